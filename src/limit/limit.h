@@ -1,0 +1,100 @@
+// The values that the whole engine speaks in: what a limit is, what is asked of a counter, and what it answers. Plain
+// values without behaviour, clock or memory of their own; views say how long they live.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+
+namespace sluice::limit {
+
+using base::Duration;
+using base::Time;
+
+// One key=value pair of a request; rules match on them. Views into the session's input, valid for the batch.
+struct Entry {
+  std::string_view key, value;
+};
+
+enum class Algorithm : uint8_t {
+  unlimited,     // always allowed, no counter
+  deny,          // never allowed, no counter
+  fixed_window,  // quota units per window that opens with its first unit (limit/fixed_window.h)
+};
+
+// A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the algorithm has one.
+struct Limit {
+  Algorithm algorithm = Algorithm::deny;
+  int64_t quota = 0;
+  Duration window{};
+  friend bool operator==(const Limit&, const Limit&) = default;
+};
+
+// Has the algorithm a counter to look up, or does the limit alone decide?
+constexpr bool has_counter(Algorithm algorithm) { return algorithm >= Algorithm::fixed_window; }
+
+// The stored state of one limit of one counter; what the fields mean is the algorithm's. All zero is a fresh one.
+struct State {
+  int64_t mark_us = 0;
+  int64_t units = 0;
+  friend bool operator==(const State&, const State&) = default;
+};
+
+// What one limit answers.
+struct Decision {
+  bool allowed = false;
+  int64_t limit = 0;          // the quota
+  int64_t remaining = 0;      // units left after a grant, or as they stand at a refusal; negative: debt
+  Duration reset_after{};     // until the counter is as fresh; base::never: it never will be
+  Duration retry_after{};     // until the same request could be allowed; 0: it is, base::never: no wait helps
+};
+
+// A decision with the state that committing it leaves behind. An algorithm is a pure function to this.
+struct Outcome {
+  Decision decision;
+  State next;
+};
+
+// A family of counters: one Divvy rule, later one limitd type or one native rule. Interned by its stored identity
+// (limit/space.h); outlives every rule set and counter that names it. A counter is stored as prefix + key + suffix.
+struct Space {
+  uint32_t id = 0;  // of this process; never stored
+  std::string prefix, suffix;
+};
+
+// One cost against one key with all its limits: one probe of the table, one slot per limit.
+struct Charge {
+  const Space* space = nullptr;
+  std::string_view key;              // within the space; lives for the batch
+  int64_t cost = 1;                  // 0 or more
+  std::span<const Limit> limits;     // 1 to slots_max; the rule's, live as long as the rule set
+  uint32_t decision_first = 0;       // where its limits.size() decisions go in Batch::decisions
+};
+
+// Limits that share one counter at most.
+inline constexpr size_t slots_max = 8;
+
+enum class Error : uint8_t {
+  none,
+  memory,  // the counter is new and the store's memory bound is reached
+};
+
+// Charges on distinct (space, key) pairs that settle all or nothing.
+struct Group {
+  uint32_t charge_first = 0, charge_count = 0;
+  bool allowed = false;         // every slot of every charge allowed, and all were taken
+  Error error = Error::none;    // not none: nothing was taken, decisions are void
+};
+
+// What one batch asks of the store: groups in order, their charges, and room for the decisions.
+struct Batch {
+  std::span<Group> groups;
+  std::span<const Charge> charges;
+  std::span<Decision> decisions;
+};
+
+}  // namespace sluice::limit
