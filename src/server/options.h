@@ -1,0 +1,28 @@
+// What a server is told at its start. Plain values, filled by the command line and the configuration file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bounds.h"
+
+namespace sluice::server {
+
+enum class Protocol : uint8_t { divvy };
+
+struct ListenerOptions {
+  Protocol protocol = Protocol::divvy;
+  std::string host = "::";  // an address or a name; "::" is both families, or IPv4 alone where there is no IPv6
+  uint16_t port = 0;        // 0: a free one
+};
+
+struct Options {
+  std::vector<ListenerOptions> listeners;
+  unsigned workers = 0;                   // threads; 0: as many as this process may use processors
+  size_t memory_bytes = size_t{1} << 30;  // bound of the counter table
+  size_t connections_max = base::bounds::connections_max;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,45 @@
+// One running server: listeners, workers, the counter store and the rule set, from start to stop. Built and run by the
+// main thread; `run` returns when the process has been told to stop (SIGTERM, SIGINT) and every reply owed is out.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "policy/rule_set.h"
+#include "server/options.h"
+
+namespace sluice::server {
+
+struct Bound {
+  Protocol protocol;
+  std::string address;  // as "[::]:8321" or "127.0.0.1:8321"
+  uint16_t port;
+};
+
+class Server {
+ public:
+  Server(Options options, std::shared_ptr<const policy::RuleSet> rules, std::shared_ptr<spdlog::logger> log);
+  ~Server();
+
+  // Binds every listener, or says which one could not be bound and why ("listen EADDRINUSE: address already in use
+  // [::]:8321"). After it connections are queued, and served once `run` is called.
+  std::optional<std::string> start();
+
+  // What `start` bound, in the order of the options.
+  const std::vector<Bound>& bound() const;
+
+  // Serves until SIGTERM or SIGINT; a second signal ends the process at once with status 1.
+  void run();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+const char* name_of(Protocol protocol);
+
+}  // namespace sluice::server
