@@ -1,0 +1,100 @@
+"""Tests of check_layers.py on small trees of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import check_layers
+
+HEADER = "// What it is.\n#pragma once\n"
+
+
+class CheckLayersTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "src").mkdir()
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def breaches(self) -> list[str]:
+        return [f"{b.path.relative_to(self.root)}:{b.line}: {b.text}" for b in check_layers.check(self.root)]
+
+    def test_downward_own_and_foreign_includes_pass(self) -> None:
+        self.write(
+            "src/store/table.cc",
+            '#include "store/table.h"\n#include "limit/limit.h"\n#include "base/time.h"\n'
+            "#include <vector>\n#include <sys/mman.h>\n#include <spdlog/spdlog.h>\n",
+        )
+        self.write("src/main.cc", '#include "cli/cli.h"\n#include "server/server.h"\n')
+        self.assertEqual(self.breaches(), [])
+
+    def test_upward_include_is_refused_with_its_line(self) -> None:
+        self.write("src/limit/limit.cc", '#include <vector>\n\n#include "store/table.h"\n')
+        self.assertEqual(
+            self.breaches(),
+            ["src/limit/limit.cc:3: limit (layer 1) must not include store (layer 3): store/table.h"],
+        )
+
+    def test_neighbours_of_one_layer_are_refused(self) -> None:
+        self.write("src/server/a.cc", '#include "client/client.h"\n')
+        self.write("src/client/a.cc", '#include "server/server.h"\n')
+        self.write("src/policy/a.cc", '#include "wire/session.h"\n')
+        self.assertEqual(len(self.breaches()), 3)
+
+    def test_angle_brackets_and_spaces_hide_nothing(self) -> None:
+        self.write("src/base/a.cc", "  #  include <server/server.h>\n")
+        self.assertEqual(len(self.breaches()), 1)
+
+    def test_nothing_includes_main_by_a_relative_path(self) -> None:
+        self.write("src/cli/a.cc", '#include "../main.h"\n#include "local.h"\n')
+        self.assertEqual(len(self.breaches()), 2)
+
+    def test_unknown_folder_is_refused(self) -> None:
+        self.write("src/util/a.cc", "")
+        self.assertEqual(self.breaches(), ["src/util/a.cc:1: folder util is not in the layer table"])
+
+    def test_only_side_code_uses_what_lies_under_tests(self) -> None:
+        self.write("src/wire/a_test.cc", '#include "tests/support/vectors.h"\n')
+        self.assertEqual(self.breaches(), [])
+        self.write("src/wire/a.cc", '#include "tests/support/vectors.h"\n')
+        self.assertEqual(len(self.breaches()), 1)
+
+    def test_side_code_keeps_the_layers(self) -> None:
+        self.write("src/wire/a_test.cc", '#include "store/table.h"\n')
+        self.assertEqual(len(self.breaches()), 1)
+
+    def test_header_needs_its_paragraph_and_guard(self) -> None:
+        self.write("src/base/good.h", HEADER)
+        self.write("src/base/mute.h", "#pragma once\n")
+        self.write("src/base/bare.h", "// What it is.\n\nint x;\n#pragma once\n")
+        self.write("src/base/empty.h", "")
+        self.assertEqual(
+            [line.split(": ")[0] for line in self.breaches()],
+            ["src/base/bare.h:3", "src/base/empty.h:1", "src/base/empty.h:1", "src/base/mute.h:1"],
+        )
+
+    def test_long_file_is_refused(self) -> None:
+        self.write("src/base/a.cc", "\n" * check_layers.LINES_MAX)
+        self.write("tests/clients/x/node_modules/b.js", "\n" * 10_000)
+        self.assertEqual(self.breaches(), [])
+        self.write("tests/b.cc", "\n" * (check_layers.LINES_MAX + 1))
+        self.assertEqual(len(self.breaches()), 1)
+
+    def test_exit_status(self) -> None:
+        command = [sys.executable, check_layers.__file__, str(self.root)]
+        self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 0)
+        self.write("src/base/a.cc", '#include "wire/session.h"\n')
+        self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
