@@ -37,10 +37,10 @@ struct Limit {
 // Has the algorithm a counter to look up, or does the limit alone decide?
 constexpr bool has_counter(Algorithm algorithm) { return algorithm >= Algorithm::fixed_window; }
 
-// The stored state of one limit of one counter; what the fields mean is the algorithm's. All zero is a fresh one.
+// The stored state of one limit of one counter. All zero is a fresh one.
 struct State {
-  int64_t mark_us = 0;
-  int64_t units = 0;
+  int64_t mark_us = 0;  // the time from which the counter equals a fresh one: whoever stores it may then forget it
+  int64_t units = 0;    // what it means is the algorithm's
   friend bool operator==(const State&, const State&) = default;
 };
 
@@ -59,8 +59,8 @@ struct Outcome {
   State next;
 };
 
-// A family of counters: one Divvy rule, later one limitd type or one native rule. Interned by its stored identity
-// (limit/space.h); outlives every rule set and counter that names it. A counter is stored as prefix + key + suffix.
+// A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters have the same number
+// of limits. Interned by its stored identity (limit/space.h); outlives every rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
   uint32_t id = 0;  // of this process; never stored
   std::string prefix, suffix;

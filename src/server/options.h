@@ -21,7 +21,6 @@ struct ListenerOptions {
 struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;                   // threads; 0: as many as this process may use processors
-  size_t memory_bytes = size_t{1} << 30;  // bound of the counter table
   size_t connections_max = base::bounds::connections_max;
 };
 

@@ -11,6 +11,7 @@
 
 #include "policy/rule_set.h"
 #include "server/options.h"
+#include "store/store.h"
 
 namespace sluice::server {
 
@@ -22,7 +23,9 @@ struct Bound {
 
 class Server {
  public:
-  Server(Options options, std::shared_ptr<const policy::RuleSet> rules, std::shared_ptr<spdlog::logger> log);
+  // `store` outlives the server.
+  Server(Options options, std::shared_ptr<const policy::RuleSet> rules, store::Store& store,
+         std::shared_ptr<spdlog::logger> log);
   ~Server();
 
   // Binds every listener, or says which one could not be bound and why ("listen EADDRINUSE: address already in use

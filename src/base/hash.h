@@ -1,0 +1,30 @@
+// The keyed hash of the counter table: XXH3 with a secret drawn at random for this process, so that nobody outside can
+// choose keys that meet in one stripe or chain. Immutable once made; any thread may call it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace sluice::base {
+
+class Hash {
+ public:
+  // A secret from the system's random source; ends the process if there is none.
+  Hash();
+  // A secret derived from `seed`: the same hash in every run, for tests.
+  explicit Hash(uint64_t seed);
+
+  uint64_t operator()(uint32_t space, std::string_view key) const {
+    return XXH3_64bits_withSecret(key.data(), key.size(), secret_.data(), secret_.size()) ^
+           (space + uint64_t{1}) * 0x9E3779B97F4A7C15u;
+  }
+
+ private:
+  alignas(64) std::array<unsigned char, XXH3_SECRET_DEFAULT_SIZE> secret_;
+};
+
+}  // namespace sluice::base

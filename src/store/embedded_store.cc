@@ -1,0 +1,246 @@
+#include "store/embedded_store.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "limit/decide.h"
+
+namespace sluice::store {
+
+using limit::Charge;
+using limit::Decision;
+using limit::State;
+
+namespace {
+
+constexpr size_t memory_bytes_min = size_t{16} << 20;
+constexpr size_t page_bytes = 4096;
+// No entry is smaller, so no stripe can need more chains than this many bytes allow.
+constexpr size_t entry_bytes_min = 28;
+
+// One charge on its way: where its counter is and what becomes of it.
+struct Settling {
+  uint64_t hash;
+  uint32_t charge;
+  bool counted;
+  Entry* entry;
+  std::array<State, limit::slots_max> next;
+};
+
+bool is_counted(const Charge& charge) {
+  return std::any_of(charge.limits.begin(), charge.limits.end(),
+                     [](const limit::Limit& l) { return limit::has_counter(l.algorithm); });
+}
+
+State state_of(const Entry* entry, size_t slot) { return entry != nullptr ? entry->state(slot) : State{}; }
+
+// What the charge's limits answer, and the states that taking it would leave. True: all allow it.
+bool evaluate(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions, State* next) {
+  bool allowed = true;
+  for (size_t slot = 0; slot < charge.limits.size(); ++slot) {
+    const auto outcome = limit::decide(state_of(entry, slot), charge.limits[slot], charge.cost, now);
+    decisions[slot] = outcome.decision;
+    next[slot] = outcome.next;
+    allowed &= outcome.decision.allowed;
+  }
+  return allowed;
+}
+
+// The group was refused: nothing is taken, and limits that would have allowed say what they have.
+void hold_back(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions, State* next) {
+  for (size_t slot = 0; slot < charge.limits.size(); ++slot) {
+    const auto outcome = limit::decide(state_of(entry, slot), charge.limits[slot], 0, now);
+    if (decisions[slot].allowed) decisions[slot] = outcome.decision;
+    next[slot] = outcome.next;
+  }
+}
+
+bool worth_storing(const State* next, size_t slots) {
+  return std::any_of(next, next + slots, [](const State& s) { return s != State{}; });
+}
+
+void commit(Entry* entry, const State* next, size_t slots) {
+  if (entry == nullptr) return;
+  for (size_t slot = 0; slot < slots; ++slot) entry->set_state(slot, next[slot]);
+}
+
+}  // namespace
+
+EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash)
+    : hash_(hash),
+      region_(std::max(memory_bytes, memory_bytes_min)),
+      table_(std::make_unique<std::array<Locked, stripes>>()) {
+  // Address space only: a page is real once a chain in it is used, and accounted then.
+  const size_t heads_max = region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes;
+  const size_t stripe_bytes = (heads_max * sizeof(Ref) + page_bytes - 1) / page_bytes * page_bytes;
+  heads_bytes_ = stripe_bytes * stripes;
+  heads_ = mmap(nullptr, heads_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  SLUICE_CHECK(heads_ != MAP_FAILED);
+  for (size_t i = 0; i < stripes; ++i) {
+    auto* heads = reinterpret_cast<Ref*>(static_cast<char*>(heads_) + i * stripe_bytes);
+    (*table_)[i].stripe.open(heads, static_cast<uint32_t>(stripe_bytes / sizeof(Ref)));
+  }
+}
+
+EmbeddedStore::~EmbeddedStore() {
+  for (auto& locked : *table_) locked.stripe.close(region_);
+  munmap(heads_, heads_bytes_);
+}
+
+size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    auto& group = batch.groups[i];
+    group.allowed = false;
+    group.error = limit::Error::none;
+    bool settled;
+    if (group.charge_count == 1) {
+      const auto& charge = batch.charges[group.charge_first];
+      settled = settle_alone(group, charge, &batch.decisions[charge.decision_first], now);
+    } else {
+      settled = settle_together(group, batch, now);
+    }
+    if (!settled) {
+      group.error = limit::Error::memory;
+      refused_.fetch_add(1, std::memory_order_relaxed);
+      return i + 1;
+    }
+  }
+  return batch.groups.size();
+}
+
+bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Decision* decisions, base::Time now) {
+  const size_t slots = charge.limits.size();
+  SLUICE_CHECK(slots <= limit::slots_max);
+  std::array<State, limit::slots_max> next;
+  if (!is_counted(charge)) {
+    group.allowed = evaluate(nullptr, charge, now, decisions, next.data());
+    return true;
+  }
+  const uint64_t hash = hash_(charge.space->id, charge.key);
+  auto& [mutex, stripe] = (*table_)[stripe_of(hash)];
+  const std::lock_guard lock(mutex);
+  Entry* entry = stripe.find(region_, hash, charge.space->id, charge.key);
+  SLUICE_CHECK(entry == nullptr || entry->slots() == slots);
+  const bool allowed = evaluate(entry, charge, now, decisions, next.data());
+  if (!allowed) hold_back(entry, charge, now, decisions, next.data());
+  if (entry == nullptr && worth_storing(next.data(), slots)) {
+    entry = stripe.insert(region_, hash_, hash, charge.space->id, charge.key, slots);
+    if (entry == nullptr) return false;
+  }
+  commit(entry, next.data(), slots);
+  group.allowed = allowed;
+  return true;
+}
+
+bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& batch, base::Time now) {
+  SLUICE_CHECK(group.charge_count <= base::bounds::group_charges_max);
+  std::array<Settling, base::bounds::group_charges_max> room;
+  const std::span settling(room.data(), group.charge_count);
+  for (uint32_t i = 0; i < group.charge_count; ++i) {
+    const auto& charge = batch.charges[group.charge_first + i];
+    SLUICE_CHECK(charge.limits.size() <= limit::slots_max);
+    settling[i].charge = group.charge_first + i;
+    settling[i].counted = is_counted(charge);
+    settling[i].hash = settling[i].counted ? hash_(charge.space->id, charge.key) : 0;
+    settling[i].entry = nullptr;
+  }
+  // By hash is by stripe: every group locks in the same order, and equal keys would stand together.
+  std::sort(settling.begin(), settling.end(), [](const Settling& a, const Settling& b) { return a.hash < b.hash; });
+
+  std::array<std::unique_lock<std::mutex>, base::bounds::group_charges_max> locks;
+  const Settling* before = nullptr;
+  for (size_t i = 0; i < settling.size(); ++i) {
+    auto& s = settling[i];
+    if (!s.counted) continue;
+    const auto& charge = batch.charges[s.charge];
+    auto& [mutex, stripe] = (*table_)[stripe_of(s.hash)];
+    if (before == nullptr || stripe_of(before->hash) != stripe_of(s.hash)) locks[i] = std::unique_lock(mutex);
+    if (before != nullptr && before->hash == s.hash) {
+      const auto& other = batch.charges[before->charge];
+      SLUICE_CHECK(other.space != charge.space || other.key != charge.key);
+    }
+    s.entry = stripe.find(region_, s.hash, charge.space->id, charge.key);
+    SLUICE_CHECK(s.entry == nullptr || s.entry->slots() == charge.limits.size());
+    before = &s;
+  }
+
+  bool allowed = true;
+  for (auto& s : settling) {
+    const auto& charge = batch.charges[s.charge];
+    allowed &= evaluate(s.entry, charge, now, &batch.decisions[charge.decision_first], s.next.data());
+  }
+  if (!allowed) {
+    for (auto& s : settling) {
+      const auto& charge = batch.charges[s.charge];
+      hold_back(s.entry, charge, now, &batch.decisions[charge.decision_first], s.next.data());
+    }
+  }
+
+  // Every counter that is to be gets its place before anything is taken.
+  std::array<bool, base::bounds::group_charges_max> added{};
+  for (size_t i = 0; i < settling.size(); ++i) {
+    auto& s = settling[i];
+    const auto& charge = batch.charges[s.charge];
+    if (!s.counted || s.entry != nullptr || !worth_storing(s.next.data(), charge.limits.size())) continue;
+    auto& stripe = (*table_)[stripe_of(s.hash)].stripe;
+    s.entry = stripe.insert(region_, hash_, s.hash, charge.space->id, charge.key, charge.limits.size());
+    added[i] = s.entry != nullptr;
+    if (added[i]) continue;
+    for (size_t j = 0; j < i; ++j) {
+      if (added[j]) (*table_)[stripe_of(settling[j].hash)].stripe.erase(region_, settling[j].hash, settling[j].entry);
+    }
+    return false;
+  }
+  for (auto& s : settling) commit(s.entry, s.next.data(), batch.charges[s.charge].limits.size());
+  group.allowed = allowed;
+  return true;
+}
+
+Stats EmbeddedStore::stats() const {
+  Stats stats;
+  for (const auto& locked : *table_) {
+    const std::lock_guard lock(locked.mutex);
+    stats.counters += locked.stripe.entries();
+  }
+  stats.memory_bytes = region_.bytes();
+  stats.swept = swept_.load(std::memory_order_relaxed);
+  stats.refused = refused_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+uint64_t EmbeddedStore::chains() const {
+  uint64_t chains = 0;
+  for (const auto& locked : *table_) {
+    const std::lock_guard lock(locked.mutex);
+    chains += locked.stripe.chains();
+  }
+  return chains;
+}
+
+void EmbeddedStore::housekeep(base::Time now) {
+  const bool pressed = region_.bytes() > region_.bytes_max() / 8 * 7;
+  const auto calls = static_cast<uint64_t>((pressed ? base::seconds(1) : base::seconds(10)).us /
+                                           housekeeping_period.us);
+  sweep(now, chains() / calls + stripes * sweep_chains_per_lock / calls);
+}
+
+void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
+  // An empty stripe costs a step as well, so that the call ends.
+  for (uint64_t steps = 0; steps < chains;) {
+    auto& [mutex, stripe] = (*table_)[sweep_stripe_];
+    const std::lock_guard lock(mutex);
+    const size_t dropped = stripe.sweep(region_, now, sweep_chain_, sweep_chains_per_lock);
+    swept_.fetch_add(dropped, std::memory_order_relaxed);
+    steps += sweep_chains_per_lock;
+    sweep_chain_ += sweep_chains_per_lock;
+    if (sweep_chain_ >= stripe.chains()) {
+      sweep_chain_ = 0;
+      sweep_stripe_ = (sweep_stripe_ + 1) % stripes;
+    }
+  }
+}
+
+}  // namespace sluice::store

@@ -1,0 +1,63 @@
+// The store that needs no other server: every counter in one table in memory, forgotten at exit. The table is cut into
+// stripes with a lock each, held for arithmetic only, so any worker decides any request at once; a group locks its
+// stripes in order. Owned by main; apply and stats from any thread, housekeep and sweep
+// from one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/hash.h"
+#include "store/region.h"
+#include "store/store.h"
+#include "store/stripe.h"
+
+namespace sluice::store {
+
+class EmbeddedStore final : public Store {
+ public:
+  static constexpr size_t stripes = 1024;
+
+  // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to base::bounds::
+  // table_bytes_max. Past it new counters fail with Error::memory; those that exist go on.
+  EmbeddedStore(size_t memory_bytes, const base::Hash& hash);
+  ~EmbeddedStore() override;
+
+  size_t apply(const limit::Batch& batch, base::Time now) override;
+  // Sweeps the table once in 10 s; once in a second while more than 7/8 of the memory is in use.
+  void housekeep(base::Time now) override;
+  Stats stats() const override;
+
+  // Looks at the next `chains` chains, drops the counters that equal a fresh one, and goes round for ever. Locks one
+  // stripe at a time, for at most sweep_chains_per_lock chains.
+  void sweep(base::Time now, uint64_t chains);
+  // Chains there are now: sweeping as many goes round once.
+  uint64_t chains() const;
+
+ private:
+  static constexpr uint32_t sweep_chains_per_lock = 64;
+
+  struct alignas(64) Locked {
+    mutable std::mutex mutex;
+    Stripe stripe;
+  };
+  static size_t stripe_of(uint64_t hash) { return hash >> 54; }
+  static_assert(stripes == size_t{1} << (64 - 54));
+
+  bool settle_alone(limit::Group& group, const limit::Charge& charge, limit::Decision* decisions, base::Time now);
+  bool settle_together(limit::Group& group, const limit::Batch& batch, base::Time now);
+
+  const base::Hash hash_;
+  Region region_;
+  void* heads_;
+  size_t heads_bytes_;
+  std::unique_ptr<std::array<Locked, stripes>> table_;
+  std::atomic<uint64_t> swept_{0}, refused_{0};
+  size_t sweep_stripe_ = 0;
+  uint32_t sweep_chain_ = 0;
+};
+
+}  // namespace sluice::store
