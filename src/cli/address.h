@@ -1,0 +1,24 @@
+// Addresses as people write them: `[::]:8321`, `127.0.0.1:8321`, `localhost:8321`. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice::cli {
+
+struct Address {
+  std::string host;
+  uint16_t port = 0;
+};
+
+// HOST:PORT, with an IPv6 address in brackets. Without a port it is `port_default`, where there is
+// one. Nothing for all else, with the reason in `problem`.
+std::optional<Address> parse_address(std::string_view text, std::optional<uint16_t> port_default,
+                                     std::string& problem);
+
+// As parse_address reads it back.
+std::string format_address(std::string_view host, uint16_t port);
+
+}  // namespace sluice::cli

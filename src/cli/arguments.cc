@@ -1,0 +1,70 @@
+#include "cli/arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+namespace sluice::cli {
+namespace {
+
+class HelpForm : public CLI::Formatter {
+ public:
+  explicit HelpForm(std::string usage) : usage_(std::move(usage)) { column_width(26); }
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "\nUsage: " + usage_ + "\n";
+  }
+
+ private:
+  std::string usage_;
+};
+
+}  // namespace
+
+Arguments::Arguments(const std::string& usage, const std::string& about, const std::string& footer)
+    : usage_(usage), app_(about) {
+  app_.formatter(std::make_shared<HelpForm>(usage));
+  app_.footer(footer);
+  app_.allow_extras();
+}
+
+std::optional<int> Arguments::parse(const Words& words, Outside& outside) {
+  // Behind `--` nothing is an option, whatever it looks like.
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  Words reversed(std::make_reverse_iterator(mark), words.rend());
+  try {
+    app_.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    outside.out << app_.help() << std::flush;
+    return exit_ok;
+  } catch (const CLI::Error& e) {
+    return misused(e.what(), outside);
+  }
+  for (std::string& word : app_.remaining()) {
+    if (word.size() > 1 && word.front() == '-')
+      return misused("there is no option " + word + "; behind a `--` it would be taken as a word",
+                     outside);
+    positional_.push_back(std::move(word));
+  }
+  if (mark != words.end()) positional_.insert(positional_.end(), mark + 1, words.end());
+  return std::nullopt;
+}
+
+int Arguments::misused(const std::string& problem, Outside& outside) const {
+  outside.err << paint("error:", red, outside.err_colour) << ' ' << problem << "\nUsage: " << usage_
+              << "\nMore with --help." << std::endl;
+  return exit_usage;
+}
+
+void add_server_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--workers", flags.workers, "Threads that serve: auto, or a number")
+      ->type_name("N");
+  app.add_option("--memory", flags.memory, "Bound of the counter table, as 64MiB or 2GiB")
+      ->type_name("SIZE");
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
+      ->type_name("LEVEL");
+}
+
+const char* const server_environment_help =
+    "  SLUICE_WORKERS, SLUICE_MEMORY, SLUICE_LOG_LEVEL   as the flags of these names\n";
+
+}  // namespace sluice::cli

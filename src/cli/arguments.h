@@ -1,0 +1,46 @@
+// The one way in which commands use CLI11: options by it, positional words taken literally (it
+// would take `[a,b]` apart), its exceptions kept here, and help in one form.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/config.h"
+
+namespace sluice::cli {
+
+class Arguments {
+ public:
+  // `usage` is what stands behind "Usage: "; `footer` is everything that comes behind the options.
+  Arguments(const std::string& usage, const std::string& about, const std::string& footer);
+
+  // To add options to. They live as long as this.
+  CLI::App& app() { return app_; }
+
+  // Parses. With a status: the command ends with it, all is said (help was asked for, or the usage
+  // is wrong).
+  std::optional<int> parse(const Words& words, Outside& outside);
+
+  // What is neither an option nor an option's value, in order. After `--` everything is.
+  const Words& positional() const { return positional_; }
+
+  // Tells what is wrong with the usage and returns exit_usage.
+  int misused(const std::string& problem, Outside& outside) const;
+
+ private:
+  std::string usage_;
+  CLI::App app_;
+  Words positional_;
+};
+
+// The options that every serving command has: --workers, --memory, --log-level.
+void add_server_flags(CLI::App& app, Flags& flags);
+
+// The environment of every serving command, for its help.
+extern const char* const server_environment_help;
+
+}  // namespace sluice::cli

@@ -1,0 +1,12 @@
+// What the build puts into the program: its version, and the example policy, so that it can show
+// itself without a file.
+#pragma once
+
+#include <string_view>
+
+namespace sluice::cli {
+
+extern const std::string_view version;      // "0.1.0"
+extern const std::string_view example_ini;  // examples/example-config.ini
+
+}  // namespace sluice::cli

@@ -1,0 +1,20 @@
+// The commands of the program, one file each. They take the words behind their name and return the
+// exit status.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/outside.h"
+
+namespace sluice::cli {
+
+using Words = std::vector<std::string>;
+
+int serve(const Words& words, Outside& outside);
+int divvy(const Words& words, Outside& outside);
+
+// Finds the command that the first word names, and the program's own --help and --version.
+int run(const Words& words, Outside& outside);
+
+}  // namespace sluice::cli

@@ -1,0 +1,89 @@
+// The server's settings, each with where it comes from: flags override the environment, which
+// overrides the file, which overrides the defaults. Plain values, built and read by the main
+// thread; what is wrong with a source is a diagnostic.
+#pragma once
+
+#include <spdlog/common.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "cli/address.h"
+#include "cli/load_policy.h"
+#include "cli/outside.h"
+#include "server/options.h"
+
+namespace sluice::cli {
+
+template <class T>
+struct Setting {
+  T value{};
+  std::string origin =
+      "default";  // for people: "default", "sluice.yaml:3", "SLUICE_WORKERS", "--workers"
+};
+
+struct Listener {
+  server::Protocol protocol = server::Protocol::divvy;
+  Address address;
+};
+
+// One entry of `policy`. An empty list of them stands for the built-in example.
+struct Policy {
+  Setting<std::string> path;  // as it is to be opened
+  Setting<policy::DivvyMatching> matching{policy::DivvyMatching::code};
+};
+
+struct Config {
+  std::vector<Setting<Listener>> listen;  // every protocol on its own port
+  Setting<unsigned> workers{0};           // 0: as many as this process may use processors
+  Setting<uint64_t> memory_bytes{uint64_t{1} << 30};
+  Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
+  std::vector<Policy> policy;
+
+  Config();
+
+  server::Options options() const;
+  std::vector<PolicyFile> policy_files() const;
+};
+
+// What flags may say, as they were written.
+struct Flags {
+  std::optional<std::string> workers, memory, log_level;
+  std::vector<std::string> listen;  // PROTOCOL=ADDRESS
+};
+
+// The text of a sluice.yaml into `config`. `file` is how the user named it; policy paths count from
+// its folder. Without a policy it is an error: who writes a file wants their own rules.
+void read_config(std::string_view text, const std::string& file, Config& config,
+                 base::Diagnostics& diagnostics);
+
+// SLUICE_WORKERS, SLUICE_MEMORY, SLUICE_LOG_LEVEL; one that is set but empty counts as not set.
+void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
+
+void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);
+
+// As a sluice.yaml that gives the same server from any folder, with the origin of every value
+// behind it.
+std::string print_config(const Config& config);
+
+// One value from its text into `setting`; otherwise one diagnostic more, as `place` with what is
+// wrong.
+void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                 Config& config, base::Diagnostics& diagnostics);
+void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                Config& config, base::Diagnostics& diagnostics);
+void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics);
+std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
+                                               base::Diagnostics& diagnostics);
+std::optional<Address> address_of(std::string_view text, server::Protocol protocol,
+                                  const base::Diagnostic& place, base::Diagnostics& diagnostics);
+// As `place`, with what is wrong and what to do.
+void complain(const base::Diagnostic& place, std::string message, std::string remedy,
+              base::Diagnostics& diagnostics);
+
+}  // namespace sluice::cli

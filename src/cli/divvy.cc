@@ -1,0 +1,133 @@
+#include "cli/arguments.h"
+#include "cli/serving.h"
+#include "cli/units.h"
+#include "policy/pattern.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Serves a Divvy configuration (.ini or .json) over Divvy's protocol, in place of\n"
+    "`node index.js CONFIG`: same files, same environment, same first line on standard output.\n"
+    "Counters are kept in this process.";
+
+const std::string footer =
+    std::string(
+        "Example:\n"
+        "  PORT=8321 sluice divvy rules.ini\n"
+        "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
+        "\n"
+        "Environment:\n"
+        "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
+        "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
+    server_environment_help +
+    "  REDIS_HOST, REDIS_PORT, STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP,\n"
+    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   accepted, but not served yet: a warning each\n"
+    "\n"
+    "Exit status: 0 stopped by a signal, 1 configuration, PORT or address unusable, 2 wrong usage.";
+
+struct Unserved {
+  const char* name;
+  const char* meaning;
+};
+
+constexpr Unserved unserved[] = {
+    {"REDIS_HOST", "counters are kept in this process, shared with nobody and lost when it ends"},
+    {"REDIS_PORT", "counters are kept in this process, shared with nobody and lost when it ends"},
+    {"STATSD_HOST", "nothing is sent to statsd"},
+    {"STATSD_PORT", "nothing is sent to statsd"},
+    {"STATSD_PREFIX", "nothing is sent to statsd"},
+    {"STATSD_USE_TCP", "nothing is sent to statsd"},
+    {"HTTP_SERVICE_PORT", "no page of metrics is served"},
+    {"PROMETHEUS_METRICS_PATH", "no page of metrics is served"},
+};
+
+void warn_of_unserved(const Outside& outside, base::Diagnostics& diagnostics) {
+  for (const auto& [name, meaning] : unserved) {
+    if (!outside.environment(name)) continue;
+    base::Diagnostic place;
+    place.severity = base::Diagnostic::Severity::warning;
+    place.subject = name;
+    complain(place, "is set, but not served by this version",
+             std::string(meaning) + "; unset it to silence this", diagnostics);
+  }
+}
+
+// As the original's `debug` package reads DEBUG: names with `*` in them, apart by commas or blanks,
+// `-name` excludes.
+bool wants_debug(std::string_view names) {
+  bool wanted = false;
+  for (size_t at = 0; at < names.size();) {
+    const size_t end = std::min(names.find_first_of(", \t", at), names.size());
+    std::string name(names.substr(at, end - at));
+    at = end + 1;
+    const bool excluded = name.starts_with('-');
+    if (excluded) name.erase(0, 1);
+    if (name.empty() || !policy::Pattern::wildcard(name).matches("divvy")) continue;
+    if (excluded) return false;
+    wanted = true;
+  }
+  return wanted;
+}
+
+void apply_divvy_environment(const Outside& outside, Config& config,
+                             base::Diagnostics& diagnostics) {
+  if (const auto text = outside.environment("PORT")) {
+    if (const auto port = parse_port(*text)) {
+      config.listen.front().value.address.port = *port;
+      config.listen.front().origin = "PORT";
+    } else {
+      base::Diagnostic place;
+      place.subject = "PORT";
+      complain(place, "`" + *text + "` is no port", "set it to 0 to 65535, or unset it for 8321",
+               diagnostics);
+    }
+  }
+  if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
+    config.log_level = {spdlog::level::debug, "DEBUG"};
+  warn_of_unserved(outside, diagnostics);
+}
+
+std::string first_line(const std::vector<server::Bound>& bound) {
+  return "Listening on port TCP port " + std::to_string(bound.front().port) + ", embedded store\n";
+}
+
+}  // namespace
+
+int divvy(const Words& words, Outside& outside) {
+  Arguments arguments("sluice divvy [options] CONFIG", about, footer);
+  Flags flags;
+  std::optional<std::string> host;
+  bool documented = false;
+  arguments.app()
+      .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
+      ->type_name("ADDRESS");
+  arguments.app().add_flag(
+      "--documented", documented,
+      "Match `*` as Divvy's README says, not as its code does: the key must be there,\n"
+      "every star stands for any run of characters, and the end is anchored");
+  add_server_flags(arguments.app(), flags);
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (arguments.positional().empty()) {
+    outside.out << "Error: must provide config file as an argument." << std::endl;
+    return exit_failure;
+  }
+  if (arguments.positional().size() > 1)
+    return arguments.misused("one configuration file is served, not several", outside);
+
+  Config config;
+  base::Diagnostics diagnostics;
+  if (host) config.listen.front().value.address.host = *host;
+  config.policy.push_back(
+      {{arguments.positional().front(), "argument"},
+       {documented ? policy::DivvyMatching::documented : policy::DivvyMatching::code,
+        documented ? "--documented" : "default"}});
+  apply_environment(outside, config, diagnostics);
+  apply_divvy_environment(outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  tell(diagnostics, outside);
+  if (base::has_errors(diagnostics)) return exit_failure;
+  return run_server(config, {first_line, nullptr}, outside);
+}
+
+}  // namespace sluice::cli

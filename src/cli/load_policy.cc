@@ -1,0 +1,110 @@
+#include "cli/load_policy.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+#include "base/bounds.h"
+#include "cli/built_in.h"
+
+namespace sluice::cli {
+namespace {
+
+base::Diagnostic about(const std::string& path, std::string message, std::string remedy) {
+  base::Diagnostic d;
+  d.file = path;
+  d.message = std::move(message);
+  d.remedy = std::move(remedy);
+  return d;
+}
+
+base::Diagnostic unreadable(const std::string& path, int problem) {
+  const std::string remedy = problem == ENOENT ? "check the path; it counts from the current folder"
+                             : problem == EACCES ? "let this user read it"
+                                                 : "";
+  return about(path, "cannot be read: " + std::generic_category().message(problem), remedy);
+}
+
+// Appends the rules of one file.
+void add_policy(const PolicyFile& file, limit::Spaces& spaces, policy::RuleSet& rules,
+                base::Diagnostics& diagnostics) {
+  if (file.path.empty()) {
+    policy::read_divvy(example_ini, policy::DivvyFormat::ini, file.matching, example_name, spaces,
+                       rules, diagnostics);
+    return;
+  }
+  const auto format = file.format ? file.format : policy::divvy_format(file.path);
+  if (!format) {
+    diagnostics.push_back(about(file.path, "Unrecognized format for config file: " + file.path,
+                                "name it .ini or .json, in small letters, after what it holds"));
+    return;
+  }
+  if (const auto text = read_file(file.path, diagnostics))
+    policy::read_divvy(*text, *format, file.matching, file.path, spaces, rules, diagnostics);
+}
+
+}  // namespace
+
+std::optional<FileKind> kind_of(std::string_view file_name) {
+  if (const auto format = policy::divvy_format(file_name))
+    return *format == policy::DivvyFormat::ini ? FileKind::divvy_ini : FileKind::divvy_json;
+  if (file_name.ends_with(".yaml") || file_name.ends_with(".yml")) return FileKind::sluice;
+  return std::nullopt;
+}
+
+std::optional<FileKind> kind_named(std::string_view name) {
+  if (name == "divvy-ini") return FileKind::divvy_ini;
+  if (name == "divvy-json") return FileKind::divvy_json;
+  if (name == "sluice") return FileKind::sluice;
+  return std::nullopt;
+}
+
+std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics) {
+  constexpr size_t bound = base::bounds::config_bytes_max;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+                                                             &std::fclose);
+  if (!file) {
+    diagnostics.push_back(unreadable(path, errno));
+    return std::nullopt;
+  }
+  struct stat status {};
+  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISDIR(status.st_mode)) {
+    diagnostics.push_back(about(path, "is a directory", "name a file in it"));
+    return std::nullopt;
+  }
+  // By what comes, not by the size that is told: it may be a pipe.
+  std::string text;
+  char chunk[16384];
+  while (const size_t n = std::fread(chunk, 1, sizeof chunk, file.get())) {
+    if (n > bound - text.size()) {
+      diagnostics.push_back(about(path,
+                                  "is longer than " + std::to_string(bound >> 20) +
+                                      " MiB, the bound of a configuration file",
+                                  "split it or drop what no request meets"));
+      return std::nullopt;
+    }
+    text.append(chunk, n);
+  }
+  if (std::ferror(file.get())) {
+    diagnostics.push_back(unreadable(path, errno));
+    return std::nullopt;
+  }
+  return text;
+}
+
+std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
+                                                   limit::Spaces& spaces,
+                                                   base::Diagnostics& diagnostics) {
+  const size_t told_before = diagnostics.size();
+  auto rules = std::make_shared<policy::RuleSet>();
+  for (const PolicyFile& file : files) add_policy(file, spaces, *rules, diagnostics);
+  const base::Diagnostics fresh(diagnostics.begin() + static_cast<ptrdiff_t>(told_before),
+                                diagnostics.end());
+  if (base::has_errors(fresh)) return nullptr;
+  return rules;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,45 @@
+// Policies from files: the text, bounded, and the rule set read from it. Everything wrong is a
+// diagnostic. Main thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "limit/space.h"
+#include "policy/divvy.h"
+#include "policy/rule_set.h"
+
+namespace sluice::cli {
+
+enum class FileKind { divvy_ini, divvy_json, sluice };
+
+// The kind of a file by its name: .ini, .json, .yaml, .yml, case-sensitive; nothing for all else.
+std::optional<FileKind> kind_of(std::string_view file_name);
+// The kind that `--as` names: divvy-ini, divvy-json, sluice.
+std::optional<FileKind> kind_named(std::string_view name);
+
+// A policy of Divvy's dialect that a server serves.
+struct PolicyFile {
+  std::string path;                             // empty: the built-in example
+  std::optional<policy::DivvyFormat> format{};  // nothing: by the name
+  policy::DivvyMatching matching = policy::DivvyMatching::code;
+};
+
+// The name of the built-in example in messages.
+inline constexpr std::string_view example_name = "built-in example";
+
+// The whole text of a file, at most base::bounds::config_bytes_max of it; nothing, and why in
+// `diagnostics`, when it cannot be had.
+std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics);
+
+// The rules of `files` in their order, or null; then `diagnostics` holds an error. Warnings come
+// either way.
+std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
+                                                   limit::Spaces& spaces,
+                                                   base::Diagnostics& diagnostics);
+
+}  // namespace sluice::cli

@@ -1,0 +1,33 @@
+// What a command sees of the world besides files and sockets, so that tests can be the world. Owned
+// by whoever calls a command; one thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "base/diagnostic.h"
+
+namespace sluice::cli {
+
+struct Outside {
+  std::ostream& out;  // results
+  std::ostream& err;  // what is wrong
+  bool out_colour = false, err_colour = false;
+  // The value of an environment variable; nothing: it is not set.
+  std::function<std::optional<std::string>(const char* name)> environment;
+};
+
+// Exit statuses of every command but `ask`.
+inline constexpr int exit_ok = 0, exit_failure = 1, exit_usage = 2;
+
+// `text` in bold and, if it is not 0, the terminal's colour of that number; as it is where there is
+// no colour.
+std::string paint(std::string_view text, int colour, bool coloured);
+inline constexpr int red = 31, green = 32, yellow = 33;
+
+// One line each on standard error.
+void tell(const base::Diagnostics& all, Outside& outside);
+
+}  // namespace sluice::cli

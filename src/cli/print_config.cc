@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "base/log.h"
+#include "cli/config.h"
+#include "cli/units.h"
+#include "server/server.h"
+
+namespace sluice::cli {
+namespace {
+
+// A YAML string in double quotes.
+std::string in_quotes(std::string_view text) {
+  static constexpr char hex[] = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      (out += '\\') += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      ((out += "\\x") += hex[byte >> 4]) += hex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out += '"';
+}
+
+// A comment ends with its line, and a file's name may hold a line's end.
+std::string line(std::string text, std::string origin) {
+  std::replace_if(
+      origin.begin(), origin.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
+      '?');
+  if (text.size() < 56) text.resize(56, ' ');
+  return text + " # " + origin + "\n";
+}
+
+std::string level_name(spdlog::level::level_enum level) {
+  for (const auto name : base::log_level_names())
+    if (base::log_level(name) == level) return std::string(name);
+  return "off";
+}
+
+}  // namespace
+
+std::string print_config(const Config& config) {
+  std::string out = "listen:\n";
+  for (const auto& [listener, origin] : config.listen) {
+    const auto& [host, port] = listener.address;
+    out += line("  - { protocol: " + std::string(server::name_of(listener.protocol)) +
+                    ", address: " + in_quotes(format_address(host, port)) + " }",
+                origin);
+  }
+  out += line(
+      "workers: " + (config.workers.value == 0 ? "auto" : std::to_string(config.workers.value)),
+      config.workers.origin);
+  out += line("store: { memory: " + format_size(config.memory_bytes.value) + " }",
+              config.memory_bytes.origin);
+  out +=
+      line("log: { level: " + level_name(config.log_level.value) + " }", config.log_level.origin);
+  if (config.policy.empty()) return out + line("# policy: the built-in example", "default");
+  out += "policy:\n";
+  for (const Policy& policy : config.policy) {
+    std::error_code unknown;  // then the path stays as it is
+    const auto path = std::filesystem::absolute(policy.path.value, unknown);
+    const bool code = policy.matching.value == policy::DivvyMatching::code;
+    out += line("  - divvy: " + in_quotes(unknown ? policy.path.value : path.string()),
+                policy.path.origin);
+    out += line(std::string("    matching: ") + (code ? "code" : "documented"),
+                policy.matching.origin);
+  }
+  return out;
+}
+
+}  // namespace sluice::cli

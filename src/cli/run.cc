@@ -1,0 +1,97 @@
+#include "cli/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "cli/built_in.h"
+#include "cli/commands.h"
+
+namespace sluice::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Words&, Outside&);
+};
+
+constexpr Command commands[] = {
+    {"serve", "serve every configured protocol; without a file, a built-in example", serve},
+    {"divvy", "serve a Divvy configuration, in place of `node index.js CONFIG`", divvy},
+};
+
+std::string help() {
+  std::string text = "sluice " + std::string(version) +
+                     ", a rate-limit and quota server: may this happen now, how much is left, when "
+                     "is there more?\n"
+                     "\n"
+                     "Usage: sluice COMMAND [options]\n"
+                     "\n"
+                     "Commands:\n";
+  for (const Command& c : commands) {
+    std::string name = c.name;
+    name.resize(9, ' ');
+    text += "  " + name + c.summary + "\n";
+  }
+  return text +
+         "\n"
+         "  sluice COMMAND --help     what a command does, with an example\n"
+         "  sluice --version\n"
+         "\n"
+         "Example: see it work, in two terminals\n"
+         "  sluice serve\n"
+         "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc localhost 8321\n";
+}
+
+int misused(const std::string& word, Outside& outside) {
+  std::vector<std::string_view> names;
+  for (const Command& c : commands) names.emplace_back(c.name);
+  const auto near = base::nearest_word(word, names);
+  outside.err << paint("error:", red, outside.err_colour) << " there is no command `" << word << '`'
+              << (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?")
+              << "\nUsage: sluice COMMAND [options]\nMore with --help." << std::endl;
+  return exit_usage;
+}
+
+bool coloured(int file) {
+  const char* const terminal = std::getenv("TERM");
+  return ::isatty(file) == 1 && std::getenv("NO_COLOR") == nullptr && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
+}  // namespace
+
+int run(const Words& words, Outside& outside) {
+  if (words.empty()) {
+    outside.err << help() << std::flush;
+    return exit_usage;
+  }
+  const std::string& word = words.front();
+  if (word == "--help" || word == "-h" || word == "help") {
+    outside.out << help() << std::flush;
+    return exit_ok;
+  }
+  if (word == "--version" || word == "-V") {
+    outside.out << "sluice " << version << std::endl;
+    return exit_ok;
+  }
+  const auto* const at = std::find_if(std::begin(commands), std::end(commands),
+                                      [&](const Command& c) { return word == c.name; });
+  if (at == std::end(commands)) return misused(word, outside);
+  return at->run(Words(words.begin() + 1, words.end()), outside);
+}
+
+int run(int argc, char** argv) {
+  Outside outside{std::cout, std::cerr, coloured(STDOUT_FILENO), coloured(STDERR_FILENO),
+                  [](const char* name) -> std::optional<std::string> {
+                    const char* const value = std::getenv(name);
+                    if (value == nullptr) return std::nullopt;
+                    return value;
+                  }};
+  return run(Words(argv + std::min(argc, 1), argv + argc), outside);
+}
+
+}  // namespace sluice::cli

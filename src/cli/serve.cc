@@ -1,0 +1,80 @@
+#include "cli/arguments.h"
+#include "cli/serving.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Serves rate limits over every protocol that the configuration lists, until SIGTERM or "
+    "SIGINT.\n"
+    "Without --config it serves each protocol on its own port with a built-in example policy.";
+
+const std::string footer =
+    std::string(
+        "Example:\n"
+        "  sluice serve --config sluice.yaml --workers 4\n"
+        "  with this in sluice.yaml:\n"
+        "    listen:\n"
+        "      - { protocol: divvy, address: \"[::]:8321\" }\n"
+        "    store: { memory: 1GiB }\n"
+        "    policy:\n"
+        "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON\n"
+        "\n"
+        "Environment (flags override it, it overrides the file):\n") +
+    server_environment_help +
+    "\n"
+    "Exit status: 0 stopped by a signal, 1 configuration or address unusable, 2 wrong usage.";
+
+std::string hints(const std::vector<server::Bound>& bound) {
+  const std::string port = std::to_string(bound.front().port);
+  const std::string server = port == "8321" ? "" : "--server localhost:" + port + " ";
+  return "sluice: no --config, so this is the built-in example policy; in another terminal, try\n"
+         "  sluice ask divvy " +
+         server +
+         "method=GET path=/pantry/cookies ip=10.0.0.7\n"
+         "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc localhost " +
+         port + "\n";
+}
+
+}  // namespace
+
+int serve(const Words& words, Outside& outside) {
+  Arguments arguments("sluice serve [--config sluice.yaml] [options]", about, footer);
+  std::optional<std::string> file;
+  Flags flags;
+  bool print = false;
+  arguments.app().add_option("--config", file, "The server's configuration")->type_name("FILE");
+  arguments.app()
+      .add_option("--listen", flags.listen,
+                  "Listen here, instead of what the file says; as divvy=[::]:8321, repeatable")
+      ->type_name("PROTOCOL=ADDRESS")
+      ->expected(1)
+      ->take_all();
+  add_server_flags(arguments.app(), flags);
+  arguments.app().add_flag("--print-config", print,
+                           "Print the settings that result, and where each comes from; then end");
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (!arguments.positional().empty())
+    return arguments.misused("`" + arguments.positional().front() +
+                                 "` is not expected; a configuration is given as --config FILE",
+                             outside);
+
+  Config config;
+  base::Diagnostics diagnostics;
+  if (file)
+    if (const auto text = read_file(*file, diagnostics))
+      read_config(*text, *file, config, diagnostics);
+  apply_environment(outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  tell(diagnostics, outside);
+  if (base::has_errors(diagnostics)) return exit_failure;
+  if (print) {
+    outside.out << print_config(config) << std::flush;
+    return exit_ok;
+  }
+  Announcement announcement;
+  if (config.policy.empty()) announcement.after = hints;
+  return run_server(config, announcement, outside);
+}
+
+}  // namespace sluice::cli

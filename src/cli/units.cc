@@ -1,0 +1,91 @@
+#include "cli/units.h"
+
+#include <charconv>
+#include <utility>
+
+namespace sluice::cli {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  uint64_t bytes;
+};
+
+constexpr Unit units[] = {
+    {"TiB", uint64_t{1} << 40},
+    {"GiB", uint64_t{1} << 30},
+    {"MiB", uint64_t{1} << 20},
+    {"KiB", uint64_t{1} << 10},
+    {"TB", 1'000'000'000'000},
+    {"GB", 1'000'000'000},
+    {"MB", 1'000'000},
+    {"kB", 1'000},
+    {"B", 1},
+};
+
+std::optional<uint64_t> times(std::optional<uint64_t> n, uint64_t factor) {
+  uint64_t product = 0;
+  if (!n || __builtin_mul_overflow(*n, factor, &product)) return std::nullopt;
+  return product;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Digits with single `_` between them.
+std::optional<uint64_t> parse_digits(std::string_view text) {
+  if (text.empty() || !is_digit(text.front()) || !is_digit(text.back())) return std::nullopt;
+  uint64_t n = 0;
+  bool separated = false;
+  for (const char c : text) {
+    if (c == '_' && !separated) {
+      separated = true;
+      continue;
+    }
+    separated = false;
+    if (!is_digit(c) || __builtin_mul_overflow(n, uint64_t{10}, &n) ||
+        __builtin_add_overflow(n, static_cast<uint64_t>(c - '0'), &n))
+      return std::nullopt;
+  }
+  return n;
+}
+
+}  // namespace
+
+std::optional<uint64_t> parse_count(std::string_view text) {
+  if (text.ends_with('k')) return times(parse_digits(text.substr(0, text.size() - 1)), 1'000);
+  if (text.ends_with('M')) return times(parse_digits(text.substr(0, text.size() - 1)), 1'000'000);
+  return parse_digits(text);
+}
+
+std::optional<uint64_t> parse_size(std::string_view text) {
+  for (const Unit& unit : units) {
+    if (!text.ends_with(unit.name)) continue;
+    text.remove_suffix(unit.name.size());
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    return times(parse_digits(text), unit.bytes);
+  }
+  return parse_count(text);
+}
+
+std::string format_size(uint64_t bytes) {
+  for (const Unit& unit : units)
+    if (unit.name.ends_with("iB") && bytes > 0 && bytes % unit.bytes == 0)
+      return std::to_string(bytes / unit.bytes) + std::string(unit.name);
+  return std::to_string(bytes) + "B";
+}
+
+std::optional<uint16_t> parse_port(std::string_view text) {
+  uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, problem] = std::from_chars(text.data(), end, port);
+  if (text.empty() || problem != std::errc{} || at != end) return std::nullopt;
+  return port;
+}
+
+std::string counted(uint64_t n, std::string_view noun) {
+  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+}
+
+}  // namespace sluice::cli

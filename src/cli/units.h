@@ -1,0 +1,29 @@
+// Numbers as people write them in configuration: sizes `64KiB`, `2GiB`, counts `10_000`, `5k`,
+// `2M`. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice::cli {
+
+// A count: digits that may be grouped by single `_`, and `k` (thousand) or `M` (million) behind.
+// Nothing: it is no count, or above 2^64-1.
+std::optional<uint64_t> parse_count(std::string_view text);
+
+// A size in bytes: a count, and `B`, `KiB`, `MiB`, `GiB`, `TiB`, `kB`, `MB`, `GB` or `TB` behind,
+// blanks between allowed. Without a unit it is bytes.
+std::optional<uint64_t> parse_size(std::string_view text);
+
+// The shortest exact size that parse_size reads back: "1GiB", "1536MiB", "1000B".
+std::string format_size(uint64_t bytes);
+
+// A port: decimal digits, at most 65535.
+std::optional<uint16_t> parse_port(std::string_view text);
+
+// "1 rule", "2 rules".
+std::string counted(uint64_t n, std::string_view noun);
+
+}  // namespace sluice::cli
