@@ -1,0 +1,46 @@
+# The front door: each target is one script or tool, which says what it does.
+PREFIX ?= /usr/local
+export DESTDIR FUZZ_SECONDS JOBS
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-all bench fuzz lint format install clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## install what is missing, build, and serve the example policy (ARGS=... are added to `sluice serve`)
+	@scripts/run $(ARGS)
+
+build: ## leave the release binary at build/release/sluice
+	@scripts/setup run
+	@scripts/build release
+
+test: ## build and run every test, with g++ and again with clang's address and undefined-behaviour checks
+	@scripts/setup test
+	@tools/run_tests.py tools release clients asan
+
+test-all: ## also thread checks, every fuzz target for a minute, and a build of the benchmarks
+	@scripts/setup bench
+	@tools/run_tests.py tools release clients asan tsan bench fuzz
+
+bench: ## microbenchmarks, processor time per reply beside a bare server's, memory per counter
+	@scripts/setup bench
+	@scripts/bench
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60), or only those named by TARGETS=...
+	@scripts/setup test
+	@scripts/fuzz $(TARGETS)
+
+lint: ## layout, layers and static analysis
+	@scripts/setup test
+	@scripts/lint
+
+format: ## lay out the source as `make lint` wants it
+	@scripts/setup test
+	@scripts/lint --fix
+
+install: build ## install under PREFIX (/usr/local), below DESTDIR if given
+	@cmake --install build/release --strip --prefix "$(PREFIX)"
+
+clean: ## remove everything built
+	rm -rf build tests/clients/*/node_modules

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Builds and runs suites of tests, and ends in one line that counts them all: `tests: N passed, M failed`.
+
+    tools/run_tests.py SUITE...         see SUITES below for their names
+
+A build that fails, a runner that crashes or hangs, and a suite without a test each count as a failure. The exit status
+is 0 only if nothing failed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD_SECONDS_MAX = 3600
+TERMINAL = sys.stdout.isatty()
+
+# Where each runner prints how many passed, failed and were skipped.
+NODE_SUMMARY = {
+    "passed": r"^\S+ pass (\d+)$",
+    "failed": r"^\S+ (?:fail|cancelled) (\d+)$",
+    "skipped": r"^\S+ (?:skipped|todo) (\d+)$",
+}
+UNITTEST_SUMMARY = {
+    "passed": r"^Ran (\d+) tests?",  # all that ran
+    "failed": r"\b(?:failures|errors)=(\d+)",
+    "skipped": r"^(?:OK|FAILED) .*skipped=(\d+)",
+}
+FUZZ_SUMMARY = {
+    "passed": r"^fuzz: (\d+) targets passed",
+    "failed": r"^fuzz: \d+ targets passed, (\d+) failed$",
+    "skipped": r"(?!)",
+}
+
+
+@dataclass
+class Tally:
+    passed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class Failed(Exception):
+    """A suite could not be brought to its end; the text says why."""
+
+
+def say(text: str, colour: str = "1") -> None:
+    print(f"\033[{colour}m{text}\033[0m" if TERMINAL else text, flush=True)
+
+
+def fixed_addresses() -> list[str]:
+    """A prefix under which the sanitizers of clang 14 start on every kernel: no randomised addresses, where allowed."""
+    try:
+        allowed = subprocess.run(["setarch", "-R", "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        allowed = False
+    return ["setarch", "-R"] if allowed else []
+
+
+def run(command: list[str], seconds_max: float, folder: Path = ROOT, listen: bool = False) -> tuple[int, str]:
+    """Runs a command in a process group of its own, which does not outlive this call. Returns status and, if `listen`, output."""
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True,
+        stdout=subprocess.PIPE if listen else None, stderr=subprocess.STDOUT if listen else None,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds_max)
+            return process.returncode, output or ""
+        except subprocess.TimeoutExpired:
+            raise Failed(f"took more than {seconds_max:.0f} s and was ended: {' '.join(command)}") from None
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def build(preset: str) -> None:
+    status, _ = run(["scripts/build", preset], BUILD_SECONDS_MAX)
+    if status != 0:
+        raise Failed(f"the build failed with status {status}")
+
+
+def count_junit(path: Path) -> Tally:
+    """What CTest reports: a test that could not be started is a failure, one that skips itself is not."""
+    tally = Tally()
+    for case in xml.parse(path).getroot().iter("testcase"):
+        status = case.get("status")
+        skip = case.find("skipped")
+        message = skip.get("message", "") if skip is not None else ""
+        if status == "run":
+            tally.passed += 1
+        elif status == "disabled" or (status == "notrun" and message.startswith("SKIP_")):
+            tally.skipped += 1
+        else:
+            tally.failures.append(case.get("name", "?"))
+    return tally
+
+
+def ctest(preset: str, seconds_max: float, prefix: Iterable[str] = (), extra: Iterable[str] = ()) -> Tally:
+    build(preset)
+    folder = ROOT / "build" / preset
+    report = folder / "tests.xml"
+    report.unlink(missing_ok=True)
+    jobs = max(2, len(os.sched_getaffinity(0)))
+    command = [*prefix, "ctest", "--test-dir", str(folder), f"-j{jobs}", "--output-on-failure", "--no-tests=error",
+               "--output-junit", str(report), *extra, *(["--progress"] if TERMINAL else [])]
+    status, _ = run(command, seconds_max)
+    if not report.exists():
+        raise Failed(f"ctest ended with status {status} and without a report")
+    tally = count_junit(report)
+    if status != 0 and not tally.failures:
+        tally.failures.append(f"ctest itself, status {status}")
+    return tally
+
+
+def count_words(status: int, output: str, patterns: dict[str, str]) -> Tally:
+    """Counts by the numbers that a runner prints; `patterns` finds them for passed, failed and skipped."""
+    def number(kind: str) -> int:
+        return sum(int(found) for found in re.findall(patterns[kind], output, re.MULTILINE))
+
+    tally = Tally(number("passed"), number("skipped"))
+    tally.failures += ["one of those above"] * number("failed")
+    if status != 0 and not tally.failures:
+        tally.failures.append(f"the runner itself, status {status}")
+    return tally
+
+
+def tools() -> Tally:
+    """The tests of the tools themselves."""
+    command = [sys.executable, "-m", "unittest", "discover", "-s", "tools", "-p", "*_test.py"]
+    status, output = run(command, 120, listen=True)
+    print(output, flush=True)
+    tally = count_words(status, output, UNITTEST_SUMMARY)
+    tally.passed -= len(tally.failures) + tally.skipped
+    return tally
+
+
+def clients() -> Tally:
+    """The real clients under tests/clients, against the release binary."""
+    build("release")
+    total = Tally()
+    for manifest in sorted((ROOT / "tests/clients").glob("*/package.json")):
+        folder = manifest.parent
+        wanted = [manifest, folder / "package-lock.json"]
+        there = folder / "node_modules/.package-lock.json"
+        if not there.exists() or any(path.stat().st_mtime > there.stat().st_mtime for path in wanted):
+            say(f"clients: npm ci in {folder.relative_to(ROOT)}")
+            npm = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]
+            if run(npm, 300, folder)[0] != 0:
+                total.failures.append(f"npm ci in {folder.relative_to(ROOT)}")
+                continue
+        for script in sorted(folder.glob("*.test.mjs")):
+            status, output = run(["node", script.name], 300, folder, listen=True)
+            tally = count_words(status, output, NODE_SUMMARY)
+            if tally.failures:
+                print(output, flush=True)
+            print(f"{script.relative_to(ROOT)}: {tally.passed} passed, {len(tally.failures)} failed", flush=True)
+            total.passed += tally.passed
+            total.skipped += tally.skipped
+            total.failures += tally.failures
+    return total
+
+
+def bench() -> Tally:
+    """That the benchmarks build; `make bench` runs them."""
+    build("bench")
+    return Tally(passed=1)
+
+
+def fuzz() -> Tally:
+    status, output = run(["scripts/fuzz"], 4 * BUILD_SECONDS_MAX, listen=True)
+    print(output, flush=True)
+    return count_words(status, output, FUZZ_SUMMARY)
+
+
+SUITES: dict[str, Callable[[], Tally]] = {
+    "tools": tools,
+    "release": lambda: ctest("release", 900),
+    "clients": clients,
+    # What only makes sense at full speed carries the label release-only.
+    "asan": lambda: ctest("asan", 1200, fixed_addresses(), ["--label-exclude", "release-only"]),
+    "tsan": lambda: ctest("tsan", 2400, fixed_addresses(), ["--label-exclude", "release-only"]),
+    "bench": bench,
+    "fuzz": fuzz,
+}
+
+
+def attempt(name: str) -> Tally:
+    say(f"== {name} ==")
+    start = time.monotonic()
+    try:
+        tally = SUITES[name]()
+    except (Failed, OSError, xml.ParseError) as error:
+        say(f"{name}: {error}", "31")
+        tally = Tally(failures=[str(error)])
+    if tally.passed == 0 and not tally.failures:
+        tally.failures.append("there was no test to run")
+    skipped = f", {tally.skipped} skipped" if tally.skipped else ""
+    say(f"{name}: {tally.passed} passed, {len(tally.failures)} failed{skipped} in {time.monotonic() - start:.0f} s",
+        "31" if tally.failures else "32")
+    return tally
+
+
+def main(names: list[str]) -> int:
+    if not names or not set(names) <= set(SUITES):
+        print(f"usage: {sys.argv[0]} SUITE...  with suites out of: {' '.join(SUITES)}", file=sys.stderr)
+        return 2
+    os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    symbolizer = Path("/usr/bin/llvm-symbolizer-14")
+    if symbolizer.exists():
+        for kind in ("ASAN", "UBSAN", "TSAN"):
+            os.environ.setdefault(f"{kind}_SYMBOLIZER_PATH", str(symbolizer))
+
+    tallies: dict[str, Tally] = {}
+    try:
+        for name in names:
+            tallies[name] = attempt(name)
+    except KeyboardInterrupt:
+        print("\ninterrupted; no count", file=sys.stderr)
+        return 130
+
+    failed = {name: tally.failures for name, tally in tallies.items() if tally.failures}
+    for name, failures in failed.items():
+        for failure in failures:
+            say(f"failed: {name}: {failure}", "31")
+    failures = sum(map(len, failed.values()))
+    print(f"tests: {sum(tally.passed for tally in tallies.values())} passed, {failures} failed", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
