@@ -1,4 +1,5 @@
-// Every hard maximum of the program, with what happens past it. A user's limits are policy; these protect the process.
+// Every hard maximum of the program, with what happens past it. A user's limits are policy; these
+// protect the process.
 #pragma once
 
 #include <cstddef>
@@ -6,25 +7,31 @@
 
 namespace sluice::base::bounds {
 
-// One request line of the Divvy protocol, without its LF. Past it: `ERR` naming the bound, then close.
+// One request line of the Divvy protocol, without its LF. Past it: `ERR` naming the bound, then
+// close.
 inline constexpr size_t line_bytes_max = 1 << 20;
 // Entries (key=value pairs) of one request. Past it: `ERR` naming the bound, then close.
 inline constexpr size_t descriptor_entries_max = 256;
-// Requests taken from one readable event before their replies are written; the rest follow in the next round.
+// Requests taken from one readable event before their replies are written; the rest follow in the
+// next round.
 inline constexpr size_t batch_requests_max = 1024;
-// Bytes read from one connection at a time, and so the most that one client can have decided before others get a turn.
+// Bytes read from one connection at a time, and so the most that one client can have decided before
+// others get a turn.
 inline constexpr size_t read_bytes_max = 64 << 10;
-// Connections at a time over all listeners. Past it: the client is told in its protocol's words and closed.
+// Connections at a time over all listeners. Past it: the client is told in its protocol's words and
+// closed.
 inline constexpr size_t connections_max = 100'000;
 // Charges that settle together. Past it: the policy is refused at load.
 inline constexpr size_t group_charges_max = 64;
-// Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at start.
+// Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at
+// start.
 inline constexpr size_t table_bytes_max = size_t{16} << 30;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.
 inline constexpr size_t rules_max = 1'000'000;
-// Units in a quota: integers that every dialect (JSON, Lua, JavaScript) still holds exactly. Past it: refused at load.
+// Units in a quota: integers that every dialect (JSON, Lua, JavaScript) still holds exactly. Past
+// it: refused at load.
 inline constexpr int64_t quota_max = (int64_t{1} << 53) - 1;
 // Length of a window, 100 years of 366 days. Past it: refused at load.
 inline constexpr int64_t window_us_max = int64_t{100} * 366 * 86'400 * 1'000'000;

@@ -1,5 +1,6 @@
-// A growable run of bytes for output: appended at the end, handed out whole, cleared without giving memory back. Owned
-// and used by one thread. Views of it live until the next append, clear or release.
+// A growable run of bytes for output: appended at the end, handed out whole, cleared without giving
+// memory back. Owned and used by one thread. Views of it live until the next append, clear or
+// release.
 #pragma once
 
 #include <charconv>

@@ -23,22 +23,27 @@ Clock::Source Clock::system() {
 }
 
 Clock::Clock(Source source)
-    : source_(source), offset_us_(source.wall_us() - source.monotonic_us()), looked_us_(source.monotonic_us()) {}
+    : source_(source),
+      offset_us_(source.wall_us() - source.monotonic_us()),
+      looked_us_(source.monotonic_us()) {}
 
 Time Clock::now() {
   const int64_t monotonic_us = source_.monotonic_us();
-  if (monotonic_us - looked_us_.load(std::memory_order_relaxed) >= look_every_us) follow(monotonic_us);
+  if (monotonic_us - looked_us_.load(std::memory_order_relaxed) >= look_every_us)
+    follow(monotonic_us);
   return {monotonic_us + offset_us_.load(std::memory_order_relaxed)};
 }
 
 void Clock::follow(int64_t monotonic_us) {
   looked_us_.store(monotonic_us, std::memory_order_relaxed);
   const int64_t wall_us = source_.wall_us();
-  // Held up between the two readings, a thread would see a step that never was: then the next look decides.
+  // Held up between the two readings, a thread would see a step that never was: then the next look
+  // decides.
   if (source_.monotonic_us() - monotonic_us >= step_us_min) return;
   int64_t offset_us = offset_us_.load(std::memory_order_relaxed);
   while (wall_us - monotonic_us - offset_us >= step_us_min &&
-         !offset_us_.compare_exchange_weak(offset_us, wall_us - monotonic_us, std::memory_order_relaxed)) {
+         !offset_us_.compare_exchange_weak(offset_us, wall_us - monotonic_us,
+                                           std::memory_order_relaxed)) {
   }
 }
 

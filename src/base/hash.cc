@@ -7,9 +7,12 @@
 namespace sluice::base {
 
 Hash::Hash() {
-  SLUICE_CHECK(getrandom(secret_.data(), secret_.size(), 0) == static_cast<ssize_t>(secret_.size()));
+  SLUICE_CHECK(getrandom(secret_.data(), secret_.size(), 0) ==
+               static_cast<ssize_t>(secret_.size()));
 }
 
-Hash::Hash(uint64_t seed) { XXH3_generateSecret_fromSeed(secret_.data(), seed); }
+Hash::Hash(uint64_t seed) {
+  XXH3_generateSecret_fromSeed(secret_.data(), seed);
+}
 
 }  // namespace sluice::base

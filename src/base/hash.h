@@ -1,5 +1,6 @@
-// The keyed hash of the counter table: XXH3 with a secret drawn at random for this process, so that nobody outside can
-// choose keys that meet in one stripe or chain. Immutable once made; any thread may call it.
+// The keyed hash of the counter table: XXH3 with a secret drawn at random for this process, so that
+// nobody outside can choose keys that meet in one stripe or chain. Immutable once made; any thread
+// may call it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// What a server is told at its start. Plain values, filled by the command line and the configuration file.
+// What a server is told at its start. Plain values, filled by the command line and the
+// configuration file.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +15,14 @@ enum class Protocol : uint8_t { divvy };
 
 struct ListenerOptions {
   Protocol protocol = Protocol::divvy;
-  std::string host = "::";  // an address or a name; "::" is both families, or IPv4 alone where there is no IPv6
-  uint16_t port = 0;        // 0: a free one
+  std::string host =
+      "::";  // an address or a name; "::" is both families, or IPv4 alone where there is no IPv6
+  uint16_t port = 0;  // 0: a free one
 };
 
 struct Options {
   std::vector<ListenerOptions> listeners;
-  unsigned workers = 0;                   // threads; 0: as many as this process may use processors
+  unsigned workers = 0;  // threads; 0: as many as this process may use processors
   size_t connections_max = base::bounds::connections_max;
 };
 

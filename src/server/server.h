@@ -1,13 +1,14 @@
-// One running server: listeners, workers, the counter store and the rule set, from start to stop. Built and run by the
-// main thread; `run` returns when the process has been told to stop (SIGTERM, SIGINT) and every reply owed is out.
+// One running server: listeners, workers, the counter store and the rule set, from start to stop.
+// Built and run by the main thread; `run` returns when the process has been told to stop (SIGTERM,
+// SIGINT) and every reply owed is out.
 #pragma once
+
+#include <spdlog/logger.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <spdlog/logger.h>
 
 #include "policy/rule_set.h"
 #include "server/options.h"
@@ -28,7 +29,8 @@ class Server {
          std::shared_ptr<spdlog::logger> log);
   ~Server();
 
-  // Binds every listener, or says which one could not be bound and why ("listen EADDRINUSE: address already in use
+  // Binds every listener, or says which one could not be bound and why ("listen EADDRINUSE: address
+  // already in use
   // [::]:8321"). After it connections are queued, and served once `run` is called.
   std::optional<std::string> start();
 

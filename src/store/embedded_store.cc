@@ -35,13 +35,17 @@ bool is_counted(const Charge& charge) {
                      [](const limit::Limit& l) { return limit::has_counter(l.algorithm); });
 }
 
-State state_of(const Entry* entry, size_t slot) { return entry != nullptr ? entry->state(slot) : State{}; }
+State state_of(const Entry* entry, size_t slot) {
+  return entry != nullptr ? entry->state(slot) : State{};
+}
 
 // What the charge's limits answer, and the states that taking it would leave. True: all allow it.
-bool evaluate(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions, State* next) {
+bool evaluate(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions,
+              State* next) {
   bool allowed = true;
   for (size_t slot = 0; slot < charge.limits.size(); ++slot) {
-    const auto outcome = limit::decide(state_of(entry, slot), charge.limits[slot], charge.cost, now);
+    const auto outcome =
+        limit::decide(state_of(entry, slot), charge.limits[slot], charge.cost, now);
     decisions[slot] = outcome.decision;
     next[slot] = outcome.next;
     allowed &= outcome.decision.allowed;
@@ -50,7 +54,8 @@ bool evaluate(const Entry* entry, const Charge& charge, base::Time now, Decision
 }
 
 // The group was refused: nothing is taken, and limits that would have allowed say what they have.
-void hold_back(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions, State* next) {
+void hold_back(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions,
+               State* next) {
   for (size_t slot = 0; slot < charge.limits.size(); ++slot) {
     const auto outcome = limit::decide(state_of(entry, slot), charge.limits[slot], 0, now);
     if (decisions[slot].allowed) decisions[slot] = outcome.decision;
@@ -77,7 +82,8 @@ EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash)
   const size_t heads_max = region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes;
   const size_t stripe_bytes = (heads_max * sizeof(Ref) + page_bytes - 1) / page_bytes * page_bytes;
   heads_bytes_ = stripe_bytes * stripes;
-  heads_ = mmap(nullptr, heads_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  heads_ = mmap(nullptr, heads_bytes_, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   SLUICE_CHECK(heads_ != MAP_FAILED);
   for (size_t i = 0; i < stripes; ++i) {
     auto* heads = reinterpret_cast<Ref*>(static_cast<char*>(heads_) + i * stripe_bytes);
@@ -111,7 +117,8 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
   return batch.groups.size();
 }
 
-bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Decision* decisions, base::Time now) {
+bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Decision* decisions,
+                                 base::Time now) {
   const size_t slots = charge.limits.size();
   SLUICE_CHECK(slots <= limit::slots_max);
   std::array<State, limit::slots_max> next;
@@ -135,7 +142,8 @@ bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Deci
   return true;
 }
 
-bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& batch, base::Time now) {
+bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& batch,
+                                    base::Time now) {
   SLUICE_CHECK(group.charge_count <= base::bounds::group_charges_max);
   std::array<Settling, base::bounds::group_charges_max> room;
   const std::span settling(room.data(), group.charge_count);
@@ -148,7 +156,8 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
     settling[i].entry = nullptr;
   }
   // By hash is by stripe: every group locks in the same order, and equal keys would stand together.
-  std::sort(settling.begin(), settling.end(), [](const Settling& a, const Settling& b) { return a.hash < b.hash; });
+  std::sort(settling.begin(), settling.end(),
+            [](const Settling& a, const Settling& b) { return a.hash < b.hash; });
 
   std::array<std::unique_lock<std::mutex>, base::bounds::group_charges_max> locks;
   const Settling* before = nullptr;
@@ -157,7 +166,8 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
     if (!s.counted) continue;
     const auto& charge = batch.charges[s.charge];
     auto& [mutex, stripe] = (*table_)[stripe_of(s.hash)];
-    if (before == nullptr || stripe_of(before->hash) != stripe_of(s.hash)) locks[i] = std::unique_lock(mutex);
+    if (before == nullptr || stripe_of(before->hash) != stripe_of(s.hash))
+      locks[i] = std::unique_lock(mutex);
     if (before != nullptr && before->hash == s.hash) {
       const auto& other = batch.charges[before->charge];
       SLUICE_CHECK(other.space != charge.space || other.key != charge.key);
@@ -170,7 +180,8 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
   bool allowed = true;
   for (auto& s : settling) {
     const auto& charge = batch.charges[s.charge];
-    allowed &= evaluate(s.entry, charge, now, &batch.decisions[charge.decision_first], s.next.data());
+    allowed &=
+        evaluate(s.entry, charge, now, &batch.decisions[charge.decision_first], s.next.data());
   }
   if (!allowed) {
     for (auto& s : settling) {
@@ -184,13 +195,17 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
   for (size_t i = 0; i < settling.size(); ++i) {
     auto& s = settling[i];
     const auto& charge = batch.charges[s.charge];
-    if (!s.counted || s.entry != nullptr || !worth_storing(s.next.data(), charge.limits.size())) continue;
+    if (!s.counted || s.entry != nullptr || !worth_storing(s.next.data(), charge.limits.size()))
+      continue;
     auto& stripe = (*table_)[stripe_of(s.hash)].stripe;
-    s.entry = stripe.insert(region_, hash_, s.hash, charge.space->id, charge.key, charge.limits.size());
+    s.entry =
+        stripe.insert(region_, hash_, s.hash, charge.space->id, charge.key, charge.limits.size());
     added[i] = s.entry != nullptr;
     if (added[i]) continue;
     for (size_t j = 0; j < i; ++j) {
-      if (added[j]) (*table_)[stripe_of(settling[j].hash)].stripe.erase(region_, settling[j].hash, settling[j].entry);
+      if (added[j])
+        (*table_)[stripe_of(settling[j].hash)].stripe.erase(region_, settling[j].hash,
+                                                            settling[j].entry);
     }
     return false;
   }

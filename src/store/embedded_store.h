@@ -1,7 +1,7 @@
-// The store that needs no other server: every counter in one table in memory, forgotten at exit. The table is cut into
-// stripes with a lock each, held for arithmetic only, so any worker decides any request at once; a group locks its
-// stripes in order. Owned by main; apply and stats from any thread, housekeep and sweep
-// from one.
+// The store that needs no other server: every counter in one table in memory, forgotten at exit.
+// The table is cut into stripes with a lock each, held for arithmetic only, so any worker decides
+// any request at once; a group locks its stripes in order. Owned by main; apply and stats from any
+// thread, housekeep and sweep from one.
 #pragma once
 
 #include <array>
@@ -21,8 +21,9 @@ class EmbeddedStore final : public Store {
  public:
   static constexpr size_t stripes = 1024;
 
-  // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to base::bounds::
-  // table_bytes_max. Past it new counters fail with Error::memory; those that exist go on.
+  // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to
+  // base::bounds:: table_bytes_max. Past it new counters fail with Error::memory; those that exist
+  // go on.
   EmbeddedStore(size_t memory_bytes, const base::Hash& hash);
   ~EmbeddedStore() override;
 
@@ -31,8 +32,8 @@ class EmbeddedStore final : public Store {
   void housekeep(base::Time now) override;
   Stats stats() const override;
 
-  // Looks at the next `chains` chains, drops the counters that equal a fresh one, and goes round for ever. Locks one
-  // stripe at a time, for at most sweep_chains_per_lock chains.
+  // Looks at the next `chains` chains, drops the counters that equal a fresh one, and goes round
+  // for ever. Locks one stripe at a time, for at most sweep_chains_per_lock chains.
   void sweep(base::Time now, uint64_t chains);
   // Chains there are now: sweeping as many goes round once.
   uint64_t chains() const;
@@ -47,7 +48,8 @@ class EmbeddedStore final : public Store {
   static size_t stripe_of(uint64_t hash) { return hash >> 54; }
   static_assert(stripes == size_t{1} << (64 - 54));
 
-  bool settle_alone(limit::Group& group, const limit::Charge& charge, limit::Decision* decisions, base::Time now);
+  bool settle_alone(limit::Group& group, const limit::Charge& charge, limit::Decision* decisions,
+                    base::Time now);
   bool settle_together(limit::Group& group, const limit::Batch& batch, base::Time now);
 
   const base::Hash hash_;

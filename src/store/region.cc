@@ -9,12 +9,15 @@ namespace sluice::store {
 
 Region::Region(size_t bytes_max) : bytes_max_(bytes_max) {
   SLUICE_CHECK(bytes_max >= 2 * chunk_bytes && bytes_max <= base::bounds::table_bytes_max);
-  void* at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   SLUICE_CHECK(at != MAP_FAILED);
   base_ = static_cast<std::byte*>(at);
 }
 
-Region::~Region() { munmap(base_, bytes_max_); }
+Region::~Region() {
+  munmap(base_, bytes_max_);
+}
 
 Ref Region::take_chunk() {
   if (!charge(chunk_bytes)) return 0;
@@ -49,6 +52,8 @@ bool Region::charge(size_t bytes) {
   return true;
 }
 
-void Region::release(size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+void Region::release(size_t bytes) {
+  used_.fetch_sub(bytes, std::memory_order_relaxed);
+}
 
 }  // namespace sluice::store

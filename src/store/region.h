@@ -1,5 +1,6 @@
-// The memory of a counter table: one reserved run of address space, handed out in chunks of one page and named by 32-bit
-// references, and the exact account of all that the table holds. Owned by the table; thread-safe.
+// The memory of a counter table: one reserved run of address space, handed out in chunks of one
+// page and named by 32-bit references, and the exact account of all that the table holds. Owned by
+// the table; thread-safe.
 #pragma once
 
 #include <atomic>
@@ -35,9 +36,12 @@ class Region {
 
   void* at(Ref ref) const { return base_ + size_t{ref} * unit_bytes; }
   Ref ref_of(const void* p) const {
-    return static_cast<Ref>(static_cast<size_t>(static_cast<const std::byte*>(p) - base_) / unit_bytes);
+    return static_cast<Ref>(static_cast<size_t>(static_cast<const std::byte*>(p) - base_) /
+                            unit_bytes);
   }
-  static constexpr Ref chunk_of(Ref ref) { return ref & ~static_cast<Ref>(chunk_bytes / unit_bytes - 1); }
+  static constexpr Ref chunk_of(Ref ref) {
+    return ref & ~static_cast<Ref>(chunk_bytes / unit_bytes - 1);
+  }
 
   size_t bytes() const { return used_.load(std::memory_order_relaxed); }
   size_t bytes_max() const { return bytes_max_; }
@@ -48,7 +52,8 @@ class Region {
   std::atomic<size_t> used_{0};
   std::mutex mutex_;            // of the two below
   std::vector<Ref> free_;       // chunks given back
-  size_t fresh_ = chunk_bytes;  // first byte never handed out; the first chunk stays unused, so that 0 is no place
+  size_t fresh_ = chunk_bytes;  // first byte never handed out; the first chunk stays unused, so
+                                // that 0 is no place
 };
 
 }  // namespace sluice::store

@@ -17,7 +17,9 @@ struct Slab::Chunk {
 
 namespace {
 
-uint16_t& link_at(void* place) { return *static_cast<uint16_t*>(place); }
+uint16_t& link_at(void* place) {
+  return *static_cast<uint16_t*>(place);
+}
 
 }  // namespace
 
@@ -46,7 +48,8 @@ Ref Slab::allocate(Region& region, size_t bytes) {
     chunk = region.take_chunk();
     if (chunk == 0) return 0;
     auto* header = new (region.at(chunk)) Chunk{};
-    header->places = static_cast<uint16_t>((Region::chunk_bytes - sizeof(Chunk)) / bytes_of(size_class));
+    header->places =
+        static_cast<uint16_t>((Region::chunk_bytes - sizeof(Chunk)) / bytes_of(size_class));
     link(region, size_class, chunk);
   }
   auto& header = *static_cast<Chunk*>(region.at(chunk));
@@ -55,7 +58,8 @@ Ref Slab::allocate(Region& region, size_t bytes) {
     place = chunk + header.free;
     header.free = link_at(region.at(place));
   } else {
-    place = chunk + static_cast<Ref>((sizeof(Chunk) + header.cut * bytes_of(size_class)) / Region::unit_bytes);
+    place = chunk + static_cast<Ref>((sizeof(Chunk) + header.cut * bytes_of(size_class)) /
+                                     Region::unit_bytes);
     ++header.cut;
   }
   if (++header.live == header.places) unlink(region, size_class, header);

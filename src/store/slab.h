@@ -1,5 +1,6 @@
-// Places for the entries of one stripe: chunks of the region, each cut into places of one size. An empty chunk goes back
-// to the region, so memory follows what is stored. Owned by a stripe and guarded by its lock.
+// Places for the entries of one stripe: chunks of the region, each cut into places of one size. An
+// empty chunk goes back to the region, so memory follows what is stored. Owned by a stripe and
+// guarded by its lock.
 #pragma once
 
 #include <array>
@@ -15,13 +16,15 @@ class Slab {
   // The largest place.
   static constexpr size_t bytes_max = 1280;
 
-  // A place of at least `bytes` (1 to bytes_max) with unspecified content, or 0 when the region is full.
+  // A place of at least `bytes` (1 to bytes_max) with unspecified content, or 0 when the region is
+  // full.
   Ref allocate(Region& region, size_t bytes);
   // Gives back a place got by `allocate` with the same `bytes`.
   void free(Region& region, Ref place, size_t bytes);
 
  private:
-  // Sizes: every 4 bytes up to 128, every 32 up to 512, every 128 up to 1280. A place wastes at most a fifth.
+  // Sizes: every 4 bytes up to 128, every 32 up to 512, every 128 up to 1280. A place wastes at
+  // most a fifth.
   static constexpr size_t classes = 32 + 12 + 6;
   static constexpr size_t class_of(size_t bytes) {
     if (bytes <= 128) return (bytes + 3) / 4 - 1;

@@ -1,5 +1,6 @@
-// The one interface to what owns counters. It settles batches of groups; it never blocks on anything slower than a
-// stripe's lock and never calls back. Any number of threads may call it at once.
+// The one interface to what owns counters. It settles batches of groups; it never blocks on
+// anything slower than a stripe's lock and never calls back. Any number of threads may call it at
+// once.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +24,14 @@ class Store {
 
   virtual ~Store() = default;
 
-  // Settles the groups in order, each all or nothing, and stops behind the first that fails (Group::error): the caller
-  // knows whether what follows is still wanted. Returns how many were settled or failed. Per group the charges' keys are
-  // distinct and at most base::bounds::group_charges_max; the keys are copied, nothing of the batch is kept.
+  // Settles the groups in order, each all or nothing, and stops behind the first that fails
+  // (Group::error): the caller knows whether what follows is still wanted. Returns how many were
+  // settled or failed. Per group the charges' keys are distinct and at most
+  // base::bounds::group_charges_max; the keys are copied, nothing of the batch is kept.
   virtual size_t apply(const limit::Batch& batch, base::Time now) = 0;
 
-  // Housekeeping, called by one thread every housekeeping_period: forgets what need not be kept, in small steps.
+  // Housekeeping, called by one thread every housekeeping_period: forgets what need not be kept, in
+  // small steps.
   virtual void housekeep(base::Time now) = 0;
 
   virtual Stats stats() const = 0;

@@ -21,7 +21,9 @@ struct Long {
   size_t bytes;
 };
 
-size_t pages_of(uint32_t heads) { return (size_t{heads} * sizeof(Ref) + page_bytes - 1) / page_bytes; }
+size_t pages_of(uint32_t heads) {
+  return (size_t{heads} * sizeof(Ref) + page_bytes - 1) / page_bytes;
+}
 
 size_t place_bytes(size_t slots, size_t key_bytes) {
   return sizeof(Entry) + slots * sizeof(limit::State) +
@@ -37,7 +39,9 @@ Long long_of(const char* behind_slots) {
 }  // namespace
 
 static_assert(sizeof(Entry) == 12);
-static_assert(sizeof(Entry) + limit::slots_max * sizeof(limit::State) + Entry::inline_key_bytes_max <= Slab::bytes_max);
+static_assert(sizeof(Entry) + limit::slots_max * sizeof(limit::State) +
+                  Entry::inline_key_bytes_max <=
+              Slab::bytes_max);
 
 std::string_view Entry::key() const {
   const char* behind_slots = bytes() + slots_ * sizeof(limit::State);
@@ -62,7 +66,8 @@ void Stripe::close(Region& region) {
   }
 }
 
-Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space, std::string_view key) const {
+Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
+                    std::string_view key) const {
   if (entries_ == 0) return nullptr;
   for (Ref at = heads_[chain_of(hash)]; at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(at));
@@ -72,8 +77,8 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space, std::st
   return nullptr;
 }
 
-Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space, std::string_view key,
-                      size_t slots) {
+Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space,
+                      std::string_view key, size_t slots) {
   SLUICE_CHECK(slots >= 1 && slots <= limit::slots_max);
   if (heads_count_ == 0 && !resize_heads(region, heads_min)) return nullptr;
   char* long_bytes = nullptr;
@@ -109,7 +114,8 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
   entry->next_ = head;
   head = place;
   ++entries_;
-  // Five heads for four entries: chains of 1.4 probes for a hit, and a growth step on most insertions.
+  // Five heads for four entries: chains of 1.4 probes for a hit, and a growth step on most
+  // insertions.
   while (uint64_t{heads_count_} * 4 < uint64_t{entries_} * 5 && heads_count_ < heads_max_) {
     const uint32_t before = heads_count_;
     split(region, hash_of);
@@ -138,7 +144,8 @@ size_t Stripe::sweep(Region& region, base::Time now, uint32_t first, uint32_t co
     for (Ref* at = &heads_[chain]; *at != 0;) {
       auto* entry = static_cast<Entry*>(region.at(*at));
       bool fresh = true;
-      for (size_t slot = 0; slot < entry->slots_; ++slot) fresh &= entry->state(slot).mark_us <= now.us;
+      for (size_t slot = 0; slot < entry->slots_; ++slot)
+        fresh &= entry->state(slot).mark_us <= now.us;
       if (!fresh) {
         at = &entry->next_;
         continue;
@@ -165,9 +172,10 @@ bool Stripe::resize_heads(Region& region, uint32_t count) {
   const size_t before = pages_of(heads_count_), after = pages_of(count);
   if (after > before && !region.charge((after - before) * page_bytes)) return false;
   if (after < before) {
-    // The heads of a stripe start on a page of their own; a dropped page reads as zeros when it is used again.
-    SLUICE_CHECK(madvise(reinterpret_cast<char*>(heads_) + after * page_bytes, (before - after) * page_bytes,
-                         MADV_DONTNEED) == 0);
+    // The heads of a stripe start on a page of their own; a dropped page reads as zeros when it is
+    // used again.
+    SLUICE_CHECK(madvise(reinterpret_cast<char*>(heads_) + after * page_bytes,
+                         (before - after) * page_bytes, MADV_DONTNEED) == 0);
     region.release((before - after) * page_bytes);
   }
   heads_count_ = count;

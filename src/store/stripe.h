@@ -1,6 +1,7 @@
-// One stripe of the counter table: a linear hash of chained entries. It grows and shrinks by one chain at a time, so no
-// request ever waits for a rehash. Not thread-safe: the table holds its lock around every call. What it costs: an entry
-// of 12 bytes, 16 a slot and the key, rounded up to 4, plus 5 bytes of chain heads: 49 for a 16-byte key and one slot.
+// One stripe of the counter table: a linear hash of chained entries. It grows and shrinks by one
+// chain at a time, so no request ever waits for a rehash. Not thread-safe: the table holds its lock
+// around every call. What it costs: an entry of 12 bytes, 16 a slot and the key, rounded up to 4,
+// plus 5 bytes of chain heads: 49 for a 16-byte key and one slot.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ namespace sluice::store {
 // A stored counter. Lives in the region until erased or swept; never moves.
 class Entry {
  public:
-  static constexpr size_t inline_key_bytes_max = 1024;  // a longer key lies on the heap, accounted in the region
+  static constexpr size_t inline_key_bytes_max =
+      1024;  // a longer key lies on the heap, accounted in the region
 
   size_t slots() const { return slots_; }
   limit::State state(size_t slot) const {
@@ -25,7 +27,9 @@ class Entry {
     __builtin_memcpy(&s, bytes() + slot * sizeof s, sizeof s);
     return s;
   }
-  void set_state(size_t slot, const limit::State& s) { __builtin_memcpy(bytes() + slot * sizeof s, &s, sizeof s); }
+  void set_state(size_t slot, const limit::State& s) {
+    __builtin_memcpy(bytes() + slot * sizeof s, &s, sizeof s);
+  }
   std::string_view key() const;
 
  private:
@@ -50,14 +54,14 @@ class Stripe {
   Entry* find(const Region& region, uint64_t hash, uint32_t space, std::string_view key) const;
 
   // Adds an entry that `find` did not find, its slots zeroed. Null: no memory.
-  Entry* insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space, std::string_view key,
-                size_t slots);
+  Entry* insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space,
+                std::string_view key, size_t slots);
 
   // Removes an entry that `find` or `insert` gave; the pointer dies.
   void erase(Region& region, uint64_t hash, Entry* entry);
 
-  // Drops the entries of chains [first, first + count) that equal a fresh one, and gives back chain heads that are no
-  // longer needed. Returns how many went.
+  // Drops the entries of chains [first, first + count) that equal a fresh one, and gives back chain
+  // heads that are no longer needed. Returns how many went.
   size_t sweep(Region& region, base::Time now, uint32_t first, uint32_t count);
 
   uint32_t chains() const { return heads_count_; }

@@ -1,0 +1,66 @@
+#include "base/machine.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace sluice::base {
+
+namespace {
+
+unsigned quota_of(double quota, double period) {
+  if (quota <= 0 || period <= 0) return ~0u;
+  const double processors = quota / period;
+  return static_cast<unsigned>(processors) +
+         (processors > static_cast<unsigned>(processors) ? 1 : 0);
+}
+
+// The smallest quota between this process's cgroup (v2) and the root; v1 as a container sees it.
+unsigned cgroup_processors() {
+  unsigned least = ~0u;
+  std::string line, path;
+  for (std::ifstream in("/proc/self/cgroup"); std::getline(in, line);) {
+    if (line.rfind("0::", 0) == 0) path = line.substr(3);
+  }
+  while (true) {
+    std::ifstream in("/sys/fs/cgroup" + path + "/cpu.max");
+    std::string quota;
+    double period = 0;
+    if (in >> quota >> period && quota != "max") {
+      double value = 0;
+      std::istringstream(quota) >> value;
+      least = std::min(least, quota_of(value, period));
+    }
+    if (path.empty()) break;
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  }
+  double quota = 0, period = 0;
+  if (std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota &&
+      std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period) {
+    least = std::min(least, quota_of(quota, period));
+  }
+  return least;
+}
+
+}  // namespace
+
+unsigned processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1u, std::min(static_cast<unsigned>(std::max(affinity, 1)), cgroup_processors()));
+}
+
+size_t raise_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = limit.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+}  // namespace sluice::base

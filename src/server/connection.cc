@@ -1,0 +1,216 @@
+#include "server/connection.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/bounds.h"
+#include "server/protocol.h"
+#include "server/worker.h"
+
+namespace sluice::server {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+// After the last reply the client's own last bytes are read and thrown away, so that the close does
+// not become a reset that destroys the reply; but not for long.
+constexpr auto linger_time = std::chrono::milliseconds(500);
+constexpr size_t linger_bytes_max = 1 << 20;
+
+}  // namespace
+
+Connection::Connection(Worker& worker, asio::ip::tcp::socket socket, Protocol protocol)
+    : worker_(worker),
+      socket_(std::move(socket)),
+      session_(make_session(protocol)),
+      protocol_(protocol) {
+  auto small = worker_.lend(Worker::small_buffer_bytes);
+  in_ = std::move(small.bytes);
+  in_capacity_ = small.capacity;
+}
+
+Connection::~Connection() {
+  worker_.give_back({std::move(in_), in_capacity_});
+}
+
+void Connection::start() {
+  read();
+}
+
+void Connection::refuse(std::string_view why) {
+  worker_.out().clear();
+  session_->refuse(why, worker_.out());
+  phase_ = Phase::flushing;
+  if (flush()) close_gently();
+}
+
+void Connection::read() {
+  socket_.async_read_some(asio::buffer(in_.get() + in_size_, in_capacity_ - in_size_),
+                          [self = shared_from_this()](error_code ec, size_t bytes) {
+                            if (self->phase_ != Phase::serving) return;
+                            self->in_size_ += bytes;
+                            self->end_ = ec == asio::error::eof;
+                            if (ec && !self->end_) {
+                              const bool cancelled =
+                                  ec == asio::error::operation_aborted && self->finishing_;
+                              return cancelled ? self->read_last() : self->abort();
+                            }
+                            self->process();
+                          });
+}
+
+void Connection::process() {
+  auto& out = worker_.out();
+  auto& requests = worker_.requests();
+  size_t at = 0;
+  bool closing = false;
+  while (true) {
+    out.clear();
+    requests.clear();
+    const auto received = session_->receive({in_.get() + at, in_size_ - at}, end_, requests);
+    at += received.consumed;
+    if (requests.size() > 0) {
+      closing = !worker_.engine().serve(dialect_of(protocol_), *session_, requests, out);
+    }
+    if (received.closing && !closing) {
+      session_->farewell(out);
+      closing = true;
+    }
+    if (!flush() || closing || received.consumed == 0) break;
+    if (at == in_size_ && !end_) break;  // the usual case: spares asking the session about nothing
+  }
+  in_size_ -= at;
+  if (at > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at, in_size_);
+  if (closing) phase_ = Phase::flushing;
+  if (unsent_.empty()) go_on();  // otherwise when it is written
+}
+
+// Everything that could be decided is, and its replies are out.
+void Connection::go_on() {
+  if (phase_ == Phase::flushing || end_) return close_gently();
+  if (finishing_) return read_last();
+  if (in_size_ == 0 && in_capacity_ > Worker::small_buffer_bytes) {
+    swap_buffer(Worker::small_buffer_bytes);
+  } else if (in_size_ == in_capacity_) {
+    swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
+  }
+  read();
+}
+
+void Connection::finish() {
+  if (finishing_ || phase_ != Phase::serving) return;
+  finishing_ = true;
+  int bytes = 0;
+  if (ioctl(socket_.native_handle(), FIONREAD, &bytes) == 0 && bytes > 0)
+    last_bytes_ = static_cast<size_t>(bytes);
+  if (unsent_.empty()) socket_.cancel();  // ends the read under way, which goes on in read_last
+}
+
+void Connection::read_last() {
+  if (last_bytes_ == 0) {
+    phase_ = Phase::flushing;
+    return close_gently();
+  }
+  if (in_size_ == in_capacity_)
+    swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
+  const ssize_t n = ::recv(socket_.native_handle(), in_.get() + in_size_,
+                           std::min(last_bytes_, in_capacity_ - in_size_), MSG_DONTWAIT);
+  if (n > 0) {
+    in_size_ += static_cast<size_t>(n);
+    last_bytes_ -= static_cast<size_t>(n);
+  } else {
+    last_bytes_ = 0;
+  }
+  process();
+}
+
+// Writes the worker's output. False: the socket is full, the rest waits in unsent_.
+bool Connection::flush() {
+  auto& out = worker_.out();
+  std::string_view text = out.view();
+  while (!text.empty()) {
+    const ssize_t n =
+        ::send(socket_.native_handle(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      unsent_.assign(text);
+      unsent_at_ = 0;
+      out.clear();
+      await_writable();
+      return false;
+    } else if (errno != EINTR) {
+      break;  // the client is gone: reading will say so
+    }
+  }
+  out.clear();
+  return true;
+}
+
+void Connection::await_writable() {
+  socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](error_code ec) {
+    if (self->phase_ == Phase::closed) return;
+    if (ec) return self->abort();
+    auto& unsent = self->unsent_;
+    while (self->unsent_at_ < unsent.size()) {
+      const ssize_t n = ::send(self->socket_.native_handle(), unsent.data() + self->unsent_at_,
+                               unsent.size() - self->unsent_at_, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n >= 0) {
+        self->unsent_at_ += static_cast<size_t>(n);
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return self->await_writable();
+      } else if (errno != EINTR) {
+        return self->abort();
+      }
+    }
+    unsent = std::string();
+    self->phase_ == Phase::flushing ? self->close_gently() : self->process();
+  });
+}
+
+void Connection::close_gently() {
+  if (end_) return abort();  // the client has said that it is done; nothing of it can be under way
+  phase_ = Phase::draining;
+  error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  linger_ = std::make_unique<asio::steady_timer>(socket_.get_executor(), linger_time);
+  linger_->async_wait([self = shared_from_this()](error_code ec) {
+    if (!ec) self->abort();
+  });
+  drain();
+}
+
+void Connection::drain() {
+  socket_.async_read_some(asio::buffer(in_.get(), in_capacity_),
+                          [self = shared_from_this()](error_code ec, size_t bytes) {
+                            if (self->phase_ == Phase::closed) return;
+                            self->drained_ += bytes;
+                            if (ec || self->drained_ > linger_bytes_max) return self->abort();
+                            self->drain();
+                          });
+}
+
+void Connection::abort() {
+  if (phase_ == Phase::closed) return;
+  phase_ = Phase::closed;
+  error_code ignored;
+  socket_.close(ignored);
+  linger_.reset();
+  worker_.leave(shared_from_this());
+}
+
+void Connection::swap_buffer(size_t bytes) {
+  auto lent = worker_.lend(bytes);
+  std::memcpy(lent.bytes.get(), in_.get(), in_size_);
+  worker_.give_back(
+      {std::exchange(in_, std::move(lent.bytes)), std::exchange(in_capacity_, lent.capacity)});
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,65 @@
+// One client's connection: its socket, its session and the few bytes that are under way. Belongs to
+// one worker and lives on its thread; kept alive by the operation it waits for. Idle it holds a
+// small input buffer and nothing else; larger ones are lent by the worker for as long as there is
+// input.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "server/options.h"
+#include "wire/session.h"
+
+namespace sluice::server {
+
+class Worker;
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Worker& worker, boost::asio::ip::tcp::socket socket, Protocol protocol);
+  ~Connection();
+
+  // Serves until the client leaves or is sent away.
+  void start();
+  // Tells the client why it is not served, and closes.
+  void refuse(std::string_view why);
+  // Answers what has arrived, then closes: the server is stopping.
+  void finish();
+  // Closes now.
+  void abort();
+
+ private:
+  enum class Phase { serving, flushing, draining, closed };
+
+  void read();
+  // Decides complete requests until they are used up, output is stuck, or the session ends.
+  void process();
+  void go_on();
+  void read_last();
+  bool flush();
+  void await_writable();
+  void close_gently();
+  void drain();
+  void swap_buffer(size_t bytes);
+
+  Worker& worker_;
+  boost::asio::ip::tcp::socket socket_;
+  std::unique_ptr<wire::Session> session_;
+  std::unique_ptr<boost::asio::steady_timer> linger_;  // while draining
+  std::unique_ptr<char[]> in_;
+  size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
+  std::string unsent_;  // output that the socket did not take; while it is there nothing is read
+  size_t unsent_at_ = 0;
+  size_t drained_ = 0;
+  const Protocol protocol_;
+  Phase phase_ = Phase::serving;
+  bool end_ = false;  // the client will send no more
+  bool finishing_ =
+      false;  // the server is stopping: last_bytes_ more are read, if they are there, then no more
+  size_t last_bytes_ = 0;
+};
+
+}  // namespace sluice::server

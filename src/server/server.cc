@@ -1,0 +1,146 @@
+#include "server/server.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <chrono>
+#include <csignal>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "server/listener.h"
+#include "server/protocol.h"
+#include "server/worker.h"
+
+namespace sluice::server {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+// A stop is over in less than five seconds, whatever the clients do.
+constexpr auto stop_limit = std::chrono::milliseconds(4000);
+constexpr std::string_view too_many = "too many connections; this server has reached its bound";
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(Options o, std::shared_ptr<const policy::RuleSet> r, store::Store& s,
+       std::shared_ptr<spdlog::logger> l)
+      : options(std::move(o)), rules(std::move(r)), store(s), log(std::move(l)) {}
+
+  void take(int fd, Protocol protocol);
+  void on_signal();
+  void on_ended();
+  void housekeep();
+
+  const Options options;
+  const std::shared_ptr<const policy::RuleSet> rules;
+  store::Store& store;
+  const std::shared_ptr<spdlog::logger> log;
+  base::Clock clock;
+  asio::io_context io{1};
+  asio::signal_set signals{io};
+  asio::steady_timer housekeeping{io};
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::unique_ptr<Listener>> listeners;
+  std::vector<Bound> bound;
+  size_t ended = 0;  // workers
+  bool stopping = false;
+};
+
+Server::Server(Options options, std::shared_ptr<const policy::RuleSet> rules, store::Store& store,
+               std::shared_ptr<spdlog::logger> log)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(rules), store, std::move(log))) {}
+
+Server::~Server() = default;
+
+const std::vector<Bound>& Server::bound() const {
+  return impl_->bound;
+}
+
+std::optional<std::string> Server::start() {
+  auto& s = *impl_;
+  std::signal(SIGPIPE, SIG_IGN);
+  // From here on: who has read the banner may send a signal at once.
+  s.signals.add(SIGTERM);
+  s.signals.add(SIGINT);
+  const size_t files = base::raise_open_files();
+  if (files < s.options.connections_max + 64) {
+    s.log->info("{} files may be open, so fewer than the {} connections that are allowed fit",
+                files, s.options.connections_max);
+  }
+  for (const auto& options : s.options.listeners) {
+    s.listeners.push_back(std::make_unique<Listener>(
+        s.io, options, [&s](int fd, Protocol protocol) { s.take(fd, protocol); }, s.log));
+    if (auto wrong = s.listeners.back()->bind()) return wrong;
+    s.bound.push_back(
+        {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
+  }
+  return {};
+}
+
+void Server::run() {
+  auto& s = *impl_;
+  const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
+  for (unsigned i = 0; i < count; ++i) {
+    s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.rules, s.log));
+    s.workers.back()->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
+  }
+  s.on_signal();
+  s.housekeep();
+  for (auto& listener : s.listeners) listener->start();
+  s.log->info("{} workers serve {} listeners", count, s.listeners.size());
+  s.io.run();
+  for (auto& worker : s.workers) worker->join();
+  s.log->info("stopped");
+}
+
+// The worker with the fewest connections serves this one.
+void Server::Impl::take(int fd, Protocol protocol) {
+  size_t total = 0;
+  Worker* least = nullptr;
+  for (auto& worker : workers) {
+    total += worker->connections();
+    if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
+  }
+  // Being told costs a connection for a moment; a flood beyond that is just closed.
+  if (total >= options.connections_max + options.connections_max / 8 + 8) {
+    ::close(fd);
+    return;
+  }
+  least->adopt(fd, protocol, total >= options.connections_max ? too_many : std::string_view());
+}
+
+void Server::Impl::on_signal() {
+  signals.async_wait([this](error_code ec, int number) {
+    if (ec) return;
+    if (stopping) _exit(1);
+    stopping = true;
+    log->info("signal {}: stopping; a second one ends at once", number);
+    for (auto& listener : listeners) listener->stop();
+    for (auto& worker : workers) worker->stop(stop_limit);
+    housekeeping.cancel();
+    on_signal();
+  });
+}
+
+// The loop ends with the last worker; until then a second signal is heard.
+void Server::Impl::on_ended() {
+  if (++ended == workers.size()) signals.cancel();
+}
+
+void Server::Impl::housekeep() {
+  housekeeping.expires_after(std::chrono::microseconds(store::Store::housekeeping_period.us));
+  housekeeping.async_wait([this](error_code ec) {
+    if (ec) return;
+    store.housekeep(clock.now());
+    housekeep();
+  });
+}
+
+}  // namespace sluice::server

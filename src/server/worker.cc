@@ -1,0 +1,108 @@
+#include "server/worker.h"
+
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/bounds.h"
+
+namespace sluice::server {
+
+namespace asio = boost::asio;
+
+namespace {
+
+// Buffers kept for the next one who needs them; more are given back to the system.
+constexpr size_t idle_buffers_max = 64;
+
+}  // namespace
+
+Worker::Worker(store::Store& store, base::Clock& clock,
+               std::shared_ptr<const policy::RuleSet> rules, std::shared_ptr<spdlog::logger> log)
+    : work_(io_.get_executor()),
+      deadline_(io_),
+      engine_(store, clock, std::move(rules), std::move(log)) {}
+
+Worker::~Worker() {
+  join();
+}
+
+void Worker::start(std::function<void()> ended) {
+  thread_ = std::thread([this, ended = std::move(ended)] {
+    io_.run();
+    ended();
+  });
+}
+
+void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
+  connections_.fetch_add(1, std::memory_order_relaxed);
+  asio::post(io_, [this, fd, protocol, why] {
+    asio::ip::tcp::socket socket(io_);
+    boost::system::error_code ec;
+    socket.assign(asio::ip::tcp::v6(), fd, ec);
+    if (ec || stopping_) {
+      if (ec) ::close(fd);
+      connections_.fetch_sub(1, std::memory_order_relaxed);
+      return;
+    }
+    auto connection = std::make_shared<Connection>(*this, std::move(socket), protocol);
+    all_.insert(connection);
+    if (why.empty()) {
+      connection->start();
+    } else {
+      connection->refuse(why);
+    }
+  });
+}
+
+void Worker::stop(std::chrono::milliseconds limit) {
+  asio::post(io_, [this, limit] {
+    stopping_ = true;
+    const std::vector<std::shared_ptr<Connection>> all(all_.begin(), all_.end());
+    for (const auto& connection : all) connection->finish();
+    deadline_.expires_after(limit);
+    deadline_.async_wait([this](boost::system::error_code ec) {
+      if (ec) return;
+      const std::vector<std::shared_ptr<Connection>> late(all_.begin(), all_.end());
+      for (const auto& connection : late) connection->abort();
+    });
+    end_if_idle();
+  });
+}
+
+void Worker::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+Worker::Lent Worker::lend(size_t bytes) {
+  auto& idle = bytes == small_buffer_bytes ? idle_small_ : idle_large_;
+  if ((bytes == small_buffer_bytes || bytes == base::bounds::read_bytes_max) && !idle.empty()) {
+    Lent lent{std::move(idle.back()), bytes};
+    idle.pop_back();
+    return lent;
+  }
+  return {std::unique_ptr<char[]>(new char[bytes]), bytes};
+}
+
+void Worker::give_back(Lent buffer) {
+  if (buffer.capacity == small_buffer_bytes && idle_small_.size() < idle_buffers_max) {
+    idle_small_.push_back(std::move(buffer.bytes));
+  } else if (buffer.capacity == base::bounds::read_bytes_max &&
+             idle_large_.size() < idle_buffers_max) {
+    idle_large_.push_back(std::move(buffer.bytes));
+  }
+}
+
+void Worker::leave(const std::shared_ptr<Connection>& connection) {
+  all_.erase(connection);
+  connections_.fetch_sub(1, std::memory_order_relaxed);
+  end_if_idle();
+}
+
+void Worker::end_if_idle() {
+  if (!stopping_ || !all_.empty()) return;
+  deadline_.cancel();
+  work_.reset();
+}
+
+}  // namespace sluice::server

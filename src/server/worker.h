@@ -1,0 +1,70 @@
+// One thread with its event loop and the connections it serves. Made and joined by the server;
+// `adopt` and `stop` may be called from any thread, all else belongs to the worker's own.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "server/connection.h"
+#include "server/engine.h"
+
+namespace sluice::server {
+
+class Worker {
+ public:
+  static constexpr size_t small_buffer_bytes = 2048;
+
+  Worker(store::Store& store, base::Clock& clock, std::shared_ptr<const policy::RuleSet> rules,
+         std::shared_ptr<spdlog::logger> log);
+  ~Worker();
+
+  // `ended` is called on the worker's thread as the last thing it does.
+  void start(std::function<void()> ended);
+  // Takes over a connected socket. `why` not empty: to be refused for that reason; it must be a
+  // literal.
+  void adopt(int fd, Protocol protocol, std::string_view why);
+  // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
+  void stop(std::chrono::milliseconds limit);
+  void join();
+
+  size_t connections() const { return connections_.load(std::memory_order_relaxed); }
+
+  // For its connections.
+  struct Lent {
+    std::unique_ptr<char[]> bytes;
+    size_t capacity;
+  };
+  Lent lend(size_t bytes);
+  void give_back(Lent buffer);
+  void leave(const std::shared_ptr<Connection>& connection);
+  Engine& engine() { return engine_; }
+  wire::Requests& requests() { return requests_; }
+  base::Buffer& out() { return out_; }
+
+ private:
+  void end_if_idle();
+
+  std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
+  boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  boost::asio::steady_timer deadline_;
+  Engine engine_;
+  wire::Requests requests_;
+  base::Buffer out_;
+  std::unordered_set<std::shared_ptr<Connection>> all_;
+  std::atomic<size_t> connections_{0};  // handed to this worker and not gone, refused ones included
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sluice::server
