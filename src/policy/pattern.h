@@ -1,9 +1,12 @@
-// One condition's pattern over the value of one entry. Immutable after it is made; matching allocates nothing and takes
-// time linear in the value times the pattern's length.
+// One condition's pattern over the value of one entry. Immutable and cheap to copy; matching
+// allocates nothing and takes time linear in the value (times the pattern's length over 64 where
+// stars repeat characters), never exponential.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,23 +16,74 @@ namespace sluice::policy {
 
 class Pattern {
  public:
-  // Divvy 1.7.1's own reading: `*` alone passes even when the key is absent; otherwise the first `*` is any run without
-  // line terminators, each further `*` repeats the character before it, anchored at the start only; no star: equality.
+  // Divvy 1.7.1's own reading: `*` alone passes even when the key is absent; otherwise the first
+  // `*` is any run without line terminators (LF, CR, U+2028, U+2029), each further `*` repeats the
+  // character before it, anchored at the start only; no star: equality. An absent key fits no
+  // pattern but `*`.
   static Pattern divvy(std::string text);
-  // The documented reading, and that of native rules: every `*` is any run of characters, anchored at both ends, and the
-  // key must be present.
+  // The documented reading, and that of native rules: every `*` is any run of characters, anchored
+  // at both ends, and the key must be present.
   static Pattern wildcard(std::string text);
 
   // Does the value fit? Nothing: the request lacks the key.
-  bool matches(std::optional<std::string_view> value) const;
+  bool matches(std::optional<std::string_view> value) const {
+    if (!value) return kind_ == Kind::optional;
+    if (kind_ == Kind::exact) return *value == text_;
+    return matches_present(*value);
+  }
 
-  // As Divvy's, a pattern can be impossible (`**`): it loads, and fails the request that reaches it. Empty: it is sound.
-  std::string_view error() const { return error_; }
+  // As Divvy's, a pattern can be impossible (`**`): it loads, and fails the request that reaches
+  // it. Empty: it is sound.
+  std::string_view error() const { return plan_ ? std::string_view(plan_->error) : ""; }
+  bool impossible() const { return kind_ == Kind::impossible; }
+
+  // Characters and repeats behind the first star, where there is a further one, at most. A longer
+  // pattern matches nothing, says so here, and must be refused by whoever reads the policy.
+  static constexpr size_t elements_max = 1024;
+  bool oversized() const { return kind_ == Kind::oversized; }
+
+  // A value that fits is equal to `literal` (exact) or begins with it, and is present; for indexes
+  // over many patterns.
+  bool exact() const { return kind_ == Kind::exact; }
+  std::string_view literal() const { return std::string_view(text_).substr(0, prefix_size_); }
+  // `*` alone.
+  bool any() const { return kind_ == Kind::optional || kind_ == Kind::present; }
 
   const std::string& text() const { return text_; }
 
  private:
-  std::string text_, error_;
+  enum class Kind : uint8_t {
+    exact,
+    optional,    // `*` that needs no key
+    present,     // `*` that needs the key
+    prefix,      // literal, then anything
+    search,      // prefix, then a run, then a literal; the end is free
+    repeats,     // prefix, then a run, then characters of which some repeat; the end is free
+    wildcard,    // stars anywhere, anchored at both ends
+    impossible,  // see error()
+    oversized,
+  };
+  struct Plan;
+
+  bool matches_present(std::string_view value) const;
+  bool matches_repeats(std::string_view value) const;
+
+  std::string text_;
+  std::shared_ptr<const Plan> plan_;  // of repeats and impossible
+  uint32_t prefix_size_ = 0;          // bytes in front of the first star
+  uint32_t rest_size_ = 0;            // search: bytes of the literal behind the first star
+  Kind kind_ = Kind::exact;
+
+  struct Plan {
+    std::string error;
+    size_t elements = 0;               // behind the first star
+    size_t words = 0;                  // of 64 bits; one bit more than there are elements
+    std::vector<uint64_t> repeated;    // bit i: element i may occur any number of times, also never
+    std::vector<uint32_t> characters;  // that occur, sorted; the i-th has row i + 1
+    std::vector<uint64_t>
+        rows;  // bit i of a row: element i is that character; row 0 is all others, empty
+    std::array<uint16_t, 128> ascii = {};  // the rows of ASCII
+  };
 };
 
 }  // namespace sluice::policy

@@ -1,0 +1,84 @@
+// What the readers of Divvy's two formats hand to its validation: the rules of a file as written,
+// with their places, and the report that all three write to. Internal to the reading of Divvy's
+// files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bounds.h"
+#include "base/diagnostic.h"
+
+namespace sluice::policy {
+
+struct Place {
+  size_t line = 0, column = 0;  // as in base::Diagnostic
+};
+
+// creditLimit or resetSeconds.
+struct RawNumber {
+  enum class Kind { missing, wrong, integer };
+  Kind kind = Kind::missing;
+  int64_t value = 0;  // of an integer; its magnitude is at most base::bounds::quota_max
+  std::string
+      spelling;         // integer: as it stands in the names of counters; wrong: as the file has it
+  std::string problem;  // of a wrong one: "is not a number"
+  Place place;
+};
+
+// A text field. Empty: unset.
+struct RawText {
+  std::string value;
+  Place place;
+};
+
+struct RawRule {
+  std::string spelling;  // "[ip=*]" or {"ip":"*"}
+  Place place;
+  std::vector<std::pair<std::string, std::string>> operation;  // keys are distinct
+  RawNumber credit_limit, reset_seconds;
+  RawText actor_field, match_policy, label, comment;
+
+  std::string subject() const;
+};
+
+// The fields of a rule, for the nearest word.
+const std::vector<std::string_view>& divvy_fields();
+
+class Report {
+ public:
+  Report(std::string_view file, base::Diagnostics& all) : file_(file), all_(all) {}
+
+  void error(Place place, std::string subject, std::string message, std::string remedy = {}) {
+    add(base::Diagnostic::Severity::error, place, std::move(subject), std::move(message),
+        std::move(remedy));
+  }
+  void warning(Place place, std::string subject, std::string message, std::string remedy = {}) {
+    add(base::Diagnostic::Severity::warning, place, std::move(subject), std::move(message),
+        std::move(remedy));
+  }
+  void unknown_field(Place place, std::string subject, std::string_view field);
+
+  std::string_view file() const { return file_; }
+
+ private:
+  void add(base::Diagnostic::Severity severity, Place place, std::string subject,
+           std::string message, std::string remedy);
+
+  std::string_view file_;
+  base::Diagnostics& all_;
+};
+
+// The number that JavaScript's parseInt(text, 10) takes, with a warning about what it leaves out.
+RawNumber leading_integer(std::string_view text, Place place, std::string_view field,
+                          const std::string& subject, Report& report);
+
+// The readers: sound UTF-8 without a byte order mark to rules in file order. What they cannot read
+// they report.
+std::vector<RawRule> read_divvy_ini(std::string_view text, Report& report);
+std::vector<RawRule> read_divvy_json(std::string_view text, Report& report);
+
+}  // namespace sluice::policy

@@ -1,0 +1,244 @@
+#include "policy/pattern.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "policy/text.h"
+
+namespace sluice::policy {
+
+namespace {
+
+// The first LF, CR, U+2028 or U+2029 at or behind `from`: where the run of the first star must end.
+size_t run_end(std::string_view value, size_t from) {
+  for (size_t at = from; at < value.size(); ++at) {
+    const char c = value[at];
+    if (c == '\n' || c == '\r') return at;
+    if (c != '\xE2' || value.size() - at < 3 || value[at + 1] != '\x80') continue;
+    if (value[at + 2] == '\xA8' || value[at + 2] == '\xA9') return at;
+  }
+  return value.size();
+}
+
+bool is_line_terminator(uint32_t c) {
+  return c == '\n' || c == '\r' || c == 0x2028 || c == 0x2029;
+}
+
+// The expression that Divvy 1.7.1 makes of the pattern, as its error text shows it; always one
+// line.
+std::string divvy_expression(std::string_view text) {
+  std::string out = "/^";
+  bool first = true;
+  for (const char c : text) {
+    if (c == '*') {
+      out += first ? ".*" : "*";
+      first = false;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else {
+      if (std::string_view("-[]{}()+?.,\\^$|#").find(c) != std::string_view::npos) out += '\\';
+      out += c;
+    }
+  }
+  return out + '/';
+}
+
+struct Element {
+  uint32_t character;
+  bool repeated;
+};
+
+// Every star of `value` is any run; anchored at both ends. Greedy: on a mismatch only the latest
+// star gives way, which is enough, because what earlier stars took can be left to it.
+bool wildcard_matches(std::string_view pattern, std::string_view value) {
+  size_t p = 0, v = 0, star = std::string_view::npos, taken = 0;
+  while (v < value.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = v;
+    } else if (p < pattern.size() && pattern[p] == value[v]) {
+      ++p;
+      ++v;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      v = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace
+
+Pattern Pattern::divvy(std::string text) {
+  Pattern pattern;
+  pattern.text_ = std::move(text);
+  const std::string_view all = pattern.text_;
+  const size_t star = all.find('*');
+  pattern.prefix_size_ = static_cast<uint32_t>(std::min(star, all.size()));
+  if (star == std::string_view::npos) return pattern;
+  if (all.size() == 1) {
+    pattern.kind_ = Kind::optional;
+    return pattern;
+  }
+  if (all.find("**", star) != std::string_view::npos) {
+    auto plan = std::make_shared<Plan>();
+    plan->error = "Invalid regular expression: " + divvy_expression(all) + ": Nothing to repeat";
+    pattern.plan_ = std::move(plan);
+    pattern.kind_ = Kind::impossible;
+    return pattern;
+  }
+
+  std::vector<Element> elements;
+  const std::string_view rest = all.substr(star + 1);
+  for (size_t at = 0; at < rest.size();) {
+    const CodePoint c = decode(rest, at);
+    at += c.size;
+    const bool repeated = at < rest.size() && rest[at] == '*';
+    if (repeated) ++at;
+    elements.push_back({c.value, repeated});
+  }
+  // The end is free, so a last element that may be missing asks for nothing.
+  while (!elements.empty() && elements.back().repeated) elements.pop_back();
+  if (elements.empty()) {
+    pattern.kind_ = Kind::prefix;
+    return pattern;
+  }
+  const bool repeats =
+      std::any_of(elements.begin(), elements.end(), [](const Element& e) { return e.repeated; });
+  if (!repeats) {
+    size_t size = 0;
+    for (size_t i = 0; i < elements.size(); ++i) size += decode(rest, size).size;
+    pattern.rest_size_ = static_cast<uint32_t>(size);
+    pattern.kind_ = Kind::search;
+    return pattern;
+  }
+  if (elements.size() > elements_max) {
+    pattern.kind_ = Kind::oversized;
+    return pattern;
+  }
+
+  auto plan = std::make_shared<Plan>();
+  plan->elements = elements.size();
+  plan->words = elements.size() / 64 + 1;
+  std::vector<uint32_t>& characters = plan->characters;
+  for (const Element& e : elements) characters.push_back(e.character);
+  std::sort(characters.begin(), characters.end());
+  characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
+  plan->rows.resize((characters.size() + 1) * plan->words);
+  plan->repeated.resize(plan->words);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const uint32_t character = elements[i].character;
+    const auto found = std::lower_bound(characters.begin(), characters.end(), character);
+    const auto row = static_cast<size_t>(found - characters.begin()) + 1;
+    const uint64_t bit = uint64_t{1} << (i % 64);
+    plan->rows[row * plan->words + i / 64] |= bit;
+    if (elements[i].repeated) plan->repeated[i / 64] |= bit;
+    if (character < plan->ascii.size()) plan->ascii[character] = static_cast<uint16_t>(row);
+  }
+  pattern.plan_ = std::move(plan);
+  pattern.kind_ = Kind::repeats;
+  return pattern;
+}
+
+Pattern Pattern::wildcard(std::string text) {
+  Pattern pattern;
+  pattern.text_ = std::move(text);
+  const std::string_view all = pattern.text_;
+  const size_t star = all.find('*');
+  pattern.prefix_size_ = static_cast<uint32_t>(std::min(star, all.size()));
+  if (star == std::string_view::npos) return pattern;
+  if (all.find_first_not_of('*', star) != std::string_view::npos) {
+    pattern.kind_ = Kind::wildcard;
+  } else {
+    pattern.kind_ = star == 0 ? Kind::present : Kind::prefix;
+  }
+  return pattern;
+}
+
+bool Pattern::matches_present(std::string_view value) const {
+  switch (kind_) {
+    case Kind::exact:
+      return value == text_;
+    case Kind::optional:
+    case Kind::present:
+      return true;
+    case Kind::impossible:
+    case Kind::oversized:
+      return false;
+    default:
+      break;
+  }
+  if (!value.starts_with(literal())) return false;
+  if (kind_ == Kind::prefix) return true;
+  const std::string_view behind = value.substr(prefix_size_);
+  if (kind_ == Kind::wildcard) {
+    return wildcard_matches(std::string_view(text_).substr(prefix_size_), behind);
+  }
+  if (kind_ == Kind::repeats) return matches_repeats(behind);
+  // The earliest place is the one that the run reaches if it reaches any. memmem is linear;
+  // string_view::find is not.
+  const void* found =
+      memmem(behind.data(), behind.size(), text_.data() + prefix_size_ + 1, rest_size_);
+  if (found == nullptr) return false;
+  return run_end(behind, 0) >= static_cast<size_t>(static_cast<const char*>(found) - behind.data());
+}
+
+// All ways to match at once: bit i of `at` says that the elements in front of i can be behind us.
+// Elements that may be missing are passed over by the carry of an addition.
+bool Pattern::matches_repeats(std::string_view value) const {
+  const Plan& plan = *plan_;
+  const size_t words = plan.words;
+  std::array<uint64_t, elements_max / 64 + 1> at{};
+  bool in_run = true;
+  const auto enter = [&] {
+    if (in_run) at[0] |= 1;
+    bool carry = false;
+    for (size_t w = 0; w < words; ++w) {
+      const uint64_t repeated = plan.repeated[w];
+      uint64_t sum = 0;
+      const bool over = __builtin_add_overflow(repeated, at[w] & repeated, &sum);
+      const bool over_carry = __builtin_add_overflow(sum, uint64_t{carry}, &sum);
+      at[w] |= sum ^ repeated;
+      carry = over || over_carry;
+    }
+  };
+  const auto done = [&] { return (at[plan.elements / 64] >> (plan.elements % 64) & 1) != 0; };
+
+  enter();
+  for (size_t v = 0; v < value.size() && !done();) {
+    const CodePoint c = decode(value, v);
+    v += c.size;
+    size_t row = 0;
+    if (c.value < plan.ascii.size()) {
+      row = plan.ascii[c.value];
+    } else {
+      const auto found = std::lower_bound(plan.characters.begin(), plan.characters.end(), c.value);
+      if (found != plan.characters.end() && *found == c.value) {
+        row = static_cast<size_t>(found - plan.characters.begin()) + 1;
+      }
+    }
+    if (is_line_terminator(c.value)) in_run = false;
+    const uint64_t* mask = plan.rows.data() + row * words;
+    uint64_t carry = 0, any = 0;
+    for (size_t w = 0; w < words; ++w) {
+      const uint64_t stay = at[w] & mask[w] & plan.repeated[w];
+      const uint64_t move = at[w] & mask[w] & ~plan.repeated[w];
+      at[w] = stay | move << 1 | carry;
+      carry = move >> 63;
+      any |= at[w];
+    }
+    if (any == 0 && !in_run) return false;
+    enter();
+  }
+  return done();
+}
+
+}  // namespace sluice::policy

@@ -1,0 +1,171 @@
+#include "policy/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace sluice::policy {
+
+namespace {
+
+constexpr std::string_view replacement = "\xEF\xBF\xBD";
+constexpr uint32_t beyond_unicode = 0x110000;
+
+uint8_t byte_at(std::string_view text, size_t at) {
+  return static_cast<uint8_t>(text[at]);
+}
+
+// What may follow a lead byte: the length of the sequence and the range of its second byte
+// (Unicode, table 3-7).
+struct Lead {
+  uint32_t size;
+  uint8_t second_min, second_max;
+};
+
+constexpr Lead lead_of(uint8_t byte) {
+  if (byte < 0x80) return {1, 0, 0};
+  if (byte >= 0xC2 && byte <= 0xDF) return {2, 0x80, 0xBF};
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};
+  if (byte == 0xED) return {3, 0x80, 0x9F};
+  if (byte >= 0xE1 && byte <= 0xEF) return {3, 0x80, 0xBF};
+  if (byte == 0xF0) return {4, 0x90, 0xBF};
+  if (byte == 0xF4) return {4, 0x80, 0x8F};
+  if (byte >= 0xF1 && byte <= 0xF3) return {4, 0x80, 0xBF};
+  return {0, 0, 0};
+}
+
+// How many bytes at `at` belong together; `sound`: they are a whole character.
+uint32_t sequence_size(std::string_view text, size_t at, bool& sound) {
+  const Lead lead = lead_of(byte_at(text, at));
+  sound = lead.size == 1;
+  if (lead.size <= 1) return 1;
+  uint32_t size = 1;
+  for (; size < lead.size && at + size < text.size(); ++size) {
+    const uint8_t byte = byte_at(text, at + size);
+    const uint8_t lowest = size == 1 ? lead.second_min : 0x80;
+    const uint8_t highest = size == 1 ? lead.second_max : 0xBF;
+    if (byte < lowest || byte > highest) break;
+  }
+  sound = size == lead.size;
+  return size;
+}
+
+}  // namespace
+
+CodePoint decode(std::string_view text, size_t at) {
+  const uint8_t first = byte_at(text, at);
+  if (first < 0x80) return {first, 1};
+  bool sound = false;
+  const uint32_t size = sequence_size(text, at, sound);
+  if (!sound) return {beyond_unicode + first, 1};
+  uint32_t value = first & (0x7Fu >> size);
+  for (uint32_t i = 1; i < size; ++i) value = value << 6 | (byte_at(text, at + i) & 0x3Fu);
+  return {value, size};
+}
+
+std::string sound_utf8(std::string_view text, size_t& replaced_at) {
+  std::string out;
+  out.reserve(text.size());
+  replaced_at = std::string_view::npos;
+  for (size_t at = 0; at < text.size();) {
+    bool sound = false;
+    const uint32_t size = sequence_size(text, at, sound);
+    if (!sound && replaced_at == std::string_view::npos) replaced_at = at;
+    out += sound ? text.substr(at, size) : replacement;
+    at += size;
+  }
+  return out;
+}
+
+size_t space_size(std::string_view text, size_t at) {
+  const uint8_t byte = byte_at(text, at);
+  if (byte < 0x80) return byte == ' ' || (byte >= '\t' && byte <= '\r') ? 1 : 0;
+  const CodePoint c = decode(text, at);
+  switch (c.value) {
+    case 0x00A0:
+    case 0x1680:
+    case 0x2028:
+    case 0x2029:
+    case 0x202F:
+    case 0x205F:
+    case 0x3000:
+    case 0xFEFF:
+      return c.size;
+    default:
+      return c.value >= 0x2000 && c.value <= 0x200A ? c.size : 0;
+  }
+}
+
+std::string_view trim(std::string_view text) {
+  size_t first = 0;
+  while (first < text.size()) {
+    const size_t size = space_size(text, first);
+    if (size == 0) break;
+    first += size;
+  }
+  size_t end = text.size();
+  while (end > first) {
+    size_t last = end - 1;
+    while (last > first && (byte_at(text, last) & 0xC0) == 0x80) --last;
+    const size_t size = space_size(text, last);
+    if (size == 0 || last + size != end) break;
+    end = last;
+  }
+  return text.substr(first, end - first);
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
+  if (value == 0) return "0";
+  std::array<char, 400> buffer;
+  const double magnitude = std::fabs(value);
+  const bool plain = magnitude >= 1e-6 && magnitude < 1e21;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 plain ? std::chars_format::fixed : std::chars_format::scientific)
+                       .ptr;
+  std::string text(buffer.data(), end);
+  if (plain) {
+    // Fixed notation spells out every binary digit of a large integer; JavaScript ends its shortest
+    // digits in zeros.
+    if (magnitude < 9007199254740992.0) return text;
+    const auto stop = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                    std::chars_format::scientific)
+                          .ptr;
+    const std::string_view shortest(buffer.data(), static_cast<size_t>(stop - buffer.data()));
+    std::string digits;
+    for (const char c : shortest.substr(0, shortest.find('e'))) {
+      if (c >= '0' && c <= '9') digits += c;
+    }
+    const size_t whole = text.size() - (value < 0 ? 1 : 0);
+    digits.resize(whole, '0');
+    return value < 0 ? '-' + digits : digits;
+  }
+  // "1e-07" to "1e-7"
+  const size_t exponent = text.find('e') + 2;
+  while (text[exponent] == '0' && exponent + 1 < text.size()) text.erase(exponent, 1);
+  return text;
+}
+
+bool utf16_less(std::string_view a, std::string_view b) {
+  const size_t common = std::min(a.size(), b.size());
+  size_t at = 0;
+  while (at < common && a[at] == b[at]) ++at;
+  if (at == common) return a.size() < b.size();
+  const uint8_t x = byte_at(a, at), y = byte_at(b, at);
+  // Characters above U+FFFF (lead bytes from F0) are surrogates in UTF-16, in front of U+E000 (lead
+  // byte EE).
+  const bool x_above = x >= 0xF0, y_above = y >= 0xF0;
+  if (x_above != y_above && x >= 0xEE && y >= 0xEE) return x_above;
+  return x < y;
+}
+
+std::string shortened(std::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return std::string(text);
+  size_t end = bytes_max;
+  while (end > 0 && (byte_at(text, end) & 0xC0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+}  // namespace sluice::policy
