@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "base/bounds.h"
 #include "wire/utf8.h"
@@ -35,7 +37,7 @@ Class class_of(char byte) {
 
 // White space beyond ASCII is what JavaScript's \s takes for it: U+00A0, 1680, 2000-200A, 2028,
 // 2029, 202F, 205F, 3000, FEFF (ECMA-262, WhiteSpace and LineTerminator).
-bool is_wide_blank(std::string_view character) {
+[[gnu::noinline, gnu::cold]] bool is_wide_blank(std::string_view character) {
   if (character.size() == 2) return character == "\xC2\xA0";
   if (character.size() != 3) return false;
   if (character.starts_with("\xE2\x80")) {
@@ -60,13 +62,19 @@ size_t blank_size(const char* at, const char* end) {
   return is_wide_blank(character) ? character.size() : 0;
 }
 
-const char* skip_blanks(const char* at, const char* end) {
+inline const char* skip_blanks(const char* at, const char* end) {
+  // Nearly always one blank.
+  if (at < end && class_of(*at) == blank) ++at;
+  if (at < end && class_of(*at) == text) [[likely]]
+    return at;
   while (const size_t size = blank_size(at, end)) at += size;
   return at;
 }
 
 // The end of [begin, end) without the white space at its end.
 const char* trim_end(const char* begin, const char* end) {
+  if (begin < end && class_of(end[-1]) == text && static_cast<uint8_t>(end[-1]) < 0x80) [[likely]]
+    return end;
   while (begin < end) {
     const char* at = end - 1;
     while (at > begin && (static_cast<uint8_t>(*at) & 0xC0) == 0x80) --at;
@@ -76,30 +84,127 @@ const char* trim_end(const char* begin, const char* end) {
   return end;
 }
 
-// The first byte of [at, end) that ends an unquoted string, or `end`.
-const char* unquoted_end(const char* at, const char* end) {
-  for (; at < end; ++at) {
-    const Class kind = class_of(*at);
-    if (kind == text) [[likely]]
-      continue;
-    if (kind != lead || is_wide_blank(character_at(at, end))) break;
+constexpr uint64_t each(uint8_t byte) {
+  return byte * 0x0101'0101'0101'0101;
+}
+
+uint64_t word_at(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  return word;
+}
+
+// One bit for each byte of a word, the first byte's lowest: those up to 0x20, `=`, and those beyond
+// ASCII. Sums of seven-bit values never carry into the next byte, so that every bit is exact.
+uint64_t stops_in(uint64_t word) {
+  const uint64_t low = word & each(0x7F);
+  const uint64_t above_blank = low + each(0x7F - 0x20);
+  const uint64_t not_equals = (low ^ each('=')) + each(0x7F);
+  const uint64_t stops = (~(above_blank & not_equals) | word) & each(0x80);
+  return ((stops >> 7) * 0x0102'0408'1020'4080) >> 56;  // gathers the eight bits
+}
+
+// Where an unquoted string may end: the stops of a line, found 64 bytes at a time, so that short
+// strings cost a few instructions each.
+class Stops {
+ public:
+  explicit Stops(std::string_view line)
+      : begin_(line.data()), end_(begin_ + line.size()), block_(begin_) {
+    load();
   }
-  return at;
+
+  // The first stop in [at, end of line), or that end. `at` never goes back.
+  const char* from(const char* at) {
+    const auto offset = static_cast<size_t>(at - block_);
+    if (offset < block_bytes) [[likely]] {
+      const uint64_t ahead = bits_ >> offset;
+      if (ahead != 0) [[likely]]
+        return at + std::countr_zero(ahead);
+    }
+    return beyond_block(at);
+  }
+
+ private:
+  static constexpr size_t block_bytes = 64;
+
+  const char* next_block() const {
+    return static_cast<size_t>(end_ - block_) > block_bytes ? block_ + block_bytes : end_;
+  }
+
+  // As `from`, where the block has no stop at or behind `at`.
+  [[gnu::noinline]] const char* beyond_block(const char* at) {
+    at = std::max(at, next_block());
+    do {
+      block_ = at;
+      load();
+      if (bits_ != 0) return block_ + std::countr_zero(bits_);
+      at = next_block();
+    } while (at < end_);
+    return end_;
+  }
+
+  void load() {
+    const size_t size = std::min(block_bytes, static_cast<size_t>(end_ - block_));
+    bits_ = size < block_bytes ? uint64_t{1} << size : 0;  // the end of the line is a stop
+    size_t i = 0;
+    for (; i + 8 <= size; i += 8) bits_ |= stops_in(word_at(block_ + i)) << i;
+    if (i == size) return;
+    // The last bytes of the line, by a word that ends with it, where the line is long enough to
+    // have one.
+    const size_t tail = size - i;
+    uint64_t word = 0;
+    if (end_ - begin_ >= 8) {
+      word = word_at(end_ - 8) >> (8 * (8 - tail));
+    } else {
+      for (size_t k = 0; k < tail; ++k)
+        word |= uint64_t{static_cast<uint8_t>(block_[i + k])} << 8 * k;
+    }
+    bits_ |= (stops_in(word) & ((uint64_t{1} << tail) - 1)) << i;
+  }
+
+  const char* begin_;
+  const char* end_;
+  const char* block_;  // bits_ are of [block_, block_ + 64)
+  uint64_t bits_ = 0;
+};
+
+// As unquoted_end, where the first stop is not simply an end.
+[[gnu::noinline]] const char* unquoted_end_from(Stops& stops, const char* stop, const char* end) {
+  while (stop < end) {
+    const Class kind = class_of(*stop);
+    if (kind == blank || kind == equals) return stop;
+    if (kind == lead && is_wide_blank(character_at(stop, end))) return stop;
+    stop = stops.from(stop + 1);
+  }
+  return end;
+}
+
+// The end of the unquoted string at `at`, at most `end`: where the line ends, or where its trailing
+// white space begins.
+inline const char* unquoted_end(Stops& stops, const char* at, const char* end) {
+  const char* const stop = stops.from(at);
+  if (stop == end) return end;
+  const Class kind = class_of(*stop);
+  if (kind == blank || kind == equals) [[likely]]
+    return stop;
+  return unquoted_end_from(stops, stop, end);
 }
 
 // Reads the string at `at` and moves behind it. False: its closing quote is missing.
-bool take_string(const char*& at, const char* end, std::string_view& out) {
+inline bool take_string(Stops& stops, const char*& at, const char* end, std::string_view& out) {
+  const char* begin = at;
   if (at < end && *at == '"') {
-    const char* const begin = at + 1;
+    ++begin;
     const void* const quote = std::memchr(begin, '"', static_cast<size_t>(end - begin));
     if (quote == nullptr) return false;
-    at = static_cast<const char*>(quote);
-    out = {begin, at++};
-    return true;
+    const char* const close = static_cast<const char*>(quote);
+    out = {begin, close};
+    at = close + 1;
+  } else {
+    at = unquoted_end(stops, at, end);
+    out = {begin, at};
   }
-  const char* const begin = at;
-  at = unquoted_end(at, end);
-  out = {begin, at};
   return true;
 }
 
@@ -124,24 +229,27 @@ std::string expected(std::string_view what, const char* at, const char* end) {
 constexpr std::string_view unclosed = "Unexpected end of quoted string.";
 
 // Adds the entries of [at, end), which neither begins nor ends with white space, to the open
-// request. Returns why it cannot, or nothing.
-std::string take_entries(const char* at, const char* end, Requests& requests) {
+// request. False: it cannot, and `reason` says why.
+bool take_entries(Stops& stops, const char* at, const char* end, Requests& requests,
+                  std::string& reason) {
   while (at < end) {
     limit::Entry entry;
-    if (!take_string(at, end, entry.key)) return std::string(unclosed);
-    if (at == end) return "Unexpected end of input string.";
-    if (*at != '=') return expected("'='", at, end);
+    if (!take_string(stops, at, end, entry.key)) return reason = unclosed, false;
+    if (at == end) return reason = "Unexpected end of input string.", false;
+    if (*at != '=') return reason = expected("'='", at, end), false;
     ++at;
-    if (!take_string(at, end, entry.value)) return std::string(unclosed);
-    if (requests.open_entries() == descriptor_entries_max)
-      return "More than " + std::to_string(descriptor_entries_max) + " pairs in one request.";
+    if (!take_string(stops, at, end, entry.value)) return reason = unclosed, false;
+    if (requests.open_entries() == descriptor_entries_max) {
+      reason = "More than " + std::to_string(descriptor_entries_max) + " pairs in one request.";
+      return false;
+    }
     requests.add(entry);
     if (at == end) break;
-    const size_t size = blank_size(at, end);
-    if (size == 0) return expected("whitespace", at, end);
-    at = skip_blanks(at + size, end);
+    const char* const next = skip_blanks(at, end);
+    if (next == at) return reason = expected("whitespace", at, end), false;
+    at = next;
   }
-  return {};
+  return true;
 }
 
 }  // namespace
@@ -153,8 +261,9 @@ std::string divvy_error(std::string_view reason) {
 bool parse_divvy_line(std::string_view line, Requests& requests, std::string& error) {
   const char* at = line.data();
   const char* end = at + line.size();
+  Stops stops(line);
   std::string_view word;
-  if (!take_string(at, end, word)) {
+  if (!take_string(stops, at, end, word)) {
     error = divvy_error(unclosed);
     return false;
   }
@@ -168,8 +277,8 @@ bool parse_divvy_line(std::string_view line, Requests& requests, std::string& er
   end = trim_end(at, end);
 
   requests.open();
-  const std::string reason = take_entries(at, end, requests);
-  if (!reason.empty()) {
+  std::string reason;
+  if (!take_entries(stops, at, end, requests, reason)) {
     requests.rollback();
     error = divvy_error(reason);
     return false;

@@ -65,7 +65,14 @@ Sequence sequence_at(const char* at, const char* end) {
 
 bool is_valid(std::string_view text) {
   const char* const end = text.data() + text.size();
-  const char* at = skip_ascii(text.data(), end);
+  const char* at = text.data();
+  if (text.size() >= 8) [[likely]] {
+    uint64_t seen = word_at(end - 8);  // overlaps the words before it
+    for (; end - at > 8; at += 8) seen |= word_at(at);
+    if ((seen & high_bits) == 0) return true;
+    at = text.data();
+  }
+  at = skip_ascii(at, end);
   while (at < end) {
     const Sequence sequence = sequence_at(at, end);
     if (!sequence.valid) return false;
