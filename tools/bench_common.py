@@ -1,0 +1,110 @@
+"""What the whole-server benchmarks share: servers on a processor of their own, and the load generator beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("SLUICE_BENCH_BUILD", ROOT / "build/bench"))
+SERVER_CORE, LOAD_CORE = "0", "1"
+READY_SECONDS_MAX = 10.0
+
+# One counter for each actor, with credit that no benchmark uses up.
+POLICY = """
+[method=GET path=/bench ip=*]
+creditLimit = 1000000000
+resetSeconds = 86400
+actorField = ip
+
+[default]
+creditLimit = 0
+resetSeconds = 0
+"""
+
+
+class Server(NamedTuple):
+    pid: int
+    port: int
+
+
+def give_up(why: str) -> NoReturn:
+    print(f"bench: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
+def pinned(core: str) -> list[str]:
+    if len(os.sched_getaffinity(0)) < 2 or shutil.which("taskset") is None:
+        give_up("this takes two processors and taskset: one for the server, one for the load")
+    return ["taskset", "-c", core]
+
+
+def wait_for_port(process: subprocess.Popen[bytes]) -> int:
+    """Reads what a server prints until it says where it listens."""
+    assert process.stdout is not None
+    text = b""
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while selector.select(max(0.0, deadline - time.monotonic())):
+            got = os.read(process.stdout.fileno(), 4096)
+            if not got:
+                break
+            text += got
+            if found := re.search(rb"listening on \S+:(\d+)\n", text):
+                return int(found[1])
+    give_up(f"{process.args} does not say where it listens: {text.decode(errors='replace')}")
+
+
+@contextlib.contextmanager
+def serving(command: list[str], **environment: str) -> Iterator[Server]:
+    """A server on its processor, ended with the block."""
+    process = subprocess.Popen(
+        [*pinned(SERVER_CORE), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        env={"PATH": os.environ["PATH"], **environment})
+    try:
+        yield Server(process.pid, wait_for_port(process))  # taskset replaces itself, so the process is the server
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def serving_sluice() -> Iterator[Server]:
+    """Sluice with one worker, as it may use one processor, on a port of the system's choice."""
+    with tempfile.TemporaryDirectory() as folder:
+        policy = Path(folder) / "bench.ini"
+        policy.write_text(POLICY, encoding="utf-8")
+        with serving([str(BUILD / "sluice"), "divvy", str(policy)], PORT="0") as server:
+            yield server
+
+
+def serving_floor() -> contextlib.AbstractContextManager[Server]:
+    return serving([str(BUILD / "tools/floor")])
+
+
+def load(server: Server, **options: int) -> dict[str, float]:
+    """One run of the generator on its processor; what it measured, by name."""
+    flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    command = [*pinned(LOAD_CORE), str(BUILD / "tools/load"), "--port", str(server.port), *flags]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        give_up(result.stderr.strip())
+    figures = {name: float(value) for name, value in (pair.split("=") for pair in result.stdout.split())}
+    if figures["denied"] or figures["errors"]:
+        give_up(f"the server refused what it should allow: {result.stdout.strip()}")
+    return figures

@@ -1,0 +1,356 @@
+// load: a load generator for Divvy's line protocol on this machine. One thread keeps `depth` hits
+// outstanding on each of `conns` connections; every reply makes room for the next hit. Prints one
+// line of name=value pairs.
+//
+//   load --port P [--conns C] [--depth D] [--secs S] [--warmup S] [--keys N] [--pid PID]
+//       for S seconds, over N actors in random order. With --pid also the processor time (of all
+//       threads of that process) for each reply, which unlike the rate does not depend on how fast
+//       this generator is.
+//   load --port P [--conns C] [--depth D] --distinct N [--from M]
+//       N hits in all, each for an actor of its own: the 16-digit numbers from M on.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t actor_digits = 16;
+
+struct Options {
+  uint64_t port = 0;
+  uint64_t conns = 50;
+  uint64_t depth = 1;
+  uint64_t secs = 3;
+  uint64_t warmup = 1;
+  uint64_t keys = 100'000;
+  uint64_t pid = 0;
+  uint64_t distinct = 0;
+  uint64_t from = 0;
+};
+
+[[noreturn]] void fail(const std::string& why) {
+  std::fprintf(stderr, "load: %s\n", why.c_str());
+  std::exit(1);
+}
+
+[[noreturn]] void fail_errno(const std::string& what) {
+  fail(what + ": " + std::strerror(errno));
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  const struct {
+    std::string_view name;
+    uint64_t& value;
+  } known[] = {
+      {"--port", options.port}, {"--conns", options.conns},       {"--depth", options.depth},
+      {"--secs", options.secs}, {"--warmup", options.warmup},     {"--keys", options.keys},
+      {"--pid", options.pid},   {"--distinct", options.distinct}, {"--from", options.from}};
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view name = argv[i];
+    const auto* option = std::find_if(std::begin(known), std::end(known),
+                                      [&](const auto& o) { return o.name == name; });
+    if (option == std::end(known)) fail("unknown option " + std::string(name));
+    const std::string_view text = i + 1 < argc ? argv[i + 1] : "";
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), option->value);
+    if (error != std::errc{} || end != text.data() + text.size())
+      fail(std::string(name) + " takes a number");
+  }
+  if (options.port == 0 || options.port > UINT16_MAX) fail("--port is needed");
+  if (options.conns == 0 || options.depth == 0 || options.keys == 0 || options.secs == 0)
+    fail("nothing to do");
+  return options;
+}
+
+// The lines to send, one after the other.
+class Requests {
+ public:
+  virtual ~Requests() = default;
+  // Appends the next line. False when there is none left.
+  virtual bool append_next(std::string& out) = 0;
+};
+
+// Endless hits for the actors 0 to keys - 1, each once a round, in an order drawn before the clock
+// starts.
+class RandomRequests final : public Requests {
+ public:
+  explicit RandomRequests(uint64_t keys) {
+    std::vector<uint64_t> order(keys);
+    std::iota(order.begin(), order.end(), uint64_t{0});
+    std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
+    lines_.reserve(keys);
+    for (const uint64_t key : order)
+      lines_.push_back("HIT method=GET path=/bench ip=" + std::to_string(key) + "\n");
+  }
+
+  bool append_next(std::string& out) override {
+    out += lines_[next_];
+    if (++next_ == lines_.size()) next_ = 0;
+    return true;
+  }
+
+ private:
+  std::vector<std::string> lines_;
+  size_t next_ = 0;
+};
+
+// `count` hits, each for an actor of its own.
+class DistinctRequests final : public Requests {
+ public:
+  DistinctRequests(uint64_t from, uint64_t count) : next_(from), end_(from + count) {}
+
+  bool append_next(std::string& out) override {
+    if (next_ == end_) return false;
+    uint64_t rest = next_++;
+    for (size_t i = line_.size() - 1; i-- > line_.size() - 1 - actor_digits;) {
+      line_[i] = static_cast<char>('0' + rest % 10);
+      rest /= 10;
+    }
+    out += line_;
+    return true;
+  }
+
+ private:
+  std::string line_ = "HIT method=GET path=/bench ip=" + std::string(actor_digits, '0') + "\n";
+  uint64_t next_;
+  uint64_t end_;
+};
+
+// Nanoseconds that all threads of a process have run so far.
+uint64_t processor_ns(uint64_t pid) {
+  uint64_t sum = 0;
+  std::error_code error;
+  for (const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
+    uint64_t ran = 0;
+    if (std::ifstream(thread.path() / "schedstat") >> ran) sum += ran;
+  }
+  if (error || sum == 0) fail("no processor time to be had of process " + std::to_string(pid));
+  return sum;
+}
+
+struct Counts {
+  uint64_t allowed = 0;
+  uint64_t denied = 0;
+  uint64_t errors = 0;
+
+  uint64_t replies() const { return allowed + denied + errors; }
+};
+
+struct Connection {
+  int socket = -1;
+  std::string out;      // not yet written
+  std::string partial;  // the beginning of a reply whose end has not come
+  size_t unanswered = 0;
+  std::vector<Clock::time_point> sent;  // of the unanswered hits, a ring
+  size_t oldest = 0;
+  bool wants_write = false;
+};
+
+class Generator {
+ public:
+  Generator(const Options& options, Requests& requests) : options_(options), requests_(requests) {
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll_ < 0) fail_errno("epoll_create1");
+    connections_.resize(options.conns);
+    for (uint64_t i = 0; i < options.conns; ++i) open(i);
+  }
+
+  // Hits until `done()`, asked after every round, is true or no hit is left to send.
+  template <typename Done>
+  void run(Done done) {
+    if (!started_) {
+      started_ = true;
+      const auto now = Clock::now();
+      for (uint64_t i = 0; i < connections_.size(); ++i) {
+        for (uint64_t d = 0; d < options_.depth; ++d) add(connections_[i], now);
+        flush(i);
+      }
+    }
+    std::array<epoll_event, 256> events{};
+    while (unanswered_ > 0 && !done()) {
+      const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 1000);
+      if (ready == 0 && ++silent_seconds_ == 10) fail("no reply for 10 seconds");
+      if (ready > 0) silent_seconds_ = 0;
+      for (int i = 0; i < ready; ++i) {
+        const auto& event = events[static_cast<size_t>(i)];
+        if (event.events != EPOLLOUT) receive(event.data.u64);
+        flush(event.data.u64);
+      }
+    }
+  }
+
+  const Counts& counts() const { return counts_; }
+
+  // Forgets what was counted and measured so far.
+  void reset() {
+    counts_ = {};
+    latencies_us_.clear();
+  }
+
+  uint64_t latency_us(double quantile) {
+    if (latencies_us_.empty()) return 0;
+    const auto rank = static_cast<size_t>(quantile * static_cast<double>(latencies_us_.size() - 1));
+    const auto at = latencies_us_.begin() + static_cast<std::ptrdiff_t>(rank);
+    std::nth_element(latencies_us_.begin(), at, latencies_us_.end());
+    return *at;
+  }
+
+ private:
+  void open(uint64_t index) {
+    Connection& connection = connections_[index];
+    connection.sent.resize(options_.depth);
+    connection.socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(options_.port));
+    if (connect(connection.socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+      fail_errno("connect");
+    const int on = 1;
+    setsockopt(connection.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    watch(index, EPOLL_CTL_ADD);
+  }
+
+  void watch(uint64_t index, int operation) {
+    epoll_event event{};
+    event.events = connections_[index].wants_write ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    event.data.u64 = index;
+    if (epoll_ctl(epoll_, operation, connections_[index].socket, &event) != 0)
+      fail_errno("epoll_ctl");
+  }
+
+  void add(Connection& connection, Clock::time_point now) {
+    if (!requests_.append_next(connection.out)) return;
+    connection.sent[(connection.oldest + connection.unanswered) % connection.sent.size()] = now;
+    ++connection.unanswered;
+    ++unanswered_;
+  }
+
+  void flush(uint64_t index) {
+    Connection& connection = connections_[index];
+    if (connection.out.empty()) return;
+    const ssize_t wrote = send(connection.socket, connection.out.data(), connection.out.size(),
+                               MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (wrote < 0 && errno != EAGAIN) fail_errno("send");
+    if (wrote > 0) connection.out.erase(0, static_cast<size_t>(wrote));
+    if (connection.wants_write == connection.out.empty()) {
+      connection.wants_write = !connection.out.empty();
+      watch(index, EPOLL_CTL_MOD);
+    }
+  }
+
+  void receive(uint64_t index) {
+    Connection& connection = connections_[index];
+    static std::array<char, 64 << 10> bytes;
+    const ssize_t got = recv(connection.socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN) return;
+    if (got < 0) fail_errno("recv");
+    if (got == 0) fail("the server closed a connection");
+
+    const auto now = Clock::now();
+    std::string_view text(bytes.data(), static_cast<size_t>(got));
+    if (!connection.partial.empty()) text = connection.partial.append(text);
+    for (size_t end; (end = text.find('\n')) != std::string_view::npos;
+         text.remove_prefix(end + 1)) {
+      settle(connection, text.substr(0, end), now);
+      add(connection, now);
+    }
+    connection.partial = std::string(text);
+  }
+
+  void settle(Connection& connection, std::string_view reply, Clock::time_point now) {
+    if (connection.unanswered == 0) fail("a reply too many");
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
+        now - connection.sent[connection.oldest]);
+    connection.oldest = (connection.oldest + 1) % connection.sent.size();
+    --connection.unanswered;
+    --unanswered_;
+    if (latencies_us_.size() < latencies_max)
+      latencies_us_.push_back(static_cast<uint32_t>(took.count()));
+    if (reply.starts_with("OK true ")) {
+      ++counts_.allowed;
+    } else if (reply.starts_with("OK false ")) {
+      ++counts_.denied;
+    } else {
+      ++counts_.errors;
+    }
+  }
+
+  static constexpr size_t latencies_max = 1 << 24;
+
+  Options options_;
+  Requests& requests_;
+  int epoll_ = -1;
+  bool started_ = false;
+  int silent_seconds_ = 0;
+  uint64_t unanswered_ = 0;
+  std::vector<Connection> connections_;
+  std::vector<uint32_t> latencies_us_;
+  Counts counts_;
+};
+
+void report(Generator& generator, Clock::duration took, uint64_t cpu_ns) {
+  const Counts& counts = generator.counts();
+  const auto replies = static_cast<double>(std::max<uint64_t>(counts.replies(), 1));
+  std::printf(
+      "replies=%lu allowed=%lu denied=%lu errors=%lu rate=%.0f p50_us=%lu p99_us=%lu cpu_ns=%.1f\n",
+      counts.replies(), counts.allowed, counts.denied, counts.errors,
+      replies / std::chrono::duration<double>(took).count(), generator.latency_us(0.5),
+      generator.latency_us(0.99), static_cast<double>(cpu_ns) / replies);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  std::unique_ptr<Requests> requests;
+  if (options.distinct > 0) {
+    requests = std::make_unique<DistinctRequests>(options.from, options.distinct);
+  } else {
+    requests = std::make_unique<RandomRequests>(options.keys);
+  }
+  Generator generator(options, *requests);
+
+  auto start = Clock::now();
+  if (options.distinct > 0) {
+    generator.run([] { return false; });
+    report(generator, Clock::now() - start, 0);
+    return 0;
+  }
+
+  const auto until = [&start](uint64_t seconds) {
+    return [end = start + std::chrono::seconds(seconds)] { return Clock::now() >= end; };
+  };
+  generator.run(until(options.warmup));
+  generator.reset();
+  start = Clock::now();
+  const uint64_t cpu_ns = options.pid > 0 ? processor_ns(options.pid) : 0;
+  generator.run(until(options.secs));
+  report(generator, Clock::now() - start, options.pid > 0 ? processor_ns(options.pid) - cpu_ns : 0);
+  return 0;
+}
