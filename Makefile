@@ -13,7 +13,7 @@ run: ## install what is missing, build, and serve the example policy (ARGS=... a
 
 build: ## leave the release binary at build/release/sluice
 	@scripts/setup run
-	@scripts/build release
+	@scripts/build release sluice
 
 test: ## build and run every test, with g++ and again with clang's address and undefined-behaviour checks
 	@scripts/setup test
