@@ -34,7 +34,8 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   return {refusal(), state};
 }
 
-// Does the counter equal a fresh one at `now`? True for good until it is charged again.
+// Does the counter equal a fresh one at `now`? While the clock does not step back, true for good
+// until it is charged again.
 inline bool fresh(const State& state, const Limit& limit, Time now) {
   return limit.algorithm != Algorithm::fixed_window || fixed_window::fresh(state, limit, now);
 }

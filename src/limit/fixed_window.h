@@ -6,13 +6,11 @@
 //
 //   state        mark_us: end of the open window, units: U. Units 0: none is open. 16 bytes.
 //   open         A window opens with a grant of cost > 0 at a time t without an open one, and is
-//   open
-//                during [t, t + W). Nothing that happens in it, granted or not, moves its end.
+//                open during [t, t + W). Nothing that happens in it, granted or not, moves its end.
 //   grant        iff cost <= Q - U. Cost 0 takes nothing and opens nothing.
 //   remaining    Q - U after the decision: the largest cost that would be granted next, now.
 //   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
-//   nobody
-//                takes units meanwhile: to the end of the window and not a microsecond less;
+//                nobody takes units meanwhile: to the end of the window and not a microsecond less;
 //                `never` when cost > Q.
 //   reset_after  until the window ends; 0 when none is open.
 //   refusal      takes nothing, opens nothing.
@@ -36,33 +34,27 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/check.h"
 #include "limit/limit.h"
 
 namespace sluice::limit::fixed_window {
-
-namespace detail {
-
-[[noreturn]] void broken_precondition(const Limit& limit, int64_t cost);
 
 inline bool is_open(const State& state, Time now) {
   return state.units > 0 && now.us < state.mark_us;
 }
 
-}  // namespace detail
-
 // Does the counter equal a fresh one, so that whoever stores it may forget it?
 inline bool fresh(const State& state, const Limit&, Time now) {
-  return !detail::is_open(state, now);
+  return !is_open(state, now);
 }
 
 // `next` of a refusal is the same window; of a counter without an open one it is State{}.
 inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
   const int64_t quota = limit.quota;
   const int64_t window_us = limit.window.us;
-  if (cost < 0 || quota < 1 || window_us < 1) [[unlikely]]
-    detail::broken_precondition(limit, cost);
+  SLUICE_CHECK(cost >= 0 && quota >= 1 && window_us >= 1);
 
-  const bool open = detail::is_open(state, now);
+  const bool open = is_open(state, now);
   // The end of a window that opens now is also the latest that an open one may have.
   const int64_t latest_us = now.us > INT64_MAX - window_us ? INT64_MAX : now.us + window_us;
   const int64_t end_us = open ? std::min(state.mark_us, latest_us) : latest_us;
