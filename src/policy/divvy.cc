@@ -53,7 +53,7 @@ class Validation {
   void add_all(const std::vector<RawRule>& raws) {
     if (raws.empty()) return;
     for (size_t i = 0; i < raws.size(); ++i) add(raws[i], i + 1 == raws.size());
-    if (!raws.back().operation.empty()) {
+    if (!raws.back().broken && !raws.back().operation.empty()) {
       report_.error(
           {}, {}, "the file does not define a default rule: the last rule must have no conditions",
           "add `[default]` (INI) or `\"default\": {\"operation\": {}, ...}` (JSON) at the end, "
@@ -64,6 +64,7 @@ class Validation {
 
  private:
   void add(const RawRule& raw, bool last) {
+    if (raw.broken) return;
     Rule rule;
     rule.pattern = pattern_text(raw);
     rule.file = std::string(report_.file());
@@ -230,9 +231,8 @@ class Validation {
     report_.warning(raw.actor_field.place, raw.subject(),
                     "actorField `" + shortened(actor, 64) +
                         "` is no key of this rule; all requests without that key share one counter",
-                    nearest.empty()
-                        ? "add `" + shortened(actor, 64) + "=*` to the rule if requests carry it"
-                        : "did you mean `" + std::string(nearest) + "`?");
+                    nearest.empty() ? "check its spelling; if requests carry it, all is well"
+                                    : "did you mean `" + std::string(nearest) + "`?");
   }
 
   DivvyMatching matching_;
@@ -298,6 +298,11 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
                  "add at least a `[default]` rule (INI) or `default` (JSON)");
   }
   Validation(matching, spaces, rules, report).add_all(raws);
+  // The reader's and the validation's findings in the order of the file; what is about the whole of
+  // it last.
+  std::stable_sort(
+      diagnostics.begin() + static_cast<ptrdiff_t>(before), diagnostics.end(),
+      [](const base::Diagnostic& a, const base::Diagnostic& b) { return a.line - 1 < b.line - 1; });
 }
 
 }  // namespace sluice::policy

@@ -36,6 +36,8 @@ struct RawText {
 };
 
 struct RawRule {
+  bool broken =
+      false;  // the reader could not make a rule of it and has said so; nothing else is set
   std::string spelling;  // "[ip=*]" or {"ip":"*"}
   Place place;
   std::vector<std::pair<std::string, std::string>> operation;  // keys are distinct

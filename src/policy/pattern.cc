@@ -23,6 +23,15 @@ size_t run_end(std::string_view value, size_t from) {
   return value.size();
 }
 
+// memmem is linear whatever the text; find is quicker where little can go wrong.
+size_t find_literal(std::string_view value, std::string_view literal) {
+  if (value.size() < literal.size()) return std::string_view::npos;
+  if (value.size() * literal.size() <= 4096) return value.find(literal);
+  const void* found = memmem(value.data(), value.size(), literal.data(), literal.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - value.data());
+}
+
 bool is_line_terminator(uint32_t c) {
   return c == '\n' || c == '\r' || c == 0x2028 || c == 0x2029;
 }
@@ -183,12 +192,10 @@ bool Pattern::matches_present(std::string_view value) const {
     return wildcard_matches(std::string_view(text_).substr(prefix_size_), behind);
   }
   if (kind_ == Kind::repeats) return matches_repeats(behind);
-  // The earliest place is the one that the run reaches if it reaches any. memmem is linear;
-  // string_view::find is not.
-  const void* found =
-      memmem(behind.data(), behind.size(), text_.data() + prefix_size_ + 1, rest_size_);
-  if (found == nullptr) return false;
-  return run_end(behind, 0) >= static_cast<size_t>(static_cast<const char*>(found) - behind.data());
+  // The earliest place is the one that the run reaches if it reaches any.
+  const size_t found =
+      find_literal(behind, std::string_view(text_).substr(prefix_size_ + 1, rest_size_));
+  return found != std::string_view::npos && found <= run_end(behind, 0);
 }
 
 // All ways to match at once: bit i of `at` says that the elements in front of i can be behind us.

@@ -60,6 +60,7 @@ std::span<const limit::Decision> Plan::decisions(const Step& step) const {
 
 void RuleSet::add(Dialect, Rule rule) {
   rule.counted_as_shadow |= rule.mode == Mode::shadow;
+  divvy_index_.add(rule.conditions);
   divvy_.push_back(std::move(rule));
 }
 
@@ -67,13 +68,25 @@ std::span<const Rule> RuleSet::rules(Dialect) const {
   return divvy_;
 }
 
+// Calls `visit(rule)` in order for the rules that may apply, until it returns false.
+template <class Visit>
+void RuleSet::candidates(Descriptor descriptor, Visit&& visit) const {
+  if (divvy_.size() > unindexed_max) {
+    divvy_index_.candidates(descriptor, [&](uint32_t number) { return visit(divvy_[number]); });
+    return;
+  }
+  for (const Rule& rule : divvy_) {
+    if (!visit(rule)) return;
+  }
+}
+
 void RuleSet::match(Dialect, Descriptor descriptor, int64_t cost, Plan& plan) const {
   Plan::Part& part = plan.parts_.emplace_back();
   part.step_first = static_cast<uint32_t>(plan.steps_.size());
-  for (const Rule& rule : divvy_) {
+  candidates(descriptor, [&](const Rule& rule) {
     const Fit result = fit(rule, descriptor, part.error);
-    if (result == Fit::no) continue;
-    if (result == Fit::impossible) return;
+    if (result == Fit::no) return true;
+    if (result == Fit::impossible) return false;
     std::string_view actor = "";
     if (!rule.actor.empty()) {
       if (const limit::Entry* entry = find(descriptor, rule.actor)) actor = entry->value;
@@ -88,18 +101,19 @@ void RuleSet::match(Dialect, Descriptor descriptor, int64_t cost, Plan& plan) co
                              .decision_first = static_cast<uint32_t>(plan.decisions_.size())});
     plan.decisions_.emplace_back();
     ++part.step_count;
-    if (rule.mode == Mode::enforce) return;
-  }
+    return rule.mode != Mode::enforce;
+  });
 }
 
 const Rule* RuleSet::decider(Dialect, Descriptor descriptor, std::string_view& error) const {
   error = {};
-  for (const Rule& rule : divvy_) {
+  const Rule* found = nullptr;
+  candidates(descriptor, [&](const Rule& rule) {
     const Fit result = fit(rule, descriptor, error);
-    if (result == Fit::impossible) return nullptr;
-    if (result == Fit::yes && rule.mode == Mode::enforce) return &rule;
-  }
-  return nullptr;
+    if (result == Fit::yes && rule.mode == Mode::enforce) found = &rule;
+    return result != Fit::impossible && found == nullptr;
+  });
+  return found;
 }
 
 std::optional<Mismatch> mismatch(const Rule& rule, Descriptor descriptor, std::string_view& error) {

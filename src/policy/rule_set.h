@@ -13,6 +13,7 @@
 
 #include "limit/limit.h"
 #include "policy/pattern.h"
+#include "policy/rule_index.h"
 
 namespace sluice::policy {
 
@@ -109,7 +110,14 @@ class RuleSet {
                       std::string_view& error) const;
 
  private:
+  // A list this short is gone through faster than looked up.
+  static constexpr size_t unindexed_max = 8;
+
+  template <class Visit>
+  void candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
+
   std::vector<Rule> divvy_;
+  RuleIndex divvy_index_;
 };
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in

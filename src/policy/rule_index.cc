@@ -1,0 +1,101 @@
+#include "policy/rule_index.h"
+
+#include <algorithm>
+
+#include "policy/rule_set.h"
+
+namespace sluice::policy {
+
+void RuleIndex::add(std::span<const Condition> conditions) {
+  const Condition* best = nullptr;
+  size_t best_load = SIZE_MAX;
+  for (const Condition& condition : conditions) {
+    // From an impossible pattern on, conditions are only looked at by requests that it fails.
+    if (condition.pattern.impossible()) break;
+    // A pattern that an absent key fits says nothing about the entries that there must be.
+    if (condition.pattern.matches(std::nullopt)) continue;
+    const size_t load = load_of(condition);
+    if (load < best_load) {
+      best = &condition;
+      best_load = load;
+    }
+  }
+  Numbers& place = best == nullptr ? unfiled_ : place_of(*best);
+  place.push_back(count_++);
+}
+
+size_t RuleIndex::load_of(const Condition& condition) const {
+  const auto key = keys_.find(condition.key);
+  if (key == keys_.end()) return 0;
+  const std::string_view literal = condition.pattern.literal();
+  const TextMap<Numbers>* by_text = &key->second.values;
+  size_t size = literal.size();
+  if (!condition.pattern.exact()) {
+    const std::vector<Prefixes>& all = key->second.prefixes;
+    const size_t longest = longest_within(all, literal.size());
+    if (longest == all.size()) return all.size() < prefix_sizes_max ? 0 : SIZE_MAX;
+    if (all[longest].size < literal.size() && all.size() < prefix_sizes_max) return 0;
+    by_text = &all[longest].rules;
+    size = all[longest].size;
+  }
+  const auto found = by_text->find(literal.substr(0, size));
+  return found == by_text->end() ? 0 : found->second.size();
+}
+
+RuleIndex::Numbers& RuleIndex::place_of(const Condition& condition) {
+  Key& key = keys_[condition.key];
+  const std::string_view literal = condition.pattern.literal();
+  if (condition.pattern.exact()) return key.values[std::string(literal)];
+  std::vector<Prefixes>& all = key.prefixes;
+  size_t longest = longest_within(all, literal.size());
+  const bool fits = longest < all.size() && all[longest].size == literal.size();
+  if (!fits && all.size() < prefix_sizes_max) {
+    longest = all.size();
+    all.push_back({literal.size(), {}});
+  }
+  return all[longest].rules[std::string(literal.substr(0, all[longest].size))];
+}
+
+// The longest size of prefix that is at most `size`; all.size(): there is none.
+size_t RuleIndex::longest_within(const std::vector<Prefixes>& all, size_t size) {
+  size_t longest = all.size();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].size > size) continue;
+    if (longest == all.size() || all[i].size > all[longest].size) longest = i;
+  }
+  return longest;
+}
+
+bool RuleIndex::gather(std::span<const limit::Entry> descriptor, Merge& merge) const {
+  if (!merge.add(unfiled_)) return false;
+  for (const limit::Entry& entry : descriptor) {
+    const auto key = keys_.find(entry.key);
+    if (key == keys_.end()) continue;
+    const auto value = key->second.values.find(entry.value);
+    if (value != key->second.values.end() && !merge.add(value->second)) return false;
+    for (const Prefixes& prefixes : key->second.prefixes) {
+      if (prefixes.size > entry.value.size()) continue;
+      const auto prefix = prefixes.rules.find(entry.value.substr(0, prefixes.size));
+      if (prefix != prefixes.rules.end() && !merge.add(prefix->second)) return false;
+    }
+  }
+  return true;
+}
+
+uint32_t RuleIndex::Merge::next() {
+  uint32_t least = UINT32_MAX;
+  for (size_t i = 0; i < count_; ++i) least = std::min(least, *lists_[i].at);
+  if (least == UINT32_MAX) return least;
+  // Lists share a number when the request names a key twice.
+  for (size_t i = 0; i < count_;) {
+    List& list = lists_[i];
+    if (*list.at == least && ++list.at == list.end) {
+      list = lists_[--count_];
+    } else {
+      ++i;
+    }
+  }
+  return least;
+}
+
+}  // namespace sluice::policy

@@ -1,0 +1,102 @@
+// Which rules of a long list can apply to a request at all, in their order: each rule is filed
+// under one of its conditions that few other rules share, by the entry's key and the text that its
+// value must be or begin with. Built with its rule set, then read by all threads; a look-up
+// allocates nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "limit/limit.h"
+
+namespace sluice::policy {
+
+struct Condition;
+
+class RuleIndex {
+ public:
+  // Files the next rule; they are numbered from 0 in the order in which they come.
+  void add(std::span<const Condition> conditions);
+
+  // Calls `visit(number)` in rising order for rules that may apply, every one that does among them,
+  // until it returns false.
+  template <class Visit>
+  void candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
+
+ private:
+  using Numbers = std::vector<uint32_t>;  // rising
+
+  struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  template <class T>
+  using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
+
+  struct Prefixes {
+    size_t size;  // of all of them, in bytes
+    TextMap<Numbers> rules;
+  };
+  struct Key {
+    TextMap<Numbers> values;
+    std::vector<Prefixes> prefixes;  // of different sizes, at most prefix_sizes_max
+  };
+
+  // The sizes of prefix that one key is looked up by, at most; further rules are filed under a
+  // shorter one.
+  static constexpr size_t prefix_sizes_max = 16;
+
+  // How many rules are filed where a rule with that condition would be; SIZE_MAX: it cannot be.
+  size_t load_of(const Condition& condition) const;
+  Numbers& place_of(const Condition& condition);
+  static size_t longest_within(const std::vector<Prefixes>& all, size_t size);
+
+  // Lists that are merged by their fronts. A request that meets more of them is shown every rule.
+  class Merge {
+   public:
+    bool add(const Numbers& numbers) {
+      if (count_ == lists_.size()) return false;
+      if (!numbers.empty()) lists_[count_++] = {numbers.data(), numbers.data() + numbers.size()};
+      return true;
+    }
+    // The next number that any list has, UINT32_MAX at the end.
+    uint32_t next();
+
+   private:
+    struct List {
+      const uint32_t *at, *end;
+    };
+    std::array<List, 32> lists_;
+    size_t count_ = 0;
+  };
+
+  bool gather(std::span<const limit::Entry> descriptor, Merge& merge) const;
+
+  TextMap<Key> keys_;
+  Numbers unfiled_;  // that no single entry is needed for
+  uint32_t count_ = 0;
+};
+
+template <class Visit>
+void RuleIndex::candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const {
+  Merge merge;
+  if (!gather(descriptor, merge)) {
+    for (uint32_t number = 0; number < count_; ++number) {
+      if (!visit(number)) return;
+    }
+    return;
+  }
+  for (;;) {
+    const uint32_t number = merge.next();
+    if (number == UINT32_MAX || !visit(number)) return;
+  }
+}
+
+}  // namespace sluice::policy
