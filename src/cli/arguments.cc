@@ -64,6 +64,22 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->type_name("LEVEL");
 }
 
+void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented) {
+  app.add_option("--as", as, "What the file is, whatever its name: divvy-ini, divvy-json or sluice")
+      ->type_name("KIND");
+  add_documented_flag(app, documented);
+}
+
+std::string unknown_kind(const std::string& as) {
+  return "--as is to be divvy-ini, divvy-json or sluice, not `" + as + "`";
+}
+
+void add_documented_flag(CLI::App& app, bool& documented) {
+  app.add_flag("--documented", documented,
+               "Match `*` as Divvy's README says, not as its code does: the key must be\n"
+               "there, every star is any run of characters, and the end is anchored");
+}
+
 const char* const server_environment_help =
     "  SLUICE_WORKERS, SLUICE_MEMORY, SLUICE_LOG_LEVEL   as the flags of these names\n";
 

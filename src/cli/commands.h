@@ -13,6 +13,9 @@ using Words = std::vector<std::string>;
 
 int serve(const Words& words, Outside& outside);
 int divvy(const Words& words, Outside& outside);
+int check(const Words& words, Outside& outside);
+int explain(const Words& words, Outside& outside);
+int ask(const Words& words, Outside& outside);
 
 // Finds the command that the first word names, and the program's own --help and --version.
 int run(const Words& words, Outside& outside);

@@ -102,10 +102,7 @@ int divvy(const Words& words, Outside& outside) {
   arguments.app()
       .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
       ->type_name("ADDRESS");
-  arguments.app().add_flag(
-      "--documented", documented,
-      "Match `*` as Divvy's README says, not as its code does: the key must be there,\n"
-      "every star stands for any run of characters, and the end is anchored");
+  add_documented_flag(arguments.app(), documented);
   add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, outside)) return *status;
   if (arguments.positional().empty()) {

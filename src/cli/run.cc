@@ -21,6 +21,9 @@ struct Command {
 constexpr Command commands[] = {
     {"serve", "serve every configured protocol; without a file, a built-in example", serve},
     {"divvy", "serve a Divvy configuration, in place of `node index.js CONFIG`", divvy},
+    {"check", "say what is wrong with policy and configuration files", check},
+    {"explain", "say which rules of a policy a request meets, and which one decides", explain},
+    {"ask", "ask a running server, and say its decision in words", ask},
 };
 
 std::string help() {
@@ -43,7 +46,7 @@ std::string help() {
          "\n"
          "Example: see it work, in two terminals\n"
          "  sluice serve\n"
-         "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc localhost 8321\n";
+         "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n";
 }
 
 int misused(const std::string& word, Outside& outside) {

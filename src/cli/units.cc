@@ -76,6 +76,21 @@ std::string format_size(uint64_t bytes) {
   return std::to_string(bytes) + "B";
 }
 
+std::string format_duration(base::Duration length) {
+  struct Part {
+    const char* name;
+    int64_t us;
+  };
+  constexpr Part parts[] = {{"d", 86'400'000'000}, {"h", 3'600'000'000}, {"m", 60'000'000},
+                            {"s", 1'000'000},      {"ms", 1'000},        {"us", 1}};
+  std::string text;
+  for (const Part& part : parts) {
+    if (length.us >= part.us) text += std::to_string(length.us / part.us) + part.name;
+    length.us %= part.us;
+  }
+  return text.empty() ? "0s" : text;
+}
+
 std::optional<uint16_t> parse_port(std::string_view text) {
   uint16_t port = 0;
   const char* const end = text.data() + text.size();

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/time.h"
+
 namespace sluice::cli {
 
 // A count: digits that may be grouped by single `_`, and `k` (thousand) or `M` (million) behind.
@@ -19,6 +21,9 @@ std::optional<uint64_t> parse_size(std::string_view text);
 
 // The shortest exact size that parse_size reads back: "1GiB", "1536MiB", "1000B".
 std::string format_size(uint64_t bytes);
+
+// A length of time for people, in at most four units: "1h", "59m57s", "250ms", "0s".
+std::string format_duration(base::Duration length);
 
 // A port: decimal digits, at most 65535.
 std::optional<uint16_t> parse_port(std::string_view text);

@@ -1,0 +1,59 @@
+#include "cli/arguments.h"
+#include "cli/inspect.h"
+#include "cli/units.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Says what is wrong or doubtful in policy and configuration files, without serving them.\n"
+    "A sluice.yaml is checked together with the policies that it names.";
+
+constexpr const char* footer =
+    "Example:\n"
+    "  sluice check rules.ini sluice.yaml\n"
+    "\n"
+    "Every finding is one line, FILE:LINE:COLUMN: error or warning, on standard error;\n"
+    "`FILE: ok, N rules` comes on standard output. With --json all of it is there.\n"
+    "\n"
+    "Exit status: 0 every file can be served (there may be warnings), 1 one cannot, 2 wrong usage.";
+
+}  // namespace
+
+int check(const Words& words, Outside& outside) {
+  Arguments arguments("sluice check [options] FILE...", about, footer);
+  std::optional<std::string> as;
+  bool documented = false, json = false;
+  add_kind_flags(arguments.app(), as, documented);
+  arguments.app().add_flag("--json", json, "Print the findings as JSON");
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  std::optional<FileKind> kind;
+  if (as && !(kind = kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
+  if (arguments.positional().empty())
+    return arguments.misused("there is no file to check", outside);
+
+  bool all_sound = true;
+  auto files = nlohmann::ordered_json::array();
+  for (const std::string& path : arguments.positional()) {
+    limit::Spaces spaces;
+    base::Diagnostics diagnostics;
+    const auto rules = inspect(path, kind, documented, spaces, diagnostics);
+    const size_t count = rules ? rules->rules(policy::Dialect::divvy).size() : 0;
+    if (!rules) all_sound = false;
+    if (json) {
+      files.push_back({{"file", path},
+                       {"ok", rules != nullptr},
+                       {"rules", count},
+                       {"diagnostics", to_json(diagnostics)}});
+      continue;
+    }
+    tell(diagnostics, outside);
+    if (rules)
+      outside.out << path << ": " << paint("ok", green, outside.out_colour) << ", "
+                  << counted(count, "rule") << std::endl;
+  }
+  if (json) outside.out << to_text({{"files", files}}) << std::flush;
+  return all_sound ? exit_ok : exit_failure;
+}
+
+}  // namespace sluice::cli

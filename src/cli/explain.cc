@@ -1,0 +1,53 @@
+#include "cli/arguments.h"
+#include "cli/explanation.h"
+#include "cli/inspect.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Says, rule by rule in their order, whether a rule of a policy applies to a request and why "
+    "not,\n"
+    "which one decides, and which counter would be charged. Nothing is charged and no server "
+    "asked.";
+
+constexpr const char* footer =
+    "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
+    "\n"
+    "Example:\n"
+    "  sluice explain --policy rules.ini method=GET path=/pantry/cookies ip=10.0.0.7\n"
+    "\n"
+    "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
+
+}  // namespace
+
+int explain(const Words& words, Outside& outside) {
+  Arguments arguments("sluice explain --policy FILE [options] key=value...", about, footer);
+  std::optional<std::string> path, as;
+  bool documented = false, json = false;
+  arguments.app()
+      .add_option("--policy", path, "The policy, or a sluice.yaml that names one")
+      ->type_name("FILE");
+  add_kind_flags(arguments.app(), as, documented);
+  arguments.app().add_flag("--json", json, "Print the explanation as JSON");
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  std::optional<FileKind> kind;
+  if (as && !(kind = kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
+  if (!path) return arguments.misused("there is no --policy FILE", outside);
+  std::string problem;
+  const auto pairs = pairs_of(arguments.positional(), problem);
+  if (!pairs) return arguments.misused(problem, outside);
+
+  limit::Spaces spaces;
+  base::Diagnostics diagnostics;
+  const auto rules = inspect(*path, kind, documented, spaces, diagnostics);
+  tell(diagnostics, outside);
+  if (!rules) return exit_failure;
+  const Explanation explanation = explain(*rules, *pairs);
+  outside.out << (json ? to_text(to_json(explanation, *pairs))
+                       : to_text(explanation, *pairs, outside.out_colour))
+              << std::flush;
+  return exit_ok;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,78 @@
+#include "cli/inspect.h"
+
+#include "cli/config.h"
+
+namespace sluice::cli {
+namespace {
+
+std::optional<policy::DivvyFormat> format_of(FileKind kind) {
+  if (kind == FileKind::divvy_json) return policy::DivvyFormat::json;
+  return policy::DivvyFormat::ini;
+}
+
+}  // namespace
+
+std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::optional<FileKind> as,
+                                               bool documented, limit::Spaces& spaces,
+                                               base::Diagnostics& diagnostics) {
+  if (!as) as = kind_of(path);
+  if (!as) {
+    base::Diagnostic place;
+    place.file = path;
+    complain(place, "Unrecognized format for config file: " + path,
+             "name it .ini, .json, .yaml or .yml, or say what it is with --as", diagnostics);
+    return nullptr;
+  }
+  std::vector<PolicyFile> files{{path, format_of(*as)}};
+  if (as == FileKind::sluice) {
+    const auto text = read_file(path, diagnostics);
+    if (!text) return nullptr;
+    Config config;
+    base::Diagnostics of_config;
+    read_config(*text, path, config, of_config);
+    diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
+    // Policies that are named soundly are looked at all the same, so that one run tells everything.
+    files = config.policy.empty() ? std::vector<PolicyFile>() : config.policy_files();
+    if (base::has_errors(of_config)) {
+      load_policy(files, spaces, diagnostics);
+      return nullptr;
+    }
+  }
+  if (documented)
+    for (PolicyFile& file : files) file.matching = policy::DivvyMatching::documented;
+  return load_policy(files, spaces, diagnostics);
+}
+
+std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem) {
+  Pairs pairs;
+  for (const std::string& word : words) {
+    const size_t cut = word.find('=');
+    if (cut == std::string::npos) {
+      problem = "`" + word + "` has no `=`; a request is words of the form key=value";
+      return std::nullopt;
+    }
+    pairs.emplace_back(word.substr(0, cut), word.substr(cut + 1));
+  }
+  return pairs;
+}
+
+nlohmann::ordered_json to_json(const base::Diagnostics& all) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& d : all) {
+    const bool error = d.severity == base::Diagnostic::Severity::error;
+    list.push_back({{"severity", error ? "error" : "warning"},
+                    {"file", d.file},
+                    {"line", d.line},
+                    {"column", d.column},
+                    {"subject", d.subject},
+                    {"message", d.message},
+                    {"remedy", d.remedy}});
+  }
+  return list;
+}
+
+std::string to_text(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,34 @@
+// Files as `check` and `explain` look at them: of any kind, without serving them; requests as
+// words, results as JSON.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/load_policy.h"
+
+namespace sluice::cli {
+
+// The rules that a file holds, or that a sluice.yaml names; null when `diagnostics` has got an
+// error. `as`: its kind, otherwise by its name. `documented` overrides the file's own choice of
+// matching.
+std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::optional<FileKind> as,
+                                               bool documented, limit::Spaces& spaces,
+                                               base::Diagnostics& diagnostics);
+
+// The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal.
+// Nothing: a word has none; `problem` says which.
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem);
+
+nlohmann::ordered_json to_json(const base::Diagnostics& all);
+
+// As text with a line end. Bytes that are no UTF-8 are replaced, as JSON cannot hold them.
+std::string to_text(const nlohmann::ordered_json& json);
+
+}  // namespace sluice::cli
