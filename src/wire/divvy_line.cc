@@ -85,7 +85,7 @@ const char* trim_end(const char* begin, const char* end) {
 }
 
 constexpr uint64_t each(uint8_t byte) {
-  return byte * 0x0101'0101'0101'0101;
+  return uint64_t{byte} * 0x0101'0101'0101'0101;
 }
 
 uint64_t word_at(const char* at) {
