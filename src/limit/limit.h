@@ -73,6 +73,7 @@ struct Charge {
   int64_t cost = 1;                  // 0 or more
   std::span<const Limit> limits;     // 1 to slots_max; the rule's, live as long as the rule set
   uint32_t decision_first = 0;       // where its limits.size() decisions go in Batch::decisions
+  uint64_t hash = 0;                 // the store's own
 };
 
 // Limits that share one counter at most.
@@ -93,7 +94,7 @@ struct Group {
 // What one batch asks of the store: groups in order, their charges, and room for the decisions.
 struct Batch {
   std::span<Group> groups;
-  std::span<const Charge> charges;
+  std::span<Charge> charges;
   std::span<Decision> decisions;
 };
 

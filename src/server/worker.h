@@ -55,7 +55,7 @@ class Worker {
   void end_if_idle();
 
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
-  boost::asio::io_context io_{1};
+  boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer deadline_;
   Engine engine_;

@@ -1,7 +1,5 @@
 #include "store/embedded_store.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "base/bounds.h"
@@ -17,9 +15,8 @@ using limit::State;
 namespace {
 
 constexpr size_t memory_bytes_min = size_t{16} << 20;
-constexpr size_t page_bytes = 4096;
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
-constexpr size_t entry_bytes_min = 28;
+constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 
 // One charge on its way: where its counter is and what becomes of it.
 struct Settling {
@@ -77,26 +74,18 @@ void commit(Entry* entry, const State* next, size_t slots) {
 EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash)
     : hash_(hash),
       region_(std::max(memory_bytes, memory_bytes_min)),
+      heads_(region_,
+             static_cast<uint32_t>(region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes)),
       table_(std::make_unique<std::array<Locked, stripes>>()) {
-  // Address space only: a page is real once a chain in it is used, and accounted then.
-  const size_t heads_max = region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes;
-  const size_t stripe_bytes = (heads_max * sizeof(Ref) + page_bytes - 1) / page_bytes * page_bytes;
-  heads_bytes_ = stripe_bytes * stripes;
-  heads_ = mmap(nullptr, heads_bytes_, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  SLUICE_CHECK(heads_ != MAP_FAILED);
-  for (size_t i = 0; i < stripes; ++i) {
-    auto* heads = reinterpret_cast<Ref*>(static_cast<char*>(heads_) + i * stripe_bytes);
-    (*table_)[i].stripe.open(heads, static_cast<uint32_t>(stripe_bytes / sizeof(Ref)));
-  }
+  for (uint32_t i = 0; i < stripes; ++i) (*table_)[i].stripe.open(heads_, i);
 }
 
 EmbeddedStore::~EmbeddedStore() {
   for (auto& locked : *table_) locked.stripe.close(region_);
-  munmap(heads_, heads_bytes_);
 }
 
 size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
+  prepare(batch);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     auto& group = batch.groups[i];
     group.allowed = false;
@@ -117,6 +106,25 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
   return batch.groups.size();
 }
 
+// Hashes every key, and has the processor fetch what the look-ups will need while it goes on to the
+// next.
+void EmbeddedStore::prepare(const limit::Batch& batch) const {
+  for (const auto& group : batch.groups) {
+    for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+      if (!is_counted(charge)) continue;
+      charge.hash = hash_(charge.space->id, charge.key);
+      (*table_)[stripe_of(charge.hash)].stripe.prefetch_head(charge.hash);
+    }
+  }
+  if (batch.groups.size() == 1) return;
+  for (const auto& group : batch.groups) {
+    for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+      if (is_counted(charge))
+        (*table_)[stripe_of(charge.hash)].stripe.prefetch_entry(region_, charge.hash);
+    }
+  }
+}
+
 bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Decision* decisions,
                                  base::Time now) {
   const size_t slots = charge.limits.size();
@@ -126,7 +134,7 @@ bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Deci
     group.allowed = evaluate(nullptr, charge, now, decisions, next.data());
     return true;
   }
-  const uint64_t hash = hash_(charge.space->id, charge.key);
+  const uint64_t hash = charge.hash;
   auto& [mutex, stripe] = (*table_)[stripe_of(hash)];
   const std::lock_guard lock(mutex);
   Entry* entry = stripe.find(region_, hash, charge.space->id, charge.key);
@@ -152,7 +160,7 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
     SLUICE_CHECK(charge.limits.size() <= limit::slots_max);
     settling[i].charge = group.charge_first + i;
     settling[i].counted = is_counted(charge);
-    settling[i].hash = settling[i].counted ? hash_(charge.space->id, charge.key) : 0;
+    settling[i].hash = settling[i].counted ? charge.hash : 0;
     settling[i].entry = nullptr;
   }
   // By hash is by stripe: every group locks in the same order, and equal keys would stand together.

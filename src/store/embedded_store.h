@@ -19,7 +19,7 @@ namespace sluice::store {
 
 class EmbeddedStore final : public Store {
  public:
-  static constexpr size_t stripes = 1024;
+  static constexpr size_t stripes = Heads::stripes;
 
   // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to
   // base::bounds:: table_bytes_max. Past it new counters fail with Error::memory; those that exist
@@ -48,14 +48,14 @@ class EmbeddedStore final : public Store {
   static size_t stripe_of(uint64_t hash) { return hash >> 54; }
   static_assert(stripes == size_t{1} << (64 - 54));
 
+  void prepare(const limit::Batch& batch) const;
   bool settle_alone(limit::Group& group, const limit::Charge& charge, limit::Decision* decisions,
                     base::Time now);
   bool settle_together(limit::Group& group, const limit::Batch& batch, base::Time now);
 
   const base::Hash hash_;
   Region region_;
-  void* heads_;
-  size_t heads_bytes_;
+  Heads heads_;
   std::unique_ptr<std::array<Locked, stripes>> table_;
   std::atomic<uint64_t> swept_{0}, refused_{0};
   size_t sweep_stripe_ = 0;

@@ -7,12 +7,19 @@
 
 namespace sluice::store {
 
-Region::Region(size_t bytes_max) : bytes_max_(bytes_max) {
-  SLUICE_CHECK(bytes_max >= 2 * chunk_bytes && bytes_max <= base::bounds::table_bytes_max);
-  void* at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE,
+void* reserve(size_t bytes) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   SLUICE_CHECK(at != MAP_FAILED);
-  base_ = static_cast<std::byte*>(at);
+  // Counters are met at random: with small pages most of a look-up's time goes into address
+  // translation. A system without huge pages refuses this, and is merely slower.
+  madvise(at, bytes, MADV_HUGEPAGE);
+  return at;
+}
+
+Region::Region(size_t bytes_max)
+    : bytes_max_(bytes_max), base_(static_cast<std::byte*>(reserve(bytes_max))) {
+  SLUICE_CHECK(bytes_max >= 2 * chunk_bytes && bytes_max <= base::bounds::table_bytes_max);
 }
 
 Region::~Region() {
@@ -37,8 +44,6 @@ Ref Region::take_chunk() {
 }
 
 void Region::give_back_chunk(Ref chunk) {
-  // An anonymous page reads as zeros after this, as take_chunk promises.
-  SLUICE_CHECK(madvise(at(chunk), chunk_bytes, MADV_DONTNEED) == 0);
   const std::lock_guard lock(mutex_);
   free_.push_back(chunk);
   release(chunk_bytes);

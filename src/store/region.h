@@ -14,6 +14,10 @@ namespace sluice::store {
 // A place in the region, in units of 4 bytes from its start. 0: nothing.
 using Ref = uint32_t;
 
+// Address space of its own, zeroed, whose memory is taken from the system as it is first touched.
+// Freed by munmap.
+void* reserve(size_t bytes);
+
 class Region {
  public:
   static constexpr size_t chunk_bytes = 4096;
@@ -25,9 +29,9 @@ class Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  // A zeroed chunk, or 0 when the bound is reached.
+  // A chunk with unspecified content, or 0 when the bound is reached.
   Ref take_chunk();
-  // Gives a chunk back, and its memory to the system.
+  // The chunk may be taken again. The process keeps its memory: what was needed once will be again.
   void give_back_chunk(Ref chunk);
 
   // Accounts for memory that lies elsewhere. False: the bound is reached, nothing was accounted.

@@ -1,7 +1,5 @@
 #include "store/stripe.h"
 
-#include <sys/mman.h>
-
 #include <cstdlib>
 #include <cstring>
 
@@ -12,18 +10,13 @@ namespace sluice::store {
 namespace {
 
 constexpr uint16_t long_key = 0xFFFF;
-constexpr uint32_t heads_min = 8;
-constexpr size_t page_bytes = 4096;
+constexpr uint32_t chains_min = 8;
 
 // Where a key lies that is too long for a place of the slab.
 struct Long {
   char* key;
   size_t bytes;
 };
-
-size_t pages_of(uint32_t heads) {
-  return (size_t{heads} * sizeof(Ref) + page_bytes - 1) / page_bytes;
-}
 
 size_t place_bytes(size_t slots, size_t key_bytes) {
   return sizeof(Entry) + slots * sizeof(limit::State) +
@@ -50,15 +43,14 @@ std::string_view Entry::key() const {
   return {l.key, l.bytes};
 }
 
-void Stripe::open(Ref* heads, uint32_t heads_max) {
-  SLUICE_CHECK(heads_max >= heads_min);
-  heads_ = heads;
-  heads_max_ = heads_max;
+void Stripe::open(Heads& heads, uint32_t index) {
+  heads_ = &heads;
+  index_ = index;
 }
 
 void Stripe::close(Region& region) {
-  for (uint32_t chain = 0; chain < heads_count_; ++chain) {
-    for (Ref at = heads_[chain]; at != 0;) {
+  for (uint32_t chain = 0; chain < chains(); ++chain) {
+    for (Ref at = head(chain); at != 0;) {
       auto* entry = static_cast<Entry*>(region.at(at));
       at = entry->next_;
       if (entry->key_bytes_ == long_key) destroy(region, entry);
@@ -69,7 +61,7 @@ void Stripe::close(Region& region) {
 Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
                     std::string_view key) const {
   if (entries_ == 0) return nullptr;
-  for (Ref at = heads_[chain_of(hash)]; at != 0;) {
+  for (Ref at = head(chain_of(hash)); at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(at));
     if (entry->space_ == space && entry->key() == key) return entry;
     at = entry->next_;
@@ -80,7 +72,10 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
 Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space,
                       std::string_view key, size_t slots) {
   SLUICE_CHECK(slots >= 1 && slots <= limit::slots_max);
-  if (heads_count_ == 0 && !resize_heads(region, heads_min)) return nullptr;
+  if (chains() == 0) {
+    if (!heads_->reach(chains_min)) return nullptr;
+    set_chains(chains_min);
+  }
   char* long_bytes = nullptr;
   if (key.size() > Entry::inline_key_bytes_max) {
     if (!region.charge(key.size())) return nullptr;
@@ -110,25 +105,22 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
     if (!key.empty()) std::memcpy(behind_slots, key.data(), key.size());
     entry->key_bytes_ = static_cast<uint16_t>(key.size());
   }
-  Ref& head = heads_[chain_of(hash)];
-  entry->next_ = head;
-  head = place;
+  Ref& first = head(chain_of(hash));
+  entry->next_ = get(first);
+  set(first, place);
   ++entries_;
-  // Five heads for four entries: chains of 1.4 probes for a hit, and a growth step on most
-  // insertions.
-  while (uint64_t{heads_count_} * 4 < uint64_t{entries_} * 5 && heads_count_ < heads_max_) {
-    const uint32_t before = heads_count_;
+  // Five chains for four entries: 1.4 probes for a hit, and growth in steps of one chain. Without
+  // memory for a row of heads the chains just get longer.
+  while (uint64_t{chains()} * 4 < uint64_t{entries_} * 5 && heads_->reach(chains() + 1))
     split(region, hash_of);
-    if (heads_count_ == before) break;  // no memory for a page of heads: chains just get longer
-  }
   return entry;
 }
 
 void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
   const Ref place = region.ref_of(entry);
-  for (Ref* at = &heads_[chain_of(hash)]; *at != 0;) {
+  for (Ref* at = &head(chain_of(hash)); *at != 0;) {
     if (*at == place) {
-      *at = entry->next_;
+      set(*at, entry->next_);
       destroy(region, entry);
       --entries_;
       return;
@@ -140,8 +132,8 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
 
 size_t Stripe::sweep(Region& region, base::Time now, uint32_t first, uint32_t count) {
   size_t dropped = 0;
-  for (uint32_t chain = first; chain < heads_count_ && chain - first < count; ++chain) {
-    for (Ref* at = &heads_[chain]; *at != 0;) {
+  for (uint32_t chain = first; chain < chains() && chain - first < count; ++chain) {
+    for (Ref* at = &head(chain); *at != 0;) {
       auto* entry = static_cast<Entry*>(region.at(*at));
       bool fresh = true;
       for (size_t slot = 0; slot < entry->slots_; ++slot)
@@ -150,65 +142,50 @@ size_t Stripe::sweep(Region& region, base::Time now, uint32_t first, uint32_t co
         at = &entry->next_;
         continue;
       }
-      *at = entry->next_;
+      set(*at, entry->next_);
       destroy(region, entry);
       --entries_;
       ++dropped;
     }
   }
   // Shrinks well below the growth threshold, and no faster than it sweeps.
-  for (uint32_t step = 0; step < count && heads_count_ > heads_min; ++step) {
-    if (uint64_t{heads_count_} * 2 <= uint64_t{entries_} * 5) break;
+  for (uint32_t step = 0; step < count && chains() > chains_min; ++step) {
+    if (uint64_t{chains()} * 2 <= uint64_t{entries_} * 5) break;
     merge(region);
   }
   return dropped;
 }
 
-uint64_t Stripe::hash_of_entry(const base::Hash& hash_of, const Entry& entry) const {
-  return hash_of(entry.space_, entry.key());
-}
-
-bool Stripe::resize_heads(Region& region, uint32_t count) {
-  const size_t before = pages_of(heads_count_), after = pages_of(count);
-  if (after > before && !region.charge((after - before) * page_bytes)) return false;
-  if (after < before) {
-    // The heads of a stripe start on a page of their own; a dropped page reads as zeros when it is
-    // used again.
-    SLUICE_CHECK(madvise(reinterpret_cast<char*>(heads_) + after * page_bytes,
-                         (before - after) * page_bytes, MADV_DONTNEED) == 0);
-    region.release((before - after) * page_bytes);
-  }
-  heads_count_ = count;
-  floor_ = uint32_t{1} << (31 - __builtin_clz(count));
-  return true;
+void Stripe::set_chains(uint32_t chains) {
+  chains_.store(chains, std::memory_order_relaxed);
+  floor_.store(uint32_t{1} << (31 - __builtin_clz(chains)), std::memory_order_relaxed);
 }
 
 // One more chain: the entries of its lower partner are dealt out anew.
 void Stripe::split(Region& region, const base::Hash& hash_of) {
-  const uint32_t partner = heads_count_ - floor_;
-  const uint32_t upper = heads_count_;
-  if (!resize_heads(region, heads_count_ + 1)) return;
-  Ref rest = heads_[partner];
-  heads_[partner] = heads_[upper] = 0;
+  const uint32_t partner = chains() - floor_.load(std::memory_order_relaxed);
+  set_chains(chains() + 1);
+  Ref rest = head(partner);
+  set(head(partner), 0);
   while (rest != 0) {
     auto* entry = static_cast<Entry*>(region.at(rest));
-    Ref& head = heads_[chain_of(hash_of_entry(hash_of, *entry))];
+    Ref& first = head(chain_of(hash_of(entry->space_, entry->key())));
     const Ref next = entry->next_;
-    entry->next_ = head;
-    head = rest;
+    entry->next_ = get(first);
+    set(first, rest);
     rest = next;
   }
 }
 
 // One chain fewer: its entries join their lower partner.
 void Stripe::merge(Region& region) {
-  const uint32_t upper = heads_count_ - 1;
-  Ref rest = heads_[upper];
-  heads_[upper] = 0;
-  SLUICE_CHECK(resize_heads(region, upper));
-  Ref* end = &heads_[upper & (floor_ - 1)];
+  const uint32_t upper = chains() - 1;
+  const Ref rest = head(upper);
+  set(head(upper), 0);  // as a chain that is used again must find it
+  set_chains(upper);
+  Ref* end = &head(upper - floor_.load(std::memory_order_relaxed));
   while (*end != 0) end = &static_cast<Entry*>(region.at(*end))->next_;
-  *end = rest;
+  set(*end, rest);
 }
 
 void Stripe::destroy(Region& region, Entry* entry) {

@@ -4,12 +4,14 @@
 // plus 5 bytes of chain heads: 49 for a 16-byte key and one slot.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "base/hash.h"
 #include "limit/limit.h"
+#include "store/heads.h"
 #include "store/region.h"
 #include "store/slab.h"
 
@@ -46,8 +48,8 @@ class Entry {
 
 class Stripe {
  public:
-  // `heads`: zeroed address space for `heads_max` chain heads, which outlives the stripe.
-  void open(Ref* heads, uint32_t heads_max);
+  // The stripe's heads are those of `index` in `heads`, which outlives it.
+  void open(Heads& heads, uint32_t index);
   // Frees what the region does not hold itself (long keys).
   void close(Region& region);
 
@@ -64,26 +66,37 @@ class Stripe {
   // heads that are no longer needed. Returns how many went.
   size_t sweep(Region& region, base::Time now, uint32_t first, uint32_t count);
 
-  uint32_t chains() const { return heads_count_; }
+  uint32_t chains() const { return chains_.load(std::memory_order_relaxed); }
   uint32_t entries() const { return entries_; }
 
-  void prefetch(uint64_t hash) const { __builtin_prefetch(&heads_[chain_of(hash)]); }
+  // Without the lock, ahead of `find`: has the processor fetch the chain's head, and then its first
+  // entry. What they read may be old; nothing depends on it.
+  void prefetch_head(uint64_t hash) const { __builtin_prefetch(&head(chain_of(hash))); }
+  void prefetch_entry(const Region& region, uint64_t hash) const {
+    const char* entry = static_cast<const char*>(region.at(get(head(chain_of(hash)))));
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + 40);  // most entries lie over two cache lines
+  }
 
  private:
   uint32_t chain_of(uint64_t hash) const {
-    const uint32_t chain = static_cast<uint32_t>(hash) & (2 * floor_ - 1);
-    return chain < heads_count_ ? chain : chain & (floor_ - 1);
+    const uint32_t floor = floor_.load(std::memory_order_relaxed);
+    const uint32_t chain = static_cast<uint32_t>(hash) & (2 * floor - 1);
+    return chain < chains() ? chain : chain & (floor - 1);
   }
-  uint64_t hash_of_entry(const base::Hash& hash_of, const Entry& entry) const;
-  bool resize_heads(Region& region, uint32_t count);
+  // Links are written under the lock, and heads read without it by the prefetches.
+  static Ref get(Ref& link) { return std::atomic_ref(link).load(std::memory_order_relaxed); }
+  static void set(Ref& link, Ref to) { std::atomic_ref(link).store(to, std::memory_order_relaxed); }
+  Ref& head(uint32_t chain) const { return heads_->at(index_, chain); }
+  void set_chains(uint32_t chains);
   void split(Region& region, const base::Hash& hash_of);
   void merge(Region& region);
   void destroy(Region& region, Entry* entry);
 
-  Ref* heads_ = nullptr;
-  uint32_t heads_count_ = 0;
-  uint32_t heads_max_ = 0;
-  uint32_t floor_ = 0;  // the largest power of two not above heads_count_
+  Heads* heads_ = nullptr;
+  uint32_t index_ = 0;
+  std::atomic<uint32_t> chains_{0};
+  std::atomic<uint32_t> floor_{1};  // the largest power of two not above chains_
   uint32_t entries_ = 0;
   Slab slab_;
 };
