@@ -1,0 +1,80 @@
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <future>
+#include <mutex>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace sluice::base {
+namespace {
+
+// Keeps the lines; its first one waits until the test lets it go on.
+class HeldSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::promise<void> reached, release;
+  std::vector<std::string> lines;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (lines.empty()) {
+      reached.set_value();
+      release.get_future().wait();
+    }
+    lines.emplace_back(message.payload.data(), message.payload.size());
+  }
+  void flush_() override {}
+};
+
+TEST(LogLevel, HasItsNames) {
+  EXPECT_EQ(log_level("trace"), spdlog::level::trace);
+  EXPECT_EQ(log_level("warn"), spdlog::level::warn);
+  EXPECT_EQ(log_level("error"), spdlog::level::err);
+  EXPECT_EQ(log_level("off"), spdlog::level::off);
+  for (const char* word : {"", "INFO", "warning", "loud"}) EXPECT_FALSE(log_level(word)) << word;
+}
+
+TEST(Log, DropsTheOldestLinesAndTells) {
+  constexpr size_t queue_lines = 8, burst_lines = 20;
+  const auto sink = std::make_shared<HeldSink>();
+  {
+    const Log log(spdlog::level::info, sink, queue_lines);
+    log.logger()->info("first");
+    sink->reached.get_future().wait();
+    for (size_t i = 0; i < burst_lines; ++i) log.logger()->info("line {}", i);
+    EXPECT_EQ(log.dropped(), burst_lines - queue_lines);
+    sink->release.set_value();
+  }
+  ASSERT_EQ(sink->lines.size(), 1 + queue_lines + 1);
+  EXPECT_EQ(sink->lines[0], "first");
+  EXPECT_EQ(sink->lines[1], "line 12");
+  EXPECT_EQ(sink->lines[8], "line 19");
+  EXPECT_EQ(sink->lines[9],
+            "12 log lines were dropped: they came faster than standard error took them");
+}
+
+TEST(Log, WritesEverythingBeforeItEndsAndNothingBelowItsLevel) {
+  const auto sink = std::make_shared<HeldSink>();
+  sink->release.set_value();
+  {
+    const Log log(spdlog::level::warn, sink, 64);
+    log.logger()->info("unheard");
+    for (int i = 0; i < 10; ++i) log.logger()->warn("heard");
+    EXPECT_EQ(log.dropped(), 0u);
+  }
+  EXPECT_EQ(sink->lines, std::vector<std::string>(10, "heard"));
+}
+
+TEST(Log, ShowsTimeAndLevel) {
+  testing::internal::CaptureStderr();
+  { Log(spdlog::level::info).logger()->warn("hello"); }
+  const std::string text = testing::internal::GetCapturedStderr();
+  const std::regex line("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z warning hello\n");
+  EXPECT_TRUE(std::regex_match(text, line)) << text;
+}
+
+}  // namespace
+}  // namespace sluice::base

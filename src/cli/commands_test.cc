@@ -1,0 +1,338 @@
+// The commands as a user meets them, with everything but files and sockets made up. Serving is
+// tested with the binary.
+#include "cli/commands.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/bounds.h"
+#include "cli/built_in.h"
+#include "cli/load_policy.h"
+#include "client/fake_server.h"
+
+namespace sluice::cli {
+namespace {
+
+using nlohmann::json;
+
+class Commands : public testing::Test {
+ protected:
+  Commands() {
+    std::string pattern = testing::TempDir() + "sluice_cli_XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~Commands() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  // The status; what was said is in out and err.
+  int command(const Words& words) {
+    std::ostringstream out_stream, err_stream;
+    Outside outside{out_stream, err_stream, false, false,
+                    [this](const char* name) -> std::optional<std::string> {
+                      const auto at = variables.find(name);
+                      if (at == variables.end()) return std::nullopt;
+                      return at->second;
+                    }};
+    const int status = run(words, outside);
+    out = out_stream.str();
+    err = err_stream.str();
+    return status;
+  }
+
+  std::string file(const std::string& name, std::string_view text) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
+  bool said(const std::string& text, std::string_view part) const {
+    return text.find(part) != std::string::npos;
+  }
+
+  std::map<std::string, std::string> variables;
+  std::string out, err;
+  std::string folder_;
+};
+
+constexpr std::string_view rules_ini =
+    "[method=GET path=/status]\n"
+    "creditLimit = 1000\n"
+    "resetSeconds = 60\n"
+    "matchPolicy = canary\n"
+    "[method=GET path=/pantry/* ip=*]\n"
+    "creditLimit = 3\n"
+    "resetSeconds = 3600\n"
+    "actorField = ip\n"
+    "comment = 'cookies'\n"
+    "[method=POST]\n"
+    "creditLimit = 1\n"
+    "resetSeconds = 60\n"
+    "[default]\n"
+    "creditLimit = 0\n"
+    "resetSeconds = 0\n";
+
+TEST_F(Commands, UsageErrorsEndWithTwo) {
+  EXPECT_EQ(command({}), 2);
+  EXPECT_TRUE(said(err, "Usage: sluice COMMAND"));
+  EXPECT_EQ(command({"srve"}), 2);
+  EXPECT_TRUE(said(err, "did you mean `serve`?")) << err;
+  EXPECT_EQ(command({"serve", "--confg", "x"}), 2);
+  EXPECT_TRUE(said(err, "there is no option --confg")) << err;
+  EXPECT_EQ(command({"serve", "--config"}), 2);
+  EXPECT_EQ(command({"serve", "sluice.yaml"}), 2);
+  EXPECT_TRUE(said(err, "--config FILE")) << err;
+  EXPECT_EQ(command({"divvy", "a.ini", "b.ini"}), 2);
+  EXPECT_EQ(command({"check"}), 2);
+  EXPECT_EQ(command({"check", "--as", "toml", "a"}), 2);
+  EXPECT_EQ(command({"explain", "a=b"}), 2);
+  EXPECT_EQ(command({"explain", "--policy", "x.ini", "word"}), 2);
+  EXPECT_TRUE(said(err, "`word` has no `=`")) << err;
+  EXPECT_EQ(command({"ask"}), 2);
+  EXPECT_EQ(command({"ask", "limitd", "a=b"}), 2);
+  EXPECT_EQ(command({"ask", "divvy", "--timeout", "0"}), 2);
+  EXPECT_EQ(command({"ask", "divvy", "--server", "::1:80"}), 2);
+}
+
+TEST_F(Commands, HelpAndVersion) {
+  EXPECT_EQ(command({"--version"}), 0);
+  EXPECT_EQ(out, "sluice " + std::string(version) + "\n");
+  EXPECT_EQ(command({"--help"}), 0);
+  for (const char* name : {"serve", "divvy", "check", "explain", "ask"}) {
+    EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
+  }
+  for (const char* name : {"serve", "divvy", "check", "explain", "ask"}) {
+    EXPECT_EQ(command({name, "--help"}), 0);
+    EXPECT_TRUE(said(out, std::string("Usage: sluice ") + name)) << out;
+    EXPECT_TRUE(said(out, "Example:")) << out;
+    EXPECT_TRUE(said(out, "Exit status: 0")) << out;
+  }
+}
+
+TEST_F(Commands, ServePrintsItsSettings) {
+  variables["SLUICE_MEMORY"] = "2GiB";
+  const auto path = file("sluice.yaml", "policy: [{ divvy: rules.ini }]\nworkers: 3\n");
+  EXPECT_EQ(command({"serve", "--config", path, "--print-config", "--listen", "divvy=[::]:1",
+                     "--listen", "divvy=localhost:2", "--log-level=debug"}),
+            0)
+      << err;
+  for (const char* part : {"\"[::]:1\"", "\"localhost:2\"", "# --listen", "# --log-level",
+                           "memory: 2GiB", "# SLUICE_MEMORY", "sluice.yaml:2\n", "rules.ini\""})
+    EXPECT_TRUE(said(out, part)) << part << " in " << out;
+}
+
+TEST_F(Commands, ServeRefusesAConfigurationThatIsWrong) {
+  EXPECT_EQ(command({"serve", "--config", folder_ + "/none.yaml", "--print-config"}), 1);
+  EXPECT_TRUE(said(err, "none.yaml: error: cannot be read: No such file")) << err;
+  EXPECT_EQ(command({"serve", "--workers", "no", "--print-config"}), 1);
+  EXPECT_EQ(out, "");
+}
+
+TEST_F(Commands, DivvyWithoutAFileSaysItAsTheOriginal) {
+  EXPECT_EQ(command({"divvy"}), 1);
+  EXPECT_EQ(out, "Error: must provide config file as an argument.\n");
+}
+
+TEST_F(Commands, DivvyRefusesBeforeItBinds) {
+  EXPECT_EQ(command({"divvy", "rules.conf"}), 1);
+  EXPECT_TRUE(said(err, "Unrecognized format for config file: rules.conf")) << err;
+  EXPECT_EQ(command({"divvy", file("RULES.INI", rules_ini)}), 1);
+  EXPECT_EQ(command({"divvy", file("bad.ini", "[a=1]\n")}), 1);
+  EXPECT_TRUE(said(err, "bad.ini:1")) << err;
+  EXPECT_EQ(out, "");
+  const auto path = file("rules.ini", rules_ini);
+  for (const char* port : {"", "abc", "65536", "-1", "80 "}) {
+    variables["PORT"] = port;
+    EXPECT_EQ(command({"divvy", path}), 1);
+    EXPECT_TRUE(said(err, "PORT: `" + std::string(port) + "` is no port")) << err;
+  }
+}
+
+TEST_F(Commands, DivvyWarnsOfWhatItDoesNotServe) {
+  variables = {{"REDIS_HOST", "redis"},
+               {"STATSD_PORT", "1"},
+               {"PROMETHEUS_METRICS_PATH", "/m"},
+               {"PORT", "no"}};
+  EXPECT_EQ(command({"divvy", "rules.ini"}), 1);
+  for (const char* part :
+       {"warning: REDIS_HOST: is set, but not served by this version; counters are kept in this",
+        "warning: STATSD_PORT:", "warning: PROMETHEUS_METRICS_PATH:"})
+    EXPECT_TRUE(said(err, part)) << part << " in " << err;
+  EXPECT_FALSE(said(err, "REDIS_PORT"));
+}
+
+TEST_F(Commands, CheckTellsSoundFilesFromOthers) {
+  const auto good = file("rules.ini", rules_ini);
+  const auto bad = file("bad.json", "{\"overrides\": [}");
+  EXPECT_EQ(command({"check", good}), 0) << err;
+  EXPECT_EQ(out, good + ": ok, 4 rules\n");
+  EXPECT_EQ(command({"check", bad, good}), 1);
+  EXPECT_EQ(out, good + ": ok, 4 rules\n");
+  EXPECT_TRUE(said(err, bad + ":1:")) << err;
+  EXPECT_EQ(command({"check", "--as", "divvy-ini", file("odd.txt", rules_ini)}), 0) << err;
+  EXPECT_EQ(command({"check", file("odd2.txt", rules_ini)}), 1);
+  EXPECT_TRUE(said(err, "say what it is with --as")) << err;
+}
+
+TEST_F(Commands, CheckOfASluiceYamlChecksItsPolicies) {
+  file("bad.ini", "[a=1]\n");
+  const auto yaml = file("sluice.yaml", "policy: [{ divvy: bad.ini }]\nwrokers: 2\n");
+  EXPECT_EQ(command({"check", yaml}), 1);
+  EXPECT_TRUE(said(err, "sluice.yaml:2:1: error: wrokers")) << err;
+  EXPECT_TRUE(said(err, "bad.ini:1")) << err;
+  file("rules.ini", rules_ini);
+  EXPECT_EQ(command({"check", file("good.yml", "policy: [{ divvy: rules.ini }]\n")}), 0) << err;
+  EXPECT_TRUE(said(out, "good.yml: ok, 4 rules")) << out;
+}
+
+TEST_F(Commands, CheckAsJson) {
+  const auto good = file("rules.ini", rules_ini);
+  const auto bad = file("bad.ini", "[a=\xff]\n");
+  EXPECT_EQ(command({"check", "--json", good, bad}), 1);
+  const json result = json::parse(out);
+  EXPECT_EQ(err, "");
+  ASSERT_EQ(result["files"].size(), 2u);
+  EXPECT_EQ(result["files"][0]["ok"], true);
+  EXPECT_EQ(result["files"][0]["rules"], 4);
+  EXPECT_EQ(result["files"][1]["ok"], false);
+  EXPECT_EQ(result["files"][1]["diagnostics"][0]["line"], 1);
+}
+
+TEST_F(Commands, ExplainSaysWhichRuleDecidesAndWhyOthersDoNot) {
+  const auto path = file("rules.ini", rules_ini);
+  EXPECT_EQ(command({"explain", "--policy", path, "method=GET", "path=/pantry/x", "ip=10.0.0.7"}),
+            0)
+      << err;
+  EXPECT_EQ(out, "request: method=GET path=/pantry/x ip=10.0.0.7\n\n" + path +
+                     ":1: [method=GET path=/status]\n"
+                     "    does not apply: `path` is `/pantry/x`, and the rule wants `/status`\n" +
+                     path +
+                     ":5: [method=GET path=/pantry/* ip=*] (cookies)\n"
+                     "    applies and decides\n"
+                     "      limit: 3 per 1h\n"
+                     "      actor: by `ip`, here `10.0.0.7`\n"
+                     "      counter: divvy:ip=* method=GET path=/pantry/*:10.0.0.7:3:3600\n"
+                     "2 rules behind it are not reached.\n");
+}
+
+TEST_F(Commands, ExplainShowsShadowRulesMissingKeysAndDenials) {
+  const auto path = file("rules.ini", rules_ini);
+  EXPECT_EQ(command({"explain", "--policy", path, "method=GET", "path=/status"}), 0);
+  EXPECT_TRUE(said(out, "applies in shadow: it is charged, and the search goes on")) << out;
+  EXPECT_TRUE(said(out, "counter: divvy:method=GET path=/status::1000:60")) << out;
+  EXPECT_TRUE(said(out, "`method` is `GET`, and the rule wants `POST`")) << out;
+  EXPECT_TRUE(said(out, "limit: always denied")) << out;
+  EXPECT_FALSE(said(out, "not reached")) << out;
+
+  EXPECT_EQ(command({"explain", "--policy", path, "method=GET", "path=/pantry/x"}), 0);
+  EXPECT_TRUE(said(out, "by `ip`, which the request lacks")) << out;
+  EXPECT_EQ(command({"explain", "--documented", "--policy", path, "method=GET", "path=/pantry/x"}),
+            0);
+  EXPECT_TRUE(said(out, "the request has no `ip`, and the rule wants `*`")) << out;
+}
+
+TEST_F(Commands, ExplainTakesWordsLiterallyAndTheLastOfAKeyCounts) {
+  const auto path = file("rules.ini", rules_ini);
+  EXPECT_EQ(command({"explain", "--json", "--policy", path, "--", "-x=1", "[a=b,c]", "e==f",
+                     "g=", "method=GET", "method=POST"}),
+            0)
+      << err;
+  const json result = json::parse(out);
+  EXPECT_EQ(result["request"],
+            json({{"-x", "1"}, {"[a", "b,c]"}, {"e", "=f"}, {"g", ""}, {"method", "POST"}}));
+  EXPECT_EQ(result["decided"], true);
+  EXPECT_EQ(result["rules"].back()["pattern"], "method=POST");
+  EXPECT_EQ(result["rules"].back()["limit"]["quota"], 1);
+  EXPECT_EQ(result["rules"].back()["actor"], nullptr);
+  EXPECT_EQ(result["rules"][0]["mismatch"]["has"], "POST");
+  EXPECT_EQ(result["unreached"], 1);
+}
+
+TEST_F(Commands, ExplainSaysThatARuleCannotBeEvaluated) {
+  const auto path = file("bad.json", R"({"overrides": [
+      {"operation": {"t": "bad", "path": "**"}, "creditLimit": 2, "resetSeconds": 60}],
+      "default": {"operation": {}, "creditLimit": 0, "resetSeconds": 0}})");
+  if (command({"explain", "--policy", path, "t=bad", "path=/x"}) == 0)
+    EXPECT_TRUE(said(out, "cannot be evaluated, so the request fails: ")) << out;
+  else
+    EXPECT_TRUE(said(err, "**")) << err;
+}
+
+TEST_F(Commands, AskSaysTheDecisionInWords) {
+  client::FakeServer server({"OK true 2 3597\n", "OK false 0 59\n", "OK false 0 -1\n",
+                             "ERR unknown \"x\"\n", "OK true 1 0\n"});
+  const std::string at = "127.0.0.1:" + std::to_string(server.port());
+  EXPECT_EQ(command({"ask", "divvy", "--server", at, "path=/a b", "ip=1"}), 0) << err;
+  EXPECT_EQ(out, "allowed: 2 left, all of them again in 59m57s\n");
+  EXPECT_EQ(server.lines().front(), "HIT \"ip\"=\"1\" \"path\"=\"/a b\"");
+  EXPECT_EQ(command({"ask", "divvy", "--server", at, "ip=1"}), 1);
+  EXPECT_EQ(out, "denied: none left, there are more in 59s\n");
+  EXPECT_EQ(command({"ask", "--json", "divvy", "--server", at}), 1);
+  EXPECT_EQ(json::parse(out), json({{"allowed", false}, {"remaining", 0}, {"reset_seconds", -1}}));
+  EXPECT_EQ(command({"ask", "divvy", "--server", at, "ip=1"}), 2);
+  EXPECT_EQ(err, "error: the server refused: ERR unknown \"x\"\n");
+  EXPECT_EQ(command({"ask", "divvy", "--server", at}), 0);
+  EXPECT_EQ(out, "allowed: 1 left, all of them again in less than a second\n");
+}
+
+TEST_F(Commands, AskSaysWhyThereIsNoDecision) {
+  EXPECT_EQ(command({"ask", "divvy", "k=a\"b"}), 2);
+  EXPECT_TRUE(said(err, "holds a double quote")) << err;
+  EXPECT_EQ(command({"ask", "--json", "divvy", "k=a\"b"}), 2);
+  EXPECT_TRUE(said(json::parse(out)["error"].get<std::string>(), "a double quote")) << out;
+  EXPECT_EQ(err, "");
+}
+
+TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
+  const std::string examples = SLUICE_SOURCE_DIR "/examples/";
+  EXPECT_EQ(command({"check", examples + "example-config.ini", examples + "example-config.json",
+                     examples + "sluice.yaml"}),
+            0)
+      << err;
+  EXPECT_EQ(err, "");
+  limit::Spaces spaces;
+  base::Diagnostics diagnostics;
+  const auto ini = load_policy({{examples + "example-config.ini"}}, spaces, diagnostics);
+  const auto as_json = load_policy({{examples + "example-config.json"}}, spaces, diagnostics);
+  const auto built_in = load_policy({{}}, spaces, diagnostics);
+  ASSERT_TRUE(ini && as_json && built_in);
+  const auto a = ini->rules(policy::Dialect::divvy);
+  for (const auto& other : {as_json, built_in}) {
+    const auto b = other->rules(policy::Dialect::divvy);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].pattern, b[i].pattern);
+      EXPECT_EQ(a[i].actor, b[i].actor);
+      EXPECT_EQ(a[i].comment, b[i].comment);
+      EXPECT_EQ(a[i].limit, b[i].limit);
+      EXPECT_EQ(a[i].space, b[i].space);
+    }
+  }
+}
+
+TEST_F(Commands, FilesThatCannotBeReadAreTold) {
+  std::filesystem::create_directory(folder_ + "/folder.ini");
+  base::Diagnostics diagnostics;
+  EXPECT_FALSE(read_file(folder_ + "/folder.ini", diagnostics));
+  EXPECT_EQ(diagnostics.back().message, "is a directory");
+  EXPECT_FALSE(read_file(folder_ + "/none.ini", diagnostics));
+  EXPECT_EQ(diagnostics.back().message, "cannot be read: No such file or directory");
+
+  const auto path = file("large.ini", "");
+  std::filesystem::resize_file(path, base::bounds::config_bytes_max);
+  EXPECT_EQ(read_file(path, diagnostics)->size(), base::bounds::config_bytes_max);
+  std::filesystem::resize_file(path, base::bounds::config_bytes_max + 1);
+  EXPECT_FALSE(read_file(path, diagnostics));
+  EXPECT_EQ(diagnostics.back().message, "is longer than 64 MiB, the bound of a configuration file");
+}
+
+}  // namespace
+}  // namespace sluice::cli

@@ -1,0 +1,246 @@
+#include "cli/config.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "cli/units.h"
+
+namespace sluice::cli {
+namespace {
+
+std::string messages(const base::Diagnostics& all) {
+  std::string text;
+  for (const auto& d : all) text += base::to_string(d) + "\n";
+  return text;
+}
+
+// What is wrong with a file, "" if nothing.
+std::string problems(std::string_view text, Config& config) {
+  base::Diagnostics diagnostics;
+  read_config(text, "conf/sluice.yaml", config, diagnostics);
+  return messages(diagnostics);
+}
+std::string problems(std::string_view text) {
+  Config config;
+  return problems(text, config);
+}
+
+struct World {
+  std::map<std::string, std::string> variables;
+  std::ostringstream out, err;
+  Outside outside{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
+                    const auto at = variables.find(name);
+                    if (at == variables.end()) return std::nullopt;
+                    return at->second;
+                  }};
+};
+
+constexpr const char* good = R"(# all that there is
+listen:
+  - { protocol: divvy, address: "[::1]:9000" }
+  - protocol: divvy
+    address: 127.0.0.1
+workers: 4
+store: { memory: 2GiB }
+policy:
+  - divvy: rules.ini
+    matching: documented
+log:
+  level: warn
+)";
+
+TEST(ReadConfig, TakesAllThatThereIs) {
+  Config config;
+  ASSERT_EQ(problems(good, config), "");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[0].value.address.host, "::1");
+  EXPECT_EQ(config.listen[0].value.address.port, 9000);
+  EXPECT_EQ(config.listen[0].origin, "conf/sluice.yaml:3");
+  EXPECT_EQ(config.listen[1].value.address.port, 8321);
+  EXPECT_EQ(config.workers.value, 4u);
+  EXPECT_EQ(config.memory_bytes.value, uint64_t{2} << 30);
+  EXPECT_EQ(config.memory_bytes.origin, "conf/sluice.yaml:7");
+  ASSERT_EQ(config.policy.size(), 1u);
+  EXPECT_EQ(config.policy[0].path.value, "conf/rules.ini");
+  EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::documented);
+  EXPECT_EQ(config.log_level.value, spdlog::level::warn);
+  EXPECT_EQ(config.options().listeners.size(), 2u);
+  EXPECT_EQ(config.options().workers, 4u);
+}
+
+TEST(ReadConfig, LeavesDefaultsWhereTheFileIsSilent) {
+  Config config;
+  ASSERT_EQ(problems("policy: [{ divvy: /etc/rules.json }]", config), "");
+  ASSERT_EQ(config.listen.size(), 1u);
+  EXPECT_EQ(config.listen[0].value.address.host, "::");
+  EXPECT_EQ(config.listen[0].value.address.port, 8321);
+  EXPECT_EQ(config.listen[0].origin, "default");
+  EXPECT_EQ(config.workers.value, 0u);
+  EXPECT_EQ(config.policy[0].path.value, "/etc/rules.json");
+  EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::code);
+}
+
+// Each is one line of a file that is otherwise sound, on line 2, and what is said of it.
+TEST(ReadConfig, SaysWhereAndWhatAndHow) {
+  struct Case {
+    const char* line;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"wrokers: 4", "2:1: error: wrokers: is no key that is known here; did you mean `workers`?"},
+      {"zzz: 4",
+       "2:1: error: zzz: is no key that is known here; known here: listen, workers, store, policy, "
+       "log, rules"},
+      {"policy: [{ divvy: b.ini }]",
+       "2:1: error: policy: is here twice, first on line 1; keep one of them"},
+      {"workers: 0",
+       "2:10: error: workers: `0` is no number of workers; write `auto` or 1 to 1024"},
+      {"workers: many", "2:10: error: workers: `many` is no number of workers"},
+      {"workers: [4]", "2:10: error: workers: is to be a single value"},
+      {"workers:", "error: workers: has no value"},
+      {"[4]: 4", "2:1: error: the file: has a key that is no word"},
+      {"store: 1GiB", "2:8: error: store: is to be a map of keys to values; its keys are `memory`"},
+      {"store: { memory: 1Gib }", "2:18: error: memory: `1Gib` is no size; write a number and"},
+      {"store: { memory: 64KiB }", "2:18: error: memory: `64KiB` is too little"},
+      {"store: { memory: 1TiB }", "2:18: error: memory: `1TiB` is more than a store"},
+      {"store: { path: /var/lib }",
+       "2:16: error: path: a durable store is not served by this version; take it out"},
+      {"store: { redis: { nodes: [] } }",
+       "2:17: error: redis: a store in Redis is not served by this version"},
+      {"rules: []", "2:8: error: rules: native rules are not served by this version"},
+      {"log: { level: loud }",
+       "2:15: error: level: `loud` is no log level; use one of trace, debug, info, warn, error, "
+       "off"},
+      {"log: { level: inof }", "2:15: error: level: `inof` is no log level"},
+      {"log: { levle: info }", "2:8: error: levle: is no key that is known here; did you mean `le"},
+      {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
+      {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
+      {"listen: [{ address: \"[::]:1\" }]", "2:10: error: listen: has no protocol"},
+      {"listen: [{ protocol: limitd, address: \"[::]:1\" }]",
+       "2:22: error: protocol: the protocol `limitd` is not served by this version"},
+      {"listen: [{ protocol: divy, address: \"[::]:1\" }]",
+       "2:22: error: protocol: `divy` is no protocol; did you mean `divvy`?"},
+      {"listen: [{ protocol: divvy, address: \"::1:80\" }]",
+       "2:38: error: address: `::1:80` is no address; an IPv6 address goes into brackets"},
+      {"listen: [{ protocol: divvy, prot: 1, address: a }]", "2:29: error: prot: is no key"},
+      {"workers: [", "error: is not YAML"},
+      {"--- {}", "error: ---: begins a second document, which nobody would read; keep one"},
+  };
+  for (const auto& [line, expected] : cases) {
+    const std::string text = "policy: [{ divvy: a.ini }]\n" + std::string(line) + "\n";
+    const std::string said = problems(text);
+    EXPECT_NE(said.find(expected), std::string::npos) << line << "\nsays: " << said;
+    EXPECT_EQ(said.find("conf/sluice.yaml:"), 0u) << said;
+  }
+}
+
+TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
+  EXPECT_EQ(problems(""),
+            "conf/sluice.yaml: error: policy: is missing, so no request would have a rule; add "
+            "`policy: [{ divvy: rules.ini }]`\n");
+  EXPECT_EQ(problems("policy: [{ divvy: a.ini }, { divvy: b.ini }]"),
+            "conf/sluice.yaml:1:28: error: divvy: a second Divvy policy cannot be reached behind "
+            "the first one's default rule; put its rules into the first\n");
+  EXPECT_EQ(problems("policy: [{ matching: code }]"),
+            "conf/sluice.yaml:1:10: error: policy: names no file; write `{ divvy: rules.ini }`\n");
+  EXPECT_EQ(problems("policy: [{ divvy: a.ini, matching: strict }]"),
+            "conf/sluice.yaml:1:36: error: matching: `strict` is no way of matching; write `code` "
+            "(as Divvy 1.7.1 does it) or `documented` (as its README says)\n");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }]"),
+            "conf/sluice.yaml:1:20: error: limitd: limitd's bucket types are not served by this "
+            "version; take it out\n");
+}
+
+TEST(ReadConfig, TellsEverythingInOneRun) {
+  const std::string said = problems("wrokers: 1\nlog: { level: loud }\nstore: 3\n");
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 4) << said;
+}
+
+TEST(ReadConfig, SurvivesWhatIsNoConfiguration) {
+  for (const std::string& text :
+       {std::string("\0\xff\xfe", 3), std::string(100'000, '['), std::string("&a [*a]"),
+        std::string("? {a: b}\n: c"), std::string("- 1"), std::string("just words"),
+        std::string("*unknown"), std::string("%YAML 9.9\n---\n")})
+    EXPECT_NE(problems(text), "") << text.substr(0, 40);
+}
+
+TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
+  World world;
+  world.variables = {{"SLUICE_WORKERS", "5"}, {"SLUICE_MEMORY", "3GiB"}, {"SLUICE_LOG_LEVEL", ""}};
+  Flags flags;
+  flags.workers = "6";
+  flags.listen = {"divvy=[::]:1", "divvy=localhost:0"};
+  Config config;
+  base::Diagnostics diagnostics;
+  read_config(good, "s.yaml", config, diagnostics);
+  apply_environment(world.outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  ASSERT_EQ(messages(diagnostics), "");
+  EXPECT_EQ(config.workers.value, 6u);
+  EXPECT_EQ(config.workers.origin, "--workers");
+  EXPECT_EQ(config.memory_bytes.value, uint64_t{3} << 30);
+  EXPECT_EQ(config.memory_bytes.origin, "SLUICE_MEMORY");
+  EXPECT_EQ(config.log_level.origin, "s.yaml:12");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[1].value.address.host, "localhost");
+  EXPECT_EQ(config.listen[1].origin, "--listen");
+}
+
+TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
+  World world;
+  world.variables = {{"SLUICE_WORKERS", "x"}};
+  Flags flags;
+  flags.memory = "lots";
+  flags.listen = {"divvy", "admin=[::]:1", "divvy=[::]:x"};
+  Config config;
+  base::Diagnostics diagnostics;
+  apply_environment(world.outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  EXPECT_EQ(messages(diagnostics),
+            "error: SLUICE_WORKERS: `x` is no number of workers; write `auto` or 1 to 1024\n"
+            "error: --memory: `lots` is no size; write a number and a unit, as in `64MiB` or "
+            "`2GiB`\n"
+            "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
+            "error: --listen: the protocol `admin` is not served by this version; take it out; it "
+            "serves divvy\n"
+            "error: --listen: `[::]:x` is no address; behind the host comes `:` and a port from 0 "
+            "to 65535, not `:x`\n");
+}
+
+TEST(PrintConfig, IsReadBackAndNamesOrigins) {
+  Config config;
+  base::Diagnostics diagnostics;
+  read_config(good, "/etc/sluice.yaml", config, diagnostics);
+  Flags flags;
+  flags.log_level = "error";
+  apply_flags(flags, config, diagnostics);
+  config.policy[0].path.value = "/etc/odd \"name\"\\\n.ini";
+  const std::string text = print_config(config);
+  EXPECT_NE(text.find("workers: 4                                               # "
+                      "/etc/sluice.yaml:6\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("# --log-level\n"), std::string::npos) << text;
+
+  Config again;
+  read_config(text, "/elsewhere/b.yaml", again, diagnostics);
+  ASSERT_EQ(messages(diagnostics), "");
+  EXPECT_EQ(again.listen.size(), config.listen.size());
+  EXPECT_EQ(again.listen[0].value.address.host, config.listen[0].value.address.host);
+  EXPECT_EQ(again.workers.value, config.workers.value);
+  EXPECT_EQ(again.memory_bytes.value, config.memory_bytes.value);
+  EXPECT_EQ(again.log_level.value, spdlog::level::err);
+  EXPECT_EQ(again.policy[0].path.value, config.policy[0].path.value);
+  EXPECT_EQ(again.policy[0].matching.value, config.policy[0].matching.value);
+}
+
+TEST(PrintConfig, SaysThatItIsTheExample) {
+  const std::string text = print_config(Config());
+  EXPECT_NE(text.find("# policy: the built-in example"), std::string::npos) << text;
+  EXPECT_NE(text.find("workers: auto "), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace sluice::cli

@@ -1,0 +1,65 @@
+#include "cli/units.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::cli {
+namespace {
+
+TEST(ParseCount, TakesWhatPeopleWrite) {
+  EXPECT_EQ(parse_count("0"), 0u);
+  EXPECT_EQ(parse_count("10_000"), 10'000u);
+  EXPECT_EQ(parse_count("5k"), 5'000u);
+  EXPECT_EQ(parse_count("2M"), 2'000'000u);
+  EXPECT_EQ(parse_count("18446744073709551615"), UINT64_MAX);
+}
+
+TEST(ParseCount, RefusesAllElse) {
+  for (const char* text : {"", " 1", "1 ", "-1", "+1", "1.5", "1e3", "_1", "1_", "1__0", "k", "1K",
+                           "0x10", "18446744073709551616", "18446744073709551615k"})
+    EXPECT_FALSE(parse_count(text)) << text;
+}
+
+TEST(ParseSize, TakesUnits) {
+  EXPECT_EQ(parse_size("64KiB"), 65'536u);
+  EXPECT_EQ(parse_size("2GiB"), uint64_t{2} << 30);
+  EXPECT_EQ(parse_size("2 GiB"), uint64_t{2} << 30);
+  EXPECT_EQ(parse_size("1_024MiB"), uint64_t{1} << 30);
+  EXPECT_EQ(parse_size("3kB"), 3'000u);
+  EXPECT_EQ(parse_size("1TB"), 1'000'000'000'000u);
+  EXPECT_EQ(parse_size("100B"), 100u);
+  EXPECT_EQ(parse_size("1M"), 1'000'000u);
+  EXPECT_EQ(parse_size("4096"), 4096u);
+}
+
+TEST(ParseSize, RefusesAllElse) {
+  for (const char* text : {"", "GiB", "1gib", "1 G", "1.5GiB", "-1GiB", "99999999TiB", "1GiBB"})
+    EXPECT_FALSE(parse_size(text)) << text;
+}
+
+TEST(FormatSize, IsExactAndReadBack) {
+  EXPECT_EQ(format_size(uint64_t{1} << 30), "1GiB");
+  EXPECT_EQ(format_size(uint64_t{1536} << 20), "1536MiB");
+  EXPECT_EQ(format_size(1000), "1000B");
+  EXPECT_EQ(format_size(0), "0B");
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{1025}, uint64_t{3} << 41, UINT64_MAX})
+    EXPECT_EQ(parse_size(format_size(bytes)), bytes);
+}
+
+TEST(FormatDuration, IsForPeople) {
+  EXPECT_EQ(format_duration({}), "0s");
+  EXPECT_EQ(format_duration(base::seconds(3600)), "1h");
+  EXPECT_EQ(format_duration(base::seconds(3597)), "59m57s");
+  EXPECT_EQ(format_duration(base::seconds(31'556'926)), "365d5h48m46s");
+  EXPECT_EQ(format_duration(base::milliseconds(250)), "250ms");
+}
+
+TEST(ParsePort, IsSixteenBits) {
+  EXPECT_EQ(parse_port("0"), 0);
+  EXPECT_EQ(parse_port("65535"), 65'535);
+  for (const char* text : {"", "65536", "-1", "+1", " 1", "1 ", "http", "1e3", "80x"})
+    EXPECT_FALSE(parse_port(text)) << text;
+}
+
+}  // namespace
+}  // namespace sluice::cli
