@@ -30,17 +30,21 @@ void append_printable(std::string& out, std::string_view text) {
   }
 }
 
-// Insertions, deletions and replacements from `a` to `b`, both at most word_bytes_max long.
+// Insertions, deletions, replacements and swaps of neighbours from `a` to `b`, both at most
+// word_bytes_max long.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::array<size_t, word_bytes_max + 1> row;
+  using Row = std::array<size_t, word_bytes_max + 1>;
+  Row before{}, above{}, row{};
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    before = above;
+    above = row;
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      const size_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, above[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];

@@ -143,7 +143,7 @@ class Reader {
     for (size_t i = 0; i < operation->keys.size(); ++i) {
       if (operation->keys[i] == "constructor") {
         report_.error(place(operation->items[i].at), rule.subject(),
-                      "Divvy cannot have a rule about a key named `constructor`",
+                      "`operation` has a key `constructor`, which Divvy does not take",
                       "name the key differently");
       }
       rule.operation.emplace_back(operation->keys[i], value_text(operation->items[i]));

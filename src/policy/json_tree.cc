@@ -100,11 +100,11 @@ class Builder {
     JsonNode node;
     node.kind = JsonNode::Kind::number;
     node.number = value;
-    return scalar(std::move(node));
+    return scalar(std::move(node), 2);  // the character behind a number has been read, too
   }
 
-  bool scalar(JsonNode node) {
-    node.at = before(1);
+  bool scalar(JsonNode node, size_t back = 1) {
+    node.at = before(back);
     place(std::move(node));
     return true;
   }

@@ -1,0 +1,227 @@
+#include "policy/rule_set.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "limit/space.h"
+
+namespace sluice::policy {
+namespace {
+
+using limit::Entry;
+
+Rule rule_of(std::vector<std::pair<std::string, std::string>> conditions,
+             Mode mode = Mode::enforce) {
+  Rule rule;
+  for (auto& [key, text] : conditions) rule.conditions.push_back({key, Pattern::divvy(text)});
+  rule.mode = mode;
+  rule.limit = {limit::Algorithm::fixed_window, 3, base::seconds(60)};
+  return rule;
+}
+
+TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
+  limit::Spaces spaces;
+  RuleSet rules;
+  Rule shadow = rule_of({{"path", "/a/*"}}, Mode::shadow);
+  shadow.space = spaces.intern("s:", "");
+  shadow.actor = "ip";
+  Rule decides = rule_of({{"path", "*"}, {"method", "GET"}});
+  decides.space = spaces.intern("d:", "");
+  decides.limit.algorithm = limit::Algorithm::deny;
+  rules.add(Dialect::divvy, shadow);
+  rules.add(Dialect::divvy, rule_of({{"path", "/b"}}));
+  rules.add(Dialect::divvy, decides);
+  rules.add(Dialect::divvy, rule_of({}));
+
+  const std::vector<Entry> request = {
+      {"ip", "0"}, {"path", "/a/1"}, {"method", "GET"}, {"ip", "9"}};
+  Plan plan;
+  rules.match(Dialect::divvy, request, 2, plan);
+  rules.match(Dialect::divvy, {}, 1, plan);
+
+  ASSERT_EQ(plan.parts().size(), 2u);
+  EXPECT_EQ(plan.parts()[0].error, "");
+  const auto steps = plan.steps(plan.parts()[0]);
+  ASSERT_EQ(steps.size(), 2u);
+  const std::span<const Rule> all = rules.rules(Dialect::divvy);
+  EXPECT_EQ(steps[0].rule, &all[0]);
+  EXPECT_EQ(steps[1].rule, &all[2]);
+  EXPECT_TRUE(steps[0].rule->counted_as_shadow);
+  EXPECT_FALSE(steps[1].rule->counted_as_shadow);
+  ASSERT_EQ(plan.steps(plan.parts()[1]).size(), 1u);
+  EXPECT_EQ(plan.steps(plan.parts()[1])[0].rule, &all[3]);
+
+  limit::Batch batch = plan.batch();
+  ASSERT_EQ(batch.groups.size(), 3u);
+  ASSERT_EQ(batch.charges.size(), 3u);
+  ASSERT_EQ(batch.decisions.size(), 3u);
+  EXPECT_EQ(batch.charges[0].space, shadow.space);
+  EXPECT_EQ(batch.charges[0].key, "9");  // of two entries with one key the last counts
+  EXPECT_EQ(batch.charges[0].key.data(), request[3].value.data());
+  EXPECT_EQ(batch.charges[1].key, "");
+  EXPECT_EQ(batch.charges[1].cost, 2);
+  EXPECT_EQ(batch.charges[1].limits.data(), &all[2].limit);
+  EXPECT_EQ(batch.charges[2].cost, 1);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(batch.groups[i].charge_first, i);
+    EXPECT_EQ(batch.groups[i].charge_count, 1u);
+    EXPECT_EQ(batch.charges[i].decision_first, i);
+  }
+  batch.decisions[1].remaining = 41;
+  batch.groups[1].allowed = true;
+  EXPECT_EQ(plan.decisions(steps[1])[0].remaining, 41);
+  EXPECT_TRUE(plan.group(steps[1]).allowed);
+
+  plan.clear();
+  EXPECT_TRUE(plan.parts().empty());
+  EXPECT_TRUE(plan.batch().decisions.empty());
+}
+
+TEST(RuleSet, AnImpossiblePatternEndsTheSearchWhereItIsReached) {
+  RuleSet rules;
+  rules.add(Dialect::divvy, rule_of({{"m", "GET"}}, Mode::shadow));
+  rules.add(Dialect::divvy, rule_of({{"m", "GET"}, {"p", "**"}}));
+  rules.add(Dialect::divvy, rule_of({}));
+  Plan plan;
+  rules.match(Dialect::divvy, std::vector<Entry>{{"m", "GET"}}, 1, plan);  // even without the key
+  rules.match(Dialect::divvy, std::vector<Entry>{{"m", "PUT"}, {"p", "x"}}, 1, plan);
+  EXPECT_EQ(plan.parts()[0].error, "Invalid regular expression: /^.**/: Nothing to repeat");
+  EXPECT_EQ(plan.parts()[0].step_count, 1u);
+  EXPECT_EQ(plan.parts()[1].error, "");
+  EXPECT_EQ(plan.parts()[1].step_count, 1u);
+
+  std::string_view error;
+  EXPECT_EQ(rules.decider(Dialect::divvy, std::vector<Entry>{{"m", "GET"}}, error), nullptr);
+  EXPECT_EQ(error, plan.parts()[0].error);
+  EXPECT_EQ(rules.decider(Dialect::divvy, {}, error), &rules.rules(Dialect::divvy)[2]);
+  EXPECT_EQ(error, "");
+}
+
+TEST(RuleSet, NamesTheConditionThatFails) {
+  const Rule rule = rule_of({{"a", "1"}, {"b", "x*"}, {"c", "**"}});
+  std::string_view error;
+  const std::vector<Entry> lacks = {{"a", "1"}};
+  auto found = mismatch(rule, lacks, error);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->condition->key, "b");
+  EXPECT_FALSE(found->value);
+  const std::vector<Entry> differs = {{"a", "1"}, {"b", "x"}, {"b", "y"}};
+  found = mismatch(rule, differs, error);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->value, "y");
+  EXPECT_EQ(error, "");
+  const std::vector<Entry> reaches = {{"a", "1"}, {"b", "x"}};
+  found = mismatch(rule, reaches, error);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->condition->key, "c");
+  EXPECT_NE(error, "");
+  EXPECT_FALSE(mismatch(rule_of({{"z", "*"}}), lacks, error));
+}
+
+// What a request meets, written down plainly: numbers of the rules, -1 for an impossible pattern.
+std::vector<int> model(std::span<const Rule> rules, std::span<const Entry> request) {
+  std::vector<int> met;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    bool all = true;
+    for (const Condition& condition : rules[i].conditions) {
+      std::optional<std::string_view> value;
+      for (const Entry& entry : request) {
+        if (entry.key == condition.key) value = entry.value;
+      }
+      if (!condition.pattern.error().empty()) {
+        met.push_back(-1);
+        return met;
+      }
+      all = condition.pattern.matches(value);
+      if (!all) break;
+    }
+    if (!all) continue;
+    met.push_back(static_cast<int>(i));
+    if (rules[i].mode == Mode::enforce) return met;
+  }
+  return met;
+}
+
+void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
+  std::mt19937 random(seed);
+  const auto pick = [&](auto... choices) {
+    const std::string all[] = {choices...};
+    return all[random() % (sizeof...(choices))];
+  };
+  RuleSet rules;
+  const size_t count = random() % rules_max + 1;
+  for (size_t i = 0; i < count; ++i) {
+    Rule rule;
+    rule.mode = random() % 3 == 0 ? Mode::shadow : Mode::enforce;
+    std::set<std::string> keys;
+    for (size_t c = random() % 4; c > 0; --c) keys.insert(pick("a", "b", "c", "key", ""));
+    for (const std::string& key : keys) {
+      std::string text =
+          pick("", "1", "2", "12", "*", "1*", "12*", "*2", "1*2", "1*1*2", "123456*", "**", "1234");
+      if (text == "**" && random() % 8 != 0) text = "3";
+      rule.conditions.push_back({key, documented ? Pattern::wildcard(text) : Pattern::divvy(text)});
+    }
+    rules.add(Dialect::divvy, std::move(rule));
+  }
+  for (int i = 0; i < 50; ++i) {
+    std::vector<std::string> texts;
+    for (size_t n = random() % 6 * 2; n > 0; --n) {
+      texts.push_back(
+          n % 2 == 0 ? pick("a", "b", "c", "key", "", "other")
+                     : pick("", "1", "2", "12", "112", "1234567", "3", "x", "undefined", "1\n2"));
+    }
+    std::vector<Entry> request;
+    for (size_t n = 0; n < texts.size(); n += 2) request.push_back({texts[n], texts[n + 1]});
+    Plan plan;
+    rules.match(Dialect::divvy, request, 1, plan);
+    const Plan::Part& part = plan.parts()[0];
+    std::vector<int> met;
+    for (const Plan::Step& step : plan.steps(part)) {
+      met.push_back(static_cast<int>(step.rule - rules.rules(Dialect::divvy).data()));
+    }
+    if (!part.error.empty()) met.push_back(-1);
+    const std::vector<int> expected = model(rules.rules(Dialect::divvy), request);
+    ASSERT_EQ(met, expected) << "seed " << seed;
+    std::string_view error;
+    const Rule* decider = rules.decider(Dialect::divvy, request, error);
+    const bool decided =
+        !expected.empty() && expected.back() >= 0 &&
+        rules.rules(Dialect::divvy)[static_cast<size_t>(expected.back())].mode == Mode::enforce;
+    ASSERT_EQ(decider != nullptr, decided);
+    if (decided) {
+      ASSERT_EQ(decider - rules.rules(Dialect::divvy).data(), expected.back());
+    }
+    ASSERT_EQ(error, part.error);
+  }
+}
+
+TEST(RuleSet, EqualsItsModel) {
+  for (uint32_t seed = 0; seed < 2'000; ++seed) compare_with_model(seed, 6, seed % 2 == 0);
+}
+
+TEST(RuleSet, EqualsItsModelByIndex) {
+  for (uint32_t seed = 0; seed < 1'000; ++seed) compare_with_model(seed, 200, seed % 2 == 0);
+}
+
+// More lists of candidates than are merged: every rule is looked at instead.
+TEST(RuleSet, MeetsItsRulesWhereARequestFitsManyLists) {
+  RuleSet rules;
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100; ++i) keys.push_back("k" + std::to_string(i));
+  for (const std::string& key : keys)
+    rules.add(Dialect::divvy, rule_of({{key, "v"}}, Mode::shadow));
+  std::vector<Entry> request;
+  for (const std::string& key : keys) request.push_back({key, "v"});
+  Plan plan;
+  rules.match(Dialect::divvy, request, 1, plan);
+  ASSERT_EQ(plan.parts()[0].step_count, 100u);
+  for (size_t i = 0; i < 100; ++i)
+    EXPECT_EQ(plan.steps(plan.parts()[0])[i].rule->conditions[0].key, keys[i]);
+}
+
+}  // namespace
+}  // namespace sluice::policy
