@@ -71,7 +71,7 @@ def serving(command: list[str], **environment: str) -> Iterator[Server]:
     """A server on its processor, ended with the block."""
     process = subprocess.Popen(
         [*pinned(SERVER_CORE), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        env={"PATH": os.environ["PATH"], **environment})
+        env={"PATH": os.environ["PATH"], "SLUICE_LOG_LEVEL": "warn", **environment})
     try:
         yield Server(process.pid, wait_for_port(process))  # taskset replaces itself, so the process is the server
     finally:

@@ -7,6 +7,7 @@ the ratio of the medians; rates say more about the generator. Exit status 1: a t
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 
@@ -25,6 +26,9 @@ def measure(server: Server, depth: int) -> dict[str, float]:
 
 def main() -> int:
     missed = 0
+    busy = os.getloadavg()[0]
+    if busy > 0.5:
+        print(f"The load average is {busy:.1f}: what else runs here adds to both sides, and pulls the ratio about.")
     with serving_floor() as floor, serving_sluice() as sluice:
         for depth, target in TARGETS.items():
             runs: dict[str, list[dict[str, float]]] = {"floor": [], "sluice": []}
