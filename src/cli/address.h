@@ -8,6 +8,9 @@
 
 namespace sluice::cli {
 
+// Where Divvy's clients look for their server.
+inline constexpr uint16_t divvy_port = 8321;
+
 struct Address {
   std::string host;
   uint16_t port = 0;

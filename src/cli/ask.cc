@@ -23,7 +23,6 @@ constexpr const char* footer =
     "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
 
 constexpr int exit_allowed = 0, exit_denied = 1, exit_undecided = 2;
-constexpr uint16_t divvy_port = 8321;
 constexpr uint64_t timeout_ms_max = 3'600'000;
 
 std::string words_for(const client::DivvyAnswer& answer, bool coloured) {

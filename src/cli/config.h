@@ -70,20 +70,4 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
 // behind it.
 std::string print_config(const Config& config);
 
-// One value from its text into `setting`; otherwise one diagnostic more, as `place` with what is
-// wrong.
-void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                 Config& config, base::Diagnostics& diagnostics);
-void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                Config& config, base::Diagnostics& diagnostics);
-void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                   Config& config, base::Diagnostics& diagnostics);
-std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
-                                               base::Diagnostics& diagnostics);
-std::optional<Address> address_of(std::string_view text, server::Protocol protocol,
-                                  const base::Diagnostic& place, base::Diagnostics& diagnostics);
-// As `place`, with what is wrong and what to do.
-void complain(const base::Diagnostic& place, std::string message, std::string remedy,
-              base::Diagnostics& diagnostics);
-
 }  // namespace sluice::cli

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "cli/config.h"
+#include "cli/settings.h"
 #include "server/server.h"
 
 namespace sluice::cli {

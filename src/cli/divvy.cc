@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 #include "cli/serving.h"
+#include "cli/settings.h"
 #include "cli/units.h"
 #include "policy/pattern.h"
 

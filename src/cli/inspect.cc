@@ -1,6 +1,6 @@
 #include "cli/inspect.h"
 
-#include "cli/config.h"
+#include "cli/settings.h"
 
 namespace sluice::cli {
 namespace {

@@ -1,0 +1,103 @@
+#include "cli/settings.h"
+
+#include <algorithm>
+
+#include "base/bounds.h"
+#include "base/log.h"
+#include "cli/units.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr uint64_t workers_max = 1024;
+constexpr uint64_t memory_bytes_min = uint64_t{16} << 20;  // what an empty table needs
+
+std::string listed(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+}  // namespace
+
+void complain(const base::Diagnostic& place, std::string message, std::string remedy,
+              base::Diagnostics& diagnostics) {
+  base::Diagnostic d = place;
+  d.message = std::move(message);
+  d.remedy = std::move(remedy);
+  diagnostics.push_back(std::move(d));
+}
+
+void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                 Config& config, base::Diagnostics& diagnostics) {
+  if (text == "auto") {
+    config.workers = {0, origin};
+    return;
+  }
+  const auto n = parse_count(text);
+  if (!n || *n < 1 || *n > workers_max) {
+    complain(place, "`" + std::string(text) + "` is no number of workers",
+             "write `auto` or 1 to " + std::to_string(workers_max), diagnostics);
+    return;
+  }
+  config.workers = {static_cast<unsigned>(*n), origin};
+}
+
+void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                Config& config, base::Diagnostics& diagnostics) {
+  const auto bytes = parse_size(text);
+  if (!bytes) {
+    complain(place, "`" + std::string(text) + "` is no size",
+             "write a number and a unit, as in `64MiB` or `2GiB`", diagnostics);
+  } else if (*bytes < memory_bytes_min) {
+    complain(place, "`" + std::string(text) + "` is too little for a store of counters",
+             "give it " + format_size(memory_bytes_min) + " or more", diagnostics);
+  } else if (*bytes > base::bounds::table_bytes_max) {
+    complain(place, "`" + std::string(text) + "` is more than a store of counters can use",
+             "give it " + format_size(base::bounds::table_bytes_max) + " or less", diagnostics);
+  } else {
+    config.memory_bytes = {*bytes, origin};
+  }
+}
+
+void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics) {
+  if (const auto level = base::log_level(text)) {
+    config.log_level = {*level, origin};
+    return;
+  }
+  const auto near = base::nearest_word(text, base::log_level_names());
+  complain(place, "`" + std::string(text) + "` is no log level",
+           near.empty() ? "use one of " + listed(base::log_level_names())
+                        : "did you mean `" + std::string(near) + "`?",
+           diagnostics);
+}
+
+std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
+                                               base::Diagnostics& diagnostics) {
+  static const std::vector<std::string_view> served{"divvy"};
+  static const std::vector<std::string_view> planned{"limitd", "droplet", "admin"};
+  if (name == "divvy") return server::Protocol::divvy;
+  if (std::find(planned.begin(), planned.end(), name) != planned.end()) {
+    complain(place, "the protocol `" + std::string(name) + "` is not served by this version",
+             "take it out; it serves " + listed(served), diagnostics);
+    return std::nullopt;
+  }
+  const auto near = base::nearest_word(name, served);
+  complain(place, "`" + std::string(name) + "` is no protocol",
+           near.empty() ? "this version serves " + listed(served)
+                        : "did you mean `" + std::string(near) + "`?",
+           diagnostics);
+  return std::nullopt;
+}
+
+std::optional<Address> address_of(std::string_view text, server::Protocol /*protocol*/,
+                                  const base::Diagnostic& place, base::Diagnostics& diagnostics) {
+  std::string problem;
+  auto address = parse_address(text, divvy_port, problem);
+  if (!address)
+    complain(place, "`" + std::string(text) + "` is no address", std::move(problem), diagnostics);
+  return address;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,31 @@
+// Single settings from the text that somebody wrote, be it in a flag, a variable or a file. What is
+// wrong becomes one diagnostic more: `place` says where the text stood, and is completed with what
+// is wrong and what to do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/config.h"
+
+namespace sluice::cli {
+
+// One value into `config`, with its origin.
+void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                 Config& config, base::Diagnostics& diagnostics);
+void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                Config& config, base::Diagnostics& diagnostics);
+void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics);
+
+std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
+                                               base::Diagnostics& diagnostics);
+std::optional<Address> address_of(std::string_view text, server::Protocol protocol,
+                                  const base::Diagnostic& place, base::Diagnostics& diagnostics);
+
+// As `place`, with what is wrong and what to do.
+void complain(const base::Diagnostic& place, std::string message, std::string remedy,
+              base::Diagnostics& diagnostics);
+
+}  // namespace sluice::cli
