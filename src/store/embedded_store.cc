@@ -247,7 +247,7 @@ void EmbeddedStore::housekeep(base::Time now) {
   const bool pressed = region_.bytes() > region_.bytes_max() / 8 * 7;
   const auto calls = static_cast<uint64_t>((pressed ? base::seconds(1) : base::seconds(10)).us /
                                            housekeeping_period.us);
-  sweep(now, chains() / calls + stripes * sweep_chains_per_lock / calls);
+  sweep(now, (chains() + chains() / sweep_chains_per_lock + stripes) / calls + 1);
 }
 
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
@@ -255,9 +255,9 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
   for (uint64_t steps = 0; steps < chains;) {
     auto& [mutex, stripe] = (*table_)[sweep_stripe_];
     const std::lock_guard lock(mutex);
+    steps += 1 + std::min(sweep_chains_per_lock, stripe.chains() - sweep_chain_);
     const size_t dropped = stripe.sweep(region_, now, sweep_chain_, sweep_chains_per_lock);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
-    steps += sweep_chains_per_lock;
     sweep_chain_ += sweep_chains_per_lock;
     if (sweep_chain_ >= stripe.chains()) {
       sweep_chain_ = 0;

@@ -131,29 +131,35 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
 }
 
 size_t Stripe::sweep(Region& region, base::Time now, uint32_t first, uint32_t count) {
-  size_t dropped = 0;
+  const uint32_t before = entries_;
   for (uint32_t chain = first; chain < chains() && chain - first < count; ++chain) {
-    for (Ref* at = &head(chain); *at != 0;) {
-      auto* entry = static_cast<Entry*>(region.at(*at));
-      bool fresh = true;
-      for (size_t slot = 0; slot < entry->slots_; ++slot)
-        fresh &= entry->state(slot).mark_us <= now.us;
-      if (!fresh) {
-        at = &entry->next_;
-        continue;
-      }
-      set(*at, entry->next_);
-      destroy(region, entry);
-      --entries_;
-      ++dropped;
-    }
+    sweep_chain(region, now, chain);
   }
-  // Shrinks well below the growth threshold, and no faster than it sweeps.
+  // Shrinks well below the growth threshold, and no faster than it sweeps. What moves is swept
+  // first, so that a round misses nothing.
   for (uint32_t step = 0; step < count && chains() > chains_min; ++step) {
     if (uint64_t{chains()} * 2 <= uint64_t{entries_} * 5) break;
+    sweep_chain(region, now, chains() - 1);
     merge(region);
   }
-  return dropped;
+  return before - entries_;
+}
+
+void Stripe::sweep_chain(Region& region, base::Time now, uint32_t chain) {
+  for (Ref* at = &head(chain); *at != 0;) {
+    auto* entry = static_cast<Entry*>(region.at(*at));
+    bool fresh = true;
+    for (size_t slot = 0; slot < entry->slots_; ++slot) {
+      fresh &= entry->state(slot).mark_us <= now.us;
+    }
+    if (!fresh) {
+      at = &entry->next_;
+      continue;
+    }
+    set(*at, entry->next_);
+    destroy(region, entry);
+    --entries_;
+  }
 }
 
 void Stripe::set_chains(uint32_t chains) {

@@ -88,6 +88,7 @@ class Stripe {
   static Ref get(Ref& link) { return std::atomic_ref(link).load(std::memory_order_relaxed); }
   static void set(Ref& link, Ref to) { std::atomic_ref(link).store(to, std::memory_order_relaxed); }
   Ref& head(uint32_t chain) const { return heads_->at(index_, chain); }
+  void sweep_chain(Region& region, base::Time now, uint32_t chain);
   void set_chains(uint32_t chains);
   void split(Region& region, const base::Hash& hash_of);
   void merge(Region& region);

@@ -1,0 +1,400 @@
+#include "store/embedded_store.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/dice.h"
+
+namespace sluice::store {
+namespace {
+
+using base::Time;
+using limit::Algorithm;
+using limit::Batch;
+using limit::Charge;
+using limit::Decision;
+using limit::Group;
+using limit::Limit;
+using limit::Space;
+
+Limit window(int64_t quota, int64_t us) {
+  return {Algorithm::fixed_window, quota, {us}};
+}
+
+// Builds batches by hand: groups of (space, key, cost, limits).
+struct Asking {
+  void group() {
+    groups.push_back({static_cast<uint32_t>(charges.size()), 0, false, limit::Error::none});
+  }
+  void charge(const Space& space, std::string_view key, int64_t cost,
+              std::span<const Limit> limits) {
+    Charge c;
+    c.space = &space;
+    c.key = key;
+    c.cost = cost;
+    c.limits = limits;
+    c.decision_first = static_cast<uint32_t>(decisions.size());
+    charges.push_back(c);
+    decisions.resize(decisions.size() + limits.size());
+    ++groups.back().charge_count;
+  }
+  Batch batch() { return {groups, charges, decisions}; }
+  const Decision& decision(size_t charge, size_t slot = 0) const {
+    return decisions[charges[charge].decision_first + slot];
+  }
+
+  std::vector<Group> groups;
+  std::vector<Charge> charges;
+  std::vector<Decision> decisions;
+};
+
+Decision take(EmbeddedStore& store, const Space& space, std::string_view key, int64_t cost,
+              const Limit& limit, Time now) {
+  Asking asking;
+  asking.group();
+  asking.charge(space, key, cost, {&limit, 1});
+  EXPECT_EQ(store.apply(asking.batch(), now), 1u);
+  return asking.decision(0);
+}
+
+// The model: fixed windows in a map, a group at a time, in the plainest words.
+struct Model {
+  struct Window {
+    int64_t end_us = 0, used = 0;
+  };
+  std::map<std::tuple<uint32_t, std::string, size_t>, Window> windows;
+
+  Window& live(const Charge& c, size_t slot, Time now) {
+    auto& w = windows[{c.space->id, std::string(c.key), slot}];
+    if (w.used == 0 || now.us >= w.end_us) w = {};
+    if (w.used > 0 && w.end_us - c.limits[slot].window.us > now.us)
+      w.end_us = now.us + c.limits[slot].window.us;
+    return w;
+  }
+
+  bool take(std::span<const Charge> charges, Time now, std::vector<Decision>& out) {
+    bool allowed = true;
+    for (const auto& c : charges) {
+      for (size_t slot = 0; slot < c.limits.size(); ++slot) {
+        allowed &= c.cost <= c.limits[slot].quota - live(c, slot, now).used;
+      }
+    }
+    for (const auto& c : charges) {
+      for (size_t slot = 0; slot < c.limits.size(); ++slot) {
+        const auto& l = c.limits[slot];
+        auto& w = live(c, slot, now);
+        const int64_t left = l.quota - w.used;
+        Decision d;
+        d.limit = l.quota;
+        d.allowed = c.cost <= left;
+        if (allowed && c.cost > 0) {
+          if (w.used == 0) w.end_us = now.us + l.window.us;
+          w.used += c.cost;
+        }
+        d.remaining = l.quota - w.used;
+        d.reset_after.us = w.used > 0 ? w.end_us - now.us : 0;
+        if (!d.allowed)
+          d.retry_after = c.cost > l.quota ? base::never : base::Duration{w.end_us - now.us};
+        out.push_back(d);
+      }
+    }
+    return allowed;
+  }
+};
+
+void expect_equal(const Decision& a, const Decision& b) {
+  ASSERT_EQ(a.allowed, b.allowed);
+  ASSERT_EQ(a.limit, b.limit);
+  ASSERT_EQ(a.remaining, b.remaining);
+  ASSERT_EQ(a.reset_after, b.reset_after);
+  ASSERT_EQ(a.retry_after, b.retry_after);
+}
+
+TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    tests::Dice random(seed);
+    EmbeddedStore store(0, base::Hash(seed));
+    Model model;
+    std::vector<Space> spaces(4);
+    for (uint32_t i = 0; i < 4; ++i) spaces[i].id = i;
+    // Space i has i % 3 + 1 limits.
+    std::vector<std::vector<Limit>> limits(4);
+    for (size_t i = 0; i < 4; ++i) {
+      for (size_t slot = 0; slot < i % 3 + 1; ++slot) {
+        limits[i].push_back(window(1 + random(int64_t{8}), 1 + random(int64_t{2'000})));
+      }
+    }
+    Time now{1'000'000};
+    for (int round = 0; round < 1'500; ++round) {
+      now.us += random(int64_t{40}) - 4;  // sometimes back
+      Asking asking;
+      std::vector<std::string> keys;
+      keys.reserve(64);
+      for (int g = random(4); g >= 0; --g) {
+        asking.group();
+        const uint32_t first = random(12u);
+        for (uint32_t c = 0, n = 1 + random(5u); c < n; ++c) {
+          keys.push_back(
+              std::to_string((first + c) / 4));  // distinct (space, key) within the group
+          const size_t space = (first + c) % 4;
+          asking.charge(spaces[space], keys.back(), random(int64_t{4}), limits[space]);
+        }
+      }
+      ASSERT_EQ(store.apply(asking.batch(), now), asking.groups.size());
+      std::vector<Decision> expected;
+      for (const auto& group : asking.groups) {
+        const bool allowed =
+            model.take(std::span(asking.charges).subspan(group.charge_first, group.charge_count),
+                       now, expected);
+        ASSERT_EQ(group.allowed, allowed);
+      }
+      ASSERT_EQ(expected.size(), asking.decisions.size());
+      for (size_t i = 0; i < expected.size(); ++i) expect_equal(asking.decisions[i], expected[i]);
+      if (round % 100 == 0) store.sweep(now, store.chains());
+    }
+  }
+}
+
+// Every short sequence of groups over two keys with small quotas.
+TEST(EmbeddedStore, every_short_sequence_is_decided_as_the_model_does) {
+  const Space space{7, "", ""};
+  const Limit small = window(2, 3), smaller = window(1, 2);
+  // What one step may ask: 0-2 of key a, 0-2 of key b, then how far the clock goes on.
+  constexpr int steps = 4, choices = 9 * 3;
+  int total = 1;
+  for (int i = 0; i < steps; ++i) total *= choices;
+  EmbeddedStore store(0, base::Hash(5));
+  for (int sequence = 0; sequence < total; sequence += 1 + sequence % 3) {
+    Model model;
+    Time now{1'000};
+    // A fresh pair of keys per sequence instead of a fresh store.
+    const std::string a = "a" + std::to_string(sequence), b = "b" + std::to_string(sequence);
+    for (int i = 0, rest = sequence; i < steps; ++i, rest /= choices) {
+      const int choice = rest % choices;
+      Asking asking;
+      asking.group();
+      asking.charge(space, a, choice % 3, {&small, 1});
+      asking.charge(space, b, choice / 3 % 3, {&smaller, 1});
+      store.apply(asking.batch(), now);
+      std::vector<Decision> expected;
+      ASSERT_EQ(asking.groups[0].allowed, model.take(asking.charges, now, expected));
+      for (size_t d = 0; d < expected.size(); ++d) expect_equal(asking.decisions[d], expected[d]);
+      now.us += choice / 9;
+    }
+    if (sequence % 5'000 == 0) store.sweep({1'000'000}, store.chains() * 2);
+  }
+}
+
+TEST(EmbeddedStore, a_refused_group_takes_nothing_anywhere_and_says_what_there_is) {
+  EmbeddedStore store(0, base::Hash(1));
+  const Space space{0, "", ""};
+  const Limit ten = window(10, 1'000), one = window(1, 1'000);
+  take(store, space, "small", 1, one, {0});
+  Asking asking;
+  asking.group();
+  asking.charge(space, "large", 4, {&ten, 1});
+  asking.charge(space, "small", 1, {&one, 1});
+  store.apply(asking.batch(), {100});
+  EXPECT_FALSE(asking.groups[0].allowed);
+  EXPECT_TRUE(asking.decision(0).allowed);
+  EXPECT_EQ(asking.decision(0).remaining, 10);
+  EXPECT_FALSE(asking.decision(1).allowed);
+  EXPECT_EQ(asking.decision(1).retry_after.us, 900);
+  EXPECT_EQ(store.stats().counters, 1u);  // "large" did not even come to be
+}
+
+TEST(EmbeddedStore, limits_without_a_counter_cost_none) {
+  EmbeddedStore store(0, base::Hash(1));
+  const Space space{0, "", ""};
+  const Limit open{Algorithm::unlimited, 5, {}}, closed{Algorithm::deny, 0, {}};
+  const auto yes = take(store, space, "k", 1, open, {0}),
+             no = take(store, space, "k", 1, closed, {0});
+  EXPECT_TRUE(yes.allowed);
+  EXPECT_EQ(yes.remaining, 5);
+  EXPECT_FALSE(no.allowed);
+  EXPECT_EQ(no.retry_after, base::never);
+  EXPECT_EQ(store.stats().counters, 0u);
+}
+
+TEST(EmbeddedStore, cost_nothing_and_refused_at_once_store_nothing) {
+  EmbeddedStore store(0, base::Hash(1));
+  const Space space{0, "", ""};
+  take(store, space, "a", 0, window(3, 10), {0});
+  take(store, space, "b", 4, window(3, 10), {0});
+  EXPECT_EQ(store.stats().counters, 0u);
+}
+
+TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
+  EmbeddedStore store(0, base::Hash(1));  // raised to the least it takes
+  const Space space{0, "", ""};
+  const Limit limit = window(1'000, 1'000'000);
+  uint64_t count = 0;
+  while (true) {
+    const std::string key = "counter " + std::to_string(count);
+    Asking asking;
+    asking.group();
+    asking.charge(space, key, 1, {&limit, 1});
+    ASSERT_EQ(store.apply(asking.batch(), {0}), 1u);
+    if (asking.groups[0].error == limit::Error::memory) break;
+    ++count;
+  }
+  EXPECT_GT(count, 200'000u);
+  EXPECT_LE(store.stats().memory_bytes, size_t{16} << 20);
+  EXPECT_EQ(take(store, space, "counter 0", 1, limit, {0}).remaining, 998);
+
+  // A group of an old and two new ones takes nothing of the old, and the store stops behind it.
+  Asking asking;
+  asking.group();
+  asking.charge(space, "counter 1", 1, {&limit, 1});
+  const std::string large(10'000, 'x');
+  asking.charge(space, "new", 1, {&limit, 1});
+  asking.charge(space, large, 1, {&limit, 1});
+  asking.group();
+  asking.charge(space, "counter 1", 1, {&limit, 1});
+  EXPECT_EQ(store.apply(asking.batch(), {0}), 1u);
+  EXPECT_EQ(asking.groups[0].error, limit::Error::memory);
+  EXPECT_FALSE(asking.groups[0].allowed);
+  EXPECT_EQ(take(store, space, "counter 1", 0, limit, {0}).remaining, 999);
+  EXPECT_GE(store.stats().refused, 2u);
+
+  // When the old have expired there is room again.
+  for (int i = 0; i < 300; ++i) store.housekeep({2'000'000});
+  EXPECT_EQ(store.stats().counters, 0u);
+  EXPECT_EQ(store.stats().swept, count);
+  EXPECT_EQ(take(store, space, "new", 1, limit, {2'000'000}).remaining, 999);
+}
+
+TEST(EmbeddedStore, the_sweep_leaves_what_still_counts) {
+  EmbeddedStore store(0, base::Hash(1));
+  const Space space{0, "", ""};
+  for (int i = 0; i < 10'000; ++i)
+    take(store, space, std::to_string(i), 1, window(5, i % 2 == 0 ? 100 : 200), {0});
+  store.sweep({100}, store.chains() * 2);
+  EXPECT_EQ(store.stats().counters, 5'000u);
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(take(store, space, std::to_string(i), 0, window(5, i % 2 == 0 ? 100 : 200), {100})
+                  .remaining,
+              i % 2 == 0 ? 5 : 4);
+  }
+}
+
+TEST(EmbeddedStoreDeathTest, one_key_twice_in_a_group_is_a_bug) {
+  EmbeddedStore store(0, base::Hash(1));
+  const Space space{0, "", ""};
+  const Limit limit = window(5, 100);
+  Asking asking;
+  asking.group();
+  asking.charge(space, "k", 1, {&limit, 1});
+  asking.charge(space, "k", 1, {&limit, 1});
+  EXPECT_DEATH(store.apply(asking.batch(), {0}), "check failed");
+}
+
+// Several threads, overlapping groups, more asked than there is: what was granted adds up key by
+// key, no key gave more than its quota, and whoever was refused met a key that had too little left
+// for ever after.
+TEST(EmbeddedStoreThreads, overlapping_groups_add_up_exactly) {
+  constexpr int threads = 4, keys = 40, rounds = 20'000;
+  EmbeddedStore store(0, base::Hash(1));
+  const Space space{0, "", ""};
+  std::vector<Limit> limits;
+  for (int i = 0; i < keys; ++i) limits.push_back(window(500 + 137 * (i % 7), 1'000'000'000));
+  struct Refused {
+    std::vector<std::pair<int, int64_t>> wanted;
+  };
+  std::vector<std::map<int, int64_t>> granted(threads);
+  std::vector<std::vector<Refused>> refused(threads);
+  std::vector<std::thread> running;
+  for (int t = 0; t < threads; ++t) {
+    running.emplace_back([&, t] {
+      tests::Dice random(static_cast<uint32_t>(t) + 1);
+      for (int round = 0; round < rounds; ++round) {
+        Asking asking;
+        asking.group();
+        std::map<int, int64_t> wanted;
+        for (int n = 1 + random(4); n > 0; --n) wanted[random(keys)] = 1 + random(int64_t{3});
+        std::vector<std::string> names;
+        names.reserve(wanted.size());
+        for (const auto& [key, cost] : wanted) {
+          names.push_back(std::to_string(key));
+          asking.charge(space, names.back(), cost, {&limits[static_cast<size_t>(key)], 1});
+        }
+        store.apply(asking.batch(), {round});
+        if (asking.groups[0].allowed) {
+          for (const auto& [key, cost] : wanted) granted[static_cast<size_t>(t)][key] += cost;
+        } else {
+          refused[static_cast<size_t>(t)].push_back({{wanted.begin(), wanted.end()}});
+        }
+      }
+    });
+  }
+  std::thread sweeper([&] {
+    for (int i = 0; i < 200; ++i) {
+      store.housekeep({0});
+      store.stats();
+    }
+  });
+  for (auto& thread : running) thread.join();
+  sweeper.join();
+
+  std::vector<int64_t> left;
+  for (int key = 0; key < keys; ++key) {
+    int64_t sum = 0;
+    for (const auto& g : granted) {
+      if (const auto at = g.find(key); at != g.end()) sum += at->second;
+    }
+    const auto& limit = limits[static_cast<size_t>(key)];
+    left.push_back(take(store, space, std::to_string(key), 0, limit, {rounds}).remaining);
+    EXPECT_EQ(left.back(), limit.quota - sum) << key;
+    EXPECT_GE(left.back(), 0);
+  }
+  size_t refusals = 0;
+  for (const auto& all : refused) {
+    refusals += all.size();
+    for (const auto& r : all) {
+      bool justified = false;
+      for (const auto& [key, cost] : r.wanted) justified |= cost > left[static_cast<size_t>(key)];
+      ASSERT_TRUE(justified);
+    }
+  }
+  EXPECT_GT(refusals, 1'000u);
+}
+
+// New keys from all sides, so that stripes grow under load.
+TEST(EmbeddedStoreThreads, growth_under_load_loses_nothing) {
+  constexpr int threads = 4;
+  constexpr int64_t keys = 50'000;
+  EmbeddedStore store(size_t{64} << 20, base::Hash(1));
+  const Space space{0, "", ""};
+  const Limit limit = window(threads, 1'000'000'000);
+  std::vector<std::thread> running;
+  std::atomic<int64_t> granted{0};
+  for (int t = 0; t < threads; ++t) {
+    running.emplace_back([&] {
+      for (int64_t i = 0; i < keys; i += 8) {
+        Asking asking;
+        std::vector<std::string> names;
+        names.reserve(8);
+        for (int64_t k = i; k < i + 8; ++k) {
+          names.push_back("key " + std::to_string(k));
+          asking.group();
+          asking.charge(space, names.back(), 1, {&limit, 1});
+        }
+        store.apply(asking.batch(), {0});
+        for (const auto& group : asking.groups) granted += group.allowed;
+      }
+    });
+  }
+  for (auto& thread : running) thread.join();
+  EXPECT_EQ(granted.load(), threads * keys);
+  EXPECT_EQ(store.stats().counters, static_cast<uint64_t>(keys));
+  for (int64_t i = 0; i < keys; ++i) {
+    ASSERT_FALSE(take(store, space, "key " + std::to_string(i), 1, limit, {0}).allowed);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::store
