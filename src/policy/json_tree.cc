@@ -35,7 +35,6 @@ struct Cursor {
     return before;
   }
   friend bool operator==(const Cursor& a, const Cursor& b) { return a.at == b.at; }
-  friend bool operator!=(const Cursor& a, const Cursor& b) { return a.at != b.at; }
 };
 
 class Builder {

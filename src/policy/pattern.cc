@@ -12,15 +12,15 @@ namespace sluice::policy {
 
 namespace {
 
-// The first LF, CR, U+2028 or U+2029 at or behind `from`: where the run of the first star must end.
-size_t run_end(std::string_view value, size_t from) {
-  for (size_t at = from; at < value.size(); ++at) {
-    const char c = value[at];
-    if (c == '\n' || c == '\r') return at;
-    if (c != '\xE2' || value.size() - at < 3 || value[at + 1] != '\x80') continue;
-    if (value[at + 2] == '\xA8' || value[at + 2] == '\xA9') return at;
+// Could the run of the first star, which ends at a line terminator, cover all of `text`?
+bool is_one_line(std::string_view text) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '\n' || c == '\r') return false;
+    if (c != '\xE2' || text.size() - at < 3 || text[at + 1] != '\x80') continue;
+    if (text[at + 2] == '\xA8' || text[at + 2] == '\xA9') return false;
   }
-  return value.size();
+  return true;
 }
 
 // memmem is linear whatever the text; find is quicker where little can go wrong.
@@ -172,38 +172,14 @@ Pattern Pattern::wildcard(std::string text) {
   return pattern;
 }
 
-bool Pattern::matches_present(std::string_view value) const {
-  switch (kind_) {
-    case Kind::exact:
-      return value == text_;
-    case Kind::optional:
-    case Kind::present:
-      return true;
-    case Kind::impossible:
-    case Kind::oversized:
-      return false;
-    default:
-      break;
-  }
-  if (!value.starts_with(literal())) return false;
-  if (kind_ == Kind::prefix) return true;
-  const std::string_view behind = value.substr(prefix_size_);
-  if (kind_ == Kind::wildcard) {
-    return wildcard_matches(std::string_view(text_).substr(prefix_size_), behind);
-  }
-  if (kind_ == Kind::repeats) return matches_repeats(behind);
-  // The earliest place is the one that the run reaches if it reaches any.
-  const size_t found =
-      find_literal(behind, std::string_view(text_).substr(prefix_size_ + 1, rest_size_));
-  return found != std::string_view::npos && found <= run_end(behind, 0);
-}
-
 // All ways to match at once: bit i of `at` says that the elements in front of i can be behind us.
 // Elements that may be missing are passed over by the carry of an addition.
+template <size_t words_known>
 bool Pattern::matches_repeats(std::string_view value) const {
   const Plan& plan = *plan_;
-  const size_t words = plan.words;
-  std::array<uint64_t, elements_max / 64 + 1> at{};
+  const size_t words = words_known > 0 ? words_known : plan.words;
+  constexpr size_t words_max = words_known > 0 ? words_known : elements_max / 64 + 1;
+  std::array<uint64_t, words_max> at{};
   bool in_run = true;
   const auto enter = [&] {
     if (in_run) at[0] |= 1;
@@ -246,6 +222,31 @@ bool Pattern::matches_repeats(std::string_view value) const {
     enter();
   }
   return done();
+}
+
+bool Pattern::matches_present(std::string_view value) const {
+  switch (kind_) {
+    case Kind::optional:
+    case Kind::present:
+      return true;
+    case Kind::impossible:
+    case Kind::oversized:
+      return false;
+    default:
+      break;
+  }
+  if (!begins_with(value, literal())) return false;
+  const std::string_view behind = value.substr(prefix_size_);
+  if (kind_ == Kind::wildcard) {
+    return wildcard_matches(std::string_view(text_).substr(prefix_size_), behind);
+  }
+  if (kind_ == Kind::repeats) {
+    return plan_->words == 1 ? matches_repeats<1>(behind) : matches_repeats<0>(behind);
+  }
+  // The earliest place is the one that the run reaches if it reaches any.
+  const size_t found =
+      find_literal(behind, std::string_view(text_).substr(prefix_size_ + 1, rest_size_));
+  return found != std::string_view::npos && is_one_line(behind.substr(0, found));
 }
 
 }  // namespace sluice::policy

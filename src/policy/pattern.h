@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/text.h"
+
 namespace sluice::policy {
 
 class Pattern {
@@ -28,7 +30,8 @@ class Pattern {
   // Does the value fit? Nothing: the request lacks the key.
   bool matches(std::optional<std::string_view> value) const {
     if (!value) return kind_ == Kind::optional;
-    if (kind_ == Kind::exact) return *value == text_;
+    if (kind_ == Kind::exact) return same(*value, text_);
+    if (kind_ == Kind::prefix) return begins_with(*value, literal());
     return matches_present(*value);
   }
 
@@ -66,6 +69,7 @@ class Pattern {
   struct Plan;
 
   bool matches_present(std::string_view value) const;
+  template <size_t words_known>
   bool matches_repeats(std::string_view value) const;
 
   std::string text_;

@@ -1,7 +1,8 @@
 #include "policy/rule_set.h"
 
-#include <cstring>
 #include <utility>
+
+#include "policy/text.h"
 
 namespace sluice::policy {
 
@@ -12,11 +13,7 @@ using Descriptor = std::span<const limit::Entry>;
 // The last entry of that key counts.
 const limit::Entry* find(Descriptor descriptor, std::string_view key) {
   for (size_t i = descriptor.size(); i-- > 0;) {
-    const limit::Entry& entry = descriptor[i];
-    if (entry.key.size() == key.size() &&
-        std::memcmp(entry.key.data(), key.data(), key.size()) == 0) {
-      return &entry;
-    }
+    if (same(descriptor[i].key, key)) return &descriptor[i];
   }
   return nullptr;
 }

@@ -111,7 +111,7 @@ class RuleSet {
 
  private:
   // A list this short is gone through faster than looked up.
-  static constexpr size_t unindexed_max = 8;
+  static constexpr size_t unindexed_max = 6;
 
   template <class Visit>
   void candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
