@@ -84,8 +84,11 @@ std::string_view nearest_word(std::string_view word, const std::vector<std::stri
   std::string_view nearest;
   for (const std::string_view candidate : known) {
     if (candidate.empty() || candidate.size() > word_bytes_max) continue;
+    const size_t shorter = std::min(word.size(), candidate.size());
+    const size_t longer = std::max(word.size(), candidate.size());
+    if (longer - shorter >= nearest_distance) continue;
     const size_t distance = edit_distance(word, candidate);
-    if (distance < nearest_distance && distance < std::max(word.size(), candidate.size())) {
+    if (distance < nearest_distance && distance < longer) {
       nearest_distance = distance;
       nearest = candidate;
     }

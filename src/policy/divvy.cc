@@ -65,6 +65,14 @@ class Validation {
  private:
   void add(const RawRule& raw, bool last) {
     if (raw.broken) return;
+    if (raw.operation.size() > base::bounds::descriptor_entries_max) {
+      report_.error(raw.place, raw.subject(),
+                    "it asks for " + std::to_string(raw.operation.size()) +
+                        " entries; a request has at most " +
+                        std::to_string(base::bounds::descriptor_entries_max),
+                    "remove conditions");
+      return;
+    }
     Rule rule;
     rule.pattern = pattern_text(raw);
     rule.file = std::string(report_.file());

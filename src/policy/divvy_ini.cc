@@ -149,28 +149,32 @@ class Reader {
   }
 
  private:
+  // The fields of a rule, in the order of `names`.
+  enum Name : size_t { credit_limit, reset_seconds, actor_field, match_policy, label, comment };
+  static constexpr std::array<std::string_view, 6> names = {
+      "creditLimit", "resetSeconds", "actorField", "matchPolicy", "label", "comment"};
   struct Field {
-    std::string name;
-    std::vector<Value> values;
+    std::vector<Value> values;  // none: the file does not set it
     bool list = false;
     size_t line = 0;
   };
   struct Section {
     std::string spelling, name;
     size_t line = 0;
-    std::vector<Field> fields;
+    std::array<Field, names.size()> fields;
   };
 
   void open_section(std::string_view between, size_t line) {
     std::string name = without_escaped_dots(unquoted(between).text);
     const auto [place, fresh] = by_name_.try_emplace(name, sections_.size());
     current_ = place->second;
+    opened_line_ = line;
     if (fresh) {
       sections_.push_back({"[" + std::string(between) + "]", std::move(name), line, {}});
       return;
     }
     const Section& first = sections_[current_];
-    report_.warning({line}, "rule " + shortened(first.spelling, 200),
+    report_.warning({line}, subject_of(first),
                     "this section is merged into the one of line " + std::to_string(first.line) +
                         ", at that place in the order; fields that both have are taken from here",
                     "join the two sections, or use JSON for two rules with one operation");
@@ -196,28 +200,44 @@ class Reader {
     if (value.text == "null" || value.text == "false") value.set = false;
     const bool list = name.size() > 2 && name.ends_with("[]");
     if (list) name.resize(name.size() - 2);
-    auto at = std::find_if(section.fields.begin(), section.fields.end(),
-                           [&](const Field& f) { return f.name == name; });
-    if (at == section.fields.end()) {
-      if (name.starts_with('[')) warn_of_broken_header(line, section);
-      section.fields.push_back({std::move(name), {std::move(value)}, list, line.number});
+    const auto known = std::find(names.begin(), names.end(), name);
+    if (known == names.end()) {
+      take_unknown_field(line, name, section);
       return;
     }
-    const bool falsy =
-        !at->values.empty() && (!at->values.back().set || at->values.back().text.empty());
-    if (list && !at->list && falsy) at->values.clear();
-    at->list |= list;
-    if (!at->list) at->values.clear();
-    at->values.push_back(std::move(value));
-    at->line = line.number;
+    Field& field = section.fields[static_cast<size_t>(known - names.begin())];
+    // A list begins behind what was there, unless that says nothing.
+    const bool empty =
+        !field.values.empty() && (!field.values[0].set || field.values[0].text.empty());
+    if (list && !field.list && empty) field.values.clear();
+    field.list |= list;
+    if (!field.list && !field.values.empty()) {
+      if (field.line > opened_line_) {
+        report_.warning(
+            {line.number}, subject_of(section),
+            name + " is already set in line " + std::to_string(field.line) + "; this one counts",
+            "remove one of the two");
+      }
+      field.values.clear();
+    }
+    field.values.push_back(std::move(value));
+    field.line = line.number;
   }
 
-  void warn_of_broken_header(const Line& line, const Section& section) {
+  void take_unknown_field(const Line& line, const std::string& name, const Section& section) {
+    if (!name.starts_with('[')) {
+      report_.unknown_field({line.number}, subject_of(section), name);
+      return;
+    }
     report_.warning(
-        {line.number}, "rule " + shortened(section.spelling, 200),
+        {line.number}, subject_of(section),
         "`" + shortened(trim(line.text), 64) +
             "` is no section header but a field of this rule, and so are the lines that follow",
         "end a header at its only `]`; names with `]` need JSON");
+  }
+
+  static std::string subject_of(const Section& section) {
+    return "rule " + shortened(section.spelling, 200);
   }
 
   RawRule finish(Section& section) {
@@ -234,37 +254,35 @@ class Reader {
                         "use JSON for values with `=`");
       }
     }
-    for (const Field& field : section.fields) take(field, rule, subject);
+    rule.credit_limit = number(section, credit_limit, subject);
+    rule.reset_seconds = number(section, reset_seconds, subject);
+    rule.actor_field = option(section, actor_field);
+    rule.match_policy = option(section, match_policy);
+    rule.label = option(section, label);
+    rule.comment = option(section, comment);
     return rule;
   }
 
-  void take(const Field& field, RawRule& rule, const std::string& subject) {
-    const Place place{field.line};
+  // Several values read as their texts with commas between.
+  static std::string text_of(const Field& field) {
     std::string text;
     for (const Value& value : field.values) {
       if (&value != &field.values.front()) text += ',';
       text += value.text;
     }
-    if (field.name == "creditLimit") {
-      rule.credit_limit = leading_integer(text, place, field.name, subject, report_);
-      return;
-    }
-    if (field.name == "resetSeconds") {
-      rule.reset_seconds = leading_integer(text, place, field.name, subject, report_);
-      return;
-    }
-    if (field.values.size() == 1 && !field.values[0].set) text.clear();
-    if (field.name == "actorField") {
-      rule.actor_field = {std::move(text), place};
-    } else if (field.name == "matchPolicy") {
-      rule.match_policy = {std::move(text), place};
-    } else if (field.name == "label") {
-      rule.label = {std::move(text), place};
-    } else if (field.name == "comment") {
-      rule.comment = {std::move(text), place};
-    } else {
-      report_.unknown_field(place, subject, field.name);
-    }
+    return text;
+  }
+
+  RawNumber number(const Section& section, Name name, const std::string& subject) {
+    const Field& field = section.fields[name];
+    if (field.values.empty()) return {};
+    return leading_integer(text_of(field), {field.line}, names[name], subject, report_);
+  }
+
+  static RawText option(const Section& section, Name name) {
+    const Field& field = section.fields[name];
+    const bool unset = field.values.size() == 1 && !field.values[0].set;
+    return {unset ? "" : text_of(field), {field.line}};
   }
 
   static constexpr size_t no_section = SIZE_MAX;
@@ -273,6 +291,7 @@ class Reader {
   std::vector<Section> sections_;
   std::unordered_map<std::string, size_t> by_name_;
   size_t current_ = no_section;
+  size_t opened_line_ = 0;  // of the latest header
 };
 
 }  // namespace

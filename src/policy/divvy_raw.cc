@@ -18,7 +18,8 @@ void Report::unknown_field(Place place, std::string subject, std::string_view fi
   const std::string_view nearest = base::nearest_word(field, divvy_fields());
   warning(place, std::move(subject),
           "`" + shortened(field, 64) + "` is no field of a rule and has no effect",
-          nearest.empty() ? "remove it" : "did you mean `" + std::string(nearest) + "`?");
+          nearest.empty() || nearest == field ? "remove it"
+                                              : "did you mean `" + std::string(nearest) + "`?");
 }
 
 void Report::add(base::Diagnostic::Severity severity, Place place, std::string subject,

@@ -213,6 +213,26 @@ TEST(DivvyIni, SectionsOfOneNameAreOne) {
       "rules.ini:7: warning: rule [j=1]: this section is merged into the one of line 1"));
 }
 
+TEST(DivvyIni, SaysWhereAFieldIsTwice) {
+  const Loaded loaded =
+      ini("[a=1]\ncreditLimit = 5\nresetSeconds = 60\ncreditLimit = 6\noperation = x\n");
+  EXPECT_EQ(loaded.messages(),
+            "rules.ini:4: warning: rule [a=1]: creditLimit is already set in line 2; this one "
+            "counts; remove one of "
+            "the two\n"
+            "rules.ini:5: warning: rule [a=1]: `operation` is no field of a rule and has no "
+            "effect; remove it\n");
+  EXPECT_EQ(loaded.rule(0).limit.quota, 6);
+}
+
+TEST(Divvy, RefusesRulesThatNoRequestCanMeet) {
+  std::string name;
+  for (size_t i = 0; i <= base::bounds::descriptor_entries_max; ++i)
+    name += " k" + std::to_string(i) + "=1";
+  EXPECT_TRUE(
+      ini("[" + name + "]\ncreditLimit=1\nresetSeconds=1\n").says("it asks for 257 entries"));
+}
+
 TEST(DivvyIni, SaysWhatABrokenHeaderDoes) {
   const Loaded loaded =
       ini("[a=1]\ncreditLimit = 5\nresetSeconds = 60\n[p=/a[1]]\ncreditLimit = 6\n");
