@@ -132,6 +132,8 @@ TEST_F(Commands, ServePrintsItsSettings) {
 TEST_F(Commands, ServeRefusesAConfigurationThatIsWrong) {
   EXPECT_EQ(command({"serve", "--config", folder_ + "/none.yaml", "--print-config"}), 1);
   EXPECT_TRUE(said(err, "none.yaml: error: cannot be read: No such file")) << err;
+  EXPECT_EQ(command({"serve", "--config", "rules.ini", "--print-config"}), 1);
+  EXPECT_TRUE(said(err, "serve it with `sluice divvy rules.ini`")) << err;
   EXPECT_EQ(command({"serve", "--workers", "no", "--print-config"}), 1);
   EXPECT_EQ(out, "");
 }

@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 #include "cli/serving.h"
+#include "cli/settings.h"
 
 namespace sluice::cli {
 namespace {
@@ -61,9 +62,15 @@ int serve(const Words& words, Outside& outside) {
 
   Config config;
   base::Diagnostics diagnostics;
-  if (file)
+  if (file && policy::divvy_format(*file)) {
+    base::Diagnostic place;
+    place.file = *file;
+    complain(place, "is a Divvy policy by its name, and --config wants a sluice.yaml",
+             "serve it with `sluice divvy " + *file + "`", diagnostics);
+  } else if (file) {
     if (const auto text = read_file(*file, diagnostics))
       read_config(*text, *file, config, diagnostics);
+  }
   apply_environment(outside, config, diagnostics);
   apply_flags(flags, config, diagnostics);
   tell(diagnostics, outside);
