@@ -1,0 +1,162 @@
+// The hot path allocates nothing: a real server in this process, real sockets, and every malloc of
+// the process counted while requests are served.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <spdlog/sinks/null_sink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "base/hash.h"
+#include "limit/space.h"
+#include "policy/divvy.h"
+#include "server/server.h"
+#include "store/embedded_store.h"
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<size_t> allocations{0};
+
+void count() {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+// The C library's own, behind the names that every allocation of this process goes through.
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t n) {
+  count();
+  return __libc_malloc(n);
+}
+void* calloc(size_t n, size_t m) {
+  count();
+  return __libc_calloc(n, m);
+}
+void* realloc(void* p, size_t n) {
+  count();
+  return __libc_realloc(p, n);
+}
+void* aligned_alloc(size_t alignment, size_t n) {
+  count();
+  return __libc_memalign(alignment, n);
+}
+int posix_memalign(void** p, size_t alignment, size_t n) {
+  count();
+  *p = __libc_memalign(alignment, n);
+  return *p == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace sluice::tests {
+namespace {
+
+constexpr size_t connections = 8, depth = 16, rounds = 500;
+
+class Client {
+ public:
+  explicit Client(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    timeval limit{10, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ok_ = connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+  }
+  ~Client() { close(fd_); }
+
+  // Sends the text and reads until as many lines have come back.
+  bool ask(const std::string& text, size_t lines) {
+    if (!ok_ ||
+        send(fd_, text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
+      return false;
+    std::array<char, 4096> in;
+    while (lines > 0) {
+      const ssize_t n = recv(fd_, in.data(), in.size(), 0);
+      if (n <= 0) return false;
+      for (ssize_t i = 0; i < n; ++i) lines -= in[static_cast<size_t>(i)] == '\n';
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+  bool ok_ = false;
+};
+
+TEST(Allocation, the_counter_counts) {
+  counting = true;
+  allocations = 0;
+  delete new std::string(100, 'x');
+  counting = false;
+  EXPECT_GE(allocations, 2u);
+}
+
+TEST(Allocation, serving_requests_allocates_nothing) {
+  const char* policy =
+      "[method=GET path=/bench ip=*]\ncreditLimit = 50\nresetSeconds = 600\nactorField = ip\n"
+      "[path=/canary/*]\ncreditLimit = 5\nresetSeconds = 600\nmatchPolicy = canary\n"
+      "[default]\ncreditLimit = 1000\nresetSeconds = 600\n";
+  limit::Spaces spaces;
+  auto rules = std::make_shared<policy::RuleSet>();
+  base::Diagnostics diagnostics;
+  policy::read_divvy(policy, policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini",
+                     spaces, *rules, diagnostics);
+  ASSERT_FALSE(base::has_errors(diagnostics));
+  store::EmbeddedStore store(size_t{64} << 20, base::Hash(1));
+  auto log =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  server::Options options;
+  options.listeners = {{server::Protocol::divvy, "127.0.0.1", 0}};
+  options.workers = 2;
+  server::Server server(options, rules, store, log);
+  ASSERT_EQ(server.start(), std::nullopt);
+  std::thread running([&] { server.run(); });
+
+  std::array<std::string, 64> texts;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    for (size_t d = 0; d < depth; ++d) {
+      texts[i] += d % 5 == 4 ? "HIT path=/canary/x\n"
+                             : "HIT method=GET path=/bench ip=10.0.0." +
+                                   std::to_string((i * 7 + d) % 200) + "\n";
+    }
+  }
+  {
+    std::vector<std::unique_ptr<Client>> clients;
+    for (size_t i = 0; i < connections; ++i)
+      clients.push_back(std::make_unique<Client>(server.bound()[0].port));
+    const auto serve = [&] {
+      bool ok = true;
+      for (size_t round = 0; round < rounds; ++round) {
+        for (auto& client : clients) ok &= client->ask(texts[round % texts.size()], depth);
+      }
+      return ok;
+    };
+    EXPECT_TRUE(serve());  // counters come to be, buffers grow
+    counting = true;
+    allocations = 0;
+    EXPECT_TRUE(serve());
+    counting = false;
+  }
+  EXPECT_EQ(allocations, 0u) << "over " << connections * rounds * depth << " requests";
+  kill(getpid(), SIGTERM);
+  running.join();
+}
+
+}  // namespace
+}  // namespace sluice::tests
