@@ -203,8 +203,9 @@ resetSeconds = 0
 
 TEST(DivvyFirstDay, JsonRuleAndItsIniTwin) {
   const Policy json(
-      R"({"overrides": [{"operation": {"method": "GET", "ip": "*"}, "creditLimit": 100, "resetSeconds": 60,
-      "actorField": "ip", "comment": "..."}], "default": {"operation": {}, "creditLimit": 0, "resetSeconds": 0}})",
+      R"({"overrides": [{"operation": {"method": "GET", "ip": "*"}, "creditLimit": 100,
+                         "resetSeconds": 60, "actorField": "ip", "comment": "..."}],
+          "default": {"operation": {}, "creditLimit": 0, "resetSeconds": 0}})",
       DivvyFormat::json);
   const Policy ini(
       "[method=GET ip=*]\ncreditLimit = 100\nresetSeconds = 60\nactorField = "

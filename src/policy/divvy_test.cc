@@ -281,8 +281,10 @@ TEST(DivvyJson, Numbers) {
 
 TEST(DivvyJson, ValuesOfAnOperationAreText) {
   const Loaded loaded = json(
-      R"({"operation": {"n": 3, "f": 4.50, "b": true, "0": null, "l": [1, 2], "o": {"x": [1, "y\"\n\u0001é"]}, "e": 1e21, "s": ""},
-          "creditLimit": 1, "resetSeconds": 60, "actorField": 5, "label": 7, "matchPolicy": "", "comment": null})");
+      R"({"operation": {"n": 3, "f": 4.50, "b": true, "0": null, "l": [1, 2],
+                        "o": {"x": [1, "y\"\n\u0001é"]}, "e": 1e21, "s": ""},
+          "creditLimit": 1, "resetSeconds": 60, "actorField": 5, "label": 7, "matchPolicy": "",
+          "comment": null})");
   ASSERT_TRUE(loaded.accepted()) << loaded.messages();
   EXPECT_EQ(loaded.rule(0).pattern,
             "n=3 f=4.5 b=true 0=null l=[1,2] o={\"x\":[1,\"y\\\"\\n\\u0001\xC3\xA9\"]} e=1e+21 s=");

@@ -98,9 +98,9 @@ Pattern Pattern::divvy(std::string text) {
     return pattern;
   }
   if (all.find("**", star) != std::string_view::npos) {
-    auto plan = std::make_shared<Plan>();
-    plan->error = "Invalid regular expression: " + divvy_expression(all) + ": Nothing to repeat";
-    pattern.plan_ = std::move(plan);
+    auto program = std::make_shared<Program>();
+    program->error = "Invalid regular expression: " + divvy_expression(all) + ": Nothing to repeat";
+    pattern.program_ = std::move(program);
     pattern.kind_ = Kind::impossible;
     return pattern;
   }
@@ -134,25 +134,25 @@ Pattern Pattern::divvy(std::string text) {
     return pattern;
   }
 
-  auto plan = std::make_shared<Plan>();
-  plan->elements = elements.size();
-  plan->words = elements.size() / 64 + 1;
-  std::vector<uint32_t>& characters = plan->characters;
+  auto program = std::make_shared<Program>();
+  program->elements = elements.size();
+  program->words = elements.size() / 64 + 1;
+  std::vector<uint32_t>& characters = program->characters;
   for (const Element& e : elements) characters.push_back(e.character);
   std::sort(characters.begin(), characters.end());
   characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
-  plan->rows.resize((characters.size() + 1) * plan->words);
-  plan->repeated.resize(plan->words);
+  program->rows.resize((characters.size() + 1) * program->words);
+  program->repeated.resize(program->words);
   for (size_t i = 0; i < elements.size(); ++i) {
     const uint32_t character = elements[i].character;
     const auto found = std::lower_bound(characters.begin(), characters.end(), character);
     const auto row = static_cast<size_t>(found - characters.begin()) + 1;
     const uint64_t bit = uint64_t{1} << (i % 64);
-    plan->rows[row * plan->words + i / 64] |= bit;
-    if (elements[i].repeated) plan->repeated[i / 64] |= bit;
-    if (character < plan->ascii.size()) plan->ascii[character] = static_cast<uint16_t>(row);
+    program->rows[row * program->words + i / 64] |= bit;
+    if (elements[i].repeated) program->repeated[i / 64] |= bit;
+    if (character < program->ascii.size()) program->ascii[character] = static_cast<uint16_t>(row);
   }
-  pattern.plan_ = std::move(plan);
+  pattern.program_ = std::move(program);
   pattern.kind_ = Kind::repeats;
   return pattern;
 }
@@ -176,8 +176,8 @@ Pattern Pattern::wildcard(std::string text) {
 // Elements that may be missing are passed over by the carry of an addition.
 template <size_t words_known>
 bool Pattern::matches_repeats(std::string_view value) const {
-  const Plan& plan = *plan_;
-  const size_t words = words_known > 0 ? words_known : plan.words;
+  const Program& program = *program_;
+  const size_t words = words_known > 0 ? words_known : program.words;
   constexpr size_t words_max = words_known > 0 ? words_known : elements_max / 64 + 1;
   std::array<uint64_t, words_max> at{};
   bool in_run = true;
@@ -185,7 +185,7 @@ bool Pattern::matches_repeats(std::string_view value) const {
     if (in_run) at[0] |= 1;
     bool carry = false;
     for (size_t w = 0; w < words; ++w) {
-      const uint64_t repeated = plan.repeated[w];
+      const uint64_t repeated = program.repeated[w];
       uint64_t sum = 0;
       const bool over = __builtin_add_overflow(repeated, at[w] & repeated, &sum);
       const bool over_carry = __builtin_add_overflow(sum, uint64_t{carry}, &sum);
@@ -193,27 +193,28 @@ bool Pattern::matches_repeats(std::string_view value) const {
       carry = over || over_carry;
     }
   };
-  const auto done = [&] { return (at[plan.elements / 64] >> (plan.elements % 64) & 1) != 0; };
+  const auto done = [&] { return (at[program.elements / 64] >> (program.elements % 64) & 1) != 0; };
 
   enter();
   for (size_t v = 0; v < value.size() && !done();) {
     const CodePoint c = decode(value, v);
     v += c.size;
     size_t row = 0;
-    if (c.value < plan.ascii.size()) {
-      row = plan.ascii[c.value];
+    if (c.value < program.ascii.size()) {
+      row = program.ascii[c.value];
     } else {
-      const auto found = std::lower_bound(plan.characters.begin(), plan.characters.end(), c.value);
-      if (found != plan.characters.end() && *found == c.value) {
-        row = static_cast<size_t>(found - plan.characters.begin()) + 1;
+      const auto found =
+          std::lower_bound(program.characters.begin(), program.characters.end(), c.value);
+      if (found != program.characters.end() && *found == c.value) {
+        row = static_cast<size_t>(found - program.characters.begin()) + 1;
       }
     }
     if (is_line_terminator(c.value)) in_run = false;
-    const uint64_t* mask = plan.rows.data() + row * words;
+    const uint64_t* mask = program.rows.data() + row * words;
     uint64_t carry = 0, any = 0;
     for (size_t w = 0; w < words; ++w) {
-      const uint64_t stay = at[w] & mask[w] & plan.repeated[w];
-      const uint64_t move = at[w] & mask[w] & ~plan.repeated[w];
+      const uint64_t stay = at[w] & mask[w] & program.repeated[w];
+      const uint64_t move = at[w] & mask[w] & ~program.repeated[w];
       at[w] = stay | move << 1 | carry;
       carry = move >> 63;
       any |= at[w];
@@ -241,7 +242,7 @@ bool Pattern::matches_present(std::string_view value) const {
     return wildcard_matches(std::string_view(text_).substr(prefix_size_), behind);
   }
   if (kind_ == Kind::repeats) {
-    return plan_->words == 1 ? matches_repeats<1>(behind) : matches_repeats<0>(behind);
+    return program_->words == 1 ? matches_repeats<1>(behind) : matches_repeats<0>(behind);
   }
   // The earliest place is the one that the run reaches if it reaches any.
   const size_t found =

@@ -37,7 +37,7 @@ class Pattern {
 
   // As Divvy's, a pattern can be impossible (`**`): it loads, and fails the request that reaches
   // it. Empty: it is sound.
-  std::string_view error() const { return plan_ ? std::string_view(plan_->error) : ""; }
+  std::string_view error() const { return program_ ? std::string_view(program_->error) : ""; }
   bool impossible() const { return kind_ == Kind::impossible; }
 
   // Characters and repeats behind the first star, where there is a further one, at most. A longer
@@ -66,19 +66,19 @@ class Pattern {
     impossible,  // see error()
     oversized,
   };
-  struct Plan;
+  struct Program;
 
   bool matches_present(std::string_view value) const;
   template <size_t words_known>
   bool matches_repeats(std::string_view value) const;
 
   std::string text_;
-  std::shared_ptr<const Plan> plan_;  // of repeats and impossible
-  uint32_t prefix_size_ = 0;          // bytes in front of the first star
-  uint32_t rest_size_ = 0;            // search: bytes of the literal behind the first star
+  std::shared_ptr<const Program> program_;  // of repeats and impossible
+  uint32_t prefix_size_ = 0;                // bytes in front of the first star
+  uint32_t rest_size_ = 0;                  // search: bytes of the literal behind the first star
   Kind kind_ = Kind::exact;
 
-  struct Plan {
+  struct Program {
     std::string error;
     size_t elements = 0;               // behind the first star
     size_t words = 0;                  // of 64 bits; one bit more than there are elements

@@ -83,19 +83,14 @@ bool RuleIndex::gather(std::span<const limit::Entry> descriptor, Merge& merge) c
 }
 
 uint32_t RuleIndex::Merge::next() {
-  uint32_t least = UINT32_MAX;
-  for (size_t i = 0; i < count_; ++i) least = std::min(least, *lists_[i].at);
-  if (least == UINT32_MAX) return least;
-  // Lists share a number when the request names a key twice.
-  for (size_t i = 0; i < count_;) {
-    List& list = lists_[i];
-    if (*list.at == least && ++list.at == list.end) {
-      list = lists_[--count_];
-    } else {
-      ++i;
-    }
+  if (count_ == 0) return UINT32_MAX;
+  List* least = &lists_[0];
+  for (size_t i = 1; i < count_; ++i) {
+    if (*lists_[i].at < *least->at) least = &lists_[i];
   }
-  return least;
+  const uint32_t number = *least->at++;
+  if (least->at == least->end) *least = lists_[--count_];
+  return number;
 }
 
 }  // namespace sluice::policy

@@ -62,8 +62,13 @@ class RuleIndex {
   class Merge {
    public:
     bool add(const Numbers& numbers) {
+      if (numbers.empty()) return true;
+      // A request can name an entry over and over.
+      for (size_t i = 0; i < count_; ++i) {
+        if (lists_[i].at == numbers.data()) return true;
+      }
       if (count_ == lists_.size()) return false;
-      if (!numbers.empty()) lists_[count_++] = {numbers.data(), numbers.data() + numbers.size()};
+      lists_[count_++] = {numbers.data(), numbers.data() + numbers.size()};
       return true;
     }
     // The next number that any list has, UINT32_MAX at the end.
@@ -73,7 +78,7 @@ class RuleIndex {
     struct List {
       const uint32_t *at, *end;
     };
-    std::array<List, 32> lists_;
+    std::array<List, 128> lists_;
     size_t count_ = 0;
   };
 

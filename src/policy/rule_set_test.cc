@@ -211,15 +211,15 @@ TEST(RuleSet, EqualsItsModelByIndex) {
 TEST(RuleSet, MeetsItsRulesWhereARequestFitsManyLists) {
   RuleSet rules;
   std::vector<std::string> keys;
-  for (int i = 0; i < 100; ++i) keys.push_back("k" + std::to_string(i));
+  for (int i = 0; i < 200; ++i) keys.push_back("k" + std::to_string(i));
   for (const std::string& key : keys)
     rules.add(Dialect::divvy, rule_of({{key, "v"}}, Mode::shadow));
   std::vector<Entry> request;
   for (const std::string& key : keys) request.push_back({key, "v"});
   Plan plan;
   rules.match(Dialect::divvy, request, 1, plan);
-  ASSERT_EQ(plan.parts()[0].step_count, 100u);
-  for (size_t i = 0; i < 100; ++i)
+  ASSERT_EQ(plan.parts()[0].step_count, 200u);
+  for (size_t i = 0; i < 200; ++i)
     EXPECT_EQ(plan.steps(plan.parts()[0])[i].rule->conditions[0].key, keys[i]);
 }
 
