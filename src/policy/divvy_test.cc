@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -375,6 +376,24 @@ TEST(Divvy, ASecondFileIsBehindTheFirstOnesDefault) {
              DivvyMatching::code, "b.ini", loaded.spaces, loaded.rules, loaded.diagnostics);
   EXPECT_TRUE(
       loaded.says("b.ini:1: error: rule [x=1]: it is unreachable: rule [default] (a.ini line 1)"));
+}
+
+// The check for unreachable rules compares each with all before it, and must not take that long.
+TEST(Divvy, ReadsLongPoliciesInGoodTime) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) {
+    text += "[method=GET path=/x/" + std::to_string(i) + (i % 2 == 0 ? "" : "/*") +
+            " ip=*]\ncreditLimit = 5\nresetSeconds = 60\n";
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const Loaded loaded = ini(text);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));  // takes 0.05 s
+  EXPECT_EQ(loaded.messages(), "");
+  EXPECT_EQ(loaded.decider({{"method", "GET"}, {"path", "/x/9998"}}),
+            "method=GET path=/x/9998 ip=*");
+  EXPECT_EQ(loaded.decider({{"method", "GET"}, {"path", "/x/9999/y"}}),
+            "method=GET path=/x/9999/* ip=*");
+  EXPECT_EQ(loaded.decider({{"method", "GET"}, {"path", "/x/9999"}}), "default");
 }
 
 TEST(Divvy, RulesOfOneIdentityShareTheirSpace) {
