@@ -21,10 +21,13 @@ inline constexpr size_t read_bytes_max = 64 << 10;
 // Connections at a time over all listeners. Past it: the client is told in its protocol's words and
 // closed.
 inline constexpr size_t connections_max = 100'000;
+// Worker threads. Past it: refused at start.
+inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: the policy is refused at load.
 inline constexpr size_t group_charges_max = 64;
 // Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at
 // start.
+inline constexpr size_t table_bytes_min = size_t{16} << 20;
 inline constexpr size_t table_bytes_max = size_t{16} << 30;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;

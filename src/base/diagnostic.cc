@@ -4,31 +4,13 @@
 #include <array>
 #include <numeric>
 
+#include "base/printable.h"
+
 namespace sluice::base {
 
 namespace {
 
 constexpr size_t word_bytes_max = 64;
-
-void append_printable(std::string& out, std::string_view text) {
-  static constexpr char hex[] = "0123456789abcdef";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else {
-      out += "\\x";
-      out += hex[byte >> 4];
-      out += hex[byte & 15];
-    }
-  }
-}
 
 // Insertions, deletions, replacements and swaps of neighbours from `a` to `b`, both at most
 // word_bytes_max long.

@@ -1,5 +1,6 @@
-// Time as the whole program measures it: signed 64-bit microseconds. `Time` counts from the Unix epoch, `Duration` is
-// a length. Both are plain values; nothing here reads a clock (base/clock.h does, once a batch).
+// Time as the whole program measures it: signed 64-bit microseconds. `Time` counts from the Unix
+// epoch, `Duration` is a length. Both are plain values; nothing here reads a clock (base/clock.h
+// does, once a batch).
 #pragma once
 
 #include <compare>
@@ -20,7 +21,11 @@ struct Time {
 // "There is no such moment": a refusal that no waiting cures, a counter that never resets.
 inline constexpr Duration never{INT64_MAX};
 
-constexpr Duration milliseconds(int64_t n) { return {n * 1'000}; }
-constexpr Duration seconds(int64_t n) { return {n * 1'000'000}; }
+constexpr Duration milliseconds(int64_t n) {
+  return {n * 1'000};
+}
+constexpr Duration seconds(int64_t n) {
+  return {n * 1'000'000};
+}
 
 }  // namespace sluice::base

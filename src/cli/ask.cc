@@ -1,3 +1,4 @@
+#include "base/printable.h"
 #include "cli/address.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
@@ -42,7 +43,8 @@ int tell_undecided(const std::string& error, bool json, Outside& outside) {
   if (json)
     outside.out << to_text({{"error", error}}) << std::flush;
   else
-    outside.err << paint("error:", red, outside.err_colour) << ' ' << error << std::endl;
+    outside.err << paint("error:", red, outside.err_colour) << ' ' << base::printable(error)
+                << std::endl;
   return exit_undecided;
 }
 

@@ -1,14 +1,16 @@
 #include "cli/explanation.h"
 
+#include "base/printable.h"
 #include "cli/units.h"
 
 namespace sluice::cli {
 namespace {
 
+using base::printable;
 using limit::Algorithm;
 
 std::string in_ticks(std::string_view text) {
-  return "`" + std::string(text) + "`";
+  return "`" + printable(text) + "`";
 }
 
 std::string words_for(const limit::Limit& limit) {
@@ -58,19 +60,19 @@ void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
   out += "\n      limit: " + words_for(e.rule->limit) + "\n";
   if (e.counter.empty()) return;
   out += "      actor: " + words_for_actor(e) + "\n";
-  out += "      counter: " + e.counter + "\n";
+  out += "      counter: " + printable(e.counter) + "\n";
 }
 
 void append(std::string& out, const RuleExplanation& e, bool coloured) {
   const policy::Rule& rule = *e.rule;
   out += rule.file + ":" + std::to_string(rule.line) + ": " +
-         paint("[" + rule.pattern + "]", 0, coloured);
-  if (!rule.name.empty()) out += " " + rule.name;
-  if (!rule.comment.empty()) out += " (" + rule.comment + ")";
+         paint("[" + printable(rule.pattern) + "]", 0, coloured);
+  if (!rule.name.empty()) out += " " + printable(rule.name);
+  if (!rule.comment.empty()) out += " (" + printable(rule.comment) + ")";
   out += "\n    ";
   if (!e.error.empty()) {
     out += paint("cannot be evaluated", red, coloured) +
-           ", so the request fails: " + std::string(e.error) + "\n";
+           ", so the request fails: " + printable(e.error) + "\n";
   } else if (e.mismatch) {
     out += "does not apply: " + words_for(*e.mismatch) + "\n";
   } else {
@@ -145,7 +147,7 @@ Explanation explain(const policy::RuleSet& rules, const Pairs& request) {
 
 std::string to_text(const Explanation& explanation, const Pairs& request, bool coloured) {
   std::string out = "request:";
-  for (const auto& [key, value] : request) out += " " + key + "=" + value;
+  for (const auto& [key, value] : request) out += " " + printable(key) + "=" + printable(value);
   out += "\n\n";
   for (const RuleExplanation& e : explanation.reached) append(out, e, coloured);
   if (explanation.reached.empty() ||

@@ -9,8 +9,6 @@
 namespace sluice::cli {
 namespace {
 
-constexpr uint64_t workers_max = 1024;
-constexpr uint64_t memory_bytes_min = uint64_t{16} << 20;  // what an empty table needs
 
 std::string listed(const std::vector<std::string_view>& words) {
   std::string text;
@@ -35,9 +33,9 @@ void set_workers(std::string_view text, const std::string& origin, const base::D
     return;
   }
   const auto n = parse_count(text);
-  if (!n || *n < 1 || *n > workers_max) {
+  if (!n || *n < 1 || *n > base::bounds::workers_max) {
     complain(place, "`" + std::string(text) + "` is no number of workers",
-             "write `auto` or 1 to " + std::to_string(workers_max), diagnostics);
+             "write `auto` or 1 to " + std::to_string(base::bounds::workers_max), diagnostics);
     return;
   }
   config.workers = {static_cast<unsigned>(*n), origin};
@@ -49,9 +47,9 @@ void set_memory(std::string_view text, const std::string& origin, const base::Di
   if (!bytes) {
     complain(place, "`" + std::string(text) + "` is no size",
              "write a number and a unit, as in `64MiB` or `2GiB`", diagnostics);
-  } else if (*bytes < memory_bytes_min) {
+  } else if (*bytes < base::bounds::table_bytes_min) {
     complain(place, "`" + std::string(text) + "` is too little for a store of counters",
-             "give it " + format_size(memory_bytes_min) + " or more", diagnostics);
+             "give it " + format_size(base::bounds::table_bytes_min) + " or more", diagnostics);
   } else if (*bytes > base::bounds::table_bytes_max) {
     complain(place, "`" + std::string(text) + "` is more than a store of counters can use",
              "give it " + format_size(base::bounds::table_bytes_max) + " or less", diagnostics);

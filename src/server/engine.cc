@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/printable.h"
+
 namespace sluice::server {
 
 using limit::Decision;
@@ -68,15 +70,18 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
 void Engine::tell(std::span<const limit::Entry> descriptor, const policy::Plan::Part& part) const {
   std::string asked;
   for (const auto& [key, value] : descriptor) {
-    asked.append(asked.empty() ? "" : " ").append(key).append("=").append(value);
+    asked.append(asked.empty() ? "" : " ");
+    base::append_printable(asked, key);
+    asked += '=';
+    base::append_printable(asked, value);
   }
   for (const auto& step : plan_.steps(part)) {
     const auto& rule = *step.rule;
     const auto& group = plan_.group(step);
     const auto& decision = plan_.decisions(step).front();
     log_->debug("divvy: {} | rule [{}] {}:{}{}{} | {} {}, {} of {} left", asked, rule.pattern,
-                rule.file, rule.line, rule.comment.empty() ? "" : " # ", rule.comment,
-                rule.mode == Mode::shadow ? "canary" : "decides",
+                rule.file, rule.line, rule.comment.empty() ? "" : " # ",
+                base::printable(rule.comment), rule.mode == Mode::shadow ? "canary" : "decides",
                 group.error != limit::Error::none ? "failed"
                 : group.allowed                   ? "allowed"
                                                   : "denied",

@@ -69,17 +69,17 @@ std::optional<std::string> Server::start() {
   // From here on: who has read the banner may send a signal at once.
   s.signals.add(SIGTERM);
   s.signals.add(SIGINT);
-  const size_t files = base::raise_open_files();
-  if (files < s.options.connections_max + 64) {
-    s.log->info("{} files may be open, so fewer than the {} connections that are allowed fit",
-                files, s.options.connections_max);
-  }
   for (const auto& options : s.options.listeners) {
     s.listeners.push_back(std::make_unique<Listener>(
         s.io, options, [&s](int fd, Protocol protocol) { s.take(fd, protocol); }, s.log));
     if (auto wrong = s.listeners.back()->bind()) return wrong;
     s.bound.push_back(
         {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
+  }
+  const size_t files = base::raise_open_files();
+  if (files < s.options.connections_max + 64) {
+    s.log->info("{} files may be open, so fewer than the {} connections that are allowed fit",
+                files, s.options.connections_max);
   }
   return {};
 }
@@ -94,7 +94,7 @@ void Server::run() {
   s.on_signal();
   s.housekeep();
   for (auto& listener : s.listeners) listener->start();
-  s.log->info("{} workers serve {} listeners", count, s.listeners.size());
+  s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.io.run();
   for (auto& worker : s.workers) worker->join();
   s.log->info("stopped");

@@ -14,7 +14,6 @@ using limit::State;
 
 namespace {
 
-constexpr size_t memory_bytes_min = size_t{16} << 20;
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 
@@ -73,7 +72,7 @@ void commit(Entry* entry, const State* next, size_t slots) {
 
 EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash)
     : hash_(hash),
-      region_(std::max(memory_bytes, memory_bytes_min)),
+      region_(std::max(memory_bytes, base::bounds::table_bytes_min)),
       heads_(region_,
              static_cast<uint32_t>(region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes)),
       table_(std::make_unique<std::array<Locked, stripes>>()) {

@@ -43,7 +43,6 @@ class Entry {
   uint32_t space_;      // Space::id
   uint16_t key_bytes_;  // long_key: the key is a heap block, told by a Long behind the slots
   uint8_t slots_;
-  uint8_t unused_;
 };
 
 class Stripe {

@@ -1,0 +1,15 @@
+// Text from outside (a file, a client, another server) made fit for a terminal or a log line.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sluice::base {
+
+// Appends `text` on one line: control characters are shown escaped (\n, \r, \t, \x1b), all else as
+// it is.
+void append_printable(std::string& out, std::string_view text);
+
+std::string printable(std::string_view text);
+
+}  // namespace sluice::base
