@@ -1,0 +1,113 @@
+#include "tests/conformance/memory_server.h"
+
+#include <spdlog/sinks/null_sink.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "policy/divvy.h"
+#include "server/protocol.h"
+
+namespace sluice::tests {
+namespace {
+
+constexpr int64_t epoch_us = 1'700'000'000'000'000;
+constexpr size_t store_bytes = size_t{16} << 20;
+thread_local int64_t elapsed_us = 0;
+
+base::Clock::Source told_time() {
+  return {[] { return elapsed_us; }, [] { return epoch_us + elapsed_us; }};
+}
+
+}  // namespace
+
+size_t WatchedStore::apply(const limit::Batch& batch, base::Time now) {
+  const size_t done = inner_.apply(batch, now);
+  for (const limit::Group& group : batch.groups.first(done)) {
+    if (group.error != limit::Error::none) continue;
+    for (const limit::Charge& charge :
+         batch.charges.subspan(group.charge_first, group.charge_count)) {
+      if (!limit::has_counter(charge.limits.front().algorithm)) continue;
+      const limit::Decision& decision = batch.decisions[charge.decision_first];
+      const std::string name =
+          charge.space->prefix + std::string(charge.key) + charge.space->suffix;
+      left_[name] = {decision.remaining, {now.us + decision.reset_after.us}};
+    }
+  }
+  return done;
+}
+
+Counters WatchedStore::counters(base::Time now) const {
+  Counters all;
+  for (const auto& [name, left] : left_) {
+    const int64_t ms = (left.end.us - now.us) / 1000;
+    if (ms > 0) all[name] = {left.units, (ms + 500) / 1000};
+  }
+  return all;
+}
+
+MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
+    : store_(store_bytes, base::Hash(1)), watched_(store_), clock_(told_time()) {
+  const auto format = policy::divvy_format(file);
+  if (!format) throw std::runtime_error(file + " has no known format");
+  auto rules = std::make_shared<policy::RuleSet>();
+  base::Diagnostics diagnostics;
+  policy::read_divvy(policy, *format, policy::DivvyMatching::code, file, spaces_, *rules,
+                     diagnostics);
+  for (const auto& d : diagnostics)
+    if (d.severity == base::Diagnostic::Severity::error)
+      throw std::runtime_error(base::to_string(d));
+  auto log =
+      std::make_shared<spdlog::logger>("memory", std::make_shared<spdlog::sinks::null_sink_mt>());
+  engine_ = std::make_unique<server::Engine>(watched_, clock_, std::move(rules), std::move(log));
+}
+
+void MemoryServer::sleep(int64_t ms) {
+  for (; ms > 0; ms -= std::min<int64_t>(ms, 100)) {
+    elapsed_us += std::min<int64_t>(ms, 100) * 1000;
+    store_.housekeep(clock_.now());
+  }
+}
+
+MemoryConnection::MemoryConnection(MemoryServer& server)
+    : server_(server), session_(server::make_session(server::Protocol::divvy)) {}
+
+void MemoryConnection::send(std::string_view bytes) {
+  if (closed_) return;
+  in_ += bytes;
+  process();
+}
+
+void MemoryConnection::half_close() {
+  if (closed_) return;
+  end_ = true;
+  process();
+  closed_ = true;
+}
+
+std::string MemoryConnection::take() {
+  return std::exchange(out_, {});
+}
+
+void MemoryConnection::process() {
+  base::Buffer out;
+  wire::Requests requests;
+  while (!closed_) {
+    requests.clear();
+    // In memory of its own, so that a sanitizer sees a view that lives too long.
+    const std::string in = in_;
+    const auto received = session_->receive(in, end_, requests);
+    if (requests.size() > 0)
+      closed_ = !server_.engine_->serve(policy::Dialect::divvy, *session_, requests, out);
+    if (received.closing && !closed_) {
+      session_->farewell(out);
+      closed_ = true;
+    }
+    in_.erase(0, received.consumed);
+    if (received.consumed == 0) break;
+  }
+  out_ += out.view();
+}
+
+}  // namespace sluice::tests

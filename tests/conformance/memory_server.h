@@ -1,0 +1,76 @@
+// The server without its sockets: sessions, engine, rules and the embedded store, with a clock that
+// stands still until it is told. It also writes down what each counter was last left with. One
+// thread; one of them at a time per thread, for the clock is the thread's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "limit/space.h"
+#include "server/engine.h"
+#include "store/embedded_store.h"
+#include "tests/conformance/vectors.h"
+#include "wire/session.h"
+
+namespace sluice::tests {
+
+// A store that passes everything on and writes down what became of the counters.
+class WatchedStore final : public store::Store {
+ public:
+  explicit WatchedStore(store::Store& inner) : inner_(inner) {}
+  size_t apply(const limit::Batch& batch, base::Time now) override;
+  void housekeep(base::Time now) override { inner_.housekeep(now); }
+  store::Stats stats() const override { return inner_.stats(); }
+
+  // By the names that they are stored under, with the whole seconds that they had left at `now`.
+  Counters counters(base::Time now) const;
+
+ private:
+  struct Left {
+    int64_t units;
+    base::Time end;
+  };
+  store::Store& inner_;
+  std::map<std::string, Left> left_;
+};
+
+class MemoryServer {
+ public:
+  // Throws when the policy is refused.
+  MemoryServer(const std::string& file, const std::string& policy);
+
+  void sleep(int64_t ms);
+  Counters counters() { return watched_.counters(clock_.now()); }
+
+ private:
+  friend class MemoryConnection;
+  limit::Spaces spaces_;
+  store::EmbeddedStore store_;
+  WatchedStore watched_;
+  base::Clock clock_;
+  std::unique_ptr<server::Engine> engine_;
+};
+
+// What a connection does with what arrives, as server::Connection does it.
+class MemoryConnection {
+ public:
+  explicit MemoryConnection(MemoryServer& server);
+
+  void send(std::string_view bytes);
+  void half_close();
+  // What the server has sent since the last time.
+  std::string take();
+  bool closed() const { return closed_; }
+
+ private:
+  void process();
+
+  MemoryServer& server_;
+  std::unique_ptr<wire::Session> session_;
+  std::string in_, out_;
+  bool end_ = false, closed_ = false;
+};
+
+}  // namespace sluice::tests

@@ -1,0 +1,40 @@
+// How long tests wait for what has to happen: generously, and more so in a build that a sanitizer
+// slows down. A deadline that passes is a failure; nothing sleeps in the hope that something is
+// ready afterwards.
+#pragma once
+
+#include <chrono>
+
+namespace sluice::tests {
+
+#if defined(__has_feature)
+#define SLUICE_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define SLUICE_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    SLUICE_HAS_FEATURE(address_sanitizer) || SLUICE_HAS_FEATURE(thread_sanitizer)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+#undef SLUICE_HAS_FEATURE
+
+inline constexpr int slowness = sanitized ? 4 : 1;
+
+using Milliseconds = std::chrono::milliseconds;
+using Deadline = std::chrono::steady_clock::time_point;
+
+inline Deadline within(Milliseconds time) {
+  return std::chrono::steady_clock::now() + time * slowness;
+}
+
+// For what takes milliseconds on an idle machine.
+inline Deadline soon() {
+  return within(std::chrono::seconds(25));
+}
+
+// Milliseconds left until `deadline`, for poll(2); 0 when it has passed.
+int left_ms(Deadline deadline);
+
+}  // namespace sluice::tests
