@@ -5,96 +5,50 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/utf8.h"
+
 namespace sluice::policy {
+
+namespace utf8 = base::utf8;
 
 namespace {
 
-constexpr std::string_view replacement = "\xEF\xBF\xBD";
 constexpr uint32_t beyond_unicode = 0x110000;
 
 uint8_t byte_at(std::string_view text, size_t at) {
   return static_cast<uint8_t>(text[at]);
 }
 
-// What may follow a lead byte: the length of the sequence and the range of its second byte
-// (Unicode, table 3-7).
-struct Lead {
-  uint32_t size;
-  uint8_t second_min, second_max;
-};
-
-constexpr Lead lead_of(uint8_t byte) {
-  if (byte < 0x80) return {1, 0, 0};
-  if (byte >= 0xC2 && byte <= 0xDF) return {2, 0x80, 0xBF};
-  if (byte == 0xE0) return {3, 0xA0, 0xBF};
-  if (byte == 0xED) return {3, 0x80, 0x9F};
-  if (byte >= 0xE1 && byte <= 0xEF) return {3, 0x80, 0xBF};
-  if (byte == 0xF0) return {4, 0x90, 0xBF};
-  if (byte == 0xF4) return {4, 0x80, 0x8F};
-  if (byte >= 0xF1 && byte <= 0xF3) return {4, 0x80, 0xBF};
-  return {0, 0, 0};
-}
-
-// How many bytes at `at` belong together; `sound`: they are a whole character.
-uint32_t sequence_size(std::string_view text, size_t at, bool& sound) {
-  const Lead lead = lead_of(byte_at(text, at));
-  sound = lead.size == 1;
-  if (lead.size <= 1) return 1;
-  uint32_t size = 1;
-  for (; size < lead.size && at + size < text.size(); ++size) {
-    const uint8_t byte = byte_at(text, at + size);
-    const uint8_t lowest = size == 1 ? lead.second_min : 0x80;
-    const uint8_t highest = size == 1 ? lead.second_max : 0xBF;
-    if (byte < lowest || byte > highest) break;
-  }
-  sound = size == lead.size;
-  return size;
-}
-
 }  // namespace
 
 CodePoint decode(std::string_view text, size_t at) {
   const uint8_t first = byte_at(text, at);
-  if (first < 0x80) return {first, 1};
-  bool sound = false;
-  const uint32_t size = sequence_size(text, at, sound);
-  if (!sound) return {beyond_unicode + first, 1};
+  const auto [size, valid] = utf8::first_sequence(text.substr(at));
+  if (!valid) return {beyond_unicode + first, 1};
+  if (size == 1) return {first, 1};
   uint32_t value = first & (0x7Fu >> size);
-  for (uint32_t i = 1; i < size; ++i) value = value << 6 | (byte_at(text, at + i) & 0x3Fu);
-  return {value, size};
+  for (size_t i = 1; i < size; ++i) value = value << 6 | (byte_at(text, at + i) & 0x3Fu);
+  return {value, static_cast<uint32_t>(size)};
 }
 
 std::string sound_utf8(std::string_view text, size_t& replaced_at) {
-  std::string out;
-  out.reserve(text.size());
   replaced_at = std::string_view::npos;
-  for (size_t at = 0; at < text.size();) {
-    bool sound = false;
-    const uint32_t size = sequence_size(text, at, sound);
-    if (!sound && replaced_at == std::string_view::npos) replaced_at = at;
-    out += sound ? text.substr(at, size) : replacement;
+  if (utf8::is_valid(text)) return std::string(text);
+  for (size_t at = 0; replaced_at == std::string_view::npos;) {
+    const auto [size, valid] = utf8::first_sequence(text.substr(at));
+    if (!valid) replaced_at = at;
     at += size;
   }
+  std::string out(utf8::sanitized_size(text), '\0');
+  utf8::sanitize(text, out.data());
   return out;
 }
 
 size_t space_size(std::string_view text, size_t at) {
   const uint8_t byte = byte_at(text, at);
   if (byte < 0x80) return byte == ' ' || (byte >= '\t' && byte <= '\r') ? 1 : 0;
-  const CodePoint c = decode(text, at);
-  switch (c.value) {
-    case 0x00A0:
-    case 0x1680:
-    case 0x2028:
-    case 0x2029:
-    case 0x202F:
-    case 0x205F:
-    case 0x3000:
-    case 0xFEFF:
-      return c.size;
-    default:
-      return c.value >= 0x2000 && c.value <= 0x200A ? c.size : 0;
-  }
+  const auto [size, valid] = utf8::first_sequence(text.substr(at));
+  return valid && utf8::is_wide_blank(text.substr(at, size)) ? size : 0;
 }
 
 std::string_view trim(std::string_view text) {

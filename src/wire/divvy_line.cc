@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "base/bounds.h"
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 namespace sluice::wire {
 namespace {
@@ -35,21 +35,13 @@ Class class_of(char byte) {
   return classes[static_cast<uint8_t>(byte)];
 }
 
-// White space beyond ASCII is what JavaScript's \s takes for it: U+00A0, 1680, 2000-200A, 2028,
-// 2029, 202F, 205F, 3000, FEFF (ECMA-262, WhiteSpace and LineTerminator).
-[[gnu::noinline, gnu::cold]] bool is_wide_blank(std::string_view character) {
-  if (character.size() == 2) return character == "\xC2\xA0";
-  if (character.size() != 3) return false;
-  if (character.starts_with("\xE2\x80")) {
-    const auto last = static_cast<uint8_t>(character[2]);
-    return last <= 0x8A || last == 0xA8 || last == 0xA9 || last == 0xAF;
-  }
-  return character == "\xE1\x9A\x80" || character == "\xE2\x81\x9F" ||
-         character == "\xE3\x80\x80" || character == "\xEF\xBB\xBF";
+std::string_view character_at(const char* at, const char* end) {
+  return {at, base::utf8::character_size({at, end})};
 }
 
-std::string_view character_at(const char* at, const char* end) {
-  return {at, utf8::character_size({at, end})};
+[[gnu::noinline, gnu::cold]] size_t wide_blank_size(const char* at, const char* end) {
+  const std::string_view character = character_at(at, end);
+  return base::utf8::is_wide_blank(character) ? character.size() : 0;
 }
 
 // Bytes of the white space character at `at`; 0: there is none.
@@ -58,8 +50,7 @@ size_t blank_size(const char* at, const char* end) {
   const Class kind = class_of(*at);
   if (kind == blank) return 1;
   if (kind != lead) return 0;
-  const std::string_view character = character_at(at, end);
-  return is_wide_blank(character) ? character.size() : 0;
+  return wide_blank_size(at, end);
 }
 
 inline const char* skip_blanks(const char* at, const char* end) {
@@ -174,7 +165,7 @@ class Stops {
   while (stop < end) {
     const Class kind = class_of(*stop);
     if (kind == blank || kind == equals) return stop;
-    if (kind == lead && is_wide_blank(character_at(stop, end))) return stop;
+    if (kind == lead && wide_blank_size(stop, end) > 0) return stop;
     stop = stops.from(stop + 1);
   }
   return end;
@@ -221,7 +212,7 @@ bool is_hit(std::string_view word) {
 // takes two, half a pair, which goes out as U+FFFD.
 std::string expected(std::string_view what, const char* at, const char* end) {
   std::string_view found = character_at(at, end);
-  if (found.size() == 4) found = utf8::replacement;
+  if (found.size() == 4) found = base::utf8::replacement;
   std::string reason("Expected ");
   return reason.append(what).append(", found '").append(found).append("'");
 }

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/bounds.h"
+#include "base/utf8.h"
 #include "wire/divvy_line.h"
-#include "wire/utf8.h"
 
 namespace sluice::wire {
 namespace {
@@ -68,10 +68,10 @@ Received DivvySession::receive(std::string_view in, bool end, Requests& requests
 
 // `line`, or its copy in scratch with U+FFFD for what is not UTF-8.
 std::string_view DivvySession::well_formed(std::string_view line) {
-  if (utf8::is_valid(line)) [[likely]]
+  if (base::utf8::is_valid(line)) [[likely]]
     return line;
-  std::string& copy = scratch_.emplace_front(utf8::sanitized_size(line), '\0');
-  utf8::sanitize(line, copy.data());
+  std::string& copy = scratch_.emplace_front(base::utf8::sanitized_size(line), '\0');
+  base::utf8::sanitize(line, copy.data());
   return copy;
 }
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/utf8.h"
 #include "wire/divvy_session.h"
-#include "wire/utf8.h"
 
 namespace {
 

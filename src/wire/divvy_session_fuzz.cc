@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "wire/divvy_naive.h"
 #include "wire/divvy_session.h"
-#include "wire/utf8.h"
 
 namespace {
 
@@ -45,8 +45,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   for (const naive::Pairs& pairs : whole.requests) {
     require(pairs.size() <= sluice::base::bounds::descriptor_entries_max);
-    for (const auto& [key, value] : pairs) require(utf8::is_valid(key) && utf8::is_valid(value));
+    for (const auto& [key, value] : pairs)
+      require(base::utf8::is_valid(key) && base::utf8::is_valid(value));
   }
-  require(utf8::is_valid(whole.farewell));
+  require(base::utf8::is_valid(whole.farewell));
   return 0;
 }

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "base/bounds.h"
+#include "base/utf8.h"
 #include "wire/divvy_naive.h"
-#include "wire/utf8.h"
 
 namespace sluice::wire {
 namespace {

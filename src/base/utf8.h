@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace sluice::wire::utf8 {
+namespace sluice::base::utf8 {
 
 // U+FFFD, what ill-formed bytes become.
 inline constexpr std::string_view replacement = "\xEF\xBF\xBD";
@@ -21,7 +21,20 @@ size_t sanitized_size(std::string_view text);
 // 3-8) replaced by U+FFFD; `out` has room for sanitized_size(text) bytes and does not overlap it.
 void sanitize(std::string_view text, char* out);
 
+// What stands at the front of a text: a character, or the maximal subpart of an ill-formed sequence
+// that one U+FFFD replaces.
+struct Sequence {
+  size_t size;
+  bool valid;
+};
+// Of `text`, which is not empty.
+Sequence first_sequence(std::string_view text);
+
+// Is the character white space beyond ASCII in JavaScript's eyes (\s in ECMA-262: WhiteSpace and
+// LineTerminator): U+00A0, 1680, 2000-200A, 2028, 2029, 202F, 205F, 3000, FEFF?
+bool is_wide_blank(std::string_view character);
+
 // Bytes of the character at the front of `text`, which is well formed and not empty.
 size_t character_size(std::string_view text);
 
-}  // namespace sluice::wire::utf8
+}  // namespace sluice::base::utf8

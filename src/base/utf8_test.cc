@@ -1,13 +1,13 @@
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <random>
 
-#include "wire/divvy_naive.h"
+#include "base/utf8_naive.h"
 
-namespace sluice::wire {
+namespace sluice::base {
 namespace {
 
 // Sanitized in memory of exactly the size promised.
@@ -69,7 +69,7 @@ TEST(Utf8, MaximalSubparts) {
 }
 
 void same_as_whatwg(std::string_view text) {
-  const std::string expected = naive::encode(naive::decode(text));
+  const std::string expected = utf8::naive::encode(utf8::naive::decode(text));
   ASSERT_EQ(utf8::is_valid(text), expected == text) << testing::PrintToString(text);
   ASSERT_EQ(sanitized(text), expected) << testing::PrintToString(text);
 }
@@ -129,4 +129,4 @@ TEST(Utf8, CharacterSize) {
 }
 
 }  // namespace
-}  // namespace sluice::wire
+}  // namespace sluice::base

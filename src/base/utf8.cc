@@ -1,10 +1,10 @@
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
-namespace sluice::wire::utf8 {
+namespace sluice::base::utf8 {
 namespace {
 
 constexpr uint64_t high_bits = 0x8080'8080'8080'8080;
@@ -44,13 +44,7 @@ constexpr Lead lead_of(uint8_t byte) {
   return {0, 0, 0};
 }
 
-// The sequence at `at`, which is not ASCII: a character, or the maximal subpart that stands for one
-// replacement.
-struct Sequence {
-  size_t size;
-  bool valid;
-};
-
+// The sequence at `at`, which is not ASCII.
 Sequence sequence_at(const char* at, const char* end) {
   const Lead lead = lead_of(byte_at(at));
   if (lead.size == 0) return {1, false};
@@ -62,6 +56,22 @@ Sequence sequence_at(const char* at, const char* end) {
 }
 
 }  // namespace
+
+Sequence first_sequence(std::string_view text) {
+  if (byte_at(text.data()) < 0x80) return {1, true};
+  return sequence_at(text.data(), text.data() + text.size());
+}
+
+bool is_wide_blank(std::string_view character) {
+  if (character.size() == 2) return character == "\xC2\xA0";
+  if (character.size() != 3) return false;
+  if (character.starts_with("\xE2\x80")) {
+    const auto last = static_cast<uint8_t>(character[2]);
+    return last <= 0x8A || last == 0xA8 || last == 0xA9 || last == 0xAF;
+  }
+  return character == "\xE1\x9A\x80" || character == "\xE2\x81\x9F" ||
+         character == "\xE3\x80\x80" || character == "\xEF\xBB\xBF";
+}
 
 bool is_valid(std::string_view text) {
   const char* const end = text.data() + text.size();
@@ -118,4 +128,4 @@ size_t character_size(std::string_view text) {
   return lead < 0x80 ? 1 : lead_of(lead).size;
 }
 
-}  // namespace sluice::wire::utf8
+}  // namespace sluice::base::utf8
