@@ -46,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const naive::Pairs& pairs : whole.requests) {
     require(pairs.size() <= sluice::base::bounds::descriptor_entries_max);
     for (const auto& [key, value] : pairs)
-      require(base::utf8::is_valid(key) && base::utf8::is_valid(value));
+      require(sluice::base::utf8::is_valid(key) && sluice::base::utf8::is_valid(value));
   }
-  require(base::utf8::is_valid(whole.farewell));
+  require(sluice::base::utf8::is_valid(whole.farewell));
   return 0;
 }
