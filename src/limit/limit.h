@@ -1,5 +1,6 @@
-// The values that the whole engine speaks in: what a limit is, what is asked of a counter, and what it answers. Plain
-// values without behaviour, clock or memory of their own; views say how long they live.
+// The values that the whole engine speaks in: what a limit is, what is asked of a counter, and what
+// it answers. Plain values without behaviour, clock or memory of their own; views say how long they
+// live.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace sluice::limit {
 using base::Duration;
 using base::Time;
 
-// One key=value pair of a request; rules match on them. Views into the session's input, valid for the batch.
+// One key=value pair of a request; rules match on them. Views into the session's input, valid for
+// the batch.
 struct Entry {
   std::string_view key, value;
 };
@@ -26,7 +28,8 @@ enum class Algorithm : uint8_t {
   fixed_window,  // quota units per window that opens with its first unit (limit/fixed_window.h)
 };
 
-// A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the algorithm has one.
+// A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
+// algorithm has one.
 struct Limit {
   Algorithm algorithm = Algorithm::deny;
   int64_t quota = 0;
@@ -35,11 +38,14 @@ struct Limit {
 };
 
 // Has the algorithm a counter to look up, or does the limit alone decide?
-constexpr bool has_counter(Algorithm algorithm) { return algorithm >= Algorithm::fixed_window; }
+constexpr bool has_counter(Algorithm algorithm) {
+  return algorithm >= Algorithm::fixed_window;
+}
 
 // The stored state of one limit of one counter. All zero is a fresh one.
 struct State {
-  int64_t mark_us = 0;  // the time from which the counter equals a fresh one: whoever stores it may then forget it
+  int64_t mark_us = 0;  // the time from which the counter equals a fresh one: whoever stores it may
+                        // then forget it
   int64_t units = 0;    // what it means is the algorithm's
   friend bool operator==(const State&, const State&) = default;
 };
@@ -47,20 +53,23 @@ struct State {
 // What one limit answers.
 struct Decision {
   bool allowed = false;
-  int64_t limit = 0;          // the quota
-  int64_t remaining = 0;      // units left after a grant, or as they stand at a refusal; negative: debt
-  Duration reset_after{};     // until the counter is as fresh; base::never: it never will be
-  Duration retry_after{};     // until the same request could be allowed; 0: it is, base::never: no wait helps
+  int64_t limit = 0;      // the quota
+  int64_t remaining = 0;  // units left after a grant, or as they stand at a refusal; negative: debt
+  Duration reset_after{};  // until the counter is as fresh; base::never: it never will be
+  Duration retry_after{};  // until the same request could be allowed; 0: it is, base::never: no
+                           // wait helps
 };
 
-// A decision with the state that committing it leaves behind. An algorithm is a pure function to this.
+// A decision with the state that committing it leaves behind. An algorithm is a pure function to
+// this.
 struct Outcome {
   Decision decision;
   State next;
 };
 
-// A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters have the same number
-// of limits. Interned by its stored identity (limit/space.h); outlives every rule set and counter that names it. A counter is stored as prefix + key + suffix.
+// A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters
+// have the same number of limits. Interned by its stored identity (limit/space.h); outlives every
+// rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
   uint32_t id = 0;  // of this process; never stored
   std::string prefix, suffix;
@@ -69,11 +78,12 @@ struct Space {
 // One cost against one key with all its limits: one probe of the table, one slot per limit.
 struct Charge {
   const Space* space = nullptr;
-  std::string_view key;              // within the space; lives for the batch
-  int64_t cost = 1;                  // 0 or more
-  std::span<const Limit> limits;     // 1 to slots_max; the rule's, live as long as the rule set
-  uint32_t decision_first = 0;       // where its limits.size() decisions go in Batch::decisions
-  uint64_t hash = 0;                 // the store's own
+  std::string_view key;           // within the space; lives for the batch
+  int64_t cost = 1;               // 0 or more
+  std::span<const Limit> limits;  // 1 to slots_max; the rule's, live as long as the rule set
+  uint32_t decision_first = 0;    // where its limits.size() decisions go in Batch::decisions
+  uint64_t hash = 0;              // the store's own, as is the next
+  bool counted = false;
 };
 
 // Limits that share one counter at most.
@@ -87,8 +97,8 @@ enum class Error : uint8_t {
 // Charges on distinct (space, key) pairs that settle all or nothing.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
-  bool allowed = false;         // every slot of every charge allowed, and all were taken
-  Error error = Error::none;    // not none: nothing was taken, decisions are void
+  bool allowed = false;       // every slot of every charge allowed, and all were taken
+  Error error = Error::none;  // not none: nothing was taken, decisions are void
 };
 
 // What one batch asks of the store: groups in order, their charges, and room for the decisions.

@@ -21,7 +21,6 @@ constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 struct Settling {
   uint64_t hash;
   uint32_t charge;
-  bool counted;
   Entry* entry;
   std::array<State, limit::slots_max> next;
 };
@@ -110,7 +109,8 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
 void EmbeddedStore::prepare(const limit::Batch& batch) const {
   for (const auto& group : batch.groups) {
     for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
-      if (!is_counted(charge)) continue;
+      charge.counted = is_counted(charge);
+      if (!charge.counted) continue;
       charge.hash = hash_(charge.space->id, charge.key);
       (*table_)[stripe_of(charge.hash)].stripe.prefetch_head(charge.hash);
     }
@@ -118,7 +118,7 @@ void EmbeddedStore::prepare(const limit::Batch& batch) const {
   if (batch.groups.size() == 1) return;
   for (const auto& group : batch.groups) {
     for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
-      if (is_counted(charge))
+      if (charge.counted)
         (*table_)[stripe_of(charge.hash)].stripe.prefetch_entry(region_, charge.hash);
     }
   }
@@ -129,7 +129,7 @@ bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Deci
   const size_t slots = charge.limits.size();
   SLUICE_CHECK(slots <= limit::slots_max);
   std::array<State, limit::slots_max> next;
-  if (!is_counted(charge)) {
+  if (!charge.counted) {
     group.allowed = evaluate(nullptr, charge, now, decisions, next.data());
     return true;
   }
@@ -158,8 +158,7 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
     const auto& charge = batch.charges[group.charge_first + i];
     SLUICE_CHECK(charge.limits.size() <= limit::slots_max);
     settling[i].charge = group.charge_first + i;
-    settling[i].counted = is_counted(charge);
-    settling[i].hash = settling[i].counted ? charge.hash : 0;
+    settling[i].hash = charge.counted ? charge.hash : 0;
     settling[i].entry = nullptr;
   }
   // By hash is by stripe: every group locks in the same order, and equal keys would stand together.
@@ -170,8 +169,8 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
   const Settling* before = nullptr;
   for (size_t i = 0; i < settling.size(); ++i) {
     auto& s = settling[i];
-    if (!s.counted) continue;
     const auto& charge = batch.charges[s.charge];
+    if (!charge.counted) continue;
     auto& [mutex, stripe] = (*table_)[stripe_of(s.hash)];
     if (before == nullptr || stripe_of(before->hash) != stripe_of(s.hash))
       locks[i] = std::unique_lock(mutex);
@@ -202,7 +201,8 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
   for (size_t i = 0; i < settling.size(); ++i) {
     auto& s = settling[i];
     const auto& charge = batch.charges[s.charge];
-    if (!s.counted || s.entry != nullptr || !worth_storing(s.next.data(), charge.limits.size()))
+    if (!charge.counted || s.entry != nullptr ||
+        !worth_storing(s.next.data(), charge.limits.size()))
       continue;
     auto& stripe = (*table_)[stripe_of(s.hash)].stripe;
     s.entry =

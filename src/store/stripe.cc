@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/same.h"
 
 namespace sluice::store {
 
@@ -63,7 +64,7 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
   if (entries_ == 0) return nullptr;
   for (Ref at = head(chain_of(hash)); at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(at));
-    if (entry->space_ == space && entry->key() == key) return entry;
+    if (entry->space_ == space && base::same(entry->key(), key)) return entry;
     at = entry->next_;
   }
   return nullptr;
