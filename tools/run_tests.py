@@ -9,11 +9,13 @@ is 0 only if nothing failed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterable
@@ -66,22 +68,33 @@ def fixed_addresses() -> list[str]:
     return ["setarch", "-R"] if allowed else []
 
 
-def run(command: list[str], seconds_max: float, folder: Path = ROOT, listen: bool = False) -> tuple[int, str]:
-    """Runs a command in a process group of its own, which does not outlive this call. Returns status and, if `listen`, output."""
+def run(
+    command: list[str], seconds_max: float, folder: Path = ROOT, listen: bool = False, show: bool = True
+) -> tuple[int, str]:
+    """Runs a command in a process group of its own, which does not outlive this call. Returns its status and, with
+    `listen`, its output, which without `show` does not appear."""
+    heard: list[str] = []
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True,
         stdout=subprocess.PIPE if listen else None, stderr=subprocess.STDOUT if listen else None,
     ) as process:
+        def hear() -> None:
+            for line in process.stdout or ():
+                heard.append(line)
+                if show:
+                    print(line, end="", flush=True)
+
+        listener = threading.Thread(target=hear)
+        listener.start()
         try:
-            output, _ = process.communicate(timeout=seconds_max)
-            return process.returncode, output or ""
+            status = process.wait(seconds_max)
         except subprocess.TimeoutExpired:
             raise Failed(f"took more than {seconds_max:.0f} s and was ended: {' '.join(command)}") from None
         finally:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            listener.join(10)
+    return status, "".join(heard)
 
 
 def build(preset: str) -> None:
@@ -139,7 +152,6 @@ def tools() -> Tally:
     """The tests of the tools themselves."""
     command = [sys.executable, "-m", "unittest", "discover", "-s", "tools", "-p", "*_test.py"]
     status, output = run(command, 120, listen=True)
-    print(output, flush=True)
     tally = count_words(status, output, UNITTEST_SUMMARY)
     tally.passed -= len(tally.failures) + tally.skipped
     return tally
@@ -160,7 +172,7 @@ def clients() -> Tally:
                 total.failures.append(f"npm ci in {folder.relative_to(ROOT)}")
                 continue
         for script in sorted(folder.glob("*.test.mjs")):
-            status, output = run(["node", script.name], 300, folder, listen=True)
+            status, output = run(["node", script.name], 300, folder, listen=True, show=False)
             tally = count_words(status, output, NODE_SUMMARY)
             if tally.failures:
                 print(output, flush=True)
@@ -179,7 +191,6 @@ def bench() -> Tally:
 
 def fuzz() -> Tally:
     status, output = run(["scripts/fuzz"], 4 * BUILD_SECONDS_MAX, listen=True)
-    print(output, flush=True)
     return count_words(status, output, FUZZ_SUMMARY)
 
 
