@@ -28,12 +28,20 @@ std::string Folder::write(const std::string& name, std::string_view text) const 
   return path;
 }
 
+DivvyServer::DivvyServer(Process::Options options) {
+  start(std::move(options));
+}
+
 DivvyServer::DivvyServer(const std::string& file, std::string_view policy,
                          Process::Options options) {
-  options.environment.try_emplace("PORT", "0");
-  options.environment.try_emplace("SLUICE_LOG_LEVEL", "warn");
   options.arguments.insert(options.arguments.begin(), "divvy");
   options.arguments.push_back(folder_.write(file, policy));
+  start(std::move(options));
+}
+
+void DivvyServer::start(Process::Options options) {
+  options.environment.try_emplace("PORT", "0");
+  options.environment.try_emplace("SLUICE_LOG_LEVEL", "warn");
   process_ = std::make_unique<Process>(options);
   port_ = await_listening(*process_);
 }

@@ -1,6 +1,6 @@
-// `sluice divvy` with a policy of the test's own, on a free port, serving when the constructor
-// returns. Its policy is a file in a folder that goes with it. One that still runs when it is
-// destroyed has to end cleanly on SIGTERM. The thread that makes it outlives it.
+// A sluice that serves Divvy's protocol on a free port, listening when the constructor returns. One
+// that still runs when it is destroyed has to end cleanly on SIGTERM. The thread that makes it
+// outlives it.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,11 @@ class Folder {
 
 class DivvyServer {
  public:
-  // `file`: the policy's name, which says its format. `options`: what is added to the command line
-  // and the environment, where PORT is 0 unless it is there.
+  // With the whole command line, as {"serve", "--listen", "divvy=[::]:0"}. Where nothing else is
+  // said, the environment has PORT=0 and the log holds warnings only.
+  explicit DivvyServer(Process::Options options);
+  // `sluice divvy` with a policy of the test's own. `file`: its name, which says its format;
+  // `options`: what is added to the command line and the environment.
   DivvyServer(const std::string& file, std::string_view policy, Process::Options options = {});
   ~DivvyServer();
 
@@ -42,6 +45,8 @@ class DivvyServer {
   TcpClient client(const std::string& host = "127.0.0.1") const;
 
  private:
+  void start(Process::Options options);
+
   Folder folder_;
   std::unique_ptr<Process> process_;
   uint16_t port_ = 0;

@@ -168,8 +168,7 @@ void TcpClient::abort() {
   ::close(std::exchange(fd_, -1));
 }
 
-void TcpClient::shrink_receive_buffer() {
-  const int bytes = 4096;
+void TcpClient::limit_receive_buffer(int bytes) {
   ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
 }
 

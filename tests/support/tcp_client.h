@@ -1,6 +1,6 @@
 // A client on loopback that waits for everything it does, up to a deadline: too late is thrown.
-// What the server does to the connection (its end, a reset) is told, not thrown. One thread at a
-// time.
+// What the server does to the connection (its end, a reset) is told, not thrown. One thread may
+// send while another one reads.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,9 @@ class TcpClient {
   // Closes with a reset.
   void abort();
 
-  // Receives little, so that the server finds the socket full early. Before the first byte comes.
-  void shrink_receive_buffer();
+  // Receives no more than that unread, so that the server finds the socket full early. Before the
+  // first byte comes.
+  void limit_receive_buffer(int bytes);
 
  private:
   explicit TcpClient(int fd) : fd_(fd) {}

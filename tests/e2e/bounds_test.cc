@@ -1,0 +1,87 @@
+// What the server does when it runs out of descriptors, and what a client that is idle costs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/e2e/policies.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/process_stats.h"
+
+namespace sluice::tests {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
+  Process::Options options{.open_files = 48};
+  if (sanitized) options.open_files = 64;
+  DivvyServer server("rules.ini", hundred_policy, options);
+  Process& process = server.process();
+  // More than it may have; the kernel takes them all into its queue.
+  std::vector<TcpClient> clients;
+  for (size_t i = 0; i < options.open_files + 20; ++i) clients.push_back(server.client());
+  for (auto& client : clients) ASSERT_TRUE(client.send("HIT a=b\n"));
+  ASSERT_TRUE(process.says("accepting pauses")) << process.err();
+  EXPECT_TRUE(process.says("ulimit -n"));
+
+  // The first ones are served. Of those that are not, nobody is turned away.
+  size_t served = 0;
+  while (served < clients.size() && clients[served].peek_line(served == 0 ? 5s : 300ms)) ++served;
+  EXPECT_GT(served, 10u);
+  EXPECT_LT(served, options.open_files);
+  for (size_t i = served; i < clients.size(); ++i) EXPECT_FALSE(clients[i].ended());
+
+  // Waiting costs next to nothing.
+  const auto before = processor_time(process.pid());
+  const auto start = steady_clock::now();
+  for (int i = 0; i < 50; ++i) {
+    for (size_t j = 0; j < served; j += 5)
+      EXPECT_TRUE(clients[j].ask("HIT a=b").starts_with("OK true "));
+    std::this_thread::sleep_for(20ms);
+  }
+  const auto passed = steady_clock::now() - start;
+  EXPECT_LT(processor_time(process.pid()) - before, passed / 4);
+
+  // As some leave, those who waited come in: everybody is served in the end.
+  for (size_t i = 0; i < served; ++i) clients[i].abort();
+  for (size_t i = served; i < clients.size(); ++i) {
+    const auto reply = clients[i].read_line();
+    EXPECT_TRUE(reply && reply->starts_with("OK true ")) << i;
+    clients[i].abort();
+  }
+}
+
+// A connection keeps a small buffer, however long the lines were that it once sent.
+TEST(Bounds, AnIdleConnectionCostsAtMostFourKibibytes) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
+  constexpr size_t count = 2000;
+  if (!allow_open_files(count + 100)) GTEST_SKIP() << "too few descriptors are allowed";
+  DivvyServer server("rules.ini", hundred_policy);
+  const std::string line = "HIT a=b pad=\"" + std::string(200'000, 'x') + "\"";
+  const auto use = [&] {
+    auto client = server.client();
+    EXPECT_TRUE(client.ask("HIT a=b").starts_with("OK true "));
+    EXPECT_TRUE(client.ask(line).starts_with("OK true "));
+    return client;
+  };
+  for (int i = 0; i < 20; ++i) use().abort();  // the workers' own buffers are there now
+  const pid_t pid = server.process().pid();
+  const int64_t before = resident_bytes(pid);
+  std::vector<TcpClient> clients;
+  for (size_t i = 0; i < count; ++i) clients.push_back(use());
+  const int64_t each = (resident_bytes(pid) - before) / static_cast<int64_t>(count);
+  RecordProperty("bytes_per_connection", static_cast<int>(each));
+  EXPECT_LE(each, 4096);
+  EXPECT_TRUE(clients.front().ask("HIT a=b").starts_with("OK true "));
+  EXPECT_TRUE(clients.back().ask("HIT a=b").starts_with("OK true "));
+  for (auto& client : clients) client.abort();
+}
+
+}  // namespace
+}  // namespace sluice::tests

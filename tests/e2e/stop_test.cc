@@ -1,0 +1,166 @@
+// How the server ends: every request that came before the signal is answered, and nobody can hold
+// it up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/e2e/policies.h"
+#include "tests/support/divvy_server.h"
+
+namespace sluice::tests {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+// Sends without reading until the server takes no more.
+void stuff(TcpClient& client) {
+  const std::string requests = repeated("HIT a=b\n", 8192);
+  auto last = steady_clock::now();
+  while (steady_clock::now() - last < 500ms) {
+    if (client.send_some(requests) > 0)
+      last = steady_clock::now();
+    else
+      std::this_thread::sleep_for(5ms);
+  }
+}
+
+// The time that `process` takes to end with status 0.
+Milliseconds time_to_end(Process& process) {
+  const auto start = steady_clock::now();
+  EXPECT_EQ(process.wait(), 0);
+  return std::chrono::duration_cast<Milliseconds>(steady_clock::now() - start);
+}
+
+class Stop : public testing::TestWithParam<int> {};
+
+// The server stands still while requests arrive, so that they are all there at the signal; one
+// client is not even accepted yet.
+TEST_P(Stop, AnswersWhatCameBeforeThenEnds) {
+  DivvyServer server("rules.ini", hundred_policy);
+  constexpr int requests = 3000;
+  std::vector<TcpClient> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(server.client());
+  for (auto& client : clients) EXPECT_TRUE(client.ask("HIT a=b").starts_with("OK "));
+  Process& process = server.process();
+  process.signal(SIGSTOP);
+  clients.push_back(server.client());
+  for (auto& client : clients) ASSERT_TRUE(client.send(repeated("HIT a=b\n", requests)));
+  process.signal(GetParam());
+  process.signal(SIGCONT);
+  long total = 0;
+  for (auto& client : clients) {
+    const std::string replies = client.read_to_end();
+    const long lines = std::count(replies.begin(), replies.end(), '\n');
+    EXPECT_EQ(lines, requests);
+    EXPECT_FALSE(client.was_reset());
+    total += lines;
+  }
+  EXPECT_EQ(total, requests * 5);
+  clients.clear();
+  EXPECT_LT(time_to_end(process), 5s * slowness);
+  EXPECT_FALSE(TcpClient::connect(server.port()));
+}
+
+TEST_P(Stop, WaitsForNobodyThatIsIdle) {
+  DivvyServer server("rules.ini", hundred_policy);
+  std::vector<TcpClient> clients;
+  for (int i = 0; i < 20; ++i) clients.push_back(server.client());
+  for (auto& client : clients) EXPECT_TRUE(client.ask("HIT a=b").starts_with("OK "));
+  clients.push_back(server.client());  // has asked nothing
+  ASSERT_TRUE(clients.front().send("HIT half=a li"));
+  server.process().signal(GetParam());
+  EXPECT_LT(time_to_end(server.process()), 5s * slowness);
+  for (auto& client : clients) EXPECT_EQ(client.read_to_end(), "");
+}
+
+TEST_P(Stop, ASecondSignalEndsAtOnce) {
+  DivvyServer server("rules.ini", hundred_policy, {.environment = {{"SLUICE_LOG_LEVEL", "info"}}});
+  auto client = server.client();
+  client.limit_receive_buffer(4096);
+  stuff(client);
+  Process& process = server.process();
+  process.signal(GetParam());
+  ASSERT_TRUE(process.says("stopping"));
+  const auto start = steady_clock::now();
+  process.signal(GetParam());
+  EXPECT_EQ(process.wait(), 1);
+  EXPECT_LT(steady_clock::now() - start, 2s * slowness);  // alone it would wait for 4
+}
+
+std::string signal_name(const testing::TestParamInfo<int>& signal) {
+  return signal.param == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Stop, testing::Values(SIGTERM, SIGINT), signal_name);
+
+TEST(Stopping, IsNotHeldUpByAClientThatDoesNotRead) {
+  DivvyServer server("rules.ini", hundred_policy, {.environment = {{"SLUICE_LOG_LEVEL", "info"}}});
+  auto client = server.client();
+  client.limit_receive_buffer(4096);
+  stuff(client);
+  Process& process = server.process();
+  process.signal(SIGTERM);
+  const auto start = steady_clock::now();
+  // No new client meanwhile.
+  ASSERT_TRUE(process.says("stopping"));
+  while (TcpClient::connect(server.port()).has_value()) {
+    ASSERT_LT(steady_clock::now() - start, 3s * slowness);
+  }
+  EXPECT_EQ(process.wait(), 0);
+  EXPECT_LT(steady_clock::now() - start, 5s * slowness);
+}
+
+TEST(Stopping, IsNotHeldUpByAClientThatSendsForEver) {
+  DivvyServer server("rules.ini", hundred_policy);
+  auto client = server.client();
+  std::atomic<bool> sending{false};
+  std::thread sender([&] {
+    const std::string requests = repeated("HIT a=b\n", 100);
+    try {
+      while (client.send(requests)) {
+        sending = true;
+        while (client.peek_line(Milliseconds(0))) {
+        }
+      }
+    } catch (const std::exception&) {  // the server has stopped taking; its end is what counts
+    }
+  });
+  while (!sending) std::this_thread::yield();
+  server.process().signal(SIGTERM);
+  const auto took = time_to_end(server.process());
+  sender.join();
+  EXPECT_LT(took, 5s * slowness);
+}
+
+TEST(Stopping, LeavesThePortFree) {
+  uint16_t port = 0;
+  {
+    DivvyServer server("rules.ini", hundred_policy);
+    port = server.port();
+    auto client = server.client();
+    EXPECT_EQ(client.ask("HIT k=v"), "OK true 99 600");
+    server.process().signal(SIGTERM);  // the server closes first: its side stays in TIME_WAIT
+    EXPECT_EQ(client.read_to_end(), "");
+    client.half_close();
+    EXPECT_EQ(server.process().wait(), 0);
+  }
+  const DivvyServer next("rules.ini", hundred_policy,
+                         {.environment = {{"PORT", std::to_string(port)}}});
+  EXPECT_EQ(next.client().ask("HIT k=v"), "OK true 99 600");
+}
+
+}  // namespace
+}  // namespace sluice::tests
