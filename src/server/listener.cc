@@ -19,6 +19,7 @@ namespace {
 
 constexpr int backlog = 4096;
 constexpr auto pause_time = std::chrono::milliseconds(100);
+constexpr auto tell_period = std::chrono::seconds(10);
 
 std::string name_of_error(const error_code& ec) {
   switch (ec.value()) {
@@ -126,10 +127,13 @@ bool Listener::accept_all() {
       case ENFILE:
       case ENOBUFS:
       case ENOMEM:
-        log_->warn(
-            "{}: accepting pauses: {}; raise the limit of open files (ulimit -n) or close idle "
-            "clients",
-            address(), std::strerror(errno));
+        if (const auto now = std::chrono::steady_clock::now(); now >= tell_again_) {
+          log_->warn(
+              "{}: accepting pauses: {}; raise the limit of open files (ulimit -n) or close idle "
+              "clients",
+              address(), std::strerror(errno));
+          tell_again_ = now + tell_period;
+        }
         return false;
       default:
         continue;  // the client gave up before it was accepted

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -42,6 +43,7 @@ class Listener {
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
+  std::chrono::steady_clock::time_point tell_again_{};  // that accepting pauses
   const ListenerOptions options_;
   const std::function<void(int, Protocol)> take_;
   const std::shared_ptr<spdlog::logger> log_;

@@ -81,16 +81,21 @@ std::optional<std::string> Server::start() {
     s.log->info("{} files may be open, so fewer than the {} connections that are allowed fit",
                 files, s.options.connections_max);
   }
+  const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
+  try {  // each has descriptors of its own
+    for (unsigned i = 0; i < count; ++i)
+      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.rules, s.log));
+  } catch (const boost::system::system_error& e) {
+    return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
+           "; raise the limit of open files (ulimit -n) or use fewer workers";
+  }
   return {};
 }
 
 void Server::run() {
   auto& s = *impl_;
-  const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
-  for (unsigned i = 0; i < count; ++i) {
-    s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.rules, s.log));
-    s.workers.back()->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
-  }
+  const size_t count = s.workers.size();
+  for (auto& worker : s.workers) worker->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
   s.on_signal();
   s.housekeep();
   for (auto& listener : s.listeners) listener->start();

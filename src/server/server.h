@@ -29,9 +29,9 @@ class Server {
          std::shared_ptr<spdlog::logger> log);
   ~Server();
 
-  // Binds every listener, or says which one could not be bound and why ("listen EADDRINUSE: address
-  // already in use
-  // [::]:8321"). After it connections are queued, and served once `run` is called.
+  // Makes the workers and binds every listener, or says what could not be had and why ("listen
+  // EADDRINUSE: address already in use [::]:8321"). After it connections are queued, and served
+  // once `run` is called.
   std::optional<std::string> start();
 
   // What `start` bound, in the order of the options.
