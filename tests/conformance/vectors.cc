@@ -69,8 +69,7 @@ Case case_of(const json& recorded) {
                               [](const json& step) { return step.contains("redis_cmd"); });
   if (!c.needs_redis) {
     for (const auto& [key, state] : recorded["redis_after"].items()) {
-      const double value = std::strtod(state["value"].get<std::string>().c_str(), nullptr);
-      c.counters[key] = {static_cast<int64_t>(value), state["ttl"]};
+      c.counters[key] = {std::stoll(state["value"].get<std::string>()), state["ttl"]};
     }
     c.counters_known = true;
   }
