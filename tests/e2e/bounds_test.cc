@@ -18,8 +18,11 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+// The undefined-behaviour checks look at memory by means of a pipe.
+constexpr const char* sanitizer_needs_descriptors = "the sanitizer needs descriptors of its own";
+
 TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
-  if (sanitized) GTEST_SKIP() << "the undefined-behaviour checks need descriptors of their own";
+  if (sanitized) GTEST_SKIP() << sanitizer_needs_descriptors;
   const Process::Options options{.open_files = 48};
   DivvyServer server("rules.ini", hundred_policy, options);
   Process& process = server.process();
@@ -63,6 +66,7 @@ TEST(Bounds, OutOfDescriptorsTheOthersAreServedAndTheNextWaits) {
 
 // Each worker needs descriptors of its own; without them there is no server, and no banner either.
 TEST(Bounds, TooFewDescriptorsForTheWorkersIsAnErrorAtTheStart) {
+  if (sanitized) GTEST_SKIP() << sanitizer_needs_descriptors;
   const Folder folder;
   const auto finished =
       run({.arguments = {"divvy", "--workers", "64", folder.write("rules.ini", hundred_policy)},
