@@ -26,7 +26,7 @@ constexpr size_t linger_bytes_max = 1 << 20;
 
 }  // namespace
 
-Connection::Connection(Worker& worker, asio::ip::tcp::socket socket, Protocol protocol)
+Connection::Connection(Worker& worker, Socket socket, Protocol protocol)
     : worker_(worker),
       socket_(std::move(socket)),
       session_(make_session(protocol)),
@@ -155,7 +155,7 @@ bool Connection::flush() {
 }
 
 void Connection::await_writable() {
-  socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](error_code ec) {
+  socket_.async_wait(Socket::wait_write, [self = shared_from_this()](error_code ec) {
     if (self->phase_ == Phase::closed) return;
     if (ec) return self->abort();
     auto& unsent = self->unsent_;
@@ -179,8 +179,8 @@ void Connection::close_gently() {
   if (end_) return abort();  // the client has said that it is done; nothing of it can be under way
   phase_ = Phase::draining;
   error_code ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  linger_ = std::make_unique<asio::steady_timer>(socket_.get_executor(), linger_time);
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  linger_ = std::make_unique<Timer>(socket_.get_executor(), linger_time);
   linger_->async_wait([self = shared_from_this()](error_code ec) {
     if (!ec) self->abort();
   });

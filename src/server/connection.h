@@ -4,8 +4,10 @@
 // input.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -17,9 +19,16 @@ namespace sluice::server {
 
 class Worker;
 
+// Without asio's type-erased executor, which costs a good part of what deciding costs.
+using Socket =
+    boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
+using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
+                                                boost::asio::wait_traits<std::chrono::steady_clock>,
+                                                boost::asio::io_context::executor_type>;
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Worker& worker, boost::asio::ip::tcp::socket socket, Protocol protocol);
+  Connection(Worker& worker, Socket socket, Protocol protocol);
   ~Connection();
 
   // Serves until the client leaves or is sent away.
@@ -46,9 +55,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void swap_buffer(size_t bytes);
 
   Worker& worker_;
-  boost::asio::ip::tcp::socket socket_;
+  Socket socket_;
   std::unique_ptr<wire::Session> session_;
-  std::unique_ptr<boost::asio::steady_timer> linger_;  // while draining
+  std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
   std::string unsent_;  // output that the socket did not take; while it is there nothing is read

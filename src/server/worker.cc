@@ -37,7 +37,7 @@ void Worker::start(std::function<void()> ended) {
 void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
   connections_.fetch_add(1, std::memory_order_relaxed);
   asio::post(io_, [this, fd, protocol, why] {
-    asio::ip::tcp::socket socket(io_);
+    Socket socket(io_);
     boost::system::error_code ec;
     socket.assign(asio::ip::tcp::v6(), fd, ec);
     if (ec || stopping_) {

@@ -64,6 +64,9 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
   if (entries_ == 0) return nullptr;
   for (Ref at = head(chain_of(hash)); at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(at));
+    // Most entries lie over two cache lines; without this the second is only asked for once the
+    // first has come.
+    __builtin_prefetch(reinterpret_cast<const char*>(entry) + second_line);
     if (entry->space_ == space && base::same(entry->key(), key)) return entry;
     at = entry->next_;
   }

@@ -74,10 +74,13 @@ class Stripe {
   void prefetch_entry(const Region& region, uint64_t hash) const {
     const char* entry = static_cast<const char*>(region.at(get(head(chain_of(hash)))));
     __builtin_prefetch(entry);
-    __builtin_prefetch(entry + 40);  // most entries lie over two cache lines
+    __builtin_prefetch(entry + second_line);
   }
 
  private:
+  // Where in an entry its second cache line is asked for: most lie over two.
+  static constexpr size_t second_line = 40;
+
   uint32_t chain_of(uint64_t hash) const {
     const uint32_t floor = floor_.load(std::memory_order_relaxed);
     const uint32_t chain = static_cast<uint32_t>(hash) & (2 * floor - 1);
