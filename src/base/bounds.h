@@ -18,9 +18,13 @@ inline constexpr size_t batch_requests_max = 1024;
 // Bytes read from one connection at a time, and so the most that one client can have decided before
 // others get a turn.
 inline constexpr size_t read_bytes_max = 64 << 10;
-// Connections at a time over all listeners. Past it: the client is told in its protocol's words and
-// closed.
-inline constexpr size_t connections_max = 100'000;
+// Connections at a time over all listeners: unless told otherwise, and at most. Past it: the client
+// is told in its protocol's words and closed.
+inline constexpr size_t connections_default = 100'000;
+inline constexpr size_t connections_max = 1'000'000;
+// Bytes that the connections of one worker hold for requests that have not arrived whole, above
+// what each has anyway. Past it: the client that needs more is told, then closed.
+inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: the policy is refused at load.

@@ -58,6 +58,8 @@ int Arguments::misused(const std::string& problem, Outside& outside) const {
 void add_server_flags(CLI::App& app, Flags& flags) {
   app.add_option("--workers", flags.workers, "Threads that serve: auto, or a number")
       ->type_name("N");
+  app.add_option("--connections", flags.connections, "Clients served at a time; more are told so")
+      ->type_name("N");
   app.add_option("--memory", flags.memory, "Bound of the counter table, as 64MiB or 2GiB")
       ->type_name("SIZE");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")

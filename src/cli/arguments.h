@@ -37,7 +37,7 @@ class Arguments {
   Words positional_;
 };
 
-// The options that every serving command has: --workers, --memory, --log-level.
+// The options that every serving command has: --workers, --connections, --memory, --log-level.
 void add_server_flags(CLI::App& app, Flags& flags);
 
 // The options of every command that looks at files: --as, --documented.

@@ -22,6 +22,7 @@ server::Options Config::options() const {
   for (const auto& [listener, origin] : listen)
     options.listeners.push_back({listener.protocol, listener.address.host, listener.address.port});
   options.workers = workers.value;
+  options.connections_max = connections.value;
   return options;
 }
 
@@ -38,6 +39,7 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
     if (text && !text->empty()) set(*text, name, place_of(name), config, diagnostics);
   };
   apply("SLUICE_WORKERS", set_workers);
+  apply("SLUICE_CONNECTIONS", set_connections);
   apply("SLUICE_MEMORY", set_memory);
   apply("SLUICE_LOG_LEVEL", set_log_level);
 }
@@ -47,6 +49,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
     if (text) set(*text, name, place_of(name), config, diagnostics);
   };
   apply(flags.workers, "--workers", set_workers);
+  apply(flags.connections, "--connections", set_connections);
   apply(flags.memory, "--memory", set_memory);
   apply(flags.log_level, "--log-level", set_log_level);
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "cli/address.h"
 #include "cli/load_policy.h"
@@ -40,6 +41,7 @@ struct Policy {
 struct Config {
   std::vector<Setting<Listener>> listen;  // every protocol on its own port
   Setting<unsigned> workers{0};           // 0: as many as this process may use processors
+  Setting<uint64_t> connections{base::bounds::connections_default};  // at most, at a time
   Setting<uint64_t> memory_bytes{uint64_t{1} << 30};
   Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
   std::vector<Policy> policy;
@@ -52,7 +54,7 @@ struct Config {
 
 // What flags may say, as they were written.
 struct Flags {
-  std::optional<std::string> workers, memory, log_level;
+  std::optional<std::string> workers, connections, memory, log_level;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
 };
 

@@ -23,6 +23,8 @@ class Reader {
       map(root, "the file",
           {{"listen", [&](const auto& key, const auto& node) { listen(key, node); }},
            {"workers", [&](const auto& key, const auto& node) { scalar(key, node, set_workers); }},
+           {"connections",
+            [&](const auto& key, const auto& node) { scalar(key, node, set_connections); }},
            {"store", [&](const auto&, const auto& node) { store(node); }},
            {"policy",
             [&](const auto& key, const auto& node) {

@@ -54,6 +54,8 @@ std::string print_config(const Config& config) {
   out += line(
       "workers: " + (config.workers.value == 0 ? "auto" : std::to_string(config.workers.value)),
       config.workers.origin);
+  out +=
+      line("connections: " + std::to_string(config.connections.value), config.connections.origin);
   out += line("store: { memory: " + format_size(config.memory_bytes.value) + " }",
               config.memory_bytes.origin);
   out +=

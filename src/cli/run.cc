@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 
 #include "cli/built_in.h"
@@ -94,7 +95,13 @@ int run(int argc, char** argv) {
                     if (value == nullptr) return std::nullopt;
                     return value;
                   }};
-  return run(Words(argv + std::min(argc, 1), argv + argc), outside);
+  try {
+    return run(Words(argv + std::min(argc, 1), argv + argc), outside);
+  } catch (const std::exception& e) {
+    // What is left is a system without memory, threads or descriptors.
+    std::cerr << "sluice: " << e.what() << std::endl;
+    return exit_failure;
+  }
 }
 
 }  // namespace sluice::cli

@@ -9,7 +9,6 @@
 namespace sluice::cli {
 namespace {
 
-
 std::string listed(const std::vector<std::string_view>& words) {
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
@@ -39,6 +38,18 @@ void set_workers(std::string_view text, const std::string& origin, const base::D
     return;
   }
   config.workers = {static_cast<unsigned>(*n), origin};
+}
+
+void set_connections(std::string_view text, const std::string& origin,
+                     const base::Diagnostic& place, Config& config,
+                     base::Diagnostics& diagnostics) {
+  const auto n = parse_count(text);
+  if (!n || *n < 1 || *n > base::bounds::connections_max) {
+    complain(place, "`" + std::string(text) + "` is no number of connections",
+             "write 1 to " + std::to_string(base::bounds::connections_max), diagnostics);
+    return;
+  }
+  config.connections = {*n, origin};
 }
 
 void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,

@@ -14,6 +14,8 @@ namespace sluice::cli {
 // One value into `config`, with its origin.
 void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                  Config& config, base::Diagnostics& diagnostics);
+void set_connections(std::string_view text, const std::string& origin,
+                     const base::Diagnostic& place, Config& config, base::Diagnostics& diagnostics);
 void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                 Config& config, base::Diagnostics& diagnostics);
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,

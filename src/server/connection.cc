@@ -24,6 +24,9 @@ namespace {
 constexpr auto linger_time = std::chrono::milliseconds(500);
 constexpr size_t linger_bytes_max = 1 << 20;
 
+constexpr std::string_view no_room =
+    "too much memory is held by requests that have not arrived whole; send shorter ones, or later";
+
 }  // namespace
 
 Connection::Connection(Worker& worker, Socket socket, Protocol protocol)
@@ -32,8 +35,8 @@ Connection::Connection(Worker& worker, Socket socket, Protocol protocol)
       session_(make_session(protocol)),
       protocol_(protocol) {
   auto small = worker_.lend(Worker::small_buffer_bytes);
-  in_ = std::move(small.bytes);
-  in_capacity_ = small.capacity;
+  in_ = std::move(small->bytes);
+  in_capacity_ = small->capacity;
 }
 
 Connection::~Connection() {
@@ -98,8 +101,8 @@ void Connection::go_on() {
   if (finishing_) return read_last();
   if (in_size_ == 0 && in_capacity_ > Worker::small_buffer_bytes) {
     swap_buffer(Worker::small_buffer_bytes);
-  } else if (in_size_ == in_capacity_) {
-    swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
+  } else if (!make_room()) {
+    return refuse(no_room);
   }
   read();
 }
@@ -118,8 +121,7 @@ void Connection::read_last() {
     phase_ = Phase::flushing;
     return close_gently();
   }
-  if (in_size_ == in_capacity_)
-    swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
+  if (!make_room()) return refuse(no_room);
   const ssize_t n = ::recv(socket_.native_handle(), in_.get() + in_size_,
                            std::min(last_bytes_, in_capacity_ - in_size_), MSG_DONTWAIT);
   if (n > 0) {
@@ -206,11 +208,19 @@ void Connection::abort() {
   worker_.leave(shared_from_this());
 }
 
-void Connection::swap_buffer(size_t bytes) {
+// A request that fills the buffer needs a larger one.
+bool Connection::make_room() {
+  return in_size_ < in_capacity_ ||
+         swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));
+}
+
+bool Connection::swap_buffer(size_t bytes) {
   auto lent = worker_.lend(bytes);
-  std::memcpy(lent.bytes.get(), in_.get(), in_size_);
+  if (!lent) return false;
+  std::memcpy(lent->bytes.get(), in_.get(), in_size_);
   worker_.give_back(
-      {std::exchange(in_, std::move(lent.bytes)), std::exchange(in_capacity_, lent.capacity)});
+      {std::exchange(in_, std::move(lent->bytes)), std::exchange(in_capacity_, lent->capacity)});
+  return true;
 }
 
 }  // namespace sluice::server

@@ -52,7 +52,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void await_writable();
   void close_gently();
   void drain();
-  void swap_buffer(size_t bytes);
+  bool make_room();
+  bool swap_buffer(size_t bytes);
 
   Worker& worker_;
   Socket socket_;

@@ -109,6 +109,16 @@ void Listener::await() {
   });
 }
 
+void Listener::tell_pause(int error) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < tell_again_) return;
+  tell_again_ = now + tell_period;
+  log_->warn("{}: accepting pauses: {}{}", address(), std::strerror(error),
+             error == EMFILE || error == ENFILE
+                 ? "; raise the limit of open files (ulimit -n) or close idle clients"
+                 : "");
+}
+
 bool Listener::accept_all() {
   while (true) {
     const int fd =
@@ -123,20 +133,21 @@ bool Listener::accept_all() {
     switch (errno) {
       case EAGAIN:
         return true;
-      case EMFILE:
-      case ENFILE:
-      case ENOBUFS:
-      case ENOMEM:
-        if (const auto now = std::chrono::steady_clock::now(); now >= tell_again_) {
-          log_->warn(
-              "{}: accepting pauses: {}; raise the limit of open files (ulimit -n) or close idle "
-              "clients",
-              address(), std::strerror(errno));
-          tell_again_ = now + tell_period;
-        }
-        return false;
+      case EINTR:
+      case ECONNABORTED:
+      case EPROTO:
+      case EPERM:
+      case ENETDOWN:
+      case ENOPROTOOPT:
+      case EHOSTDOWN:
+      case ENONET:
+      case EHOSTUNREACH:
+      case EOPNOTSUPP:
+      case ENETUNREACH:
+        continue;  // of that one connection, which is gone (accept(2))
       default:
-        continue;  // the client gave up before it was accepted
+        tell_pause(errno);
+        return false;
     }
   }
 }

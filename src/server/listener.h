@@ -40,6 +40,7 @@ class Listener {
   void await();
   // Accepts until nobody waits. False: out of descriptors or memory.
   bool accept_all();
+  void tell_pause(int error);
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;

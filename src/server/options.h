@@ -23,7 +23,7 @@ struct ListenerOptions {
 struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: as many as this process may use processors
-  size_t connections_max = base::bounds::connections_max;
+  size_t connections_max = base::bounds::connections_default;
 };
 
 }  // namespace sluice::server

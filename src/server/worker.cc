@@ -74,22 +74,28 @@ void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-Worker::Lent Worker::lend(size_t bytes) {
-  auto& idle = bytes == small_buffer_bytes ? idle_small_ : idle_large_;
-  if ((bytes == small_buffer_bytes || bytes == base::bounds::read_bytes_max) && !idle.empty()) {
+std::optional<Worker::Lent> Worker::lend(size_t bytes) {
+  const bool small = bytes == small_buffer_bytes;
+  if (!small) {
+    if (lent_bytes_ + bytes > base::bounds::unfinished_bytes_max) return std::nullopt;
+    lent_bytes_ += bytes;
+  }
+  auto& idle = small ? idle_small_ : idle_large_;
+  if ((small || bytes == base::bounds::read_bytes_max) && !idle.empty()) {
     Lent lent{std::move(idle.back()), bytes};
     idle.pop_back();
     return lent;
   }
-  return {std::unique_ptr<char[]>(new char[bytes]), bytes};
+  return Lent{std::unique_ptr<char[]>(new char[bytes]), bytes};
 }
 
 void Worker::give_back(Lent buffer) {
-  if (buffer.capacity == small_buffer_bytes && idle_small_.size() < idle_buffers_max) {
-    idle_small_.push_back(std::move(buffer.bytes));
-  } else if (buffer.capacity == base::bounds::read_bytes_max &&
-             idle_large_.size() < idle_buffers_max) {
-    idle_large_.push_back(std::move(buffer.bytes));
+  const bool small = buffer.capacity == small_buffer_bytes;
+  if (!small) lent_bytes_ -= buffer.capacity;
+  auto& idle = small ? idle_small_ : idle_large_;
+  if ((small || buffer.capacity == base::bounds::read_bytes_max) &&
+      idle.size() < idle_buffers_max) {
+    idle.push_back(std::move(buffer.bytes));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <unordered_set>
@@ -44,7 +45,9 @@ class Worker {
     std::unique_ptr<char[]> bytes;
     size_t capacity;
   };
-  Lent lend(size_t bytes);
+  // At most base::bounds::unfinished_bytes_max in all, small ones aside; nothing: that bound is
+  // reached.
+  std::optional<Lent> lend(size_t bytes);
   void give_back(Lent buffer);
   void leave(const std::shared_ptr<Connection>& connection);
   Engine& engine() { return engine_; }
@@ -54,6 +57,7 @@ class Worker {
  private:
   void end_if_idle();
 
+  size_t lent_bytes_ = 0;                                         // small buffers aside
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;

@@ -78,6 +78,61 @@ TEST(Bounds, TooFewDescriptorsForTheWorkersIsAnErrorAtTheStart) {
   EXPECT_NE(finished.err.find("ulimit -n"), std::string::npos) << finished.err;
 }
 
+// One client too many is told so in words, and is served when another has left.
+TEST(Bounds, AConnectionTooManyIsToldSo) {
+  DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--connections", "3"}});
+  std::vector<TcpClient> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(server.client());
+    EXPECT_TRUE(clients.back().ask("HIT a=b").starts_with("OK true ")) << i;
+  }
+  for (int i = 0; i < 5; ++i) {
+    auto late = server.client();
+    ASSERT_TRUE(late.send("HIT a=b\n"));
+    EXPECT_EQ(late.read_to_end(),
+              "ERR Internal Error: too many connections; this server has reached its bound\n");
+    EXPECT_FALSE(late.was_reset());
+  }
+  EXPECT_EQ(clients[0].ask("HIT a=b").substr(0, 13), "OK true 9996 ");  // the late ones took nothing
+  clients[1].abort();
+  const auto deadline = soon();
+  std::string reply;
+  while (!reply.starts_with("OK ") && steady_clock::now() < deadline) {
+    auto next = server.client();
+    reply = next.ask("HIT a=b");
+  }
+  EXPECT_TRUE(reply.starts_with("OK true ")) << reply;
+}
+
+// Requests that never arrive whole hold memory up to a bound. Past it those who ask for more are
+// told so, and nobody else is harmed.
+TEST(Bounds, RequestsThatAreNotWholeHoldABoundedMemory) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
+  DivvyServer server("rules.ini", hundred_policy, {.arguments = {"--workers", "1"}});
+  auto other = server.client();
+  EXPECT_TRUE(other.ask("HIT a=b").starts_with("OK true "));
+  const int64_t before = resident_bytes(server.process().pid());
+  const std::string half = "HIT a=b pad=\"" + std::string(900'000, 'x');
+  std::vector<TcpClient> clients;
+  size_t told = 0;
+  for (int i = 0; i < 150; ++i) {
+    clients.push_back(server.client());
+    clients.back().send(half);
+    // It takes all, or answers.
+    if (const auto line = clients.back().peek_line(50ms)) {
+      EXPECT_TRUE(line->starts_with("ERR Internal Error: too much memory is held")) << *line;
+      ++told;
+    }
+  }
+  EXPECT_GT(told, 50u);
+  EXPECT_LT(told, 120u);
+  EXPECT_LT(resident_bytes(server.process().pid()) - before, 100 << 20);
+  EXPECT_TRUE(other.ask("HIT a=b").starts_with("OK true "));
+  for (auto& client : clients) client.abort();
+  auto late = server.client();
+  EXPECT_TRUE(late.ask(half + "\"").starts_with("OK true "));
+}
+
 // A connection keeps a small buffer, however long the lines were that it once sent.
 TEST(Bounds, AnIdleConnectionCostsAtMostFourKibibytes) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
