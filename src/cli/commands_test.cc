@@ -252,7 +252,7 @@ TEST_F(Commands, ExplainTakesWordsLiterallyAndTheLastOfAKeyCounts) {
             json({{"-x", "1"}, {"[a", "b,c]"}, {"e", "=f"}, {"g", ""}, {"method", "POST"}}));
   EXPECT_EQ(result["decided"], true);
   EXPECT_EQ(result["rules"].back()["pattern"], "method=POST");
-  EXPECT_EQ(result["rules"].back()["limit"]["quota"], 1);
+  EXPECT_EQ(result["rules"].back()["limits"][0]["quota"], 1);
   EXPECT_EQ(result["rules"].back()["actor"], nullptr);
   EXPECT_EQ(result["rules"][0]["mismatch"]["has"], "POST");
   EXPECT_EQ(result["unreached"], 1);
@@ -314,7 +314,7 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
       EXPECT_EQ(a[i].pattern, b[i].pattern);
       EXPECT_EQ(a[i].actor, b[i].actor);
       EXPECT_EQ(a[i].comment, b[i].comment);
-      EXPECT_EQ(a[i].limit, b[i].limit);
+      EXPECT_EQ(a[i].limits, b[i].limits);
       EXPECT_EQ(a[i].space, b[i].space);
     }
   }

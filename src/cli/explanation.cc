@@ -1,5 +1,7 @@
 #include "cli/explanation.h"
 
+#include <algorithm>
+
 #include "base/printable.h"
 #include "cli/units.h"
 
@@ -39,10 +41,13 @@ const char* name_of(Algorithm algorithm) {
 
 std::string words_for_actor(const RuleExplanation& e) {
   if (e.rule->actor.empty()) return "one counter for all";
-  if (!e.actor_value)
-    return "by " + in_ticks(e.rule->actor) +
-           ", which the request lacks: the counter of the empty one";
-  return "by " + in_ticks(e.rule->actor) + ", here " + in_ticks(*e.actor_value);
+  std::string text = "by ";
+  for (size_t i = 0; i < e.rule->actor.size(); ++i) {
+    text += (i == 0 ? "" : ", then ") + in_ticks(e.rule->actor[i]);
+    text += e.actor_values[i] ? ", here " + in_ticks(*e.actor_values[i])
+                              : ", which the request lacks: the counter of the empty one";
+  }
+  return text;
 }
 
 std::string words_for(const policy::Mismatch& mismatch) {
@@ -54,10 +59,14 @@ std::string words_for(const policy::Mismatch& mismatch) {
 }
 
 void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
-  out += e.decides ? paint("applies and decides", green, coloured)
-                   : paint("applies in shadow", yellow, coloured) +
-                         ": it is charged, and the search goes on";
-  out += "\n      limit: " + words_for(e.rule->limit) + "\n";
+  if (e.ends)
+    out += paint("applies and decides", green, coloured);
+  else if (e.has_say)
+    out += paint("applies", green, coloured) + ": it and later rules must allow";
+  else
+    out += paint("applies in shadow", yellow, coloured) + ": it is charged, and the search goes on";
+  for (const auto& limit : e.rule->limits) out += "\n      limit: " + words_for(limit);
+  out += "\n";
   if (e.counter.empty()) return;
   out += "      actor: " + words_for_actor(e) + "\n";
   out += "      counter: " + printable(e.counter) + "\n";
@@ -70,7 +79,9 @@ void append(std::string& out, const RuleExplanation& e, bool coloured) {
   if (!rule.name.empty()) out += " " + printable(rule.name);
   if (!rule.comment.empty()) out += " (" + printable(rule.comment) + ")";
   out += "\n    ";
-  if (!e.error.empty()) {
+  if (e.off) {
+    out += "is switched off\n";
+  } else if (!e.error.empty()) {
     out += paint("cannot be evaluated", red, coloured) +
            ", so the request fails: " + printable(e.error) + "\n";
   } else if (e.mismatch) {
@@ -84,8 +95,10 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
   const policy::Rule& rule = *e.rule;
   nlohmann::ordered_json json{
       {"file", rule.file}, {"line", rule.line}, {"pattern", rule.pattern}, {"name", rule.name}};
-  json["applies"] = e.error.empty() && !e.mismatch;
-  json["decides"] = e.decides;
+  json["applies"] = e.error.empty() && !e.mismatch && !e.off;
+  json["decides"] = e.ends;
+  json["mode"] = rule.mode == policy::Mode::shadow ? "shadow" : e.off ? "off" : "enforce";
+  json["then"] = rule.then == policy::Then::stop ? "stop" : "continue";
   if (!e.error.empty()) {
     json["error"] = e.error;
   } else if (e.mismatch) {
@@ -94,14 +107,15 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
     json["mismatch"]["has"] = nullptr;
     if (e.mismatch->value) json["mismatch"]["has"] = *e.mismatch->value;
   } else {
-    json["mode"] = rule.mode == policy::Mode::shadow ? "shadow" : "enforce";
-    json["limit"] = {{"algorithm", name_of(rule.limit.algorithm)},
-                     {"quota", rule.limit.quota},
-                     {"window_us", rule.limit.window.us}};
-    json["actor"] = nullptr;
-    if (!rule.actor.empty()) {
-      json["actor"] = {{"key", rule.actor}, {"value", nullptr}};
-      if (e.actor_value) json["actor"]["value"] = *e.actor_value;
+    json["limits"] = nlohmann::ordered_json::array();
+    for (const auto& limit : rule.limits)
+      json["limits"].push_back({{"algorithm", name_of(limit.algorithm)},
+                                {"quota", limit.quota},
+                                {"window_us", limit.window.us}});
+    json["actor"] = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < rule.actor.size(); ++i) {
+      json["actor"].push_back({{"key", rule.actor[i]}, {"value", nullptr}});
+      if (e.actor_values[i]) json["actor"].back()["value"] = *e.actor_values[i];
     }
     json["counter"] = nullptr;
     if (!e.counter.empty()) json["counter"] = e.counter;
@@ -117,32 +131,41 @@ Explanation explain(const policy::RuleSet& rules, const Pairs& request) {
   // What is charged is read from the plan that a server would settle, so that both agree.
   policy::Plan plan;
   rules.match(policy::Dialect::divvy, descriptor, 1, plan);
-  const auto charges = plan.batch().charges;
   const auto steps = plan.steps(plan.parts().front());
-  size_t step = 0;
 
   Explanation explanation;
-  const auto all = rules.rules(policy::Dialect::divvy);
-  for (const policy::Rule& rule : all) {
+  const auto native = rules.native_rules(), divvy = rules.rules(policy::Dialect::divvy);
+  std::vector<const policy::Rule*> all;
+  for (const auto& rule : native) all.push_back(&rule);
+  for (const auto& rule : divvy) all.push_back(&rule);
+  for (const policy::Rule* rule : all) {
     RuleExplanation& e = explanation.reached.emplace_back();
-    e.rule = &rule;
-    e.mismatch = policy::mismatch(rule, descriptor, e.error);
+    e.rule = rule;
+    e.off = rule->mode == policy::Mode::off;
+    if (e.off) continue;
+    e.mismatch = policy::mismatch(*rule, descriptor, e.error);
     if (!e.error.empty()) break;
     if (e.mismatch) continue;
-    for (const auto& [key, value] : request)
-      if (key == rule.actor && !rule.actor.empty()) e.actor_value = value;
-    if (step < steps.size() && steps[step].rule == &rule) {
-      const limit::Group& group = plan.group(steps[step++]);
-      if (group.charge_count > 0 && rule.space != nullptr &&
-          limit::has_counter(rule.limit.algorithm))
-        e.counter =
-            rule.space->prefix + std::string(charges[group.charge_first].key) + rule.space->suffix;
+    for (const auto& actor : rule->actor) {
+      auto& value = e.actor_values.emplace_back();
+      for (const auto& [key, has] : request)
+        if (key == actor) value = has;
     }
-    e.decides = rule.mode == policy::Mode::enforce;
-    if (e.decides) break;
+    for (const auto& step : steps)
+      if (step.rule == rule && limit::is_counted(rule->limits))
+        e.counter = rule->space->prefix + std::string(plan.charge(step).key) + rule->space->suffix;
+    e.has_say = rule->mode == policy::Mode::enforce;
+    e.ends = e.has_say && rule->then == policy::Then::stop;
+    if (e.ends) break;
   }
   explanation.unreached = all.size() - explanation.reached.size();
   return explanation;
+}
+
+bool decided(const Explanation& explanation) {
+  if (explanation.reached.empty() || !explanation.reached.back().error.empty()) return false;
+  return std::any_of(explanation.reached.begin(), explanation.reached.end(),
+                     [](const RuleExplanation& e) { return e.has_say; });
 }
 
 std::string to_text(const Explanation& explanation, const Pairs& request, bool coloured) {
@@ -150,8 +173,8 @@ std::string to_text(const Explanation& explanation, const Pairs& request, bool c
   for (const auto& [key, value] : request) out += " " + printable(key) + "=" + printable(value);
   out += "\n\n";
   for (const RuleExplanation& e : explanation.reached) append(out, e, coloured);
-  if (explanation.reached.empty() ||
-      (!explanation.reached.back().decides && explanation.reached.back().error.empty()))
+  if (!decided(explanation) &&
+      (explanation.reached.empty() || explanation.reached.back().error.empty()))
     out += paint("No rule decides it.", red, coloured) +
            " Divvy's protocol answers `OK false 0 -1`.\n";
   if (explanation.unreached > 0)
@@ -165,7 +188,7 @@ nlohmann::ordered_json to_json(const Explanation& explanation, const Pairs& requ
   json["request"] = nlohmann::ordered_json::object();
   for (const auto& [key, value] : request) json["request"][key] = value;
   json["rules"] = nlohmann::ordered_json::array();
-  json["decided"] = !explanation.reached.empty() && explanation.reached.back().decides;
+  json["decided"] = decided(explanation);
   for (const RuleExplanation& e : explanation.reached) json["rules"].push_back(json_of(e));
   json["unreached"] = explanation.unreached;
   return json;

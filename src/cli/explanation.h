@@ -17,14 +17,16 @@ struct RuleExplanation {
   const policy::Rule* rule = nullptr;
   std::optional<policy::Mismatch> mismatch;  // nothing: it applies
   std::string_view error;  // not empty: it cannot be evaluated, and the request fails on it
-  std::optional<std::string_view>
-      actor_value;      // nothing: the rule has no actor, or the request lacks it
-  std::string counter;  // its stored key; empty: it has none
-  bool decides = false;
+  std::vector<std::optional<std::string_view>>
+      actor_values;      // as rule->actor; nothing: it lacks it
+  std::string counter;   // its stored key; empty: it has none
+  bool off = false;      // the policy has switched it off
+  bool has_say = false;  // it applies and is enforced
+  bool ends = false;     // and the search ends with it
 };
 
 struct Explanation {
-  std::vector<RuleExplanation> reached;  // in order, up to the one that decides or fails
+  std::vector<RuleExplanation> reached;  // in order, up to the one that ends the search or fails
   size_t unreached = 0;                  // rules behind those
 };
 

@@ -50,6 +50,14 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
+// Is there a counter behind any of them?
+constexpr bool is_counted(std::span<const Limit> limits) {
+  for (const Limit& limit : limits) {
+    if (has_counter(limit.algorithm)) return true;
+  }
+  return false;
+}
+
 // What one limit answers.
 struct Decision {
   bool allowed = false;

@@ -77,7 +77,7 @@ class Validation {
     rule.pattern = pattern_text(raw);
     rule.file = std::string(report_.file());
     rule.line = raw.place.line;
-    rule.actor = raw.actor_field.value;
+    if (!raw.actor_field.value.empty()) rule.actor = {raw.actor_field.value};
     rule.comment = raw.comment.value;
     add_conditions(raw, rule);
     check_reachable(raw, rule);
@@ -149,7 +149,7 @@ class Validation {
       return;
     }
     if (limit.value == 0) {
-      rule.limit = {limit::Algorithm::deny, 0, {}};
+      rule.limits = {{limit::Algorithm::deny, 0, {}}};
       return;
     }
     const RawNumber& reset = raw.reset_seconds;
@@ -164,9 +164,9 @@ class Validation {
                     "shorten the window");
       return;
     }
-    rule.limit = reset.value == 0 ? limit::Limit{limit::Algorithm::unlimited, limit.value, {}}
-                                  : limit::Limit{limit::Algorithm::fixed_window, limit.value,
-                                                 base::seconds(reset.value)};
+    rule.limits = {reset.value == 0 ? limit::Limit{limit::Algorithm::unlimited, limit.value, {}}
+                                    : limit::Limit{limit::Algorithm::fixed_window, limit.value,
+                                                   base::seconds(reset.value)}};
   }
 
   bool sound_number(const RawRule& raw, const RawNumber& number, std::string_view field,

@@ -32,7 +32,7 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
       for (const Condition& condition : all[i].conditions)
         request.push_back({condition.key, condition.pattern.text()});
       if (i % 3 == 1 && !request.empty()) request.pop_back();
-      request.push_back({all[i].actor, "actor"});
+      for (const auto& actor : all[i].actor) request.push_back({actor, "actor"});
       plan.clear();
       rules.match(Dialect::divvy, request, 1, plan);
       const Plan::Part& part = plan.parts()[0];

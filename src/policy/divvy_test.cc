@@ -12,6 +12,10 @@
 namespace sluice::policy {
 namespace {
 
+std::string actor_of(const Rule& rule) {
+  return rule.actor.empty() ? "" : rule.actor.front();
+}
+
 struct Loaded {
   limit::Spaces spaces;
   RuleSet rules;
@@ -73,10 +77,11 @@ TEST(DivvyIni, ReadsARule) {
   EXPECT_EQ(rule.comment, "3 requests per hour, by IP");
   EXPECT_EQ(rule.file, "rules.ini");
   EXPECT_EQ(rule.line, 1u);
-  EXPECT_EQ(rule.actor, "ip");
+  EXPECT_EQ(actor_of(rule), "ip");
   EXPECT_EQ(rule.mode, Mode::shadow);
   EXPECT_TRUE(rule.counted_as_shadow);
-  EXPECT_EQ(rule.limit, (limit::Limit{limit::Algorithm::fixed_window, 3, base::seconds(3600)}));
+  EXPECT_EQ(rule.limits.at(0),
+            (limit::Limit{limit::Algorithm::fixed_window, 3, base::seconds(3600)}));
   EXPECT_EQ(rule.space->prefix, "divvy:ip=* method=GET path=/pantry/cookies/*:");
   EXPECT_EQ(rule.space->suffix, ":3:3600");
   EXPECT_EQ(loaded.rule(1).pattern, "default");
@@ -148,7 +153,7 @@ TEST(DivvyIni, Numbers) {
     const Loaded loaded =
         ini(std::string("[a=1]\nresetSeconds=60\ncreditLimit = ") + row.text + "\n");
     ASSERT_TRUE(loaded.accepted()) << loaded.messages();
-    EXPECT_EQ(loaded.rule(0).limit.quota, row.value) << row.text;
+    EXPECT_EQ(loaded.rule(0).limits.at(0).quota, row.value) << row.text;
     EXPECT_EQ(loaded.messages().empty(), !row.warns) << loaded.messages();
     if (row.value == 0) continue;
     EXPECT_EQ(loaded.rule(0).space->suffix, ":" + std::to_string(row.value) + ":60");
@@ -165,26 +170,27 @@ TEST(DivvyIni, Numbers) {
 
 TEST(DivvyIni, OtherValues) {
   const std::string head = "[a=1 ip=*]\ncreditLimit=1\nresetSeconds=60\n";
-  EXPECT_EQ(ini(head + "actorField = 'ip'\n").rule(0).actor, "ip");
-  EXPECT_EQ(ini(head + "actorField = \"ip\" ; x\n").rule(0).actor,
+  EXPECT_EQ(actor_of(ini(head + "actorField = 'ip'\n").rule(0)), "ip");
+  EXPECT_EQ(actor_of(ini(head + "actorField = \"ip\" ; x\n").rule(0)),
             "\"ip\"");  // the quotes enclose not all of it
-  EXPECT_EQ(ini(head + "actorField = true\n").rule(0).actor, "true");
-  EXPECT_EQ(ini(head + "actorField\n").rule(0).actor, "true");
-  EXPECT_EQ(ini(head + "actorField = false\n").rule(0).actor, "");
-  EXPECT_EQ(ini(head + "actorField = null\n").rule(0).actor, "");
-  EXPECT_EQ(ini(head + "actorField =\n").rule(0).actor, "");
-  EXPECT_EQ(ini(head + "actorField = '5'\n").rule(0).actor, "5");
-  EXPECT_EQ(ini(head + "actorField[] = ip\n").rule(0).actor, "ip");
-  EXPECT_EQ(ini(head + "\"actorField\" = ip\n").rule(0).actor, "ip");
-  EXPECT_EQ(ini(head + "creditLimit[] = 6\n").rule(0).limit.quota, 1);  // behind what was there
-  EXPECT_EQ(ini("[a=1]\ncreditLimit[] = 6\nresetSeconds=60\n").rule(0).limit.quota, 6);
-  EXPECT_EQ(ini(head + "creditLimit = 2\n").rule(0).limit.quota, 2);
+  EXPECT_EQ(actor_of(ini(head + "actorField = true\n").rule(0)), "true");
+  EXPECT_EQ(actor_of(ini(head + "actorField\n").rule(0)), "true");
+  EXPECT_EQ(actor_of(ini(head + "actorField = false\n").rule(0)), "");
+  EXPECT_EQ(actor_of(ini(head + "actorField = null\n").rule(0)), "");
+  EXPECT_EQ(actor_of(ini(head + "actorField =\n").rule(0)), "");
+  EXPECT_EQ(actor_of(ini(head + "actorField = '5'\n").rule(0)), "5");
+  EXPECT_EQ(actor_of(ini(head + "actorField[] = ip\n").rule(0)), "ip");
+  EXPECT_EQ(actor_of(ini(head + "\"actorField\" = ip\n").rule(0)), "ip");
+  EXPECT_EQ(ini(head + "creditLimit[] = 6\n").rule(0).limits.at(0).quota,
+            1);  // behind what was there
+  EXPECT_EQ(ini("[a=1]\ncreditLimit[] = 6\nresetSeconds=60\n").rule(0).limits.at(0).quota, 6);
+  EXPECT_EQ(ini(head + "creditLimit = 2\n").rule(0).limits.at(0).quota, 2);
   EXPECT_EQ(ini(head + "comment = '10 requests per minute by default\n").rule(0).comment,
             "'10 requests per minute by default");
   EXPECT_EQ(ini(head + "comment = 'it's \"odd\"'\n").rule(0).comment, "it's \"odd\"");
   EXPECT_EQ(ini(head + "comment = \"a\\tb\"\n").rule(0).comment, "a\tb");
   EXPECT_EQ(ini(head + "comment = '\n").rule(0).comment, "");
-  EXPECT_EQ(ini(head + "  ; creditLimit = 9\n  # creditLimit = 9\n").rule(0).limit.quota, 1);
+  EXPECT_EQ(ini(head + "  ; creditLimit = 9\n  # creditLimit = 9\n").rule(0).limits.at(0).quota, 1);
   EXPECT_TRUE(ini(head + "= 9\n").accepted());
   EXPECT_TRUE(ini(head + "creditlimit = 9\n").says("did you mean `creditLimit`?"));
 }
@@ -208,7 +214,7 @@ TEST(DivvyIni, SectionsOfOneNameAreOne) {
       ini("[j=1]\ncreditLimit = 490\nresetSeconds = "
           "600\n[l=1]\ncreditLimit=1\nresetSeconds=1\n[\"j=1\"]\ncreditLimit = 49\n");
   ASSERT_EQ(loaded.all().size(), 3u);
-  EXPECT_EQ(loaded.rule(0).limit,
+  EXPECT_EQ(loaded.rule(0).limits.at(0),
             (limit::Limit{limit::Algorithm::fixed_window, 49, base::seconds(600)}));
   EXPECT_TRUE(loaded.says(
       "rules.ini:7: warning: rule [j=1]: this section is merged into the one of line 1"));
@@ -223,7 +229,7 @@ TEST(DivvyIni, SaysWhereAFieldIsTwice) {
             "the two\n"
             "rules.ini:5: warning: rule [a=1]: `operation` is no field of a rule and has no "
             "effect; remove it\n");
-  EXPECT_EQ(loaded.rule(0).limit.quota, 6);
+  EXPECT_EQ(loaded.rule(0).limits.at(0).quota, 6);
 }
 
 TEST(Divvy, RefusesRulesThatNoRequestCanMeet) {
@@ -239,7 +245,7 @@ TEST(DivvyIni, SaysWhatABrokenHeaderDoes) {
       ini("[a=1]\ncreditLimit = 5\nresetSeconds = 60\n[p=/a[1]]\ncreditLimit = 6\n");
   EXPECT_TRUE(loaded.says("rules.ini:4: warning: rule [a=1]: `[p=/a[1]]` is no section header"))
       << loaded.messages();
-  EXPECT_EQ(loaded.rule(0).limit.quota, 6);
+  EXPECT_EQ(loaded.rule(0).limits.at(0).quota, 6);
 }
 
 TEST(DivvyJson, Numbers) {
@@ -269,7 +275,7 @@ TEST(DivvyJson, Numbers) {
     const Loaded loaded = limit_of(text);
     EXPECT_TRUE(loaded.accepted()) << loaded.messages();
     EXPECT_TRUE(loaded.says("counts as 0")) << loaded.messages();
-    EXPECT_EQ(loaded.rule(0).limit.algorithm, limit::Algorithm::deny);
+    EXPECT_EQ(loaded.rule(0).limits.at(0).algorithm, limit::Algorithm::deny);
   }
   const std::string century = std::to_string(base::bounds::window_us_max / 1'000'000);
   EXPECT_TRUE(
@@ -292,7 +298,7 @@ TEST(DivvyJson, ValuesOfAnOperationAreText) {
   EXPECT_EQ(loaded.rule(0).space->prefix,
             "divvy:0=null b=true e=1e+21 f=4.5 l=[1,2] n=3 "
             "o={\"x\":[1,\"y\\\"\\n\\u0001\xC3\xA9\"]} s=:");
-  EXPECT_EQ(loaded.rule(0).actor, "5");
+  EXPECT_EQ(actor_of(loaded.rule(0)), "5");
   EXPECT_EQ(loaded.rule(0).name, "7");
   EXPECT_EQ(loaded.rule(0).mode, Mode::enforce);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/bounds.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -36,6 +37,29 @@ Fit fit(const Rule& rule, Descriptor descriptor, std::string_view& error) {
   return Fit::yes;
 }
 
+// The value of a single actor as it is. Several are joined by `|`, which stands escaped by a
+// backslash within a value, so that no two lists of values give one key.
+std::string_view key_of(const Rule& rule, Descriptor descriptor, base::Arena& arena) {
+  const auto value_of = [&](const std::string& actor) -> std::string_view {
+    const limit::Entry* entry = find(descriptor, actor);
+    return entry != nullptr ? entry->value : std::string_view("");
+  };
+  if (rule.actor.empty()) return "";
+  if (rule.actor.size() == 1) return value_of(rule.actor.front());
+  size_t bytes_max = rule.actor.size();
+  for (const std::string& actor : rule.actor) bytes_max += 2 * value_of(actor).size();
+  char* const begin = arena.allocate(bytes_max);
+  char* end = begin;
+  for (const std::string& actor : rule.actor) {
+    if (&actor != &rule.actor.front()) *end++ = '|';
+    for (const char c : value_of(actor)) {
+      if (c == '|' || c == '\\') *end++ = '\\';
+      *end++ = c;
+    }
+  }
+  return {begin, static_cast<size_t>(end - begin)};
+}
+
 }  // namespace
 
 void Plan::clear() {
@@ -44,70 +68,105 @@ void Plan::clear() {
   groups_.clear();
   charges_.clear();
   decisions_.clear();
+  keys_.clear();
 }
 
 std::span<const limit::Decision> Plan::decisions(const Step& step) const {
-  const limit::Group& its = groups_[step.group];
-  if (its.charge_count == 0) return {};
-  const limit::Charge& first = charges_[its.charge_first];
-  const limit::Charge& last = charges_[its.charge_first + its.charge_count - 1];
-  const size_t end = last.decision_first + last.limits.size();
-  return std::span(decisions_).subspan(first.decision_first, end - first.decision_first);
+  const limit::Charge& its = charges_[step.charge];
+  return std::span(decisions_).subspan(its.decision_first, its.limits.size());
+}
+
+void Plan::open_group() {
+  groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size())});
+}
+
+void Plan::add_step(const Rule& rule, std::string_view key, int64_t cost) {
+  steps_.push_back(
+      {&rule, static_cast<uint32_t>(groups_.size() - 1), static_cast<uint32_t>(charges_.size())});
+  charges_.push_back({.space = rule.space,
+                      .key = key,
+                      .cost = cost,
+                      .limits = rule.limits,
+                      .decision_first = static_cast<uint32_t>(decisions_.size())});
+  decisions_.resize(decisions_.size() + rule.limits.size());
+  ++groups_.back().charge_count;
+  ++parts_.back().step_count;
+}
+
+void RuleSet::List::add(Rule rule) {
+  rule.counted_as_shadow |= rule.mode == Mode::shadow;
+  index.add(rule.conditions);
+  rules.push_back(std::move(rule));
 }
 
 void RuleSet::add(Dialect, Rule rule) {
-  rule.counted_as_shadow |= rule.mode == Mode::shadow;
-  divvy_index_.add(rule.conditions);
-  divvy_.push_back(std::move(rule));
+  divvy_.add(std::move(rule));
+}
+
+void RuleSet::add_native(Rule rule) {
+  native_.add(std::move(rule));
 }
 
 std::span<const Rule> RuleSet::rules(Dialect) const {
-  return divvy_;
+  return divvy_.rules;
 }
 
-// Calls `visit(rule)` in order for the rules that may apply, until it returns false.
+std::span<const Rule> RuleSet::native_rules() const {
+  return native_.rules;
+}
+
 template <class Visit>
-void RuleSet::candidates(Descriptor descriptor, Visit&& visit) const {
-  if (divvy_.size() > unindexed_max) {
-    divvy_index_.candidates(descriptor, [&](uint32_t number) { return visit(divvy_[number]); });
-    return;
+bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
+  bool went_through = true;
+  const auto one = [&](const Rule& rule) {
+    if (rule.mode == Mode::off) return true;
+    return went_through = visit(rule);
+  };
+  if (rules.size() > unindexed_max) {
+    index.candidates(descriptor, [&](uint32_t number) { return one(rules[number]); });
+    return went_through;
   }
-  for (const Rule& rule : divvy_) {
-    if (!visit(rule)) return;
+  for (const Rule& rule : rules) {
+    if (!one(rule)) break;
   }
+  return went_through;
 }
 
 void RuleSet::match(Dialect, Descriptor descriptor, int64_t cost, Plan& plan) const {
   Plan::Part& part = plan.parts_.emplace_back();
   part.step_first = static_cast<uint32_t>(plan.steps_.size());
-  candidates(descriptor, [&](const Rule& rule) {
+  plan.enforced_.clear();
+  const auto visit = [&](const Rule& rule) {
     const Fit result = fit(rule, descriptor, part.error);
     if (result == Fit::no) return true;
     if (result == Fit::impossible) return false;
-    std::string_view actor = "";
-    if (!rule.actor.empty()) {
-      if (const limit::Entry* entry = find(descriptor, rule.actor)) actor = entry->value;
+    const std::string_view key = key_of(rule, descriptor, plan.keys_);
+    if (rule.mode == Mode::shadow) {
+      plan.open_group();
+      plan.add_step(rule, key, cost);
+      return true;
     }
-    plan.steps_.push_back({&rule, static_cast<uint32_t>(plan.groups_.size())});
-    plan.groups_.push_back(
-        {.charge_first = static_cast<uint32_t>(plan.charges_.size()), .charge_count = 1});
-    plan.charges_.push_back({.space = rule.space,
-                             .key = actor,
-                             .cost = cost,
-                             .limits = std::span(&rule.limit, 1),
-                             .decision_first = static_cast<uint32_t>(plan.decisions_.size())});
-    plan.decisions_.emplace_back();
-    ++part.step_count;
-    return rule.mode != Mode::enforce;
-  });
+    if (plan.enforced_.size() == base::bounds::group_charges_max) {
+      part.error = "more rules apply to this request than can settle together";
+      return false;
+    }
+    plan.enforced_.push_back({&rule, key});
+    return rule.then == Then::continue_;
+  };
+  if (native_.candidates(descriptor, visit)) divvy_.candidates(descriptor, visit);
+  if (part.error.empty() && !plan.enforced_.empty()) {
+    plan.open_group();
+    for (const auto& [rule, key] : plan.enforced_) plan.add_step(*rule, key, cost);
+  }
+  part.groups_end = static_cast<uint32_t>(plan.groups_.size());
 }
 
 const Rule* RuleSet::decider(Dialect, Descriptor descriptor, std::string_view& error) const {
   error = {};
   const Rule* found = nullptr;
-  candidates(descriptor, [&](const Rule& rule) {
+  divvy_.candidates(descriptor, [&](const Rule& rule) {
     const Fit result = fit(rule, descriptor, error);
-    if (result == Fit::yes && rule.mode == Mode::enforce) found = &rule;
+    if (result == Fit::yes && rule.mode == Mode::enforce && rule.then == Then::stop) found = &rule;
     return result != Fit::impossible && found == nullptr;
   });
   return found;

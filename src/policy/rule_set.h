@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/arena.h"
 #include "limit/limit.h"
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
@@ -18,11 +19,19 @@
 namespace sluice::policy {
 
 enum class Mode : uint8_t {
-  enforce,  // decides the request
+  enforce,  // has a say in the request
   shadow,   // is charged and counted, then the search goes on (Divvy's canary)
+  off,      // as if it were not there; explain shows it
 };
 
-// Whose rules these are. A dialect's rules see only requests of its own protocol.
+// What follows an enforced rule that applies.
+enum class Then : uint8_t {
+  stop,       // the request is decided
+  continue_,  // later rules must allow it too; all that apply settle together, all or nothing
+};
+
+// Whose requests these are. A dialect's rules see only requests of its own protocol, native rules
+// see all.
 enum class Dialect : uint8_t { divvy };
 
 // One pair of a rule's pattern: the entry `key` must fit `pattern`.
@@ -39,12 +48,15 @@ struct Rule {
   std::string file;     // as the user named it
   size_t line = 0;      // where the rule begins, from 1
   std::vector<Condition> conditions;  // all must hold
-  std::string actor;  // the entry whose value partitions the limit; empty: one counter for all
+  // The entries whose values partition the limits; none: one counter for all. An absent one counts
+  // as empty.
+  std::vector<std::string> actor;
   Mode mode = Mode::enforce;
+  Then then = Then::stop;
   // Metrics count its decisions as a shadow rule's: every shadow rule, and Divvy's default rule
   // with policy canary, which decides all the same.
   bool counted_as_shadow = false;
-  limit::Limit limit;
+  std::vector<limit::Limit> limits;  // 1 to limit::slots_max, on one counter
   const limit::Space* space = nullptr;
 };
 
@@ -59,16 +71,16 @@ struct Mismatch {
 // the verdicts. Kept and reused by one worker.
 class Plan {
  public:
-  // One matched rule of a request with its group. Groups of a request follow each other in rule
-  // order.
+  // One matched rule of a request with its charge and the group that settles it. Enforced rules of
+  // a request share one group, each shadow rule has its own.
   struct Step {
     const Rule* rule;
-    uint32_t group;
+    uint32_t group, charge;
   };
-  // The steps of one request. error: a rule of it cannot be evaluated (text for the client); its
-  // earlier steps stand.
+  // The steps of one request, shadow rules first. groups_end: behind the last group it needs.
+  // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
   struct Part {
-    uint32_t step_first = 0, step_count = 0;
+    uint32_t step_first = 0, step_count = 0, groups_end = 0;
     std::string_view error;
   };
 
@@ -79,33 +91,46 @@ class Plan {
   }
   limit::Batch batch() { return {groups_, charges_, decisions_}; }
   const limit::Group& group(const Step& step) const { return groups_[step.group]; }
-  // The decisions of a step's group, charge after charge, slot after slot.
+  const limit::Charge& charge(const Step& step) const { return charges_[step.charge]; }
+  // The decisions of a step's charge, limit after limit.
   std::span<const limit::Decision> decisions(const Step& step) const;
 
  private:
   friend class RuleSet;
+  void open_group();
+  void add_step(const Rule& rule, std::string_view key, int64_t cost);
+
   std::vector<Part> parts_;
   std::vector<Step> steps_;
   std::vector<limit::Group> groups_;
   std::vector<limit::Charge> charges_;
   std::vector<limit::Decision> decisions_;
+  base::Arena keys_;  // joined actors
+  struct Enforced {
+    const Rule* rule;
+    std::string_view key;
+  };
+  std::vector<Enforced> enforced_;  // of the request that is being matched
 };
 
 class RuleSet {
  public:
-  // Adds at the end. Only while building, before any other thread sees the set.
+  // Adds at the end of a dialect's rules, or of the native ones. Only while building, before any
+  // other thread sees the set.
   void add(Dialect dialect, Rule rule);
+  void add_native(Rule rule);
 
   std::span<const Rule> rules(Dialect dialect) const;
+  std::span<const Rule> native_rules() const;
 
-  // Appends one Part to `plan`: the rules that the request meets, in order, up to and with the
-  // first enforced one. The descriptor may name a key more than once: the last one counts. Keys of
-  // charges are views into the descriptor.
+  // Appends one Part to `plan`: the rules that the request meets, native ones first, up to and with
+  // the first enforced one that stops. The descriptor may name a key more than once: the last one
+  // counts. Keys of charges are views into the descriptor or into the plan.
   void match(Dialect dialect, std::span<const limit::Entry> descriptor, int64_t cost,
              Plan& plan) const;
 
-  // The rule that would decide such a request: the first enforced one that applies, or null.
-  // `error` as in Plan::Part.
+  // The dialect's rule at which the search for such a request would end: the first enforced one
+  // that applies and stops, or null. Native rules aside. `error` as in Plan::Part.
   const Rule* decider(Dialect dialect, std::span<const limit::Entry> descriptor,
                       std::string_view& error) const;
 
@@ -113,11 +138,19 @@ class RuleSet {
   // A list this short is gone through faster than looked up.
   static constexpr size_t unindexed_max = 6;
 
-  template <class Visit>
-  void candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
+  // Rules in order, with an index.
+  struct List {
+    void add(Rule rule);
+    // Calls `visit(rule)` in order for the rules that may apply, until it returns false. False: it
+    // did.
+    template <class Visit>
+    bool candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
 
-  std::vector<Rule> divvy_;
-  RuleIndex divvy_index_;
+    std::vector<Rule> rules;
+    RuleIndex index;
+  };
+
+  List native_, divvy_;
 };
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in

@@ -19,7 +19,7 @@ Rule rule_of(std::vector<std::pair<std::string, std::string>> conditions,
   Rule rule;
   for (auto& [key, text] : conditions) rule.conditions.push_back({key, Pattern::divvy(text)});
   rule.mode = mode;
-  rule.limit = {limit::Algorithm::fixed_window, 3, base::seconds(60)};
+  rule.limits = {{limit::Algorithm::fixed_window, 3, base::seconds(60)}};
   return rule;
 }
 
@@ -28,10 +28,10 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   RuleSet rules;
   Rule shadow = rule_of({{"path", "/a/*"}}, Mode::shadow);
   shadow.space = spaces.intern("s:", "");
-  shadow.actor = "ip";
+  shadow.actor = {"ip"};
   Rule decides = rule_of({{"path", "*"}, {"method", "GET"}});
   decides.space = spaces.intern("d:", "");
-  decides.limit.algorithm = limit::Algorithm::deny;
+  decides.limits[0].algorithm = limit::Algorithm::deny;
   rules.add(Dialect::divvy, shadow);
   rules.add(Dialect::divvy, rule_of({{"path", "/b"}}));
   rules.add(Dialect::divvy, decides);
@@ -64,7 +64,7 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   EXPECT_EQ(batch.charges[0].key.data(), request[3].value.data());
   EXPECT_EQ(batch.charges[1].key, "");
   EXPECT_EQ(batch.charges[1].cost, 2);
-  EXPECT_EQ(batch.charges[1].limits.data(), &all[2].limit);
+  EXPECT_EQ(batch.charges[1].limits.data(), all[2].limits.data());
   EXPECT_EQ(batch.charges[2].cost, 1);
   for (uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(batch.groups[i].charge_first, i);

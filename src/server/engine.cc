@@ -1,10 +1,14 @@
 #include "server/engine.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/printable.h"
 
 namespace sluice::server {
+
+constexpr std::string_view memory_full =
+    "the counter memory is full; raise store.memory, or wait for counters to expire";
 
 using limit::Decision;
 using policy::Mode;
@@ -26,8 +30,7 @@ bool Engine::serve(policy::Dialect dialect, wire::Session& session, const wire::
   const bool telling = log_->should_log(spdlog::level::debug);
   for (size_t i = 0; i < plan_.parts().size(); ++i) {
     const auto& part = plan_.parts()[i];
-    const auto steps = plan_.steps(part);
-    if (!steps.empty()) settle(steps.back().group + 1, now);
+    settle(part.groups_end, now);
     if (telling) tell(requests.descriptor(requests.items()[i]), part);
     if (!session.reply(verdict_of(part), out)) return false;
   }
@@ -44,15 +47,15 @@ void Engine::settle(uint32_t groups, base::Time now) {
   }
 }
 
+// Of several decisions the tightest is shown: the refusal with the longest wait, else the least
+// left.
 wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
   wire::Verdict verdict;
   verdict.error = part.error;
   for (const auto& step : plan_.steps(part)) {
     if (step.rule->mode != Mode::enforce) continue;  // a shadow rule's failure harms nobody
-    const auto& group = plan_.group(step);
-    if (group.error != limit::Error::none) {
-      verdict.error =
-          "the counter memory is full; raise store.memory, or wait for counters to expire";
+    if (plan_.group(step).error != limit::Error::none) {
+      verdict.error = memory_full;
       return verdict;
     }
     for (const Decision& d : plan_.decisions(step)) {
@@ -61,6 +64,7 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
                                             : d.allowed             ? d.remaining < t->remaining
                                                         : d.retry_after > t->retry_after);
       if (tighter) verdict.tightest = &d;
+      verdict.reset_after = std::max(verdict.reset_after, d.reset_after);
     }
   }
   verdict.allowed = verdict.tightest != nullptr && verdict.tightest->allowed;

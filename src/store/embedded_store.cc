@@ -25,11 +25,6 @@ struct Settling {
   std::array<State, limit::slots_max> next;
 };
 
-bool is_counted(const Charge& charge) {
-  return std::any_of(charge.limits.begin(), charge.limits.end(),
-                     [](const limit::Limit& l) { return limit::has_counter(l.algorithm); });
-}
-
 State state_of(const Entry* entry, size_t slot) {
   return entry != nullptr ? entry->state(slot) : State{};
 }
@@ -109,7 +104,7 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
 void EmbeddedStore::prepare(const limit::Batch& batch) const {
   for (const auto& group : batch.groups) {
     for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
-      charge.counted = is_counted(charge);
+      charge.counted = limit::is_counted(charge.limits);
       if (!charge.counted) continue;
       charge.hash = hash_(charge.space->id, charge.key);
       (*table_)[stripe_of(charge.hash)].stripe.prefetch_head(charge.hash);

@@ -95,7 +95,7 @@ bool DivvySession::reply(const Verdict& verdict, base::Buffer& out) {
   char* at = begin + (verdict.allowed ? 8 : 9);
   at = std::to_chars(at, limit, std::max<int64_t>(verdict.tightest->remaining, 0)).ptr;
   *at++ = ' ';
-  at = std::to_chars(at, limit, shown_seconds(verdict.tightest->reset_after)).ptr;
+  at = std::to_chars(at, limit, shown_seconds(verdict.reset_after)).ptr;
   *at++ = '\n';
   out.commit(static_cast<size_t>(at - begin));
   return true;

@@ -181,7 +181,8 @@ TEST(DivvySession, Replies) {
   };
   bool open = false;
   for (const auto& row : table) {
-    EXPECT_EQ(reply_to({row.decision.allowed, &row.decision, {}}, open), row.text);
+    EXPECT_EQ(reply_to({row.decision.allowed, &row.decision, row.decision.reset_after, {}}, open),
+              row.text);
     EXPECT_TRUE(open);
   }
   EXPECT_EQ(reply_to({}, open), "OK false 0 -1\n");
@@ -194,17 +195,17 @@ TEST(DivvySession, SecondsRoundAsRedisDoes) {
   for (int i = 0; i < 20'000; ++i) {
     const int64_t us = static_cast<int64_t>(random() >> (11 + random() % 50));
     const limit::Decision d{true, 1, 0, {us}, {}};
-    ASSERT_EQ(reply_to({true, &d, {}}, open),
+    ASSERT_EQ(reply_to({true, &d, d.reset_after, {}}, open),
               "OK true 0 " + std::to_string((us / 1000 + 500) / 1000) + "\n");
   }
 }
 
 TEST(DivvySession, TroubleClosesWithItsText) {
   bool open = true;
-  EXPECT_EQ(reply_to({false, nullptr, "out of memory"}, open),
+  EXPECT_EQ(reply_to({false, nullptr, {}, "out of memory"}, open),
             "ERR Internal Error: out of memory\n");
   EXPECT_FALSE(open);
-  EXPECT_EQ(reply_to({false, nullptr, "a\nb"}, open),
+  EXPECT_EQ(reply_to({false, nullptr, {}, "a\nb"}, open),
             "ERR Internal Error: Message contained newlines\n");
   EXPECT_FALSE(open);
 }

@@ -54,7 +54,8 @@ class Requests {
 struct Verdict {
   bool allowed = false;
   const limit::Decision* tightest = nullptr;  // the decision to show; null: no rule matched
-  std::string_view error;  // not empty: could not be decided, in words for the client
+  base::Duration reset_after{};  // until every limit that has a say is as fresh: the longest
+  std::string_view error;        // not empty: could not be decided, in words for the client
 };
 
 struct Received {
