@@ -23,17 +23,22 @@ struct Entry {
 };
 
 enum class Algorithm : uint8_t {
-  unlimited,     // always allowed, no counter
-  deny,          // never allowed, no counter
-  fixed_window,  // quota units per window that opens with its first unit (limit/fixed_window.h)
+  unlimited,       // always allowed, no counter
+  deny,            // never allowed, no counter
+  fixed_window,    // quota units per window that opens with its first unit
+  aligned_window,  // quota units per window of the clock
+  token_bucket,    // quota units per window come back continuously, up to burst
+  sliding_window,  // two counters of the clock's windows, the older one weighted
+  sliding_log,     // the times of units, exact while few enough are stored
 };
 
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
-// algorithm has one.
+// algorithm has one. burst: a token bucket's capacity, 1 to quota_max; 0 elsewhere.
 struct Limit {
   Algorithm algorithm = Algorithm::deny;
   int64_t quota = 0;
   Duration window{};
+  int64_t burst = 0;
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
