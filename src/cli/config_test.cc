@@ -91,7 +91,8 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
   const Case cases[] = {
       {"wrokers: 4", "2:1: error: wrokers: is no key that is known here; did you mean `workers`?"},
       {"zzz: 4",
-       "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, store, policy, "
+       "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
+       "store, policy, "
        "log, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: is here twice, first on line 1; keep one of them"},

@@ -86,6 +86,22 @@ TEST(AlignedWindow, TheBoundIsTheMost) {
   }
 }
 
+// docs/algorithms.md
+TEST(AlignedWindow, AWorkedExample) {
+  constexpr int64_t second = 1'000'000, noon = 1'800'014'400 * second;
+  const Subject subject{100, 60 * second};
+  Cells cells(1);
+  EXPECT_EQ(text(subject.ask(cells, 70, noon + 45 * second, cells)),
+            text({true, 100, 30, {15 * second}, {}}));
+  EXPECT_EQ(cells[0], (State{noon + 60 * second, 70}));
+  EXPECT_EQ(text(subject.ask(cells, 31, noon + 50 * second, cells)),
+            text({false, 100, 30, {10 * second}, {10 * second}}));
+  EXPECT_EQ(text(subject.ask(cells, 31, noon + 60 * second, cells)),
+            text({true, 100, 69, {60 * second}, {}}));
+  EXPECT_EQ(bound(100, 60 * second, 60 * second), 200);
+  EXPECT_EQ(bound(100, 60 * second, 120 * second), 300);
+}
+
 TEST(AlignedWindow, RandomSequencesAsTheModel) {
   tests::Dice dice(20261121);
   const auto one_of = [&](const std::vector<int64_t>& values) {

@@ -104,12 +104,14 @@ TEST(SlidingCounters, TheBoundIsTheMost) {
   }
 }
 
+// docs/algorithms.md
 TEST(SlidingCounters, TheBoundOfOneWindow) {
   for (const int64_t quota : {1, 2, 3, 10, 100}) {
     for (const int64_t window : {2, 3, 10, 1000, 60'000'000})
       EXPECT_EQ(bound(quota, window, window), 2 * quota - (2 * quota + window - 1) / window);
   }
   EXPECT_EQ(bound(100, 60'000'000, 60'000'000), 199);
+  EXPECT_EQ(bound(100, 60'000'000, 120'000'000), 298);
   EXPECT_EQ(bound(1'000'000, 1'000, 1'000), 1'998'000);
 }
 

@@ -105,6 +105,8 @@ TEST(SlidingLog, AWorkedExample) {
   EXPECT_EQ(text(d), text({false, 5, 0, {55 * second}, {15 * second}}));
   d = subject.ask(cells, 3, now + 70 * second, cells);
   EXPECT_EQ(text(d), text({true, 5, 0, {60 * second}, {}}));
+  EXPECT_EQ(bound(100, 60 * second, 60 * second), 100);
+  EXPECT_EQ(bound(100, 60 * second, 120 * second), 200);
 }
 
 // At most 32 times are told apart here.

@@ -1,5 +1,6 @@
-// The interned spaces of this process: a stored identity (prefix and suffix) has one Space for ever, so that rule sets
-// of different generations share counters. Owned by main; thread-safe; a Space lives as long as its registry.
+// The interned spaces of this process: a stored identity (prefix and suffix) has one Space for
+// ever, so that rule sets of different generations share counters. Owned by main; thread-safe; a
+// Space lives as long as its registry.
 #pragma once
 
 #include <deque>

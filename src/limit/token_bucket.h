@@ -122,9 +122,10 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
 
 }  // namespace wide
 
-// `next` of a refusal misses the same parts; of a full bucket it is State{}.
-inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now,
-                      int64_t burst) {
+// `next` of a refusal misses the same parts; of a full bucket it is State{}. Forced inline, as a
+// call would cost what makes it dearer than a fixed window's (docs/algorithms.md).
+[[gnu::always_inline]] inline Outcome decide(const State& state, const Limit& limit, int64_t cost,
+                                             Time now, int64_t burst) {
   const int64_t quota = limit.quota;
   const int64_t window_us = limit.window.us;
   SLUICE_CHECK(cost >= 0 && quota >= 1 && window_us >= 1 && burst >= 1);

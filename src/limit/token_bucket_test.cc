@@ -116,7 +116,9 @@ TEST(TokenBucket, AWorkedExample) {
             text({false, 100, 0, {11'400'001}, {1}}));
   EXPECT_EQ(text(subject.ask(cells, 1, now + 600'000, cells)),
             text({true, 100, 0, {12'000'000}, {}}));
-  EXPECT_EQ(bound(subject, 60'000'000), 20 + 100 - 1);
+  EXPECT_EQ(bound(subject, 60'000'000), 119);
+  EXPECT_EQ(bound({100, 60'000'000, 100}, 60'000'000), 199);
+  EXPECT_EQ(bound({100, 60'000'000, 100}, 120'000'000), 299);
 }
 
 struct Numbers {
