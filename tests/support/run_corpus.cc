@@ -1,5 +1,6 @@
-// Runs a fuzz target once over every file of the folders named on its command line: the corpus as a regression test,
-// with any compiler. With no file to run it fails, so that a misnamed corpus is seen.
+// Runs a fuzz target once over every file of the folders named on its command line: the corpus as a
+// regression test, with any compiler. With no file to run it fails, so that a misnamed corpus is
+// seen.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,0 +1,84 @@
+// The fixed window aligned to the clock: `quota` units in each window [k * W, (k + 1) * W), k any
+// integer, counted from the Unix epoch; what people mean by "per calendar minute". Pure functions
+// over a State, so they belong to nobody and any thread may call them; inline, because the store
+// calls them under a stripe's lock.
+//
+// Times are integer microseconds. Q = quota, W = window, U = units taken in the window of `now`.
+//
+//   state        mark_us: end of the window that was taken from, units: U. Units 0: nothing was
+//                taken. 16 bytes.
+//   grant        iff cost <= Q - U. Cost 0 takes nothing.
+//   remaining    Q - U after the decision: the largest cost that would be granted next, now.
+//   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
+//                nobody takes units meanwhile: to the end of the window and not a microsecond less;
+//                `never` when cost > Q.
+//   reset_after  until the window ends; 0 when nothing was taken in it.
+//   refusal      takes nothing.
+//   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
+//                    Q * ((T + W - 2) / W + 1)
+//                and some do admit that many: so 2Q in the length of one window, when W > 1.
+//                Why: that is the most windows that [a, a + T) meets, reached when its first
+//                microsecond is the last of a window; each admits Q, all of it at any one moment.
+//   clock        A state whose window ends later than the window of `now` (the clock stepped back)
+//                counts in the window of `now`: no wait is longer than W. The bound holds while the
+//                clock does not step back. An end past the last representable time is that time,
+//                at which every window is over.
+//   other limit  A state that another limit left behind counts until the end that it names, or to
+//                that of the window of `now` if that is sooner: a smaller quota may find itself in
+//                debt (remaining < 0).
+//
+// Exact for every cost >= 0, quota >= 1, window >= 1 us and any time; no float, no overflow. A call
+// that breaks these preconditions ends the process.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/check.h"
+#include "limit/limit.h"
+
+namespace sluice::limit::aligned_window {
+
+inline bool is_open(const State& state, Time now) {
+  return state.units > 0 && now.us < state.mark_us;
+}
+
+// Does the counter equal a fresh one, so that whoever stores it may forget it?
+inline bool fresh(const State& state, const Limit&, Time now) {
+  return !is_open(state, now);
+}
+
+// Where the window of `now` ends; after `now`, except at the last representable time.
+inline int64_t window_end_us(int64_t window_us, Time now) {
+  const int64_t past_us = now.us % window_us;  // since the start; before the epoch: of the next one
+  const int64_t left_us = past_us < 0 ? -past_us : window_us - past_us;
+  return now.us > INT64_MAX - left_us ? INT64_MAX : now.us + left_us;
+}
+
+// `next` of a refusal is the same window; of a counter from which nothing was taken it is State{}.
+inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
+  const int64_t quota = limit.quota;
+  const int64_t window_us = limit.window.us;
+  SLUICE_CHECK(cost >= 0 && quota >= 1 && window_us >= 1);
+
+  const bool open = is_open(state, now);
+  const int64_t latest_us = window_end_us(window_us, now);
+  const int64_t end_us = open ? std::min(state.mark_us, latest_us) : latest_us;
+  const int64_t used = open ? state.units : 0;
+  const int64_t left = quota - used;
+  const bool allowed = cost <= left;
+  const int64_t taken = allowed ? cost : 0;
+  const int64_t units = used + taken;
+  const Duration to_end{end_us - now.us};
+
+  Outcome out;
+  out.decision.allowed = allowed;
+  out.decision.limit = quota;
+  out.decision.remaining = left - taken;
+  out.decision.reset_after = units > 0 ? to_end : Duration{};
+  out.decision.retry_after = allowed ? Duration{} : cost > quota ? base::never : to_end;
+  out.next = units > 0 ? State{end_us, units} : State{};
+  return out;
+}
+
+}  // namespace sluice::limit::aligned_window
