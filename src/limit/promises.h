@@ -11,6 +11,7 @@
 //                 full.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>

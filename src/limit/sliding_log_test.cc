@@ -249,6 +249,16 @@ TEST(SlidingLog, TheThirtyThirdTimeMergesThePairThatLosesLeast) {
   EXPECT_EQ(next[31], (State{31'100, 10}));
 }
 
+TEST(SlidingLog, NoSlotReachesAcrossZero) {
+  Cells runs{{1'500, 9}, {1'400, 9}, {10, 1}, {-10, 1}, {-1'001, 1}};
+  sliding_log::merge_pair(runs, 31'000);
+  EXPECT_EQ(runs[0], (State{1'500, 18})) << text(runs);
+  // The pair in the slot that ends at zero loses less.
+  runs = {{1'500, 999}, {1'400, 999}, {-10, 1}, {-999, 1}};
+  sliding_log::merge_pair(runs, 31'000);
+  EXPECT_EQ(runs[2], (State{-10, 2}));
+}
+
 TEST(SlidingLog, Cells) {
   EXPECT_EQ(sliding_log::cells(Subject{1, 1}.limit()), 1u);
   EXPECT_EQ(sliding_log::cells(Subject{31, 1}.limit()), 31u);

@@ -108,9 +108,10 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
   out.decision.allowed = false;
   out.decision.retry_after = base::never;
   const Wide parts = Wide{cost} * limit.window.us;
+  if (parts > capacity(limit, burst, {})) return out;
+  // At most the time to full, so it can be told.
   const Wide lacking = missing + parts - capacity(limit, burst, {});
   const Wide wait_us = lacking > 0 ? (lacking - 1) / limit.quota + 1 : 0;
-  if (wait_us >= INT64_MAX || now.us + wait_us > INT64_MAX) return out;
   // From the epoch on the end of time comes nearer as fast as parts come back: if the cost does not
   // fit then, it never does.
   const Time then{static_cast<int64_t>(now.us + wait_us)};
