@@ -1,12 +1,18 @@
-// Every algorithm behind one call: what a limit answers to a cost at a time, and whether a counter
-// still says anything. Pure functions, any thread; inline, because the store calls them for each
-// slot under a stripe's lock.
+// Every algorithm behind one call: what a limit answers to a cost at a time, and the state that
+// taking it leaves. Pure functions, any thread; inline, because the store calls them for each slot
+// under a stripe's lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "limit/aligned_window.h"
 #include "limit/fixed_window.h"
 #include "limit/limit.h"
+#include "limit/sliding_counters.h"
+#include "limit/sliding_log.h"
+#include "limit/token_bucket.h"
 
 namespace sluice::limit {
 
@@ -20,24 +26,57 @@ inline Decision refusal() {
   return {false, 0, 0, base::never, base::never};
 }
 
-// The preconditions are those of the algorithm (fixed_window.h). Without a counter `state` comes
-// back as it is.
-inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
+// How many cells of a counter's state are the limit's.
+inline size_t cells(const Limit& limit) {
+  switch (limit.algorithm) {
+    case Algorithm::unlimited:
+    case Algorithm::deny:
+      return 0;
+    case Algorithm::fixed_window:
+    case Algorithm::aligned_window:
+    case Algorithm::token_bucket:
+      return 1;
+    case Algorithm::sliding_window:
+      return sliding_counters::cells(limit);
+    case Algorithm::sliding_log:
+      return sliding_log::cells(limit);
+  }
+  return 0;
+}
+
+inline size_t cells(std::span<const Limit> limits) {
+  size_t sum = 0;
+  for (const Limit& limit : limits) sum += cells(limit);
+  return sum;
+}
+
+// `state` and `next` are the limit's cells(limit) cells, and may be the same. The preconditions are
+// those of the algorithm.
+[[gnu::always_inline]] inline Decision decide(const State* state, const Limit& limit, int64_t cost,
+                                              Time now, State* next) {
+  const auto one_cell = [next](const Outcome& outcome) {
+    *next = outcome.next;
+    return outcome.decision;
+  };
   switch (limit.algorithm) {
     case Algorithm::fixed_window:
-      return fixed_window::decide(state, limit, cost, now);
+      return one_cell(fixed_window::decide(*state, limit, cost, now));
+    case Algorithm::token_bucket:
+      return one_cell(token_bucket::decide(*state, limit, cost, now, limit.burst));
+    case Algorithm::aligned_window:
+      return one_cell(aligned_window::decide(*state, limit, cost, now));
+    case Algorithm::sliding_window:
+      return sliding_counters::decide(std::span(state, 2), limit, cost, now, std::span(next, 2));
+    case Algorithm::sliding_log: {
+      const size_t count = sliding_log::cells(limit);
+      return sliding_log::decide(std::span(state, count), limit, cost, now, std::span(next, count));
+    }
     case Algorithm::unlimited:
-      return {always(limit), state};
+      return always(limit);
     case Algorithm::deny:
       break;
   }
-  return {refusal(), state};
-}
-
-// Does the counter equal a fresh one at `now`? While the clock does not step back, true for good
-// until it is charged again.
-inline bool fresh(const State& state, const Limit& limit, Time now) {
-  return limit.algorithm != Algorithm::fixed_window || fixed_window::fresh(state, limit, now);
+  return refusal();
 }
 
 }  // namespace sluice::limit

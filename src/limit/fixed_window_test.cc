@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "limit/decide.h"
-
 namespace sluice::limit {
 namespace {
 
@@ -351,28 +349,6 @@ TEST(FixedWindowDeathTest, PreconditionsAreChecked) {
   EXPECT_DEATH(fixed_window::decide({}, window_of(1, 1), -1, {}), "cost");
   EXPECT_DEATH(fixed_window::decide({}, window_of(0, 1), 1, {}), "quota");
   EXPECT_DEATH(fixed_window::decide({}, window_of(1, 0), 1, {}), "window");
-}
-
-// ---- Every algorithm ----
-
-TEST(Decide, ByAlgorithm) {
-  const Limit unlimited{Algorithm::unlimited, 7, {}}, deny{Algorithm::deny, 7, {}};
-  const State some{5, 5};
-  EXPECT_EQ(text(decide(some, unlimited, max64, {}).decision), text({true, 7, 7, {}, {}}));
-  EXPECT_EQ(text(decide(some, deny, 0, {}).decision),
-            text({false, 0, 0, base::never, base::never}));
-  EXPECT_EQ(decide(some, unlimited, 1, {}).next, some);
-  EXPECT_EQ(decide(some, deny, 1, {}).next, some);
-  EXPECT_TRUE(fresh(some, unlimited, {}));
-  EXPECT_TRUE(fresh(some, deny, {}));
-
-  const Limit window = window_of(2, 10);
-  const Outcome out = decide({}, window, 2, {100});
-  EXPECT_EQ(text(out.decision), text({true, 2, 0, {10}, {}}));
-  EXPECT_EQ(out.next, (State{110, 2}));
-  EXPECT_TRUE(fresh({}, window, {100}));
-  EXPECT_FALSE(fresh(out.next, window, {109}));
-  EXPECT_TRUE(fresh(out.next, window, {110}));
 }
 
 }  // namespace

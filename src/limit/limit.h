@@ -47,11 +47,12 @@ constexpr bool has_counter(Algorithm algorithm) {
   return algorithm >= Algorithm::fixed_window;
 }
 
-// The stored state of one limit of one counter. All zero is a fresh one.
+// One cell of a counter's stored state; a limit has one or more of them (limit/decide.h). All zero
+// is a fresh one.
 struct State {
-  int64_t mark_us = 0;  // the time from which the counter equals a fresh one: whoever stores it may
-                        // then forget it
-  int64_t units = 0;    // what it means is the algorithm's
+  int64_t mark_us = 0;  // of a limit's first cell: the time from which the limit equals a fresh
+                        // one, so that whoever stores it may then forget it
+  int64_t units = 0;  // what it means is the algorithm's
   friend bool operator==(const State&, const State&) = default;
 };
 
@@ -99,8 +100,9 @@ struct Charge {
   bool counted = false;
 };
 
-// Limits that share one counter at most.
+// Limits that share one counter at most, and cells that they have together at most.
 inline constexpr size_t slots_max = 8;
+inline constexpr size_t cells_max = 64;
 
 enum class Error : uint8_t {
   none,

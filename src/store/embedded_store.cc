@@ -17,49 +17,63 @@ namespace {
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 
+// Room for the cells of a charge. Not zeroed: there may be many, and mostly one is used.
+class Cells {
+ public:
+  State* data() { return reinterpret_cast<State*>(room_); }
+
+ private:
+  alignas(State) std::byte room_[limit::cells_max * sizeof(State)];
+};
+
 // One charge on its way: where its counter is and what becomes of it.
 struct Settling {
   uint64_t hash;
   uint32_t charge;
   Entry* entry;
-  std::array<State, limit::slots_max> next;
+  size_t cells;
+  Cells next;
 };
 
-State state_of(const Entry* entry, size_t slot) {
-  return entry != nullptr ? entry->state(slot) : State{};
+void load(const Entry* entry, State* state, size_t cells) {
+  if (entry != nullptr) {
+    entry->load(state);
+  } else {
+    std::fill_n(state, cells, State{});
+  }
 }
 
-// What the charge's limits answer, and the states that taking it would leave. True: all allow it.
-bool evaluate(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions,
-              State* next) {
+// What the charge's limits answer; `state` becomes what taking it would leave. True: all allow it.
+bool evaluate(const Charge& charge, base::Time now, Decision* decisions, State* state) {
   bool allowed = true;
-  for (size_t slot = 0; slot < charge.limits.size(); ++slot) {
-    const auto outcome =
-        limit::decide(state_of(entry, slot), charge.limits[slot], charge.cost, now);
-    decisions[slot] = outcome.decision;
-    next[slot] = outcome.next;
-    allowed &= outcome.decision.allowed;
+  for (const limit::Limit& limit : charge.limits) {
+    *decisions = limit::decide(state, limit, charge.cost, now, state);
+    allowed &= decisions->allowed;
+    ++decisions;
+    state += limit::cells(limit);
   }
   return allowed;
 }
 
-// The group was refused: nothing is taken, and limits that would have allowed say what they have.
-void hold_back(const Entry* entry, const Charge& charge, base::Time now, Decision* decisions,
-               State* next) {
-  for (size_t slot = 0; slot < charge.limits.size(); ++slot) {
-    const auto outcome = limit::decide(state_of(entry, slot), charge.limits[slot], 0, now);
-    if (decisions[slot].allowed) decisions[slot] = outcome.decision;
-    next[slot] = outcome.next;
+// The group was refused: nothing is taken. A limit that refused has left its state so already; one
+// that would have allowed says what it has.
+[[gnu::noinline]] void hold_back(const Entry* entry, const Charge& charge, base::Time now,
+                                 Decision* decisions, State* state) {
+  size_t first = 0;
+  for (const limit::Limit& limit : charge.limits) {
+    const size_t cells = limit::cells(limit);
+    if (decisions->allowed) {
+      for (size_t i = 0; i < cells; ++i)
+        state[first + i] = entry != nullptr ? entry->cell(first + i) : State{};
+      *decisions = limit::decide(state + first, limit, 0, now, state + first);
+    }
+    ++decisions;
+    first += cells;
   }
 }
 
-bool worth_storing(const State* next, size_t slots) {
-  return std::any_of(next, next + slots, [](const State& s) { return s != State{}; });
-}
-
-void commit(Entry* entry, const State* next, size_t slots) {
-  if (entry == nullptr) return;
-  for (size_t slot = 0; slot < slots; ++slot) entry->set_state(slot, next[slot]);
+bool worth_storing(const State* next, size_t cells) {
+  return std::any_of(next, next + cells, [](const State& s) { return s != State{}; });
 }
 
 }  // namespace
@@ -121,25 +135,26 @@ void EmbeddedStore::prepare(const limit::Batch& batch) const {
 
 bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Decision* decisions,
                                  base::Time now) {
-  const size_t slots = charge.limits.size();
-  SLUICE_CHECK(slots <= limit::slots_max);
-  std::array<State, limit::slots_max> next;
+  Cells state;
   if (!charge.counted) {
-    group.allowed = evaluate(nullptr, charge, now, decisions, next.data());
+    group.allowed = evaluate(charge, now, decisions, state.data());
     return true;
   }
+  const size_t cells = limit::cells(charge.limits);
+  SLUICE_CHECK(charge.limits.size() <= limit::slots_max && cells <= limit::cells_max);
   const uint64_t hash = charge.hash;
   auto& [mutex, stripe] = (*table_)[stripe_of(hash)];
   const std::lock_guard lock(mutex);
   Entry* entry = stripe.find(region_, hash, charge.space->id, charge.key);
-  SLUICE_CHECK(entry == nullptr || entry->slots() == slots);
-  const bool allowed = evaluate(entry, charge, now, decisions, next.data());
-  if (!allowed) hold_back(entry, charge, now, decisions, next.data());
-  if (entry == nullptr && worth_storing(next.data(), slots)) {
-    entry = stripe.insert(region_, hash_, hash, charge.space->id, charge.key, slots);
+  SLUICE_CHECK(entry == nullptr || entry->cells() == cells);
+  load(entry, state.data(), cells);
+  const bool allowed = evaluate(charge, now, decisions, state.data());
+  if (!allowed && charge.limits.size() > 1) hold_back(entry, charge, now, decisions, state.data());
+  if (entry == nullptr && worth_storing(state.data(), cells)) {
+    entry = stripe.insert(region_, hash_, hash, charge.space->id, charge.key, cells);
     if (entry == nullptr) return false;
   }
-  commit(entry, next.data(), slots);
+  if (entry != nullptr) entry->store(state.data());
   group.allowed = allowed;
   return true;
 }
@@ -151,7 +166,9 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
   const std::span settling(room.data(), group.charge_count);
   for (uint32_t i = 0; i < group.charge_count; ++i) {
     const auto& charge = batch.charges[group.charge_first + i];
+    settling[i].cells = limit::cells(charge.limits);
     SLUICE_CHECK(charge.limits.size() <= limit::slots_max);
+    SLUICE_CHECK(settling[i].cells <= limit::cells_max);
     settling[i].charge = group.charge_first + i;
     settling[i].hash = charge.counted ? charge.hash : 0;
     settling[i].entry = nullptr;
@@ -174,15 +191,15 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
       SLUICE_CHECK(other.space != charge.space || other.key != charge.key);
     }
     s.entry = stripe.find(region_, s.hash, charge.space->id, charge.key);
-    SLUICE_CHECK(s.entry == nullptr || s.entry->slots() == charge.limits.size());
+    SLUICE_CHECK(s.entry == nullptr || s.entry->cells() == s.cells);
     before = &s;
   }
 
   bool allowed = true;
   for (auto& s : settling) {
     const auto& charge = batch.charges[s.charge];
-    allowed &=
-        evaluate(s.entry, charge, now, &batch.decisions[charge.decision_first], s.next.data());
+    load(s.entry, s.next.data(), s.cells);
+    allowed &= evaluate(charge, now, &batch.decisions[charge.decision_first], s.next.data());
   }
   if (!allowed) {
     for (auto& s : settling) {
@@ -196,12 +213,9 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
   for (size_t i = 0; i < settling.size(); ++i) {
     auto& s = settling[i];
     const auto& charge = batch.charges[s.charge];
-    if (!charge.counted || s.entry != nullptr ||
-        !worth_storing(s.next.data(), charge.limits.size()))
-      continue;
+    if (!charge.counted || s.entry != nullptr || !worth_storing(s.next.data(), s.cells)) continue;
     auto& stripe = (*table_)[stripe_of(s.hash)].stripe;
-    s.entry =
-        stripe.insert(region_, hash_, s.hash, charge.space->id, charge.key, charge.limits.size());
+    s.entry = stripe.insert(region_, hash_, s.hash, charge.space->id, charge.key, s.cells);
     added[i] = s.entry != nullptr;
     if (added[i]) continue;
     for (size_t j = 0; j < i; ++j) {
@@ -211,7 +225,9 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
     }
     return false;
   }
-  for (auto& s : settling) commit(s.entry, s.next.data(), batch.charges[s.charge].limits.size());
+  for (auto& s : settling) {
+    if (s.entry != nullptr) s.entry->store(s.next.data());
+  }
   group.allowed = allowed;
   return true;
 }

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "limit/decide.h"
 #include "tests/support/dice.h"
 
 namespace sluice::store {
@@ -157,6 +158,64 @@ TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
       if (round % 100 == 0) store.sweep(now, store.chains());
     }
   }
+}
+
+// Limits of every algorithm side by side on one counter: the store keeps each one's cells apart,
+// and a group takes from all or none. The algorithms themselves are held to models of their own in
+// limit/.
+TEST(EmbeddedStore, limits_of_all_algorithms_share_a_counter) {
+  tests::Dice dice(9);
+  EmbeddedStore store(0, base::Hash(3));
+  const std::vector<Limit> limits = {
+      {Algorithm::sliding_window, 9, {700}},  {Algorithm::token_bucket, 5, {300}, 7},
+      {Algorithm::unlimited, 1, {}},          {Algorithm::sliding_log, 8, {500}},
+      {Algorithm::aligned_window, 10, {400}}, {Algorithm::fixed_window, 9, {600}}};
+  const Space spaces[] = {{0, "", ""}, {1, "", ""}};
+  std::map<std::pair<uint32_t, std::string>, std::vector<limit::State>> model;
+  const auto states = [&](uint32_t space, const std::string& key) -> std::vector<limit::State>& {
+    auto& state = model[{space, key}];
+    if (state.empty()) state.resize(limit::cells(limits));
+    return state;
+  };
+  Time now{1'000'000};
+  int granted = 0, refused = 0;
+  for (int round = 0; round < 30'000; ++round) {
+    now.us += dice(int64_t{60});
+    const int64_t cost = dice(int64_t{4});
+    Asking asking;
+    asking.group();
+    std::vector<std::string> keys;
+    for (uint32_t space = 0; space < 2; ++space) keys.push_back(std::to_string(dice(4)));
+    const uint32_t both = 1 + dice(2u);
+    for (uint32_t space = 0; space < both; ++space)
+      asking.charge(spaces[space], keys[space], cost, limits);
+    ASSERT_EQ(store.apply(asking.batch(), now), 1u);
+
+    bool allowed = true;
+    for (uint32_t space = 0; space < both; ++space) {
+      auto state = states(space, keys[space]);
+      limit::State* at = state.data();
+      for (const auto& limit : limits) {
+        allowed &= limit::decide(at, limit, cost, now, at).allowed;
+        at += limit::cells(limit);
+      }
+    }
+    ASSERT_EQ(asking.groups[0].allowed, allowed);
+    ++(allowed ? granted : refused);
+    for (uint32_t space = 0; space < both; ++space) {
+      limit::State* at = states(space, keys[space]).data();
+      for (size_t slot = 0; slot < limits.size(); ++slot) {
+        std::vector<limit::State> before(at, at + limit::cells(limits[slot]));
+        const Decision asked = limit::decide(before.data(), limits[slot], cost, now, before.data());
+        const Decision settled = limit::decide(at, limits[slot], allowed ? cost : 0, now, at);
+        expect_equal(asking.decision(space, slot), allowed || !asked.allowed ? asked : settled);
+        at += limit::cells(limits[slot]);
+      }
+    }
+    if (round % 50 == 0) store.sweep(now, store.chains());
+  }
+  EXPECT_GT(granted, 3'000);
+  EXPECT_GT(refused, 3'000);
 }
 
 // Every short sequence of groups over two keys with small quotas.

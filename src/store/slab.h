@@ -14,7 +14,7 @@ namespace sluice::store {
 class Slab {
  public:
   // The largest place.
-  static constexpr size_t bytes_max = 1280;
+  static constexpr size_t bytes_max = 2040;
 
   // A place of at least `bytes` (1 to bytes_max) with unspecified content, or 0 when the region is
   // full.
@@ -23,18 +23,20 @@ class Slab {
   void free(Region& region, Ref place, size_t bytes);
 
  private:
-  // Sizes: every 4 bytes up to 128, every 32 up to 512, every 128 up to 1280. A place wastes at
-  // most a fifth.
-  static constexpr size_t classes = 32 + 12 + 6;
+  // Sizes: every 4 bytes up to 128, every 32 up to 512, every 128 up to 1280, then a third and half
+  // of a chunk.
+  static constexpr size_t classes = 32 + 12 + 6 + 2;
   static constexpr size_t class_of(size_t bytes) {
     if (bytes <= 128) return (bytes + 3) / 4 - 1;
     if (bytes <= 512) return 32 + (bytes - 129) / 32;
-    return 44 + (bytes - 513) / 128;
+    if (bytes <= 1280) return 44 + (bytes - 513) / 128;
+    return bytes <= 1360 ? 50 : 51;
   }
   static constexpr size_t bytes_of(size_t size_class) {
     if (size_class < 32) return (size_class + 1) * 4;
     if (size_class < 44) return 128 + (size_class - 31) * 32;
-    return 512 + (size_class - 43) * 128;
+    if (size_class < 50) return 512 + (size_class - 43) * 128;
+    return size_class == 50 ? 1360 : 2040;
   }
 
   struct Chunk;

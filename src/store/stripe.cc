@@ -19,28 +19,28 @@ struct Long {
   size_t bytes;
 };
 
-size_t place_bytes(size_t slots, size_t key_bytes) {
-  return sizeof(Entry) + slots * sizeof(limit::State) +
+size_t place_bytes(size_t cells, size_t key_bytes) {
+  return sizeof(Entry) + cells * sizeof(limit::State) +
          (key_bytes > Entry::inline_key_bytes_max ? sizeof(Long) : key_bytes);
 }
 
-Long long_of(const char* behind_slots) {
+Long long_of(const char* behind_cells) {
   Long l;
-  std::memcpy(&l, behind_slots, sizeof l);
+  std::memcpy(&l, behind_cells, sizeof l);
   return l;
 }
 
 }  // namespace
 
 static_assert(sizeof(Entry) == 12);
-static_assert(sizeof(Entry) + limit::slots_max * sizeof(limit::State) +
+static_assert(sizeof(Entry) + limit::cells_max * sizeof(limit::State) +
                   Entry::inline_key_bytes_max <=
               Slab::bytes_max);
 
 std::string_view Entry::key() const {
-  const char* behind_slots = bytes() + slots_ * sizeof(limit::State);
-  if (key_bytes_ != long_key) return {behind_slots, key_bytes_};
-  const Long l = long_of(behind_slots);
+  const char* behind_cells = bytes() + cells_ * sizeof(limit::State);
+  if (key_bytes_ != long_key) return {behind_cells, key_bytes_};
+  const Long l = long_of(behind_cells);
   return {l.key, l.bytes};
 }
 
@@ -74,8 +74,8 @@ Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
 }
 
 Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space,
-                      std::string_view key, size_t slots) {
-  SLUICE_CHECK(slots >= 1 && slots <= limit::slots_max);
+                      std::string_view key, size_t cells) {
+  SLUICE_CHECK(cells >= 1 && cells <= limit::cells_max);
   if (chains() == 0) {
     if (!heads_->reach(chains_min)) return nullptr;
     set_chains(chains_min);
@@ -86,7 +86,7 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
     long_bytes = static_cast<char*>(std::malloc(key.size()));
     SLUICE_CHECK(long_bytes != nullptr);
   }
-  const Ref place = slab_.allocate(region, place_bytes(slots, key.size()));
+  const Ref place = slab_.allocate(region, place_bytes(cells, key.size()));
   if (place == 0) {
     if (long_bytes != nullptr) {
       std::free(long_bytes);
@@ -97,16 +97,16 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
 
   auto* entry = static_cast<Entry*>(region.at(place));
   entry->space_ = space;
-  entry->slots_ = static_cast<uint8_t>(slots);
-  std::memset(entry->bytes(), 0, slots * sizeof(limit::State));
-  char* behind_slots = entry->bytes() + slots * sizeof(limit::State);
+  entry->cells_ = static_cast<uint8_t>(cells);
+  std::memset(entry->bytes(), 0, cells * sizeof(limit::State));
+  char* behind_cells = entry->bytes() + cells * sizeof(limit::State);
   if (long_bytes != nullptr) {
     std::memcpy(long_bytes, key.data(), key.size());
     const Long l{long_bytes, key.size()};
-    std::memcpy(behind_slots, &l, sizeof l);
+    std::memcpy(behind_cells, &l, sizeof l);
     entry->key_bytes_ = long_key;
   } else {
-    if (!key.empty()) std::memcpy(behind_slots, key.data(), key.size());
+    if (!key.empty()) std::memcpy(behind_cells, key.data(), key.size());
     entry->key_bytes_ = static_cast<uint16_t>(key.size());
   }
   Ref& first = head(chain_of(hash));
@@ -153,8 +153,8 @@ void Stripe::sweep_chain(Region& region, base::Time now, uint32_t chain) {
   for (Ref* at = &head(chain); *at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(*at));
     bool fresh = true;
-    for (size_t slot = 0; slot < entry->slots_; ++slot) {
-      fresh &= entry->state(slot).mark_us <= now.us;
+    for (size_t cell = 0; cell < entry->cells_; ++cell) {
+      fresh &= entry->cell(cell).mark_us <= now.us;
     }
     if (!fresh) {
       at = &entry->next_;
@@ -199,15 +199,15 @@ void Stripe::merge(Region& region) {
 }
 
 void Stripe::destroy(Region& region, Entry* entry) {
-  const size_t slots = entry->slots_;
+  const size_t cells = entry->cells_;
   size_t key_bytes = entry->key_bytes_;
   if (key_bytes == long_key) {
-    const Long l = long_of(entry->bytes() + slots * sizeof(limit::State));
+    const Long l = long_of(entry->bytes() + cells * sizeof(limit::State));
     std::free(l.key);
     region.release(l.bytes);
     key_bytes = l.bytes;
   }
-  slab_.free(region, region.ref_of(entry), place_bytes(slots, key_bytes));
+  slab_.free(region, region.ref_of(entry), place_bytes(cells, key_bytes));
 }
 
 }  // namespace sluice::store

@@ -1,7 +1,7 @@
 // One stripe of the counter table: a linear hash of chained entries. It grows and shrinks by one
 // chain at a time, so no request ever waits for a rehash. Not thread-safe: the table holds its lock
-// around every call. What it costs: an entry of 12 bytes, 16 a slot and the key, rounded up to 4,
-// plus 5 bytes of chain heads: 49 for a 16-byte key and one slot.
+// around every call. What it costs: an entry of 12 bytes, 16 a cell and the key, rounded up to 4,
+// plus 5 bytes of chain heads: 49 for a 16-byte key and one cell.
 #pragma once
 
 #include <atomic>
@@ -21,16 +21,15 @@ namespace sluice::store {
 class Entry {
  public:
   static constexpr size_t inline_key_bytes_max =
-      1024;  // a longer key lies on the heap, accounted in the region
+      512;  // a longer key lies on the heap, accounted in the region
 
-  size_t slots() const { return slots_; }
-  limit::State state(size_t slot) const {
+  size_t cells() const { return cells_; }
+  void load(limit::State* out) const { __builtin_memcpy(out, bytes(), cells_ * sizeof *out); }
+  void store(const limit::State* in) { __builtin_memcpy(bytes(), in, cells_ * sizeof *in); }
+  limit::State cell(size_t i) const {
     limit::State s;
-    __builtin_memcpy(&s, bytes() + slot * sizeof s, sizeof s);
+    __builtin_memcpy(&s, bytes() + i * sizeof s, sizeof s);
     return s;
-  }
-  void set_state(size_t slot, const limit::State& s) {
-    __builtin_memcpy(bytes() + slot * sizeof s, &s, sizeof s);
   }
   std::string_view key() const;
 
@@ -41,8 +40,8 @@ class Entry {
 
   Ref next_;            // in its chain
   uint32_t space_;      // Space::id
-  uint16_t key_bytes_;  // long_key: the key is a heap block, told by a Long behind the slots
-  uint8_t slots_;
+  uint16_t key_bytes_;  // long_key: the key is a heap block, told by a Long behind the cells
+  uint8_t cells_;
 };
 
 class Stripe {
@@ -54,9 +53,9 @@ class Stripe {
 
   Entry* find(const Region& region, uint64_t hash, uint32_t space, std::string_view key) const;
 
-  // Adds an entry that `find` did not find, its slots zeroed. Null: no memory.
+  // Adds an entry that `find` did not find, its cells zeroed. Null: no memory.
   Entry* insert(Region& region, const base::Hash& hash_of, uint64_t hash, uint32_t space,
-                std::string_view key, size_t slots);
+                std::string_view key, size_t cells);
 
   // Removes an entry that `find` or `insert` gave; the pointer dies.
   void erase(Region& region, uint64_t hash, Entry* entry);

@@ -20,11 +20,12 @@ struct Fixture {
   Entry* find(uint32_t space, std::string_view key) {
     return stripe.find(region, hash(space, key), space, key);
   }
-  Entry* insert(uint32_t space, std::string_view key, size_t slots, int64_t mark_us) {
-    Entry* entry = stripe.insert(region, hash, hash(space, key), space, key, slots);
-    for (size_t slot = 0; entry != nullptr && slot < slots; ++slot) {
-      entry->set_state(slot, {mark_us, static_cast<int64_t>(slot) + 1});
-    }
+  Entry* insert(uint32_t space, std::string_view key, size_t cells, int64_t mark_us) {
+    Entry* entry = stripe.insert(region, hash, hash(space, key), space, key, cells);
+    std::vector<limit::State> state;
+    for (size_t cell = 0; cell < cells; ++cell)
+      state.push_back({mark_us, static_cast<int64_t>(cell) + 1});
+    if (entry != nullptr) entry->store(state.data());
     return entry;
   }
   size_t sweep(int64_t now_us) {
@@ -44,7 +45,7 @@ struct Fixture {
 TEST(Stripe, is_a_map) {
   Fixture f;
   struct Stored {
-    size_t slots;
+    size_t cells;
     int64_t mark_us;
   };
   std::map<std::pair<uint32_t, std::string>, Stored> model;
@@ -60,18 +61,18 @@ TEST(Stripe, is_a_map) {
     ASSERT_EQ(entry != nullptr, at != model.end());
     if (entry != nullptr) {
       ASSERT_EQ(entry->key(), key);
-      ASSERT_EQ(entry->slots(), at->second.slots);
-      for (size_t slot = 0; slot < entry->slots(); ++slot) {
-        ASSERT_EQ(entry->state(slot),
-                  (limit::State{at->second.mark_us, static_cast<int64_t>(slot) + 1}));
+      ASSERT_EQ(entry->cells(), at->second.cells);
+      for (size_t cell = 0; cell < entry->cells(); ++cell) {
+        ASSERT_EQ(entry->cell(cell),
+                  (limit::State{at->second.mark_us, static_cast<int64_t>(cell) + 1}));
       }
       if (random(3) == 0) {
         f.stripe.erase(f.region, f.hash(space, key), entry);
         model.erase(at);
       }
     } else {
-      const Stored stored{1 + random(limit::slots_max), now_us + 1 + random(int64_t{100'000})};
-      ASSERT_NE(f.insert(space, key, stored.slots, stored.mark_us), nullptr);
+      const Stored stored{1 + random(limit::cells_max), now_us + 1 + random(int64_t{100'000})};
+      ASSERT_NE(f.insert(space, key, stored.cells, stored.mark_us), nullptr);
       model[{space, key}] = stored;
     }
     ASSERT_EQ(f.stripe.entries(), model.size());
@@ -105,7 +106,8 @@ TEST(Stripe, grows_by_one_chain_and_shrinks_with_its_sweep) {
 TEST(Stripe, keeps_an_entry_while_one_of_its_limits_says_something) {
   Fixture f;
   Entry* entry = f.insert(0, "k", 3, 10);
-  entry->set_state(1, {11, 1});
+  const limit::State one_later[] = {{10, 1}, {11, 2}, {10, 3}};
+  entry->store(one_later);
   EXPECT_EQ(f.sweep(10), 0u);
   EXPECT_EQ(f.sweep(11), 1u);
   EXPECT_EQ(f.find(0, "k"), nullptr);
