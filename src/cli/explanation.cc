@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
-#include "cli/units.h"
+#include "base/units.h"
 
 namespace sluice::cli {
 namespace {
@@ -16,27 +16,13 @@ std::string in_ticks(std::string_view text) {
 }
 
 std::string words_for(const limit::Limit& limit) {
-  switch (limit.algorithm) {
-    case Algorithm::unlimited:
-      return "always allowed";
-    case Algorithm::deny:
-      return "always denied";
-    case Algorithm::fixed_window:
-      break;
-  }
-  return std::to_string(limit.quota) + " per " + format_duration(limit.window);
-}
-
-const char* name_of(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::unlimited:
-      return "unlimited";
-    case Algorithm::deny:
-      return "deny";
-    case Algorithm::fixed_window:
-      break;
-  }
-  return "fixed_window";
+  if (limit.algorithm == Algorithm::unlimited) return "always allowed";
+  if (limit.algorithm == Algorithm::deny) return "always denied";
+  std::string text = std::to_string(limit.quota) + " per " + format_duration(limit.window);
+  if (limit.algorithm == Algorithm::fixed_window) return text;
+  text += ", " + std::string(limit::name_of(limit.algorithm));
+  if (limit.burst > 0) text += ", burst " + std::to_string(limit.burst);
+  return text;
 }
 
 std::string words_for_actor(const RuleExplanation& e) {
@@ -109,9 +95,10 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
   } else {
     json["limits"] = nlohmann::ordered_json::array();
     for (const auto& limit : rule.limits)
-      json["limits"].push_back({{"algorithm", name_of(limit.algorithm)},
+      json["limits"].push_back({{"algorithm", limit::name_of(limit.algorithm)},
                                 {"quota", limit.quota},
-                                {"window_us", limit.window.us}});
+                                {"window_us", limit.window.us},
+                                {"burst", limit.burst}});
     json["actor"] = nlohmann::ordered_json::array();
     for (size_t i = 0; i < rule.actor.size(); ++i) {
       json["actor"].push_back({{"key", rule.actor[i]}, {"value", nullptr}});
@@ -178,7 +165,7 @@ std::string to_text(const Explanation& explanation, const Pairs& request, bool c
     out += paint("No rule decides it.", red, coloured) +
            " Divvy's protocol answers `OK false 0 -1`.\n";
   if (explanation.unreached > 0)
-    out += counted(explanation.unreached, "rule") + " behind it " +
+    out += base::counted(explanation.unreached, "rule") + " behind it " +
            (explanation.unreached == 1 ? "is" : "are") + " not reached.\n";
   return out;
 }

@@ -32,6 +32,9 @@ enum class Algorithm : uint8_t {
   sliding_log,     // the times of units, exact while few enough are stored
 };
 
+// As policies spell it: "token_bucket".
+std::string_view name_of(Algorithm algorithm);
+
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
 // algorithm has one. burst: a token bucket's capacity, 1 to quota_max; 0 elsewhere.
 struct Limit {
@@ -52,7 +55,7 @@ constexpr bool has_counter(Algorithm algorithm) {
 struct State {
   int64_t mark_us = 0;  // of a limit's first cell: the time from which the limit equals a fresh
                         // one, so that whoever stores it may then forget it
-  int64_t units = 0;  // what it means is the algorithm's
+  int64_t units = 0;    // what it means is the algorithm's
   friend bool operator==(const State&, const State&) = default;
 };
 

@@ -1,0 +1,28 @@
+#include "limit/limit.h"
+
+#include "base/check.h"
+
+namespace sluice::limit {
+
+std::string_view name_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::unlimited:
+      return "unlimited";
+    case Algorithm::deny:
+      return "deny";
+    case Algorithm::fixed_window:
+      return "fixed_window";
+    case Algorithm::aligned_window:
+      return "aligned_window";
+    case Algorithm::token_bucket:
+      return "token_bucket";
+    case Algorithm::sliding_window:
+      return "sliding_window";
+    case Algorithm::sliding_log:
+      return "sliding_log";
+  }
+  SLUICE_CHECK(false);
+  return "";
+}
+
+}  // namespace sluice::limit
