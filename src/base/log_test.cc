@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/base_sink.h>
 
+#include <chrono>
 #include <future>
 #include <mutex>
 #include <regex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sluice::base {
@@ -48,12 +50,43 @@ TEST(Log, DropsTheOldestLinesAndTells) {
     EXPECT_EQ(log.dropped(), burst_lines - queue_lines);
     sink->release.set_value();
   }
-  ASSERT_EQ(sink->lines.size(), 1 + queue_lines + 1);
+  ASSERT_EQ(sink->lines.size(), 1 + 1 + queue_lines);
   EXPECT_EQ(sink->lines[0], "first");
-  EXPECT_EQ(sink->lines[1], "line 12");
-  EXPECT_EQ(sink->lines[8], "line 19");
-  EXPECT_EQ(sink->lines[9],
+  EXPECT_EQ(sink->lines[1],  // where they are missing
             "12 log lines were dropped: they came faster than standard error took them");
+  EXPECT_EQ(sink->lines[2], "line 12");
+  EXPECT_EQ(sink->lines[9], "line 19");
+}
+
+TEST(Log, CutsALineThatIsTooLong) {
+  const auto sink = std::make_shared<HeldSink>();
+  sink->release.set_value();
+  const std::string most(Log::line_bytes_max, 'x'), half(Log::line_bytes_max - 1, 'x');
+  {
+    const Log log(spdlog::level::info, sink, 64);
+    log.logger()->info(most);
+    log.logger()->info(most + "y");
+    log.logger()->info(half + "é");  // its second byte is one too many
+    log.logger()->info("{}", std::string(10 << 20, 'x'));
+  }
+  const std::vector<std::string> expected{most, most + "...", half + "...", most + "..."};
+  EXPECT_EQ(sink->lines, expected);
+}
+
+// A writer that is stuck for good keeps nobody from ending, and writes no more once it is free.
+TEST(Log, EndsAlthoughNobodyTakesItsLines) {
+  const auto sink = std::make_shared<HeldSink>();
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const Log log(spdlog::level::info, sink, 64);
+    log.logger()->info("first");
+    sink->reached.get_future().wait();
+    log.logger()->info("second");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  sink->release.set_value();
+  while (sink.use_count() > 1) std::this_thread::yield();  // the writer's is the other
+  EXPECT_EQ(sink->lines, std::vector<std::string>{"first"});
 }
 
 TEST(Log, WritesEverythingBeforeItEndsAndNothingBelowItsLevel) {
