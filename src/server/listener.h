@@ -1,5 +1,6 @@
-// One listening socket: it accepts and hands each connection on, and pauses when the process has no
-// descriptor left. Belongs to the thread that runs its event loop.
+// One listening socket: it accepts and hands each connection on, a bounded number before others get
+// a turn, and pauses when the process has no descriptor left. Belongs to the thread that runs its
+// event loop.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/options.h"
 
@@ -19,34 +21,47 @@ namespace sluice::server {
 
 class Listener {
  public:
-  // `take` gets each accepted descriptor, non-blocking and close-on-exec, and owns it.
-  Listener(boost::asio::io_context& io, ListenerOptions options,
-           std::function<void(int, Protocol)> take, std::shared_ptr<spdlog::logger> log);
+  // Who gets each accepted descriptor, non-blocking and close-on-exec, and owns it.
+  using Take = std::function<void(int, Protocol)>;
 
-  // Binds and listens; says what went wrong ("listen EADDRINUSE: address already in use
-  // [::]:8321").
+  // The most connections that the kernel holds for a listener, and so the most that are accepted
+  // before other events get a turn, and at its end.
+  static constexpr int queue_max = 4096;
+
+  Listener(boost::asio::io_context& io, ListenerOptions options, Take take,
+           std::shared_ptr<spdlog::logger> log);
+
+  // One for every address that the host of `options` has on this machine, appended to `all`; a name
+  // may have several, and a listener has one. Otherwise says what went wrong. An address that
+  // cannot be used is left to `bind` to tell, unless the name has others.
+  static std::optional<std::string> resolve(const ListenerOptions& options,
+                                            std::vector<ListenerOptions>& all);
+
+  // Binds and listens, of a name on its first address; says what went wrong ("listen EADDRINUSE:
+  // address already in use [::]:8321").
   std::optional<std::string> bind();
   // "[::]:8321"
   std::string address() const;
   uint16_t port() const;
-  Protocol protocol() const { return options_.protocol; }
 
   void start();
   // Takes what is queued already, then closes.
   void stop();
 
  private:
+  // Where accepting ended: nobody waits, others are to have a turn, no descriptors or memory left.
+  enum class Accepted { all, some, out_of_resources };
+
   bool open(const boost::asio::ip::tcp::endpoint& endpoint, boost::system::error_code& ec);
   void await();
-  // Accepts until nobody waits. False: out of descriptors or memory.
-  bool accept_all();
+  Accepted accept_some();
   void tell_pause(int error);
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   std::chrono::steady_clock::time_point tell_again_{};  // that accepting pauses
   const ListenerOptions options_;
-  const std::function<void(int, Protocol)> take_;
+  const Take take_;
   const std::shared_ptr<spdlog::logger> log_;
 };
 
