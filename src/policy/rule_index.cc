@@ -1,7 +1,9 @@
 #include "policy/rule_index.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/bounds.h"
 #include "policy/rule_set.h"
 
 namespace sluice::policy {
@@ -68,9 +70,17 @@ size_t RuleIndex::longest_within(const std::vector<Prefixes>& all, size_t size) 
 
 bool RuleIndex::gather(std::span<const limit::Entry> descriptor, Merge& merge) const {
   if (!merge.add(unfiled_)) return false;
-  for (const limit::Entry& entry : descriptor) {
+  // Of a key's entries the last one counts: the others would only cost.
+  std::array<const Key*, base::bounds::descriptor_entries_max> seen;
+  size_t seen_count = 0;
+  for (size_t i = descriptor.size(); i-- > 0;) {
+    const limit::Entry& entry = descriptor[i];
     const auto key = keys_.find(entry.key);
     if (key == keys_.end()) continue;
+    const auto* const seen_end = seen.data() + seen_count;
+    if (std::find(std::as_const(seen).data(), seen_end, &key->second) != seen_end) continue;
+    if (seen_count == seen.size()) return false;
+    seen[seen_count++] = &key->second;
     const auto value = key->second.values.find(entry.value);
     if (value != key->second.values.end() && !merge.add(value->second)) return false;
     for (const Prefixes& prefixes : key->second.prefixes) {

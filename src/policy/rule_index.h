@@ -63,10 +63,6 @@ class RuleIndex {
    public:
     bool add(const Numbers& numbers) {
       if (numbers.empty()) return true;
-      // A request can name an entry over and over.
-      for (size_t i = 0; i < count_; ++i) {
-        if (lists_[i].at == numbers.data()) return true;
-      }
       if (count_ == lists_.size()) return false;
       lists_[count_++] = {numbers.data(), numbers.data() + numbers.size()};
       return true;
