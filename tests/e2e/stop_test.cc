@@ -145,6 +145,17 @@ TEST(Stopping, IsNotHeldUpByAClientThatSendsForEver) {
   EXPECT_LT(took, 5s * slowness);
 }
 
+TEST(Stopping, IsNotHeldUpByAStandardErrorThatNobodyReads) {
+  DivvyServer server("rules.ini", hundred_policy,
+                     {.environment = {{"DEBUG", "divvy"}}, .read_err = false});
+  auto client = server.client();
+  constexpr int requests = 2000;  // their debug lines are more than a pipe holds
+  ASSERT_TRUE(client.send(repeated("HIT a=" + std::string(100, 'x') + "\n", requests)));
+  for (int i = 0; i < requests; ++i) ASSERT_TRUE(client.read_line()) << i;
+  server.process().signal(SIGTERM);
+  EXPECT_LT(time_to_end(server.process()), 5s * slowness);
+}
+
 TEST(Stopping, LeavesThePortFree) {
   uint16_t port = 0;
   {

@@ -72,7 +72,7 @@ Process::Process(const Options& options, const std::string& program) {
   ::close(err[1]);
   out_.fd = out[0];
   err_.fd = err[0];
-  collector_ = std::thread([this] { collect(); });
+  collector_ = std::thread([this, read_err = options.read_err] { collect(read_err); });
 }
 
 Process::~Process() {
@@ -91,8 +91,8 @@ Process::~Process() {
     GTEST_LOG_(INFO) << "standard error of process " << pid_ << ":\n" << err_.text;
 }
 
-void Process::collect() {
-  pollfd watched[] = {{out_.fd, POLLIN, 0}, {err_.fd, POLLIN, 0}};
+void Process::collect(bool read_err) {
+  pollfd watched[] = {{out_.fd, POLLIN, 0}, {read_err ? err_.fd : -1, POLLIN, 0}};
   Pipe* const pipes[] = {&out_, &err_};
   char bytes[8192];
   while (watched[0].fd >= 0 || watched[1].fd >= 0) {

@@ -28,6 +28,7 @@ class Process {
     std::map<std::string, std::string> environment = {};
     std::string folder = {};  // to start in; empty: the test's own
     size_t open_files = 0;    // hard limit of descriptors; 0: the test's own
+    bool read_err = true;     // false: standard error is a pipe that nobody reads
   };
 
   explicit Process(const Options& options, const std::string& program = SLUICE_BINARY);
@@ -55,7 +56,7 @@ class Process {
     int fd = -1;
     std::string text;
   };
-  void collect();
+  void collect(bool read_err);
 
   pid_t pid_ = -1;
   std::optional<int> status_;
