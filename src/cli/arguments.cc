@@ -83,6 +83,8 @@ void add_documented_flag(CLI::App& app, bool& documented) {
 }
 
 const char* const server_environment_help =
-    "  SLUICE_WORKERS, SLUICE_MEMORY, SLUICE_LOG_LEVEL   as the flags of these names\n";
+    "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_LOG_LEVEL   as the flags of "
+    "these\n"
+    "                 names\n";
 
 }  // namespace sluice::cli

@@ -63,7 +63,8 @@ struct Flags {
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
-// SLUICE_WORKERS, SLUICE_MEMORY, SLUICE_LOG_LEVEL; one that is set but empty counts as not set.
+// SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_LOG_LEVEL; one that is set but empty
+// counts as not set.
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);
