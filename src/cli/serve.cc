@@ -33,7 +33,7 @@ std::string hints(const std::vector<server::Bound>& bound) {
          "  sluice ask divvy " +
          server +
          "method=GET path=/pantry/cookies ip=10.0.0.7\n"
-         "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc localhost " +
+         "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc -q 1 localhost " +
          port + "\n";
 }
 

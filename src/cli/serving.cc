@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "store/embedded_store.h"
 
 namespace sluice::cli {
@@ -28,10 +29,17 @@ int run_server(const Config& config, const Announcement& announcement, Outside& 
   if (!rules) return exit_failure;
 
   for (const auto& rule : rules->rules(policy::Dialect::divvy))
-    log.logger()->debug("{}:{}: rule [{}] {}", rule.file, rule.line, rule.pattern, rule.comment);
+    log.logger()->debug("{}:{}: rule [{}] {}", rule.file, rule.line, base::printable(rule.pattern),
+                        base::printable(rule.comment));
 
-  store::EmbeddedStore store(config.memory_bytes.value, base::Hash());
-  server::Server server(config.options(), std::move(rules), store, log.logger());
+  const auto store = store::EmbeddedStore::open(config.memory_bytes.value, base::Hash());
+  if (!store) {
+    outside.err << "sluice: the system does not give the address space for "
+                << config.memory_bytes.value
+                << " bytes of counters; lower --memory, or raise ulimit -v" << std::endl;
+    return exit_failure;
+  }
+  server::Server server(config.options(), std::move(rules), *store, log.logger());
   if (const auto problem = server.start()) {
     outside.err << "sluice: " << *problem << std::endl;
     return exit_failure;
