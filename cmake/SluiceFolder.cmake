@@ -21,7 +21,6 @@ function(sluice_folder name)
   target_link_libraries(sluice_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
 
   if(SLUICE_TESTS AND tests)
-    find_package(GTest REQUIRED)
     add_executable(${name}_test ${tests})
     target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
     target_compile_definitions(${name}_test PRIVATE SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
