@@ -1,9 +1,7 @@
 // A growable run of bytes for output: appended at the end, handed out whole, cleared without giving
-// memory back. Owned and used by one thread. Views of it live until the next append, clear or
-// release.
+// memory back. Owned and used by one thread. Views of it live until the next append or clear.
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -29,21 +27,11 @@ class Buffer {
     *prepare(1) = c;
     ++size_;
   }
-  template <class Integer>
-  void append_decimal(Integer value) {
-    char* at = prepare(24);
-    size_ += static_cast<size_t>(std::to_chars(at, at + 24, value).ptr - at);
-  }
 
   std::string_view view() const { return {bytes_.get(), size_}; }
   size_t size() const { return size_; }
-  size_t capacity() const { return capacity_; }
   bool empty() const { return size_ == 0; }
   void clear() { size_ = 0; }
-  void release() {
-    bytes_.reset();
-    size_ = capacity_ = 0;
-  }
 
  private:
   void grow(size_t n);
