@@ -22,6 +22,8 @@ inline constexpr size_t read_bytes_max = 64 << 10;
 // is told in its protocol's words and closed.
 inline constexpr size_t connections_default = 100'000;
 inline constexpr size_t connections_max = 1'000'000;
+// Connections that are told that they are too many, at a time. Past it: closed without a word.
+inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
 // what each has anyway. Past it: the client that needs more is told, then closed.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;

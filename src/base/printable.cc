@@ -22,9 +22,10 @@ void append_printable(std::string& out, std::string_view text) {
   }
 }
 
-std::string printable(std::string_view text) {
+std::string printable(std::string_view text, size_t bytes_max) {
   std::string out;
-  append_printable(out, text);
+  append_printable(out, text.substr(0, bytes_max));
+  if (text.size() > bytes_max) out += "...";
   return out;
 }
 

@@ -10,6 +10,7 @@ namespace sluice::base {
 // it is.
 void append_printable(std::string& out, std::string_view text);
 
-std::string printable(std::string_view text);
+// The same as a string, of the first bytes_max bytes of `text`; "..." stands for the rest.
+std::string printable(std::string_view text, size_t bytes_max = std::string_view::npos);
 
 }  // namespace sluice::base

@@ -115,6 +115,7 @@ enum class Error : uint8_t {
 // Charges on distinct (space, key) pairs that settle all or nothing.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
+  bool may_fail = false;      // the store goes on behind it if it fails: a shadow rule's
   bool allowed = false;       // every slot of every charge allowed, and all were taken
   Error error = Error::none;  // not none: nothing was taken, decisions are void
 };

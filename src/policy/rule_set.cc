@@ -76,8 +76,8 @@ std::span<const limit::Decision> Plan::decisions(const Step& step) const {
   return std::span(decisions_).subspan(its.decision_first, its.limits.size());
 }
 
-void Plan::open_group() {
-  groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size())});
+void Plan::open_group(bool may_fail) {
+  groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size()), .may_fail = may_fail});
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, int64_t cost) {
@@ -142,7 +142,7 @@ void RuleSet::match(Dialect, Descriptor descriptor, int64_t cost, Plan& plan) co
     if (result == Fit::impossible) return false;
     const std::string_view key = key_of(rule, descriptor, plan.keys_);
     if (rule.mode == Mode::shadow) {
-      plan.open_group();
+      plan.open_group(true);
       plan.add_step(rule, key, cost);
       return true;
     }
@@ -155,7 +155,7 @@ void RuleSet::match(Dialect, Descriptor descriptor, int64_t cost, Plan& plan) co
   };
   if (native_.candidates(descriptor, visit)) divvy_.candidates(descriptor, visit);
   if (part.error.empty() && !plan.enforced_.empty()) {
-    plan.open_group();
+    plan.open_group(false);
     for (const auto& [rule, key] : plan.enforced_) plan.add_step(*rule, key, cost);
   }
   part.groups_end = static_cast<uint32_t>(plan.groups_.size());

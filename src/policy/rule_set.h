@@ -97,7 +97,7 @@ class Plan {
 
  private:
   friend class RuleSet;
-  void open_group();
+  void open_group(bool may_fail);
   void add_step(const Rule& rule, std::string_view key, int64_t cost);
 
   std::vector<Part> parts_;

@@ -47,6 +47,12 @@ void Connection::start() {
   read();
 }
 
+void Connection::turn_away(std::string_view why) {
+  turned_away_ = why;
+  await_linger();
+  read();
+}
+
 void Connection::refuse(std::string_view why) {
   worker_.out().clear();
   session_->refuse(why, worker_.out());
@@ -55,7 +61,8 @@ void Connection::refuse(std::string_view why) {
 }
 
 void Connection::read() {
-  socket_.async_read_some(asio::buffer(in_.get() + in_size_, in_capacity_ - in_size_),
+  const size_t room = std::min(in_capacity_ - in_size_, base::bounds::read_bytes_max);
+  socket_.async_read_some(asio::buffer(in_.get() + in_size_, room),
                           [self = shared_from_this()](error_code ec, size_t bytes) {
                             if (self->phase_ != Phase::serving) return;
                             self->in_size_ += bytes;
@@ -63,48 +70,56 @@ void Connection::read() {
                             if (ec && !self->end_) {
                               const bool cancelled =
                                   ec == asio::error::operation_aborted && self->finishing_;
-                              return cancelled ? self->read_last() : self->abort();
+                              return cancelled ? self->process() : self->abort();
                             }
+                            if (self->is_turned_away()) return self->refuse(self->turned_away_);
                             self->process();
                           });
 }
 
 void Connection::process() {
+  while (decide()) {
+    if (phase_ == Phase::flushing || end_) return close_gently();
+    if (!finishing_) {
+      // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
+      if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
+        swap_buffer(Worker::small_buffer_bytes);
+      } else if (!make_room()) {
+        return refuse(no_room);
+      }
+      return read();
+    }
+    if (!make_room()) return refuse(no_room);
+    if (!receive_last()) phase_ = Phase::flushing;
+  }
+}
+
+// Decides the complete requests of the buffer. False: their replies wait for the socket, and
+// `process` is called again when they are out.
+bool Connection::decide() {
   auto& out = worker_.out();
   auto& requests = worker_.requests();
   size_t at = 0;
-  bool closing = false;
-  while (true) {
+  bool closing = phase_ == Phase::flushing;
+  while (!closing) {
     out.clear();
     requests.clear();
     const auto received = session_->receive({in_.get() + at, in_size_ - at}, end_, requests);
     at += received.consumed;
     if (requests.size() > 0) {
-      closing = !worker_.engine().serve(dialect_of(protocol_), *session_, requests, out);
+      closing = !worker_.engine().serve(protocol_, *session_, requests, out);
     }
     if (received.closing && !closing) {
       session_->farewell(out);
       closing = true;
     }
-    if (!flush() || closing || received.consumed == 0) break;
+    if (!flush() || received.consumed == 0) break;
     if (at == in_size_ && !end_) break;  // the usual case: spares asking the session about nothing
   }
   in_size_ -= at;
   if (at > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at, in_size_);
   if (closing) phase_ = Phase::flushing;
-  if (unsent_.empty()) go_on();  // otherwise when it is written
-}
-
-// Everything that could be decided is, and its replies are out.
-void Connection::go_on() {
-  if (phase_ == Phase::flushing || end_) return close_gently();
-  if (finishing_) return read_last();
-  if (in_size_ == 0 && in_capacity_ > Worker::small_buffer_bytes) {
-    swap_buffer(Worker::small_buffer_bytes);
-  } else if (!make_room()) {
-    return refuse(no_room);
-  }
-  read();
+  return unsent_.empty();
 }
 
 void Connection::finish() {
@@ -113,24 +128,21 @@ void Connection::finish() {
   int bytes = 0;
   if (ioctl(socket_.native_handle(), FIONREAD, &bytes) == 0 && bytes > 0)
     last_bytes_ = static_cast<size_t>(bytes);
-  if (unsent_.empty()) socket_.cancel();  // ends the read under way, which goes on in read_last
+  if (unsent_.empty()) socket_.cancel();  // ends the read under way, which goes on in `process`
 }
 
-void Connection::read_last() {
-  if (last_bytes_ == 0) {
-    phase_ = Phase::flushing;
-    return close_gently();
-  }
-  if (!make_room()) return refuse(no_room);
-  const ssize_t n = ::recv(socket_.native_handle(), in_.get() + in_size_,
-                           std::min(last_bytes_, in_capacity_ - in_size_), MSG_DONTWAIT);
-  if (n > 0) {
-    in_size_ += static_cast<size_t>(n);
-    last_bytes_ -= static_cast<size_t>(n);
-  } else {
-    last_bytes_ = 0;
-  }
-  process();
+// Reads what had arrived when the server was told to stop. False: that was all.
+bool Connection::receive_last() {
+  if (is_turned_away()) return false;
+  const ssize_t n =
+      ::recv(socket_.native_handle(), in_.get() + in_size_,
+             std::min(std::max<size_t>(last_bytes_, 1), in_capacity_ - in_size_), MSG_DONTWAIT);
+  if (n < 0) return false;
+  end_ = n == 0;  // the last line may lack its end
+  in_size_ += static_cast<size_t>(n);
+  const bool more = last_bytes_ > 0;
+  last_bytes_ -= std::min(last_bytes_, static_cast<size_t>(n));
+  return more || end_;
 }
 
 // Writes the worker's output. False: the socket is full, the rest waits in unsent_.
@@ -182,11 +194,15 @@ void Connection::close_gently() {
   phase_ = Phase::draining;
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
+  await_linger();
+  drain();
+}
+
+void Connection::await_linger() {
   linger_ = std::make_unique<Timer>(socket_.get_executor(), linger_time);
   linger_->async_wait([self = shared_from_this()](error_code ec) {
     if (!ec) self->abort();
   });
-  drain();
 }
 
 void Connection::drain() {
@@ -208,7 +224,6 @@ void Connection::abort() {
   worker_.leave(shared_from_this());
 }
 
-// A request that fills the buffer needs a larger one.
 bool Connection::make_room() {
   return in_size_ < in_capacity_ ||
          swap_buffer(std::max(base::bounds::read_bytes_max, in_capacity_ * 2));

@@ -1,7 +1,7 @@
 // One client's connection: its socket, its session and the few bytes that are under way. Belongs to
 // one worker and lives on its thread; kept alive by the operation it waits for. Idle it holds a
-// small input buffer and nothing else; larger ones are lent by the worker for as long as there is
-// input.
+// small input buffer and nothing else; a larger one is lent by the
+// worker while a request does not fit into it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -33,8 +33,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Serves until the client leaves or is sent away.
   void start();
-  // Tells the client why it is not served, and closes.
-  void refuse(std::string_view why);
+  // Tells the client why it is not served, once it asks for something: a line that nobody asked for
+  // would break it. If it asks for nothing, it is closed without a word.
+  void turn_away(std::string_view why);
+  bool is_turned_away() const { return !turned_away_.empty(); }
   // Answers what has arrived, then closes: the server is stopping.
   void finish();
   // Closes now.
@@ -44,13 +46,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class Phase { serving, flushing, draining, closed };
 
   void read();
-  // Decides complete requests until they are used up, output is stuck, or the session ends.
+  // Decides what has arrived and sees to what comes next.
   void process();
-  void go_on();
-  void read_last();
+  bool decide();
+  bool receive_last();
+  void refuse(std::string_view why);
   bool flush();
   void await_writable();
   void close_gently();
+  void await_linger();
   void drain();
   bool make_room();
   bool swap_buffer(size_t bytes);
@@ -66,10 +70,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t drained_ = 0;
   const Protocol protocol_;
   Phase phase_ = Phase::serving;
-  bool end_ = false;  // the client will send no more
-  bool finishing_ =
-      false;  // the server is stopping: last_bytes_ more are read, if they are there, then no more
-  size_t last_bytes_ = 0;
+  bool end_ = false;        // the client will send no more
+  bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered
+  size_t last_bytes_ = 0;   // of that
+  std::string_view turned_away_;  // why; a literal
 };
 
 }  // namespace sluice::server

@@ -4,11 +4,20 @@
 #include <string>
 
 #include "base/printable.h"
+#include "server/protocol.h"
+#include "server/server.h"
 
 namespace sluice::server {
 
+namespace {
+
+// What a debug line shows of one text, so that a client cannot fill the log's queue with its own.
+constexpr size_t told_bytes_max = 256;
+
 constexpr std::string_view memory_full =
     "the counter memory is full; raise store.memory, or wait for counters to expire";
+
+}  // namespace
 
 using limit::Decision;
 using policy::Mode;
@@ -17,12 +26,12 @@ Engine::Engine(store::Store& store, base::Clock& clock,
                std::shared_ptr<const policy::RuleSet> rules, std::shared_ptr<spdlog::logger> log)
     : store_(store), clock_(clock), rules_(std::move(rules)), log_(std::move(log)) {}
 
-bool Engine::serve(policy::Dialect dialect, wire::Session& session, const wire::Requests& requests,
+bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
                    base::Buffer& out) {
   plan_.clear();
   settled_ = 0;
   for (const auto& request : requests.items()) {
-    rules_->match(dialect, requests.descriptor(request), request.cost, plan_);
+    rules_->match(dialect_of(protocol), requests.descriptor(request), request.cost, plan_);
     if (!plan_.parts().back().error.empty())
       break;  // it may end the session: nothing behind it is charged yet
   }
@@ -31,7 +40,7 @@ bool Engine::serve(policy::Dialect dialect, wire::Session& session, const wire::
   for (size_t i = 0; i < plan_.parts().size(); ++i) {
     const auto& part = plan_.parts()[i];
     settle(part.groups_end, now);
-    if (telling) tell(requests.descriptor(requests.items()[i]), part);
+    if (telling) tell(protocol, requests.descriptor(requests.items()[i]), part);
     if (!session.reply(verdict_of(part), out)) return false;
   }
   return plan_.parts().size() == requests.size();
@@ -71,27 +80,30 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
   return verdict;
 }
 
-void Engine::tell(std::span<const limit::Entry> descriptor, const policy::Plan::Part& part) const {
+void Engine::tell(Protocol protocol, std::span<const limit::Entry> descriptor,
+                  const policy::Plan::Part& part) const {
   std::string asked;
   for (const auto& [key, value] : descriptor) {
+    if (asked.size() >= told_bytes_max) break;
     asked.append(asked.empty() ? "" : " ");
-    base::append_printable(asked, key);
+    asked += base::printable(key, told_bytes_max);
     asked += '=';
-    base::append_printable(asked, value);
+    asked += base::printable(value, told_bytes_max);
   }
   for (const auto& step : plan_.steps(part)) {
     const auto& rule = *step.rule;
     const auto& group = plan_.group(step);
     const auto& decision = plan_.decisions(step).front();
-    log_->debug("divvy: {} | rule [{}] {}:{}{}{} | {} {}, {} of {} left", asked, rule.pattern,
-                rule.file, rule.line, rule.comment.empty() ? "" : " # ",
-                base::printable(rule.comment), rule.mode == Mode::shadow ? "canary" : "decides",
+    log_->debug("{}: {} | rule [{}] {}:{}{}{} | {} {}, {} of {} left", name_of(protocol), asked,
+                base::printable(rule.pattern, told_bytes_max), rule.file, rule.line,
+                rule.comment.empty() ? "" : " # ", base::printable(rule.comment, told_bytes_max),
+                rule.mode == Mode::shadow ? "canary" : "decides",
                 group.error != limit::Error::none ? "failed"
                 : group.allowed                   ? "allowed"
                                                   : "denied",
                 decision.remaining, decision.limit);
   }
-  if (!part.error.empty()) log_->debug("divvy: {} | failed: {}", asked, part.error);
+  if (!part.error.empty()) log_->debug("{}: {} | failed: {}", name_of(protocol), asked, part.error);
 }
 
 }  // namespace sluice::server

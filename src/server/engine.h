@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "policy/rule_set.h"
+#include "server/options.h"
 #include "store/store.h"
 #include "wire/session.h"
 
@@ -23,13 +24,14 @@ class Engine {
 
   // Decides the requests in order and appends their replies. False: the session ends with what was
   // appended, and requests behind it were neither charged nor answered.
-  bool serve(policy::Dialect dialect, wire::Session& session, const wire::Requests& requests,
+  bool serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
              base::Buffer& out);
 
  private:
   void settle(uint32_t groups, base::Time now);
   wire::Verdict verdict_of(const policy::Plan::Part& part) const;
-  void tell(std::span<const limit::Entry> descriptor, const policy::Plan::Part& part) const;
+  void tell(Protocol protocol, std::span<const limit::Entry> descriptor,
+            const policy::Plan::Part& part) const;
 
   store::Store& store_;
   base::Clock& clock_;

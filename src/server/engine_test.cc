@@ -36,7 +36,7 @@ struct Fixture {
       requests.clear();
       const auto received = session.receive(text, false, requests);
       text.remove_prefix(received.consumed);
-      open = engine->serve(policy::Dialect::divvy, session, requests, out);
+      open = engine->serve(Protocol::divvy, session, requests, out);
     }
     return {std::string(out.view()), open};
   }

@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -7,8 +8,12 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
+#include <thread>
 
+#include "base/bounds.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "server/listener.h"
@@ -24,6 +29,7 @@ namespace {
 
 // A stop is over in less than five seconds, whatever the clients do.
 constexpr auto stop_limit = std::chrono::milliseconds(4000);
+constexpr int housekeeping_niceness = 10;
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
 
 }  // namespace
@@ -36,7 +42,8 @@ struct Server::Impl {
   void take(int fd, Protocol protocol);
   void on_signal();
   void on_ended();
-  void housekeep();
+  void keep_house();
+  void close_house();
 
   const Options options;
   const std::shared_ptr<const policy::RuleSet> rules;
@@ -45,11 +52,14 @@ struct Server::Impl {
   base::Clock clock;
   asio::io_context io{1};
   asio::signal_set signals{io};
-  asio::steady_timer housekeeping{io};
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
   size_t ended = 0;  // workers
+  std::thread house;
+  std::mutex house_mutex;
+  std::condition_variable house_closed;
+  bool stopping_house = false;  // guarded by house_mutex
   bool stopping = false;
 };
 
@@ -77,9 +87,10 @@ std::optional<std::string> Server::start() {
         {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
   }
   const size_t files = base::raise_open_files();
-  if (files < s.options.connections_max + 64) {
-    s.log->info("{} files may be open, so fewer than the {} connections that are allowed fit",
-                files, s.options.connections_max);
+  if (s.options.connections_max != base::bounds::connections_default &&
+      files < s.options.connections_max + 64) {
+    s.log->warn("{} connections are allowed, but only {} files may be open; raise it (ulimit -n)",
+                s.options.connections_max, files);
   }
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   try {  // each has descriptors of its own
@@ -97,28 +108,28 @@ void Server::run() {
   const size_t count = s.workers.size();
   for (auto& worker : s.workers) worker->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
   s.on_signal();
-  s.housekeep();
+  s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.io.run();
   for (auto& worker : s.workers) worker->join();
+  s.close_house();
   s.log->info("stopped");
 }
 
 // The worker with the fewest connections serves this one.
 void Server::Impl::take(int fd, Protocol protocol) {
-  size_t total = 0;
+  size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
   for (auto& worker : workers) {
-    total += worker->connections();
+    served += worker->connections();
+    turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
+  if (served < options.connections_max) return least->adopt(fd, protocol, "");
   // Being told costs a connection for a moment; a flood beyond that is just closed.
-  if (total >= options.connections_max + options.connections_max / 8 + 8) {
-    ::close(fd);
-    return;
-  }
-  least->adopt(fd, protocol, total >= options.connections_max ? too_many : std::string_view());
+  if (turned_away < base::bounds::turned_away_max) return least->adopt(fd, protocol, too_many);
+  ::close(fd);
 }
 
 void Server::Impl::on_signal() {
@@ -129,23 +140,34 @@ void Server::Impl::on_signal() {
     log->info("signal {}: stopping; a second one ends at once", number);
     for (auto& listener : listeners) listener->stop();
     for (auto& worker : workers) worker->stop(stop_limit);
-    housekeeping.cancel();
     on_signal();
   });
 }
 
 // The loop ends with the last worker; until then a second signal is heard.
 void Server::Impl::on_ended() {
-  if (++ended == workers.size()) signals.cancel();
+  if (++ended == workers.size()) io.stop();
 }
 
-void Server::Impl::housekeep() {
-  housekeeping.expires_after(std::chrono::microseconds(store::Store::housekeeping_period.us));
-  housekeeping.async_wait([this](error_code ec) {
-    if (ec) return;
+// Beside everything else and at low priority, as a round through a large table takes a while.
+void Server::Impl::keep_house() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), housekeeping_niceness);
+  std::unique_lock lock(house_mutex);
+  const auto period = std::chrono::microseconds(store::Store::housekeeping_period.us);
+  while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
+    lock.unlock();
     store.housekeep(clock.now());
-    housekeep();
-  });
+    lock.lock();
+  }
+}
+
+void Server::Impl::close_house() {
+  {
+    const std::lock_guard lock(house_mutex);
+    stopping_house = true;
+  }
+  house_closed.notify_one();
+  house.join();
 }
 
 }  // namespace sluice::server

@@ -35,14 +35,15 @@ void Worker::start(std::function<void()> ended) {
 }
 
 void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
-  connections_.fetch_add(1, std::memory_order_relaxed);
-  asio::post(io_, [this, fd, protocol, why] {
+  auto& count = why.empty() ? connections_ : turned_away_;
+  count.fetch_add(1, std::memory_order_relaxed);
+  asio::post(io_, [this, fd, protocol, why, &count] {
     Socket socket(io_);
     boost::system::error_code ec;
     socket.assign(asio::ip::tcp::v6(), fd, ec);
     if (ec || stopping_) {
       if (ec) ::close(fd);
-      connections_.fetch_sub(1, std::memory_order_relaxed);
+      count.fetch_sub(1, std::memory_order_relaxed);
       return;
     }
     auto connection = std::make_shared<Connection>(*this, std::move(socket), protocol);
@@ -50,7 +51,7 @@ void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
     if (why.empty()) {
       connection->start();
     } else {
-      connection->refuse(why);
+      connection->turn_away(why);
     }
   });
 }
@@ -101,7 +102,8 @@ void Worker::give_back(Lent buffer) {
 
 void Worker::leave(const std::shared_ptr<Connection>& connection) {
   all_.erase(connection);
-  connections_.fetch_sub(1, std::memory_order_relaxed);
+  auto& count = connection->is_turned_away() ? turned_away_ : connections_;
+  count.fetch_sub(1, std::memory_order_relaxed);
   end_if_idle();
 }
 

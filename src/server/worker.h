@@ -38,7 +38,9 @@ class Worker {
   void stop(std::chrono::milliseconds limit);
   void join();
 
+  // Handed to this worker and not gone: those that are served, and those that are turned away.
   size_t connections() const { return connections_.load(std::memory_order_relaxed); }
+  size_t turned_away() const { return turned_away_.load(std::memory_order_relaxed); }
 
   // For its connections.
   struct Lent {
@@ -66,7 +68,7 @@ class Worker {
   wire::Requests requests_;
   base::Buffer out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
-  std::atomic<size_t> connections_{0};  // handed to this worker and not gone, refused ones included
+  std::atomic<size_t> connections_{0}, turned_away_{0};
   bool stopping_ = false;
   std::thread thread_;
 };

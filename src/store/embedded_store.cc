@@ -1,6 +1,9 @@
 #include "store/embedded_store.h"
 
 #include <algorithm>
+#include <chrono>
+#include <new>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/check.h"
@@ -14,6 +17,9 @@ using limit::State;
 
 namespace {
 
+// What one call of the housekeeping may take.
+constexpr auto time_max = std::chrono::milliseconds(5),
+               pressed_time_max = std::chrono::milliseconds(30);
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 
@@ -78,6 +84,14 @@ bool worth_storing(const State* next, size_t cells) {
 
 }  // namespace
 
+std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const base::Hash& hash) {
+  try {
+    return std::make_unique<EmbeddedStore>(memory_bytes, hash);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash)
     : hash_(hash),
       region_(std::max(memory_bytes, base::bounds::table_bytes_min)),
@@ -107,7 +121,7 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
     if (!settled) {
       group.error = limit::Error::memory;
       refused_.fetch_add(1, std::memory_order_relaxed);
-      return i + 1;
+      if (!group.may_fail) return i + 1;
     }
   }
   return batch.groups.size();
@@ -254,10 +268,17 @@ uint64_t EmbeddedStore::chains() const {
 }
 
 void EmbeddedStore::housekeep(base::Time now) {
+  using std::chrono::steady_clock;
   const bool pressed = region_.bytes() > region_.bytes_max() / 8 * 7;
   const auto calls = static_cast<uint64_t>((pressed ? base::seconds(1) : base::seconds(10)).us /
                                            housekeeping_period.us);
-  sweep(now, (chains() + chains() / sweep_chains_per_lock + stripes) / calls + 1);
+  const auto end = steady_clock::now() + (pressed ? pressed_time_max : time_max);
+  uint64_t left = std::max(round_chains_, chains_seen_) / calls + stripes / calls + 1;
+  while (left > 0 && steady_clock::now() < end) {
+    const uint64_t step = std::min<uint64_t>(left, 1024);
+    sweep(now, step);
+    left -= step;
+  }
 }
 
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
@@ -265,14 +286,17 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
   for (uint64_t steps = 0; steps < chains;) {
     auto& [mutex, stripe] = (*table_)[sweep_stripe_];
     const std::lock_guard lock(mutex);
-    steps += 1 + std::min(sweep_chains_per_lock, stripe.chains() - sweep_chain_);
+    const uint32_t count =
+        std::min(sweep_chains_per_lock, stripe.chains() - std::min(stripe.chains(), sweep_chain_));
+    steps += 1 + count;
+    chains_seen_ += count;
     const size_t dropped = stripe.sweep(region_, now, sweep_chain_, sweep_chains_per_lock);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
     sweep_chain_ += sweep_chains_per_lock;
-    if (sweep_chain_ >= stripe.chains()) {
-      sweep_chain_ = 0;
-      sweep_stripe_ = (sweep_stripe_ + 1) % stripes;
-    }
+    if (sweep_chain_ < stripe.chains()) continue;
+    sweep_chain_ = 0;
+    sweep_stripe_ = (sweep_stripe_ + 1) % stripes;
+    if (sweep_stripe_ == 0) round_chains_ = std::exchange(chains_seen_, 0);
   }
 }
 

@@ -28,9 +28,7 @@ Limit window(int64_t quota, int64_t us) {
 
 // Builds batches by hand: groups of (space, key, cost, limits).
 struct Asking {
-  void group() {
-    groups.push_back({static_cast<uint32_t>(charges.size()), 0, false, limit::Error::none});
-  }
+  void group() { groups.push_back({.charge_first = static_cast<uint32_t>(charges.size())}); }
   void charge(const Space& space, std::string_view key, int64_t cost,
               std::span<const Limit> limits) {
     Charge c;
@@ -350,6 +348,60 @@ TEST(EmbeddedStoreDeathTest, one_key_twice_in_a_group_is_a_bug) {
   asking.charge(space, "k", 1, {&limit, 1});
   asking.charge(space, "k", 1, {&limit, 1});
   EXPECT_DEATH(store.apply(asking.batch(), {0}), "check failed");
+}
+
+TEST(EmbeddedStore, goes_on_behind_a_group_that_may_fail) {
+  EmbeddedStore store(0, base::Hash(1));
+  const Space space{0, "", ""};
+  const Limit limit = window(5, 1'000'000);
+  take(store, space, "old", 1, limit, {0});
+  const std::string large(size_t{17} << 20, 'x');
+  Asking asking;
+  for (const bool may_fail : {true, false}) {
+    asking.group();
+    asking.groups.back().may_fail = may_fail;
+    asking.charge(space, large, 1, {&limit, 1});
+    asking.group();
+    asking.charge(space, "old", 1, {&limit, 1});
+  }
+  EXPECT_EQ(store.apply(asking.batch(), {0}), 3u);
+  EXPECT_EQ(asking.groups[0].error, limit::Error::memory);
+  EXPECT_TRUE(asking.groups[1].allowed);
+  EXPECT_EQ(asking.groups[2].error, limit::Error::memory);
+  EXPECT_FALSE(asking.groups[3].allowed);
+  EXPECT_EQ(take(store, space, "old", 0, limit, {0}).remaining, 3);
+}
+
+// The sweep drops counters beside takes of others and of the same: nothing that counts is lost.
+TEST(EmbeddedStoreThreads, the_sweep_drops_only_what_has_expired) {
+  EmbeddedStore store(0, base::Hash(1));
+  const Space brief{0, "", ""}, lasting{1, "", ""};
+  const Limit short_limit = window(1'000'000, 50), long_limit = window(1'000'000, 1'000'000'000);
+  std::atomic<int64_t> now_us{1'000};
+  std::atomic<bool> done{false};
+  constexpr int threads = 3, rounds = 30'000, keys = 500;
+  std::thread sweeper([&] {
+    while (!done) store.housekeep({now_us});
+  });
+  std::vector<std::thread> running;
+  for (int t = 0; t < threads; ++t) {
+    running.emplace_back([&, t] {
+      tests::Dice dice(static_cast<uint32_t>(t) + 1);
+      for (int i = 0; i < rounds; ++i) {
+        const Time now{now_us.fetch_add(1) + 1};
+        take(store, brief, std::to_string(dice(5'000)), 1, short_limit, now);
+        take(store, lasting, std::to_string(i % keys), 1, long_limit, now);
+      }
+    });
+  }
+  for (auto& thread : running) thread.join();
+  done = true;
+  sweeper.join();
+  for (int key = 0; key < keys; ++key) {
+    EXPECT_EQ(take(store, lasting, std::to_string(key), 0, long_limit, {now_us}).remaining,
+              1'000'000 - threads * rounds / keys);
+  }
+  EXPECT_GT(store.stats().swept, 1'000u);
 }
 
 // Several threads, overlapping groups, more asked than there is: what was granted adds up key by

@@ -15,7 +15,7 @@ namespace sluice::store {
 using Ref = uint32_t;
 
 // Address space of its own, zeroed, whose memory is taken from the system as it is first touched.
-// Freed by munmap.
+// Freed by munmap. Throws std::bad_alloc.
 void* reserve(size_t bytes);
 
 class Region {

@@ -25,8 +25,8 @@ class Store {
   virtual ~Store() = default;
 
   // Settles the groups in order, each all or nothing, and stops behind the first that fails
-  // (Group::error): the caller knows whether what follows is still wanted. Returns how many were
-  // settled or failed. Per group the charges' keys are distinct and at most
+  // (Group::error) and may not: the caller knows whether what follows is still wanted. Returns how
+  // many were settled or failed. Per group the charges' keys are distinct and at most
   // base::bounds::group_charges_max; the keys are copied, nothing of the batch is kept.
   virtual size_t apply(const limit::Batch& batch, base::Time now) = 0;
 

@@ -84,7 +84,10 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
   if (key.size() > Entry::inline_key_bytes_max) {
     if (!region.charge(key.size())) return nullptr;
     long_bytes = static_cast<char*>(std::malloc(key.size()));
-    SLUICE_CHECK(long_bytes != nullptr);
+    if (long_bytes == nullptr) {
+      region.release(key.size());
+      return nullptr;
+    }
   }
   const Ref place = slab_.allocate(region, place_bytes(cells, key.size()));
   if (place == 0) {
