@@ -1,6 +1,6 @@
 #include "cli/address.h"
 
-#include "cli/units.h"
+#include "base/units.h"
 
 namespace sluice::cli {
 
@@ -32,7 +32,7 @@ std::optional<Address> parse_address(std::string_view text, std::optional<uint16
     problem = "the address has no port; write HOST:PORT, as in `[::]:8321`";
     return std::nullopt;
   }
-  const auto port = rest.front() == ':' ? parse_port(rest.substr(1)) : std::nullopt;
+  const auto port = rest.front() == ':' ? base::parse_port(rest.substr(1)) : std::nullopt;
   if (!port) {
     problem =
         "behind the host comes `:` and a port from 0 to 65535, not `" + std::string(rest) + "`";

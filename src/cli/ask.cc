@@ -1,8 +1,8 @@
 #include "base/printable.h"
+#include "base/units.h"
 #include "cli/address.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
-#include "cli/units.h"
 #include "client/divvy_client.h"
 
 namespace sluice::cli {
@@ -31,7 +31,7 @@ std::string words_for(const client::DivvyAnswer& answer, bool coloured) {
   constexpr int64_t seconds_max = INT64_MAX / 1'000'000;
   const std::string when =
       seconds <= 0 ? "in less than a second"
-                   : "in " + format_duration(base::seconds(std::min(seconds, seconds_max)));
+                   : "in " + base::format_duration(base::seconds(std::min(seconds, seconds_max)));
   std::string text = answer.allowed ? paint("allowed", green, coloured) + ": " +
                                           std::to_string(answer.remaining) + " left"
                                     : paint("denied", red, coloured) + ": none left";
@@ -70,7 +70,7 @@ int ask(const Words& words, Outside& outside) {
   if (!pairs) return arguments.misused(problem, outside);
   const auto address = parse_address(server, divvy_port, problem);
   if (!address) return arguments.misused("--server: " + problem, outside);
-  const auto ms = parse_count(timeout);
+  const auto ms = base::parse_count(timeout);
   if (!ms || *ms < 1 || *ms > timeout_ms_max)
     return arguments.misused("--timeout is to be 1 to 3600000 milliseconds, not `" + timeout + "`",
                              outside);

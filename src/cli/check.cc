@@ -1,6 +1,6 @@
+#include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
-#include "cli/units.h"
 
 namespace sluice::cli {
 namespace {
@@ -38,7 +38,8 @@ int check(const Words& words, Outside& outside) {
     limit::Spaces spaces;
     base::Diagnostics diagnostics;
     const auto rules = inspect(path, kind, documented, spaces, diagnostics);
-    const size_t count = rules ? rules->rules(policy::Dialect::divvy).size() : 0;
+    const size_t count =
+        rules ? rules->native_rules().size() + rules->rules(policy::Dialect::divvy).size() : 0;
     if (!rules) all_sound = false;
     if (json) {
       files.push_back({{"file", path},
@@ -50,7 +51,7 @@ int check(const Words& words, Outside& outside) {
     tell(diagnostics, outside);
     if (rules)
       outside.out << path << ": " << paint("ok", green, outside.out_colour) << ", "
-                  << counted(count, "rule") << std::endl;
+                  << base::counted(count, "rule") << std::endl;
   }
   if (json) outside.out << to_text({{"files", files}}) << std::flush;
   return all_sound ? exit_ok : exit_failure;

@@ -29,6 +29,8 @@ server::Options Config::options() const {
 std::vector<PolicyFile> Config::policy_files() const {
   std::vector<PolicyFile> files;
   for (const Policy& p : policy) files.push_back({p.path.value, std::nullopt, p.matching.value});
+  const NativeRules& native = rules.value;
+  if (native.document) files.push_back({.path = native.path, .native = native.document});
   if (files.empty()) files.push_back({});
   return files;
 }

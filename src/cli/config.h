@@ -6,6 +6,7 @@
 #include <spdlog/common.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,10 +33,18 @@ struct Listener {
   Address address;
 };
 
-// One entry of `policy`. An empty list of them stands for the built-in example.
+// One entry of `policy`. An empty list of them stands for the built-in example, unless there are
+// native rules.
 struct Policy {
   Setting<std::string> path;  // as it is to be opened
   Setting<policy::DivvyMatching> matching{policy::DivvyMatching::code};
+};
+
+// `rules` of the file. Shares the parsed file, so that it is not parsed again for them.
+struct NativeRules {
+  std::string path;
+  std::shared_ptr<const policy::YamlDocument> document;  // null: there are none
+  size_t count = 0;
 };
 
 struct Config {
@@ -45,8 +54,12 @@ struct Config {
   Setting<uint64_t> memory_bytes{uint64_t{1} << 30};
   Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
   std::vector<Policy> policy;
+  Setting<NativeRules> rules;
 
   Config();
+
+  // Of their own, or would it be the built-in example?
+  bool has_policy() const { return !policy.empty() || rules.value.document; }
 
   server::Options options() const;
   std::vector<PolicyFile> policy_files() const;
@@ -59,7 +72,7 @@ struct Flags {
 };
 
 // The text of a sluice.yaml into `config`. `file` is how the user named it; policy paths count from
-// its folder. Without a policy it is an error: who writes a file wants their own rules.
+// its folder. Without a policy or rules it is an error: who writes a file wants their own rules.
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 

@@ -1,25 +1,31 @@
-// sluice.yaml into a Config. yaml-cpp parses; keys are checked here, because it takes unknown and
-// duplicate ones alike.
-#include <yaml-cpp/yaml.h>
-
-#include <algorithm>
+// sluice.yaml into a Config.
 #include <filesystem>
 #include <functional>
 
 #include "cli/settings.h"
+#include "policy/yaml_tree_reader.h"
 #include "server/server.h"
 
 namespace sluice::cli {
 namespace {
 
+using policy::YamlDocument;
+using policy::YamlNode;
+
 class Reader {
  public:
-  Reader(const std::string& file, Config& config, base::Diagnostics& diagnostics)
-      : file_(file), config_(config), diagnostics_(diagnostics) {}
+  Reader(const std::string& file, std::shared_ptr<const YamlDocument> document, Config& config,
+         base::Diagnostics& diagnostics)
+      : file_(file),
+        document_(std::move(document)),
+        yaml_(file, *document_, diagnostics),
+        config_(config),
+        diagnostics_(diagnostics) {}
 
-  void document(const YAML::Node& root) {
+  void read() {
+    const YamlNode root = document_->root();
     bool has_policy = false;
-    if (!root.IsNull())
+    if (!root.is_null())
       map(root, "the file",
           {{"listen", [&](const auto& key, const auto& node) { listen(key, node); }},
            {"workers", [&](const auto& key, const auto& node) { scalar(key, node, set_workers); }},
@@ -32,180 +38,131 @@ class Reader {
               policy(key, node);
             }},
            {"log", [&](const auto&, const auto& node) { log(node); }},
-           {"rules", unserved("native rules are", "put them into a Divvy policy")}});
+           {"rules", [&](const auto&, const auto& node) {
+              has_policy = true;
+              // What is wrong with them is told when they become a rule set.
+              config_.rules = {{file_, document_, node.size()}, origin(node)};
+            }}});
     if (!has_policy)
-      complain(place("policy"), "is missing, so no request would have a rule",
-               "add `policy: [{ divvy: rules.ini }]`", diagnostics_);
-  }
-
-  base::Diagnostic place(std::string subject, const YAML::Mark& mark = YAML::Mark::null_mark()) {
-    base::Diagnostic d;
-    d.file = file_;
-    if (!mark.is_null()) {
-      d.line = static_cast<size_t>(mark.line) + 1;
-      d.column = static_cast<size_t>(mark.column) + 1;
-    }
-    d.subject = std::move(subject);
-    return d;
+      yaml_.error("policy", {}, "is missing, and so are rules: no request would have one",
+                  "add `policy: [{ divvy: rules.ini }]` or `rules: [...]`");
   }
 
  private:
-  using Take = std::function<void(const std::string& key, const YAML::Node& value)>;
+  using Take = std::function<void(const std::string& key, const YamlNode& value)>;
   struct Known {
     std::string_view key;
     Take take;
   };
 
   // Hands each known key of a map to its taker, once.
-  void map(const YAML::Node& node, const std::string& what, const std::vector<Known>& known) {
+  void map(const YamlNode& node, const std::string& what, const std::vector<Known>& known) {
     std::vector<std::string_view> words;
     for (const auto& k : known) words.push_back(k.key);
-    if (!node.IsMap()) {
-      std::string keys;
-      for (const auto& word : words) keys += (keys.empty() ? "`" : ", `") + std::string(word) + "`";
-      complain(place(what, node.Mark()), "is to be a map of keys to values", "its keys are " + keys,
-               diagnostics_);
-      return;
-    }
-    std::vector<std::pair<std::string, int>> seen;
-    for (const auto& pair : node) {
-      const YAML::Mark mark = pair.first.Mark();
-      if (!pair.first.IsScalar()) {
-        complain(place(what, mark), "has a key that is no word", "", diagnostics_);
-        continue;
-      }
-      const std::string& key = pair.first.Scalar();
-      const auto at =
-          std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.key == key; });
-      const auto before =
-          std::find_if(seen.begin(), seen.end(), [&](const auto& s) { return s.first == key; });
-      if (at == known.end()) {
-        unknown(key, mark, words);
-      } else if (before != seen.end()) {
-        complain(place(key, mark),
-                 "is here twice, first on line " + std::to_string(before->second + 1),
-                 "keep one of them", diagnostics_);
-      } else {
-        seen.emplace_back(key, mark.line);
-        at->take(key, pair.second);
-      }
-    }
-  }
-
-  void unknown(const std::string& key, const YAML::Mark& mark,
-               const std::vector<std::string_view>& words) {
-    std::string remedy;
-    if (const auto near = base::nearest_word(key, words); !near.empty()) {
-      remedy = "did you mean `" + std::string(near) + "`?";
-    } else {
-      for (const auto& word : words)
-        remedy += (remedy.empty() ? "known here: " : ", ") + std::string(word);
-    }
-    complain(place(key, mark), "is no key that is known here", std::move(remedy), diagnostics_);
+    for (const auto& [key, value] : yaml_.entries(what, node, words))
+      for (const auto& k : known)
+        if (k.key == key.text()) k.take(std::string(k.key), value);
   }
 
   // A key of the design that this version cannot honour: refused, because a limit must not get lost
   // silently.
   Take unserved(std::string what, std::string remedy) {
     return [this, what = std::move(what), remedy = std::move(remedy)](const std::string& key,
-                                                                      const YAML::Node& node) {
-      complain(place(key, node.Mark()), what + " not served by this version", remedy, diagnostics_);
+                                                                      const YamlNode& node) {
+      complain(yaml_.place(key, node), what + " not served by this version", remedy, diagnostics_);
     };
   }
 
-  const std::string* text(const std::string& key, const YAML::Node& node) {
-    if (node.IsScalar() && !node.Scalar().empty()) return &node.Scalar();
-    complain(place(key, node.Mark()),
-             node.IsNull() || node.IsScalar() ? "has no value" : "is to be a single value", "",
-             diagnostics_);
-    return nullptr;
+  std::optional<std::string> text(const std::string& key, const YamlNode& node) {
+    if (!yaml_.has_text(key, node)) return std::nullopt;
+    return std::string(node.text());
   }
 
   template <class Set>
-  void scalar(const std::string& key, const YAML::Node& node, Set set) {
-    if (const std::string* value = text(key, node))
-      set(*value, origin(node), place(key, node.Mark()), config_, diagnostics_);
+  void scalar(const std::string& key, const YamlNode& node, Set set) {
+    if (const auto value = text(key, node))
+      set(*value, origin(node), yaml_.place(key, node), config_, diagnostics_);
   }
 
-  std::string origin(const YAML::Node& node) const {
-    return file_ + ":" + std::to_string(node.Mark().line + 1);
+  std::string origin(const YamlNode& node) const {
+    return file_ + ":" + std::to_string(node.line());
   }
 
-  bool sequence(const std::string& key, const YAML::Node& node, const char* example) {
-    if (node.IsSequence() && node.size() > 0) return true;
-    complain(place(key, node.Mark()), "is to be a list with at least one entry", example,
+  bool sequence(const std::string& key, const YamlNode& node, const char* example) {
+    if (node.is_list() && node.size() > 0) return true;
+    complain(yaml_.place(key, node), "is to be a list with at least one entry", example,
              diagnostics_);
     return false;
   }
 
-  void listen(const std::string& key, const YAML::Node& node) {
+  void listen(const std::string& key, const YamlNode& node) {
     if (!sequence(key, node, "write `listen: [{ protocol: divvy, address: \"[::]:8321\" }]`"))
       return;
     config_.listen.clear();
-    for (const auto& entry : node) listener(entry);
+    for (YamlNode entry = node.first_child(); entry; entry = entry.next()) listener(entry);
   }
 
-  void listener(const YAML::Node& node) {
+  void listener(const YamlNode& node) {
     const size_t problems = diagnostics_.size();
     std::optional<server::Protocol> protocol;
-    YAML::Node address;
+    YamlNode address;
     map(node, "listen",
         {{"protocol",
-          [&](const std::string& key, const YAML::Node& value) {
-            if (const std::string* name = text(key, value))
-              protocol = protocol_named(*name, place(key, value.Mark()), diagnostics_);
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto name = text(key, value))
+              protocol = protocol_named(*name, yaml_.place(key, value), diagnostics_);
           }},
-         {"address", [&](const std::string&, const YAML::Node& value) { address.reset(value); }}});
+         {"address", [&](const std::string&, const YamlNode& value) { address = value; }}});
     if (diagnostics_.size() > problems) return;
-    if (!protocol || address.IsNull()) {
-      complain(place("listen", node.Mark()),
+    if (!protocol || address.is_null()) {
+      complain(yaml_.place("listen", node),
                std::string("has no ") + (protocol ? "address" : "protocol"),
                "write `{ protocol: divvy, address: \"[::]:8321\" }`", diagnostics_);
       return;
     }
-    const std::string* value = text("address", address);
-    if (value == nullptr) return;
-    if (auto parsed = address_of(*value, *protocol, place("address", address.Mark()), diagnostics_))
+    const auto value = text("address", address);
+    if (!value) return;
+    if (auto parsed = address_of(*value, *protocol, yaml_.place("address", address), diagnostics_))
       config_.listen.push_back({{*protocol, std::move(*parsed)}, origin(node)});
   }
 
-  void store(const YAML::Node& node) {
+  void store(const YamlNode& node) {
     const std::string remedy = "take it out; counters are kept in memory";
     map(node, "store",
         {{"memory",
-          [&](const std::string& key, const YAML::Node& value) { scalar(key, value, set_memory); }},
+          [&](const std::string& key, const YamlNode& value) { scalar(key, value, set_memory); }},
          {"path", unserved("a durable store is", remedy)},
          {"durability", unserved("a durable store is", remedy)},
          {"redis", unserved("a store in Redis is", remedy)}});
   }
 
-  void log(const YAML::Node& node) {
-    map(node, "log", {{"level", [&](const std::string& key, const YAML::Node& value) {
+  void log(const YamlNode& node) {
+    map(node, "log", {{"level", [&](const std::string& key, const YamlNode& value) {
                          scalar(key, value, set_log_level);
                        }}});
   }
 
-  void policy(const std::string& key, const YAML::Node& node) {
+  void policy(const std::string& key, const YamlNode& node) {
     if (!sequence(key, node, "write `policy: [{ divvy: rules.ini }]`")) return;
     config_.policy.clear();
-    for (const auto& entry : node) {
+    for (YamlNode entry = node.first_child(); entry; entry = entry.next()) {
       const size_t problems = diagnostics_.size();
       Policy policy;
       map(entry, "policy",
           {{"divvy",
-            [&](const std::string& k, const YAML::Node& value) {
-              if (const std::string* path = text(k, value))
+            [&](const std::string& k, const YamlNode& value) {
+              if (const auto path = text(k, value))
                 policy.path = {beside_file(*path), origin(value)};
             }},
            {"matching",
-            [&](const std::string& k, const YAML::Node& value) { matching(k, value, policy); }},
+            [&](const std::string& k, const YamlNode& value) { matching(k, value, policy); }},
            {"limitd", unserved("limitd's bucket types are", "take it out")}});
       if (diagnostics_.size() > problems) continue;
       if (policy.path.value.empty()) {
-        complain(place("policy", entry.Mark()), "names no file", "write `{ divvy: rules.ini }`",
+        complain(yaml_.place("policy", entry), "names no file", "write `{ divvy: rules.ini }`",
                  diagnostics_);
       } else if (!config_.policy.empty()) {
-        complain(place("divvy", entry.Mark()),
+        complain(yaml_.place("divvy", entry),
                  "a second Divvy policy cannot be reached behind the first one's default rule",
                  "put its rules into the first", diagnostics_);
       } else {
@@ -214,15 +171,15 @@ class Reader {
     }
   }
 
-  void matching(const std::string& key, const YAML::Node& node, Policy& policy) {
-    const std::string* name = text(key, node);
-    if (name == nullptr) return;
+  void matching(const std::string& key, const YamlNode& node, Policy& policy) {
+    const auto name = text(key, node);
+    if (!name) return;
     if (*name == "code") {
       policy.matching = {policy::DivvyMatching::code, origin(node)};
     } else if (*name == "documented") {
       policy.matching = {policy::DivvyMatching::documented, origin(node)};
     } else {
-      complain(place(key, node.Mark()), "`" + *name + "` is no way of matching",
+      complain(yaml_.place(key, node), "`" + *name + "` is no way of matching",
                "write `code` (as Divvy 1.7.1 does it) or `documented` (as its README says)",
                diagnostics_);
     }
@@ -233,6 +190,8 @@ class Reader {
   }
 
   const std::string& file_;
+  std::shared_ptr<const YamlDocument> document_;
+  policy::YamlReader yaml_;
   Config& config_;
   base::Diagnostics& diagnostics_;
 };
@@ -241,17 +200,12 @@ class Reader {
 
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics) {
-  Reader reader(file, config, diagnostics);
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.size() > 1)
-      complain(reader.place("---"), "begins a second document, which nobody would read", "keep one",
-               diagnostics);
-    else
-      reader.document(documents.empty() ? YAML::Node() : documents.front());
-  } catch (const YAML::Exception& e) {
-    complain(reader.place("", e.mark), "is not YAML: " + e.msg, "", diagnostics);
+  auto document = std::make_shared<YamlDocument>();
+  if (const auto error = policy::parse_yaml(text, *document)) {
+    diagnostics.push_back(policy::to_diagnostic(*error, file));
+    return;
   }
+  Reader(file, std::move(document), config, diagnostics).read();
 }
 
 }  // namespace sluice::cli

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "cli/units.h"
+#include "base/units.h"
 
 namespace sluice::cli {
 namespace {
@@ -82,6 +82,34 @@ TEST(ReadConfig, LeavesDefaultsWhereTheFileIsSilent) {
   EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::code);
 }
 
+TEST(ReadConfig, RulesAreAPolicyToo) {
+  Config config;
+  ASSERT_EQ(problems("workers: 1\nrules:\n  - { deny: true }\n  - { unlimited: true }", config),
+            "");
+  EXPECT_TRUE(config.has_policy());
+  EXPECT_EQ(config.rules.value.count, 2u);
+  EXPECT_EQ(config.rules.origin, "conf/sluice.yaml:3");
+  ASSERT_EQ(config.policy_files().size(), 1u);
+  EXPECT_EQ(config.policy_files()[0].path, "conf/sluice.yaml");
+  EXPECT_NE(config.policy_files()[0].native, nullptr);
+
+  ASSERT_EQ(problems("rules: [{ deny: true }]\npolicy: [{ divvy: a.ini }]", config), "");
+  EXPECT_EQ(config.policy_files().size(), 2u);
+}
+
+TEST(ReadConfig, MergesAndAliases) {
+  Config config;
+  ASSERT_EQ(problems("listen:\n"
+                     "  - &here { protocol: divvy, address: \"[::1]:9000\" }\n"
+                     "  - { <<: *here, address: \"[::1]:9001\" }\n"
+                     "policy: [{ divvy: a.ini }]\n",
+                     config),
+            "");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[0].value.address.port, 9000);
+  EXPECT_EQ(config.listen[1].value.address.port, 9001);
+}
+
 // Each is one line of a file that is otherwise sound, on line 2, and what is said of it.
 TEST(ReadConfig, SaysWhereAndWhatAndHow) {
   struct Case {
@@ -110,7 +138,6 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
        "2:16: error: path: a durable store is not served by this version; take it out"},
       {"store: { redis: { nodes: [] } }",
        "2:17: error: redis: a store in Redis is not served by this version"},
-      {"rules: []", "2:8: error: rules: native rules are not served by this version"},
       {"log: { level: loud }",
        "2:15: error: level: `loud` is no log level; use one of trace, debug, info, warn, error, "
        "off"},
@@ -139,8 +166,8 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
 
 TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
   EXPECT_EQ(problems(""),
-            "conf/sluice.yaml: error: policy: is missing, so no request would have a rule; add "
-            "`policy: [{ divvy: rules.ini }]`\n");
+            "conf/sluice.yaml: error: policy: is missing, and so are rules: no request would have "
+            "one; add `policy: [{ divvy: rules.ini }]` or `rules: [...]`\n");
   EXPECT_EQ(problems("policy: [{ divvy: a.ini }, { divvy: b.ini }]"),
             "conf/sluice.yaml:1:28: error: divvy: a second Divvy policy cannot be reached behind "
             "the first one's default rule; put its rules into the first\n");

@@ -1,7 +1,7 @@
+#include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/serving.h"
 #include "cli/settings.h"
-#include "cli/units.h"
 #include "policy/pattern.h"
 
 namespace sluice::cli {
@@ -74,7 +74,7 @@ bool wants_debug(std::string_view names) {
 void apply_divvy_environment(const Outside& outside, Config& config,
                              base::Diagnostics& diagnostics) {
   if (const auto text = outside.environment("PORT")) {
-    if (const auto port = parse_port(*text)) {
+    if (const auto port = base::parse_port(*text)) {
       config.listen.front().value.address.port = *port;
       config.listen.front().origin = "PORT";
     } else {

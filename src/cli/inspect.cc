@@ -32,7 +32,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::opt
     read_config(*text, path, config, of_config);
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     // Policies that are named soundly are looked at all the same, so that one run tells everything.
-    files = config.policy.empty() ? std::vector<PolicyFile>() : config.policy_files();
+    files = config.has_policy() ? config.policy_files() : std::vector<PolicyFile>();
     if (base::has_errors(of_config)) {
       load_policy(files, spaces, diagnostics);
       return nullptr;

@@ -9,6 +9,7 @@
 
 #include "base/bounds.h"
 #include "cli/built_in.h"
+#include "policy/native.h"
 
 namespace sluice::cli {
 namespace {
@@ -31,6 +32,10 @@ base::Diagnostic unreadable(const std::string& path, int problem) {
 // Appends the rules of one file.
 void add_policy(const PolicyFile& file, limit::Spaces& spaces, policy::RuleSet& rules,
                 base::Diagnostics& diagnostics) {
+  if (file.native) {
+    policy::read_native(*file.native, file.path, spaces, rules, diagnostics);
+    return;
+  }
   if (file.path.empty()) {
     policy::read_divvy(example_ini, policy::DivvyFormat::ini, file.matching, example_name, spaces,
                        rules, diagnostics);

@@ -12,6 +12,7 @@
 #include "limit/space.h"
 #include "policy/divvy.h"
 #include "policy/rule_set.h"
+#include "policy/yaml_tree.h"
 
 namespace sluice::cli {
 
@@ -22,11 +23,12 @@ std::optional<FileKind> kind_of(std::string_view file_name);
 // The kind that `--as` names: divvy-ini, divvy-json, sluice.
 std::optional<FileKind> kind_named(std::string_view name);
 
-// A policy of Divvy's dialect that a server serves.
+// A policy that a server serves: of Divvy's dialect, or the native rules of a sluice.yaml.
 struct PolicyFile {
   std::string path;                             // empty: the built-in example
   std::optional<policy::DivvyFormat> format{};  // nothing: by the name
   policy::DivvyMatching matching = policy::DivvyMatching::code;
+  std::shared_ptr<const policy::YamlDocument> native{};  // not null: these rules, of that path
 };
 
 // The name of the built-in example in messages.

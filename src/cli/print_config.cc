@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/config.h"
-#include "cli/units.h"
 #include "server/server.h"
 
 namespace sluice::cli {
@@ -56,11 +56,15 @@ std::string print_config(const Config& config) {
       config.workers.origin);
   out +=
       line("connections: " + std::to_string(config.connections.value), config.connections.origin);
-  out += line("store: { memory: " + format_size(config.memory_bytes.value) + " }",
+  out += line("store: { memory: " + base::format_size(config.memory_bytes.value) + " }",
               config.memory_bytes.origin);
   out +=
       line("log: { level: " + level_name(config.log_level.value) + " }", config.log_level.origin);
-  if (config.policy.empty()) return out + line("# policy: the built-in example", "default");
+  if (!config.has_policy()) return out + line("# policy: the built-in example", "default");
+  if (const NativeRules& rules = config.rules.value; rules.document)
+    out += line("# rules: " + base::counted(rules.count, "native rule") + ", not repeated here",
+                config.rules.origin);
+  if (config.policy.empty()) return out;
   out += "policy:\n";
   for (const Policy& policy : config.policy) {
     std::error_code unknown;  // then the path stays as it is

@@ -80,7 +80,7 @@ int serve(const Words& words, Outside& outside) {
     return exit_ok;
   }
   Announcement announcement;
-  if (config.policy.empty()) announcement.after = hints;
+  if (!config.has_policy()) announcement.after = hints;
   return run_server(config, announcement, outside);
 }
 

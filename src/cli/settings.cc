@@ -4,7 +4,7 @@
 
 #include "base/bounds.h"
 #include "base/log.h"
-#include "cli/units.h"
+#include "base/units.h"
 
 namespace sluice::cli {
 namespace {
@@ -31,7 +31,7 @@ void set_workers(std::string_view text, const std::string& origin, const base::D
     config.workers = {0, origin};
     return;
   }
-  const auto n = parse_count(text);
+  const auto n = base::parse_count(text);
   if (!n || *n < 1 || *n > base::bounds::workers_max) {
     complain(place, "`" + std::string(text) + "` is no number of workers",
              "write `auto` or 1 to " + std::to_string(base::bounds::workers_max), diagnostics);
@@ -43,7 +43,7 @@ void set_workers(std::string_view text, const std::string& origin, const base::D
 void set_connections(std::string_view text, const std::string& origin,
                      const base::Diagnostic& place, Config& config,
                      base::Diagnostics& diagnostics) {
-  const auto n = parse_count(text);
+  const auto n = base::parse_count(text);
   if (!n || *n < 1 || *n > base::bounds::connections_max) {
     complain(place, "`" + std::string(text) + "` is no number of connections",
              "write 1 to " + std::to_string(base::bounds::connections_max), diagnostics);
@@ -54,16 +54,18 @@ void set_connections(std::string_view text, const std::string& origin,
 
 void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                 Config& config, base::Diagnostics& diagnostics) {
-  const auto bytes = parse_size(text);
+  const auto bytes = base::parse_size(text);
   if (!bytes) {
     complain(place, "`" + std::string(text) + "` is no size",
              "write a number and a unit, as in `64MiB` or `2GiB`", diagnostics);
   } else if (*bytes < base::bounds::table_bytes_min) {
     complain(place, "`" + std::string(text) + "` is too little for a store of counters",
-             "give it " + format_size(base::bounds::table_bytes_min) + " or more", diagnostics);
+             "give it " + base::format_size(base::bounds::table_bytes_min) + " or more",
+             diagnostics);
   } else if (*bytes > base::bounds::table_bytes_max) {
     complain(place, "`" + std::string(text) + "` is more than a store of counters can use",
-             "give it " + format_size(base::bounds::table_bytes_max) + " or less", diagnostics);
+             "give it " + base::format_size(base::bounds::table_bytes_max) + " or less",
+             diagnostics);
   } else {
     config.memory_bytes = {*bytes, origin};
   }

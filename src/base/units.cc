@@ -1,9 +1,9 @@
-#include "cli/units.h"
+#include "base/units.h"
 
 #include <charconv>
 #include <utility>
 
-namespace sluice::cli {
+namespace sluice::base {
 namespace {
 
 struct Unit {
@@ -22,6 +22,14 @@ constexpr Unit units[] = {
     {"kB", 1'000},
     {"B", 1},
 };
+
+struct Length {
+  std::string_view name;
+  int64_t us;
+};
+
+constexpr Length lengths[] = {{"d", 86'400'000'000}, {"h", 3'600'000'000}, {"m", 60'000'000},
+                              {"s", 1'000'000},      {"ms", 1'000},        {"us", 1}};
 
 std::optional<uint64_t> times(std::optional<uint64_t> n, uint64_t factor) {
   uint64_t product = 0;
@@ -69,6 +77,18 @@ std::optional<uint64_t> parse_size(std::string_view text) {
   return parse_count(text);
 }
 
+std::optional<Duration> parse_duration(std::string_view text) {
+  const Length* length = nullptr;
+  // `ms` and `us` end with an `s` too, so the last that fits is the one.
+  for (const Length& l : lengths)
+    if (text.ends_with(l.name)) length = &l;
+  if (length == nullptr) return std::nullopt;
+  text.remove_suffix(length->name.size());
+  const auto us = times(parse_digits(text), static_cast<uint64_t>(length->us));
+  if (!us || *us > INT64_MAX) return std::nullopt;
+  return Duration{static_cast<int64_t>(*us)};
+}
+
 std::string format_size(uint64_t bytes) {
   for (const Unit& unit : units)
     if (unit.name.ends_with("iB") && bytes > 0 && bytes % unit.bytes == 0)
@@ -76,16 +96,10 @@ std::string format_size(uint64_t bytes) {
   return std::to_string(bytes) + "B";
 }
 
-std::string format_duration(base::Duration length) {
-  struct Part {
-    const char* name;
-    int64_t us;
-  };
-  constexpr Part parts[] = {{"d", 86'400'000'000}, {"h", 3'600'000'000}, {"m", 60'000'000},
-                            {"s", 1'000'000},      {"ms", 1'000},        {"us", 1}};
+std::string format_duration(Duration length) {
   std::string text;
-  for (const Part& part : parts) {
-    if (length.us >= part.us) text += std::to_string(length.us / part.us) + part.name;
+  for (const Length& part : lengths) {
+    if (length.us >= part.us) (text += std::to_string(length.us / part.us)) += part.name;
     length.us %= part.us;
   }
   return text.empty() ? "0s" : text;
@@ -103,4 +117,4 @@ std::string counted(uint64_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::base

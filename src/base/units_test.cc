@@ -1,8 +1,8 @@
-#include "cli/units.h"
+#include "base/units.h"
 
 #include <gtest/gtest.h>
 
-namespace sluice::cli {
+namespace sluice::base {
 namespace {
 
 TEST(ParseCount, TakesWhatPeopleWrite) {
@@ -46,12 +46,30 @@ TEST(FormatSize, IsExactAndReadBack) {
     EXPECT_EQ(parse_size(format_size(bytes)), bytes);
 }
 
+TEST(ParseDuration, TakesOneNumberAndItsUnit) {
+  EXPECT_EQ(parse_duration("1us")->us, 1);
+  EXPECT_EQ(parse_duration("250ms")->us, 250'000);
+  EXPECT_EQ(parse_duration("1s")->us, 1'000'000);
+  EXPECT_EQ(parse_duration("5m")->us, 300'000'000);
+  EXPECT_EQ(parse_duration("1h")->us, 3'600'000'000);
+  EXPECT_EQ(parse_duration("30d")->us, 2'592'000'000'000);
+  EXPECT_EQ(parse_duration("3_600s"), seconds(3600));
+  EXPECT_EQ(parse_duration("0s")->us, 0);
+  EXPECT_EQ(parse_duration("9223372036854775807us")->us, INT64_MAX);
+}
+
+TEST(ParseDuration, RefusesAllElse) {
+  for (const char* text : {"", "s", "1", "1 s", " 1s", "1S", "1min", "1h30m", "-1s", "1.5s", "1ks",
+                           "1e3s", "9223372036854775808us", "106751992d", "18446744073709551615d"})
+    EXPECT_FALSE(parse_duration(text)) << text;
+}
+
 TEST(FormatDuration, IsForPeople) {
   EXPECT_EQ(format_duration({}), "0s");
-  EXPECT_EQ(format_duration(base::seconds(3600)), "1h");
-  EXPECT_EQ(format_duration(base::seconds(3597)), "59m57s");
-  EXPECT_EQ(format_duration(base::seconds(31'556'926)), "365d5h48m46s");
-  EXPECT_EQ(format_duration(base::milliseconds(250)), "250ms");
+  EXPECT_EQ(format_duration(seconds(3600)), "1h");
+  EXPECT_EQ(format_duration(seconds(3597)), "59m57s");
+  EXPECT_EQ(format_duration(seconds(31'556'926)), "365d5h48m46s");
+  EXPECT_EQ(format_duration(milliseconds(250)), "250ms");
 }
 
 TEST(ParsePort, IsSixteenBits) {
@@ -62,4 +80,4 @@ TEST(ParsePort, IsSixteenBits) {
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::base
