@@ -19,9 +19,9 @@ test: ## build and run every test, with g++ and again with clang's address and u
 	@scripts/setup test
 	@tools/run_tests.py tools release clients asan
 
-test-all: ## also thread checks, every fuzz target for a minute, and a build of the benchmarks
+test-all: ## also thread checks, every fuzz target for a minute, the other builds, and `make install`
 	@scripts/setup bench
-	@tools/run_tests.py tools release clients asan tsan bench fuzz
+	@tools/run_tests.py tools release again install clients asan tsan debug bench fuzz
 
 bench: ## microbenchmarks, processor time per reply beside a bare server's, memory per counter
 	@scripts/setup bench

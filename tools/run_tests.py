@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD_SECONDS_MAX = 3600
+RUN_AGAIN_SECONDS_MAX = 2.0
 TERMINAL = sys.stdout.isatty()
 
 # Where each runner prints how many passed, failed and were skipped.
@@ -189,6 +191,59 @@ def bench() -> Tally:
     return Tally(passed=1)
 
 
+def install() -> Tally:
+    """That `make install` puts a program that runs where it is told to."""
+    destination = ROOT / "build/install"
+    shutil.rmtree(destination, ignore_errors=True)
+    make = ["make", "install", f"DESTDIR={destination}", "PREFIX=/usr"]
+    if run(make, BUILD_SECONDS_MAX)[0] != 0:
+        raise Failed("make install failed")
+    tally = Tally()
+    for path in ("bin/sluice", "share/doc/sluice/README.md", "share/doc/sluice/examples/example-config.ini"):
+        if (destination / "usr" / path).exists():
+            tally.passed += 1
+        else:
+            tally.failures.append(f"make install left no {path}")
+    status, output = run([str(destination / "usr/bin/sluice"), "--version"], 10, listen=True)
+    if status == 0 and output.startswith("sluice "):
+        tally.passed += 1
+    else:
+        tally.failures.append(f"the installed program, status {status}")
+    return tally
+
+
+def again() -> Tally:
+    """That a second `make run` listens within two seconds."""
+    build("release")
+    start = time.monotonic()
+    with subprocess.Popen(
+        ["make", "run", "ARGS=--listen divvy=127.0.0.1:0"], cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, start_new_session=True,
+    ) as process:
+        late = threading.Timer(60, os.killpg, (process.pid, signal.SIGKILL))
+        late.start()
+        try:
+            listening = any(line.startswith("sluice: divvy listening on ") for line in process.stdout or ())
+            seconds = time.monotonic() - start
+        finally:
+            late.cancel()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+    if not listening:
+        raise Failed("make run did not listen")
+    if seconds > RUN_AGAIN_SECONDS_MAX:
+        raise Failed(f"a second make run took {seconds:.1f} s until it listened")
+    return Tally(passed=1)
+
+
+def debug() -> Tally:
+    """That the debug preset configures and compiles; everything else of it is as in the other builds."""
+    status, _ = run(["scripts/build", "debug", "sluice_base", "sluice_limit"], BUILD_SECONDS_MAX)
+    if status != 0:
+        raise Failed(f"the build failed with status {status}")
+    return Tally(passed=1)
+
+
 def fuzz() -> Tally:
     status, output = run(["scripts/fuzz"], 4 * BUILD_SECONDS_MAX, listen=True)
     return count_words(status, output, FUZZ_SUMMARY)
@@ -202,6 +257,9 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "asan": lambda: ctest("asan", 1200, fixed_addresses(), ["--label-exclude", "release-only"]),
     "tsan": lambda: ctest("tsan", 2400, fixed_addresses(), ["--label-exclude", "release-only"]),
     "bench": bench,
+    "install": install,
+    "again": again,
+    "debug": debug,
     "fuzz": fuzz,
 }
 

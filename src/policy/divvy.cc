@@ -14,17 +14,6 @@ namespace {
 constexpr int64_t reset_seconds_max = base::bounds::window_us_max / 1'000'000;
 constexpr size_t label_bytes_max = 255;
 
-// The operation as people write it; "default" where it asks for nothing.
-std::string pattern_text(const RawRule& raw) {
-  if (raw.operation.empty()) return "default";
-  std::string text;
-  for (const auto& [key, value] : raw.operation) {
-    if (!text.empty()) text += ' ';
-    text += key + '=' + value;
-  }
-  return text;
-}
-
 // The part of a counter's name that the operation gives, in Divvy's order.
 std::string space_prefix(const RawRule& raw) {
   auto pairs = raw.operation;
@@ -74,7 +63,7 @@ class Validation {
       return;
     }
     Rule rule;
-    rule.pattern = pattern_text(raw);
+    rule.pattern = raw.pattern();
     rule.file = std::string(report_.file());
     rule.line = raw.place.line;
     if (!raw.actor_field.value.empty()) rule.actor = {raw.actor_field.value};

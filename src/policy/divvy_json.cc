@@ -139,14 +139,15 @@ class Reader {
                     std::string("`operation` is ") + kind_text(operation->kind), remedy);
       return false;
     }
-    rule.spelling = compact_json(*operation);
+    for (size_t i = 0; i < operation->keys.size(); ++i)
+      rule.operation.emplace_back(operation->keys[i], value_text(operation->items[i]));
+    rule.spelling = "[" + rule.pattern() + "]";
     for (size_t i = 0; i < operation->keys.size(); ++i) {
       if (operation->keys[i] == "constructor") {
         report_.error(place(operation->items[i].at), rule.subject(),
                       "`operation` has a key `constructor`, which Divvy does not take",
                       "name the key differently");
       }
-      rule.operation.emplace_back(operation->keys[i], value_text(operation->items[i]));
     }
     return true;
   }

@@ -4,6 +4,16 @@
 
 namespace sluice::policy {
 
+std::string RawRule::pattern() const {
+  if (operation.empty()) return "default";
+  std::string text;
+  for (const auto& [key, value] : operation) {
+    if (!text.empty()) text += ' ';
+    text += key + '=' + value;
+  }
+  return text;
+}
+
 std::string RawRule::subject() const {
   return "rule " + shortened(spelling, 200);
 }

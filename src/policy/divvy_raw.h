@@ -38,12 +38,14 @@ struct RawText {
 struct RawRule {
   bool broken =
       false;  // the reader could not make a rule of it and has said so; nothing else is set
-  std::string spelling;  // "[ip=*]" or {"ip":"*"}
+  std::string spelling;  // "[ip=*]", from JSON too
   Place place;
   std::vector<std::pair<std::string, std::string>> operation;  // keys are distinct
   RawNumber credit_limit, reset_seconds;
   RawText actor_field, match_policy, label, comment;
 
+  // The operation as people write it; "default" where it asks for nothing.
+  std::string pattern() const;
   std::string subject() const;
 };
 

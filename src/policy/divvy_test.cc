@@ -306,10 +306,9 @@ TEST(DivvyJson, ValuesOfAnOperationAreText) {
 TEST(DivvyJson, SaysWhere) {
   EXPECT_TRUE(
       Loaded("{\"overrides\":\n [ , ]}", "r.json").says("r.json:2:4: error: this is not JSON"));
-  EXPECT_TRUE(
-      Loaded("{\"overrides\": [\n{\"operation\": {\"a\": 1},\n  \"creditLimit\": \"x\"}]}",
-             "r.json")
-          .says("r.json:3:3: error: rule {\"a\":1}: creditLimit `x` is not a whole number"));
+  EXPECT_TRUE(Loaded("{\"overrides\": [\n{\"operation\": {\"a\": 1},\n  \"creditLimit\": \"x\"}]}",
+                     "r.json")
+                  .says("r.json:3:3: error: rule [a=1]: creditLimit `x` is not a whole number"));
   EXPECT_TRUE(Loaded("{\n \"overrides\": [\n  7]}", "r.json")
                   .says("r.json:3:3: error: a rule is a number"));
   EXPECT_TRUE(Loaded("[]", "r.json").says("the file holds a list instead of an object"));

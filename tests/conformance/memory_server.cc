@@ -99,7 +99,7 @@ void MemoryConnection::process() {
     const std::string in = in_;
     const auto received = session_->receive(in, end_, requests);
     if (requests.size() > 0)
-      closed_ = !server_.engine_->serve(policy::Dialect::divvy, *session_, requests, out);
+      closed_ = !server_.engine_->serve(server::Protocol::divvy, *session_, requests, out);
     if (received.closing && !closed_) {
       session_->farewell(out);
       closed_ = true;

@@ -77,8 +77,7 @@ TEST(Start, RefusesUnreachableRulesNamingBoth) {
   const auto finished = start("rules.json", policy);
   EXPECT_EQ(finished.status, 1);
   expect_in(finished.err, "rules.json:3:");
-  expect_in(finished.err, "unreachable");
-  expect_in(finished.err, "(line 2)");
+  expect_in(finished.err, "rule [a=1 b=2]: it is unreachable: rule [a=1] (line 2)");
 }
 
 TEST(Start, RefusesOtherFilesAndNone) {

@@ -230,6 +230,31 @@ test('an ERR rejects its own call, drops the calls behind it and costs them noth
   assert.equal((await client.hit({ a: 1 })).currentCredit, 7);
 });
 
+test('a client too many survives, be it idle or asking, and is served when there is room', limits, async (t) => {
+  const path = await policyFile(t, '[default]\ncreditLimit = 10\nresetSeconds = 3600\n');
+  const server = await Server.start(path, 0, ['--connections', '1']);
+  t.after(() => server.stop());
+  const first = connect(t, server);
+  assert.equal((await first.hit({ a: 1 })).currentCredit, 9);
+
+  // A line that it has not asked for would end this process: nothing in the client catches it.
+  const late = connect(t, server);
+  const gone = once(late, 'disconnected');
+  late.connect();
+  await gone;
+  await assert.rejects(late.hit({ a: 1 }), /^Error: ERR Internal Error: too many connections/);
+  const asking = connect(t, server);
+  await assert.rejects(asking.hit({ a: 1 }), /^Error: ERR Internal Error: too many connections/);
+  assert.deepEqual([...late.errors, ...asking.errors], []);
+
+  assert.equal((await first.hit({ a: 1 })).currentCredit, 8);
+  asking.close();
+  late.close();
+  first.close();
+  await new Promise((resolve) => { setTimeout(resolve, 700); }); // what was turned away lingers half a second
+  assert.equal((await connect(t, server).hit({ a: 1 })).currentCredit, 7);
+});
+
 test('a client reconnects after a restart on the same port and finds fresh counters', limits, async (t) => {
   const path = await policyFile(t, '[default]\ncreditLimit = 10\nresetSeconds = 3600\n');
   const first = await serveFile(t, path);

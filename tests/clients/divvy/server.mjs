@@ -24,10 +24,10 @@ function within(promise, what) {
 }
 
 export class Server {
-  // Serves the policy file at `path`; port 0 leaves the choice to the system.
-  static async start(path, port = 0) {
+  // Serves the policy file at `path`; port 0 leaves the choice to the system. `flags` are added to the command line.
+  static async start(path, port = 0, flags = []) {
     if (!existsSync(binary)) throw new Error(`there is no ${binary}: run "make build" first`);
-    const server = new Server(path, port);
+    const server = new Server(path, port, flags);
     try {
       server.port = await within(server.listening, 'starting sluice');
     } catch (error) {
@@ -37,10 +37,10 @@ export class Server {
     return server;
   }
 
-  constructor(path, port) {
+  constructor(path, port, flags) {
     // Nothing of the tester's own environment may change what is served.
     const env = { PATH: process.env.PATH, PORT: String(port) };
-    this.child = spawn(binary, ['divvy', path], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.child = spawn(binary, ['divvy', ...flags, path], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.child);
     let said = '';
     this.child.stderr.on('data', (data) => { said += data; });
