@@ -144,9 +144,13 @@ std::string policy_of(const std::string& config) {
   auto policy = nlohmann::ordered_json::parse(text);
   nlohmann::ordered_json kept = nlohmann::ordered_json::array();
   for (const auto& rule : policy["overrides"]) {
-    const std::string operation = rule["operation"].dump();
+    std::string pairs;
+    for (const auto& [key, value] : rule["operation"].items()) {
+      pairs += (pairs.empty() ? "" : " ") + key + "=";
+      pairs += value.is_string() ? value.get<std::string>() : value.dump();
+    }
     const bool refused = std::any_of(refusals().begin(), refusals().end(),
-                                     [&](const Refusal& r) { return operation == r.rule; });
+                                     [&](const Refusal& r) { return "[" + pairs + "]" == r.rule; });
     if (!refused) kept.push_back(rule);
   }
   policy["overrides"] = kept;
