@@ -105,6 +105,12 @@ TEST_F(Commands, UsageErrorsEndWithTwo) {
 TEST_F(Commands, HelpAndVersion) {
   EXPECT_EQ(command({"--version"}), 0);
   EXPECT_EQ(out, "sluice " + std::string(version) + "\n");
+  for (const char* name : {"serve", "divvy"}) {
+    EXPECT_EQ(command({name, "--help"}), 0);
+    for (const char* variable :
+         {"SLUICE_WORKERS", "SLUICE_CONNECTIONS", "SLUICE_MEMORY", "SLUICE_LOG_LEVEL"})
+      EXPECT_TRUE(said(out, variable)) << name << ": " << variable;
+  }
   EXPECT_EQ(command({"--help"}), 0);
   for (const char* name : {"serve", "divvy", "check", "explain", "ask"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;

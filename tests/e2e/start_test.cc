@@ -132,6 +132,17 @@ TEST(Start, DebugShowsDecisionsWithTheirRulesComments) {
   EXPECT_TRUE(process.says("# nothing else | decides denied"));
 }
 
+TEST(Start, DebugShowsTheRulesEachOnOneLine) {
+  DivvyServer server("rules.json",
+                     R"({"overrides": [], "default": {"operation": {}, "creditLimit": 1,
+"resetSeconds": 9, "comment": "one\n2026-01-01T00:00:00.000Z error two"}})",
+                     {.environment = {{"DEBUG", "divvy"}}});
+  Process& process = server.process();
+  EXPECT_TRUE(process.says("rule [default] one\\n2026-01-01T00:00:00.000Z error two\n"))
+      << process.err();
+  EXPECT_EQ(process.err().find("\n2026-01-01"), std::string::npos) << process.err();
+}
+
 TEST(Start, ServesIpv6AndIpv4WithTheSameCounters) {
   const DivvyServer server("rules.ini", hundred_policy);
   EXPECT_EQ(server.client("127.0.0.1").ask("HIT k=v"), "OK true 99 600");
