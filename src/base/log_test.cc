@@ -20,6 +20,12 @@ class HeldSink : public spdlog::sinks::base_sink<std::mutex> {
   std::promise<void> reached, release;
   std::vector<std::string> lines;
 
+  // Of a writer that may be at it still.
+  std::vector<std::string> lines_so_far() {
+    const std::lock_guard lock(mutex_);
+    return lines;
+  }
+
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     if (lines.empty()) {
@@ -86,7 +92,7 @@ TEST(Log, EndsAlthoughNobodyTakesItsLines) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
   sink->release.set_value();
   while (sink.use_count() > 1) std::this_thread::yield();  // the writer's is the other
-  EXPECT_EQ(sink->lines, std::vector<std::string>{"first"});
+  EXPECT_EQ(sink->lines_so_far(), std::vector<std::string>{"first"});
 }
 
 TEST(Log, WritesEverythingBeforeItEndsAndNothingBelowItsLevel) {
