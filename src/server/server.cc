@@ -79,12 +79,18 @@ std::optional<std::string> Server::start() {
   // From here on: who has read the banner may send a signal at once.
   s.signals.add(SIGTERM);
   s.signals.add(SIGINT);
-  for (const auto& options : s.options.listeners) {
-    s.listeners.push_back(std::make_unique<Listener>(
-        s.io, options, [&s](int fd, Protocol protocol) { s.take(fd, protocol); }, s.log));
-    if (auto wrong = s.listeners.back()->bind()) return wrong;
-    s.bound.push_back(
-        {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
+  for (const auto& named : s.options.listeners) {
+    std::vector<ListenerOptions> addresses;
+    if (auto wrong = Listener::resolve(named, addresses)) return wrong;
+    for (auto& options : addresses) {
+      // Of port 0, one for all addresses of the name.
+      if (&options != &addresses.front()) options.port = s.bound.back().port;
+      s.listeners.push_back(std::make_unique<Listener>(
+          s.io, options, [&s](int fd, Protocol protocol) { s.take(fd, protocol); }, s.log));
+      if (auto wrong = s.listeners.back()->bind()) return wrong;
+      s.bound.push_back(
+          {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
+    }
   }
   const size_t files = base::raise_open_files();
   if (s.options.connections_max != base::bounds::connections_default &&
