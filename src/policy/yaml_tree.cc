@@ -72,6 +72,17 @@ class YamlBuilder final : public YAML::EventHandler {
   }
   void OnMapEnd() override { open_.pop_back(); }
 
+  // Where a list or map is not closed yaml-cpp names any place at all; the best one is its
+  // beginning.
+  YAML::Mark place_of(const YAML::Exception& e) const {
+    YAML::Mark mark = e.mark;
+    if (!e.msg.starts_with("end of ") || open_.empty()) return mark;
+    const YamlDocument::Node& open = document_.nodes_[open_.back().node];
+    mark.line = static_cast<int>(open.line) - 1;
+    mark.column = static_cast<int>(open.column) - 1;
+    return mark;
+  }
+
  private:
   using Kind = YamlDocument::Kind;
   static constexpr uint32_t none = YamlDocument::none;
@@ -190,17 +201,17 @@ YamlError no_yaml(const YAML::Mark& mark, const std::string& reason) {
 
 std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document) {
   if (auto error = check_bytes(text)) return error;
+  YamlBuilder builder(document);
   try {
     View view(text);
     std::istream stream(&view);
     YAML::Parser parser(stream);
-    YamlBuilder builder(document);
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YamlBuilder::Refused& refused) {
     return refused.error;
   } catch (const YAML::Exception& e) {
-    return no_yaml(e.mark, e.msg);
+    return no_yaml(builder.place_of(e), e.msg);
   } catch (const std::exception& e) {
     return no_yaml(YAML::Mark::null_mark(), e.what());
   }
