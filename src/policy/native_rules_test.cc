@@ -127,6 +127,8 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
       {"rules: [a]", "f.yaml:1:9: error: rule 1: is to be a map of keys to values; write"},
       {"a: 1\na: 2\n", "f.yaml:2:1: error: a: is here twice, first on line 1; keep one of them"},
       {"rules: [", "f.yaml:1:8: error: is not YAML: end of sequence flow not found"},
+      {"rules: [{ deny: true }]\n}\nb: c", "f.yaml:2:1: error: is not YAML: illegal flow end"},
+      {",--r: true }b", "f.yaml:1:1: error: is not YAML: nothing can be made of this"},
       {"a: 1\n--- {}", "f.yaml:2:5: error: ---: begins a second document, which nobody would read"},
       {"a: \"\xff\"", "f.yaml:1:5: error: the file is not UTF-8 here; save the file as UTF-8"},
       {"a: b\nc: \x04\nd: e", "f.yaml:2:4: error: here is a control character"},

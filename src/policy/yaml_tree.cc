@@ -27,7 +27,10 @@ class YamlBuilder final : public YAML::EventHandler {
     YamlError error;
   };
 
-  void OnDocumentStart(const YAML::Mark&) override {
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    // yaml-cpp takes what cannot begin a document for an empty one, again and again.
+    if (mark.pos == begun_at_) refuse(mark, "is not YAML: nothing can be made of this", "");
+    begun_at_ = mark.pos;
     anchored_.clear();
     root_ = none;
   }
@@ -141,6 +144,7 @@ class YamlBuilder final : public YAML::EventHandler {
   std::vector<Open> open_;
   std::vector<uint32_t> anchored_;  // by yaml-cpp's number of the anchor
   uint32_t root_ = none;
+  int begun_at_ = -1;  // the byte of the last document
 };
 
 namespace {
