@@ -1,6 +1,7 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
+#include "policy/native_review.h"
 
 namespace sluice::cli {
 namespace {
@@ -40,7 +41,10 @@ int check(const Words& words, Outside& outside) {
     const auto rules = inspect(path, kind, documented, spaces, diagnostics);
     const size_t count =
         rules ? rules->native_rules().size() + rules->rules(policy::Dialect::divvy).size() : 0;
-    if (!rules) all_sound = false;
+    if (rules)
+      policy::review(*rules, diagnostics);
+    else
+      all_sound = false;
     if (json) {
       files.push_back({{"file", path},
                        {"ok", rules != nullptr},

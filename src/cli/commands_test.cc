@@ -135,6 +135,68 @@ TEST_F(Commands, ServePrintsItsSettings) {
     EXPECT_TRUE(said(out, part)) << part << " in " << out;
 }
 
+TEST_F(Commands, NativeRulesAreCountedAndChecked) {
+  file("rules.ini", rules_ini);
+  const auto path = file("sluice.yaml",
+                         "policy: [{ divvy: rules.ini }]\n"
+                         "rules:\n"
+                         "  - { name: all, limit: { quota: 9, window: 1s } }\n"
+                         "  - { name: more, match: { a: b }, deny: true }\n");
+  EXPECT_EQ(command({"serve", "--config", path, "--print-config"}), 0) << err;
+  EXPECT_TRUE(said(out, "# rules: 2 native rules, not repeated here")) << out;
+  EXPECT_TRUE(said(out, "# " + path + ":3\npolicy:\n")) << out;
+  EXPECT_EQ(command({"check", "--as", "sluice", path}), 0);
+  EXPECT_EQ(out, path + ": ok, 6 rules\n");
+  EXPECT_EQ(err.find(path + ":4: warning: rule more: is unreachable: rule all (line 3)"), 0u)
+      << err;
+  EXPECT_TRUE(said(err, path + ":3: warning: rule all: no request reaches the rules of `policy`"))
+      << err;
+  EXPECT_EQ(command({"explain", "--policy", path, "a=b"}), 0);
+  EXPECT_TRUE(said(out, "counter: native:all::token_bucket")) << out;
+  EXPECT_TRUE(said(out, "5 rules behind it are not reached.")) << out;
+
+  // Of every part of a file what is wrong is told in one run.
+  EXPECT_EQ(command({"check", file("bad.yaml", "wrokers: 1\nrules: [{ quota: 1 }]\n")}), 1);
+  EXPECT_TRUE(said(err, "bad.yaml:1:1: error: wrokers")) << err;
+  EXPECT_TRUE(said(err, "bad.yaml:2:11: error: rule 1: quota: is no key")) << err;
+}
+
+// docs/policy.md shows files, each in front of what a command says of it.
+TEST_F(Commands, TheExamplesOfTheManualAreWhatIsSaid) {
+  std::ifstream manual(SLUICE_SOURCE_DIR "/docs/policy.md");
+  std::string yaml, shown, line;
+  Words words;
+  int examples = 0;
+  const auto compare = [&] {
+    if (words.empty()) return;
+    for (std::string& word : words)
+      if (word.ends_with(".yaml")) word = file(word, yaml);
+    EXPECT_EQ(command(words), 0) << err;
+    std::string all = err + out;
+    for (size_t at = 0; (at = all.find(folder_ + "/")) != std::string::npos;)
+      all.erase(at, folder_.size() + 1);
+    while (shown.ends_with("\n\n")) shown.pop_back();
+    EXPECT_EQ(all, shown);
+    words.clear();
+    ++examples;
+  };
+  while (std::getline(manual, line)) {
+    if (line.starts_with("    $ sluice ")) {
+      std::istringstream all(line.substr(13));
+      for (std::string word; all >> word;) words.push_back(word);
+      shown.clear();
+    } else if (line.starts_with("    rules:")) {
+      yaml = "rules:\n";
+    } else if (line.starts_with("    ") || line.empty()) {
+      (words.empty() ? yaml : shown) += (line.empty() ? line : line.substr(4)) + "\n";
+    } else {
+      compare();
+    }
+  }
+  compare();
+  EXPECT_EQ(examples, 3);
+}
+
 TEST_F(Commands, ServeRefusesAConfigurationThatIsWrong) {
   EXPECT_EQ(command({"serve", "--config", folder_ + "/none.yaml", "--print-config"}), 1);
   EXPECT_TRUE(said(err, "none.yaml: error: cannot be read: No such file")) << err;

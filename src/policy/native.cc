@@ -147,9 +147,10 @@ class NativeReader {
     rule.file = std::string(file_);
     rule.line = node.line();
     read_name(rule);
-    read_match(rule);
-    reader_.set_context(rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]"
-                                          : "rule " + rule.name);
+    const bool sound_match = read_match(rule);
+    if (sound_match || !rule.name.empty())
+      reader_.set_context(rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]"
+                                            : "rule " + rule.name);
     if (const YamlNode comment = field("comment");
         comment && !comment.is_null() && reader_.has_text("comment", comment))
       rule.comment = std::string(comment.text());
@@ -161,7 +162,7 @@ class NativeReader {
     rule.then = static_cast<Then>(choice("then", thens));
     check_actor(rule);
     const std::string canonical = canonical_pattern(rule);
-    check_unique(node, rule, canonical);
+    if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
     rule.space = spaces_.intern("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
                                 space_suffix(rule));
     rules_.add_native(std::move(rule));
@@ -182,11 +183,14 @@ class NativeReader {
                     "use 1 to 255 letters, digits, `_`, `-` or `.`");
   }
 
-  void read_match(Rule& rule) {
+  // False: something is wrong with it, so the pattern is not what was meant.
+  bool read_match(Rule& rule) {
     const YamlNode node = field("match");
+    bool sound = true;
     if (node && !node.is_null() && !node.is_map()) {
       reader_.error("match", node, "is to be a map of keys to values or patterns",
                     "write `match: { method: GET, path: \"/api/*\" }`");
+      sound = false;
     } else if (node.is_map()) {
       const auto entries = reader_.entries("match", node);
       if (entries.size() > base::bounds::descriptor_entries_max)
@@ -195,16 +199,17 @@ class NativeReader {
                           " entries; a request has at most " +
                           std::to_string(base::bounds::descriptor_entries_max),
                       "remove conditions");
-      for (const auto& [key, value] : entries) condition(key, value, rule);
+      for (const auto& [key, value] : entries) sound &= condition(key, value, rule);
     }
     if (rule.pattern.empty()) rule.pattern = "any";
+    return sound;
   }
 
-  void condition(YamlNode key, YamlNode value, Rule& rule) {
+  bool condition(YamlNode key, YamlNode value, Rule& rule) {
     const std::string name(key.text());
     if (name.empty()) {
       reader_.error("match", key, "has an empty key, which no request can have", "name the key");
-      return;
+      return false;
     }
     if (!value.is_scalar()) {
       // A plain `null` or nothing at all: what was meant cannot be told.
@@ -213,10 +218,11 @@ class NativeReader {
                     null ? "has no value" : "is to be a single value or pattern",
                     null ? "write \"*\" for any value, \"\" for an empty one, quotes around null"
                          : "make it a rule for each value, or a pattern with `*`");
-      return;
+      return false;
     }
     rule.pattern += (rule.pattern.empty() ? "" : " ") + name + "=" + std::string(value.text());
     rule.conditions.push_back({name, Pattern::wildcard(std::string(value.text()))});
+    return true;
   }
 
   void read_actor(Rule& rule) {
@@ -245,19 +251,19 @@ class NativeReader {
 
   void read_limits(YamlNode node, Rule& rule) {
     std::string chosen;
-    YamlNode second;
+    size_t count = 0;
+    YamlNode last;
     for (const std::string_view key : {"limit", "limits", "unlimited", "deny"}) {
-      if (!field(key)) continue;
-      if (!chosen.empty()) second = field(key);
-      chosen += (chosen.empty() ? "`" : ", `") + std::string(key) + "`";
+      const YamlNode one = field(key);
+      if (!one) continue;
+      chosen += (count++ == 0 ? "`" : ", `") + std::string(key) + "`";
+      if (std::pair(last.line(), last.column()) < std::pair(one.line(), one.column())) last = one;
     }
-    if (chosen.empty() || second) {
-      reader_.error("", second && second.line() > 0 ? second : node,
-                    chosen.empty() ? "has no limit" : "has " + chosen + " at once",
+    if (count != 1)
+      reader_.error("", count > 0 && last ? last : node,
+                    count == 0 ? "has no limit" : "has " + chosen + " at once",
                     "write exactly one of `limit: { quota: N, window: 1s }`, `limits: [...]`, "
                     "`unlimited: true` and `deny: true`");
-      if (chosen.empty()) return;
-    }
     if (const YamlNode one = field("limit")) rule.limits = {read_limit(one, reader_)};
     if (const YamlNode many = field("limits")) read_limit_list(many, rule);
     // All that there can be is left, always, so that it never is the least of several limits.

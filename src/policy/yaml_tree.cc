@@ -27,7 +27,10 @@ class YamlBuilder final : public YAML::EventHandler {
     YamlError error;
   };
 
-  void OnDocumentStart(const YAML::Mark&) override {
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    // yaml-cpp takes what cannot begin a document for an empty one, again and again.
+    if (mark.pos == begun_at_) refuse(mark, "is not YAML: nothing can be made of this", "");
+    begun_at_ = mark.pos;
     anchored_.clear();
     root_ = none;
   }
@@ -71,6 +74,17 @@ class YamlBuilder final : public YAML::EventHandler {
     open(Kind::map, mark, tag, anchor);
   }
   void OnMapEnd() override { open_.pop_back(); }
+
+  // Where a list or map is not closed yaml-cpp names any place at all; the best one is its
+  // beginning.
+  YAML::Mark place_of(const YAML::Exception& e) const {
+    YAML::Mark mark = e.mark;
+    if (!e.msg.starts_with("end of ") || open_.empty()) return mark;
+    const YamlDocument::Node& open = document_.nodes_[open_.back().node];
+    mark.line = static_cast<int>(open.line) - 1;
+    mark.column = static_cast<int>(open.column) - 1;
+    return mark;
+  }
 
  private:
   using Kind = YamlDocument::Kind;
@@ -130,6 +144,7 @@ class YamlBuilder final : public YAML::EventHandler {
   std::vector<Open> open_;
   std::vector<uint32_t> anchored_;  // by yaml-cpp's number of the anchor
   uint32_t root_ = none;
+  int begun_at_ = -1;  // the byte of the last document
 };
 
 namespace {
@@ -190,17 +205,17 @@ YamlError no_yaml(const YAML::Mark& mark, const std::string& reason) {
 
 std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document) {
   if (auto error = check_bytes(text)) return error;
+  YamlBuilder builder(document);
   try {
     View view(text);
     std::istream stream(&view);
     YAML::Parser parser(stream);
-    YamlBuilder builder(document);
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YamlBuilder::Refused& refused) {
     return refused.error;
   } catch (const YAML::Exception& e) {
-    return no_yaml(e.mark, e.msg);
+    return no_yaml(builder.place_of(e), e.msg);
   } catch (const std::exception& e) {
     return no_yaml(YAML::Mark::null_mark(), e.what());
   }

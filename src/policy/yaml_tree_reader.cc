@@ -46,7 +46,7 @@ void YamlReader::add(base::Diagnostic::Severity severity, std::string_view subje
   if (severity != base::Diagnostic::Severity::error || ++errors_ < errors_max) return;
   base::Diagnostic last;
   last.file = file_;
-  last.message = "more than " + std::to_string(errors_max - 1) + " errors; the rest is not told";
+  last.message = "here are " + std::to_string(errors_max) + " errors; further ones are not told";
   last.remedy = "mend these first";
   diagnostics_.push_back(std::move(last));
   over_ = true;

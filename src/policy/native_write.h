@@ -1,0 +1,73 @@
+// Native rules written as the YAML that reads as them, for tests: what is read, written and read
+// again must be the same.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "policy/rule_set.h"
+
+namespace sluice::policy {
+
+inline std::string yaml_quoted(std::string_view text) {
+  static constexpr char hex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      ((out += "\\x") += hex[byte >> 4]) += hex[byte & 15];
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+inline std::string write_native(std::span<const Rule> rules) {
+  std::string out = "rules:\n";
+  for (const Rule& rule : rules) {
+    out += "- mode: ";
+    out += rule.mode == Mode::enforce ? "enforce" : rule.mode == Mode::shadow ? "shadow" : "off";
+    out += rule.then == Then::stop ? "\n  then: stop\n" : "\n  then: continue\n";
+    if (!rule.name.empty()) out += "  name: " + rule.name + "\n";
+    if (!rule.comment.empty()) out += "  comment: " + yaml_quoted(rule.comment) + "\n";
+    out += "  match: {";
+    // With `?`, because a plain key has at most 1,024 characters.
+    for (const Condition& c : rule.conditions)
+      out += " ? " + yaml_quoted(c.key) + " : " + yaml_quoted(c.pattern.text()) + ",";
+    out += " }\n";
+    if (!rule.actor.empty()) {
+      out += "  actor: [";
+      for (const std::string& actor : rule.actor) out += yaml_quoted(actor) + ", ";
+      out += "]\n";
+    }
+    if (!limit::has_counter(rule.limits.front().algorithm)) {
+      out += "  " + std::string(name_of(rule.limits.front().algorithm)) + ": true\n";
+      continue;
+    }
+    out += "  limits:\n";
+    for (const limit::Limit& limit : rule.limits) {
+      out += "  - { quota: " + std::to_string(limit.quota) +
+             ", window: " + std::to_string(limit.window.us) +
+             "us, algorithm: " + std::string(name_of(limit.algorithm));
+      if (limit.burst > 0) out += ", burst: " + std::to_string(limit.burst);
+      out += " }\n";
+    }
+  }
+  return out;
+}
+
+inline bool same_rule(const Rule& a, const Rule& b) {
+  if (a.conditions.size() != b.conditions.size()) return false;
+  for (size_t i = 0; i < a.conditions.size(); ++i)
+    if (a.conditions[i].key != b.conditions[i].key ||
+        a.conditions[i].pattern.text() != b.conditions[i].pattern.text())
+      return false;
+  return a.name == b.name && a.comment == b.comment && a.pattern == b.pattern &&
+         a.actor == b.actor && a.mode == b.mode && a.then == b.then && a.limits == b.limits &&
+         a.space == b.space;
+}
+
+}  // namespace sluice::policy
