@@ -29,7 +29,8 @@ inline constexpr size_t turned_away_max = 256;
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
-// Charges that settle together. Past it: the policy is refused at load.
+// Charges that settle together. Past it: `sluice check` warns, and a request that meets more is
+// answered with an error.
 inline constexpr size_t group_charges_max = 64;
 // Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at
 // start.
