@@ -24,7 +24,15 @@ std::optional<Address> parse_address(std::string_view text, std::optional<uint16
     rest = text.substr(colon);
   }
   if (host.empty()) {
-    problem = "the address has no host; write `[::]` for every address of this machine";
+    problem =
+        "the address has no host; write HOST:PORT, as in `localhost:8321`; `[::]` is every address "
+        "of this machine";
+    return std::nullopt;
+  }
+  if (host.find_first_not_of("0123456789") == std::string_view::npos) {
+    // The resolver would take it for an IPv4 address that nobody means.
+    problem =
+        "the address has no host; write HOST:PORT, as in `localhost:" + std::string(host) + "`";
     return std::nullopt;
   }
   if (rest.empty()) {

@@ -14,7 +14,8 @@ constexpr const char* footer =
     "Example:\n"
     "  sluice check rules.ini sluice.yaml\n"
     "\n"
-    "Every finding is one line, FILE:LINE:COLUMN: error or warning, on standard error;\n"
+    "Every finding is one line, FILE:LINE:COLUMN: error or warning (column and line only where "
+    "they\nare known), on standard error;\n"
     "`FILE: ok, N rules` comes on standard output. With --json all of it is there.\n"
     "\n"
     "Exit status: 0 every file can be served (there may be warnings), 1 one cannot, 2 wrong usage.";

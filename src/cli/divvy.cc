@@ -25,7 +25,8 @@ const std::string footer =
     "  REDIS_HOST, REDIS_PORT, STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP,\n"
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   accepted, but not served yet: a warning each\n"
     "\n"
-    "Exit status: 0 stopped by a signal, 1 configuration, PORT or address unusable, 2 wrong usage.";
+    "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
+    "usage.";
 
 struct Unserved {
   const char* name;

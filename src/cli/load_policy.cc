@@ -23,7 +23,9 @@ base::Diagnostic about(const std::string& path, std::string message, std::string
 }
 
 base::Diagnostic unreadable(const std::string& path, int problem) {
-  const std::string remedy = problem == ENOENT ? "check the path; it counts from the current folder"
+  const std::string remedy = problem == ENOENT
+                                 ? "check the path: on the command line it counts from the current "
+                                   "folder, in a sluice.yaml from that file"
                              : problem == EACCES ? "let this user read it"
                                                  : "";
   return about(path, "cannot be read: " + std::generic_category().message(problem), remedy);

@@ -24,7 +24,8 @@ const std::string footer =
         "Environment (flags override it, it overrides the file):\n") +
     server_environment_help +
     "\n"
-    "Exit status: 0 stopped by a signal, 1 configuration or address unusable, 2 wrong usage.";
+    "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
+    "usage.";
 
 std::string hints(const std::vector<server::Bound>& bound) {
   const std::string port = std::to_string(bound.front().port);

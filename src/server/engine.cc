@@ -73,10 +73,12 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
                                             : d.allowed             ? d.remaining < t->remaining
                                                         : d.retry_after > t->retry_after);
       if (tighter) verdict.tightest = &d;
-      verdict.reset_after = std::max(verdict.reset_after, d.reset_after);
+      verdict.more_after = std::max(verdict.more_after, d.reset_after);
     }
   }
   verdict.allowed = verdict.tightest != nullptr && verdict.tightest->allowed;
+  if (verdict.tightest != nullptr && !verdict.allowed)
+    verdict.more_after = verdict.tightest->retry_after;
   return verdict;
 }
 

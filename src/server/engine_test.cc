@@ -86,6 +86,23 @@ TEST(Engine, a_rule_that_cannot_be_evaluated_ends_the_session_and_charges_nothin
   EXPECT_EQ(f.ask("HIT\n").first, "OK true 3 60\n");
 }
 
+// The native rules' text in front of Divvy's.
+TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_all_is_fresh) {
+  auto set = std::make_shared<policy::RuleSet>();
+  Fixture f("[default]\ncreditLimit = 0\n");
+  policy::Rule rule;
+  rule.pattern = "any";
+  rule.limits = {{limit::Algorithm::fixed_window, 2, base::seconds(5)},
+                 {limit::Algorithm::fixed_window, 1'000, base::seconds(86'400)},
+                 {limit::Algorithm::token_bucket, 60, base::seconds(3'600), 3}};
+  rule.space = f.spaces.intern("native:r:", "");
+  set->add_native(rule);
+  f.engine = std::make_unique<Engine>(f.store, f.clock, set, f.log);
+  EXPECT_EQ(f.ask("HIT\nHIT\nHIT\n").first, "OK true 1 86400\nOK true 0 86400\nOK false 0 5\n");
+  now_us += 5'000'000;
+  EXPECT_EQ(f.ask("HIT\nHIT\n").first, "OK true 0 86395\nOK false 0 55\n");
+}
+
 TEST(Engine, without_memory_new_counters_fail_and_nothing_behind_them_is_charged) {
   Fixture f(
       "[t=1 k=*]\ncreditLimit = 5\nresetSeconds = 60\nactorField = k\n"

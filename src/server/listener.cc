@@ -106,7 +106,8 @@ std::optional<std::string> Listener::bind() {
     endpoint = tcp::endpoint(asio::ip::address_v4::any(), options_.port);
     if (open(endpoint, ec)) return {};
   }
-  return "listen " + name_of_error(ec) + " " + text_of(endpoint);
+  return "listen " + name_of_error(ec) + " " + text_of(endpoint) +
+         (ec.value() == EADDRINUSE ? "; stop what listens there, or listen on another port" : "");
 }
 
 bool Listener::open(const tcp::endpoint& endpoint, error_code& ec) {

@@ -15,10 +15,10 @@ using base::bounds::batch_requests_max;
 using base::bounds::line_bytes_max;
 
 // Rounded to the nearest second, as Redis' TTL command does, whose figure Divvy shows; -1: never.
-int64_t shown_seconds(base::Duration reset_after) {
-  if (reset_after == base::never) return -1;
-  if (reset_after.us <= 0) return 0;
-  return reset_after.us / 1'000'000 + (reset_after.us % 1'000'000 >= 500'000 ? 1 : 0);
+int64_t shown_seconds(base::Duration after) {
+  if (after == base::never) return -1;
+  if (after.us <= 0) return 0;
+  return after.us / 1'000'000 + (after.us % 1'000'000 >= 500'000 ? 1 : 0);
 }
 
 void append_internal_error(std::string_view text, base::Buffer& out) {
@@ -95,7 +95,7 @@ bool DivvySession::reply(const Verdict& verdict, base::Buffer& out) {
   char* at = begin + (verdict.allowed ? 8 : 9);
   at = std::to_chars(at, limit, std::max<int64_t>(verdict.tightest->remaining, 0)).ptr;
   *at++ = ' ';
-  at = std::to_chars(at, limit, shown_seconds(verdict.reset_after)).ptr;
+  at = std::to_chars(at, limit, shown_seconds(verdict.more_after)).ptr;
   *at++ = '\n';
   out.commit(static_cast<size_t>(at - begin));
   return true;

@@ -54,8 +54,10 @@ class Requests {
 struct Verdict {
   bool allowed = false;
   const limit::Decision* tightest = nullptr;  // the decision to show; null: no rule matched
-  base::Duration reset_after{};  // until every limit that has a say is as fresh: the longest
-  std::string_view error;        // not empty: could not be decided, in words for the client
+  // When there is more: until all limits are as fresh if it is allowed, the longest of them; at a
+  // refusal until the same could be allowed.
+  base::Duration more_after{};
+  std::string_view error;  // not empty: could not be decided, in words for the client
 };
 
 struct Received {
