@@ -99,7 +99,7 @@ void Engine::tell(Protocol protocol, std::span<const limit::Entry> descriptor,
     log_->debug("{}: {} | rule [{}] {}:{}{}{} | {} {}, {} of {} left", name_of(protocol), asked,
                 base::printable(rule.pattern, told_bytes_max), rule.file, rule.line,
                 rule.comment.empty() ? "" : " # ", base::printable(rule.comment, told_bytes_max),
-                rule.mode == Mode::shadow ? "canary" : "decides",
+                rule.mode == Mode::shadow ? "shadow" : "decides",
                 group.error != limit::Error::none ? "failed"
                 : group.allowed                   ? "allowed"
                                                   : "denied",

@@ -127,7 +127,7 @@ TEST(Engine, at_debug_level_it_tells_each_rule_with_its_comment) {
   f.log->set_level(spdlog::level::debug);
   f.ask("HIT a=1\n");
   EXPECT_NE(
-      f.told.str().find("a=1 | rule [a=1] test.ini:1 # one for all | canary denied, 0 of 1 left"),
+      f.told.str().find("a=1 | rule [a=1] test.ini:1 # one for all | shadow denied, 0 of 1 left"),
       std::string::npos)
       << f.told.str();
   EXPECT_NE(f.told.str().find("rule [default] test.ini:6 | decides allowed, 1 of 3 left"),

@@ -2,12 +2,15 @@
 #include "server/listener.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <spdlog/sinks/null_sink.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <set>
 
 namespace sluice::server {
@@ -28,6 +31,33 @@ int connect_to(uint16_t port) {
   const linger now{1, 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
   return fd;
+}
+
+// What a connection is handed on with: nothing is held back for a later byte, a dead peer is
+// noticed, and neither a blocked call nor a child process can hold it.
+TEST(Listener, HandsOnSocketsThatAreSetUp) {
+  boost::asio::io_context io;
+  int taken = -1;
+  Listener listener(
+      io, {Protocol::divvy, "127.0.0.1", 0}, [&](int fd, Protocol) { taken = fd; }, silent());
+  ASSERT_EQ(listener.bind(), std::nullopt);
+  const int client = connect_to(listener.port());
+  listener.start();
+  while (taken < 0 && io.run_one_for(std::chrono::seconds(10)) > 0) {
+  }
+  ASSERT_GE(taken, 0);
+  const auto option = [&](int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(getsockopt(taken, level, name, &value, &size), 0);
+    return value;
+  };
+  EXPECT_NE(option(IPPROTO_TCP, TCP_NODELAY), 0);
+  EXPECT_NE(option(SOL_SOCKET, SO_KEEPALIVE), 0);
+  EXPECT_NE(fcntl(taken, F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_NE(fcntl(taken, F_GETFD) & FD_CLOEXEC, 0);
+  ::close(client);
+  ::close(taken);
 }
 
 // A listener for each of whose connections another one comes.
