@@ -1,11 +1,11 @@
-# sluice_folder(NAME [DEPENDS targets...] [PRIVATE targets...]): the library of src/NAME, and what lies beside its code:
-# x_test.cc (unit tests), x_fuzz.cc (fuzz targets), x_bench.cc (microbenchmarks).
+# sluice_folder(NAME [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
+# x_test.cc (unit tests), x_fuzz.cc (fuzz targets), x_bench.cc (microbenchmarks). ORACLE: what only the unit tests link.
 include(GoogleTest)
 
 set(SLUICE_TEST_SECONDS 120 CACHE STRING "time limit of one test")
 
 function(sluice_folder name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   set(tests ${sources})
@@ -24,7 +24,8 @@ function(sluice_folder name)
     add_executable(${name}_test ${tests})
     target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
     target_compile_definitions(${name}_test PRIVATE SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    target_link_libraries(${name}_test PRIVATE sluice_${name} ${ARG_PRIVATE} GTest::gtest GTest::gtest_main)
+    target_link_libraries(${name}_test PRIVATE sluice_${name} ${ARG_PRIVATE} ${ARG_ORACLE}
+                          GTest::gtest GTest::gtest_main)
     gtest_discover_tests(${name}_test TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
                          PROPERTIES TIMEOUT ${SLUICE_TEST_SECONDS})
   endif()

@@ -10,6 +10,18 @@ namespace sluice::base::bounds {
 // One request line of the Divvy protocol, without its LF. Past it: `ERR` naming the bound, then
 // close.
 inline constexpr size_t line_bytes_max = 1 << 20;
+// One message of the limitd protocol, without its length. Past it: the connection is closed.
+inline constexpr size_t limitd_frame_bytes_max = 64 << 10;
+// One WebSocket message. Past it: Close 1009.
+inline constexpr size_t websocket_message_bytes_max = 1 << 20;
+// What a session keeps of a request for its reply: a limitd id. Past it: the connection is closed.
+inline constexpr size_t tag_bytes_max = 64 << 10;
+// Requests that wait for units: of one connection, and of the whole server. Past it: refused as if
+// they had not asked to wait.
+inline constexpr size_t waiting_per_connection_max = 16'384;
+inline constexpr size_t waiting_max = 262'144;
+// Counters that one request is shown at most.
+inline constexpr size_t listed_max = 100;
 // Entries (key=value pairs) of one request. Past it: `ERR` naming the bound, then close.
 inline constexpr size_t descriptor_entries_max = 256;
 // Requests taken from one readable event before their replies are written; the rest follow in the

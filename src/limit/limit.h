@@ -70,7 +70,7 @@ constexpr bool is_counted(std::span<const Limit> limits) {
 // What one limit answers.
 struct Decision {
   bool allowed = false;
-  int64_t limit = 0;      // the quota
+  int64_t limit = 0;      // the most that `remaining` can be: a bucket's burst, else the quota
   int64_t remaining = 0;  // units left after a grant, or as they stand at a refusal; negative: debt
   Duration reset_after{};  // until the counter is as fresh; base::never: it never will be
   Duration retry_after{};  // until the same request could be allowed; 0: it is, base::never: no

@@ -41,7 +41,7 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
     const auto& part = plan_.parts()[i];
     settle(part.groups_end, now);
     if (telling) tell(protocol, requests.descriptor(requests.items()[i]), part);
-    if (!session.reply(verdict_of(part), out)) return false;
+    if (!session.reply(requests.items()[i], verdict_of(part), now, out)) return false;
   }
   return plan_.parts().size() == requests.size();
 }

@@ -274,7 +274,7 @@ bool parse_divvy_line(std::string_view line, Requests& requests, std::string& er
     error = divvy_error(reason);
     return false;
   }
-  requests.commit(1);
+  requests.commit({});
   return true;
 }
 

@@ -167,10 +167,12 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
       }
       for (size_t n = first; n < t.requests.size(); ++n) {
         const Answer answer = answer_of(n);
-        session.reply({answer.allowed,
+        session.reply(requests.items()[n - first],
+                      {answer.allowed,
                        answer.matched ? &answer.decision : nullptr,
                        answer.decision.reset_after,
                        {}},
+                      {},
                       out);
       }
       if (received.consumed == 0) break;

@@ -75,7 +75,7 @@ std::string_view DivvySession::well_formed(std::string_view line) {
   return copy;
 }
 
-bool DivvySession::reply(const Verdict& verdict, base::Buffer& out) {
+bool DivvySession::reply(const Request&, const Verdict& verdict, base::Time, base::Buffer& out) {
   if (owed_ > 0 && --owed_ == 0 && !scratch_.empty()) [[unlikely]]
     scratch_.clear();
   if (!verdict.error.empty()) {

@@ -26,7 +26,9 @@ class DivvySession final : public Session {
   Received receive(std::string_view in, bool end, Requests& requests) override;
 
   // False only for a verdict with an error.
-  bool reply(const Verdict& verdict, base::Buffer& out) override;
+  bool reply(const Request& request, const Verdict& verdict, base::Time now,
+             base::Buffer& out) override;
+  bool ordered() const override { return true; }
 
   // The ERR line of the bad line; nothing unless `receive` announced the close.
   void farewell(base::Buffer& out) override;

@@ -70,7 +70,7 @@ void reply(benchmark::State& state) {
   for (auto _ : state) {
     decision.remaining = (decision.remaining + 7'919) & 0xFFFFF;
     decision.allowed = (decision.remaining & 8) != 0;
-    session.reply({decision.allowed, &decision, decision.reset_after, {}}, out);
+    session.reply({}, {decision.allowed, &decision, decision.reset_after, {}}, {}, out);
     if (out.size() > 4096) out.clear();
   }
 }

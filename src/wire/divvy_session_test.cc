@@ -157,7 +157,7 @@ TEST(DivvySession, WhiteSpaceIsJavaScripts) {
 std::string reply_to(const Verdict& verdict, bool& open) {
   DivvySession session;
   base::Buffer out;
-  open = session.reply(verdict, out);
+  open = session.reply({}, verdict, {}, out);
   return std::string(out.view());
 }
 
@@ -276,7 +276,7 @@ TEST(DivvySession, RewrittenLinesOfABatchStay) {
     ASSERT_EQ(descriptor.size(), 2u);
     EXPECT_EQ(descriptor[0].value, "\xEF\xBF\xBD" + std::to_string(i));
     EXPECT_EQ(descriptor[1].value, "\xEF\xBF\xBD");
-    session.reply({}, out);
+    session.reply({}, {}, {}, out);
   }
 }
 

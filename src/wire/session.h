@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,10 +15,29 @@
 
 namespace sluice::wire {
 
-// One thing asked. Its entries are Requests::descriptor(request).
+// What is asked: something of counters, or only a reply in its turn.
+enum class Ask : uint8_t {
+  take,     // now or not at all
+  wait,     // as take, but the reply may come once there is enough
+  peek,     // what there is; takes nothing
+  put,      // gives units back
+  list,     // the counters whose keys begin with Request::prefix
+  nothing,  // the session alone answers (a pong); no rule, no counter
+};
+
+// One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
+// Requests::limits(request).
 struct Request {
+  Ask ask = Ask::take;
+  bool all = false;    // put: until the counter is as a fresh one, whatever the cost
+  bool fresh = false;  // take: forget the counter first
+  uint32_t note = 0;   // the session's own, as is `tag`: what it needs to write the reply
+  // Units. Below 0 only where limits come with the request: they are added.
   int64_t cost = 1;
   uint32_t entry_first = 0, entry_count = 0;
+  uint32_t limit_first = 0, limit_count = 0;
+  std::string_view prefix;  // list
+  std::string_view tag;     // at most base::bounds::tag_bytes_max
 };
 
 // The requests of one batch; kept and reused by the worker, so that a settled server allocates
@@ -27,27 +47,50 @@ class Requests {
   void clear() {
     items_.clear();
     entries_.clear();
+    limits_.clear();
   }
-  // Opens a request; entries added afterwards are its own until `commit`. `rollback` drops an open
-  // one.
-  void open() { open_first_ = static_cast<uint32_t>(entries_.size()); }
+  // Opens a request; entries and limits added afterwards are its own until `commit`. `rollback`
+  // drops an open one.
+  void open() {
+    entry_first_ = static_cast<uint32_t>(entries_.size());
+    limit_first_ = static_cast<uint32_t>(limits_.size());
+  }
   void add(limit::Entry entry) { entries_.push_back(entry); }
-  size_t open_entries() const { return entries_.size() - open_first_; }
-  void commit(int64_t cost) {
-    items_.push_back({cost, open_first_, static_cast<uint32_t>(entries_.size() - open_first_)});
+  void add(const limit::Limit& limit) { limits_.push_back(limit); }
+  size_t open_entries() const { return entries_.size() - entry_first_; }
+  // What `request` says of its entries and limits is filled in.
+  void commit(Request request) {
+    request.entry_first = entry_first_;
+    request.entry_count = static_cast<uint32_t>(entries_.size()) - entry_first_;
+    request.limit_first = limit_first_;
+    request.limit_count = static_cast<uint32_t>(limits_.size()) - limit_first_;
+    items_.push_back(request);
   }
-  void rollback() { entries_.resize(open_first_); }
+  void rollback() {
+    entries_.resize(entry_first_);
+    limits_.resize(limit_first_);
+  }
 
   std::span<const Request> items() const { return items_; }
   std::span<const limit::Entry> descriptor(const Request& r) const {
     return std::span(entries_).subspan(r.entry_first, r.entry_count);
+  }
+  std::span<const limit::Limit> limits(const Request& r) const {
+    return std::span(limits_).subspan(r.limit_first, r.limit_count);
   }
   size_t size() const { return items_.size(); }
 
  private:
   std::vector<Request> items_;
   std::vector<limit::Entry> entries_;
-  uint32_t open_first_ = 0;
+  std::vector<limit::Limit> limits_;
+  uint32_t entry_first_ = 0, limit_first_ = 0;
+};
+
+// One counter that a list found.
+struct Listed {
+  std::string key;
+  limit::Decision decision;
 };
 
 // The answer to one request.
@@ -57,7 +100,14 @@ struct Verdict {
   // When there is more: until all limits are as fresh if it is allowed, the longest of them; at a
   // refusal until the same could be allowed.
   base::Duration more_after{};
-  std::string_view error;  // not empty: could not be decided, in words for the client
+  std::string_view error{};  // not empty: could not be decided, in words for the client
+  bool delayed = false;    // it was allowed only after a wait
+  bool counted = true;     // false: the tightest limit has no counter (unlimited, deny)
+  // Where limits come with the request: a decision for each window that the charge has a say on or,
+  // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
+  std::span<const limit::Decision> slots{};
+  uint32_t slot_mask = 0;
+  std::span<const Listed> listed{};  // list: in byte order of the keys
 };
 
 struct Received {
@@ -76,9 +126,14 @@ class Session {
   // session and live until the next call.
   virtual Received receive(std::string_view in, bool end, Requests& requests) = 0;
 
-  // Appends the reply to one request; called in request order. False: nothing may follow it; flush
-  // and close.
-  virtual bool reply(const Verdict& verdict, base::Buffer& out) = 0;
+  // Appends the reply to one request. `request` is the one that `receive` gave or, of one that had
+  // to wait, a copy with its tag and without its entries and limits. `now`: when it was decided. In
+  // request order where the protocol is ordered. False: nothing may follow it; flush and close.
+  virtual bool reply(const Request& request, const Verdict& verdict, base::Time now,
+                     base::Buffer& out) = 0;
+
+  // Must replies leave in the order of the requests?
+  virtual bool ordered() const = 0;
 
   // Appends what the peer is told before the close that `receive` announced.
   virtual void farewell(base::Buffer& out) = 0;
