@@ -117,7 +117,7 @@ Explanation explain(const policy::RuleSet& rules, const Pairs& request) {
   for (const auto& [key, value] : request) descriptor.push_back({key, value});
   // What is charged is read from the plan that a server would settle, so that both agree.
   policy::Plan plan;
-  rules.match(policy::Dialect::divvy, descriptor, 1, plan);
+  rules.match(policy::Dialect::divvy, {descriptor}, plan);
   const auto steps = plan.steps(plan.parts().front());
 
   Explanation explanation;

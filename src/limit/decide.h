@@ -32,6 +32,7 @@ inline size_t cells(const Limit& limit) {
     case Algorithm::unlimited:
     case Algorithm::deny:
       return 0;
+    case Algorithm::fixed_bucket:
     case Algorithm::fixed_window:
     case Algorithm::aligned_window:
     case Algorithm::token_bucket:
@@ -73,6 +74,7 @@ inline size_t cells(std::span<const Limit> limits) {
     }
     case Algorithm::unlimited:
       return always(limit);
+    case Algorithm::fixed_bucket:
     case Algorithm::deny:
       break;
   }

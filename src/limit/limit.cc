@@ -20,6 +20,8 @@ std::string_view name_of(Algorithm algorithm) {
       return "sliding_window";
     case Algorithm::sliding_log:
       return "sliding_log";
+    case Algorithm::fixed_bucket:
+      return "fixed_bucket";
   }
   SLUICE_CHECK(false);
   return "";

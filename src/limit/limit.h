@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 
@@ -30,13 +31,24 @@ enum class Algorithm : uint8_t {
   token_bucket,    // quota units per window come back continuously, up to burst
   sliding_window,  // two counters of the clock's windows, the older one weighted
   sliding_log,     // the times of units, exact while few enough are stored
+  fixed_bucket,    // burst units that come back only by being put back
 };
 
 // As policies spell it: "token_bucket".
 std::string_view name_of(Algorithm algorithm);
 
+// What is asked of counters.
+enum class Verb : uint8_t {
+  none,  // nothing; the reply has its turn
+  take,  // now or not at all
+  wait,  // as take, but the reply may come once there is enough
+  peek,  // what there is; takes nothing
+  put,   // gives units back
+  list,  // which counters there are
+};
+
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
-// algorithm has one. burst: a token bucket's capacity, 1 to quota_max; 0 elsewhere.
+// algorithm has one. burst: a bucket's capacity, 1 to quota_max; 0 elsewhere.
 struct Limit {
   Algorithm algorithm = Algorithm::deny;
   int64_t quota = 0;
@@ -84,21 +96,39 @@ struct Outcome {
   State next;
 };
 
+// What a bucket keeps when its limit changes.
+enum class Carry : uint8_t {
+  used,  // the units that are missing: a larger bucket has more left
+  left,  // the units that are there, as many as fit: limitd's way
+};
+
 // A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters
 // have the same number of limits. Interned by its stored identity (limit/space.h); outlives every
 // rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
   uint32_t id = 0;  // of this process; never stored
   std::string prefix, suffix;
+  Carry carry = Carry::used;
+  Duration linger{};  // how long a counter that equals a fresh one is kept, to be listed
+  // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
+  // each of these windows at most; rising, at most slots_max.
+  std::vector<Duration> windows{};
 };
 
 // One cost against one key with all its limits: one probe of the table, one slot per limit.
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;           // within the space; lives for the batch
-  int64_t cost = 1;               // 0 or more
-  std::span<const Limit> limits;  // 1 to slots_max; the rule's, live as long as the rule set
-  uint32_t decision_first = 0;    // where its limits.size() decisions go in Batch::decisions
+  Verb verb = Verb::take;         // take, peek or put
+  bool all = false;               // put: until it is as a fresh one, whatever the cost
+  bool fresh = false;             // forget the counter first
+  int64_t cost = 1;               // 0 or more; less only where the counter keeps its limits
+  std::span<const Limit> limits;  // 1 to slots_max; the rule's, live as long as the rule set. Where
+                                  // the counter keeps its limits: those that came along, if any
+  uint32_t limits_id = 0;         // Spaces::intern_limits(limits); 0 where the counter keeps them
+  uint32_t decision_first = 0;    // where its decisions go in Batch::decisions: limits.size(), or
+                                  // room for windows.size() where the counter keeps its limits
+  uint32_t slot_mask = 0;         // where it does: the windows that were answered, set by the store
   uint64_t hash = 0;              // the store's own, as is the next
   bool counted = false;
 };

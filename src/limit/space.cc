@@ -1,16 +1,47 @@
 #include "limit/space.h"
 
+#include <algorithm>
+#include <tuple>
+
+#include "base/check.h"
+
 namespace sluice::limit {
 
-const Space* Spaces::intern(std::string prefix, std::string suffix) {
+bool Spaces::Less::operator()(std::span<const Limit> a, std::span<const Limit> b) const {
+  return std::lexicographical_compare(
+      a.begin(), a.end(), b.begin(), b.end(), [](const Limit& x, const Limit& y) {
+        return std::tie(x.algorithm, x.quota, x.window.us, x.burst) <
+               std::tie(y.algorithm, y.quota, y.window.us, y.burst);
+      });
+}
+
+const Space* Spaces::intern(std::string prefix, std::string suffix, Space like) {
   const std::lock_guard lock(mutex_);
   auto [at, fresh] = by_identity_.try_emplace({prefix, suffix});
   if (fresh) {
-    spaces_.push_back(
-        {static_cast<uint32_t>(spaces_.size()), std::move(prefix), std::move(suffix)});
+    like.id = static_cast<uint32_t>(spaces_.size());
+    like.prefix = std::move(prefix);
+    like.suffix = std::move(suffix);
+    spaces_.push_back(std::move(like));
     at->second = &spaces_.back();
   }
   return at->second;
+}
+
+uint32_t Spaces::intern_limits(std::span<const Limit> limits) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_limits_.find(limits);
+  if (known != by_limits_.end()) return known->second;
+  lists_.emplace_back(limits.begin(), limits.end());
+  const auto id = static_cast<uint32_t>(lists_.size());
+  by_limits_.emplace(lists_.back(), id);
+  return id;
+}
+
+std::span<const Limit> Spaces::limits(uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  SLUICE_CHECK(id >= 1 && id <= lists_.size());
+  return lists_[id - 1];
 }
 
 }  // namespace sluice::limit

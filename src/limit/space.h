@@ -1,26 +1,41 @@
-// The interned spaces of this process: a stored identity (prefix and suffix) has one Space for
-// ever, so that rule sets of different generations share counters. Owned by main; thread-safe; a
+// The interned spaces and lists of limits of this process: a stored identity (prefix and suffix)
+// has one Space for ever, so that rule sets of different generations share counters. Owned by main; thread-safe; a
 // Space lives as long as its registry.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "limit/limit.h"
 
 namespace sluice::limit {
 
 class Spaces {
+  struct Less {
+    bool operator()(std::span<const Limit> a, std::span<const Limit> b) const;
+  };
+
  public:
-  const Space* intern(std::string prefix, std::string suffix);
+  // `like` tells all but the id and the identity; the first to intern an identity settles it.
+  const Space* intern(std::string prefix, std::string suffix, Space like = {});
+
+  // A number for a list of limits, from 1: equal lists have the same one for ever, so that a counter
+  // can say under which it was written.
+  uint32_t intern_limits(std::span<const Limit> limits);
+  // The list of that number; it lives as long as the registry.
+  std::span<const Limit> limits(uint32_t id) const;
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::deque<Space> spaces_;
   std::map<std::pair<std::string, std::string>, const Space*> by_identity_;
+  std::deque<std::vector<Limit>> lists_;  // the n-th has number n + 1
+  std::map<std::span<const Limit>, uint32_t, Less> by_limits_;
 };
 
 }  // namespace sluice::limit

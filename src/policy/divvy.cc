@@ -76,6 +76,7 @@ class Validation {
     check_actor(raw);
     const std::string& seconds = raw.reset_seconds.spelling;
     rule.space = spaces_.intern(space_prefix(raw), ":" + raw.credit_limit.spelling + ":" + seconds);
+    rule.limits_id = spaces_.intern_limits(rule.limits);
     rules_.add(Dialect::divvy, std::move(rule));
   }
 

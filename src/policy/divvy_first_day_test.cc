@@ -27,7 +27,7 @@ struct Policy {
   // The counters and settled limits that a request meets: "shadow path=/x|actor 1/86400".
   std::vector<std::string> meets(std::vector<limit::Entry> request) const {
     Plan plan;
-    rules.match(Dialect::divvy, request, 1, plan);
+    rules.match(Dialect::divvy, {request}, plan);
     std::vector<std::string> all;
     for (const Plan::Step& step : plan.steps(plan.parts()[0])) {
       const limit::Charge& charge = plan.batch().charges[plan.group(step).charge_first];

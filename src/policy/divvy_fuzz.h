@@ -34,7 +34,7 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
       if (i % 3 == 1 && !request.empty()) request.pop_back();
       for (const auto& actor : all[i].actor) request.push_back({actor, "actor"});
       plan.clear();
-      rules.match(Dialect::divvy, request, 1, plan);
+      rules.match(Dialect::divvy, {request}, plan);
       const Plan::Part& part = plan.parts()[0];
       // The rules that apply by themselves, in order, up to the first enforced one.
       size_t step = 0;

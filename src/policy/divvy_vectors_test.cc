@@ -200,7 +200,7 @@ TEST(DivvyVectors, CountersThatItsCasesMove) {
         plain = request.has_value();
         if (!plain) break;
         Plan plan;
-        loaded.rules.match(Dialect::divvy, *request, 1, plan);
+        loaded.rules.match(Dialect::divvy, {*request}, plan);
         for (const limit::Charge& charge : plan.batch().charges) {
           if (!limit::has_counter(charge.limits[0].algorithm)) continue;
           const std::string counter =

@@ -165,6 +165,7 @@ class NativeReader {
     if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
     rule.space = spaces_.intern("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
                                 space_suffix(rule));
+    rule.limits_id = spaces_.intern_limits(rule.limits);
     rules_.add_native(std::move(rule));
   }
 

@@ -52,7 +52,7 @@ void read_one(std::string_view text) {
     std::string_view error;
     require(!mismatch(rule, request, error) && error.empty());
     plan.clear();
-    rules.match(Dialect::divvy, request, 1, plan);
+    rules.match(Dialect::divvy, {request}, plan);
   }
   if (all.empty()) return;
 

@@ -29,6 +29,7 @@ Wide most(const Limit& limit, Wide length_us) {
       return quota * (window + last) / window;
     case Algorithm::sliding_log:
       return quota * (last / window + 1);
+    case Algorithm::fixed_bucket:  // as much as is put back
     case Algorithm::unlimited:
     case Algorithm::deny:
       break;
@@ -61,6 +62,7 @@ bool within_bounds(const Limit& loose, const Limit& strict) {
     case Algorithm::token_bucket:
       return burst_of(strict) <= loose.burst &&
              Wide{strict.quota} * window <= Wide{loose.quota} * strict.window.us;
+    case Algorithm::fixed_bucket:  // what was taken stays taken
     case Algorithm::unlimited:
     case Algorithm::deny:
       break;
@@ -73,6 +75,8 @@ bool within_bounds(const Limit& loose, const Limit& strict) {
 bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) {
   if (loose.algorithm == Algorithm::unlimited || strict.algorithm == Algorithm::deny) return true;
   if (loose.algorithm == Algorithm::deny || strict.algorithm == Algorithm::unlimited) return false;
+  // What a bucket without refill grants is what was put back, not what time brings.
+  if (strict.algorithm == Algorithm::fixed_bucket) return false;
   if (within_bounds(loose, strict)) return true;
   if (loose.algorithm != strict.algorithm || strict.quota > loose.quota) return false;
   // Two that count alike, one with more units in its account.
@@ -86,6 +90,7 @@ bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) 
     case Algorithm::sliding_log:   // and other times are merged
       return same_window && same_requests;
     case Algorithm::token_bucket:  // the bounds have said it all
+    case Algorithm::fixed_bucket:
     case Algorithm::unlimited:
     case Algorithm::deny:
       break;

@@ -1,5 +1,7 @@
 #include "policy/rule_set.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/bounds.h"
@@ -73,22 +75,30 @@ void Plan::clear() {
 
 std::span<const limit::Decision> Plan::decisions(const Step& step) const {
   const limit::Charge& its = charges_[step.charge];
-  return std::span(decisions_).subspan(its.decision_first, its.limits.size());
+  const size_t count = its.space->windows.empty() ? its.limits.size()
+                                                  : static_cast<size_t>(std::popcount(its.slot_mask));
+  return std::span(decisions_).subspan(its.decision_first, count);
 }
 
 void Plan::open_group(bool may_fail) {
   groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size()), .may_fail = may_fail});
 }
 
-void Plan::add_step(const Rule& rule, std::string_view key, int64_t cost) {
+void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
+  const bool keeps_limits = !rule.space->windows.empty();
   steps_.push_back(
       {&rule, static_cast<uint32_t>(groups_.size() - 1), static_cast<uint32_t>(charges_.size())});
   charges_.push_back({.space = rule.space,
                       .key = key,
-                      .cost = cost,
-                      .limits = rule.limits,
+                      .verb = asked.verb == limit::Verb::wait ? limit::Verb::take : asked.verb,
+                      .all = asked.all,
+                      .fresh = asked.fresh,
+                      .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
+                      .limits = keeps_limits ? asked.limits : rule.limits,
+                      .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
-  decisions_.resize(decisions_.size() + rule.limits.size());
+  decisions_.resize(decisions_.size() +
+                    (keeps_limits ? rule.space->windows.size() : rule.limits.size()));
   ++groups_.back().charge_count;
   ++parts_.back().step_count;
 }
@@ -99,16 +109,16 @@ void RuleSet::List::add(Rule rule) {
   rules.push_back(std::move(rule));
 }
 
-void RuleSet::add(Dialect, Rule rule) {
-  divvy_.add(std::move(rule));
+void RuleSet::add(Dialect dialect, Rule rule) {
+  dialects_[static_cast<size_t>(dialect)].add(std::move(rule));
 }
 
 void RuleSet::add_native(Rule rule) {
   native_.add(std::move(rule));
 }
 
-std::span<const Rule> RuleSet::rules(Dialect) const {
-  return divvy_.rules;
+std::span<const Rule> RuleSet::rules(Dialect dialect) const {
+  return dialects_[static_cast<size_t>(dialect)].rules;
 }
 
 std::span<const Rule> RuleSet::native_rules() const {
@@ -132,18 +142,22 @@ bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
   return went_through;
 }
 
-void RuleSet::match(Dialect, Descriptor descriptor, int64_t cost, Plan& plan) const {
+void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
+  const Descriptor descriptor = asked.descriptor;
   Plan::Part& part = plan.parts_.emplace_back();
   part.step_first = static_cast<uint32_t>(plan.steps_.size());
+  part.groups_end = static_cast<uint32_t>(plan.groups_.size());
+  if (asked.verb == limit::Verb::none) return;
   plan.enforced_.clear();
   const auto visit = [&](const Rule& rule) {
+    if (asked.now >= rule.until) return true;
     const Fit result = fit(rule, descriptor, part.error);
     if (result == Fit::no) return true;
     if (result == Fit::impossible) return false;
     const std::string_view key = key_of(rule, descriptor, plan.keys_);
     if (rule.mode == Mode::shadow) {
       plan.open_group(true);
-      plan.add_step(rule, key, cost);
+      plan.add_step(rule, key, asked);
       return true;
     }
     if (plan.enforced_.size() == base::bounds::group_charges_max) {
@@ -153,18 +167,20 @@ void RuleSet::match(Dialect, Descriptor descriptor, int64_t cost, Plan& plan) co
     plan.enforced_.push_back({&rule, key});
     return rule.then == Then::continue_;
   };
-  if (native_.candidates(descriptor, visit)) divvy_.candidates(descriptor, visit);
+  if (native_.candidates(descriptor, visit))
+    dialects_[static_cast<size_t>(dialect)].candidates(descriptor, visit);
   if (part.error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
-    for (const auto& [rule, key] : plan.enforced_) plan.add_step(*rule, key, cost);
+    for (const auto& [rule, key] : plan.enforced_) plan.add_step(*rule, key, asked);
   }
   part.groups_end = static_cast<uint32_t>(plan.groups_.size());
 }
 
-const Rule* RuleSet::decider(Dialect, Descriptor descriptor, std::string_view& error) const {
+const Rule* RuleSet::decider(Dialect dialect, Descriptor descriptor,
+                             std::string_view& error) const {
   error = {};
   const Rule* found = nullptr;
-  divvy_.candidates(descriptor, [&](const Rule& rule) {
+  dialects_[static_cast<size_t>(dialect)].candidates(descriptor, [&](const Rule& rule) {
     const Fit result = fit(rule, descriptor, error);
     if (result == Fit::yes && rule.mode == Mode::enforce && rule.then == Then::stop) found = &rule;
     return result != Fit::impossible && found == nullptr;

@@ -4,6 +4,7 @@
 // its batches.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,7 +33,19 @@ enum class Then : uint8_t {
 
 // Whose requests these are. A dialect's rules see only requests of its own protocol, native rules
 // see all.
-enum class Dialect : uint8_t { divvy };
+enum class Dialect : uint8_t { divvy, limitd, droplet };
+inline constexpr size_t dialects = 3;
+
+// A request as rules see it.
+struct Asked {
+  std::span<const limit::Entry> descriptor;  // a key may stand twice: the last one counts
+  limit::Verb verb = limit::Verb::take;      // none: no rule is asked
+  bool all = false;                          // as in limit::Charge, as are the next two
+  bool fresh = false;
+  int64_t cost = 1;
+  std::span<const limit::Limit> limits{};  // that the request brings along
+  limit::Time now{};                       // for rules that end at a time
+};
 
 // One pair of a rule's pattern: the entry `key` must fit `pattern`.
 struct Condition {
@@ -53,10 +66,13 @@ struct Rule {
   std::vector<std::string> actor;
   Mode mode = Mode::enforce;
   Then then = Then::stop;
+  limit::Time until{INT64_MAX};  // it applies before that time
   // Metrics count its decisions as a shadow rule's: every shadow rule, and Divvy's default rule
   // with policy canary, which decides all the same.
   bool counted_as_shadow = false;
-  std::vector<limit::Limit> limits;  // 1 to limit::slots_max, on one counter
+  // 1 to limit::slots_max, on one counter; none where the space keeps the limits of requests.
+  std::vector<limit::Limit> limits;
+  uint32_t limits_id = 0;  // limit::Spaces::intern_limits(limits)
   const limit::Space* space = nullptr;
 };
 
@@ -92,13 +108,13 @@ class Plan {
   limit::Batch batch() { return {groups_, charges_, decisions_}; }
   const limit::Group& group(const Step& step) const { return groups_[step.group]; }
   const limit::Charge& charge(const Step& step) const { return charges_[step.charge]; }
-  // The decisions of a step's charge, limit after limit.
+  // The decisions of a step's charge, limit after limit or window after window.
   std::span<const limit::Decision> decisions(const Step& step) const;
 
  private:
   friend class RuleSet;
   void open_group(bool may_fail);
-  void add_step(const Rule& rule, std::string_view key, int64_t cost);
+  void add_step(const Rule& rule, std::string_view key, const Asked& asked);
 
   std::vector<Part> parts_;
   std::vector<Step> steps_;
@@ -124,10 +140,9 @@ class RuleSet {
   std::span<const Rule> native_rules() const;
 
   // Appends one Part to `plan`: the rules that the request meets, native ones first, up to and with
-  // the first enforced one that stops. The descriptor may name a key more than once: the last one
-  // counts. Keys of charges are views into the descriptor or into the plan.
-  void match(Dialect dialect, std::span<const limit::Entry> descriptor, int64_t cost,
-             Plan& plan) const;
+  // the first enforced one that stops. Keys of charges are views into the descriptor or into the
+  // plan.
+  void match(Dialect dialect, const Asked& asked, Plan& plan) const;
 
   // The dialect's rule at which the search for such a request would end: the first enforced one
   // that applies and stops, or null. Native rules aside. `error` as in Plan::Part.
@@ -150,7 +165,8 @@ class RuleSet {
     RuleIndex index;
   };
 
-  List native_, divvy_;
+  List native_;
+  std::array<List, dialects> dialects_;
 };
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in

@@ -23,7 +23,7 @@ void match(benchmark::State& state, const Policy& policy, std::span<const limit:
   Plan plan;
   for (auto _ : state) {
     plan.clear();
-    policy.rules.match(Dialect::divvy, request, 1, plan);
+    policy.rules.match(Dialect::divvy, {request}, plan);
     benchmark::DoNotOptimize(plan.batch().charges.data());
   }
 }

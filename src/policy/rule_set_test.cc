@@ -40,8 +40,8 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   const std::vector<Entry> request = {
       {"ip", "0"}, {"path", "/a/1"}, {"method", "GET"}, {"ip", "9"}};
   Plan plan;
-  rules.match(Dialect::divvy, request, 2, plan);
-  rules.match(Dialect::divvy, {}, 1, plan);
+  rules.match(Dialect::divvy, {.descriptor = request, .cost = 2}, plan);
+  rules.match(Dialect::divvy, {}, plan);
 
   ASSERT_EQ(plan.parts().size(), 2u);
   EXPECT_EQ(plan.parts()[0].error, "");
@@ -87,8 +87,8 @@ TEST(RuleSet, AnImpossiblePatternEndsTheSearchWhereItIsReached) {
   rules.add(Dialect::divvy, rule_of({{"m", "GET"}, {"p", "**"}}));
   rules.add(Dialect::divvy, rule_of({}));
   Plan plan;
-  rules.match(Dialect::divvy, std::vector<Entry>{{"m", "GET"}}, 1, plan);  // even without the key
-  rules.match(Dialect::divvy, std::vector<Entry>{{"m", "PUT"}, {"p", "x"}}, 1, plan);
+  rules.match(Dialect::divvy, {std::vector<Entry>{{"m", "GET"}}}, plan);  // even without the key
+  rules.match(Dialect::divvy, {std::vector<Entry>{{"m", "PUT"}, {"p", "x"}}}, plan);
   EXPECT_EQ(plan.parts()[0].error, "Invalid regular expression: /^.**/: Nothing to repeat");
   EXPECT_EQ(plan.parts()[0].step_count, 1u);
   EXPECT_EQ(plan.parts()[1].error, "");
@@ -177,7 +177,7 @@ void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
     std::vector<Entry> request;
     for (size_t n = 0; n < texts.size(); n += 2) request.push_back({texts[n], texts[n + 1]});
     Plan plan;
-    rules.match(Dialect::divvy, request, 1, plan);
+    rules.match(Dialect::divvy, {request}, plan);
     const Plan::Part& part = plan.parts()[0];
     std::vector<int> met;
     for (const Plan::Step& step : plan.steps(part)) {
@@ -217,7 +217,7 @@ TEST(RuleSet, MeetsItsRulesWhereARequestFitsManyLists) {
   std::vector<Entry> request;
   for (const std::string& key : keys) request.push_back({key, "v"});
   Plan plan;
-  rules.match(Dialect::divvy, request, 1, plan);
+  rules.match(Dialect::divvy, {request}, plan);
   ASSERT_EQ(plan.parts()[0].step_count, 200u);
   for (size_t i = 0; i < 200; ++i)
     EXPECT_EQ(plan.steps(plan.parts()[0])[i].rule->conditions[0].key, keys[i]);

@@ -30,12 +30,20 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
                    base::Buffer& out) {
   plan_.clear();
   settled_ = 0;
+  const base::Time now = clock_.now();
   for (const auto& request : requests.items()) {
-    rules_->match(dialect_of(protocol), requests.descriptor(request), request.cost, plan_);
+    rules_->match(dialect_of(protocol),
+                  {.descriptor = requests.descriptor(request),
+                   .verb = request.verb,
+                   .all = request.all,
+                   .fresh = request.fresh,
+                   .cost = request.cost,
+                   .limits = requests.limits(request),
+                   .now = now},
+                  plan_);
     if (!plan_.parts().back().error.empty())
       break;  // it may end the session: nothing behind it is charged yet
   }
-  const base::Time now = clock_.now();
   const bool telling = log_->should_log(spdlog::level::debug);
   for (size_t i = 0; i < plan_.parts().size(); ++i) {
     const auto& part = plan_.parts()[i];

@@ -15,20 +15,10 @@
 
 namespace sluice::wire {
 
-// What is asked: something of counters, or only a reply in its turn.
-enum class Ask : uint8_t {
-  take,     // now or not at all
-  wait,     // as take, but the reply may come once there is enough
-  peek,     // what there is; takes nothing
-  put,      // gives units back
-  list,     // the counters whose keys begin with Request::prefix
-  nothing,  // the session alone answers (a pong); no rule, no counter
-};
-
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
 // Requests::limits(request).
 struct Request {
-  Ask ask = Ask::take;
+  limit::Verb verb = limit::Verb::take;
   bool all = false;    // put: until the counter is as a fresh one, whatever the cost
   bool fresh = false;  // take: forget the counter first
   uint32_t note = 0;   // the session's own, as is `tag`: what it needs to write the reply
@@ -36,7 +26,7 @@ struct Request {
   int64_t cost = 1;
   uint32_t entry_first = 0, entry_count = 0;
   uint32_t limit_first = 0, limit_count = 0;
-  std::string_view prefix;  // list
+  std::string_view prefix;  // list: what the keys begin with
   std::string_view tag;     // at most base::bounds::tag_bytes_max
 };
 
