@@ -143,12 +143,22 @@ enum class Error : uint8_t {
   memory,  // the counter is new and the store's memory bound is reached
 };
 
+// Names a request that is parked, among those of its worker; a stale one is not used again soon.
+struct Ticket {
+  uint32_t slot = 0, generation = 0;
+  friend bool operator==(Ticket, Ticket) = default;
+};
+
 // Charges on distinct (space, key) pairs that settle all or nothing.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
   bool may_fail = false;      // the store goes on behind it if it fails: a shadow rule's
+  bool may_wait = false;      // takes only: if it is refused it is parked until there is enough
   bool allowed = false;       // every slot of every charge allowed, and all were taken
+  bool parked = false;        // its answer comes by the port, under its ticket
   Error error = Error::none;  // not none: nothing was taken, decisions are void
+  Ticket ticket{};            // of one that may wait
+  uint64_t arrival = 0;       // its place among those that wait; 0: behind all. Set when it is parked
 };
 
 // What one batch asks of the store: groups in order, their charges, and room for the decisions.

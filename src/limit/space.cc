@@ -28,6 +28,12 @@ const Space* Spaces::intern(std::string prefix, std::string suffix, Space like) 
   return at->second;
 }
 
+Duration Spaces::linger(uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  SLUICE_CHECK(id < spaces_.size());
+  return spaces_[id].linger;
+}
+
 uint32_t Spaces::intern_limits(std::span<const Limit> limits) {
   const std::lock_guard lock(mutex_);
   const auto known = by_limits_.find(limits);

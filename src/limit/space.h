@@ -24,6 +24,9 @@ class Spaces {
   // `like` tells all but the id and the identity; the first to intern an identity settles it.
   const Space* intern(std::string prefix, std::string suffix, Space like = {});
 
+  // Space::linger of the space with that id.
+  Duration linger(uint32_t id) const;
+
   // A number for a list of limits, from 1: equal lists have the same one for ever, so that a counter
   // can say under which it was written.
   uint32_t intern_limits(std::span<const Limit> limits);

@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "base/bounds.h"
 #include "base/check.h"
 #include "limit/decide.h"
+#include "store/together.h"
 
 namespace sluice::store {
 
 using limit::Charge;
 using limit::Decision;
 using limit::State;
+using limit::Verb;
 
 namespace {
 
@@ -23,77 +27,21 @@ constexpr auto time_max = std::chrono::milliseconds(5),
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 
-// Room for the cells of a charge. Not zeroed: there may be many, and mostly one is used.
-class Cells {
- public:
-  State* data() { return reinterpret_cast<State*>(room_); }
-
- private:
-  alignas(State) std::byte room_[limit::cells_max * sizeof(State)];
-};
-
-// One charge on its way: where its counter is and what becomes of it.
-struct Settling {
-  uint64_t hash;
-  uint32_t charge;
-  Entry* entry;
-  size_t cells;
-  Cells next;
-};
-
-void load(const Entry* entry, State* state, size_t cells) {
-  if (entry != nullptr) {
-    entry->load(state);
-  } else {
-    std::fill_n(state, cells, State{});
-  }
-}
-
-// What the charge's limits answer; `state` becomes what taking it would leave. True: all allow it.
-bool evaluate(const Charge& charge, base::Time now, Decision* decisions, State* state) {
-  bool allowed = true;
-  for (const limit::Limit& limit : charge.limits) {
-    *decisions = limit::decide(state, limit, charge.cost, now, state);
-    allowed &= decisions->allowed;
-    ++decisions;
-    state += limit::cells(limit);
-  }
-  return allowed;
-}
-
-// The group was refused: nothing is taken. A limit that refused has left its state so already; one
-// that would have allowed says what it has.
-[[gnu::noinline]] void hold_back(const Entry* entry, const Charge& charge, base::Time now,
-                                 Decision* decisions, State* state) {
-  size_t first = 0;
-  for (const limit::Limit& limit : charge.limits) {
-    const size_t cells = limit::cells(limit);
-    if (decisions->allowed) {
-      for (size_t i = 0; i < cells; ++i)
-        state[first + i] = entry != nullptr ? entry->cell(first + i) : State{};
-      *decisions = limit::decide(state + first, limit, 0, now, state + first);
-    }
-    ++decisions;
-    first += cells;
-  }
-}
-
-bool worth_storing(const State* next, size_t cells) {
-  return std::any_of(next, next + cells, [](const State& s) { return s != State{}; });
-}
-
 }  // namespace
 
-std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const base::Hash& hash) {
+std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const base::Hash& hash,
+                                                   const limit::Spaces& spaces) {
   try {
-    return std::make_unique<EmbeddedStore>(memory_bytes, hash);
+    return std::make_unique<EmbeddedStore>(memory_bytes, hash, spaces);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
 }
 
-EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash)
+EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash,
+                             const limit::Spaces& spaces)
     : hash_(hash),
+      spaces_(spaces),
       region_(std::max(memory_bytes, base::bounds::table_bytes_min)),
       heads_(region_,
              static_cast<uint32_t>(region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes)),
@@ -105,18 +53,19 @@ EmbeddedStore::~EmbeddedStore() {
   for (auto& locked : *table_) locked.stripe.close(region_);
 }
 
-size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
+size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* port,
+                            const Pin& pin) {
   prepare(batch);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     auto& group = batch.groups[i];
-    group.allowed = false;
+    group.allowed = group.parked = false;
     group.error = limit::Error::none;
     bool settled;
     if (group.charge_count == 1) {
-      const auto& charge = batch.charges[group.charge_first];
-      settled = settle_alone(group, charge, &batch.decisions[charge.decision_first], now);
+      auto& charge = batch.charges[group.charge_first];
+      settled = settle_alone(group, charge, batch.decisions, now, port, pin);
     } else {
-      settled = settle_together(group, batch, now);
+      settled = settle_together(group, batch, now, port, pin);
     }
     if (!settled) {
       group.error = limit::Error::memory;
@@ -132,7 +81,7 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now) {
 void EmbeddedStore::prepare(const limit::Batch& batch) const {
   for (const auto& group : batch.groups) {
     for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
-      charge.counted = limit::is_counted(charge.limits);
+      charge.counted = charge.keeps_limits || limit::is_counted(charge.limits);
       if (!charge.counted) continue;
       charge.hash = hash_(charge.space->id, charge.key);
       (*table_)[stripe_of(charge.hash)].stripe.prefetch_head(charge.hash);
@@ -147,102 +96,127 @@ void EmbeddedStore::prepare(const limit::Batch& batch) const {
   }
 }
 
-bool EmbeddedStore::settle_alone(limit::Group& group, const Charge& charge, Decision* decisions,
-                                 base::Time now) {
-  Cells state;
-  if (!charge.counted) {
-    group.allowed = evaluate(charge, now, decisions, state.data());
+void EmbeddedStore::find(Settling& s) {
+  const Charge& charge = *s.charge;
+  Locked& locked = locked_of(charge);
+  s.entry = locked.stripe.find(region_, charge.hash, charge.space->id, charge.key);
+  s.queue = s.entry != nullptr && s.entry->waited_for() ? &locked.queues->at(s.entry) : nullptr;
+}
+
+// The counter gets room for `next`, if it needs any. False: there is no memory; nothing has
+// changed.
+bool EmbeddedStore::make_place(Settling& s) {
+  const Charge& charge = *s.charge;
+  if (!charge.counted || charge.verb == Verb::peek) return true;
+  const bool lingers = charge.space->linger.us > 0;
+  if (s.entry == nullptr) {
+    if (!s.worth_storing() && !(lingers && !charge.all)) return true;
+  } else if (s.entry->cells() == s.cells) [[likely]] {
     return true;
   }
-  const size_t cells = limit::cells(charge.limits);
-  SLUICE_CHECK(charge.limits.size() <= limit::slots_max && cells <= limit::cells_max);
-  const uint64_t hash = charge.hash;
-  auto& [mutex, stripe] = (*table_)[stripe_of(hash)];
-  const std::lock_guard lock(mutex);
-  Entry* entry = stripe.find(region_, hash, charge.space->id, charge.key);
-  SLUICE_CHECK(entry == nullptr || entry->cells() == cells);
-  load(entry, state.data(), cells);
-  const bool allowed = evaluate(charge, now, decisions, state.data());
-  if (!allowed && charge.limits.size() > 1) hold_back(entry, charge, now, decisions, state.data());
-  if (entry == nullptr && worth_storing(state.data(), cells)) {
-    entry = stripe.insert(region_, hash_, hash, charge.space->id, charge.key, cells);
-    if (entry == nullptr) return false;
+  Locked& locked = locked_of(charge);
+  Entry* const place = locked.stripe.insert(region_, hash_, charge.hash, charge.space->id,
+                                            charge.key, s.cells);
+  if (place == nullptr) return false;
+  if (charge.keeps_limits) place->set_keeps_limits();
+  if (lingers) place->set_lingers();
+  if (s.entry != nullptr) {
+    // The state comes with `next`, and the queue moves in.
+    if (s.queue != nullptr) {
+      auto node = locked.queues->extract(s.entry);
+      node.key() = place;
+      locked.queues->insert(std::move(node));
+      s.queue->entry = place;
+      place->set_waited_for(true);
+    }
+    locked.stripe.erase(region_, charge.hash, s.entry);
   }
-  if (entry != nullptr) entry->store(state.data());
-  group.allowed = allowed;
+  s.entry = place;
   return true;
 }
 
-bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& batch,
-                                    base::Time now) {
-  SLUICE_CHECK(group.charge_count <= base::bounds::group_charges_max);
-  std::array<Settling, base::bounds::group_charges_max> room;
-  const std::span settling(room.data(), group.charge_count);
-  for (uint32_t i = 0; i < group.charge_count; ++i) {
-    const auto& charge = batch.charges[group.charge_first + i];
-    settling[i].cells = limit::cells(charge.limits);
-    SLUICE_CHECK(charge.limits.size() <= limit::slots_max);
-    SLUICE_CHECK(settling[i].cells <= limit::cells_max);
-    settling[i].charge = group.charge_first + i;
-    settling[i].hash = charge.counted ? charge.hash : 0;
-    settling[i].entry = nullptr;
+void EmbeddedStore::store(Settling& s, base::Time now) {
+  const Charge& charge = *s.charge;
+  if (s.entry == nullptr || charge.verb == Verb::peek) return;
+  if (charge.all && s.queue == nullptr) {
+    locked_of(charge).stripe.erase(region_, charge.hash, s.entry);
+    s.entry = nullptr;
+    return;
   }
-  // By hash is by stripe: every group locks in the same order, and equal keys would stand together.
-  std::sort(settling.begin(), settling.end(),
-            [](const Settling& a, const Settling& b) { return a.hash < b.hash; });
+  // What is as fresh is kept for a while from now on. A second less: other workers' clocks may be
+  // behind, and to them it must not look as if it were filling.
+  if (s.entry->lingers() && s.next.data()->units == 0)
+    s.next.data()->mark_us = now.us - base::seconds(1).us;
+  s.entry->store(s.next.data());
+  s.entry->set_limits_id(charge.limits_id);
+}
 
-  std::array<std::unique_lock<std::mutex>, base::bounds::group_charges_max> locks;
-  const Settling* before = nullptr;
-  for (size_t i = 0; i < settling.size(); ++i) {
-    auto& s = settling[i];
-    const auto& charge = batch.charges[s.charge];
-    if (!charge.counted) continue;
-    auto& [mutex, stripe] = (*table_)[stripe_of(s.hash)];
-    if (before == nullptr || stripe_of(before->hash) != stripe_of(s.hash))
-      locks[i] = std::unique_lock(mutex);
-    if (before != nullptr && before->hash == s.hash) {
-      const auto& other = batch.charges[before->charge];
-      SLUICE_CHECK(other.space != charge.space || other.key != charge.key);
-    }
-    s.entry = stripe.find(region_, s.hash, charge.space->id, charge.key);
-    SLUICE_CHECK(s.entry == nullptr || s.entry->cells() == s.cells);
-    before = &s;
+bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<Decision> all,
+                                 base::Time now, Port* port, const Pin& pin) {
+  Decision* const decisions = &all[charge.decision_first];
+  Settling s;
+  s.charge = &charge;
+  if (!charge.counted) {
+    group.allowed = s.evaluate(spaces_, now, 0, decisions);
+    return true;
   }
+  Locked& locked = locked_of(charge);
+  const std::lock_guard lock(locked.mutex);
+  find(s);
+  const bool allowed =
+      s.evaluate(spaces_, now, s.queue != nullptr ? s.queue->units : 0, decisions);
+  if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
+    s.hold_back(spaces_, now, decisions);
+  if (!make_place(s)) return false;
+  store(s, now);
+  group.allowed = allowed;
+  if (!allowed && group.may_wait && port != nullptr) [[unlikely]]
+    park(group, {&s, 1}, all, now, *port, pin);
+  if (charge.verb == Verb::put && s.queue != nullptr) release(locked, *s.queue, now);
+  return true;
+}
 
+bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& batch, base::Time now,
+                                    Port* port, const Pin& pin) {
+  Together together(*this, batch.charges.subspan(group.charge_first, group.charge_count));
+  const auto settling = together.settling;
+  const auto decisions_of = [&](const Settling& s) {
+    return &batch.decisions[s.charge->decision_first];
+  };
   bool allowed = true;
-  for (auto& s : settling) {
-    const auto& charge = batch.charges[s.charge];
-    load(s.entry, s.next.data(), s.cells);
-    allowed &= evaluate(charge, now, &batch.decisions[charge.decision_first], s.next.data());
-  }
+  for (auto& s : settling)
+    allowed &= s.evaluate(spaces_, now, s.queue != nullptr ? s.queue->units : 0, decisions_of(s));
   if (!allowed) {
-    for (auto& s : settling) {
-      const auto& charge = batch.charges[s.charge];
-      hold_back(s.entry, charge, now, &batch.decisions[charge.decision_first], s.next.data());
-    }
+    for (auto& s : settling) s.hold_back(spaces_, now, decisions_of(s));
   }
+  if (!make_places(settling, now)) return false;
+  for (auto& s : settling) store(s, now);
+  group.allowed = allowed;
+  if (!allowed && group.may_wait && port != nullptr)
+    park(group, settling, batch.decisions, now, *port, pin);
+  for (auto& s : settling) {
+    if (s.charge->verb == Verb::put && s.queue != nullptr)
+      release(locked_of(*s.charge), *s.queue, now);
+  }
+  return true;
+}
 
-  // Every counter that is to be gets its place before anything is taken.
-  std::array<bool, base::bounds::group_charges_max> added{};
+// Every counter that is to be gets its place before anything is taken.
+bool EmbeddedStore::make_places(std::span<Settling> settling, base::Time now) {
   for (size_t i = 0; i < settling.size(); ++i) {
-    auto& s = settling[i];
-    const auto& charge = batch.charges[s.charge];
-    if (!charge.counted || s.entry != nullptr || !worth_storing(s.next.data(), s.cells)) continue;
-    auto& stripe = (*table_)[stripe_of(s.hash)].stripe;
-    s.entry = stripe.insert(region_, hash_, s.hash, charge.space->id, charge.key, s.cells);
-    added[i] = s.entry != nullptr;
-    if (added[i]) continue;
-    for (size_t j = 0; j < i; ++j) {
-      if (added[j])
-        (*table_)[stripe_of(settling[j].hash)].stripe.erase(region_, settling[j].hash,
-                                                            settling[j].entry);
+    Entry* const before = settling[i].entry;
+    if (make_place(settling[i])) {
+      settling[i].added = before == nullptr && settling[i].entry != nullptr;
+      settling[i].moved = before != nullptr && settling[i].entry != before;
+      continue;
+    }
+    for (auto& s : settling.first(i)) {
+      if (s.added) locked_of(*s.charge).stripe.erase(region_, s.charge->hash, s.entry);
+      // What it held is gone; `next` has at least as much used.
+      if (s.moved) store(s, now);
     }
     return false;
   }
-  for (auto& s : settling) {
-    if (s.entry != nullptr) s.entry->store(s.next.data());
-  }
-  group.allowed = allowed;
   return true;
 }
 
@@ -255,6 +229,7 @@ Stats EmbeddedStore::stats() const {
   stats.memory_bytes = region_.bytes();
   stats.swept = swept_.load(std::memory_order_relaxed);
   stats.refused = refused_.load(std::memory_order_relaxed);
+  stats.waiting = waiting_.load(std::memory_order_relaxed);
   return stats;
 }
 
@@ -284,13 +259,14 @@ void EmbeddedStore::housekeep(base::Time now) {
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
   // An empty stripe costs a step as well, so that the call ends.
   for (uint64_t steps = 0; steps < chains;) {
-    auto& [mutex, stripe] = (*table_)[sweep_stripe_];
-    const std::lock_guard lock(mutex);
+    auto& stripe = (*table_)[sweep_stripe_].stripe;
+    const std::lock_guard lock((*table_)[sweep_stripe_].mutex);
     const uint32_t count =
         std::min(sweep_chains_per_lock, stripe.chains() - std::min(stripe.chains(), sweep_chain_));
     steps += 1 + count;
     chains_seen_ += count;
-    const size_t dropped = stripe.sweep(region_, now, sweep_chain_, sweep_chains_per_lock);
+    const size_t dropped = stripe.sweep(
+        region_, {.now = now, .spaces = &spaces_}, sweep_chain_, sweep_chains_per_lock);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
     sweep_chain_ += sweep_chains_per_lock;
     if (sweep_chain_ < stripe.chains()) continue;
@@ -298,6 +274,43 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
     sweep_stripe_ = (sweep_stripe_ + 1) % stripes;
     if (sweep_stripe_ == 0) round_chains_ = std::exchange(chains_seen_, 0);
   }
+}
+
+template <class Step>
+void EmbeddedStore::each_step(Step&& step) {
+  for (auto& locked : *table_) {
+    for (uint32_t chain = 0;; chain += sweep_chains_per_lock) {
+      const std::lock_guard lock(locked.mutex);
+      if (chain >= locked.stripe.chains()) break;
+      step(locked.stripe, chain);
+    }
+  }
+}
+
+size_t EmbeddedStore::purge(base::Time now) {
+  size_t gone = 0;
+  each_step([&](Stripe& stripe, uint32_t chain) {
+    gone += stripe.sweep(region_, {.now = now, .purges = true, .spaces = &spaces_}, chain,
+                         sweep_chains_per_lock);
+  });
+  return gone;
+}
+
+std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::string_view prefix,
+                                             size_t max) {
+  std::set<std::string, std::less<>> first;
+  each_step([&](Stripe& stripe, uint32_t from) {
+    for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
+         ++chain) {
+      stripe.each(region_, chain, [&](const Entry& entry) {
+        if (entry.space() != space.id || !entry.key().starts_with(prefix)) return;
+        if (first.size() == max && entry.key() >= *first.rbegin()) return;
+        first.emplace(entry.key());
+        if (first.size() > max) first.erase(std::prev(first.end()));
+      });
+    }
+  });
+  return {first.begin(), first.end()};
 }
 
 }  // namespace sluice::store

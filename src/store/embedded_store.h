@@ -7,13 +7,22 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/hash.h"
+#include "limit/space.h"
 #include "store/region.h"
+#include "store/settling.h"
 #include "store/store.h"
 #include "store/stripe.h"
+#include "store/waiter.h"
 
 namespace sluice::store {
 
@@ -24,19 +33,27 @@ class EmbeddedStore final : public Store {
   // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to
   // base::bounds:: table_bytes_max. Past it new counters fail with Error::memory; those that exist
   // go on.
-  EmbeddedStore(size_t memory_bytes, const base::Hash& hash);
+  // `spaces` is what spaces and limits of charges are interned in; it outlives the store.
+  EmbeddedStore(size_t memory_bytes, const base::Hash& hash, const limit::Spaces& spaces);
   // The same; null where the system does not give the address space.
-  static std::unique_ptr<EmbeddedStore> open(size_t memory_bytes, const base::Hash& hash);
+  static std::unique_ptr<EmbeddedStore> open(size_t memory_bytes, const base::Hash& hash,
+                                             const limit::Spaces& spaces);
   ~EmbeddedStore() override;
 
-  size_t apply(const limit::Batch& batch, base::Time now) override;
+  size_t apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
+               const Pin& pin = {}) override;
+  std::optional<base::Time> advance(Port& port, base::Time now) override;
+  bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
+  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+                                size_t max) override;
+  size_t purge(base::Time now) override;
   // Sweeps the table once in 10 s, or once in a second while more than 7/8 of the memory is in use;
   // but for 5 ms a call at most, 30 ms then: a round through tens of millions takes longer.
   void housekeep(base::Time now) override;
   Stats stats() const override;
 
-  // Looks at the next `chains` chains, drops the counters that equal a fresh one, and goes round
-  // for ever. Locks one stripe at a time, for at most sweep_chains_per_lock chains.
+  // Looks at the next `chains` chains, drops the counters that equal a fresh one, have done so for
+  // their space's linger, and that nobody waits for, and goes round for ever. Locks one stripe at a time, for at most sweep_chains_per_lock chains.
   void sweep(base::Time now, uint64_t chains);
   // Chains there are now: sweeping twice as many goes round once. For tests.
   uint64_t chains() const;
@@ -47,20 +64,53 @@ class EmbeddedStore final : public Store {
   struct alignas(64) Locked {
     mutable std::mutex mutex;
     Stripe stripe;
+    // Of the entries that are waited for; null: none ever was.
+    std::unique_ptr<std::map<const Entry*, Queue>> queues;
   };
   static size_t stripe_of(uint64_t hash) { return hash >> 54; }
   static_assert(stripes == size_t{1} << (64 - 54));
+  Locked& locked_of(const limit::Charge& charge) { return (*table_)[stripe_of(charge.hash)]; }
+
+  struct Together;
+
+  // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock anew.
+  template <class Step>
+  void each_step(Step&& step);
 
   void prepare(const limit::Batch& batch) const;
-  bool settle_alone(limit::Group& group, const limit::Charge& charge, limit::Decision* decisions,
-                    base::Time now);
-  bool settle_together(limit::Group& group, const limit::Batch& batch, base::Time now);
+  bool settle_alone(limit::Group& group, limit::Charge& charge, std::span<limit::Decision> all,
+                    base::Time now, Port* port, const Pin& pin);
+  bool settle_together(limit::Group& group, const limit::Batch& batch, base::Time now, Port* port,
+                       const Pin& pin);
+
+  // With the lock of the charge's stripe.
+  void find(Settling& s);
+  bool make_place(Settling& s);
+  bool make_places(std::span<Settling> settling, base::Time now);
+  void store(Settling& s, base::Time now);
+
+  // With the locks of all of the group's stripes.
+  void park(limit::Group& group, std::span<Settling> settling, std::span<const limit::Decision> all,
+            base::Time now, Port& port, const Pin& pin);
+  void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Settling> settling,
+               std::span<const limit::Decision> all, base::Time now);
+  void dequeue(Waiter& waiter);
+  void retry(const std::shared_ptr<Waiter>& waiter, base::Time now);
+  void answer(Waiter& waiter, std::vector<limit::Decision> decisions, base::Time now);
+
+  // With the lock of the stripe: answers those at the front of the queue that have enough now, and
+  // sees to the next.
+  void release(Locked& locked, Queue& queue, base::Time now);
+  bool retry_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
+                   base::Duration& wait);
+  void close_if_empty(Locked& locked, Queue& queue);
 
   const base::Hash hash_;
+  const limit::Spaces& spaces_;
   Region region_;
   Heads heads_;
   std::unique_ptr<std::array<Locked, stripes>> table_;
-  std::atomic<uint64_t> swept_{0}, refused_{0};
+  std::atomic<uint64_t> swept_{0}, refused_{0}, arrivals_{0}, waiting_{0};
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // of the last round, and of this one so far
   size_t sweep_stripe_ = 0;
   uint32_t sweep_chain_ = 0;

@@ -1,13 +1,19 @@
 // The one interface to what owns counters. It settles batches of groups; it never blocks on
-// anything slower than a stripe's lock and never calls back. Any number of threads may call it at
-// once.
+// anything slower than a stripe's lock and never calls back, but for a port's wake. Any number of
+// threads may call it at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "store/port.h"
 
 namespace sluice::store {
 
@@ -16,7 +22,11 @@ struct Stats {
   uint64_t memory_bytes = 0;  // held for counters, exact
   uint64_t swept = 0;         // counters dropped because they equalled a fresh one, since the start
   uint64_t refused = 0;       // groups that failed for want of memory, since the start
+  uint64_t waiting = 0;       // groups that are parked
 };
+
+// What keeps the limits alive that parked charges point to: the rule set.
+using Pin = std::shared_ptr<const void>;
 
 class Store {
  public:
@@ -26,13 +36,35 @@ class Store {
 
   // Settles the groups in order, each all or nothing, and stops behind the first that fails
   // (Group::error) and may not: the caller knows whether what follows is still wanted. Returns how
-  // many were settled or failed. Per group the charges' keys are distinct and at most
+  // many were settled, parked or failed. Per group the charges' keys are distinct and at most
   // base::bounds::group_charges_max; the keys are copied, nothing of the batch is kept.
-  virtual size_t apply(const limit::Batch& batch, base::Time now) = 0;
+  //
+  // A group that may wait and is refused is parked with `port`, unless base::bounds::waiting_max
+  // are already: then it stays refused. Units that an earlier one waits for are not there for
+  // anybody behind it, and `remaining` says so; one that can never fit blocks nobody.
+  virtual size_t apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
+                       const Pin& pin = {}) = 0;
+
+  // Answers what is due at `port`: the owner's thread calls it when woken and at the time that it
+  // returned; none: when woken.
+  virtual std::optional<base::Time> advance(Port& port, base::Time now) = 0;
+
+  // Forgets a parked group. True: nothing was or will be taken for it. False: it has its answer,
+  // which the port has or had. The port's owner's thread.
+  virtual bool cancel(Port& port, limit::Ticket ticket, base::Time now) = 0;
+
+  // The keys of a space's counters that begin with `prefix`, in byte order, the first `max` of them.
+  // A pass through the whole table, in small steps: for a thread of its own.
+  virtual std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+                                        size_t max) = 0;
 
   // Housekeeping, called by one thread every housekeeping_period: forgets what need not be kept, in
   // small steps.
   virtual void housekeep(base::Time now) = 0;
+
+  // Forgets the counters that keep their limits and are full in every window. A pass as `list`'s;
+  // returns how many went. The thread of `housekeep`.
+  virtual size_t purge(base::Time now) = 0;
 
   virtual Stats stats() const = 0;
 };

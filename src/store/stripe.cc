@@ -32,7 +32,7 @@ Long long_of(const char* behind_cells) {
 
 }  // namespace
 
-static_assert(sizeof(Entry) == 12);
+static_assert(sizeof(Entry) == 16);
 static_assert(sizeof(Entry) + limit::cells_max * sizeof(limit::State) +
                   Entry::inline_key_bytes_max <=
               Slab::bytes_max);
@@ -100,7 +100,9 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
 
   auto* entry = static_cast<Entry*>(region.at(place));
   entry->space_ = space;
+  entry->limits_ = 0;
   entry->cells_ = static_cast<uint8_t>(cells);
+  entry->flags_ = 0;
   std::memset(entry->bytes(), 0, cells * sizeof(limit::State));
   char* behind_cells = entry->bytes() + cells * sizeof(limit::State);
   if (long_bytes != nullptr) {
@@ -137,29 +139,38 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
   SLUICE_CHECK(false);
 }
 
-size_t Stripe::sweep(Region& region, base::Time now, uint32_t first, uint32_t count) {
+// The first cell of each limit says from when on the limit is as a fresh one; the others' are no
+// later.
+bool Sweep::drops(const Entry& entry) const {
+  if (entry.waited_for()) return false;
+  if (entry.keeps_limits()) return purges && entry.cell(0).mark_us <= now.us;
+  int64_t linger_us = 0;
+  if (entry.lingers() && spaces != nullptr) linger_us = spaces->linger(entry.space()).us;
+  for (size_t cell = 0; cell < entry.cells(); ++cell) {
+    if (entry.cell(cell).mark_us > now.us - linger_us) return false;
+  }
+  return true;
+}
+
+size_t Stripe::sweep(Region& region, const Sweep& sweep, uint32_t first, uint32_t count) {
   const uint32_t before = entries_;
   for (uint32_t chain = first; chain < chains() && chain - first < count; ++chain) {
-    sweep_chain(region, now, chain);
+    sweep_chain(region, sweep, chain);
   }
   // Shrinks well below the growth threshold, and no faster than it sweeps. What moves is swept
   // first, so that a round misses nothing.
   for (uint32_t step = 0; step < count && chains() > chains_min; ++step) {
     if (uint64_t{chains()} * 2 <= uint64_t{entries_} * 5) break;
-    sweep_chain(region, now, chains() - 1);
+    sweep_chain(region, sweep, chains() - 1);
     merge(region);
   }
   return before - entries_;
 }
 
-void Stripe::sweep_chain(Region& region, base::Time now, uint32_t chain) {
+void Stripe::sweep_chain(Region& region, const Sweep& sweep, uint32_t chain) {
   for (Ref* at = &head(chain); *at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(*at));
-    bool fresh = true;
-    for (size_t cell = 0; cell < entry->cells_; ++cell) {
-      fresh &= entry->cell(cell).mark_us <= now.us;
-    }
-    if (!fresh) {
+    if (!sweep.drops(*entry)) {
       at = &entry->next_;
       continue;
     }

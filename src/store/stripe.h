@@ -1,7 +1,7 @@
 // One stripe of the counter table: a linear hash of chained entries. It grows and shrinks by one
 // chain at a time, so no request ever waits for a rehash. Not thread-safe: the table holds its lock
-// around every call. What it costs: an entry of 12 bytes, 16 a cell and the key, rounded up to 4,
-// plus 5 bytes of chain heads: 49 for a 16-byte key and one cell.
+// around every call. What it costs: an entry of 16 bytes, 16 a cell and the key, rounded up to 4,
+// plus 5 bytes of chain heads: 53 for a 16-byte key and one cell.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "limit/limit.h"
+#include "limit/space.h"
 #include "store/heads.h"
 #include "store/region.h"
 #include "store/slab.h"
@@ -32,16 +33,43 @@ class Entry {
     return s;
   }
   std::string_view key() const;
+  uint32_t space() const { return space_; }
+  // Under which its cells were written: Spaces::intern_limits.
+  uint32_t limits_id() const { return limits_; }
+  void set_limits_id(uint32_t id) { limits_ = id; }
+
+  // The three below are kept for whoever owns the stripe; sweeping heeds them.
+  bool waited_for() const { return (flags_ & waited_for_flag) != 0; }  // a queue stands at it
+  void set_waited_for(bool is) { set(waited_for_flag, is); }
+  bool keeps_limits() const { return (flags_ & keeps_limits_flag) != 0; }
+  void set_keeps_limits() { set(keeps_limits_flag, true); }
+  bool lingers() const { return (flags_ & lingers_flag) != 0; }  // its space has a linger
+  void set_lingers() { set(lingers_flag, true); }
 
  private:
   friend class Stripe;
+  static constexpr uint8_t waited_for_flag = 1, keeps_limits_flag = 2, lingers_flag = 4;
+  void set(uint8_t flag, bool is) {
+    flags_ = static_cast<uint8_t>(is ? flags_ | flag : flags_ & ~flag);
+  }
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
   const char* bytes() const { return reinterpret_cast<const char*>(this + 1); }
 
   Ref next_;            // in its chain
   uint32_t space_;      // Space::id
+  uint32_t limits_;
   uint16_t key_bytes_;  // long_key: the key is a heap block, told by a Long behind the cells
   uint8_t cells_;
+  uint8_t flags_;
+};
+
+// What sweeping drops: see EmbeddedStore::sweep.
+struct Sweep {
+  base::Time now;
+  bool purges = false;                     // counters that keep their limits go too
+  const limit::Spaces* spaces = nullptr;   // who knows how long a counter lingers; null: none does
+
+  bool drops(const Entry& entry) const;
 };
 
 class Stripe {
@@ -60,9 +88,19 @@ class Stripe {
   // Removes an entry that `find` or `insert` gave; the pointer dies.
   void erase(Region& region, uint64_t hash, Entry* entry);
 
-  // Drops the entries of chains [first, first + count) that equal a fresh one, and gives back chain
-  // heads that are no longer needed. Returns how many went.
-  size_t sweep(Region& region, base::Time now, uint32_t first, uint32_t count);
+  // Drops entries of chains [first, first + count) as `sweep` says, and gives back chain heads that
+  // are no longer needed. Returns how many went.
+  size_t sweep(Region& region, const Sweep& sweep, uint32_t first, uint32_t count);
+
+  // Calls `visit(entry)` for the entries of a chain.
+  template <class Visit>
+  void each(const Region& region, uint32_t chain, Visit&& visit) const {
+    for (Ref at = head(chain); at != 0;) {
+      const auto* entry = static_cast<const Entry*>(region.at(at));
+      at = entry->next_;
+      visit(*entry);
+    }
+  }
 
   uint32_t chains() const { return chains_.load(std::memory_order_relaxed); }
   uint32_t entries() const { return entries_; }
@@ -89,7 +127,7 @@ class Stripe {
   static Ref get(Ref& link) { return std::atomic_ref(link).load(std::memory_order_relaxed); }
   static void set(Ref& link, Ref to) { std::atomic_ref(link).store(to, std::memory_order_relaxed); }
   Ref& head(uint32_t chain) const { return heads_->at(index_, chain); }
-  void sweep_chain(Region& region, base::Time now, uint32_t chain);
+  void sweep_chain(Region& region, const Sweep& sweep, uint32_t chain);
   void set_chains(uint32_t chains);
   void split(Region& region, const base::Hash& hash_of);
   void merge(Region& region);

@@ -31,7 +31,7 @@ struct Fixture {
   size_t sweep(int64_t now_us) {
     size_t dropped = 0;
     for (uint32_t chain = 0; chain < stripe.chains(); chain += 64) {
-      dropped += stripe.sweep(region, {now_us}, chain, 64);
+      dropped += stripe.sweep(region, {.now = {now_us}}, chain, 64);
     }
     return dropped;
   }

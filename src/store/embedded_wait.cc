@@ -1,0 +1,241 @@
+// The waiting of the embedded store: parking what is refused, and answering it in its turn.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "store/embedded_store.h"
+#include "store/together.h"
+
+namespace sluice::store {
+
+using limit::Charge;
+using limit::Decision;
+using limit::Wide;
+
+namespace {
+
+// Why a charge of a refused group cannot go ahead, and for how long.
+struct Hindrance {
+  bool refused = false;
+  bool for_ever = false;  // it asks for more than there can ever be
+  base::Duration wait{};  // never: until somebody puts units back
+};
+
+Hindrance hindrance(const Charge& charge, std::span<const Decision> decisions) {
+  Hindrance h;
+  for (const Decision& d : decisions) {
+    if (d.allowed) continue;
+    h.refused = true;
+    h.for_ever |= charge.cost > d.limit;
+    h.wait = std::max(h.wait, d.retry_after);
+  }
+  return h;
+}
+
+std::span<const Decision> decisions_of(const Charge& charge, std::span<const Decision> all) {
+  return all.subspan(charge.decision_first, charge.limits.size());
+}
+
+std::vector<std::string> keys_of(std::span<Settling> settling) {
+  std::vector<std::string> keys;
+  for (const Settling& s : settling) keys.emplace_back(s.charge->key);
+  return keys;
+}
+
+// Units that those wait for who came before.
+Wide units_before(const Queue& queue, uint64_t arrival) {
+  Wide units = 0;
+  for (const auto& [other, waiter] : queue.waiters) {
+    if (other >= arrival) break;
+    units += waiter->cost();
+  }
+  return units;
+}
+
+base::Time after(base::Time now, base::Duration wait) {
+  return {wait.us < INT64_MAX - now.us ? now.us + wait.us : INT64_MAX};
+}
+
+}  // namespace
+
+void EmbeddedStore::park(limit::Group& group, std::span<Settling> settling,
+                         std::span<const Decision> all, base::Time now, Port& port,
+                         const Pin& pin) {
+  if (std::any_of(settling.begin(), settling.end(),
+                  [](const Settling& s) { return s.charge->keeps_limits; }))
+    return;
+  if (waiting_.fetch_add(1, std::memory_order_relaxed) >= base::bounds::waiting_max) {
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  if (group.arrival == 0) group.arrival = arrivals_.fetch_add(1, std::memory_order_relaxed) + 1;
+  group.parked = true;
+  auto waiter = std::make_shared<Waiter>(port, group.ticket, group.arrival, pin, keys_of(settling));
+  // In the order of the group, which its decisions have, whatever the order of the locks.
+  uint32_t first = UINT32_MAX;
+  for (const Settling& s : settling) first = std::min(first, s.charge->decision_first);
+  for (size_t i = 0; i < settling.size(); ++i) {
+    Charge charge = *settling[i].charge;
+    charge.key = waiter->keys[i];
+    charge.decision_first -= first;
+    waiter->decisions += charge.limits.size();
+    waiter->charges.push_back(charge);
+  }
+  port.parked_.emplace(Port::key(group.ticket), waiter);
+  enqueue(waiter, settling, all, now);
+}
+
+// At the counter that needs the longest, in the place that its arrival gives it; aside if one asks
+// for more than there can ever be.
+void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Settling> settling,
+                            std::span<const Decision> all, base::Time now) {
+  Settling* at = nullptr;
+  base::Duration wait{};
+  waiter->state = Waiter::State::aside;
+  for (Settling& s : settling) {
+    const Hindrance h = hindrance(*s.charge, decisions_of(*s.charge, all));
+    if (h.for_ever) return;
+    if (!h.refused || (at != nullptr && h.wait <= wait)) continue;
+    at = &s;
+    wait = h.wait;
+  }
+  SLUICE_CHECK(at != nullptr && at->entry != nullptr);
+  Locked& locked = locked_of(*at->charge);
+  if (at->queue == nullptr) {
+    if (!locked.queues) locked.queues = std::make_unique<std::map<const Entry*, Queue>>();
+    at->queue = &(*locked.queues)[at->entry];
+    at->queue->entry = at->entry;
+    at->entry->set_waited_for(true);
+  }
+  Queue& queue = *at->queue;
+  waiter->state = Waiter::State::queued;
+  waiter->queue = &queue;
+  for (size_t i = 0; i < waiter->charges.size(); ++i) {
+    const Charge& charge = waiter->charges[i];
+    if (charge.space == at->charge->space && charge.key == at->charge->key) waiter->at = i;
+  }
+  const auto place = queue.waiters.emplace(waiter->arrival, waiter).first;
+  queue.units += waiter->cost();
+  if (place != queue.waiters.begin()) return;
+  const auto second = std::next(place);
+  if (second != queue.waiters.end()) second->second->port.forget(*second->second);
+  if (wait != base::never) waiter->port.wake_at(after(now, wait), waiter);
+}
+
+void EmbeddedStore::dequeue(Waiter& waiter) {
+  if (waiter.state != Waiter::State::queued) return;
+  Queue& queue = *waiter.queue;
+  queue.units -= waiter.cost();
+  queue.waiters.erase(waiter.arrival);
+  waiter.queue = nullptr;
+  waiter.state = Waiter::State::aside;
+}
+
+void EmbeddedStore::close_if_empty(Locked& locked, Queue& queue) {
+  if (!queue.waiters.empty()) return;
+  queue.entry->set_waited_for(false);
+  locked.queues->erase(queue.entry);
+}
+
+void EmbeddedStore::answer(Waiter& waiter, std::vector<Decision> decisions, base::Time now) {
+  waiter.state = Waiter::State::done;
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  waiter.port.deliver(waiter, {waiter.ticket, limit::Error::none, now, std::move(decisions)});
+}
+
+void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
+  while (!queue.waiters.empty()) {
+    const std::shared_ptr<Waiter> head = queue.waiters.begin()->second;
+    // One that needs several counters takes all their locks; its own thread does that.
+    if (head->charges.size() > 1) return head->port.wake_at(now, head);
+    Hindrance h;
+    if (!retry_alone(*head, queue, now, h.for_ever, h.wait)) {
+      if (!h.for_ever) {
+        h.wait == base::never ? head->port.forget(*head)
+                              : head->port.wake_at(after(now, h.wait), head);
+        return;
+      }
+      dequeue(*head);
+      head->port.forget(*head);
+    }
+  }
+  close_if_empty(locked, queue);
+}
+
+// The head of a queue, with one charge. True: it has its answer and is gone.
+bool EmbeddedStore::retry_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
+                                base::Duration& wait) {
+  Settling s;
+  s.charge = &waiter.charges.front();
+  s.entry = queue.entry;
+  s.queue = &queue;
+  std::vector<Decision> decisions(waiter.decisions);
+  if (s.evaluate(spaces_, now, 0, decisions.data()) && make_place(s)) {
+    store(s, now);
+    dequeue(waiter);
+    answer(waiter, std::move(decisions), now);
+    return true;
+  }
+  const Hindrance h = hindrance(*s.charge, decisions);
+  for_ever = h.for_ever;
+  // No memory for a counter of another size: looked at again soon.
+  wait = h.refused ? h.wait : housekeeping_period;
+  return false;
+}
+
+std::optional<base::Time> EmbeddedStore::advance(Port& port, base::Time now) {
+  std::vector<std::shared_ptr<Waiter>> due;
+  const auto next = port.take_due(now, due);
+  for (const auto& waiter : due) retry(waiter, now);
+  return next;
+}
+
+void EmbeddedStore::retry(const std::shared_ptr<Waiter>& waiter, base::Time now) {
+  Together together(*this, waiter->charges);
+  if (waiter->state != Waiter::State::queued) return;
+  Queue& queue = *waiter->queue;
+  Locked& locked = locked_of(waiter->charges[waiter->at]);
+  if (waiter->charges.size() == 1) return release(locked, queue, now);
+
+  std::vector<Decision> decisions(waiter->decisions);
+  bool allowed = true;
+  for (Settling& s : together.settling) {
+    const Wide ahead = s.queue != nullptr ? units_before(*s.queue, waiter->arrival) : 0;
+    allowed &= s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
+  }
+  if (allowed && make_places(together.settling, now)) {
+    for (Settling& s : together.settling) store(s, now);
+    dequeue(*waiter);
+    answer(*waiter, std::move(decisions), now);
+  } else if (allowed) {
+    return waiter->port.wake_at(after(now, housekeeping_period), waiter);
+  } else {
+    // It may be another counter by now that it lacks units of.
+    dequeue(*waiter);
+    enqueue(waiter, together.settling, decisions, now);
+    if (waiter->queue == &queue) return;
+  }
+  release(locked, queue, now);
+}
+
+bool EmbeddedStore::cancel(Port& port, limit::Ticket ticket, base::Time now) {
+  const auto at = port.parked_.find(Port::key(ticket));
+  if (at == port.parked_.end()) return false;
+  const std::shared_ptr<Waiter> waiter = at->second;
+  {
+    const Together together(*this, waiter->charges);
+    if (waiter->state == Waiter::State::done) return false;
+    Queue* const queue = waiter->queue;
+    dequeue(*waiter);
+    waiter->state = Waiter::State::done;
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    port.forget(*waiter);
+    if (queue != nullptr) release(locked_of(waiter->charges[waiter->at]), *queue, now);
+  }
+  port.parked_.erase(at);
+  return true;
+}
+
+}  // namespace sluice::store

@@ -1,0 +1,67 @@
+#include "store/port.h"
+
+#include <iterator>
+
+#include "store/waiter.h"
+
+namespace sluice::store {
+
+Port::Port(std::function<void()> wake) : wake_(std::move(wake)) {}
+Port::~Port() = default;
+
+void Port::drain(std::vector<Settled>& settled) {
+  const size_t first = settled.size();
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = false;
+    std::move(settled_.begin(), settled_.end(), std::back_inserter(settled));
+    settled_.clear();
+  }
+  for (size_t i = first; i < settled.size(); ++i) parked_.erase(key(settled[i].ticket));
+}
+
+void Port::deliver(Waiter& waiter, Settled settled) {
+  const std::lock_guard lock(mutex_);
+  remove(waiter);
+  settled_.push_back(std::move(settled));
+  wake_once();
+}
+
+void Port::wake_at(base::Time at, const std::shared_ptr<Waiter>& waiter) {
+  const std::lock_guard lock(mutex_);
+  remove(*waiter);
+  waiter->due_us = at.us;
+  const auto place = due_.emplace(std::pair(at.us, waiter->arrival), waiter).first;
+  if (place == due_.begin()) wake_once();
+}
+
+void Port::forget(Waiter& waiter) {
+  const std::lock_guard lock(mutex_);
+  remove(waiter);
+}
+
+void Port::remove(Waiter& waiter) {
+  if (waiter.due_us == Waiter::no_time) return;
+  due_.erase({waiter.due_us, waiter.arrival});
+  waiter.due_us = Waiter::no_time;
+}
+
+std::optional<base::Time> Port::take_due(base::Time now,
+                                         std::vector<std::shared_ptr<Waiter>>& waiters) {
+  const std::lock_guard lock(mutex_);
+  while (!due_.empty()) {
+    const auto first = due_.begin();
+    if (first->first.first > now.us) return base::Time{first->first.first};
+    first->second->due_us = Waiter::no_time;
+    waiters.push_back(std::move(first->second));
+    due_.erase(first);
+  }
+  return std::nullopt;
+}
+
+void Port::wake_once() {
+  if (std::exchange(woken_, true)) return;
+  wake_();
+}
+
+}  // namespace sluice::store

@@ -1,0 +1,72 @@
+// Where the answers of parked groups come out: one per worker. The store fills it from any thread;
+// the worker that owns it drains it. Outlives every group that was parked with it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "limit/limit.h"
+
+namespace sluice::store {
+
+struct Waiter;
+
+// The answer of a group that was parked.
+struct Settled {
+  limit::Ticket ticket;
+  limit::Error error = limit::Error::none;  // not none: nothing was taken, decisions are void
+  base::Time at;                            // when it was decided: it is allowed since
+  std::vector<limit::Decision> decisions;   // of its charges, in order
+};
+
+class Port {
+ public:
+  // `wake` is called from any thread, possibly with the lock of a counter held, when there is
+  // something to drain or an earlier moment to wake at; it must not block nor call the store. Not
+  // again before `drain`.
+  explicit Port(std::function<void()> wake);
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  // Moves what has settled since the last time to the end of `settled`. Owner's thread.
+  void drain(std::vector<Settled>& settled);
+
+ private:
+  friend class EmbeddedStore;
+
+  // By time, then by arrival; a waiter is in it once at most.
+  using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
+
+  // The waiter is answered; `settled` is of its ticket.
+  void deliver(Waiter& waiter, Settled settled);
+  // In place of an earlier call's time.
+  void wake_at(base::Time at, const std::shared_ptr<Waiter>& waiter);
+  void forget(Waiter& waiter);
+  // Takes the waiters that are due at `now`; returns the next moment, if any.
+  std::optional<base::Time> take_due(base::Time now,
+                                     std::vector<std::shared_ptr<Waiter>>& waiters);
+  void remove(Waiter& waiter);
+  void wake_once();
+
+  static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
+
+  const std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<Settled> settled_;  // guarded by mutex_, as are the next two
+  Due due_;
+  bool woken_ = false;
+  // Owner's thread only: what is parked, by ticket.
+  std::unordered_map<uint64_t, std::shared_ptr<Waiter>> parked_;
+};
+
+}  // namespace sluice::store

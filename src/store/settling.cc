@@ -1,0 +1,158 @@
+#include "store/settling.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/check.h"
+#include "limit/decide.h"
+#include "limit/kept_limits.h"
+
+namespace sluice::store {
+
+using limit::Decision;
+using limit::Limit;
+using limit::State;
+using limit::Verb;
+using limit::Wide;
+
+namespace {
+
+// Written under other limits: limit by limit, what becomes of it under these.
+[[gnu::noinline]] void carry_over(const Entry& entry, std::span<const Limit> from,
+                                  const limit::Charge& charge, base::Time now, State* state) {
+  Cells before;
+  entry.load(before.data());
+  const State* at = before.data();
+  for (size_t i = 0; i < charge.limits.size(); ++i) {
+    const Limit& to = charge.limits[i];
+    const size_t cells = limit::cells(to);
+    if (i < from.size()) {
+      const size_t old_cells = limit::cells(from[i]);
+      limit::carry_over(std::span(at, old_cells), from[i], to, charge.space->carry, now,
+                        std::span(state, cells));
+      at += old_cells;
+    } else {
+      std::fill_n(state, cells, State{});
+    }
+    state += cells;
+  }
+}
+
+// How long until `units` and the cost fit behind each other; an estimate where they are more than
+// the limit, as then it is not one wait but several.
+base::Duration wait_behind(const State* state, const Limit& limit, Wide units, base::Time now) {
+  Cells unused;
+  const auto cost = static_cast<int64_t>(std::min<Wide>(units, INT64_MAX));
+  const Decision whole = limit::decide(state, limit, cost, now, unused.data());
+  if (whole.retry_after != base::never || whole.limit == 0) return whole.retry_after;
+  if (whole.reset_after == base::never) return base::never;
+  const Wide more = (units - whole.limit) * limit.window.us / limit.quota;
+  const Wide wait_us = Wide{whole.reset_after.us} + more + 1;
+  return wait_us < base::never.us ? base::Duration{static_cast<int64_t>(wait_us)} : base::never;
+}
+
+}  // namespace
+
+void Settling::load_changed(const limit::Spaces& spaces, base::Time now, State* state) const {
+  carry_over(*entry, spaces.limits(entry->limits_id()), *charge, now, state);
+}
+
+bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
+  if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
+  if (charge->verb == Verb::take) {
+    if (charge->cost > 0 && is_behind(now, ahead, decisions)) return false;
+    return take(now, decisions);
+  }
+  State* state = next.data();
+  bool allowed = true;
+  for (const Limit& limit : charge->limits) {
+    if (charge->verb == Verb::put) {
+      *decisions = limit::put(state, limit, charge->cost, charge->all, now, state);
+    } else {
+      *decisions = limit::peek(state, limit, now);
+      if (ahead > 0) {
+        decisions->remaining = static_cast<int64_t>(
+            std::max<Wide>(decisions->remaining - ahead, std::min<int64_t>(decisions->remaining, 0)));
+      }
+    }
+    allowed &= decisions->allowed;
+    ++decisions;
+    state += limit::cells(limit);
+  }
+  return allowed;
+}
+
+// Does the cost not fit behind the units that others wait for? Then it is refused, and told what is
+// left for it.
+bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
+  const Wide together = ahead + charge->cost;
+  const State* state = next.data();
+  bool behind = false;
+  for (size_t i = 0; i < charge->limits.size(); ++i) {
+    const Limit& limit = charge->limits[i];
+    Decision& decision = decisions[i];
+    decision = limit::peek(state, limit, now);
+    const bool counted = limit::has_counter(limit.algorithm);
+    const bool fits = counted ? together <= decision.remaining : decision.allowed;
+    if (counted) {
+      decision.remaining = static_cast<int64_t>(std::max<Wide>(decision.remaining - ahead, 0));
+    }
+    if (!fits) {
+      behind = true;
+      decision.allowed = false;
+      decision.retry_after = charge->cost > decision.limit
+                                 ? base::never
+                                 : wait_behind(state, limit, together, now);
+    }
+    state += limit::cells(limit);
+  }
+  return behind;
+}
+
+bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
+  Cells before;
+  size_t count = 0;
+  if (entry != nullptr && !charge->fresh) {
+    count = entry->cells();
+    entry->load(before.data());
+  }
+  const std::span<const State> in(before.data(), count);
+  const auto& windows = charge->space->windows;
+  const auto result =
+      charge->verb == Verb::take
+          ? limit::kept_limits::take(windows, in, charge->limits, charge->cost, now, next.data(),
+                                     decisions, hold)
+          : limit::kept_limits::peek(windows, in, now, decisions);
+  charge->slot_mask = result.mask;
+  cells = charge->verb == Verb::take ? result.cells : 0;
+  return result.allowed;
+}
+
+[[gnu::noinline]] void Settling::hold_back(const limit::Spaces& spaces, base::Time now,
+                                           Decision* decisions) {
+  if (charge->keeps_limits) {
+    evaluate_kept(now, decisions, true);
+    return;
+  }
+  Cells before;
+  load(spaces, now, before.data());
+  size_t first = 0;
+  for (const Limit& limit : charge->limits) {
+    const size_t count = limit::cells(limit);
+    // A limit that refused has left its state as it is to be.
+    if (decisions->allowed) {
+      State* const state = next.data() + first;
+      std::copy_n(before.data() + first, count, state);
+      *decisions = limit::decide(state, limit, 0, now, state);
+    }
+    ++decisions;
+    first += count;
+  }
+}
+
+bool Settling::worth_storing() const {
+  return std::any_of(next.data(), next.data() + cells,
+                     [](const State& s) { return s != State{}; });
+}
+
+}  // namespace sluice::store

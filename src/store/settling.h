@@ -1,0 +1,89 @@
+// One charge on its way through the store: what its counter holds, what its limits answer, and what
+// the counter is to hold then. Lives on the stack of whoever holds the lock of the counter's stripe.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/time.h"
+#include "limit/decide.h"
+#include "limit/limit.h"
+#include "limit/space.h"
+#include "limit/wide.h"
+#include "store/stripe.h"
+
+namespace sluice::store {
+
+struct Queue;
+
+// Room for the cells of a charge. Not zeroed: there may be many, and mostly one is used.
+class Cells {
+ public:
+  limit::State* data() { return reinterpret_cast<limit::State*>(room_); }
+  const limit::State* data() const { return reinterpret_cast<const limit::State*>(room_); }
+
+ private:
+  alignas(limit::State) std::byte room_[limit::cells_max * sizeof(limit::State)];
+};
+
+struct Settling {
+  limit::Charge* charge = nullptr;
+  Entry* entry = nullptr;  // its counter, if there is one
+  Queue* queue = nullptr;  // of those that wait for it, if any do
+  size_t cells = 0;        // of `next`
+  bool added = false;      // `entry` was made for it, or
+  bool moved = false;      // it has another size than it had
+  Cells next;
+
+  // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
+  // are not there for it, as somebody waits for them. True: all allow it.
+  bool evaluate(const limit::Spaces& spaces, base::Time now, limit::Wide ahead,
+                limit::Decision* decisions) {
+    if (!charge->keeps_limits) [[likely]] {
+      cells = limit::cells(charge->limits);
+      SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
+      load(spaces, now, next.data());
+      if (charge->verb == limit::Verb::take && ahead == 0) [[likely]] return take(now, decisions);
+    }
+    return evaluate_rarely(now, ahead, decisions);
+  }
+
+  // The group is refused and nothing is taken: `next` and the decisions of the limits that would
+  // have allowed it say what there is.
+  void hold_back(const limit::Spaces& spaces, base::Time now, limit::Decision* decisions);
+
+  // Is there anything in `next` that a fresh counter does not have?
+  bool worth_storing() const;
+
+ private:
+  void load(const limit::Spaces& spaces, base::Time now, limit::State* state) const {
+    if (entry == nullptr || charge->fresh) {
+      std::fill_n(state, cells, limit::State{});
+    } else if (entry->limits_id() == charge->limits_id) [[likely]] {
+      SLUICE_CHECK(entry->cells() == cells);
+      entry->load(state);
+    } else {
+      load_changed(spaces, now, state);
+    }
+  }
+  bool take(base::Time now, limit::Decision* decisions) {
+    bool allowed = true;
+    limit::State* state = next.data();
+    for (const limit::Limit& limit : charge->limits) {
+      *decisions = limit::decide(state, limit, charge->cost, now, state);
+      allowed &= decisions->allowed;
+      ++decisions;
+      state += limit::cells(limit);
+    }
+    return allowed;
+  }
+  // Written under other limits.
+  void load_changed(const limit::Spaces& spaces, base::Time now, limit::State* state) const;
+  bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
+  bool evaluate_kept(base::Time now, limit::Decision* decisions, bool hold);
+  bool is_behind(base::Time now, limit::Wide ahead, limit::Decision* decisions);
+};
+
+}  // namespace sluice::store

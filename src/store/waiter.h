@@ -1,0 +1,66 @@
+// A group that waits for units, and the queue of those that wait for the same counter. A waiter is
+// shared by its port, its queue and whoever is about to answer it; a queue belongs to its counter's
+// stripe and is guarded by its lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "limit/limit.h"
+#include "limit/wide.h"
+#include "store/port.h"
+#include "store/store.h"
+
+namespace sluice::store {
+
+class Entry;
+struct Queue;
+
+struct Waiter {
+  static constexpr int64_t no_time = INT64_MAX;
+
+  enum class State : uint8_t {
+    queued,  // at `queue`
+    aside,   // it can never fit as things are: blocks nobody, wakes never
+    done,    // answered or cancelled
+  };
+
+  Waiter(Port& its_port, limit::Ticket its_ticket, uint64_t its_arrival, Pin its_pin,
+         std::vector<std::string> its_keys)
+      : port(its_port),
+        ticket(its_ticket),
+        arrival(its_arrival),
+        pin(std::move(its_pin)),
+        keys(std::move(its_keys)) {}
+  // What it waits for at the queue that it is in.
+  int64_t cost() const { return charges[at].cost; }
+
+  Port& port;
+  const limit::Ticket ticket;
+  const uint64_t arrival;
+  const Pin pin;                       // keeps the limits alive
+  const std::vector<std::string> keys;
+  std::vector<limit::Charge> charges;  // of `keys`; decision_first counts from 0
+  size_t decisions = 0;                // that they have together
+  // Guarded by the locks of all its charges' stripes, held together.
+  State state = State::aside;
+  Queue* queue = nullptr;
+  size_t at = 0;  // of the charges: whose counter `queue` is of
+  // The port's: when it is to be looked at.
+  int64_t due_us = no_time;
+};
+
+// Those that wait for one counter, first come first served.
+struct Queue {
+  std::map<uint64_t, std::shared_ptr<Waiter>> waiters;  // by arrival
+  // What they wait for together: nobody behind them has it.
+  limit::Wide units = 0;
+
+  Entry* entry = nullptr;  // the counter
+};
+
+}  // namespace sluice::store
