@@ -1,10 +1,11 @@
-// The keyed hash of the counter table: XXH3 with a secret drawn at random for this process, so that
-// nobody outside can choose keys that meet in one stripe or chain. Immutable once made; any thread
-// may call it.
+// Two hashes. The keyed one of the counter table: XXH3 with a secret drawn at random for this
+// process, so that nobody outside can choose keys that meet in one stripe or chain. Immutable once
+// made; any thread may call it. And the plain one that tells texts apart.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #define XXH_INLINE_ALL
@@ -27,5 +28,11 @@ class Hash {
  private:
   alignas(64) std::array<unsigned char, XXH3_SECRET_DEFAULT_SIZE> secret_;
 };
+
+// What says whether two texts are the same: XXH3 without a secret, so that the number means the
+// same in every process and is what `xxhsum -H3` prints.
+uint64_t digest(std::string_view text);
+// Of several texts in order, from the digest of each; of one text its own.
+uint64_t digest_of(std::span<const uint64_t> digests);
 
 }  // namespace sluice::base

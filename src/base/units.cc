@@ -113,6 +113,12 @@ std::optional<uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
+std::string grouped(uint64_t n) {
+  std::string text = std::to_string(n);
+  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
+  return text;
+}
+
 std::string counted(uint64_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }

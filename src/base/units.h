@@ -32,6 +32,9 @@ std::string format_duration(Duration length);
 // A port: decimal digits, at most 65535.
 std::optional<uint16_t> parse_port(std::string_view text);
 
+// "10,000"
+std::string grouped(uint64_t n);
+
 // "1 rule", "2 rules".
 std::string counted(uint64_t n, std::string_view noun);
 

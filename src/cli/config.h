@@ -55,6 +55,8 @@ struct Config {
   Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
   std::vector<Policy> policy;
   Setting<NativeRules> rules;
+  std::string file;          // the sluice.yaml that it comes from; empty: none
+  uint64_t file_digest = 0;  // of its text
 
   Config();
 

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/hash.h"
 #include "cli/settings.h"
 #include "policy/yaml_tree_reader.h"
 #include "server/server.h"
@@ -200,6 +201,8 @@ class Reader {
 
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics) {
+  config.file = file;
+  config.file_digest = base::digest(text);
   auto document = std::make_shared<YamlDocument>();
   if (const auto error = policy::parse_yaml(text, *document)) {
     diagnostics.push_back(policy::to_diagnostic(*error, file));

@@ -126,7 +126,9 @@ int divvy(const Words& words, Outside& outside) {
   apply_flags(flags, config, diagnostics);
   tell(diagnostics, outside);
   if (base::has_errors(diagnostics)) return exit_failure;
-  return run_server(config, {first_line, nullptr}, outside);
+  // Nothing but the policy's file can change.
+  return run_server(
+      config, [&config](base::Diagnostics&) { return config; }, {first_line, nullptr}, outside);
 }
 
 }  // namespace sluice::cli

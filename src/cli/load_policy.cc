@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/bounds.h"
+#include "base/hash.h"
 #include "cli/built_in.h"
 #include "policy/native.h"
 
@@ -31,9 +32,9 @@ base::Diagnostic unreadable(const std::string& path, int problem) {
   return about(path, "cannot be read: " + std::generic_category().message(problem), remedy);
 }
 
-// Appends the rules of one file.
-void add_policy(const PolicyFile& file, limit::Spaces& spaces, policy::RuleSet& rules,
-                base::Diagnostics& diagnostics) {
+// Appends the rules of one file. `text`: where it has one of its own.
+void add_policy(const PolicyFile& file, const std::optional<std::string>& text,
+                limit::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
   if (file.native) {
     policy::read_native(*file.native, file.path, spaces, rules, diagnostics);
     return;
@@ -49,7 +50,7 @@ void add_policy(const PolicyFile& file, limit::Spaces& spaces, policy::RuleSet& 
                                 "name it .ini or .json, in small letters, after what it holds"));
     return;
   }
-  if (const auto text = read_file(file.path, diagnostics))
+  if (text)
     policy::read_divvy(*text, *format, file.matching, file.path, spaces, rules, diagnostics);
 }
 
@@ -102,15 +103,48 @@ std::optional<std::string> read_file(const std::string& path, base::Diagnostics&
   return text;
 }
 
+bool is_missing(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
+}
+
+PolicyTexts read_texts(const std::vector<PolicyFile>& files, base::Diagnostics& diagnostics) {
+  PolicyTexts read;
+  for (const PolicyFile& file : files) {
+    auto& text = read.texts.emplace_back();
+    if (file.native) continue;
+    if (file.path.empty()) {
+      read.digests.push_back(base::digest(example_ini));
+      continue;
+    }
+    if (!file.format && !policy::divvy_format(file.path)) continue;  // told with the rules
+    text = read_file(file.path, diagnostics);
+    if (text) {
+      read.digests.push_back(base::digest(*text));
+      continue;
+    }
+    read.complete = false;
+    if (is_missing(file.path)) read.missing.push_back(file.path);
+  }
+  return read;
+}
+
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
                                                    limit::Spaces& spaces,
                                                    base::Diagnostics& diagnostics) {
+  return load_policy(files, read_texts(files, diagnostics), spaces, diagnostics);
+}
+
+std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
+                                                   const PolicyTexts& texts, limit::Spaces& spaces,
+                                                   base::Diagnostics& diagnostics) {
   const size_t told_before = diagnostics.size();
   auto rules = std::make_shared<policy::RuleSet>();
-  for (const PolicyFile& file : files) add_policy(file, spaces, *rules, diagnostics);
+  for (size_t i = 0; i < files.size(); ++i)
+    add_policy(files[i], texts.texts[i], spaces, *rules, diagnostics);
   const base::Diagnostics fresh(diagnostics.begin() + static_cast<ptrdiff_t>(told_before),
                                 diagnostics.end());
-  if (base::has_errors(fresh)) return nullptr;
+  if (!texts.complete || base::has_errors(fresh)) return nullptr;
   return rules;
 }
 

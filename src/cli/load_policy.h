@@ -38,10 +38,25 @@ inline constexpr std::string_view example_name = "built-in example";
 // `diagnostics`, when it cannot be had.
 std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics);
 
+// Does nothing stand there?
+bool is_missing(const std::string& path);
+
+// The texts of `files`, read all at once.
+struct PolicyTexts {
+  std::vector<std::optional<std::string>> texts;  // one for each; nothing: it could not be read
+  std::vector<uint64_t> digests;                  // of those that have a text of their own
+  std::vector<std::string> missing;               // what is not there
+  bool complete = true;                           // all could be read
+};
+PolicyTexts read_texts(const std::vector<PolicyFile>& files, base::Diagnostics& diagnostics);
+
 // The rules of `files` in their order, or null; then `diagnostics` holds an error. Warnings come
 // either way.
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
                                                    limit::Spaces& spaces,
+                                                   base::Diagnostics& diagnostics);
+std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
+                                                   const PolicyTexts& texts, limit::Spaces& spaces,
                                                    base::Diagnostics& diagnostics);
 
 }  // namespace sluice::cli

@@ -38,6 +38,17 @@ std::string hints(const std::vector<server::Bound>& bound) {
          port + "\n";
 }
 
+void read_config_file(const std::string& file, Config& config, base::Diagnostics& diagnostics) {
+  if (policy::divvy_format(file)) {
+    base::Diagnostic place;
+    place.file = file;
+    complain(place, "is a Divvy policy by its name, and --config wants a sluice.yaml",
+             "serve it with `sluice divvy " + file + "`", diagnostics);
+  } else if (const auto text = read_file(file, diagnostics)) {
+    read_config(*text, file, config, diagnostics);
+  }
+}
+
 }  // namespace
 
 int serve(const Words& words, Outside& outside) {
@@ -61,19 +72,15 @@ int serve(const Words& words, Outside& outside) {
                                  "` is not expected; a configuration is given as --config FILE",
                              outside);
 
-  Config config;
+  const ReadConfig read = [&](base::Diagnostics& to) {
+    Config config;
+    if (file) read_config_file(*file, config, to);
+    apply_environment(outside, config, to);
+    apply_flags(flags, config, to);
+    return config;
+  };
   base::Diagnostics diagnostics;
-  if (file && policy::divvy_format(*file)) {
-    base::Diagnostic place;
-    place.file = *file;
-    complain(place, "is a Divvy policy by its name, and --config wants a sluice.yaml",
-             "serve it with `sluice divvy " + *file + "`", diagnostics);
-  } else if (file) {
-    if (const auto text = read_file(*file, diagnostics))
-      read_config(*text, *file, config, diagnostics);
-  }
-  apply_environment(outside, config, diagnostics);
-  apply_flags(flags, config, diagnostics);
+  const Config config = read(diagnostics);
   tell(diagnostics, outside);
   if (base::has_errors(diagnostics)) return exit_failure;
   if (print) {
@@ -82,7 +89,7 @@ int serve(const Words& words, Outside& outside) {
   }
   Announcement announcement;
   if (!config.has_policy()) announcement.after = hints;
-  return run_server(config, announcement, outside);
+  return run_server(config, read, announcement, outside);
 }
 
 }  // namespace sluice::cli

@@ -18,19 +18,23 @@ void announce(const Announcement& announcement, const std::vector<server::Bound>
   outside.out.flush();
 }
 
+void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
+  for (const auto& rule : rules.rules(policy::Dialect::divvy))
+    log.debug("{}:{}: rule [{}] {}", rule.file, rule.line, base::printable(rule.pattern),
+              base::printable(rule.comment));
+}
+
 }  // namespace
 
-int run_server(const Config& config, const Announcement& announcement, Outside& outside) {
+int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
+               Outside& outside) {
   const base::Log log(config.log_level.value);
   limit::Spaces spaces;
-  base::Diagnostics diagnostics;
-  auto rules = load_policy(config.policy_files(), spaces, diagnostics);
-  tell(diagnostics, outside);
-  if (!rules) return exit_failure;
-
-  for (const auto& rule : rules->rules(policy::Dialect::divvy))
-    log.logger()->debug("{}:{}: rule [{}] {}", rule.file, rule.line, base::printable(rule.pattern),
-                        base::printable(rule.comment));
+  PolicySource source(config, std::move(read), spaces);
+  server::Loaded loaded = source.first();
+  tell(loaded.diagnostics, outside);
+  if (!loaded.rules) return exit_failure;
+  show_rules(*loaded.rules, *log.logger());
 
   const auto store = store::EmbeddedStore::open(config.memory_bytes.value, base::Hash());
   if (!store) {
@@ -39,7 +43,19 @@ int run_server(const Config& config, const Announcement& announcement, Outside& 
                 << " bytes of counters; lower --memory, or raise ulimit -v" << std::endl;
     return exit_failure;
   }
-  server::Server server(config.options(), std::move(rules), *store, log.logger());
+  server::Policy policy;
+  policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
+  if (source.is_repeatable()) {
+    policy.files = std::move(loaded.files);
+    policy.load = [&source, log = log.logger()](uint64_t hash) {
+      server::Loaded again = source.again(hash);
+      if (again.rules) show_rules(*again.rules, *log);
+      return again;
+    };
+  } else {
+    log.logger()->warn("the policy comes from what can be read only once: it is not reloaded");
+  }
+  server::Server server(config.options(), std::move(policy), *store, log.logger());
   if (const auto problem = server.start()) {
     outside.err << "sluice: " << *problem << std::endl;
     return exit_failure;

@@ -8,6 +8,7 @@
 
 #include "cli/config.h"
 #include "cli/outside.h"
+#include "cli/policy_source.h"
 #include "server/server.h"
 
 namespace sluice::cli {
@@ -17,8 +18,10 @@ struct Announcement {
   std::function<std::string(const std::vector<server::Bound>&)> before, after;
 };
 
-// Loads the policy, binds, announces, serves. Returns the exit status; what is wrong is on standard
-// error, and then nothing was bound.
-int run_server(const Config& config, const Announcement& announcement, Outside& outside);
+// Loads the policy, binds, announces, serves. `read` gives the configuration again when the policy
+// is reloaded; it is called on another thread, until this returns. Returns the exit status; what is
+// wrong is on standard error, and then nothing was bound.
+int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
+               Outside& outside);
 
 }  // namespace sluice::cli

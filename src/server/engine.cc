@@ -22,12 +22,26 @@ constexpr std::string_view memory_full =
 using limit::Decision;
 using policy::Mode;
 
-Engine::Engine(store::Store& store, base::Clock& clock,
-               std::shared_ptr<const policy::RuleSet> rules, std::shared_ptr<spdlog::logger> log)
-    : store_(store), clock_(clock), rules_(std::move(rules)), log_(std::move(log)) {}
+Engine::Engine(store::Store& store, base::Clock& clock, const Live& live,
+               std::shared_ptr<spdlog::logger> log)
+    : store_(store),
+      clock_(clock),
+      live_(live),
+      policy_(live.current()),
+      rules_(policy_->rules.get()),
+      log_(std::move(log)) {}
+
+bool Engine::take_policy() {
+  if (live_.generation() == policy_->generation) return false;
+  plan_.clear();  // it points into the old rules
+  policy_ = live_.current();
+  rules_ = policy_->rules.get();
+  return true;
+}
 
 bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
                    base::Buffer& out) {
+  take_policy();
   plan_.clear();
   settled_ = 0;
   const base::Time now = clock_.now();

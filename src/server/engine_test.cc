@@ -24,7 +24,12 @@ struct Fixture {
     policy::read_divvy(policy, policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini",
                        spaces, *set, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    engine = std::make_unique<Engine>(store, clock, std::move(set), log);
+    serve(std::move(set));
+  }
+
+  void serve(std::shared_ptr<const policy::RuleSet> rules) {
+    live = std::make_unique<Live>(LivePolicy{std::move(rules)});
+    engine = std::make_unique<Engine>(store, clock, *live, log);
   }
 
   // The replies to a text, and whether the session goes on.
@@ -48,6 +53,7 @@ struct Fixture {
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1)};
   wire::DivvySession session;
+  std::unique_ptr<Live> live;
   std::unique_ptr<Engine> engine;
 };
 
@@ -97,7 +103,7 @@ TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_all_is_fresh) {
                  {limit::Algorithm::token_bucket, 60, base::seconds(3'600), 3}};
   rule.space = f.spaces.intern("native:r:", "");
   set->add_native(rule);
-  f.engine = std::make_unique<Engine>(f.store, f.clock, set, f.log);
+  f.serve(set);
   EXPECT_EQ(f.ask("HIT\nHIT\nHIT\n").first, "OK true 1 86400\nOK true 0 86400\nOK false 0 5\n");
   now_us += 5'000'000;
   EXPECT_EQ(f.ask("HIT\nHIT\n").first, "OK true 0 86395\nOK false 0 55\n");

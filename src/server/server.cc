@@ -18,6 +18,7 @@
 #include "base/machine.h"
 #include "server/listener.h"
 #include "server/protocol.h"
+#include "server/reloader.h"
 #include "server/worker.h"
 
 namespace sluice::server {
@@ -35,20 +36,27 @@ constexpr std::string_view too_many = "too many connections; this server has rea
 }  // namespace
 
 struct Server::Impl {
-  Impl(Options o, std::shared_ptr<const policy::RuleSet> r, store::Store& s,
-       std::shared_ptr<spdlog::logger> l)
-      : options(std::move(o)), rules(std::move(r)), store(s), log(std::move(l)) {}
+  Impl(Options o, Policy policy, store::Store& s, std::shared_ptr<spdlog::logger> l)
+      : options(std::move(o)), store(s), log(std::move(l)), live(std::move(policy.first)) {
+    if (!policy.load) return;
+    const auto publish = [this](std::shared_ptr<const LivePolicy> next) {
+      asio::post(io, [this, next = std::move(next)] { go_live(next); });
+    };
+    reloader.emplace(live.current(), std::move(policy.load), std::move(policy.files), publish, log);
+  }
 
   void take(int fd, Protocol protocol);
+  void go_live(const std::shared_ptr<const LivePolicy>& next);
   void on_signal();
+  void stop();
   void on_ended();
   void keep_house();
   void close_house();
 
   const Options options;
-  const std::shared_ptr<const policy::RuleSet> rules;
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log;
+  Live live;
   base::Clock clock;
   asio::io_context io{1};
   asio::signal_set signals{io};
@@ -61,11 +69,12 @@ struct Server::Impl {
   std::condition_variable house_closed;
   bool stopping_house = false;  // guarded by house_mutex
   bool stopping = false;
+  std::optional<Reloader> reloader;
 };
 
-Server::Server(Options options, std::shared_ptr<const policy::RuleSet> rules, store::Store& store,
+Server::Server(Options options, Policy policy, store::Store& store,
                std::shared_ptr<spdlog::logger> log)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(rules), store, std::move(log))) {}
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(policy), store, std::move(log))) {}
 
 Server::~Server() = default;
 
@@ -79,6 +88,7 @@ std::optional<std::string> Server::start() {
   // From here on: who has read the banner may send a signal at once.
   s.signals.add(SIGTERM);
   s.signals.add(SIGINT);
+  s.signals.add(SIGHUP);
   for (const auto& named : s.options.listeners) {
     std::vector<ListenerOptions> addresses;
     if (auto wrong = Listener::resolve(named, addresses)) return wrong;
@@ -101,11 +111,12 @@ std::optional<std::string> Server::start() {
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   try {  // each has descriptors of its own
     for (unsigned i = 0; i < count; ++i)
-      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.rules, s.log));
+      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.log));
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";
   }
+  if (s.reloader) return s.reloader->start();
   return {};
 }
 
@@ -117,8 +128,10 @@ void Server::run() {
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
+  s.log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
+  if (s.reloader) s.reloader->stop();
   s.close_house();
   s.log->info("stopped");
 }
@@ -141,13 +154,30 @@ void Server::Impl::take(int fd, Protocol protocol) {
 void Server::Impl::on_signal() {
   signals.async_wait([this](error_code ec, int number) {
     if (ec) return;
-    if (stopping) _exit(1);
-    stopping = true;
-    log->info("signal {}: stopping; a second one ends at once", number);
-    for (auto& listener : listeners) listener->stop();
-    for (auto& worker : workers) worker->stop(stop_limit);
+    if (number != SIGHUP) {
+      if (stopping) _exit(1);
+      log->info("signal {}: stopping; a second one ends at once", number);
+      stop();
+    } else if (reloader) {
+      reloader->request();
+    } else {
+      log->info("signal {}: there is no policy to read again", number);
+    }
     on_signal();
   });
+}
+
+void Server::Impl::stop() {
+  stopping = true;
+  for (auto& listener : listeners) listener->stop();
+  for (auto& worker : workers) worker->stop(stop_limit);
+}
+
+// On this thread, not on the reloader's: see Live::exchange.
+void Server::Impl::go_live(const std::shared_ptr<const LivePolicy>& next) {
+  const auto old = live.exchange(next);
+  for (auto& worker : workers) worker->on_new_policy();
+  log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
 }
 
 // The loop ends with the last worker; until then a second signal is heard.

@@ -1,6 +1,7 @@
-// One running server: listeners, workers, the counter store and the rule set, from start to stop.
-// Built and run by the main thread; `run` returns when the process has been told to stop (SIGTERM,
-// SIGINT) and every reply owed is out.
+// One running server: listeners, workers, the counter store and the live policy, from start to
+// stop. SIGHUP, and a change of the policy's files, bring in a new generation of it. Built and run
+// by the main thread; `run` returns when the process has been told to stop (SIGTERM, SIGINT) and
+// every reply owed is out.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/rule_set.h"
+#include "server/live_policy.h"
 #include "server/options.h"
 #include "store/store.h"
 
@@ -25,8 +26,7 @@ struct Bound {
 class Server {
  public:
   // `store` outlives the server.
-  Server(Options options, std::shared_ptr<const policy::RuleSet> rules, store::Store& store,
-         std::shared_ptr<spdlog::logger> log);
+  Server(Options options, Policy policy, store::Store& store, std::shared_ptr<spdlog::logger> log);
   ~Server();
 
   // Makes the workers and binds every listener, or says what could not be had and why ("listen

@@ -17,11 +17,9 @@ constexpr size_t idle_buffers_max = 64;
 
 }  // namespace
 
-Worker::Worker(store::Store& store, base::Clock& clock,
-               std::shared_ptr<const policy::RuleSet> rules, std::shared_ptr<spdlog::logger> log)
-    : work_(io_.get_executor()),
-      deadline_(io_),
-      engine_(store, clock, std::move(rules), std::move(log)) {}
+Worker::Worker(store::Store& store, base::Clock& clock, const Live& live,
+               std::shared_ptr<spdlog::logger> log)
+    : work_(io_.get_executor()), deadline_(io_), engine_(store, clock, live, std::move(log)) {}
 
 Worker::~Worker() {
   join();
@@ -54,6 +52,10 @@ void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
       connection->turn_away(why);
     }
   });
+}
+
+void Worker::on_new_policy() {
+  asio::post(io_, [this] { engine_.take_policy(); });
 }
 
 void Worker::stop(std::chrono::milliseconds limit) {

@@ -1,5 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt` and `stop` may be called from any thread, all else belongs to the worker's own.
+// `adopt`, `on_new_policy` and `stop` may be called from any thread, all else belongs to the
+// worker's own.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
-  Worker(store::Store& store, base::Clock& clock, std::shared_ptr<const policy::RuleSet> rules,
+  Worker(store::Store& store, base::Clock& clock, const Live& live,
          std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
@@ -34,6 +35,9 @@ class Worker {
   // Takes over a connected socket. `why` not empty: to be refused for that reason; it must be a
   // literal.
   void adopt(int fd, Protocol protocol, std::string_view why);
+  // Another policy is live: takes it at once, as an idle worker would otherwise hold the old one
+  // until somebody asks it something.
+  void on_new_policy();
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);
   void join();

@@ -124,7 +124,7 @@ TEST(Allocation, serving_requests_allocates_nothing) {
   server::Options options;
   options.listeners = {{server::Protocol::divvy, "127.0.0.1", 0}};
   options.workers = 2;
-  server::Server server(options, rules, store, log);
+  server::Server server(options, {.first = {rules}}, store, log);
   ASSERT_EQ(server.start(), std::nullopt);
   std::thread running([&] { server.run(); });
 

@@ -1,0 +1,112 @@
+#include "cli/policy_source.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "cli/settings.h"
+
+namespace sluice::cli {
+namespace {
+
+// Reading anything else could wait for somebody to write, or give nothing the second time.
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
+bool same_listeners(const Config& a, const Config& b) {
+  return std::equal(a.listen.begin(), a.listen.end(), b.listen.begin(), b.listen.end(),
+                    [](const auto& x, const auto& y) {
+                      return x.value.protocol == y.value.protocol &&
+                             x.value.address.host == y.value.address.host &&
+                             x.value.address.port == y.value.address.port;
+                    });
+}
+
+}  // namespace
+
+PolicySource::PolicySource(Config config, ReadConfig read, limit::Spaces& spaces)
+    : start_(std::move(config)), read_(std::move(read)), spaces_(spaces) {}
+
+std::vector<std::string> PolicySource::files_of(const Config& config) const {
+  std::vector<std::string> files;
+  if (!config.file.empty()) files.push_back(config.file);
+  for (const auto& policy : config.policy) files.push_back(policy.path.value);
+  return files;
+}
+
+bool PolicySource::is_repeatable() const {
+  const auto files = files_of(start_);
+  return std::all_of(files.begin(), files.end(), is_regular);
+}
+
+server::Loaded PolicySource::first() {
+  server::Loaded loaded;
+  load(start_, std::nullopt, loaded);
+  start_.rules.value.document.reset();  // a long text, of no more use
+  return loaded;
+}
+
+server::Loaded PolicySource::again(uint64_t hash) {
+  server::Loaded loaded;
+  loaded.files = files_of(start_);
+  const auto refuse_special = [&loaded] {
+    for (const auto& path : loaded.files) {
+      if (is_regular(path)) continue;
+      base::Diagnostic place;
+      place.file = path;
+      complain(place, "is no regular file", "a policy that is to be reloaded comes from files",
+               loaded.diagnostics);
+    }
+    return base::has_errors(loaded.diagnostics);
+  };
+  if (!start_.file.empty()) {
+    loaded.files = {start_.file};
+    if (is_missing(start_.file)) loaded.missing = loaded.files;
+  }
+  if (refuse_special()) return loaded;
+  const Config config = read_(loaded.diagnostics);
+  if (base::has_errors(loaded.diagnostics)) return loaded;
+  loaded.files = files_of(config);
+  if (refuse_special()) return loaded;
+  load(config, hash, loaded);
+  if (loaded.rules) warn_of_changes(config, loaded.diagnostics);
+  return loaded;
+}
+
+void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
+                        server::Loaded& loaded) {
+  loaded.files = files_of(config);
+  const auto files = config.policy_files();
+  const PolicyTexts texts = read_texts(files, loaded.diagnostics);
+  loaded.missing = texts.missing;
+  if (texts.complete) {
+    std::vector<uint64_t> digests;
+    if (!config.file.empty()) digests.push_back(config.file_digest);
+    digests.insert(digests.end(), texts.digests.begin(), texts.digests.end());
+    loaded.hash = base::digest_of(digests);
+    if (loaded.hash == unless) return;
+  }
+  loaded.rules = load_policy(files, texts, spaces_, loaded.diagnostics);
+}
+
+void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const {
+  const auto check = [&](bool same, const char* subject) {
+    if (same) return;
+    base::Diagnostic place;
+    place.severity = base::Diagnostic::Severity::warning;
+    place.file = config.file;
+    place.subject = subject;
+    complain(place, "is not as it was at the start, and a reload does not change it",
+             "restart the server to have it", diagnostics);
+  };
+  check(same_listeners(config, start_), "listen");
+  check(config.workers.value == start_.workers.value, "workers");
+  check(config.connections.value == start_.connections.value, "connections");
+  check(config.memory_bytes.value == start_.memory_bytes.value, "store");
+  check(config.log_level.value == start_.log_level.value, "log");
+}
+
+}  // namespace sluice::cli

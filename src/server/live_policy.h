@@ -1,0 +1,78 @@
+// Which policy decides: one generation of the rule set, and the place where the live one stands.
+// The server owns the place and puts a new generation there; each worker looks at its number once a
+// batch and takes the new one when it has changed. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "policy/rule_set.h"
+
+namespace sluice::server {
+
+struct LivePolicy {
+  std::shared_ptr<const policy::RuleSet> rules;
+  uint64_t hash = 0;        // of the texts it was read from
+  uint64_t generation = 1;  // 1 at the start, one more with each reload
+};
+
+// What came of reading the policy once more.
+struct Loaded {
+  std::shared_ptr<const policy::RuleSet> rules;  // null: refused, or the texts are the same
+  std::optional<uint64_t> hash;                  // nothing: not all of it could be read
+  std::vector<std::string> files;                // whatever a change of which matters, read or not
+  std::vector<std::string> missing;              // those of them that are not there
+  base::Diagnostics diagnostics;
+};
+
+// What a server serves, and how it gets to know what it is to serve next.
+struct Policy {
+  LivePolicy first;
+  std::vector<std::string> files = {};  // it was read from; with none nothing is watched
+  // Reads the policy again, for a thread of low priority; `hash` is the last one that was read, for
+  // which no rules need be made. Empty: there is nothing to reload.
+  std::function<Loaded(uint64_t hash)> load = {};
+};
+
+class Live {
+ public:
+  explicit Live(LivePolicy first)
+      : current_(std::make_shared<const LivePolicy>(std::move(first))),
+        generation_(current_->generation) {}
+
+  // Of the policy that `current` gives, or of one before: so a reader who sees a number that it
+  // does not hold asks for it.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
+  std::shared_ptr<const LivePolicy> current() const {
+    const std::lock_guard lock(mutex_);
+    return current_;
+  }
+
+  // Puts `next` in the place and hands out the one before. Not for a thread of low priority: who
+  // asks for the current one would wait until it gets on.
+  std::shared_ptr<const LivePolicy> exchange(std::shared_ptr<const LivePolicy> next) {
+    const uint64_t generation = next->generation;
+    {
+      const std::lock_guard lock(mutex_);
+      current_.swap(next);
+    }
+    generation_.store(generation, std::memory_order_release);
+    return next;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const LivePolicy> current_;
+  std::atomic<uint64_t> generation_;
+};
+
+}  // namespace sluice::server
