@@ -20,6 +20,10 @@ inline constexpr size_t tag_bytes_max = 64 << 10;
 // they had not asked to wait.
 inline constexpr size_t waiting_per_connection_max = 16'384;
 inline constexpr size_t waiting_max = 262'144;
+// Bytes that one worker holds for requests whose replies come later. Past it: as above.
+inline constexpr size_t parked_bytes_max = size_t{64} << 20;
+// Lists that are under way or queued, of the whole server. Past it: the list is empty.
+inline constexpr size_t lists_max = 1024;
 // Counters that one request is shown at most.
 inline constexpr size_t listed_max = 100;
 // Entries (key=value pairs) of one request. Past it: `ERR` naming the bound, then close.

@@ -73,6 +73,18 @@ void Plan::clear() {
   keys_.clear();
 }
 
+void Plan::skip() {
+  parts_.push_back({.step_first = static_cast<uint32_t>(steps_.size()),
+                    .groups_end = static_cast<uint32_t>(groups_.size())});
+}
+
+void Plan::let_wait(limit::Ticket ticket, uint64_t arrival) {
+  limit::Group& group = groups_.back();
+  group.may_wait = true;
+  group.ticket = ticket;
+  group.arrival = arrival;
+}
+
 std::span<const limit::Decision> Plan::decisions(const Step& step) const {
   const limit::Charge& its = charges_[step.charge];
   const size_t count =
@@ -145,9 +157,8 @@ bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
 
 void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
   const Descriptor descriptor = asked.descriptor;
-  Plan::Part& part = plan.parts_.emplace_back();
-  part.step_first = static_cast<uint32_t>(plan.steps_.size());
-  part.groups_end = static_cast<uint32_t>(plan.groups_.size());
+  plan.skip();
+  Plan::Part& part = plan.parts_.back();
   if (asked.verb == limit::Verb::none) return;
   plan.enforced_.clear();
   const auto visit = [&](const Rule& rule) {
@@ -172,6 +183,7 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
     dialects_[static_cast<size_t>(dialect)].candidates(descriptor, visit);
   if (part.error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
+    part.enforced = true;
     for (const auto& [rule, key] : plan.enforced_) plan.add_step(*rule, key, asked);
   }
   part.groups_end = static_cast<uint32_t>(plan.groups_.size());

@@ -97,10 +97,16 @@ class Plan {
   // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
   struct Part {
     uint32_t step_first = 0, step_count = 0, groups_end = 0;
+    bool enforced = false;  // its last group is of enforced rules
     std::string_view error;
   };
 
   void clear();
+  // One more part, of a request that is not asked about.
+  void skip();
+  // Of the last part: is it settled by a group that may wait, and let it.
+  bool may_wait() const { return parts_.back().error.empty() && parts_.back().enforced; }
+  void let_wait(limit::Ticket ticket, uint64_t arrival);
   std::span<const Part> parts() const { return parts_; }
   std::span<const Step> steps(const Part& part) const {
     return std::span(steps_).subspan(part.step_first, part.step_count);

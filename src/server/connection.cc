@@ -61,9 +61,11 @@ void Connection::refuse(std::string_view why) {
 }
 
 void Connection::read() {
+  if (std::exchange(reading_, true)) return;
   const size_t room = std::min(in_capacity_ - in_size_, base::bounds::read_bytes_max);
   socket_.async_read_some(asio::buffer(in_.get() + in_size_, room),
                           [self = shared_from_this()](error_code ec, size_t bytes) {
+                            self->reading_ = false;
                             if (self->phase_ != Phase::serving) return;
                             self->in_size_ += bytes;
                             self->end_ = ec == asio::error::eof;
@@ -107,7 +109,7 @@ bool Connection::decide() {
     const auto received = session_->receive({in_.get() + at, in_size_ - at}, end_, requests);
     at += received.consumed;
     if (requests.size() > 0) {
-      closing = !worker_.engine().serve(protocol_, *session_, requests, out);
+      closing = !worker_.engine().serve(protocol_, *session_, requests, out, this);
     }
     if (received.closing && !closing) {
       session_->farewell(out);
@@ -145,10 +147,33 @@ bool Connection::receive_last() {
   return more || end_;
 }
 
+// A reply that comes when the worker serves somebody else, or nobody.
+void Connection::reply_late(const wire::Request& request, const wire::Verdict& verdict,
+                            base::Time now) {
+  if (phase_ != Phase::serving) return;
+  base::Buffer& out = worker_.late_out();
+  out.clear();
+  session_->reply(request, verdict, now, out);
+  late_.append(out.view());
+}
+
+void Connection::send_late() {
+  if (phase_ != Phase::serving || late_.empty()) return;
+  worker_.out().clear();
+  worker_.out().append(late_);
+  late_ = std::string();
+  flush();
+}
+
 // Writes the worker's output. False: the socket is full, the rest waits in unsent_.
 bool Connection::flush() {
   auto& out = worker_.out();
   std::string_view text = out.view();
+  if (!unsent_.empty()) {  // it has to wait for what came before
+    unsent_.append(text);
+    out.clear();
+    return false;
+  }
   while (!text.empty()) {
     const ssize_t n =
         ::send(socket_.native_handle(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -218,6 +243,7 @@ void Connection::drain() {
 void Connection::abort() {
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;
+  worker_.engine().forget(*this);
   error_code ignored;
   socket_.close(ignored);
   linger_.reset();

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "server/options.h"
+#include "server/parking.h"
 #include "wire/session.h"
 
 namespace sluice::server {
@@ -26,10 +27,10 @@ using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
 
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection final : public Recipient, public std::enable_shared_from_this<Connection> {
  public:
   Connection(Worker& worker, Socket socket, Protocol protocol);
-  ~Connection();
+  ~Connection() override;
 
   // Serves until the client leaves or is sent away.
   void start();
@@ -41,6 +42,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void finish();
   // Closes now.
   void abort();
+
+  void reply_late(const wire::Request& request, const wire::Verdict& verdict,
+                  base::Time now) override;
+  void send_late() override;
 
  private:
   enum class Phase { serving, flushing, draining, closed };
@@ -70,6 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t drained_ = 0;
   const Protocol protocol_;
   Phase phase_ = Phase::serving;
+  bool reading_ = false;
+  std::string late_;  // late replies that are about to be sent
   bool end_ = false;        // the client will send no more
   bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered
   size_t last_bytes_ = 0;   // of that

@@ -20,16 +20,37 @@ constexpr std::string_view memory_full =
 }  // namespace
 
 using limit::Decision;
+using limit::Ticket;
+using limit::Verb;
 using policy::Mode;
 
-Engine::Engine(store::Store& store, base::Clock& clock, const Live& live,
-               std::shared_ptr<spdlog::logger> log)
-    : store_(store),
-      clock_(clock),
-      live_(live),
-      policy_(live.current()),
+namespace {
+
+constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
+
+policy::Asked asked_of(const wire::Request& request, std::span<const limit::Entry> descriptor,
+                       std::span<const limit::Limit> limits, base::Time now) {
+  return {.descriptor = descriptor,
+          .verb = request.verb,
+          .all = request.all,
+          .fresh = request.fresh,
+          .cost = request.cost,
+          .limits = limits,
+          .now = now};
+}
+
+}  // namespace
+
+Engine::Engine(Surroundings s, std::shared_ptr<spdlog::logger> log)
+    : store_(s.store),
+      clock_(s.clock),
+      live_(s.live),
+      lister_(s.lister),
+      run_(std::move(s.run)),
+      policy_(live_.current()),
       rules_(policy_->rules.get()),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      port_(s.wake ? std::move(s.wake) : [] {}) {}
 
 bool Engine::take_policy() {
   if (live_.generation() == policy_->generation) return false;
@@ -40,30 +61,44 @@ bool Engine::take_policy() {
 }
 
 bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
-                   base::Buffer& out) {
+                   base::Buffer& out, Recipient* recipient) {
   take_policy();
   plan_.clear();
+  tickets_.clear();
   settled_ = 0;
   const base::Time now = clock_.now();
   for (const auto& request : requests.items()) {
-    rules_->match(dialect_of(protocol),
-                  {.descriptor = requests.descriptor(request),
-                   .verb = request.verb,
-                   .all = request.all,
-                   .fresh = request.fresh,
-                   .cost = request.cost,
-                   .limits = requests.limits(request),
-                   .now = now},
+    const auto descriptor = requests.descriptor(request);
+    if (request.verb == Verb::list) {
+      plan_.skip();
+      continue;
+    }
+    rules_->match(dialect_of(protocol), asked_of(request, descriptor, requests.limits(request), now),
                   plan_);
     if (!plan_.parts().back().error.empty())
       break;  // it may end the session: nothing behind it is charged yet
+    if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {
+      tickets_.resize(plan_.parts().size(), no_ticket);
+      tickets_.back() = park(protocol, request, descriptor, recipient);
+      if (tickets_.back() != no_ticket) plan_.let_wait(tickets_.back(), 0);
+    }
   }
   const bool telling = log_->should_log(spdlog::level::debug);
   for (size_t i = 0; i < plan_.parts().size(); ++i) {
     const auto& part = plan_.parts()[i];
+    const auto& request = requests.items()[i];
     settle(part.groups_end, now);
-    if (telling) tell(protocol, requests.descriptor(requests.items()[i]), part);
-    if (!session.reply(requests.items()[i], verdict_of(part), now, out)) return false;
+    const auto descriptor = requests.descriptor(request);
+    if (telling) tell(protocol, descriptor, part);
+    if (request.verb == Verb::list) [[unlikely]] {
+      const auto verdict = start_list(protocol, request, descriptor, recipient);
+      if (verdict && !session.reply(request, *verdict, now, out)) return false;
+      continue;
+    }
+    if (i < tickets_.size() && tickets_[i] != no_ticket) [[unlikely]] {
+      if (is_parked(part, tickets_[i])) continue;
+    }
+    if (!session.reply(request, verdict_of(part), now, out)) return false;
   }
   return plan_.parts().size() == requests.size();
 }
@@ -74,31 +109,45 @@ void Engine::settle(uint32_t groups, base::Time now) {
   while (settled_ < groups) {
     auto batch = plan_.batch();
     batch.groups = batch.groups.subspan(settled_);
-    settled_ += static_cast<uint32_t>(store_.apply(batch, now));
+    settled_ += static_cast<uint32_t>(store_.apply(batch, now, &port_, policy_));
   }
 }
 
 // Of several decisions the tightest is shown: the refusal with the longest wait, else the least
 // left.
+void Engine::weigh(const Decision& d, bool counted, wire::Verdict& verdict) {
+  const Decision* t = verdict.tightest;
+  const bool tighter = t == nullptr || (d.allowed != t->allowed ? !d.allowed
+                                        : d.allowed             ? d.remaining < t->remaining
+                                                                : d.retry_after > t->retry_after);
+  if (tighter) {
+    verdict.tightest = &d;
+    verdict.counted = counted;
+  }
+  verdict.more_after = std::max(verdict.more_after, d.reset_after);
+}
+
 wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
   wire::Verdict verdict;
   verdict.error = part.error;
   for (const auto& step : plan_.steps(part)) {
     if (step.rule->mode != Mode::enforce) continue;  // a shadow rule's failure harms nobody
-    if (plan_.group(step).error != limit::Error::none) {
+    const auto& group = plan_.group(step);
+    if (group.error != limit::Error::none) {
       verdict.error = memory_full;
       return verdict;
     }
-    for (const Decision& d : plan_.decisions(step)) {
-      const Decision* t = verdict.tightest;
-      const bool tighter = t == nullptr || (d.allowed != t->allowed ? !d.allowed
-                                            : d.allowed             ? d.remaining < t->remaining
-                                                        : d.retry_after > t->retry_after);
-      if (tighter) verdict.tightest = &d;
-      verdict.more_after = std::max(verdict.more_after, d.reset_after);
+    verdict.matched = true;
+    verdict.allowed = group.allowed;
+    const auto& charge = plan_.charge(step);
+    const auto decisions = plan_.decisions(step);
+    if (charge.keeps_limits) {
+      verdict.slots = decisions;
+      verdict.slot_mask = charge.slot_mask;
     }
+    for (size_t i = 0; i < decisions.size(); ++i)
+      weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict);
   }
-  verdict.allowed = verdict.tightest != nullptr && verdict.tightest->allowed;
   if (verdict.tightest != nullptr && !verdict.allowed)
     verdict.more_after = verdict.tightest->retry_after;
   return verdict;

@@ -5,47 +5,92 @@
 
 #include <spdlog/logger.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "policy/rule_set.h"
 #include "server/live_policy.h"
 #include "server/options.h"
+#include "server/parking.h"
 #include "store/store.h"
 #include "wire/session.h"
 
 namespace sluice::server {
 
+class Lister;
+
 class Engine {
  public:
-  // `store`, `clock` and `live` outlive the engine.
-  Engine(store::Store& store, base::Clock& clock, const Live& live,
-         std::shared_ptr<spdlog::logger> log);
+  // What else it works with; all of it outlives the engine, and its worker's loop does too.
+  struct Surroundings {
+    store::Store& store;
+    base::Clock& clock;
+    const Live& live;
+    Lister* lister = nullptr;           // null: lists are empty
+    std::function<void()> wake{};       // from any thread: call `advance`
+    // From any thread: call that on the worker's own.
+    std::function<void(std::function<void()>)> run{};
+  };
+  Engine(Surroundings surroundings, std::shared_ptr<spdlog::logger> log);
 
-  // Decides the requests in order and appends their replies. False: the session ends with what was
-  // appended, and requests behind it were neither charged nor answered.
+  // Decides the requests in order and appends their replies, but those that come later, to
+  // `recipient` (null: nothing waits). False: the session ends with what was appended, and requests
+  // behind it were neither charged nor answered.
   bool serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
-             base::Buffer& out);
+             base::Buffer& out, Recipient* recipient = nullptr);
+
+  // Gives late replies that are due. Returns when to be called again, if not woken before.
+  std::optional<base::Time> advance();
+  base::Time now() { return clock_.now(); }
+
+  // The recipient is gone: nothing is taken for it any more.
+  void forget(const Recipient& recipient);
 
   // Lets go of a policy that is no longer live; each batch begins so. True: there was a new one.
   bool take_policy();
+  // Asks the live policy about what waits under an older one; all keep their places.
+  void match_again();
 
  private:
   void settle(uint32_t groups, base::Time now);
+  static void weigh(const limit::Decision& decision, bool counted, wire::Verdict& verdict);
   wire::Verdict verdict_of(const policy::Plan::Part& part) const;
+
+  // engine_late.cc: replies that come later.
+  limit::Ticket park(Protocol protocol, const wire::Request& request,
+                     std::span<const limit::Entry> descriptor, Recipient* recipient);
+  bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket);
+  void match_again(limit::Ticket ticket, base::Time now);
+  std::optional<wire::Verdict> start_list(Protocol protocol, const wire::Request& request,
+                                          std::span<const limit::Entry> descriptor,
+                                          Recipient* recipient);
+  void on_listed(limit::Ticket ticket, const std::vector<std::string>& keys);
+  void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
+  void send_late();
   void tell(Protocol protocol, std::span<const limit::Entry> descriptor,
             const policy::Plan::Part& part) const;
 
   store::Store& store_;
   base::Clock& clock_;
   const Live& live_;
+  Lister* const lister_;
+  const std::function<void(std::function<void()>)> run_;
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.
   std::shared_ptr<const LivePolicy> policy_;
   const policy::RuleSet* rules_;  // of policy_
   const std::shared_ptr<spdlog::logger> log_;
   policy::Plan plan_;
   uint32_t settled_ = 0;  // groups of plan_ that the store has answered
+  std::vector<limit::Ticket> tickets_;  // of the batch, by request; unused where none may wait
+  store::Port port_;
+  Parking parking_;
+  std::vector<store::Settled> late_;
+  std::vector<Recipient*> recipients_;  // with late replies that are not sent
 };
 
 }  // namespace sluice::server

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 
 #include "base/bounds.h"
@@ -17,9 +18,18 @@ constexpr size_t idle_buffers_max = 64;
 
 }  // namespace
 
-Worker::Worker(store::Store& store, base::Clock& clock, const Live& live,
+Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
                std::shared_ptr<spdlog::logger> log)
-    : work_(io_.get_executor()), deadline_(io_), engine_(store, clock, live, std::move(log)) {}
+    : work_(io_.get_executor()),
+      deadline_(io_),
+      due_(io_),
+      engine_({.store = store,
+               .clock = clock,
+               .live = live,
+               .lister = &lister,
+               .wake = [this] { asio::post(io_, [this] { advance(); }); },
+               .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
+              std::move(log)) {}
 
 Worker::~Worker() {
   join();
@@ -55,7 +65,20 @@ void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
 }
 
 void Worker::on_new_policy() {
-  asio::post(io_, [this] { engine_.take_policy(); });
+  asio::post(io_, [this] {
+    engine_.take_policy();
+    engine_.match_again();
+  });
+}
+
+// What is due, and a timer for what is due next.
+void Worker::advance() {
+  const auto next = engine_.advance();
+  if (!next || stopping_) return;
+  due_.expires_after(std::chrono::microseconds(std::max<int64_t>(next->us - engine_.now().us, 0)));
+  due_.async_wait([this](boost::system::error_code ec) {
+    if (!ec) advance();
+  });
 }
 
 void Worker::stop(std::chrono::milliseconds limit) {
@@ -112,6 +135,7 @@ void Worker::leave(const std::shared_ptr<Connection>& connection) {
 void Worker::end_if_idle() {
   if (!stopping_ || !all_.empty()) return;
   deadline_.cancel();
+  due_.cancel();
   work_.reset();
 }
 

@@ -26,7 +26,7 @@ class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
-  Worker(store::Store& store, base::Clock& clock, const Live& live,
+  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
          std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
@@ -59,18 +59,20 @@ class Worker {
   Engine& engine() { return engine_; }
   wire::Requests& requests() { return requests_; }
   base::Buffer& out() { return out_; }
+  base::Buffer& late_out() { return late_out_; }
 
  private:
   void end_if_idle();
+  void advance();
 
   size_t lent_bytes_ = 0;                                         // small buffers aside
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  boost::asio::steady_timer deadline_;
+  boost::asio::steady_timer deadline_, due_;
   Engine engine_;
   wire::Requests requests_;
-  base::Buffer out_;
+  base::Buffer out_, late_out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
   bool stopping_ = false;

@@ -91,6 +91,7 @@ struct Verdict {
   // refusal until the same could be allowed.
   base::Duration more_after{};
   std::string_view error{};  // not empty: could not be decided, in words for the client
+  bool matched = false;    // a rule applies; if none does, only the error may be set
   bool delayed = false;    // it was allowed only after a wait
   bool counted = true;     // false: the tightest limit has no counter (unlimited, deny)
   // Where limits come with the request: a decision for each window that the charge has a say on or,

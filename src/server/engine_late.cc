@@ -1,0 +1,179 @@
+// Replies that come later: of requests that wait for units, and of lists.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "server/engine.h"
+#include "server/lister.h"
+#include "server/protocol.h"
+
+namespace sluice::server {
+
+using limit::Ticket;
+using limit::Verb;
+
+namespace {
+
+constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
+
+}  // namespace
+
+Ticket Engine::park(Protocol protocol, const wire::Request& request,
+                    std::span<const limit::Entry> descriptor, Recipient* recipient) {
+  Ticket ticket;
+  if (parking_.park(*recipient, protocol, request, descriptor, ticket) == nullptr) return no_ticket;
+  return ticket;
+}
+
+// Did the store park the part's group? Then what its reply will need is kept; else its ticket is
+// free again.
+bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
+  Parked* const parked = parking_.find(ticket);
+  SLUICE_CHECK(parked != nullptr);
+  const auto steps = plan_.steps(part);
+  const limit::Group& group = plan_.group(steps.back());
+  if (!group.parked) {
+    parking_.leave(ticket);
+    return false;
+  }
+  parked->arrival = group.arrival;
+  parked->policy = policy_;
+  parked->limits.clear();
+  for (const auto& step : steps) {
+    if (step.rule->mode != policy::Mode::enforce) continue;
+    const auto& limits = step.rule->limits;
+    parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
+  }
+  return true;
+}
+
+std::optional<base::Time> Engine::advance() {
+  const auto next = store_.advance(port_, clock_.now());
+  late_.clear();
+  port_.drain(late_);
+  for (const store::Settled& settled : late_) {
+    const Parked* const parked = parking_.find(settled.ticket);
+    if (parked == nullptr) continue;
+    SLUICE_CHECK(parked->limits.size() == settled.decisions.size());
+    wire::Verdict verdict;
+    verdict.allowed = verdict.delayed = verdict.matched = true;
+    for (size_t i = 0; i < settled.decisions.size(); ++i)
+      weigh(settled.decisions[i], has_counter(parked->limits[i].algorithm), verdict);
+    reply_late(settled.ticket, verdict, settled.at);
+  }
+  send_late();
+  return next;
+}
+
+void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time now) {
+  const Parked* const parked = parking_.find(ticket);
+  if (std::find(recipients_.begin(), recipients_.end(), parked->recipient) == recipients_.end())
+    recipients_.push_back(parked->recipient);
+  parked->recipient->reply_late(parked->request, verdict, now);
+  parking_.leave(ticket);
+}
+
+// A recipient that goes meanwhile is forgotten.
+void Engine::send_late() {
+  while (!recipients_.empty()) {
+    Recipient* const recipient = recipients_.back();
+    recipients_.pop_back();
+    recipient->send_late();
+  }
+}
+
+void Engine::forget(const Recipient& recipient) {
+  std::erase(recipients_, &recipient);
+  for (const Ticket ticket : parking_.of(recipient)) {
+    store_.cancel(port_, ticket, clock_.now());
+    parking_.leave(ticket);
+  }
+}
+
+void Engine::match_again() {
+  const base::Time now = clock_.now();
+  for (const Ticket ticket : parking_.all()) match_again(ticket, now);
+  send_late();
+}
+
+void Engine::match_again(Ticket ticket, base::Time now) {
+  Parked* const parked = parking_.find(ticket);
+  if (parked == nullptr || parked->request.verb != Verb::wait || parked->policy == policy_) return;
+  // It has its answer by the policy that it was given under.
+  if (!store_.cancel(port_, ticket, now)) return;
+  plan_.clear();
+  settled_ = 0;
+  const auto entries = parked->entries();
+  rules_->match(dialect_of(parked->protocol),
+                {.descriptor = entries, .verb = Verb::wait, .cost = parked->request.cost, .now = now},
+                plan_);
+  if (plan_.may_wait()) plan_.let_wait(ticket, parked->arrival);
+  const auto& part = plan_.parts().back();
+  settle(part.groups_end, now);
+  if (part.enforced && part.error.empty() && plan_.group(plan_.steps(part).back()).parked) {
+    is_parked(part, ticket);
+    return;
+  }
+  wire::Verdict verdict = verdict_of(part);
+  verdict.delayed = verdict.allowed;
+  reply_late(ticket, verdict, now);
+}
+
+// The verdict at once if there is nothing to look for, or nobody who could.
+std::optional<wire::Verdict> Engine::start_list(Protocol protocol, const wire::Request& request,
+                                                std::span<const limit::Entry> descriptor,
+                                                Recipient* recipient) {
+  wire::Verdict verdict;
+  std::string_view error;
+  const policy::Rule* const rule = rules_->decider(dialect_of(protocol), descriptor, error);
+  if (rule == nullptr) return verdict;
+  verdict.allowed = verdict.matched = true;
+  if (lister_ == nullptr || recipient == nullptr) return verdict;
+  const Ticket ticket = park(protocol, request, descriptor, recipient);
+  if (ticket == no_ticket) return verdict;
+  parking_.find(ticket)->policy = policy_;
+  const bool begun = lister_->list(
+      *rule->space, std::string(request.prefix), [this, ticket](std::vector<std::string> keys) {
+        run_([this, ticket, keys = std::move(keys)] { on_listed(ticket, keys); });
+      });
+  if (begun) return std::nullopt;
+  parking_.leave(ticket);
+  return verdict;
+}
+
+// Looks at each counter as a request would: by the rules that are live now.
+void Engine::on_listed(Ticket ticket, const std::vector<std::string>& keys) {
+  const Parked* const parked = parking_.find(ticket);
+  if (parked == nullptr) return;
+  const base::Time now = clock_.now();
+  const policy::Dialect dialect = dialect_of(parked->protocol);
+  auto entries = parked->entries();
+  std::string_view error;
+  const policy::Rule* const rule = rules_->decider(dialect, entries, error);
+  std::vector<wire::Listed> listed;
+  if (rule != nullptr) {
+    entries.push_back({rule->actor.front(), {}});
+    for (const std::string& key : keys) {
+      entries.back().value = key;
+      plan_.clear();
+      settled_ = 0;
+      rules_->match(dialect, {.descriptor = entries, .verb = Verb::peek, .now = now}, plan_);
+      settle(plan_.parts().back().groups_end, now);
+      const wire::Verdict verdict = verdict_of(plan_.parts().back());
+      if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
+      // One that is full and would not have been otherwise without a put is as if it were not.
+      const limit::Decision& d = *verdict.tightest;
+      if (d.reset_after == base::never && d.remaining == d.limit) continue;
+      listed.push_back({key, d});
+    }
+  }
+  wire::Verdict verdict;
+  verdict.allowed = true;
+  verdict.matched = rule != nullptr;
+  verdict.listed = listed;
+  reply_late(ticket, verdict, now);
+  send_late();
+}
+
+}  // namespace sluice::server
