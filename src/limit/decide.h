@@ -3,6 +3,7 @@
 // under a stripe's lock.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,6 +16,9 @@
 #include "limit/token_bucket.h"
 
 namespace sluice::limit {
+
+// Cells of one limit at most.
+inline constexpr size_t limit_cells_max = sliding_log::times_max;
 
 // Always allowed, with all of the quota left, whatever the cost.
 inline Decision always(const Limit& limit) {
@@ -79,6 +83,20 @@ inline size_t cells(std::span<const Limit> limits) {
       break;
   }
   return refusal();
+}
+
+// What there is: the decision of cost 0, but allowed even in debt, as it asks for nothing. Only
+// `deny` refuses a look. Nothing ever happens to an unlimited counter; one whose limit has a window
+// tells that it is as fresh, one without that there is no time at which it would be.
+inline Decision peek(const State* state, const Limit& limit, Time now) {
+  if (limit.algorithm == Algorithm::deny) return refusal();
+  std::array<State, limit_cells_max> unused;
+  Decision decision = decide(state, limit, 0, now, unused.data());
+  decision.allowed = true;
+  decision.retry_after = {};
+  if (limit.algorithm == Algorithm::unlimited && limit.window == Duration{})
+    decision.reset_after = base::never;
+  return decision;
 }
 
 }  // namespace sluice::limit

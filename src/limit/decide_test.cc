@@ -93,5 +93,39 @@ TEST(Decide, ARefusalLeavesWhatALookLeaves) {
   }
 }
 
+TEST(Peek, IsADecisionOfCost0ThatIsAllowedEvenInDebt) {
+  const Limit all[] = {{Algorithm::fixed_window, 3, {50}},
+                       {Algorithm::aligned_window, 3, {50}},
+                       {Algorithm::token_bucket, 3, {50}, 4},
+                       {Algorithm::sliding_window, 3, {50}},
+                       {Algorithm::sliding_log, 40, {50}}};
+  tests::Dice dice(5);
+  int debts = 0;
+  for (const Limit& limit : all) {
+    std::vector<State> state(cells(limit));
+    Time now{10'000};
+    for (int step = 0; step < 5'000; ++step) {
+      now.us += dice(int64_t{30}) - 10;
+      std::vector<State> next = state;
+      Decision expected = decide(state.data(), limit, 0, now, next.data());
+      debts += !expected.allowed;
+      EXPECT_EQ(expected.allowed, expected.remaining >= 0);
+      expected.allowed = true;
+      expected.retry_after = {};
+      ASSERT_TRUE(same(peek(state.data(), limit, now), expected));
+      decide(state.data(), limit, dice(int64_t{6}), now, state.data());
+    }
+  }
+  EXPECT_GT(debts, 0);
+}
+
+TEST(Peek, OfWhatHasNoCounter) {
+  const Limit unlimited{Algorithm::unlimited, 7, {}}, windowed{Algorithm::unlimited, 7, {50}};
+  EXPECT_TRUE(same(peek(nullptr, unlimited, {}), {true, 7, 7, base::never, {}}));
+  EXPECT_TRUE(same(peek(nullptr, windowed, {}), {true, 7, 7, {}, {}}));
+  EXPECT_TRUE(same(always(unlimited), {true, 7, 7, {}, {}}));
+  EXPECT_TRUE(same(peek(nullptr, {Algorithm::deny, 7, {}}, {}), refusal()));
+}
+
 }  // namespace
 }  // namespace sluice::limit

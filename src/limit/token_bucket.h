@@ -11,6 +11,7 @@
 //                come back in the last one before it, 1 to Q. Units 0: it is full. 16 bytes.
 //                    missing(now) = (mark_us - 1 - now) * Q + units,    0 from mark_us on.
 //   grant        iff missing + cost * W <= B * W. Cost 0 takes nothing and is always granted.
+//   limit        B, the most that `remaining` can be.
 //   remaining    whole units in the bucket after the decision, floor((B * W - missing) / W): the
 //                largest cost that would be granted next, now. 0 to B, so it may exceed Q.
 //   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
@@ -88,7 +89,7 @@ inline State state_of(Wide missing, const Limit& limit, Time now) {
 inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now) {
   Outcome out;
   out.decision.allowed = true;
-  out.decision.limit = limit.quota;
+  out.decision.limit = burst;
   out.decision.remaining =
       static_cast<int64_t>((capacity(limit, burst, now) - missing) / limit.window.us);
   out.next = state_of(missing, limit, now);
@@ -147,16 +148,16 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
   const int64_t left = (capacity - missing) / window_us;
   if (cost <= left) {
     missing += cost * window_us;
-    if (missing == 0) return {{true, quota, left, {}, {}}, {}};
+    if (missing == 0) return {{true, burst, left, {}, {}}, {}};
     const int64_t to_full_us = (missing - 1) / quota + 1;
-    return {{true, quota, left - cost, {to_full_us}, {}},
+    return {{true, burst, left - cost, {to_full_us}, {}},
             {now.us + to_full_us, (missing - 1) % quota + 1}};
   }
   const Duration wait = cost > burst
                             ? base::never
                             : Duration{(missing + cost * window_us - capacity - 1) / quota + 1};
-  if (missing == 0) return {{false, quota, left, {}, wait}, {}};
-  return {{false, quota, left, {state.mark_us - now.us}, wait}, state};
+  if (missing == 0) return {{false, burst, left, {}, wait}, {}};
+  return {{false, burst, left, {state.mark_us - now.us}, wait}, state};
 }
 
 // Gives units back, to full at most; what does not fit is spilled. Always allowed.
