@@ -9,6 +9,7 @@
 #include <span>
 
 #include "limit/aligned_window.h"
+#include "limit/fixed_bucket.h"
 #include "limit/fixed_window.h"
 #include "limit/limit.h"
 #include "limit/sliding_counters.h"
@@ -79,6 +80,7 @@ inline size_t cells(std::span<const Limit> limits) {
     case Algorithm::unlimited:
       return always(limit);
     case Algorithm::fixed_bucket:
+      return one_cell(fixed_bucket::decide(*state, limit, cost, now));
     case Algorithm::deny:
       break;
   }

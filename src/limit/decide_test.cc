@@ -26,11 +26,10 @@ TEST(Decide, LimitsWithoutACounterHaveNoCells) {
 // Each name leads to its own algorithm, in the caller's cells and over the same memory.
 TEST(Decide, EachAlgorithmDecidesInItsCells) {
   const Duration window{1'000};
-  const Limit all[] = {{Algorithm::fixed_window, 5, window},
-                       {Algorithm::aligned_window, 5, window},
-                       {Algorithm::token_bucket, 5, window, 3},
-                       {Algorithm::sliding_window, 5, window},
-                       {Algorithm::sliding_log, 5, window}};
+  const Limit all[] = {
+      {Algorithm::fixed_window, 5, window},    {Algorithm::aligned_window, 5, window},
+      {Algorithm::token_bucket, 5, window, 3}, {Algorithm::sliding_window, 5, window},
+      {Algorithm::sliding_log, 5, window},     {Algorithm::fixed_bucket, 5, {}, 5}};
   tests::Dice dice(3);
   for (const Limit& limit : all) {
     const size_t count = cells(limit);
@@ -53,6 +52,8 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
                   ? fixed_window::decide(direct[0], limit, cost, now)
               : limit.algorithm == Algorithm::aligned_window
                   ? aligned_window::decide(direct[0], limit, cost, now)
+              : limit.algorithm == Algorithm::fixed_bucket
+                  ? fixed_bucket::decide(direct[0], limit, cost, now)
                   : token_bucket::decide(direct[0], limit, cost, now, limit.burst);
           expected = outcome.decision;
           direct[0] = outcome.next;
@@ -66,11 +67,10 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
 
 // A refusal leaves what a look (cost 0) leaves, which the store relies on.
 TEST(Decide, ARefusalLeavesWhatALookLeaves) {
-  const Limit all[] = {{Algorithm::fixed_window, 3, {50}},
-                       {Algorithm::aligned_window, 3, {50}},
-                       {Algorithm::token_bucket, 3, {50}, 4},
-                       {Algorithm::sliding_window, 3, {50}},
-                       {Algorithm::sliding_log, 3, {50}}};
+  const Limit all[] = {
+      {Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
+      {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
+      {Algorithm::sliding_log, 3, {50}},     {Algorithm::fixed_bucket, 40, {}, 40}};
   tests::Dice dice(4);
   for (const Limit& limit : all) {
     std::vector<State> state(cells(limit));
@@ -94,11 +94,9 @@ TEST(Decide, ARefusalLeavesWhatALookLeaves) {
 }
 
 TEST(Peek, IsADecisionOfCost0ThatIsAllowedEvenInDebt) {
-  const Limit all[] = {{Algorithm::fixed_window, 3, {50}},
-                       {Algorithm::aligned_window, 3, {50}},
-                       {Algorithm::token_bucket, 3, {50}, 4},
-                       {Algorithm::sliding_window, 3, {50}},
-                       {Algorithm::sliding_log, 40, {50}}};
+  const Limit all[] = {{Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
+                       {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
+                       {Algorithm::sliding_log, 40, {50}},    {Algorithm::fixed_bucket, 3, {}, 3}};
   tests::Dice dice(5);
   int debts = 0;
   for (const Limit& limit : all) {
