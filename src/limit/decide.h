@@ -1,13 +1,15 @@
-// Every algorithm behind one call: what a limit answers to a cost at a time, and the state that
-// taking it leaves. Pure functions, any thread; inline, because the store calls them for each slot
-// under a stripe's lock.
+// Every algorithm behind one call each: what a limit answers to a cost at a time, and the state
+// that taking it, or giving it back, leaves. Pure functions, any thread; inline, because the store
+// calls them for each slot under a stripe's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
 #include "limit/aligned_window.h"
 #include "limit/fixed_bucket.h"
 #include "limit/fixed_window.h"
@@ -99,6 +101,43 @@ inline Decision peek(const State* state, const Limit& limit, Time now) {
   if (limit.algorithm == Algorithm::unlimited && limit.window == Duration{})
     decision.reset_after = base::never;
   return decision;
+}
+
+// Gives units back, to as many as were used, those taken last first; `all`: whatever the units, the
+// counter is as a fresh one. Allowed, even when debt is left; only `deny` refuses. `state` and
+// `next` as in decide().
+inline Decision put(const State* state, const Limit& limit, int64_t units, bool all, Time now,
+                    State* next) {
+  SLUICE_CHECK(units >= 0);
+  const auto one_cell = [next](const Outcome& outcome) {
+    *next = outcome.next;
+    return outcome.decision;
+  };
+  if (all && has_counter(limit.algorithm)) {
+    std::fill_n(next, cells(limit), State{});
+    return decide(next, limit, 0, now, next);
+  }
+  switch (limit.algorithm) {
+    case Algorithm::fixed_window:
+      return one_cell(fixed_window::put(*state, limit, units, now));
+    case Algorithm::token_bucket:
+      return one_cell(token_bucket::put(*state, limit, units, now, limit.burst));
+    case Algorithm::aligned_window:
+      return one_cell(aligned_window::put(*state, limit, units, now));
+    case Algorithm::fixed_bucket:
+      return one_cell(fixed_bucket::put(*state, limit, units, now));
+    case Algorithm::sliding_window:
+      return sliding_counters::put(std::span(state, 2), limit, units, now, std::span(next, 2));
+    case Algorithm::sliding_log: {
+      const size_t count = sliding_log::cells(limit);
+      return sliding_log::put(std::span(state, count), limit, units, now, std::span(next, count));
+    }
+    case Algorithm::unlimited:
+      return always(limit);
+    case Algorithm::deny:
+      break;
+  }
+  return refusal();
 }
 
 }  // namespace sluice::limit

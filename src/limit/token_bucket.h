@@ -19,6 +19,7 @@
 //                microsecond less; `never` when cost > B.
 //   reset_after  until the bucket is full: ceil(missing / Q).
 //   refusal      takes nothing.
+//   put          missing - units * W, or 0 if that is less: what does not fit is spilled.
 //   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
 //                    min(B + (T - 1) * Q / W,  B * T)
 //                so B + Q - ceil(Q / W) in the length of one window: 2Q - 1 for B = Q <= W.
@@ -35,7 +36,8 @@
 //   end of time  A cost is granted only if the bucket can be full again before the last
 //                representable time, and within `never`; else the state could not be told. Only a
 //                bucket that takes over 292,000 years to fill notices: it holds less.
-//   other limit  carry_over() keeps what was used.
+//   other limit  carry_over() keeps what was used, or what is left; another speed holds from then
+//   on.
 //
 // Exact for every cost >= 0, quota >= 1, window >= 1 us, burst >= 1 and any time; no float, no
 // overflow. A call that breaks these preconditions ends the process.
@@ -166,21 +168,6 @@ inline Outcome put(const State& state, const Limit& limit, int64_t units, Time n
   const Wide missing = wide::missing(state, limit, burst, now);
   const Wide back = Wide{units} * limit.window.us;
   return wide::granted(back < missing ? missing - back : 0, limit, burst, now);
-}
-
-// The state when a limit's numbers change at `now`: the units that were missing still are (their
-// fraction rounded up to a whole part, so a change never gives any back), but no more than the new
-// bucket holds. They come back at the new speed. The same numbers leave the state as it is.
-inline State carry_over(const State& state, const Limit& from, const Limit& to, Time now,
-                        int64_t from_burst, int64_t to_burst) {
-  SLUICE_CHECK(from.quota >= 1 && from.window.us >= 1 && from_burst >= 1);
-  SLUICE_CHECK(to.quota >= 1 && to.window.us >= 1 && to_burst >= 1);
-  const Wide missing = wide::missing(state, from, from_burst, now);
-  const Wide units = missing / from.window.us;
-  const Wide fraction = missing % from.window.us * to.window.us;
-  const Wide parts =
-      units * to.window.us + fraction / from.window.us + (fraction % from.window.us != 0);
-  return wide::state_of(std::min(parts, wide::capacity(to, to_burst, now)), to, now);
 }
 
 }  // namespace sluice::limit::token_bucket

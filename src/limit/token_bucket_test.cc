@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "limit/carry_over.h"
 #include "limit/promises.h"
 #include "tests/support/dice.h"
 
@@ -27,6 +28,17 @@ struct Subject {
     return out.decision;
   }
 };
+
+// limit::carry_over of buckets that keep what was used; the bursts come beside the limits here.
+State carry_used(const State& state, Limit from, Limit to, Time now, int64_t from_burst,
+                 int64_t to_burst) {
+  from.algorithm = to.algorithm = Algorithm::token_bucket;
+  from.burst = from_burst;
+  to.burst = to_burst;
+  State next;
+  carry_over({&state, 1}, from, to, Carry::used, now, {&next, 1});
+  return next;
+}
 
 // The parts that miss, as they stood when it was last asked.
 struct Naive {
@@ -241,8 +253,7 @@ TEST(TokenBucket, AnyNumbersAtAnyTime) {
       const Outcome put = token_bucket::put(next[0], subject.limit(), cost, {now}, b);
       ASSERT_GE(put.decision.remaining, d.remaining);
       const Subject other{random.one_of(any), random.one_of(any), random.one_of(any)};
-      state[0] =
-          token_bucket::carry_over(next[0], subject.limit(), other.limit(), {now}, b, other.burst);
+      state[0] = carry_used(next[0], subject.limit(), other.limit(), {now}, b, other.burst);
       ASSERT_LE(state[0].units, other.quota);
       state = next;
     }
@@ -360,7 +371,7 @@ TEST(TokenBucket, CarryOverKeepsWhatWasUsed) {
   };
   const State three = token_bucket::decide({}, from, 3, {1000}, 5).next;  // 3 of 5 used
   const auto carried = [&](const Limit& to, int64_t burst) {
-    return token_bucket::carry_over(three, from, to, {1000}, 5, burst);
+    return carry_used(three, from, to, {1000}, 5, burst);
   };
   EXPECT_EQ(carried(from, 5), three);
   const Limit faster{Algorithm::fixed_window, 50, {70}}, slower{Algorithm::fixed_window, 1, {999}};
@@ -370,12 +381,12 @@ TEST(TokenBucket, CarryOverKeepsWhatWasUsed) {
   EXPECT_EQ(left(carried(faster, 4), faster, 4, 1000), 1);
   EXPECT_EQ(left(carried(faster, 2), faster, 2, 1000), 0);
   EXPECT_EQ(carried(faster, 2), token_bucket::decide({}, faster, 2, {1000}, 2).next);
-  EXPECT_EQ(token_bucket::carry_over(three, from, faster, {1100}, 5, 5), State{});
-  EXPECT_EQ(token_bucket::carry_over({}, from, faster, {1000}, 5, 5), State{});
+  EXPECT_EQ(carry_used(three, from, faster, {1100}, 5, 5), State{});
+  EXPECT_EQ(carry_used({}, from, faster, {1000}, 5, 5), State{});
   // A third of a unit misses: 34 of 100 parts are 1 of 2, rounded up.
   const State third = token_bucket::put(three, from, 2, {1022}, 5).next;
   EXPECT_EQ(third, (State{1034, 1}));
-  EXPECT_EQ(token_bucket::carry_over(third, from, {Algorithm::fixed_window, 1, {2}}, {1022}, 5, 5),
+  EXPECT_EQ(carry_used(third, from, {Algorithm::fixed_window, 1, {2}}, {1022}, 5, 5),
             (State{1023, 1}));
 }
 
@@ -390,8 +401,7 @@ TEST(TokenBucket, CarryOverIsExactToAPart) {
     const State state = token_bucket::decide({}, from.limit(), 1 + random.dice(from.burst),
                                              {now - random.dice(1000)}, from.burst)
                             .next;
-    const State next =
-        token_bucket::carry_over(state, from.limit(), to.limit(), {now}, from.burst, to.burst);
+    const State next = carry_used(state, from.limit(), to.limit(), {now}, from.burst, to.burst);
     const Wide missed = token_bucket::wide::missing(state, from.limit(), from.burst, {now});
     const Wide misses = token_bucket::wide::missing(next, to.limit(), to.burst, {now});
     if (misses == Wide{to.burst} * to.window) {
@@ -406,9 +416,8 @@ TEST(TokenBucket, CarryOverIsExactToAPart) {
       ASSERT_GE(found, exact);
       ASSERT_LT(found - exact, from.window);
     }
-    ASSERT_EQ(
-        token_bucket::carry_over(state, from.limit(), from.limit(), {now}, from.burst, from.burst),
-        missed == 0 ? State{} : state);
+    ASSERT_EQ(carry_used(state, from.limit(), from.limit(), {now}, from.burst, from.burst),
+              missed == 0 ? State{} : state);
   }
 }
 
