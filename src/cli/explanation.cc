@@ -18,6 +18,8 @@ std::string in_ticks(std::string_view text) {
 std::string words_for(const limit::Limit& limit) {
   if (limit.algorithm == Algorithm::unlimited) return "always allowed";
   if (limit.algorithm == Algorithm::deny) return "always denied";
+  if (limit.algorithm == Algorithm::fixed_bucket)
+    return std::to_string(limit.quota) + " at a time, fixed_bucket";
   std::string text = std::to_string(limit.quota) + " per " + format_duration(limit.window);
   if (limit.algorithm == Algorithm::fixed_window) return text;
   text += ", " + std::string(limit::name_of(limit.algorithm));

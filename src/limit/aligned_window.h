@@ -14,6 +14,8 @@
 //                `never` when cost > Q.
 //   reset_after  until the window ends; 0 when nothing was taken in it.
 //   refusal      takes nothing.
+//   put          U - units, or 0 if that is less. So what is put back counts as never taken, the
+//                latest first, in the bound as well.
 //   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
 //                    Q * ((T + W - 2) / W + 1)
 //                and some do admit that many: so 2Q in the length of one window, when W > 1.
@@ -78,6 +80,17 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   out.decision.reset_after = units > 0 ? to_end : Duration{};
   out.decision.retry_after = allowed ? Duration{} : cost > quota ? base::never : to_end;
   out.next = units > 0 ? State{end_us, units} : State{};
+  return out;
+}
+
+// Gives units of the window of `now` back, down to none. Always allowed.
+inline Outcome put(const State& state, const Limit& limit, int64_t units, Time now) {
+  SLUICE_CHECK(units >= 0);
+  State less;
+  if (is_open(state, now) && units < state.units) less = {state.mark_us, state.units - units};
+  Outcome out = decide(less, limit, 0, now);
+  out.decision.allowed = true;
+  out.decision.retry_after = {};
   return out;
 }
 

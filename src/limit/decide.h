@@ -1,13 +1,17 @@
-// Every algorithm behind one call: what a limit answers to a cost at a time, and the state that
-// taking it leaves. Pure functions, any thread; inline, because the store calls them for each slot
-// under a stripe's lock.
+// Every algorithm behind one call each: what a limit answers to a cost at a time, and the state
+// that taking it, or giving it back, leaves. Pure functions, any thread; inline, because the store
+// calls them for each slot under a stripe's lock.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
 #include "limit/aligned_window.h"
+#include "limit/fixed_bucket.h"
 #include "limit/fixed_window.h"
 #include "limit/limit.h"
 #include "limit/sliding_counters.h"
@@ -15,6 +19,9 @@
 #include "limit/token_bucket.h"
 
 namespace sluice::limit {
+
+// Cells of one limit at most.
+inline constexpr size_t limit_cells_max = sliding_log::times_max;
 
 // Always allowed, with all of the quota left, whatever the cost.
 inline Decision always(const Limit& limit) {
@@ -75,6 +82,58 @@ inline size_t cells(std::span<const Limit> limits) {
     case Algorithm::unlimited:
       return always(limit);
     case Algorithm::fixed_bucket:
+      return one_cell(fixed_bucket::decide(*state, limit, cost, now));
+    case Algorithm::deny:
+      break;
+  }
+  return refusal();
+}
+
+// What there is: the decision of cost 0, but allowed even in debt, as it asks for nothing. Only
+// `deny` refuses a look. Nothing ever happens to an unlimited counter; one whose limit has a window
+// tells that it is as fresh, one without that there is no time at which it would be.
+inline Decision peek(const State* state, const Limit& limit, Time now) {
+  if (limit.algorithm == Algorithm::deny) return refusal();
+  std::array<State, limit_cells_max> unused;
+  Decision decision = decide(state, limit, 0, now, unused.data());
+  decision.allowed = true;
+  decision.retry_after = {};
+  if (limit.algorithm == Algorithm::unlimited && limit.window == Duration{})
+    decision.reset_after = base::never;
+  return decision;
+}
+
+// Gives units back, to as many as were used, those taken last first; `all`: whatever the units, the
+// counter is as a fresh one. Allowed, even when debt is left; only `deny` refuses. `state` and
+// `next` as in decide().
+inline Decision put(const State* state, const Limit& limit, int64_t units, bool all, Time now,
+                    State* next) {
+  SLUICE_CHECK(units >= 0);
+  const auto one_cell = [next](const Outcome& outcome) {
+    *next = outcome.next;
+    return outcome.decision;
+  };
+  if (all && has_counter(limit.algorithm)) {
+    std::fill_n(next, cells(limit), State{});
+    return decide(next, limit, 0, now, next);
+  }
+  switch (limit.algorithm) {
+    case Algorithm::fixed_window:
+      return one_cell(fixed_window::put(*state, limit, units, now));
+    case Algorithm::token_bucket:
+      return one_cell(token_bucket::put(*state, limit, units, now, limit.burst));
+    case Algorithm::aligned_window:
+      return one_cell(aligned_window::put(*state, limit, units, now));
+    case Algorithm::fixed_bucket:
+      return one_cell(fixed_bucket::put(*state, limit, units, now));
+    case Algorithm::sliding_window:
+      return sliding_counters::put(std::span(state, 2), limit, units, now, std::span(next, 2));
+    case Algorithm::sliding_log: {
+      const size_t count = sliding_log::cells(limit);
+      return sliding_log::put(std::span(state, count), limit, units, now, std::span(next, count));
+    }
+    case Algorithm::unlimited:
+      return always(limit);
     case Algorithm::deny:
       break;
   }

@@ -26,11 +26,10 @@ TEST(Decide, LimitsWithoutACounterHaveNoCells) {
 // Each name leads to its own algorithm, in the caller's cells and over the same memory.
 TEST(Decide, EachAlgorithmDecidesInItsCells) {
   const Duration window{1'000};
-  const Limit all[] = {{Algorithm::fixed_window, 5, window},
-                       {Algorithm::aligned_window, 5, window},
-                       {Algorithm::token_bucket, 5, window, 3},
-                       {Algorithm::sliding_window, 5, window},
-                       {Algorithm::sliding_log, 5, window}};
+  const Limit all[] = {
+      {Algorithm::fixed_window, 5, window},    {Algorithm::aligned_window, 5, window},
+      {Algorithm::token_bucket, 5, window, 3}, {Algorithm::sliding_window, 5, window},
+      {Algorithm::sliding_log, 5, window},     {Algorithm::fixed_bucket, 5, {}, 5}};
   tests::Dice dice(3);
   for (const Limit& limit : all) {
     const size_t count = cells(limit);
@@ -53,6 +52,8 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
                   ? fixed_window::decide(direct[0], limit, cost, now)
               : limit.algorithm == Algorithm::aligned_window
                   ? aligned_window::decide(direct[0], limit, cost, now)
+              : limit.algorithm == Algorithm::fixed_bucket
+                  ? fixed_bucket::decide(direct[0], limit, cost, now)
                   : token_bucket::decide(direct[0], limit, cost, now, limit.burst);
           expected = outcome.decision;
           direct[0] = outcome.next;
@@ -66,11 +67,10 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
 
 // A refusal leaves what a look (cost 0) leaves, which the store relies on.
 TEST(Decide, ARefusalLeavesWhatALookLeaves) {
-  const Limit all[] = {{Algorithm::fixed_window, 3, {50}},
-                       {Algorithm::aligned_window, 3, {50}},
-                       {Algorithm::token_bucket, 3, {50}, 4},
-                       {Algorithm::sliding_window, 3, {50}},
-                       {Algorithm::sliding_log, 3, {50}}};
+  const Limit all[] = {
+      {Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
+      {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
+      {Algorithm::sliding_log, 3, {50}},     {Algorithm::fixed_bucket, 40, {}, 40}};
   tests::Dice dice(4);
   for (const Limit& limit : all) {
     std::vector<State> state(cells(limit));
@@ -91,6 +91,38 @@ TEST(Decide, ARefusalLeavesWhatALookLeaves) {
     }
     EXPECT_GT(refusals, 500);
   }
+}
+
+TEST(Peek, IsADecisionOfCost0ThatIsAllowedEvenInDebt) {
+  const Limit all[] = {{Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
+                       {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
+                       {Algorithm::sliding_log, 40, {50}},    {Algorithm::fixed_bucket, 3, {}, 3}};
+  tests::Dice dice(5);
+  int debts = 0;
+  for (const Limit& limit : all) {
+    std::vector<State> state(cells(limit));
+    Time now{10'000};
+    for (int step = 0; step < 5'000; ++step) {
+      now.us += dice(int64_t{30}) - 10;
+      std::vector<State> next = state;
+      Decision expected = decide(state.data(), limit, 0, now, next.data());
+      debts += !expected.allowed;
+      EXPECT_EQ(expected.allowed, expected.remaining >= 0);
+      expected.allowed = true;
+      expected.retry_after = {};
+      ASSERT_TRUE(same(peek(state.data(), limit, now), expected));
+      decide(state.data(), limit, dice(int64_t{6}), now, state.data());
+    }
+  }
+  EXPECT_GT(debts, 0);
+}
+
+TEST(Peek, OfWhatHasNoCounter) {
+  const Limit unlimited{Algorithm::unlimited, 7, {}}, windowed{Algorithm::unlimited, 7, {50}};
+  EXPECT_TRUE(same(peek(nullptr, unlimited, {}), {true, 7, 7, base::never, {}}));
+  EXPECT_TRUE(same(peek(nullptr, windowed, {}), {true, 7, 7, {}, {}}));
+  EXPECT_TRUE(same(always(unlimited), {true, 7, 7, {}, {}}));
+  EXPECT_TRUE(same(peek(nullptr, {Algorithm::deny, 7, {}}, {}), refusal()));
 }
 
 }  // namespace

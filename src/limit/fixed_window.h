@@ -14,6 +14,9 @@
 //                `never` when cost > Q.
 //   reset_after  until the window ends; 0 when none is open.
 //   refusal      takes nothing, opens nothing.
+//   put          U - units, or 0 if that is less; 0 closes the window. So what is put back counts
+//   as
+//                never taken, the latest first, in the bound as well.
 //   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
 //                    Q * ((T - 1) / W + 1)        when W divides T - 1,
 //                    Q * ((T - 1) / W + 2) - 1    otherwise,
@@ -26,6 +29,8 @@
 //                taken to have opened now, with its units: no wait is longer than W. The bound
 //                holds while the clock does not step back. An end past the last representable time
 //                is that time, at which every window is over.
+//   other limit  The open window goes on with its units, to its end or to W from now if that is
+//                sooner: a smaller quota may find itself in debt (remaining < 0).
 //
 // Exact for every cost >= 0, quota >= 1, window >= 1 us and any time; no float, no overflow. A call
 // that breaks these preconditions ends the process.
@@ -72,6 +77,18 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   out.decision.reset_after = units > 0 ? to_end : Duration{};
   out.decision.retry_after = allowed ? Duration{} : cost > quota ? base::never : to_end;
   out.next = units > 0 ? State{end_us, units} : State{};
+  return out;
+}
+
+// Gives units of the open window back, down to none: then it is as if it had never opened. Always
+// allowed.
+inline Outcome put(const State& state, const Limit& limit, int64_t units, Time now) {
+  SLUICE_CHECK(units >= 0);
+  State less;
+  if (is_open(state, now) && units < state.units) less = {state.mark_us, state.units - units};
+  Outcome out = decide(less, limit, 0, now);
+  out.decision.allowed = true;
+  out.decision.retry_after = {};
   return out;
 }
 

@@ -48,7 +48,8 @@ enum class Verb : uint8_t {
 };
 
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
-// algorithm has one. burst: a bucket's capacity, 1 to quota_max; 0 elsewhere.
+// algorithm has one, 0 for a fixed_bucket. burst: a bucket's capacity, 1 to quota_max, of a
+// fixed_bucket the same as its quota; 0 elsewhere.
 struct Limit {
   Algorithm algorithm = Algorithm::deny;
   int64_t quota = 0;

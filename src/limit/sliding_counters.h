@@ -25,6 +25,8 @@
 //   reset_after  until nothing that was taken has any weight: to the end of the window after the
 //                last grant's. 0 to 2W.
 //   refusal      takes nothing.
+//   put          C - units, and what that is below 0 from P, down to 0. `remaining` grows by the
+//                units that C gives, by those of P only as much as they still weigh.
 //   bound        Not the quota. T >= 1 microseconds, [a, a + T) for any a, admit at most, with
 //                T - 1 = n * W + r, 0 <= r < W (integer division),
 //                    x0 + x1 + ... + xn + y    where x0 = Q, xi = Q - ceil(x(i-1) / W),
@@ -51,6 +53,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -127,6 +130,33 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
     next[0] = next[1] = {};
   }
   if (next[0].units > 0) decision.reset_after.us = next[0].mark_us - now.us;
+  return decision;
+}
+
+// Gives units back, those of the window of `now` first, then those of the one before. Always
+// allowed. `next` may be `state` itself.
+inline Decision put(std::span<const State> state, const Limit& limit, int64_t units, Time now,
+                    std::span<State> next) {
+  SLUICE_CHECK(units >= 0 && limit.window.us >= 1);
+  SLUICE_CHECK(state.size() == 2 && next.size() == 2);
+  const State first = state[0], second = state[1];
+  next[0] = next[1] = {};
+  if (fresh(std::array{first, second}, limit, now)) {
+    // Nothing to give back.
+  } else if (units < first.units) {
+    next[0] = {first.mark_us, first.units - units};
+    next[1] = second;
+  } else if (second.mark_us > now.us && units - first.units < second.units) {
+    // Only the earlier window has units left: a state of that window.
+    const int64_t left_us = to_come_us(limit.window.us, now);
+    const int64_t past_us = limit.window.us - left_us;
+    next[0] = {now.us > INT64_MAX - left_us ? INT64_MAX : now.us + left_us,
+               second.units - (units - first.units)};
+    next[1].mark_us = now.us < INT64_MIN + past_us ? INT64_MIN : now.us - past_us;
+  }
+  Decision decision = decide(next, limit, 0, now, next);
+  decision.allowed = true;
+  decision.retry_after = {};
   return decision;
 }
 

@@ -18,6 +18,8 @@
 //                fits, and not a microsecond less; `never` when cost > Q.
 //   reset_after  until the newest run ends; 0 without any.
 //   refusal      takes nothing.
+//   put          takes units out of the runs, the newest first. So what is put back counts as never
+//                taken, the latest first, in the bound as well.
 //   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
 //                    Q * ((T - 1) / W + 1)
 //                and some do admit that many: so Q in the length of one window, and in any shorter.
@@ -152,6 +154,25 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
   }
   if (!runs.empty()) decision.reset_after.us = runs[0].mark_us - now.us;
   std::fill(std::copy(runs.begin(), runs.end(), next.begin()), next.end(), State{});
+  return decision;
+}
+
+// Gives units back, those taken last first. Always allowed. `next` may be `state` itself.
+inline Decision put(std::span<const State> state, const Limit& limit, int64_t units, Time now,
+                    std::span<State> next) {
+  SLUICE_CHECK(units >= 0 && state.size() == cells(limit) && next.size() == state.size());
+  size_t first = 0;  // that keeps units
+  const auto counts = [&] {
+    return first < state.size() && !fresh(state.subspan(first), limit, now);
+  };
+  while (counts() && units >= state[first].units) units -= state[first++].units;
+  const bool any = counts();
+  const auto kept = any ? state.subspan(first) : state.first(0);
+  std::fill(std::copy(kept.begin(), kept.end(), next.begin()), next.end(), State{});
+  if (any) next[0].units -= units;
+  Decision decision = decide(next, limit, 0, now, next);
+  decision.allowed = true;
+  decision.retry_after = {};
   return decision;
 }
 

@@ -11,6 +11,7 @@
 //                come back in the last one before it, 1 to Q. Units 0: it is full. 16 bytes.
 //                    missing(now) = (mark_us - 1 - now) * Q + units,    0 from mark_us on.
 //   grant        iff missing + cost * W <= B * W. Cost 0 takes nothing and is always granted.
+//   limit        B, the most that `remaining` can be.
 //   remaining    whole units in the bucket after the decision, floor((B * W - missing) / W): the
 //                largest cost that would be granted next, now. 0 to B, so it may exceed Q.
 //   retry_after  0 when granted. At a refusal the wait after which the same cost is granted if
@@ -18,6 +19,7 @@
 //                microsecond less; `never` when cost > B.
 //   reset_after  until the bucket is full: ceil(missing / Q).
 //   refusal      takes nothing.
+//   put          missing - units * W, or 0 if that is less: what does not fit is spilled.
 //   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
 //                    min(B + (T - 1) * Q / W,  B * T)
 //                so B + Q - ceil(Q / W) in the length of one window: 2Q - 1 for B = Q <= W.
@@ -34,7 +36,8 @@
 //   end of time  A cost is granted only if the bucket can be full again before the last
 //                representable time, and within `never`; else the state could not be told. Only a
 //                bucket that takes over 292,000 years to fill notices: it holds less.
-//   other limit  carry_over() keeps what was used.
+//   other limit  carry_over() keeps what was used, or what is left; another speed holds from then
+//   on.
 //
 // Exact for every cost >= 0, quota >= 1, window >= 1 us, burst >= 1 and any time; no float, no
 // overflow. A call that breaks these preconditions ends the process.
@@ -88,7 +91,7 @@ inline State state_of(Wide missing, const Limit& limit, Time now) {
 inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now) {
   Outcome out;
   out.decision.allowed = true;
-  out.decision.limit = limit.quota;
+  out.decision.limit = burst;
   out.decision.remaining =
       static_cast<int64_t>((capacity(limit, burst, now) - missing) / limit.window.us);
   out.next = state_of(missing, limit, now);
@@ -147,16 +150,16 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
   const int64_t left = (capacity - missing) / window_us;
   if (cost <= left) {
     missing += cost * window_us;
-    if (missing == 0) return {{true, quota, left, {}, {}}, {}};
+    if (missing == 0) return {{true, burst, left, {}, {}}, {}};
     const int64_t to_full_us = (missing - 1) / quota + 1;
-    return {{true, quota, left - cost, {to_full_us}, {}},
+    return {{true, burst, left - cost, {to_full_us}, {}},
             {now.us + to_full_us, (missing - 1) % quota + 1}};
   }
   const Duration wait = cost > burst
                             ? base::never
                             : Duration{(missing + cost * window_us - capacity - 1) / quota + 1};
-  if (missing == 0) return {{false, quota, left, {}, wait}, {}};
-  return {{false, quota, left, {state.mark_us - now.us}, wait}, state};
+  if (missing == 0) return {{false, burst, left, {}, wait}, {}};
+  return {{false, burst, left, {state.mark_us - now.us}, wait}, state};
 }
 
 // Gives units back, to full at most; what does not fit is spilled. Always allowed.
@@ -165,21 +168,6 @@ inline Outcome put(const State& state, const Limit& limit, int64_t units, Time n
   const Wide missing = wide::missing(state, limit, burst, now);
   const Wide back = Wide{units} * limit.window.us;
   return wide::granted(back < missing ? missing - back : 0, limit, burst, now);
-}
-
-// The state when a limit's numbers change at `now`: the units that were missing still are (their
-// fraction rounded up to a whole part, so a change never gives any back), but no more than the new
-// bucket holds. They come back at the new speed. The same numbers leave the state as it is.
-inline State carry_over(const State& state, const Limit& from, const Limit& to, Time now,
-                        int64_t from_burst, int64_t to_burst) {
-  SLUICE_CHECK(from.quota >= 1 && from.window.us >= 1 && from_burst >= 1);
-  SLUICE_CHECK(to.quota >= 1 && to.window.us >= 1 && to_burst >= 1);
-  const Wide missing = wide::missing(state, from, from_burst, now);
-  const Wide units = missing / from.window.us;
-  const Wide fraction = missing % from.window.us * to.window.us;
-  const Wide parts =
-      units * to.window.us + fraction / from.window.us + (fraction % from.window.us != 0);
-  return wide::state_of(std::min(parts, wide::capacity(to, to_burst, now)), to, now);
 }
 
 }  // namespace sluice::limit::token_bucket

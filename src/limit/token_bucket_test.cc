@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "limit/carry_over.h"
 #include "limit/promises.h"
 #include "tests/support/dice.h"
 
@@ -27,6 +28,17 @@ struct Subject {
     return out.decision;
   }
 };
+
+// limit::carry_over of buckets that keep what was used; the bursts come beside the limits here.
+State carry_used(const State& state, Limit from, Limit to, Time now, int64_t from_burst,
+                 int64_t to_burst) {
+  from.algorithm = to.algorithm = Algorithm::token_bucket;
+  from.burst = from_burst;
+  to.burst = to_burst;
+  State next;
+  carry_over({&state, 1}, from, to, Carry::used, now, {&next, 1});
+  return next;
+}
 
 // The parts that miss, as they stood when it was last asked.
 struct Naive {
@@ -60,7 +72,7 @@ void every_sequence(size_t length, const std::vector<int64_t>& steps,
       for (const int64_t burst : {1, 3}) {
         const Subject subject{quota, window, burst};
         // From below zero, so that buckets are full again before, at and after it.
-        promises::Sequences<Subject, Naive> all(subject, quota, steps, costs);
+        promises::Sequences<Subject, Naive> all(subject, burst, steps, costs);
         all.run(length, Cells(1), Naive(subject), -2);
         ASSERT_EQ(all.wrong, "") << quota << " per " << window << " burst " << burst;
         EXPECT_GT(all.decisions, 1'000u);
@@ -108,14 +120,13 @@ TEST(TokenBucket, AWorkedExample) {
   const Subject subject{100, 60'000'000, 20};
   constexpr int64_t now = 1'800'000'000'000'000;
   Cells cells(1);
-  EXPECT_EQ(text(subject.ask(cells, 20, now, cells)), text({true, 100, 0, {12'000'000}, {}}));
+  EXPECT_EQ(text(subject.ask(cells, 20, now, cells)), text({true, 20, 0, {12'000'000}, {}}));
   EXPECT_EQ(cells[0], (State{now + 12'000'000, 100}));
-  EXPECT_EQ(text(subject.ask(cells, 1, now, cells)),
-            text({false, 100, 0, {12'000'000}, {600'000}}));
+  EXPECT_EQ(text(subject.ask(cells, 1, now, cells)), text({false, 20, 0, {12'000'000}, {600'000}}));
   EXPECT_EQ(text(subject.ask(cells, 1, now + 599'999, cells)),
-            text({false, 100, 0, {11'400'001}, {1}}));
+            text({false, 20, 0, {11'400'001}, {1}}));
   EXPECT_EQ(text(subject.ask(cells, 1, now + 600'000, cells)),
-            text({true, 100, 0, {12'000'000}, {}}));
+            text({true, 20, 0, {12'000'000}, {}}));
   EXPECT_EQ(bound(subject, 60'000'000), 119);
   EXPECT_EQ(bound({100, 60'000'000, 100}, 60'000'000), 199);
   EXPECT_EQ(bound({100, 60'000'000, 100}, 120'000'000), 299);
@@ -153,13 +164,13 @@ TEST(TokenBucket, RandomSequencesAsTheModel) {
         const Outcome out = token_bucket::put(state[0], subject.limit(), cost, {now}, b);
         model.see(now);
         model.put(cost);
-        const Decision expected = promises::ask(model, subject.quota, 0, now);
+        const Decision expected = promises::ask(model, b, 0, now);
         ASSERT_TRUE(promises::same(out.decision, expected)) << text(out.decision) << "\n"
                                                             << text(expected);
         next[0] = out.next;
       } else {
         const Decision d = subject.ask(state, cost, now, next);
-        const Decision expected = promises::ask(model, subject.quota, cost, now);
+        const Decision expected = promises::ask(model, b, cost, now);
         ASSERT_TRUE(promises::same(d, expected))
             << text(d) << "\n"
             << text(expected) << "\nat " << now << " cost " << cost << " of " << subject.quota
@@ -242,8 +253,7 @@ TEST(TokenBucket, AnyNumbersAtAnyTime) {
       const Outcome put = token_bucket::put(next[0], subject.limit(), cost, {now}, b);
       ASSERT_GE(put.decision.remaining, d.remaining);
       const Subject other{random.one_of(any), random.one_of(any), random.one_of(any)};
-      state[0] =
-          token_bucket::carry_over(next[0], subject.limit(), other.limit(), {now}, b, other.burst);
+      state[0] = carry_used(next[0], subject.limit(), other.limit(), {now}, b, other.burst);
       ASSERT_LE(state[0].units, other.quota);
       state = next;
     }
@@ -260,45 +270,45 @@ TEST(TokenBucket, Extremes) {
     Decision decision;
     State next;
   } table[] = {
-      {"the first unit", {}, {3, 100, 5}, 1, 1000, {true, 3, 4, {34}, {}}, {1034, 1}},
-      {"cost 0 of a full one", {}, {3, 100, 5}, 0, 1000, {true, 3, 5, {}, {}}, {}},
-      {"more than it holds", {}, {3, 100, 5}, 6, 1000, {false, 3, 5, {}, base::never}, {}},
-      {"all", {}, {3, 100, 5}, 5, 1000, {true, 3, 0, {167}, {}}, {1167, 2}},
-      {"nothing left", {1167, 2}, {3, 100, 5}, 1, 1000, {false, 3, 0, {167}, {34}}, {1167, 2}},
+      {"the first unit", {}, {3, 100, 5}, 1, 1000, {true, 5, 4, {34}, {}}, {1034, 1}},
+      {"cost 0 of a full one", {}, {3, 100, 5}, 0, 1000, {true, 5, 5, {}, {}}, {}},
+      {"more than it holds", {}, {3, 100, 5}, 6, 1000, {false, 5, 5, {}, base::never}, {}},
+      {"all", {}, {3, 100, 5}, 5, 1000, {true, 5, 0, {167}, {}}, {1167, 2}},
+      {"nothing left", {1167, 2}, {3, 100, 5}, 1, 1000, {false, 5, 0, {167}, {34}}, {1167, 2}},
       {"a microsecond too soon",
        {1167, 2},
        {3, 100, 5},
        1,
        1033,
-       {false, 3, 0, {134}, {1}},
+       {false, 5, 0, {134}, {1}},
        {1167, 2}},
-      {"in time", {1167, 2}, {3, 100, 5}, 1, 1034, {true, 3, 0, {166}, {}}, {1200, 3}},
+      {"in time", {1167, 2}, {3, 100, 5}, 1, 1034, {true, 5, 0, {166}, {}}, {1200, 3}},
       {"cost 0 of an empty one",
        {1167, 2},
        {3, 100, 5},
        0,
        1000,
-       {true, 3, 0, {167}, {}},
+       {true, 5, 0, {167}, {}},
        {1167, 2}},
-      {"all but full", {1167, 2}, {3, 100, 5}, 5, 1166, {false, 3, 4, {1}, {1}}, {1167, 2}},
-      {"full", {1167, 2}, {3, 100, 5}, 5, 1167, {true, 3, 0, {167}, {}}, {1334, 2}},
+      {"all but full", {1167, 2}, {3, 100, 5}, 5, 1166, {false, 5, 4, {1}, {1}}, {1167, 2}},
+      {"full", {1167, 2}, {3, 100, 5}, 5, 1167, {true, 5, 0, {167}, {}}, {1334, 2}},
       {"the clock stepped back a little",
        {1034, 1},
        {3, 100, 5},
        0,
        900,
-       {true, 3, 1, {134}, {}},
+       {true, 5, 1, {134}, {}},
        {1034, 1}},
       {"the clock stepped back far",
        {1034, 1},
        {3, 100, 5},
        1,
        0,
-       {false, 3, 0, {167}, {34}},
+       {false, 5, 0, {167}, {34}},
        {167, 2}},
-      {"full at the epoch", {}, {3, 100, 5}, 1, -34, {true, 3, 4, {34}, {}}, {0, 1}},
-      {"fresh before the epoch", {}, {3, 100, 5}, 5, -34, {true, 3, 0, {167}, {}}, {133, 2}},
-      {"back in a microsecond", {}, {900, 100, 5}, 5, 1000, {true, 900, 0, {1}, {}}, {1001, 500}},
+      {"full at the epoch", {}, {3, 100, 5}, 1, -34, {true, 5, 4, {34}, {}}, {0, 1}},
+      {"fresh before the epoch", {}, {3, 100, 5}, 5, -34, {true, 5, 0, {167}, {}}, {133, 2}},
+      {"back in a microsecond", {}, {900, 100, 5}, 5, 1000, {true, 5, 0, {1}, {}}, {1001, 500}},
       {"the largest quota over a century",
        {},
        {quota_max, century, quota_max},
@@ -307,13 +317,13 @@ TEST(TokenBucket, Extremes) {
        {true, quota_max, 0, {century}, {}},
        {century, quota_max}},
       {"the largest cost", {}, {1, 1, 1}, max64, 0, {false, 1, 1, {}, base::never}, {}},
-      {"the earliest time", {}, {3, 100, 5}, 5, min64, {true, 3, 0, {167}, {}}, {min64 + 167, 2}},
+      {"the earliest time", {}, {3, 100, 5}, 5, min64, {true, 5, 0, {167}, {}}, {min64 + 167, 2}},
       {"the clock stepped back through all of time",
        {max64, 3},
        {3, 100, 5},
        1,
        min64,
-       {false, 3, 0, {167}, {34}},
+       {false, 5, 0, {167}, {34}},
        {min64 + 167, 2}},
       // 2^53 - 1 units that come back one in a century: 2915 centuries are left of time.
       {"more than comes back in all of time",
@@ -321,17 +331,17 @@ TEST(TokenBucket, Extremes) {
        {1, century, quota_max},
        2'916,
        max64 - 2'915 * century - 1,
-       {false, 1, 2'915, {}, base::never},
+       {false, quota_max, 2'915, {}, base::never},
        {}},
       {"what comes back in all of time",
        {},
        {1, century, quota_max},
        2'915,
        max64 - 2'915 * century - 1,
-       {true, 1, 0, {2'915 * century}, {}},
+       {true, quota_max, 0, {2'915 * century}, {}},
        {max64 - 1, 1}},
-      {"the last moment", {}, {3, 100, 5}, 1, max64, {false, 3, 0, {}, base::never}, {}},
-      {"the last moment, cost 0", {}, {3, 100, 5}, 0, max64, {true, 3, 0, {}, {}}, {}},
+      {"the last moment", {}, {3, 100, 5}, 1, max64, {false, 5, 0, {}, base::never}, {}},
+      {"the last moment, cost 0", {}, {3, 100, 5}, 0, max64, {true, 5, 0, {}, {}}, {}},
   };
   for (const auto& row : table) {
     const Subject& s = row.subject;
@@ -346,9 +356,9 @@ TEST(TokenBucket, PutGivesBackToFullAtMost) {
   const State empty{1167, 2};
   const auto put = [&](int64_t units) { return token_bucket::put(empty, limit, units, {1000}, 5); };
   EXPECT_EQ(put(0).next, empty);
-  EXPECT_EQ(text(put(2).decision), text({true, 3, 2, {100}, {}}));
+  EXPECT_EQ(text(put(2).decision), text({true, 5, 2, {100}, {}}));
   EXPECT_EQ(put(2).next, (State{1100, 3}));
-  EXPECT_EQ(text(put(5).decision), text({true, 3, 5, {}, {}}));
+  EXPECT_EQ(text(put(5).decision), text({true, 5, 5, {}, {}}));
   EXPECT_EQ(put(5).next, State{});
   EXPECT_EQ(put(max64).next, State{});
   EXPECT_EQ(token_bucket::put({}, limit, 7, {1000}, 5).next, State{});
@@ -361,7 +371,7 @@ TEST(TokenBucket, CarryOverKeepsWhatWasUsed) {
   };
   const State three = token_bucket::decide({}, from, 3, {1000}, 5).next;  // 3 of 5 used
   const auto carried = [&](const Limit& to, int64_t burst) {
-    return token_bucket::carry_over(three, from, to, {1000}, 5, burst);
+    return carry_used(three, from, to, {1000}, 5, burst);
   };
   EXPECT_EQ(carried(from, 5), three);
   const Limit faster{Algorithm::fixed_window, 50, {70}}, slower{Algorithm::fixed_window, 1, {999}};
@@ -371,12 +381,12 @@ TEST(TokenBucket, CarryOverKeepsWhatWasUsed) {
   EXPECT_EQ(left(carried(faster, 4), faster, 4, 1000), 1);
   EXPECT_EQ(left(carried(faster, 2), faster, 2, 1000), 0);
   EXPECT_EQ(carried(faster, 2), token_bucket::decide({}, faster, 2, {1000}, 2).next);
-  EXPECT_EQ(token_bucket::carry_over(three, from, faster, {1100}, 5, 5), State{});
-  EXPECT_EQ(token_bucket::carry_over({}, from, faster, {1000}, 5, 5), State{});
+  EXPECT_EQ(carry_used(three, from, faster, {1100}, 5, 5), State{});
+  EXPECT_EQ(carry_used({}, from, faster, {1000}, 5, 5), State{});
   // A third of a unit misses: 34 of 100 parts are 1 of 2, rounded up.
   const State third = token_bucket::put(three, from, 2, {1022}, 5).next;
   EXPECT_EQ(third, (State{1034, 1}));
-  EXPECT_EQ(token_bucket::carry_over(third, from, {Algorithm::fixed_window, 1, {2}}, {1022}, 5, 5),
+  EXPECT_EQ(carry_used(third, from, {Algorithm::fixed_window, 1, {2}}, {1022}, 5, 5),
             (State{1023, 1}));
 }
 
@@ -391,8 +401,7 @@ TEST(TokenBucket, CarryOverIsExactToAPart) {
     const State state = token_bucket::decide({}, from.limit(), 1 + random.dice(from.burst),
                                              {now - random.dice(1000)}, from.burst)
                             .next;
-    const State next =
-        token_bucket::carry_over(state, from.limit(), to.limit(), {now}, from.burst, to.burst);
+    const State next = carry_used(state, from.limit(), to.limit(), {now}, from.burst, to.burst);
     const Wide missed = token_bucket::wide::missing(state, from.limit(), from.burst, {now});
     const Wide misses = token_bucket::wide::missing(next, to.limit(), to.burst, {now});
     if (misses == Wide{to.burst} * to.window) {
@@ -407,9 +416,8 @@ TEST(TokenBucket, CarryOverIsExactToAPart) {
       ASSERT_GE(found, exact);
       ASSERT_LT(found - exact, from.window);
     }
-    ASSERT_EQ(
-        token_bucket::carry_over(state, from.limit(), from.limit(), {now}, from.burst, from.burst),
-        missed == 0 ? State{} : state);
+    ASSERT_EQ(carry_used(state, from.limit(), from.limit(), {now}, from.burst, from.burst),
+              missed == 0 ? State{} : state);
   }
 }
 

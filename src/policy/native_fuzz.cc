@@ -25,6 +25,10 @@ void check_limits(const Rule& rule) {
   for (const limit::Limit& limit : rule.limits) {
     if (!limit::has_counter(limit.algorithm)) continue;
     require(limit.quota >= 1 && limit.quota <= base::bounds::quota_max);
+    if (limit.algorithm == limit::Algorithm::fixed_bucket) {
+      require(limit.window.us == 0 && limit.burst == limit.quota);
+      continue;
+    }
     require(limit.window.us >= 1 && limit.window.us <= base::bounds::window_us_max);
     const bool bucket = limit.algorithm == limit::Algorithm::token_bucket;
     require(bucket ? limit.burst >= 1 && limit.burst <= base::bounds::quota_max : limit.burst == 0);

@@ -14,13 +14,14 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr std::array<std::string_view, 5> algorithms = {
-    "token_bucket", "fixed_window", "aligned_window", "sliding_window", "sliding_log"};
+constexpr std::array<std::string_view, 6> algorithms = {"token_bucket",   "fixed_window",
+                                                        "aligned_window", "sliding_window",
+                                                        "sliding_log",    "fixed_bucket"};
 
 std::optional<Algorithm> algorithm_named(std::string_view name) {
   for (const Algorithm a :
        {Algorithm::token_bucket, Algorithm::fixed_window, Algorithm::aligned_window,
-        Algorithm::sliding_window, Algorithm::sliding_log})
+        Algorithm::sliding_window, Algorithm::sliding_log, Algorithm::fixed_bucket})
     if (name_of(a) == name) return a;
   return std::nullopt;
 }
@@ -98,7 +99,13 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader) {
     reader.error("limit", node, "has no quota", "add `quota: N`, the units that a window allows");
   else if (const auto n = units("quota", quota, reader))
     limit.quota = *n;
-  if (!window)
+  if (limit.algorithm == Algorithm::fixed_bucket) {
+    if (window)
+      reader.error(
+          "window", window,
+          "means nothing to a fixed_bucket: its units come back only by being put back",
+          "take it out, or write `algorithm: token_bucket` to have them come back in time");
+  } else if (!window)
     reader.error("limit", node, "has no window",
                  "add `window: 1s`, the length of time that the quota is for");
   else if (const auto length = window_of(window, reader))
@@ -111,7 +118,8 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader) {
                    "take it out, or write `algorithm: token_bucket`");
     else if (n)
       limit.burst = *n;
-  } else if (limit.algorithm == Algorithm::token_bucket) {
+  } else if (limit.algorithm == Algorithm::token_bucket ||
+             limit.algorithm == Algorithm::fixed_bucket) {
     limit.burst = limit.quota;
   }
   return limit;

@@ -44,6 +44,8 @@ std::string title(const Rule& rule) {
 
 std::string text(const limit::Limit& limit) {
   if (!limit::has_counter(limit.algorithm)) return std::string(name_of(limit.algorithm));
+  if (limit.algorithm == limit::Algorithm::fixed_bucket)
+    return std::to_string(limit.quota) + " at a time, fixed_bucket";
   return std::to_string(limit.quota) + " per " + base::format_duration(limit.window) + ", " +
          std::string(name_of(limit.algorithm)) +
          (limit.burst > 0 ? ", burst " + std::to_string(limit.burst) : "");

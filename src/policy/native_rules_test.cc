@@ -197,6 +197,12 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
        "1 to 9007199254740991, as in 100, 10_000, 5k or 2M"},
       {limited("quota: 9_007_199_254_740_992, window: 1s"), "is more than units are counted to"},
       {limited("quota: [1], window: 1s"), "f.yaml:3:21: error: rule a: quota: is to be a single"},
+      {limited("quota: 1, window: 1s, algorithm: fixed_bucket"),
+       "f.yaml:3:32: error: rule a: window: means nothing to a fixed_bucket: its units come back "
+       "only by being put back; take it out, or write `algorithm: token_bucket`"},
+      {limited("quota: 1, burst: 1, algorithm: fixed_bucket"),
+       "f.yaml:3:31: error: rule a: burst: is a token bucket's, and this is a fixed_bucket; take"},
+      {limited("algorithm: fixed_bucket"), "rule a: limit: has no quota; add `quota: N`"},
       {limited("quota: 1, window: 60"),
        "f.yaml:3:32: error: rule a: window: `60` has no unit; write "
        "`60s` if seconds are meant"},
@@ -312,6 +318,12 @@ TEST(ReadNative, SpacesTellRulesApartThatAreAlike) {
     for (size_t j = 0; j < i; ++j) EXPECT_NE(space(rules[i]), space(rules[j])) << rules[i];
   EXPECT_EQ(space("match: { c: d, a: b }"), space("match: { a: b, c: d }"));
   EXPECT_EQ(space("name: a, match: { c: d }"), space("name: a"));
+}
+
+TEST(ReadNative, AFixedBucketHasNoWindow) {
+  const Read read("rules: [{ name: a, limit: { quota: 7, algorithm: fixed_bucket } }]");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).limits[0], (limit::Limit{Algorithm::fixed_bucket, 7, {}, 7}));
 }
 
 TEST(ReadNative, ACounterOutlivesNewNumbersButNotAnotherAlgorithm) {

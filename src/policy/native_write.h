@@ -49,10 +49,11 @@ inline std::string write_native(std::span<const Rule> rules) {
     }
     out += "  limits:\n";
     for (const limit::Limit& limit : rule.limits) {
-      out += "  - { quota: " + std::to_string(limit.quota) +
-             ", window: " + std::to_string(limit.window.us) +
-             "us, algorithm: " + std::string(name_of(limit.algorithm));
-      if (limit.burst > 0) out += ", burst: " + std::to_string(limit.burst);
+      const bool refills = limit.algorithm != limit::Algorithm::fixed_bucket;
+      out += "  - { quota: " + std::to_string(limit.quota);
+      if (refills) out += ", window: " + std::to_string(limit.window.us) + "us";
+      out += ", algorithm: " + std::string(name_of(limit.algorithm));
+      if (limit.burst > 0 && refills) out += ", burst: " + std::to_string(limit.burst);
       out += " }\n";
     }
   }
