@@ -43,6 +43,7 @@ uint64_t number_of(std::string_view id) {
 
 // Whatever protoc writes is read as it was meant.
 TEST(LimitdMessage, ReadsWhatProtocWrites) {
+  const google::protobuf::LogSilencer hush;  // ids and keys are bytes, which it complains of
   Dice dice(1);
   for (int round = 0; round < 20'000; ++round) {
     limitd::Request r;
@@ -88,7 +89,7 @@ std::string random_field(Dice& dice) {
   // Rarely a wire type that its field does not have, or that nothing has.
   static constexpr uint32_t types[] = {0, 2, 2, 2, 0, 0, 0, 5, 1, 0, 2, 2, 0};
   const size_t i = dice(std::size(numbers));
-  const uint32_t type = dice(8) == 0 ? dice(8u) : types[i];
+  const uint32_t type = dice(25) == 0 ? dice(8u) : types[i];
   std::string out = varint(uint64_t{numbers[i]} << 3 | type);
   switch (type) {
     case 0:
@@ -101,6 +102,8 @@ std::string random_field(Dice& dice) {
     }
     case 5:
       return out + std::string(4, 'x');
+    case 3:  // half of them closed
+      return dice(2) ? out + varint(uint64_t{numbers[i]} << 3 | 4) : out;
     default:
       return out;
   }
@@ -109,6 +112,7 @@ std::string random_field(Dice& dice) {
 // Random fields in random order, some cut off: what protoc refuses is refused, what it reads is
 // read the same, but for the differences that this test names.
 TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
+  const google::protobuf::LogSilencer hush;
   Dice dice(2);
   size_t read_by_both = 0, refused_by_both = 0, methods = 0, groups = 0, wide = 0;
   for (int round = 0; round < 100'000; ++round) {
@@ -132,7 +136,6 @@ TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
       // 1. No method and no type, or a method that is none: protoc does not ask. Of several
       //    methods the last one counts, while protoc passes over those it does not know.
       // 2. Groups, the wire types 3 and 4, are skipped by protoc where they are closed.
-      LimitdRequest r;
       if (theirs->unknown_fields().empty()) {
         ASSERT_FALSE(theirs->has_method() || !theirs->type().empty()) << theirs->DebugString();
         ++methods;
@@ -142,7 +145,8 @@ TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
       for (int i = 0; i < theirs->unknown_fields().field_count(); ++i) {
         const auto& field = theirs->unknown_fields().field(i);
         group |= field.type() == google::protobuf::UnknownField::TYPE_GROUP;
-        method |= field.number() == 4 && field.type() == google::protobuf::UnknownField::TYPE_VARINT;
+        method |=
+            field.number() == 4 && field.type() == google::protobuf::UnknownField::TYPE_VARINT;
       }
       ASSERT_TRUE(group || method) << theirs->DebugString();
       groups += group;
@@ -166,7 +170,7 @@ TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
       ASSERT_EQ(ours->id.bytes, theirs->id());
     }
   }
-  EXPECT_GT(read_by_both, 20'000u);
+  EXPECT_GT(read_by_both, 15'000u);
   EXPECT_GT(refused_by_both, 10'000u);
   EXPECT_GT(methods, 500u);
   EXPECT_GT(groups, 10u);
@@ -186,7 +190,7 @@ TEST(LimitdMessage, DiffersFromProtocInLongKeys) {
   EXPECT_TRUE(by_protoc(wide + value));
   EXPECT_FALSE(by_us(wide + value));
   // Field 0 is none to either.
-  for (const std::string zero : {std::string("\0\0", 2), std::string("\2\0", 2)}) {
+  for (const std::string& zero : {std::string("\0\0", 2), std::string("\2\0", 2)}) {
     EXPECT_FALSE(by_protoc(zero + method));
     EXPECT_FALSE(by_us(zero + method + text(2, "t")));
   }
@@ -267,15 +271,17 @@ Response parsed(const base::Buffer& out) {
   EXPECT_TRUE(r.unknown_fields().empty());
   // Nothing is spelled otherwise than protoc would: fields in order, varints minimal. Only an id2
   // stands before its time, where the original has it.
-  if (!r.has_request_id2()) EXPECT_EQ(r.SerializeAsString(), bytes);
+  if (!r.has_request_id2()) {
+    EXPECT_EQ(r.SerializeAsString(), bytes);
+  }
   return r;
 }
 
 TEST(LimitdMessage, ProtocReadsWhatIsWritten) {
   Dice dice(3);
-  constexpr int64_t edges[] = {0,         1,         127,           128,           -1,
-                               INT32_MAX, INT32_MIN, INT32_MAX + 1L, INT32_MIN - 1L, INT64_MAX,
-                               INT64_MIN};
+  constexpr int64_t edges[] = {
+      0,         1,        127, 128, -1, INT32_MAX, INT32_MIN, INT32_MAX + 1L, INT32_MIN - 1L,
+      INT64_MAX, INT64_MIN};
   const auto some = [&] {
     return dice(3) ? static_cast<int64_t>(dice(1'000u)) : edges[dice(std::size(edges))];
   };
@@ -297,8 +303,11 @@ TEST(LimitdMessage, ProtocReadsWhatIsWritten) {
     const auto same_id = [&](const Response& r) {
       ASSERT_EQ(r.has_request_id2(), id.numeric);
       ASSERT_EQ(r.has_request_id(), !id.numeric);
-      if (id.numeric) ASSERT_EQ(r.request_id2(), id2);
-      if (!id.numeric) ASSERT_EQ(r.request_id(), word);
+      if (id.numeric) {
+        ASSERT_EQ(r.request_id2(), id2);
+      } else {
+        ASSERT_EQ(r.request_id(), word);
+      }
     };
     base::Buffer out;
     append_limitd_take(id, conformant, delayed, level, out);
