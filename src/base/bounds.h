@@ -14,6 +14,8 @@ inline constexpr size_t line_bytes_max = 1 << 20;
 inline constexpr size_t limitd_frame_bytes_max = 64 << 10;
 // One WebSocket message. Past it: Close 1009.
 inline constexpr size_t websocket_message_bytes_max = 1 << 20;
+// The head of an HTTP request, its empty line included. Past it: 431, then close.
+inline constexpr size_t http_head_bytes_max = 8 << 10;
 // What a session keeps of a request for its reply: a limitd id. Past it: the connection is closed.
 inline constexpr size_t tag_bytes_max = 64 << 10;
 // Requests that wait for units: of one connection, and of the whole server. Past it: refused as if

@@ -132,6 +132,10 @@ class Session {
   // Appends what a peer is told that cannot be served at all (too many connections, shutting down),
   // before the close.
   virtual void refuse(std::string_view why, base::Buffer& out) = 0;
+
+  // Appends what the peer is told when the server stops, after every reply that it is owed and
+  // before the close.
+  virtual void goodbye(base::Buffer&) {}
 };
 
 }  // namespace sluice::wire

@@ -1,0 +1,157 @@
+#include "wire/droplet_session.h"
+
+#include "base/bounds.h"
+#include "wire/droplet_message.h"
+#include "wire/websocket_handshake.h"
+
+namespace sluice::wire {
+namespace {
+
+using base::bounds::batch_requests_max;
+
+// What a request of the verb `none` is, its note.
+enum Note : uint32_t { asked = 0, switching = 1, pong = 2 };
+
+constexpr uint16_t normal_closure = 1000, going_away = 1001, try_again_later = 1013;
+
+constexpr std::string_view health =
+    "sluice is up. Here it speaks droplet's protocol, over WebSocket.";
+
+}  // namespace
+
+Received DropletSession::receive(std::string_view in, bool, Requests& requests) {
+  if (phase_ == Phase::closed) return {in.size(), true};
+  const size_t first = requests.size();
+  size_t consumed = 0;
+  if (phase_ == Phase::head) {
+    const Received head = receive_head(in, requests);
+    if (phase_ != Phase::open) return head;
+    consumed = head.consumed;
+  }
+  frames_->renew();
+  while (requests.size() - first < batch_requests_max) {
+    const WebsocketEvent event = frames_->next(in.substr(consumed));
+    consumed += event.consumed;
+    switch (event.kind) {
+      case WebsocketEvent::Kind::incomplete:
+        if (requests.size() == first) frames_->release();
+        return {consumed, false};
+      case WebsocketEvent::Kind::nothing:
+        break;
+      case WebsocketEvent::Kind::binary:
+        if (!ask(event.payload, requests)) return close(normal_closure, {}, in.size());
+        ++owed_;
+        break;
+      case WebsocketEvent::Kind::ping:
+        requests.open();
+        requests.commit(
+            {.verb = limit::Verb::none, .note = pong, .prefix = {}, .tag = event.payload});
+        ++owed_;
+        break;
+      case WebsocketEvent::Kind::text:
+        return close(normal_closure, {}, in.size());
+      case WebsocketEvent::Kind::close:
+      case WebsocketEvent::Kind::broken:
+        return close(event.code, event.payload, in.size());
+    }
+  }
+  return {consumed, false};
+}
+
+Received DropletSession::receive_head(std::string_view in, Requests& requests) {
+  const WebsocketHandshake handshake = read_websocket_handshake(in);
+  switch (handshake.kind) {
+    case WebsocketHandshake::Kind::incomplete:
+      break;
+    case WebsocketHandshake::Kind::plain:
+      head_only_ = handshake.head_only;
+      return close(200, health, in.size());
+    case WebsocketHandshake::Kind::refused:
+      return close(handshake.status, handshake.why, in.size());
+    case WebsocketHandshake::Kind::upgrade:
+      frames_ = std::make_unique<WebsocketReader>();
+      phase_ = Phase::open;
+      accept_ = handshake.accept;
+      requests.open();
+      requests.commit({.verb = limit::Verb::none,
+                       .note = switching,
+                       .prefix = {},
+                       .tag = {accept_.data(), accept_.size()}});
+      ++owed_;
+      return {handshake.bytes, false};
+  }
+  return {0, false};
+}
+
+// False: the message is not a request.
+bool DropletSession::ask(std::string_view message, Requests& requests) {
+  DropletRequest request;
+  if (!read_droplet_request(message, request)) return false;
+  const std::string_view tag = request.id.substr(0, base::bounds::tag_bytes_max);
+  requests.open();
+  requests.add(limit::Entry{"bucket", request.bucket});
+  if (request.type != 0) {
+    requests.commit({.verb = limit::Verb::peek, .prefix = {}, .tag = tag});
+    return true;
+  }
+  for (size_t i = 0; i < droplet_windows.size(); ++i) {
+    const int64_t limit = request.limits[i];
+    if (limit > 0)
+      requests.add(limit::Limit{limit::Algorithm::token_bucket, limit, droplet_windows[i], limit});
+  }
+  requests.commit({.verb = limit::Verb::take,
+                   .fresh = request.reset,
+                   .cost = request.count,
+                   .prefix = {},
+                   .tag = tag});
+  return true;
+}
+
+Received DropletSession::close(uint16_t status, std::string_view reason, size_t consumed) {
+  phase_ = Phase::closed;
+  status_ = status;
+  reason_ = reason;
+  return {consumed, true};
+}
+
+bool DropletSession::reply(const Request& request, const Verdict& verdict, base::Time,
+                           base::Buffer& out) {
+  if (request.note == switching) {
+    append_switching_protocols(request.tag, out);
+  } else if (request.note == pong) {
+    append_websocket_frame(websocket_pong, request.tag, out);
+  } else {
+    const bool failed = !verdict.error.empty();
+    const bool accept = request.verb == limit::Verb::peek || (verdict.allowed && !failed);
+    char response[droplet_response_bytes_max];
+    const size_t size =
+        failed ? write_droplet_response(accept, 0, {}, response)
+               : write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
+    append_websocket_frame(websocket_binary, {response, size}, out);
+  }
+  if (owed_ > 0 && --owed_ == 0 && frames_ != nullptr) frames_->release();
+  return true;
+}
+
+void DropletSession::farewell(base::Buffer& out) {
+  if (status_ == 0) return;
+  if (frames_ != nullptr) {
+    append_websocket_close(status_, reason_, out);
+  } else {
+    append_http_text(status_, reason_, head_only_, out);
+  }
+}
+
+void DropletSession::refuse(std::string_view why, base::Buffer& out) {
+  if (phase_ == Phase::closed) return;
+  close(frames_ != nullptr ? try_again_later : 503, why, 0);
+  farewell(out);
+}
+
+void DropletSession::goodbye(base::Buffer& out) {
+  if (phase_ != Phase::open) return;
+  close(going_away, {}, 0);
+  farewell(out);
+}
+
+}  // namespace sluice::wire
