@@ -98,7 +98,7 @@ class Plan {
   struct Part {
     uint32_t step_first = 0, step_count = 0, groups_end = 0;
     bool enforced = false;  // its last group is of enforced rules
-    std::string_view error;
+    std::string_view error{};
   };
 
   void clear();

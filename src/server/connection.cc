@@ -217,6 +217,7 @@ void Connection::await_writable() {
 void Connection::close_gently() {
   if (end_) return abort();  // the client has said that it is done; nothing of it can be under way
   phase_ = Phase::draining;
+  worker_.engine().forget(*this);
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
   await_linger();

@@ -76,7 +76,7 @@ class Connection final : public Recipient, public std::enable_shared_from_this<C
   const Protocol protocol_;
   Phase phase_ = Phase::serving;
   bool reading_ = false;
-  std::string late_;  // late replies that are about to be sent
+  std::string late_;        // late replies that are about to be sent
   bool end_ = false;        // the client will send no more
   bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered
   size_t last_bytes_ = 0;   // of that

@@ -73,8 +73,8 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
       plan_.skip();
       continue;
     }
-    rules_->match(dialect_of(protocol), asked_of(request, descriptor, requests.limits(request), now),
-                  plan_);
+    rules_->match(dialect_of(protocol),
+                  asked_of(request, descriptor, requests.limits(request), now), plan_);
     if (!plan_.parts().back().error.empty())
       break;  // it may end the session: nothing behind it is charged yet
     if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {

@@ -31,8 +31,8 @@ class Engine {
     store::Store& store;
     base::Clock& clock;
     const Live& live;
-    Lister* lister = nullptr;           // null: lists are empty
-    std::function<void()> wake{};       // from any thread: call `advance`
+    Lister* lister = nullptr;      // null: lists are empty
+    std::function<void()> wake{};  // from any thread: call `advance`
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
   };
@@ -85,7 +85,7 @@ class Engine {
   const policy::RuleSet* rules_;  // of policy_
   const std::shared_ptr<spdlog::logger> log_;
   policy::Plan plan_;
-  uint32_t settled_ = 0;  // groups of plan_ that the store has answered
+  uint32_t settled_ = 0;                // groups of plan_ that the store has answered
   std::vector<limit::Ticket> tickets_;  // of the batch, by request; unused where none may wait
   store::Port port_;
   Parking parking_;

@@ -105,9 +105,9 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   plan_.clear();
   settled_ = 0;
   const auto entries = parked->entries();
-  rules_->match(dialect_of(parked->protocol),
-                {.descriptor = entries, .verb = Verb::wait, .cost = parked->request.cost, .now = now},
-                plan_);
+  rules_->match(
+      dialect_of(parked->protocol),
+      {.descriptor = entries, .verb = Verb::wait, .cost = parked->request.cost, .now = now}, plan_);
   if (plan_.may_wait()) plan_.let_wait(ticket, parked->arrival);
   const auto& part = plan_.parts().back();
   settle(part.groups_end, now);

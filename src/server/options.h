@@ -11,7 +11,7 @@
 
 namespace sluice::server {
 
-enum class Protocol : uint8_t { divvy };
+enum class Protocol : uint8_t { divvy, limitd, droplet };
 
 struct ListenerOptions {
   Protocol protocol = Protocol::divvy;

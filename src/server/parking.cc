@@ -64,8 +64,7 @@ void Parking::leave(limit::Ticket ticket) {
 
 std::vector<limit::Ticket> Parking::of(const Recipient& recipient) const {
   std::vector<limit::Ticket> tickets;
-  for (const uint32_t slot : recipient.parked_)
-    tickets.push_back({slot, slots_[slot]->generation});
+  for (const uint32_t slot : recipient.parked_) tickets.push_back({slot, slots_[slot]->generation});
   return tickets;
 }
 

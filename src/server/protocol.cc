@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "server/server.h"
 #include "wire/divvy_session.h"
+#include "wire/droplet_session.h"
+#include "wire/limitd_session.h"
 
 namespace sluice::server {
 
@@ -10,19 +12,39 @@ std::unique_ptr<wire::Session> make_session(Protocol protocol) {
   switch (protocol) {
     case Protocol::divvy:
       return std::make_unique<wire::DivvySession>();
+    case Protocol::limitd:
+      return std::make_unique<wire::LimitdSession>();
+    case Protocol::droplet:
+      return std::make_unique<wire::DropletSession>();
   }
   SLUICE_CHECK(false);
   return nullptr;
 }
 
 policy::Dialect dialect_of(Protocol protocol) {
-  SLUICE_CHECK(protocol == Protocol::divvy);
-  return policy::Dialect::divvy;
+  switch (protocol) {
+    case Protocol::divvy:
+      return policy::Dialect::divvy;
+    case Protocol::limitd:
+      return policy::Dialect::limitd;
+    case Protocol::droplet:
+      return policy::Dialect::droplet;
+  }
+  SLUICE_CHECK(false);
+  return {};
 }
 
 const char* name_of(Protocol protocol) {
-  SLUICE_CHECK(protocol == Protocol::divvy);
-  return "divvy";
+  switch (protocol) {
+    case Protocol::divvy:
+      return "divvy";
+    case Protocol::limitd:
+      return "limitd";
+    case Protocol::droplet:
+      return "droplet";
+  }
+  SLUICE_CHECK(false);
+  return "";
 }
 
 }  // namespace sluice::server

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "server/listener.h"
+#include "server/lister.h"
 #include "server/protocol.h"
 #include "server/reloader.h"
 #include "server/worker.h"
@@ -60,6 +61,7 @@ struct Server::Impl {
   base::Clock clock;
   asio::io_context io{1};
   asio::signal_set signals{io};
+  Lister lister{store};
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
@@ -111,7 +113,7 @@ std::optional<std::string> Server::start() {
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   try {  // each has descriptors of its own
     for (unsigned i = 0; i < count; ++i)
-      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.log));
+      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.lister, s.log));
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";

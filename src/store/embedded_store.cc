@@ -53,8 +53,7 @@ EmbeddedStore::~EmbeddedStore() {
   for (auto& locked : *table_) locked.stripe.close(region_);
 }
 
-size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* port,
-                            const Pin& pin) {
+size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin) {
   prepare(batch);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     auto& group = batch.groups[i];
@@ -115,8 +114,8 @@ bool EmbeddedStore::make_place(Settling& s) {
     return true;
   }
   Locked& locked = locked_of(charge);
-  Entry* const place = locked.stripe.insert(region_, hash_, charge.hash, charge.space->id,
-                                            charge.key, s.cells);
+  Entry* const place =
+      locked.stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
   if (place == nullptr) return false;
   if (charge.keeps_limits) place->set_keeps_limits();
   if (lingers) place->set_lingers();
@@ -163,8 +162,7 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   Locked& locked = locked_of(charge);
   const std::lock_guard lock(locked.mutex);
   find(s);
-  const bool allowed =
-      s.evaluate(spaces_, now, s.queue != nullptr ? s.queue->units : 0, decisions);
+  const bool allowed = s.evaluate(spaces_, now, s.queue != nullptr ? s.queue->units : 0, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.hold_back(spaces_, now, decisions);
   if (!make_place(s)) return false;
@@ -265,8 +263,8 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
         std::min(sweep_chains_per_lock, stripe.chains() - std::min(stripe.chains(), sweep_chain_));
     steps += 1 + count;
     chains_seen_ += count;
-    const size_t dropped = stripe.sweep(
-        region_, {.now = now, .spaces = &spaces_}, sweep_chain_, sweep_chains_per_lock);
+    const size_t dropped = stripe.sweep(region_, {.now = now, .spaces = &spaces_}, sweep_chain_,
+                                        sweep_chains_per_lock);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
     sweep_chain_ += sweep_chains_per_lock;
     if (sweep_chain_ < stripe.chains()) continue;

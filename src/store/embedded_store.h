@@ -53,7 +53,8 @@ class EmbeddedStore final : public Store {
   Stats stats() const override;
 
   // Looks at the next `chains` chains, drops the counters that equal a fresh one, have done so for
-  // their space's linger, and that nobody waits for, and goes round for ever. Locks one stripe at a time, for at most sweep_chains_per_lock chains.
+  // their space's linger, and that nobody waits for, and goes round for ever. Locks one stripe at a
+  // time, for at most sweep_chains_per_lock chains.
   void sweep(base::Time now, uint64_t chains);
   // Chains there are now: sweeping twice as many goes round once. For tests.
   uint64_t chains() const;

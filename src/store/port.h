@@ -53,8 +53,7 @@ class Port {
   void wake_at(base::Time at, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
   // Takes the waiters that are due at `now`; returns the next moment, if any.
-  std::optional<base::Time> take_due(base::Time now,
-                                     std::vector<std::shared_ptr<Waiter>>& waiters);
+  std::optional<base::Time> take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters);
   void remove(Waiter& waiter);
   void wake_once();
 

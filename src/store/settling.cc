@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "limit/carry_over.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
 
@@ -71,8 +72,8 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
     } else {
       *decisions = limit::peek(state, limit, now);
       if (ahead > 0) {
-        decisions->remaining = static_cast<int64_t>(
-            std::max<Wide>(decisions->remaining - ahead, std::min<int64_t>(decisions->remaining, 0)));
+        decisions->remaining = static_cast<int64_t>(std::max<Wide>(
+            decisions->remaining - ahead, std::min<int64_t>(decisions->remaining, 0)));
       }
     }
     allowed &= decisions->allowed;
@@ -100,9 +101,8 @@ bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
     if (!fits) {
       behind = true;
       decision.allowed = false;
-      decision.retry_after = charge->cost > decision.limit
-                                 ? base::never
-                                 : wait_behind(state, limit, together, now);
+      decision.retry_after =
+          charge->cost > decision.limit ? base::never : wait_behind(state, limit, together, now);
     }
     state += limit::cells(limit);
   }
@@ -118,11 +118,10 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   }
   const std::span<const State> in(before.data(), count);
   const auto& windows = charge->space->windows;
-  const auto result =
-      charge->verb == Verb::take
-          ? limit::kept_limits::take(windows, in, charge->limits, charge->cost, now, next.data(),
-                                     decisions, hold)
-          : limit::kept_limits::peek(windows, in, now, decisions);
+  const auto result = charge->verb == Verb::take
+                          ? limit::kept_limits::take(windows, in, charge->limits, charge->cost, now,
+                                                     next.data(), decisions, hold)
+                          : limit::kept_limits::peek(windows, in, now, decisions);
   charge->slot_mask = result.mask;
   cells = charge->verb == Verb::take ? result.cells : 0;
   return result.allowed;
@@ -151,8 +150,7 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
 }
 
 bool Settling::worth_storing() const {
-  return std::any_of(next.data(), next.data() + cells,
-                     [](const State& s) { return s != State{}; });
+  return std::any_of(next.data(), next.data() + cells, [](const State& s) { return s != State{}; });
 }
 
 }  // namespace sluice::store

@@ -1,5 +1,6 @@
 // One charge on its way through the store: what its counter holds, what its limits answer, and what
-// the counter is to hold then. Lives on the stack of whoever holds the lock of the counter's stripe.
+// the counter is to hold then. Lives on the stack of whoever holds the lock of the counter's
+// stripe.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,8 @@ struct Settling {
       cells = limit::cells(charge->limits);
       SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
       load(spaces, now, next.data());
-      if (charge->verb == limit::Verb::take && ahead == 0) [[likely]] return take(now, decisions);
+      if (charge->verb == limit::Verb::take && ahead == 0) [[likely]]
+        return take(now, decisions);
     }
     return evaluate_rarely(now, ahead, decisions);
   }

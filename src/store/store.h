@@ -53,8 +53,8 @@ class Store {
   // which the port has or had. The port's owner's thread.
   virtual bool cancel(Port& port, limit::Ticket ticket, base::Time now) = 0;
 
-  // The keys of a space's counters that begin with `prefix`, in byte order, the first `max` of them.
-  // A pass through the whole table, in small steps: for a thread of its own.
+  // The keys of a space's counters that begin with `prefix`, in byte order, the first `max` of
+  // them. A pass through the whole table, in small steps: for a thread of its own.
   virtual std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                         size_t max) = 0;
 

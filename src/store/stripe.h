@@ -55,8 +55,8 @@ class Entry {
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
   const char* bytes() const { return reinterpret_cast<const char*>(this + 1); }
 
-  Ref next_;            // in its chain
-  uint32_t space_;      // Space::id
+  Ref next_;        // in its chain
+  uint32_t space_;  // Space::id
   uint32_t limits_;
   uint16_t key_bytes_;  // long_key: the key is a heap block, told by a Long behind the cells
   uint8_t cells_;
@@ -66,8 +66,8 @@ class Entry {
 // What sweeping drops: see EmbeddedStore::sweep.
 struct Sweep {
   base::Time now;
-  bool purges = false;                     // counters that keep their limits go too
-  const limit::Spaces* spaces = nullptr;   // who knows how long a counter lingers; null: none does
+  bool purges = false;                    // counters that keep their limits go too
+  const limit::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
 
   bool drops(const Entry& entry) const;
 };

@@ -1,5 +1,5 @@
-// A group of several charges under the locks of all their stripes: what settling one and retrying one
-// that waits have in common. Lives on the stack for the length of the locks.
+// A group of several charges under the locks of all their stripes: what settling one and retrying
+// one that waits have in common. Lives on the stack for the length of the locks.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,8 @@
 #include "store/settling.h"
 
 namespace sluice::store {
+
+using limit::Charge;
 
 // The charges of a group in the order in which their stripes are locked, and their locks.
 struct EmbeddedStore::Together {
