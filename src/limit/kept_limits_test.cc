@@ -248,7 +248,7 @@ struct Sequence {
 
 TEST(KeptLimits, EverySequenceOfThree) {
   const std::vector<Duration> windows = {{2}, {5}};
-  Sequence all{{}, {-2, 0, 1, 4}};
+  Sequence all{{}, {-2, 0, 3}};
   for (const int64_t cost : {-2, 0, 1, 3}) {
     all.asks.push_back({{}, cost});
     all.asks.push_back({{of(1, 2)}, cost});
@@ -259,7 +259,7 @@ TEST(KeptLimits, EverySequenceOfThree) {
   all.asks.push_back({{of(2, 5)}, 1, false, true});
   all.run(3, {windows}, {windows}, -1, "");
   EXPECT_EQ(all.wrong, "");
-  EXPECT_GT(all.done, 300'000u);
+  EXPECT_GT(all.done, 150'000u);
 }
 
 TEST(KeptLimits, RandomSequencesAsTheModel) {
