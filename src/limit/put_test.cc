@@ -109,7 +109,7 @@ struct Sequence {
            const std::string& path) {
     if (length == 0 || !wrong.empty()) return;
     for (const int64_t step : {0, 1, 3}) {
-      for (const int64_t units : {1, 2, 3, -1, -2, -9}) {
+      for (const int64_t units : {1, 3, -1, -2, -9}) {
         const int64_t then = now + step;
         Naive next_model = model;
         next_model.see(then);
@@ -142,7 +142,7 @@ struct Sequence {
 
 TEST(Put, EverySequenceOfFour) {
   size_t done = 0;
-  for (const int64_t quota : {1, 3, 4}) {
+  for (const int64_t quota : {1, 4}) {
     for (const int64_t window : {2, 5}) {
       for (const Limit& limit : {Limit{Algorithm::fixed_window, quota, {window}},
                                  Limit{Algorithm::aligned_window, quota, {window}},
