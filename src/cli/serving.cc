@@ -36,7 +36,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (!loaded.rules) return exit_failure;
   show_rules(*loaded.rules, *log.logger());
 
-  const auto store = store::EmbeddedStore::open(config.memory_bytes.value, base::Hash());
+  const auto store = store::EmbeddedStore::open(config.memory_bytes.value, base::Hash(), spaces);
   if (!store) {
     outside.err << "sluice: the system does not give the address space for "
                 << config.memory_bytes.value

@@ -51,7 +51,7 @@ struct Fixture {
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told));
   limit::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
-  store::EmbeddedStore store{0, base::Hash(1)};
+  store::EmbeddedStore store{0, base::Hash(1), spaces};
   wire::DivvySession session;
   std::unique_ptr<Live> live;
   std::unique_ptr<Engine> engine;

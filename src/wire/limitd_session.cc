@@ -144,7 +144,7 @@ bool LimitdSession::reply(const Request& request, const Verdict& verdict, base::
   if ((request.note & silent_bit) != 0) return true;
 
   const limit::Decision* const d = verdict.error.empty() ? verdict.tightest : nullptr;
-  if (d == nullptr && verdict.error.empty() && verdict.listed.empty()) {
+  if (!verdict.matched && verdict.error.empty()) {
     append_limitd_unknown_type(id, out);
     return true;
   }

@@ -34,6 +34,7 @@ void serve(benchmark::State& state, const std::string& batch) {
   wire::Verdict verdict;
   verdict.allowed = true;
   verdict.tightest = &decision;
+  verdict.matched = true;
   size_t served = 0;
   for (auto _ : state) {
     for (std::string_view rest = batch; !rest.empty();) {

@@ -322,6 +322,7 @@ TEST(LimitdSession, ResetSaysWhenTheBucketIsFull) {
   Verdict v;
   v.allowed = true;
   v.tightest = &d;
+  v.matched = true;
   EXPECT_EQ(reply_to(asked(take), v), taken(true, 3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(put), v), put_back(3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(get), v), got(3, now_s + 1'440, 5));
@@ -345,6 +346,7 @@ TEST(LimitdSession, FixedBucketsHaveNoReset) {
   Verdict v;
   v.allowed = true;
   v.tightest = &d;
+  v.matched = true;
   EXPECT_EQ(reply_to(asked(take), v), taken(true, 3, 0, 5));
   EXPECT_EQ(reply_to(asked(put), v), put_back(3, 0, 5));
   EXPECT_EQ(reply_to(asked(get), v), got(3, 0, 5));
@@ -356,6 +358,7 @@ TEST(LimitdSession, UnlimitedBucketsSayNow) {
   v.allowed = true;
   v.counted = false;
   v.tightest = &d;
+  v.matched = true;
   for (const bool has_rate : {true, false}) {
     if (!has_rate) d.reset_after = base::never;
     EXPECT_EQ(reply_to(asked(take), v), taken(true, 100, now_s, 100));
@@ -371,6 +374,7 @@ TEST(LimitdSession, ABucketOfSizeZeroIsAllZeros) {
     Verdict v;
     v.counted = counted;
     v.tightest = &deny;
+    v.matched = true;
     EXPECT_EQ(reply_to(asked(take), v), taken(false, 0, 0, 0));
     EXPECT_EQ(reply_to(asked(put), v), put_back(0, 0, 0));
     EXPECT_EQ(reply_to(asked(put, all), v), put_back(0, 0, 0));
@@ -387,6 +391,7 @@ TEST(LimitdSession, WhatCannotBeDecidedIsNotConformant) {
     if (filled) {
       v.allowed = v.delayed = true;
       v.tightest = &d;
+      v.matched = true;
       v.listed = listed;
     }
     EXPECT_EQ(reply_to(asked(take), v), taken(false, 0, 0, 0));
@@ -404,6 +409,7 @@ TEST(LimitdSession, SilenceIsKeptButForPing) {
   for (const limit::Decision* tightest : {&d, static_cast<const limit::Decision*>(nullptr)}) {
     Verdict v;
     v.tightest = tightest;
+    v.matched = true;
     for (const uint64_t method : {take, wait, put, status, get})
       EXPECT_EQ(reply_to(asked(method, silent), v), "");
     EXPECT_EQ(reply_to(asked(ping, silent), v), frame(text(1, "7") + text(104, "")));
@@ -422,6 +428,7 @@ TEST(LimitdSession, ListsWhatItIsGiven) {
                              {"se", {true, 5, 5, {}, {}}}};
   Verdict v;
   v.tightest = &known;
+  v.matched = true;
   EXPECT_EQ(reply_to(asked(status), v), frame(text(1, "7") + text(103, "")));
   v.listed = listed;
   const std::string items = text(1, level(2, UINT64_MAX, 0, 3)) +
@@ -467,6 +474,7 @@ TEST(LimitdSession, ASettledSessionAllocatesNothing) {
   Verdict v;
   v.allowed = true;
   v.tightest = &d;
+  v.matched = true;
   v.listed = listed;
   LimitdSession session;
   Requests requests;

@@ -177,7 +177,10 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
     } else {
       ++written["pong"];
     }
-    if (!response.has_error() && !response.has_pong()) verdict.tightest = &d.decision;
+    if (!response.has_error() && !response.has_pong()) {
+      verdict.tightest = &d.decision;
+      verdict.matched = true;
+    }
     verdict.listed = listed;
     verdict.counted = !unlimited && type != "zero";
     if (type == "zero") d.decision.allowed = false;  // as limit::Algorithm::deny decides

@@ -22,8 +22,9 @@ base::Clock::Source told_time() {
 
 }  // namespace
 
-size_t WatchedStore::apply(const limit::Batch& batch, base::Time now) {
-  const size_t done = inner_.apply(batch, now);
+size_t WatchedStore::apply(const limit::Batch& batch, base::Time now, store::Port* port,
+                           const store::Pin& pin) {
+  const size_t done = inner_.apply(batch, now, port, pin);
   for (const limit::Group& group : batch.groups.first(done)) {
     if (group.error != limit::Error::none) continue;
     for (const limit::Charge& charge :
@@ -48,7 +49,7 @@ Counters WatchedStore::counters(base::Time now) const {
 }
 
 MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
-    : store_(store_bytes, base::Hash(1)), watched_(store_), clock_(told_time()) {
+    : store_(store_bytes, base::Hash(1), spaces_), watched_(store_), clock_(told_time()) {
   const auto format = policy::divvy_format(file);
   if (!format) throw std::runtime_error(file + " has no known format");
   auto rules = std::make_shared<policy::RuleSet>();

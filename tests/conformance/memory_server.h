@@ -20,7 +20,19 @@ namespace sluice::tests {
 class WatchedStore final : public store::Store {
  public:
   explicit WatchedStore(store::Store& inner) : inner_(inner) {}
-  size_t apply(const limit::Batch& batch, base::Time now) override;
+  size_t apply(const limit::Batch& batch, base::Time now, store::Port* port,
+               const store::Pin& pin) override;
+  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
+    return inner_.advance(port, now);
+  }
+  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+    return inner_.cancel(port, ticket, now);
+  }
+  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+                                size_t max) override {
+    return inner_.list(space, prefix, max);
+  }
+  size_t purge(base::Time now) override { return inner_.purge(now); }
   void housekeep(base::Time now) override { inner_.housekeep(now); }
   store::Stats stats() const override { return inner_.stats(); }
 
