@@ -2,11 +2,11 @@
 
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
+#include <limitd.pb.h>
 
 #include <limits>
 #include <string>
 
-#include "limitd.pb.h"
 #include "tests/support/dice.h"
 #include "wire/limitd_naive.h"
 

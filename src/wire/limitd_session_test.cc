@@ -455,6 +455,32 @@ TEST(LimitdSession, IdsComeBackAsTheyWere) {
   EXPECT_EQ(id_of(text(1, "a") + text(1, "b")), pong(text(1, "b")));
 }
 
+TEST(LimitdSession, TheExampleOfTheDocumentation) {
+  LimitdSession session;
+  Requests requests;
+  base::Buffer out;
+  const std::string_view in(
+      "\x13\x0A\x01\x31\x12\x02ip\x1A\x08"
+      "10.0.0.7\x20\x00"
+      "\x05\xA0\x01\x07\x20\x04",
+      26);
+  EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
+  ASSERT_EQ(requests.size(), 2u);
+  const limit::Decision d{true, 10, 9, base::milliseconds(200), {}};
+  Verdict v;
+  v.allowed = true;
+  v.tightest = &d;
+  const base::Time now{1'425'920'267'000'000};
+  session.reply(requests.items()[0], v, now, out);
+  EXPECT_EQ(
+      out.view(),
+      std::string_view(
+          "\x12\x0A\x01\x31\xAA\x06\x0C\x08\x01\x18\x09\x20\x8C\xA2\xF7\xA7\x05\x28\x0A", 19));
+  out.clear();
+  session.reply(requests.items()[1], {}, now, out);
+  EXPECT_EQ(out.view(), std::string_view("\x06\xA0\x01\x07\xC2\x06\x00", 7));
+}
+
 // ---- Memory ----
 
 TEST(LimitdSession, ASettledSessionAllocatesNothing) {
