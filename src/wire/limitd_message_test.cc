@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <limitd.pb.h>
 
-#include <limits>
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/support/dice.h"
 #include "wire/limitd_naive.h"

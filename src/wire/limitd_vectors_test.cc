@@ -4,6 +4,7 @@
 #include <limitd.pb.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
