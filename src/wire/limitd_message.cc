@@ -128,7 +128,7 @@ uint8_t* write(uint8_t* at, uint32_t field, const LimitdLevel& level) {
 // `close` what makes the frame part of the buffer.
 class Reply {
  public:
-  Reply(LimitdId id, uint32_t field, size_t body_bytes, base::Buffer& out) : out_(out) {
+  Reply(const LimitdId& id, uint32_t field, size_t body_bytes, base::Buffer& out) : out_(out) {
     uint64_t number = 0;
     size_t id_bytes = 1 + bytes_of(id.bytes.size()) + id.bytes.size();
     if (id.numeric) {
@@ -162,7 +162,7 @@ class Reply {
   uint8_t* begin_;
 };
 
-void append_level(LimitdId id, uint32_t field, const LimitdLevel& level, base::Buffer& out) {
+void append_level(const LimitdId& id, uint32_t field, const LimitdLevel& level, base::Buffer& out) {
   Reply reply(id, field, bytes_of(level), out);
   reply.at = write(reply.at, 1, level);
   reply.close();
@@ -235,18 +235,18 @@ uint64_t limitd_reset(base::Duration after, base::Time now) {
   return (static_cast<uint64_t>(at) + 999'999) / 1'000'000;
 }
 
-void append_limitd_unknown_type(LimitdId id, base::Buffer& out) {
+void append_limitd_unknown_type(const LimitdId& id, base::Buffer& out) {
   Reply reply(id, error_field, 2, out);
   reply.at = write_key(reply.at, 1, varint);
   *reply.at++ = 1;  // UNKNOWN_BUCKET_TYPE
   reply.close();
 }
 
-void append_limitd_pong(LimitdId id, base::Buffer& out) {
+void append_limitd_pong(const LimitdId& id, base::Buffer& out) {
   Reply(id, pong_field, 0, out).close();
 }
 
-void append_limitd_take(LimitdId id, bool conformant, bool delayed, const LimitdLevel& level,
+void append_limitd_take(const LimitdId& id, bool conformant, bool delayed, const LimitdLevel& level,
                         base::Buffer& out) {
   Reply reply(id, take_field, 2 + (delayed ? 2u : 0u) + bytes_of(level), out);
   reply.at = write_key(reply.at, 1, varint);
@@ -259,15 +259,15 @@ void append_limitd_take(LimitdId id, bool conformant, bool delayed, const Limitd
   reply.close();
 }
 
-void append_limitd_put(LimitdId id, const LimitdLevel& level, base::Buffer& out) {
+void append_limitd_put(const LimitdId& id, const LimitdLevel& level, base::Buffer& out) {
   append_level(id, put_field, level, out);
 }
 
-void append_limitd_get(LimitdId id, const LimitdLevel& level, base::Buffer& out) {
+void append_limitd_get(const LimitdId& id, const LimitdLevel& level, base::Buffer& out) {
   append_level(id, get_field, level, out);
 }
 
-void append_limitd_status(LimitdId id, std::span<const Listed> listed, base::Time now,
+void append_limitd_status(const LimitdId& id, std::span<const Listed> listed, base::Time now,
                           base::Buffer& out) {
   size_t size = 0;
   for (const Listed& item : listed) {

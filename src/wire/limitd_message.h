@@ -43,13 +43,13 @@ struct LimitdLevel {
 // The second in which `after` from `now` has passed; 0: it never will.
 uint64_t limitd_reset(base::Duration after, base::Time now);
 
-void append_limitd_unknown_type(LimitdId id, base::Buffer& out);
-void append_limitd_pong(LimitdId id, base::Buffer& out);
-void append_limitd_take(LimitdId id, bool conformant, bool delayed, const LimitdLevel& level,
+void append_limitd_unknown_type(const LimitdId& id, base::Buffer& out);
+void append_limitd_pong(const LimitdId& id, base::Buffer& out);
+void append_limitd_take(const LimitdId& id, bool conformant, bool delayed, const LimitdLevel& level,
                         base::Buffer& out);
-void append_limitd_put(LimitdId id, const LimitdLevel& level, base::Buffer& out);
-void append_limitd_get(LimitdId id, const LimitdLevel& level, base::Buffer& out);
-void append_limitd_status(LimitdId id, std::span<const Listed> listed, base::Time now,
+void append_limitd_put(const LimitdId& id, const LimitdLevel& level, base::Buffer& out);
+void append_limitd_get(const LimitdId& id, const LimitdLevel& level, base::Buffer& out);
+void append_limitd_status(const LimitdId& id, std::span<const Listed> listed, base::Time now,
                           base::Buffer& out);
 
 }  // namespace sluice::wire

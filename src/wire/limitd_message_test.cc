@@ -2,11 +2,14 @@
 
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
+#include <limitd.pb.h>
 
-#include <limits>
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "limitd.pb.h"
 #include "tests/support/dice.h"
 #include "wire/limitd_naive.h"
 

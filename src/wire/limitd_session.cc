@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <span>
 
 #include "base/bounds.h"
 #include "wire/limitd_message.h"

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <ostream>
+#include <string>
+#include <vector>
+
 #include "base/bounds.h"
 #include "tests/support/dice.h"
 #include "wire/allocations_test.h"
@@ -100,10 +105,6 @@ void PrintTo(const Killer& killer, std::ostream* out) {
   *out << killer.name;
 }
 
-std::string http(std::string_view request) {
-  return std::string(request);
-}
-
 const Killer killers[] = {
     {"method_6", asked(6)},
     {"method_99", asked(99)},
@@ -130,16 +131,16 @@ const Killer killers[] = {
     {"frame_of_2_GiB", std::string("\x80\x80\x80\x80\x08", 5)},
     {"frame_of_1_GiB", std::string("\x80\x80\x80\x80\x04", 5)},
     {"frame_past_the_bound", varint(limitd_frame_bytes_max + 1)},
-    {"http_get", http("GET / HTTP/1.1\r\nHost: 127.0.0.1:9231\r\nUser-Agent: x\r\n\r\n")},
-    {"http_get_shorter_than_its_frame", http("GET / HTTP/1.0\r\n\r\n")},
-    {"http_head", http("HEAD / HTTP/1.0\r\n\r\n")},
-    {"http_post", http("POST /take HTTP/1.1\r\n\r\n")},
-    {"http_put", http("PUT / HTTP/1.1\r\n\r\n")},
-    {"http_delete", http("DELETE / HTTP/1.1\r\n\r\n")},
-    {"http_options", http("OPTIONS * HTTP/1.1\r\n\r\n")},
-    {"http_patch", http("PATCH / HTTP/1.1\r\n\r\n")},
-    {"http_connect", http("CONNECT a:1 HTTP/1.1\r\n\r\n")},
-    {"http_2", http("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
+    {"http_get", "GET / HTTP/1.1\r\nHost: 127.0.0.1:9231\r\nUser-Agent: x\r\n\r\n"},
+    {"http_get_shorter_than_its_frame", "GET / HTTP/1.0\r\n\r\n"},
+    {"http_head", "HEAD / HTTP/1.0\r\n\r\n"},
+    {"http_post", "POST /take HTTP/1.1\r\n\r\n"},
+    {"http_put", "PUT / HTTP/1.1\r\n\r\n"},
+    {"http_delete", "DELETE / HTTP/1.1\r\n\r\n"},
+    {"http_options", "OPTIONS * HTTP/1.1\r\n\r\n"},
+    {"http_patch", "PATCH / HTTP/1.1\r\n\r\n"},
+    {"http_connect", "CONNECT a:1 HTTP/1.1\r\n\r\n"},
+    {"http_2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
     {"tls", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xFC\x03\x03", 11) + std::string(99, 'r')},
 };
 
@@ -212,6 +213,20 @@ TEST(LimitdSession, LengthsNeedNotBeMinimal) {
   // An empty frame has as many spellings.
   EXPECT_EQ(whole(std::string("\x00\x80\x00\x80\x80\x80\x80\x00", 8) + asked(ping)).requests.size(),
             1u);
+}
+
+// HTTP is looked for at the front of a connection, not at that of what is left of it.
+TEST(LimitdSession, AFrameMayBeginAsHttpDoes) {
+  const std::string like_get =
+      std::string("GET xx") + text(2, "ip") + text(9, std::string(60, 'x'));
+  ASSERT_EQ(like_get.size(), 72u);
+  for (const std::string& first : {std::string(1, '\0'), std::string(4, '\0'), asked(ping)}) {
+    const Transcript t = whole(first + like_get);
+    EXPECT_FALSE(t.closing);
+    EXPECT_EQ(t.requests.size(), first.size() > 4 ? 2u : 1u);
+    EXPECT_EQ(cut(first + like_get, {first.size()}), t);
+  }
+  EXPECT_TRUE(whole(like_get).closing);
 }
 
 TEST(LimitdSession, FramesHaveABound) {
@@ -460,6 +475,32 @@ TEST(LimitdSession, IdsComeBackAsTheyWere) {
   EXPECT_EQ(id_of(text(1, "a") + number(20, 5)), pong(number(20, 5)));
   EXPECT_EQ(id_of(number(20, 5) + text(1, "a")), pong(text(1, "a")));
   EXPECT_EQ(id_of(text(1, "a") + text(1, "b")), pong(text(1, "b")));
+}
+
+TEST(LimitdSession, TheExampleOfTheDocumentation) {
+  LimitdSession session;
+  Requests requests;
+  base::Buffer out;
+  const std::string_view in(
+      "\x13\x0A\x01\x31\x12\x02ip\x1A\x08"
+      "10.0.0.7\x20\x00"
+      "\x05\xA0\x01\x07\x20\x04",
+      26);
+  EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
+  ASSERT_EQ(requests.size(), 2u);
+  const limit::Decision d{true, 10, 9, base::milliseconds(200), {}};
+  Verdict v;
+  v.allowed = true;
+  v.tightest = &d;
+  const base::Time now{1'425'920'267'000'000};
+  session.reply(requests.items()[0], v, now, out);
+  EXPECT_EQ(
+      out.view(),
+      std::string_view(
+          "\x12\x0A\x01\x31\xAA\x06\x0C\x08\x01\x18\x09\x20\x8C\xA2\xF7\xA7\x05\x28\x0A", 19));
+  out.clear();
+  session.reply(requests.items()[1], {}, now, out);
+  EXPECT_EQ(out.view(), std::string_view("\x06\xA0\x01\x07\xC2\x06\x00", 7));
 }
 
 // ---- Memory ----

@@ -1,13 +1,14 @@
 // The recordings of limitd 7.0.1 (tests/conformance/limitd.json), message by message: every request
 // is read as it was meant, and every reply is written byte for byte from the verdict that it shows.
 #include <gtest/gtest.h>
+#include <limitd.pb.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
-#include "limitd.pb.h"
 #include "wire/limitd_message.h"
 #include "wire/limitd_naive.h"
 #include "wire/limitd_session.h"
