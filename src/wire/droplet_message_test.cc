@@ -1,12 +1,12 @@
 #include "wire/droplet_message.h"
 
+#include <droplet.pb.h>
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <string>
 #include <vector>
 
-#include "droplet.pb.h"
 #include "tests/support/dice.h"
 #include "wire/droplet_naive.h"
 
