@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -20,47 +19,7 @@
 #include "policy/divvy.h"
 #include "server/server.h"
 #include "store/embedded_store.h"
-
-namespace {
-
-std::atomic<bool> counting{false};
-std::atomic<size_t> allocations{0};
-
-void count() {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
-}
-
-}  // namespace
-
-// The C library's own, behind the names that every allocation of this process goes through.
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t n) {
-  count();
-  return __libc_malloc(n);
-}
-void* calloc(size_t n, size_t m) {
-  count();
-  return __libc_calloc(n, m);
-}
-void* realloc(void* p, size_t n) {
-  count();
-  return __libc_realloc(p, n);
-}
-void* aligned_alloc(size_t alignment, size_t n) {
-  count();
-  return __libc_memalign(alignment, n);
-}
-int posix_memalign(void** p, size_t alignment, size_t n) {
-  count();
-  *p = __libc_memalign(alignment, n);
-  return *p == nullptr ? ENOMEM : 0;
-}
-}
+#include "tests/timed/allocations.h"
 
 namespace sluice::tests {
 namespace {
@@ -100,11 +59,9 @@ class Client {
 };
 
 TEST(Allocation, the_counter_counts) {
-  counting = true;
-  allocations = 0;
+  Allocations allocations;
   delete new std::string(100, 'x');
-  counting = false;
-  EXPECT_GE(allocations, 2u);
+  EXPECT_GE(allocations.count(), 2u);
 }
 
 TEST(Allocation, serving_requests_allocates_nothing) {
@@ -149,12 +106,10 @@ TEST(Allocation, serving_requests_allocates_nothing) {
       return ok;
     };
     EXPECT_TRUE(serve());  // counters come to be, buffers grow
-    counting = true;
-    allocations = 0;
+    Allocations allocations;
     EXPECT_TRUE(serve());
-    counting = false;
+    EXPECT_EQ(allocations.count(), 0u) << "over " << connections * rounds * depth << " requests";
   }
-  EXPECT_EQ(allocations, 0u) << "over " << connections * rounds * depth << " requests";
   kill(getpid(), SIGTERM);
   running.join();
 }

@@ -1,0 +1,88 @@
+// What droplet's session allocates: nothing per request, and little for an idle connection.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/timed/allocations.h"
+#include "wire/droplet_naive.h"
+#include "wire/droplet_session.h"
+
+namespace sluice::tests {
+namespace {
+
+using namespace wire;
+using droplet_naive::bytes_field;
+using droplet_naive::frame;
+using droplet_naive::number_field;
+
+// Feeds the bytes and answers what they ask.
+class Connection {
+ public:
+  Connection(Requests& requests, base::Buffer& out) : requests_(requests), out_(out) {}
+
+  bool serve(std::string_view bytes) {
+    requests_.clear();
+    out_.clear();
+    if (session_.receive(bytes, false, requests_).consumed != bytes.size()) return false;
+    for (const Request& request : requests_.items()) session_.reply(request, verdict_, {}, out_);
+    return true;
+  }
+
+ private:
+  DropletSession session_;
+  Requests& requests_;
+  base::Buffer& out_;
+  limit::Decision slots_[2] = {{true, 9, 5, {}, {}}, {true, 9, -5, {}, {}}};
+  Verdict verdict_{.allowed = true, .slots = slots_, .slot_mask = 0b101, .listed = {}};
+};
+
+std::string busy_input() {
+  std::string bytes;
+  for (uint32_t i = 0; i < 16; ++i) {
+    bytes += frame(2, bytes_field(1, "bucket:" + std::to_string(i)) + bytes_field(2, "id") +
+                          number_field(5, 10) + number_field(6 + i % 5, 1000) +
+                          number_field(11, i % 7 == 6 ? 1 : 0));
+    if (i % 5 == 4) bytes += frame(9, "ping") + frame(10, "pong");
+  }
+  return bytes;
+}
+
+TEST(DropletAllocation, serving_requests_allocates_nothing) {
+  Requests requests;
+  base::Buffer out;
+  Connection connection(requests, out);
+  const std::string busy = busy_input(), few = frame(9, "alone");
+  ASSERT_TRUE(connection.serve(droplet_naive::handshake));
+  ASSERT_TRUE(connection.serve(busy));
+  Allocations allocations;
+  bool ok = true;
+  for (int round = 0; round < 1'000; ++round) ok &= connection.serve(busy) && connection.serve(few);
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_TRUE(ok);
+  EXPECT_GT(out.size(), 0u);
+}
+
+TEST(DropletAllocation, an_idle_connection_is_small) {
+  constexpr size_t idle_bytes_max = 12 << 10;
+  Requests requests;
+  base::Buffer out;
+  const std::string busy = busy_input();
+  {
+    Connection warm(requests, out);  // what the worker keeps grows
+    ASSERT_TRUE(warm.serve(droplet_naive::handshake) && warm.serve(busy));
+  }
+  Allocations allocations;
+  const auto session = std::make_unique<Connection>(requests, out);
+  const bool greeted = session->serve(droplet_naive::handshake);
+  const bool served = session->serve(busy);
+  // All that it ever asked for, so no less than what it holds.
+  const size_t bytes = allocations.bytes();
+  EXPECT_TRUE(greeted && served);
+  EXPECT_GE(bytes, 4096u);  // wslay's own
+  EXPECT_LE(bytes, idle_bytes_max);
+}
+
+}  // namespace
+}  // namespace sluice::tests
