@@ -61,6 +61,7 @@ std::optional<std::string> Reloader::start() {
   if (wake_fd_ < 0)
     return "cannot wait for a new policy: " + std::generic_category().message(errno) +
            "; raise the limit of open files (ulimit -n)";
+  watch_first();
   thread_ = std::thread([this] { run(); });
   return std::nullopt;
 }
@@ -85,7 +86,6 @@ void Reloader::wake() {
 
 void Reloader::run() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
-  watch_first();
   while (!stopping_) {
     Event event = look_again_ ? await(quiet) : await(std::nullopt);
     if (event == Event::changed) event = settle();
