@@ -31,12 +31,14 @@ class PolicySource {
 
  private:
   std::vector<std::string> files_of(const Config& config) const;
+  bool are_texts_of(uint64_t hash) const;
   void load(const Config& config, std::optional<uint64_t> unless, server::Loaded& loaded);
   void warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const;
 
   Config start_;  // without the rules, once they are read
   const ReadConfig read_;
   limit::Spaces& spaces_;
+  std::vector<std::string> files_;  // of the last rules that were made
 };
 
 }  // namespace sluice::cli

@@ -61,6 +61,7 @@ std::optional<std::string> Reloader::start() {
   if (wake_fd_ < 0)
     return "cannot wait for a new policy: " + std::generic_category().message(errno) +
            "; raise the limit of open files (ulimit -n)";
+  watch_first();
   thread_ = std::thread([this] { run(); });
   return std::nullopt;
 }
@@ -85,13 +86,8 @@ void Reloader::wake() {
 
 void Reloader::run() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
-  watch_first();
   while (!stopping_) {
-    if (look_again_) {
-      reload(Cause::files);
-      continue;
-    }
-    Event event = await(std::nullopt);
+    Event event = look_again_ ? await(quiet) : await(std::nullopt);
     if (event == Event::changed) event = settle();
     if (event == Event::stop) return;
     reload(event == Event::asked ? Cause::request : Cause::files);
@@ -166,8 +162,7 @@ Loaded Reloader::load_patiently(Cause& cause) {
     const milliseconds left = missing_max - since(begin);
     if (loaded.missing.empty() || cause == Cause::request || left <= milliseconds::zero())
       return loaded;
-    if (look_again_) continue;
-    Event event = await(left);
+    Event event = await(look_again_ ? std::min(quiet, left) : left);
     if (event == Event::changed) event = settle();
     if (event == Event::asked) cause = Cause::request;
     if (event == Event::stop) return {};

@@ -1,0 +1,157 @@
+#include "server/reloader.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <condition_variable>
+#include <csignal>
+#include <future>
+#include <mutex>
+
+#include "base/hash.h"
+#include "server/engine.h"
+#include "server/server.h"
+#include "store/embedded_store.h"
+
+namespace sluice::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Rules that tell on which thread they are freed.
+class Rules {
+ public:
+  std::shared_ptr<const policy::RuleSet> make() {
+    ++made_;
+    return {new policy::RuleSet, [this](const policy::RuleSet* rules) {
+              delete rules;
+              const std::lock_guard lock(mutex_);
+              freed_by_.push_back(std::this_thread::get_id());
+              changed_.notify_all();
+            }};
+  }
+
+  bool await_freed(size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 25s, [&] { return freed_by_.size() >= count; });
+  }
+
+  size_t made() const { return made_; }
+  std::vector<std::thread::id> freed_by() {
+    const std::lock_guard lock(mutex_);
+    return freed_by_;
+  }
+
+ private:
+  std::atomic<size_t> made_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::thread::id> freed_by_;
+};
+
+std::shared_ptr<spdlog::logger> quiet_log() {
+  static std::ostringstream nowhere;
+  return std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(nowhere));
+}
+
+// `load` that gives a new policy at each call.
+std::function<Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread::id& thread) {
+  return [&](uint64_t hash) {
+    thread = std::this_thread::get_id();
+    Loaded loaded;
+    loaded.rules = rules.make();
+    loaded.hash = hash + 1;
+    return loaded;
+  };
+}
+
+TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
+  Rules rules;
+  std::thread::id reloading;
+  Live live({rules.make()});
+  auto held = live.current();  // as by a worker
+  std::promise<void> first;
+  Reloader reloader(
+      live.current(), fresh_each_time(rules, reloading), {},
+      [&](const std::shared_ptr<const LivePolicy>& next) {
+        live.exchange(next);
+        if (next->generation == 2) first.set_value();
+      },
+      quiet_log());
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  reloader.request();
+  first.get_future().wait();
+  EXPECT_EQ(live.generation(), 2u);
+  reloader.request();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(rules.made(), 2u) << "the first generation is still held";
+  EXPECT_TRUE(rules.freed_by().empty());
+  held = live.current();
+  ASSERT_TRUE(rules.await_freed(1));
+  held.reset();
+  ASSERT_TRUE(rules.await_freed(2));
+  reloader.stop();
+  EXPECT_EQ(rules.freed_by(), std::vector(2, reloading));
+  EXPECT_EQ(live.generation(), 3u);
+}
+
+TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
+  Rules rules;
+  std::thread::id reloading;
+  Live live({rules.make()});
+  const auto held = live.current();
+  std::promise<void> published;
+  Reloader reloader(
+      live.current(), fresh_each_time(rules, reloading), {},
+      [&](const std::shared_ptr<const LivePolicy>& next) {
+        live.exchange(next);
+        published.set_value();
+      },
+      quiet_log());
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  reloader.request();
+  published.get_future().wait();
+  reloader.stop();
+  EXPECT_EQ(held->generation, 1u);
+}
+
+TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
+  Rules rules;
+  Live live({rules.make()});
+  base::Clock clock;
+  store::EmbeddedStore store(0, base::Hash(1));
+  Engine engine(store, clock, live, quiet_log());
+  EXPECT_FALSE(engine.take_policy());
+  auto old = live.exchange(std::make_shared<const LivePolicy>(LivePolicy{rules.make(), 7, 2}));
+  EXPECT_EQ(old.use_count(), 2);
+  EXPECT_TRUE(engine.take_policy());
+  EXPECT_EQ(old.use_count(), 1);
+  EXPECT_FALSE(engine.take_policy());
+}
+
+// Nobody asks it anything, and still no worker keeps the old rules.
+TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
+  Rules rules;
+  std::thread::id reloading;
+  store::EmbeddedStore store(0, base::Hash(1));
+  Policy policy;
+  policy.first = {rules.make()};
+  policy.load = fresh_each_time(rules, reloading);
+  Options options;
+  options.listeners = {{Protocol::divvy, "127.0.0.1", 0}};
+  options.workers = 3;
+  Server server(options, std::move(policy), store, quiet_log());
+  ASSERT_EQ(server.start(), std::nullopt);
+  std::thread running([&] { server.run(); });
+  kill(getpid(), SIGHUP);
+  EXPECT_TRUE(rules.await_freed(1));
+  kill(getpid(), SIGHUP);
+  EXPECT_TRUE(rules.await_freed(2));
+  EXPECT_EQ(rules.freed_by(), std::vector(2, reloading));
+  kill(getpid(), SIGTERM);
+  running.join();
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,179 @@
+// Reloading 10,000 rules again and again under full load loses no request and holds none up for
+// more than 5 ms. Seen from the clients, over the socket. The load generator and the thread that
+// reads rules share the processors with the workers, and so does whatever else runs on the machine;
+// hence stretches of time with reloads are held against stretches of the same length without, in
+// turn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/divvy_server.h"
+
+namespace sluice::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+constexpr size_t rules = 10'000, connections = 8, depth = 16, stretches_min = 5, stretches_max = 10;
+constexpr auto stretch_min = 500ms;
+constexpr auto enough = 40s;  // on a machine so busy that the reloader hardly gets a turn
+constexpr double delay_max_ms = 5;
+
+std::string policy(int edition) {
+  std::string text = "[edition=" + std::to_string(edition) + "]\ncreditLimit = 0\n";
+  for (size_t i = 1; i < rules - 1; ++i)
+    text += "[k=v" + std::to_string(i) +
+            " ip=*]\ncreditLimit = 1000000000\nresetSeconds = 86400\nactorField = ip\n";
+  return text + "[default]\ncreditLimit = 0\n";
+}
+
+double milliseconds(steady_clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+// Connections kept full by one thread, with the time that each pipeline of requests took.
+class Load {
+ public:
+  struct Pipeline {
+    TcpClient client;
+    steady_clock::time_point sent;
+    size_t awaited;
+  };
+
+  explicit Load(const DivvyServer& server) {
+    for (size_t i = 0; i < connections; ++i) {
+      pipelines_.push_back({server.client(), {}, 0});
+      for (size_t d = 0; d < depth; ++d)
+        texts_[i] += "HIT k=v" + std::to_string(1 + (i * depth + d) * 77 % (rules - 2)) +
+                     " ip=10.0.0." + std::to_string(i) + "\n";
+    }
+  }
+
+  // As long as there is to be `more`; the longest that a pipeline took.
+  double run(const std::function<bool()>& more) {
+    steady_clock::duration worst{};
+    Deadline deadline = soon();
+    for (size_t i = 0; i < connections; ++i) send(i);
+    for (size_t open = connections; open > 0;) {
+      for (size_t i = 0; i < connections; ++i) {
+        auto& p = pipelines_[i];
+        while (p.awaited > 0) {
+          const auto line = p.client.peek_line(0ms);
+          if (!line) break;
+          ++replies_;
+          if (!line->starts_with("OK true ")) ++wrong_;
+          if (--p.awaited > 0) continue;
+          const auto now = steady_clock::now();
+          worst = std::max(worst, now - p.sent);
+          deadline = soon();
+          if (more())
+            send(i);
+          else
+            --open;
+        }
+        if (p.client.ended()) throw std::runtime_error("the server has closed a connection");
+      }
+      if (steady_clock::now() > deadline) throw std::runtime_error("a reply is lost");
+    }
+    return milliseconds(worst);
+  }
+
+  size_t sent() const { return sent_; }
+  size_t replies() const { return replies_; }
+  size_t wrong() const { return wrong_; }
+
+ private:
+  void send(size_t i) {
+    auto& p = pipelines_[i];
+    p.sent = steady_clock::now();
+    p.awaited = depth;
+    sent_ += depth;
+    if (!p.client.send(texts_[i])) throw std::runtime_error("the server has closed a connection");
+  }
+
+  std::vector<Pipeline> pipelines_;
+  std::array<std::string, connections> texts_;
+  size_t sent_ = 0, replies_ = 0, wrong_ = 0;
+};
+
+double median(std::vector<double> all) {
+  std::nth_element(all.begin(), all.begin() + static_cast<ptrdiff_t>(all.size() / 2), all.end());
+  return all[all.size() / 2];
+}
+
+// Of all pairs of one of `a` and one of `b`, the part in which a's is larger by more than `margin`:
+// half of them or fewer where nothing makes a's larger by that, nearly all where something does.
+double exceeding(const std::vector<double>& a, const std::vector<double>& b, double margin) {
+  size_t pairs = 0;
+  for (const double x : a)
+    for (const double y : b) pairs += x > y + margin ? 1 : 0;
+  return static_cast<double>(pairs) / static_cast<double>(a.size() * b.size());
+}
+
+TEST(Reload, LosesNoRequestAndHoldsUpNone) {
+  const Folder folder;
+  const std::array<std::string, 2> editions{folder.write("a.ini", policy(1)),
+                                            folder.write("b.ini", policy(2))};
+  const std::string path = folder.path() + "/rules.ini";
+  fs::create_symlink(editions[0], path);
+  DivvyServer server(Process::Options{.arguments = {"divvy", path},
+                                      .environment = {{"SLUICE_LOG_LEVEL", "info"}}});
+  ASSERT_TRUE(server.process().says(", 10,000 rules\n"));
+
+  size_t reloads = 0;
+  // Cheap for this process: nothing is written, and it sleeps while it waits.
+  const auto reload = [&] {
+    const size_t next = ++reloads;
+    fs::create_symlink(editions[next % 2], path + ".new");
+    fs::rename(path + ".new", path);
+    server.process().signal(SIGHUP);
+    return server.process().says("was generation " + std::to_string(next) + "\n");
+  };
+
+  Load load(server);
+  const auto until = [](Deadline end) { return [end] { return steady_clock::now() < end; }; };
+  load.run(until(steady_clock::now() + 300ms));  // counters come to be, buffers grow
+  std::vector<double> with, without;
+  const auto first = steady_clock::now();
+  for (size_t i = 0; i < stretches_max; ++i) {
+    const auto begin = steady_clock::now();
+    if (i >= stretches_min && begin > first + enough) break;
+    std::atomic<bool> reloading{true};
+    std::thread reloader([&] {
+      while (reload() && steady_clock::now() < begin + stretch_min) {
+      }
+      reloading = false;
+    });
+    with.push_back(load.run([&] { return reloading.load(); }));
+    reloader.join();
+    const auto end = steady_clock::now();
+    load.run(until(end + 300ms));  // old rules are freed, and the new files looked at once more
+    without.push_back(load.run(until(steady_clock::now() + (end - begin))));
+  }
+  EXPECT_EQ(load.replies(), load.sent());
+  EXPECT_EQ(load.wrong(), 0u);
+  EXPECT_FALSE(server.process().says("was generation " + std::to_string(reloads + 1), Deadline{}));
+  EXPECT_TRUE(server.process().says("was generation " + std::to_string(reloads), Deadline{}));
+
+  const double part = exceeding(with, without, delay_max_ms);
+  std::cout << load.sent() << " requests, " << reloads << " reloads of " << rules
+            << " rules. Longest wait for a reply in a stretch, median: " << median(with)
+            << " ms with reloads, " << median(without) << " ms without; more than " << delay_max_ms
+            << " ms apart in " << part * 100 << " % of all pairs\n";
+  EXPECT_LT(part, 0.9);
+}
+
+}  // namespace
+}  // namespace sluice::tests
