@@ -92,7 +92,12 @@ void Connection::process() {
       return read();
     }
     if (!make_room()) return refuse(no_room);
-    if (!receive_last()) phase_ = Phase::flushing;
+    if (!receive_last()) {
+      phase_ = Phase::flushing;
+      worker_.out().clear();
+      session_->goodbye(worker_.out());
+      if (!flush()) return;
+    }
   }
 }
 

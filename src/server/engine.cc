@@ -28,17 +28,6 @@ namespace {
 
 constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
-policy::Asked asked_of(const wire::Request& request, std::span<const limit::Entry> descriptor,
-                       std::span<const limit::Limit> limits, base::Time now) {
-  return {.descriptor = descriptor,
-          .verb = request.verb,
-          .all = request.all,
-          .fresh = request.fresh,
-          .cost = request.cost,
-          .limits = limits,
-          .now = now};
-}
-
 }  // namespace
 
 Engine::Engine(Surroundings s, std::shared_ptr<spdlog::logger> log)
@@ -63,44 +52,60 @@ bool Engine::take_policy() {
 bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
                    base::Buffer& out, Recipient* recipient) {
   take_policy();
+  const base::Time now = clock_.now();
+  const bool telling = log_->should_log(spdlog::level::debug);
+  const auto all = requests.items();
+  for (size_t first = 0; first < all.size(); first += plan_.parts().size()) {
+    match(protocol, requests, first, now, recipient);
+    for (size_t i = 0; i < plan_.parts().size(); ++i) {
+      const auto& part = plan_.parts()[i];
+      const auto& request = all[first + i];
+      settle(part.groups_end, now);
+      const auto descriptor = requests.descriptor(request);
+      if (telling) tell(protocol, descriptor, part);
+      if (request.verb == Verb::list) [[unlikely]] {
+        const auto verdict = start_list(protocol, request, descriptor, recipient);
+        if (verdict && !session.reply(request, *verdict, now, out)) return false;
+        continue;
+      }
+      if (i < tickets_.size() && tickets_[i] != no_ticket) [[unlikely]] {
+        if (is_parked(part, tickets_[i])) continue;
+      }
+      if (!session.reply(request, verdict_of(part), now, out)) return false;
+    }
+  }
+  return true;
+}
+
+// Plans the requests from `first` on, to the end or to one that cannot be decided: it may end the
+// session, so nothing behind it is charged yet.
+void Engine::match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
+                   Recipient* recipient) {
   plan_.clear();
   tickets_.clear();
   settled_ = 0;
-  const base::Time now = clock_.now();
-  for (const auto& request : requests.items()) {
-    const auto descriptor = requests.descriptor(request);
+  for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
       plan_.skip();
       continue;
     }
+    const auto descriptor = requests.descriptor(request);
     rules_->match(dialect_of(protocol),
-                  asked_of(request, descriptor, requests.limits(request), now), plan_);
-    if (!plan_.parts().back().error.empty())
-      break;  // it may end the session: nothing behind it is charged yet
+                  {.descriptor = descriptor,
+                   .verb = request.verb,
+                   .all = request.all,
+                   .fresh = request.fresh,
+                   .cost = request.cost,
+                   .limits = requests.limits(request),
+                   .now = now},
+                  plan_);
+    if (!plan_.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {
       tickets_.resize(plan_.parts().size(), no_ticket);
       tickets_.back() = park(protocol, request, descriptor, recipient);
       if (tickets_.back() != no_ticket) plan_.let_wait(tickets_.back(), 0);
     }
   }
-  const bool telling = log_->should_log(spdlog::level::debug);
-  for (size_t i = 0; i < plan_.parts().size(); ++i) {
-    const auto& part = plan_.parts()[i];
-    const auto& request = requests.items()[i];
-    settle(part.groups_end, now);
-    const auto descriptor = requests.descriptor(request);
-    if (telling) tell(protocol, descriptor, part);
-    if (request.verb == Verb::list) [[unlikely]] {
-      const auto verdict = start_list(protocol, request, descriptor, recipient);
-      if (verdict && !session.reply(request, *verdict, now, out)) return false;
-      continue;
-    }
-    if (i < tickets_.size() && tickets_[i] != no_ticket) [[unlikely]] {
-      if (is_parked(part, tickets_[i])) continue;
-    }
-    if (!session.reply(request, verdict_of(part), now, out)) return false;
-  }
-  return plan_.parts().size() == requests.size();
 }
 
 // The store stops behind a group that failed, in case nothing more is wanted: asked again, it goes

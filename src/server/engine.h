@@ -57,6 +57,8 @@ class Engine {
   void match_again();
 
  private:
+  void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
+             Recipient* recipient);
   void settle(uint32_t groups, base::Time now);
   static void weigh(const limit::Decision& decision, bool counted, wire::Verdict& verdict);
   wire::Verdict verdict_of(const policy::Plan::Part& part) const;

@@ -29,7 +29,8 @@ struct Fixture {
 
   void serve(std::shared_ptr<const policy::RuleSet> rules) {
     live = std::make_unique<Live>(LivePolicy{std::move(rules)});
-    engine = std::make_unique<Engine>(store, clock, *live, log);
+    engine = std::make_unique<Engine>(
+        Engine::Surroundings{.store = store, .clock = clock, .live = *live}, log);
   }
 
   // The replies to a text, and whether the session goes on.

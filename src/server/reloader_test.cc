@@ -120,8 +120,9 @@ TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
   Rules rules;
   Live live({rules.make()});
   base::Clock clock;
-  store::EmbeddedStore store(0, base::Hash(1));
-  Engine engine(store, clock, live, quiet_log());
+  const limit::Spaces spaces;
+  store::EmbeddedStore store(0, base::Hash(1), spaces);
+  Engine engine({.store = store, .clock = clock, .live = live}, quiet_log());
   EXPECT_FALSE(engine.take_policy());
   auto old = live.exchange(std::make_shared<const LivePolicy>(LivePolicy{rules.make(), 7, 2}));
   EXPECT_EQ(old.use_count(), 2);
@@ -134,7 +135,8 @@ TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
 TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
   Rules rules;
   std::thread::id reloading;
-  store::EmbeddedStore store(0, base::Hash(1));
+  const limit::Spaces spaces;
+  store::EmbeddedStore store(0, base::Hash(1), spaces);
   Policy policy;
   policy.first = {rules.make()};
   policy.load = fresh_each_time(rules, reloading);

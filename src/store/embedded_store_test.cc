@@ -14,7 +14,7 @@ namespace sluice::store {
 namespace {
 
 // No limit changes in these tests.
-const limit::Spaces spaces;
+const limit::Spaces no_spaces;
 
 using base::Time;
 using limit::Algorithm;
@@ -119,7 +119,7 @@ void expect_equal(const Decision& a, const Decision& b) {
 TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     tests::Dice random(seed);
-    EmbeddedStore store(0, base::Hash(seed), spaces);
+    EmbeddedStore store(0, base::Hash(seed), no_spaces);
     Model model;
     std::vector<Space> spaces(4);
     for (uint32_t i = 0; i < 4; ++i) spaces[i].id = i;
@@ -166,7 +166,7 @@ TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
 // limit/.
 TEST(EmbeddedStore, limits_of_all_algorithms_share_a_counter) {
   tests::Dice dice(9);
-  EmbeddedStore store(0, base::Hash(3), spaces);
+  EmbeddedStore store(0, base::Hash(3), no_spaces);
   const std::vector<Limit> limits = {
       {Algorithm::sliding_window, 9, {700}},  {Algorithm::token_bucket, 5, {300}, 7},
       {Algorithm::unlimited, 1, {}},          {Algorithm::sliding_log, 8, {500}},
@@ -227,7 +227,7 @@ TEST(EmbeddedStore, every_short_sequence_is_decided_as_the_model_does) {
   constexpr int steps = 4, choices = 9 * 3;
   int total = 1;
   for (int i = 0; i < steps; ++i) total *= choices;
-  EmbeddedStore store(0, base::Hash(5), spaces);
+  EmbeddedStore store(0, base::Hash(5), no_spaces);
   for (int sequence = 0; sequence < total; sequence += 1 + sequence % 3) {
     Model model;
     Time now{1'000};
@@ -250,7 +250,7 @@ TEST(EmbeddedStore, every_short_sequence_is_decided_as_the_model_does) {
 }
 
 TEST(EmbeddedStore, a_refused_group_takes_nothing_anywhere_and_says_what_there_is) {
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit ten = window(10, 1'000), one = window(1, 1'000);
   take(store, space, "small", 1, one, {0});
@@ -268,7 +268,7 @@ TEST(EmbeddedStore, a_refused_group_takes_nothing_anywhere_and_says_what_there_i
 }
 
 TEST(EmbeddedStore, limits_without_a_counter_cost_none) {
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit open{Algorithm::unlimited, 5, {}}, closed{Algorithm::deny, 0, {}};
   const auto yes = take(store, space, "k", 1, open, {0}),
@@ -281,7 +281,7 @@ TEST(EmbeddedStore, limits_without_a_counter_cost_none) {
 }
 
 TEST(EmbeddedStore, cost_nothing_and_refused_at_once_store_nothing) {
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   take(store, space, "a", 0, window(3, 10), {0});
   take(store, space, "b", 4, window(3, 10), {0});
@@ -289,7 +289,7 @@ TEST(EmbeddedStore, cost_nothing_and_refused_at_once_store_nothing) {
 }
 
 TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
-  EmbeddedStore store(0, base::Hash(1), spaces);  // raised to the least it takes
+  EmbeddedStore store(0, base::Hash(1), no_spaces);  // raised to the least it takes
   const Space space{0, "", ""};
   const Limit limit = window(1'000, 1'000'000);
   uint64_t count = 0;
@@ -329,7 +329,7 @@ TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
 }
 
 TEST(EmbeddedStore, the_sweep_leaves_what_still_counts) {
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   for (int i = 0; i < 10'000; ++i)
     take(store, space, std::to_string(i), 1, window(5, i % 2 == 0 ? 100 : 200), {0});
@@ -343,7 +343,7 @@ TEST(EmbeddedStore, the_sweep_leaves_what_still_counts) {
 }
 
 TEST(EmbeddedStoreDeathTest, one_key_twice_in_a_group_is_a_bug) {
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit limit = window(5, 100);
   Asking asking;
@@ -354,7 +354,7 @@ TEST(EmbeddedStoreDeathTest, one_key_twice_in_a_group_is_a_bug) {
 }
 
 TEST(EmbeddedStore, goes_on_behind_a_group_that_may_fail) {
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit limit = window(5, 1'000'000);
   take(store, space, "old", 1, limit, {0});
@@ -377,7 +377,7 @@ TEST(EmbeddedStore, goes_on_behind_a_group_that_may_fail) {
 
 // The sweep drops counters beside takes of others and of the same: nothing that counts is lost.
 TEST(EmbeddedStoreThreads, the_sweep_drops_only_what_has_expired) {
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space brief{0, "", ""}, lasting{1, "", ""};
   const Limit short_limit = window(1'000'000, 50), long_limit = window(1'000'000, 1'000'000'000);
   std::atomic<int64_t> now_us{1'000};
@@ -412,7 +412,7 @@ TEST(EmbeddedStoreThreads, the_sweep_drops_only_what_has_expired) {
 // for ever after.
 TEST(EmbeddedStoreThreads, overlapping_groups_add_up_exactly) {
   constexpr int threads = 4, keys = 40, rounds = 20'000;
-  EmbeddedStore store(0, base::Hash(1), spaces);
+  EmbeddedStore store(0, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   std::vector<Limit> limits;
   for (int i = 0; i < keys; ++i) limits.push_back(window(500 + 137 * (i % 7), 1'000'000'000));
@@ -481,7 +481,7 @@ TEST(EmbeddedStoreThreads, overlapping_groups_add_up_exactly) {
 TEST(EmbeddedStoreThreads, growth_under_load_loses_nothing) {
   constexpr int threads = 4;
   constexpr int64_t keys = 50'000;
-  EmbeddedStore store(size_t{64} << 20, base::Hash(1), spaces);
+  EmbeddedStore store(size_t{64} << 20, base::Hash(1), no_spaces);
   const Space space{0, "", ""};
   const Limit limit = window(threads, 1'000'000'000);
   std::vector<std::thread> running;

@@ -75,7 +75,6 @@ TEST(Allocation, serving_requests_allocates_nothing) {
   policy::read_divvy(policy, policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini",
                      spaces, *rules, diagnostics);
   ASSERT_FALSE(base::has_errors(diagnostics));
-  limit::Spaces spaces;
   store::EmbeddedStore store(size_t{64} << 20, base::Hash(1), spaces);
   auto log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
