@@ -10,6 +10,7 @@
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "cli/built_in.h"
+#include "policy/droplet.h"
 #include "policy/native.h"
 
 namespace sluice::cli {
@@ -140,6 +141,7 @@ std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>
                                                    base::Diagnostics& diagnostics) {
   const size_t told_before = diagnostics.size();
   auto rules = std::make_shared<policy::RuleSet>();
+  policy::add_droplet_rule(spaces, *rules);
   for (size_t i = 0; i < files.size(); ++i)
     add_policy(files[i], texts.texts[i], spaces, *rules, diagnostics);
   const base::Diagnostics fresh(diagnostics.begin() + static_cast<ptrdiff_t>(told_before),

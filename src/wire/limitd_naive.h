@@ -156,6 +156,7 @@ struct Answer {
     Verdict v;
     v.allowed = allowed;
     v.tightest = matched ? &decision : nullptr;
+    v.matched = matched;
     v.delayed = delayed;
     v.counted = counted;
     if (failed) v.error = "out of memory";

@@ -492,6 +492,7 @@ TEST(LimitdSession, TheExampleOfTheDocumentation) {
   Verdict v;
   v.allowed = true;
   v.tightest = &d;
+  v.matched = true;
   const base::Time now{1'425'920'267'000'000};
   session.reply(requests.items()[0], v, now, out);
   EXPECT_EQ(
