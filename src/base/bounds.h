@@ -58,6 +58,9 @@ inline constexpr size_t table_bytes_max = size_t{16} << 30;
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.
 inline constexpr size_t rules_max = 1'000'000;
+// Steps of `sluice check` in comparing rules with each other, about 100 ns each. Past it: every rule
+// has been compared with some of the others, and that is said.
+inline constexpr size_t review_steps_max = 5'000'000;
 // Units in a quota: integers that every dialect (JSON, Lua, JavaScript) still holds exactly. Past
 // it: refused at load.
 inline constexpr int64_t quota_max = (int64_t{1} << 53) - 1;

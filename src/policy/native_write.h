@@ -2,25 +2,35 @@
 // again must be the same.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "policy/rule_set.h"
+#include "policy/text.h"
 
 namespace sluice::policy {
 
 inline std::string yaml_quoted(std::string_view text) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      ((out += "\\x") += hex[byte >> 4]) += hex[byte & 15];
+  const auto escape = [&](uint32_t character, int digits) {
+    out += digits == 2 ? "\\x" : "\\u";
+    for (int i = digits - 1; i >= 0; --i) out += hex[character >> (4 * i) & 15];
+  };
+  for (size_t i = 0; i < text.size();) {
+    const CodePoint c = decode(text, i);
+    // What cannot stand in YAML as it is.
+    const bool control = c.value < 0x20 || (c.value >= 0x7f && c.value < 0xa0);
+    if (control || c.value == 0x2028 || c.value == 0x2029 || c.value == 0xfffe ||
+        c.value == 0xffff) {
+      escape(c.value, control ? 2 : 4);
     } else {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
+      if (c.value == '"' || c.value == '\\') out += '\\';
+      out += text.substr(i, c.size);
     }
+    i += c.size;
   }
   return out + '"';
 }

@@ -30,42 +30,16 @@ size_t RuleIndex::load_of(const Condition& condition) const {
   const auto key = keys_.find(condition.key);
   if (key == keys_.end()) return 0;
   const std::string_view literal = condition.pattern.literal();
-  const TextMap<Numbers>* by_text = &key->second.values;
-  size_t size = literal.size();
-  if (!condition.pattern.exact()) {
-    const std::vector<Prefixes>& all = key->second.prefixes;
-    const size_t longest = longest_within(all, literal.size());
-    if (longest == all.size()) return all.size() < prefix_sizes_max ? 0 : SIZE_MAX;
-    if (all[longest].size < literal.size() && all.size() < prefix_sizes_max) return 0;
-    by_text = &all[longest].rules;
-    size = all[longest].size;
-  }
-  const auto found = by_text->find(literal.substr(0, size));
-  return found == by_text->end() ? 0 : found->second.size();
+  if (!condition.pattern.exact()) return key->second.prefixes.load(literal);
+  const auto found = key->second.values.find(literal);
+  return found == key->second.values.end() ? 0 : found->second.size();
 }
 
 RuleIndex::Numbers& RuleIndex::place_of(const Condition& condition) {
   Key& key = keys_[condition.key];
   const std::string_view literal = condition.pattern.literal();
   if (condition.pattern.exact()) return key.values[std::string(literal)];
-  std::vector<Prefixes>& all = key.prefixes;
-  size_t longest = longest_within(all, literal.size());
-  const bool fits = longest < all.size() && all[longest].size == literal.size();
-  if (!fits && all.size() < prefix_sizes_max) {
-    longest = all.size();
-    all.push_back({literal.size(), {}});
-  }
-  return all[longest].rules[std::string(literal.substr(0, all[longest].size))];
-}
-
-// The longest size of prefix that is at most `size`; all.size(): there is none.
-size_t RuleIndex::longest_within(const std::vector<Prefixes>& all, size_t size) {
-  size_t longest = all.size();
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].size > size) continue;
-    if (longest == all.size() || all[i].size > all[longest].size) longest = i;
-  }
-  return longest;
+  return key.prefixes.place(literal);
 }
 
 bool RuleIndex::gather(std::span<const limit::Entry> descriptor, Merge& merge) const {
@@ -83,11 +57,9 @@ bool RuleIndex::gather(std::span<const limit::Entry> descriptor, Merge& merge) c
     seen[seen_count++] = &key->second;
     const auto value = key->second.values.find(entry.value);
     if (value != key->second.values.end() && !merge.add(value->second)) return false;
-    for (const Prefixes& prefixes : key->second.prefixes) {
-      if (prefixes.size > entry.value.size()) continue;
-      const auto prefix = prefixes.rules.find(entry.value.substr(0, prefixes.size));
-      if (prefix != prefixes.rules.end() && !merge.add(prefix->second)) return false;
-    }
+    const bool all = key->second.prefixes.each(
+        entry.value, [&](const Numbers& numbers) { return merge.add(numbers); });
+    if (!all) return false;
   }
   return true;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "limit/limit.h"
+#include "policy/prefix_tree.h"
 
 namespace sluice::policy {
 
@@ -31,7 +32,7 @@ class RuleIndex {
   void candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
 
  private:
-  using Numbers = std::vector<uint32_t>;  // rising
+  using Numbers = PrefixTree::Numbers;
 
   struct TextHash {
     using is_transparent = void;
@@ -40,23 +41,14 @@ class RuleIndex {
   template <class T>
   using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
-  struct Prefixes {
-    size_t size;  // of all of them, in bytes
-    TextMap<Numbers> rules;
-  };
   struct Key {
     TextMap<Numbers> values;
-    std::vector<Prefixes> prefixes;  // of different sizes, at most prefix_sizes_max
+    PrefixTree prefixes;
   };
 
-  // The sizes of prefix that one key is looked up by, at most; further rules are filed under a
-  // shorter one.
-  static constexpr size_t prefix_sizes_max = 16;
-
-  // How many rules are filed where a rule with that condition would be; SIZE_MAX: it cannot be.
+  // How many rules are filed where a rule with that condition would be.
   size_t load_of(const Condition& condition) const;
   Numbers& place_of(const Condition& condition);
-  static size_t longest_within(const std::vector<Prefixes>& all, size_t size);
 
   // Lists that are merged by their fronts. A request that meets more of them is shown every rule.
   class Merge {

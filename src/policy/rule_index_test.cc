@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,45 @@ TEST(RuleIndex, ManyKeysThatNoRuleKnowsCostNothing) {
   std::vector<Entry> request{{"path", "7"}};
   for (const std::string& key : keys) request.push_back({key, "7"});
   EXPECT_EQ(candidates(index, request), std::vector<uint32_t>{7});
+}
+
+// However many sizes prefixes have, a request is shown those that its value begins with.
+TEST(RuleIndex, PrefixesOfAllSizes) {
+  RuleIndex index;
+  std::vector<std::string> prefixes;
+  for (size_t i = 0; i < 2000; ++i) {
+    prefixes.push_back("/" + std::string(i % 100, 'x') + std::to_string(i));
+    index.add(std::vector<Condition>{{"path", Pattern::wildcard(prefixes.back() + "*")}});
+  }
+  for (size_t i = 0; i < 2000; ++i) {
+    std::vector<uint32_t> expected;
+    for (uint32_t n = 0; n < 2000; ++n)
+      if (prefixes[i].starts_with(prefixes[n])) expected.push_back(n);
+    ASSERT_LE(expected.size(), 5u);
+    ASSERT_EQ(candidates(index, {{"path", prefixes[i]}}), expected);
+  }
+}
+
+// So many prefixes of each other that some are filed under shorter ones: none is lost, in whatever
+// order they come.
+TEST(RuleIndex, PrefixesOfEachOther) {
+  for (const bool rising : {true, false}) {
+    RuleIndex index;
+    for (size_t i = 0; i < 500; ++i)
+      index.add(std::vector<Condition>{
+          {"path", Pattern::wildcard(std::string(rising ? i : 499 - i, 'x') + "*")}});
+    for (size_t size = 0; size <= 500; ++size) {
+      const std::string value(size, 'x');
+      const auto shown = candidates(index, {{"path", value}});
+      for (uint32_t n = 0; n < 500; ++n) {
+        const size_t prefix = rising ? n : 499 - n;
+        if (prefix <= size) {
+          ASSERT_TRUE(std::binary_search(shown.begin(), shown.end(), n));
+        }
+      }
+      ASSERT_TRUE(std::is_sorted(shown.begin(), shown.end()));
+    }
+  }
 }
 
 }  // namespace

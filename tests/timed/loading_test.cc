@@ -1,0 +1,117 @@
+// A large policy is there in a moment, whatever its format and its shape. Processor time of the
+// thread that loads, so that other processes do not count.
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <cstdio>
+#include <string>
+
+#include "limit/space.h"
+#include "policy/divvy.h"
+#include "policy/native.h"
+#include "policy/native_review.h"
+#include "tests/support/named_rules.h"
+
+namespace sluice::policy {
+namespace {
+
+constexpr size_t count = 100'000;
+constexpr double seconds_max = 2.0;
+
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+struct Loaded {
+  limit::Spaces spaces;
+  RuleSet rules;
+  base::Diagnostics diagnostics;
+};
+
+template <class Load>
+void loads(const char* what, Load&& load) {
+  Loaded loaded;
+  const double begin = thread_seconds();
+  load(loaded);
+  const double seconds = thread_seconds() - begin;
+  ASSERT_FALSE(base::has_errors(loaded.diagnostics)) << to_string(loaded.diagnostics.front());
+  ASSERT_GE(loaded.rules.native_rules().size() + loaded.rules.rules(Dialect::divvy).size(), count);
+  EXPECT_LT(seconds, seconds_max) << what;
+  testing::Test::RecordProperty(what, std::to_string(seconds));
+  std::printf("%s: %.2f s\n", what, seconds);
+}
+
+void loads_native(const char* what, const std::string& text) {
+  loads(what,
+        [&](Loaded& into) { read_native(text, "f", into.spaces, into.rules, into.diagnostics); });
+}
+
+std::string native(std::string (*match)(size_t)) {
+  std::string text = "rules:\n";
+  for (size_t i = 0; i < count; ++i)
+    text += "- name: r" + std::to_string(i) + "\n  match: { " + match(i) +
+            " }\n  limit: { quota: 100, window: 1m }\n";
+  return text;
+}
+
+TEST(Loading, NativeRulesOfTheNamedSets) {
+  for (const auto& set : tests::named_rules) loads_native(set.name, text_of(set, count));
+}
+
+TEST(Loading, NativeRulesThatAreAllAlike) {
+  loads_native("star in front",
+               native([](size_t i) { return "p: \"*/v" + std::to_string(i) + "\""; }));
+  loads_native("two stars",
+               native([](size_t i) { return "p: \"/a/*/v" + std::to_string(i) + "/*\""; }));
+  loads_native("any value",
+               native([](size_t i) { return "p: \"*\", k" + std::to_string(i) + ": \"*\""; }));
+  loads_native("prefixes of all sizes", native([](size_t i) {
+                 return "p: \"/" + std::string(i % 100, 'x') + std::to_string(i) + "*\"";
+               }));
+  loads_native("one pattern", native([](size_t) { return std::string("p: /a"); }));
+}
+
+TEST(Loading, ReviewOfRulesThatAreAllAlike) {
+  for (const char* before : {"*/v", "/a/*/v"}) {
+    std::string text = "rules:\n";
+    for (size_t i = 0; i < count; ++i)
+      text += "- { match: { p: \"" + (before + std::to_string(i)) + "/*\" }, deny: true }\n";
+    Loaded loaded;
+    read_native(text, "f", loaded.spaces, loaded.rules, loaded.diagnostics);
+    const double begin = thread_seconds();
+    review(loaded.rules, loaded.diagnostics);
+    EXPECT_LT(thread_seconds() - begin, seconds_max) << before;
+  }
+}
+
+TEST(Loading, DivvyIni) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += "[method=GET path=/pantry/" + std::to_string(i) + (i % 2 != 0 ? "/*" : "") +
+            " ip=*]\ncreditLimit=9\nresetSeconds=9\nactorField=ip\n\n";
+  text += "[default]\ncreditLimit=0\n";
+  loads("Divvy's INI", [&](Loaded& into) {
+    read_divvy(text, DivvyFormat::ini, DivvyMatching::code, "f", into.spaces, into.rules,
+               into.diagnostics);
+  });
+}
+
+TEST(Loading, DivvyJson) {
+  std::string text = "{ \"overrides\": [\n";
+  for (size_t i = 0; i < count; ++i)
+    text += "{ \"operation\": { \"method\": \"GET\", \"path\": \"/pantry/" + std::to_string(i) +
+            (i % 2 != 0 ? "/*" : "") +
+            "\", \"ip\": \"*\" }, \"creditLimit\": 9, \"resetSeconds\": 9, \"actorField\": \"ip\" "
+            "},\n";
+  text.resize(text.size() - 2);
+  text += "],\n\"default\": { \"operation\": {}, \"creditLimit\": 0 } }\n";
+  loads("Divvy's JSON", [&](Loaded& into) {
+    read_divvy(text, DivvyFormat::json, DivvyMatching::code, "f", into.spaces, into.rules,
+               into.diagnostics);
+  });
+}
+
+}  // namespace
+}  // namespace sluice::policy
