@@ -75,8 +75,9 @@ void Plan::clear() {
 
 std::span<const limit::Decision> Plan::decisions(const Step& step) const {
   const limit::Charge& its = charges_[step.charge];
-  const size_t count = its.space->windows.empty() ? its.limits.size()
-                                                  : static_cast<size_t>(std::popcount(its.slot_mask));
+  const size_t count = its.space->windows.empty()
+                           ? its.limits.size()
+                           : static_cast<size_t>(std::popcount(its.slot_mask));
   return std::span(decisions_).subspan(its.decision_first, count);
 }
 
@@ -110,11 +111,24 @@ void RuleSet::List::add(Rule rule) {
 }
 
 void RuleSet::add(Dialect dialect, Rule rule) {
+  add_regexes(rule);
   dialects_[static_cast<size_t>(dialect)].add(std::move(rule));
 }
 
 void RuleSet::add_native(Rule rule) {
+  add_regexes(rule);
   native_.add(std::move(rule));
+}
+
+void RuleSet::add_regexes(const Rule& rule) {
+  for (const Condition& condition : rule.conditions)
+    if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
+}
+
+uint64_t RuleSet::regexes_given_up() const {
+  uint64_t all = 0;
+  for (const Pattern& pattern : regexes_) all += pattern.regex()->given_up();
+  return all;
 }
 
 std::span<const Rule> RuleSet::rules(Dialect dialect) const {
