@@ -122,6 +122,7 @@ struct Charge {
   Verb verb = Verb::take;         // take, peek or put
   bool all = false;               // put: until it is as a fresh one, whatever the cost
   bool fresh = false;             // forget the counter first
+  bool keeps_limits = false;      // the space has windows
   int64_t cost = 1;               // 0 or more; less only where the counter keeps its limits
   std::span<const Limit> limits;  // 1 to slots_max; the rule's, live as long as the rule set. Where
                                   // the counter keeps its limits: those that came along, if any

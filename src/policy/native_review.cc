@@ -38,6 +38,20 @@ bool covers(const Rule& rule, std::span<const limit::Entry> generic) {
   return !mismatch(rule, generic, error);
 }
 
+// What that takes at most, in steps (base::bounds::review_steps_max).
+size_t cost_of_covers(const Rule& rule, std::span<const limit::Entry> generic) {
+  size_t steps = 1 + rule.conditions.size() * generic.size() / 16;
+  for (const Condition& condition : rule.conditions) {
+    if (condition.pattern.exact()) continue;
+    const std::string_view literal = condition.pattern.literal();
+    const size_t size = condition.pattern.text().size() - literal.size();
+    for (const limit::Entry& entry : generic)
+      if (entry.key == condition.key && begins_with(entry.value, literal))
+        steps += size * (entry.value.size() - literal.size()) / 128;
+  }
+  return steps;
+}
+
 std::string title(const Rule& rule) {
   return rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]" : "rule " + rule.name;
 }
@@ -69,6 +83,7 @@ class Review {
   void all(bool has_dialect) {
     for (size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].mode != Mode::off) one(i);
+    if (cut_short_ > 0) warn_cut_short();
     if (!has_dialect) return;
     const auto last = std::find_if(rules_.begin(), rules_.end(), [](const Rule& rule) {
       return decides(rule) && rule.conditions.empty();
@@ -84,9 +99,17 @@ class Review {
     generic_request(rule, generic_);
     beside_.clear();
     size_t by = rules_.size();
+    size_t steps = 0;
+    // What earlier rules left is there for later ones.
+    const size_t steps_max = steps_left_ / (rules_.size() - at);
     index_.candidates(generic_, [&](uint32_t number) {
       const size_t other = enforced_[number];
       if (other == at) return !decides(rule);
+      steps += cost_of_covers(rules_[other], generic_);
+      if (steps > steps_max) {
+        ++cut_short_;
+        return false;
+      }
       if (!covers(rules_[other], generic_)) return true;
       if (other < at && decides(rules_[other])) {
         by = other;
@@ -97,6 +120,7 @@ class Review {
       beside_.push_back(other);
       return !decides(rules_[other]) && beside_.size() <= base::bounds::group_charges_max;
     });
+    steps_left_ -= std::min(steps, steps_max);
     if (by < rules_.size()) {
       warn(rule,
            "is unreachable: " + title(rules_[by]) + " (line " + std::to_string(rules_[by].line) +
@@ -107,6 +131,19 @@ class Review {
     check_group(rule);
     if (rule.mode == Mode::enforce && rule.then == Then::continue_) check_pointless(at);
     check_limits(rule);
+  }
+
+  void warn_cut_short() {
+    diagnostics_.push_back(
+        {.severity = base::Diagnostic::Severity::warning,
+         .file = rules_.front().file,
+         .line = 0,
+         .column = 0,
+         .subject = "rules",
+         .message = base::counted(cut_short_, "rule") +
+                    " could be compared with some of the others only, because their patterns are "
+                    "so alike that each might apply to every other's requests",
+         .remedy = "begin patterns with different text instead of `*` where you can"});
   }
 
   void check_group(const Rule& rule) {
@@ -201,6 +238,8 @@ class Review {
   std::vector<size_t> enforced_;      // their places in rules_
   std::vector<size_t> stops_before_;  // how many of the first i rules decide
   bool told_of_group_ = false;
+  size_t steps_left_ = base::bounds::review_steps_max;
+  size_t cut_short_ = 0;  // rules whose share of the steps was not enough
 
   // Of the rule that is being reviewed:
   std::vector<limit::Entry> generic_;
@@ -210,7 +249,10 @@ class Review {
 }  // namespace
 
 void review(const RuleSet& rules, base::Diagnostics& diagnostics) {
-  Review(rules, diagnostics).all(!rules.rules(Dialect::divvy).empty());
+  bool has_dialect = false;
+  for (size_t i = 0; i < dialects; ++i)
+    has_dialect |= !rules.rules(static_cast<Dialect>(i)).empty();
+  Review(rules, diagnostics).all(has_dialect);
 }
 
 }  // namespace sluice::policy

@@ -217,5 +217,26 @@ TEST(NeverRefuses, IsTrueWhenItSaysSo) {
   EXPECT_GT(refusals, 50'000);
 }
 
+// Patterns that are all alike are compared up to a bound, which is told; what is found is certain.
+TEST(Review, IsCutShortWhereEveryRuleMightCoverEveryOther) {
+  const auto rules_like = [](size_t count, const std::string& before, const std::string& behind) {
+    std::string text;
+    for (size_t i = 0; i < count; ++i)
+      text += "- { match: { p: \"" + before + std::to_string(i) + behind + "\" }, deny: true }\n";
+    return text;
+  };
+  EXPECT_EQ(told(rules_like(500, "*/v", "")), "");
+  EXPECT_EQ(told(rules_like(20'000, "/a", "/*")), "");
+  const std::string unreachable = "- { name: last, match: { p: \"*/v0\", q: r }, deny: true }\n";
+  for (const auto& [before, behind] : {std::pair("*/v", ""), std::pair("/api/*/v", "/*")}) {
+    const std::string said = told(rules_like(20'000, before, behind) + unreachable);
+    EXPECT_NE(said.find("f: warning: rules: "), std::string::npos) << said;
+    EXPECT_NE(said.find("rules could be compared with some of the others only"), std::string::npos);
+    EXPECT_EQ(said.find("rule last: is unreachable: rule [p=*/v0] (line 2)") != std::string::npos,
+              *before == '*')
+        << said;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::policy

@@ -75,9 +75,8 @@ void Plan::clear() {
 
 std::span<const limit::Decision> Plan::decisions(const Step& step) const {
   const limit::Charge& its = charges_[step.charge];
-  const size_t count = its.space->windows.empty()
-                           ? its.limits.size()
-                           : static_cast<size_t>(std::popcount(its.slot_mask));
+  const size_t count =
+      its.keeps_limits ? static_cast<size_t>(std::popcount(its.slot_mask)) : its.limits.size();
   return std::span(decisions_).subspan(its.decision_first, count);
 }
 
@@ -86,7 +85,7 @@ void Plan::open_group(bool may_fail) {
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
-  const bool keeps_limits = !rule.space->windows.empty();
+  const bool keeps_limits = rule.limits.empty();
   steps_.push_back(
       {&rule, static_cast<uint32_t>(groups_.size() - 1), static_cast<uint32_t>(charges_.size())});
   charges_.push_back({.space = rule.space,
@@ -94,6 +93,7 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
                       .verb = asked.verb == limit::Verb::wait ? limit::Verb::take : asked.verb,
                       .all = asked.all,
                       .fresh = asked.fresh,
+                      .keeps_limits = keeps_limits,
                       .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits ? asked.limits : rule.limits,
                       .limits_id = rule.limits_id,

@@ -156,6 +156,7 @@ void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
   const size_t count = random() % rules_max + 1;
   for (size_t i = 0; i < count; ++i) {
     Rule rule;
+    rule.limits = {{limit::Algorithm::deny}};
     rule.mode = random() % 3 == 0 ? Mode::shadow : Mode::enforce;
     std::set<std::string> keys;
     for (size_t c = random() % 4; c > 0; --c) keys.insert(pick("a", "b", "c", "key", ""));

@@ -38,10 +38,12 @@ class YamlDocument {
         0;  // scalar: of its text; list, map: first child or none; alias: what it names
     uint32_t length = 0;   // scalar: of its text; list, map: children, of a map keys and values
     uint32_t next = none;  // child of the same parent
+    uint32_t tag = 0;      // in tags_
   };
 
   std::vector<Node> nodes_;
-  std::string text_;  // of all scalars
+  std::string text_;               // of all scalars
+  std::vector<std::string> tags_;  // each once, behind the one of nodes that have none, ""
   uint32_t root_ = none;
 };
 
@@ -60,6 +62,8 @@ class YamlNode {
   std::string_view text() const;
   // Written without quotes or block marks.
   bool is_plain() const { return it().plain; }
+  // Resolved, as in tag:yaml.org,2002:js/regexp for `!!js/regexp`; empty: none is written.
+  std::string_view tag() const;
   // From 1, as in base::Diagnostic; an alias stands where it names. 0: nowhere.
   size_t line() const { return document_ == nullptr || index_ == none ? 0 : it().line; }
   size_t column() const { return document_ == nullptr || index_ == none ? 0 : it().column; }
