@@ -172,6 +172,13 @@ Pattern Pattern::wildcard(std::string text) {
   return pattern;
 }
 
+Pattern Pattern::equal_to(std::string text) {
+  Pattern pattern;
+  pattern.text_ = std::move(text);
+  pattern.prefix_size_ = static_cast<uint32_t>(pattern.text_.size());
+  return pattern;
+}
+
 Pattern Pattern::regex(std::string text, std::shared_ptr<const Regex> regex) {
   Pattern pattern;
   pattern.text_ = std::move(text);

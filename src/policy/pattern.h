@@ -27,6 +27,8 @@ class Pattern {
   // The documented reading, and that of native rules: every `*` is any run of characters, anchored
   // at both ends, and the key must be present.
   static Pattern wildcard(std::string text);
+  // The value is that text, stars and all.
+  static Pattern equal_to(std::string text);
   // The value, which must be present, holds what the expression finds. `text` is for people:
   // "/^a/i".
   static Pattern regex(std::string text, std::shared_ptr<const Regex> regex);
