@@ -160,7 +160,9 @@ class TypeReader {
                                                         : " is more than is counted to"),
           "write " + range);
     } else {
-      if (value.text.size() > 1 && value.text[0] == '0' && value.integer != 0)
+      const bool is_octal = value.text[0] == '0' && value.integer > 7 &&
+                            value.text.find_first_not_of("01234567_") == std::string_view::npos;
+      if (is_octal)
         reader_.warning(
             name, node,
             in_ticks(value.text) + " is not decimal: it is " + std::to_string(value.integer),
