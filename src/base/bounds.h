@@ -58,6 +58,16 @@ inline constexpr size_t table_bytes_max = size_t{16} << 30;
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.
 inline constexpr size_t rules_max = 1'000'000;
+// A regular expression of a policy. Past it: refused at load.
+inline constexpr size_t regex_source_bytes_max = 4096;
+// What one regular expression may cost on one text: steps of its matching, and steps times bytes of
+// the text, as a step may go through all of it. Past either: it does not fit, and a counter says
+// so.
+inline constexpr size_t regex_steps_max = 100'000;
+inline constexpr size_t regex_work_max = 2'000'000;
+// A text that is searched for a place where a regular expression fits; one that begins with `^` has
+// only one and takes any text. Past it: as above.
+inline constexpr size_t regex_text_bytes_max = 1024;
 // Steps of `sluice check` in comparing rules with each other, about 100 ns each. Past it: every rule
 // has been compared with some of the others, and that is said.
 inline constexpr size_t review_steps_max = 5'000'000;

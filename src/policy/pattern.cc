@@ -172,6 +172,23 @@ Pattern Pattern::wildcard(std::string text) {
   return pattern;
 }
 
+Pattern Pattern::equal_to(std::string text) {
+  Pattern pattern;
+  pattern.text_ = std::move(text);
+  pattern.prefix_size_ = static_cast<uint32_t>(pattern.text_.size());
+  return pattern;
+}
+
+Pattern Pattern::regex(std::string text, std::shared_ptr<const Regex> regex) {
+  Pattern pattern;
+  pattern.text_ = std::move(text);
+  auto program = std::make_shared<Program>();
+  program->regex = std::move(regex);
+  pattern.program_ = std::move(program);
+  pattern.kind_ = Kind::regex;
+  return pattern;
+}
+
 // All ways to match at once: bit i of `at` says that the elements in front of i can be behind us.
 // Elements that may be missing are passed over by the carry of an addition.
 template <size_t words_known>
@@ -233,6 +250,8 @@ bool Pattern::matches_present(std::string_view value) const {
     case Kind::impossible:
     case Kind::oversized:
       return false;
+    case Kind::regex:
+      return program_->regex->matches(value);
     default:
       break;
   }

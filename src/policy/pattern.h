@@ -1,6 +1,6 @@
 // One condition's pattern over the value of one entry. Immutable and cheap to copy; matching
 // allocates nothing and takes time linear in the value (times the pattern's length over 64 where
-// stars repeat characters), never exponential.
+// stars repeat characters), never exponential; a regular expression gives up (policy/regex.h).
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/regex.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -26,6 +27,11 @@ class Pattern {
   // The documented reading, and that of native rules: every `*` is any run of characters, anchored
   // at both ends, and the key must be present.
   static Pattern wildcard(std::string text);
+  // The value is that text, stars and all.
+  static Pattern equal_to(std::string text);
+  // The value, which must be present, holds what the expression finds. `text` is for people:
+  // "/^a/i".
+  static Pattern regex(std::string text, std::shared_ptr<const Regex> regex);
 
   // Does the value fit? Nothing: the request lacks the key.
   bool matches(std::optional<std::string_view> value) const {
@@ -49,6 +55,8 @@ class Pattern {
   // over many patterns.
   bool exact() const { return kind_ == Kind::exact; }
   std::string_view literal() const { return std::string_view(text_).substr(0, prefix_size_); }
+  // The expression, if it is one.
+  const Regex* regex() const { return kind_ == Kind::regex ? program_->regex.get() : nullptr; }
   // `*` alone.
   bool any() const { return kind_ == Kind::optional || kind_ == Kind::present; }
 
@@ -63,6 +71,7 @@ class Pattern {
     search,      // prefix, then a run, then a literal; the end is free
     repeats,     // prefix, then a run, then characters of which some repeat; the end is free
     wildcard,    // stars anywhere, anchored at both ends
+    regex,       // see regex()
     impossible,  // see error()
     oversized,
   };
@@ -73,13 +82,14 @@ class Pattern {
   bool matches_repeats(std::string_view value) const;
 
   std::string text_;
-  std::shared_ptr<const Program> program_;  // of repeats and impossible
+  std::shared_ptr<const Program> program_;  // of repeats, regex and impossible
   uint32_t prefix_size_ = 0;                // bytes in front of the first star
   uint32_t rest_size_ = 0;                  // search: bytes of the literal behind the first star
   Kind kind_ = Kind::exact;
 
   struct Program {
     std::string error;
+    std::shared_ptr<const Regex> regex;
     size_t elements = 0;               // behind the first star
     size_t words = 0;                  // of 64 bits; one bit more than there are elements
     std::vector<uint64_t> repeated;    // bit i: element i may occur any number of times, also never

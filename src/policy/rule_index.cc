@@ -16,6 +16,8 @@ void RuleIndex::add(std::span<const Condition> conditions) {
     if (condition.pattern.impossible()) break;
     // A pattern that an absent key fits says nothing about the entries that there must be.
     if (condition.pattern.matches(std::nullopt)) continue;
+    // Nor does an expression about what they begin with; all requests with the key would meet it.
+    if (condition.pattern.regex() != nullptr) continue;
     const size_t load = load_of(condition);
     if (load < best_load) {
       best = &condition;

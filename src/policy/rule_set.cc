@@ -123,11 +123,24 @@ void RuleSet::List::add(Rule rule) {
 }
 
 void RuleSet::add(Dialect dialect, Rule rule) {
+  add_regexes(rule);
   dialects_[static_cast<size_t>(dialect)].add(std::move(rule));
 }
 
 void RuleSet::add_native(Rule rule) {
+  add_regexes(rule);
   native_.add(std::move(rule));
+}
+
+void RuleSet::add_regexes(const Rule& rule) {
+  for (const Condition& condition : rule.conditions)
+    if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
+}
+
+uint64_t RuleSet::regexes_given_up() const {
+  uint64_t all = 0;
+  for (const Pattern& pattern : regexes_) all += pattern.regex()->given_up();
+  return all;
 }
 
 std::span<const Rule> RuleSet::rules(Dialect dialect) const {

@@ -150,6 +150,9 @@ class RuleSet {
   // plan.
   void match(Dialect dialect, const Asked& asked, Plan& plan) const;
 
+  // How often regular expressions of its rules gave up on a value; see Regex::given_up.
+  uint64_t regexes_given_up() const;
+
   // The dialect's rule at which the search for such a request would end: the first enforced one
   // that applies and stops, or null. Native rules aside. `error` as in Plan::Part.
   const Rule* decider(Dialect dialect, std::span<const limit::Entry> descriptor,
@@ -158,6 +161,8 @@ class RuleSet {
  private:
   // A list this short is gone through faster than looked up.
   static constexpr size_t unindexed_max = 6;
+
+  void add_regexes(const Rule& rule);
 
   // Rules in order, with an index.
   struct List {
@@ -173,6 +178,7 @@ class RuleSet {
 
   List native_;
   std::array<List, dialects> dialects_;
+  std::vector<Pattern> regexes_;  // of all rules
 };
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in

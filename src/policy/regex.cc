@@ -1,0 +1,141 @@
+#include "policy/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/bounds.h"
+#include "base/utf8.h"
+#include "policy/javascript_regex.h"
+
+namespace sluice::policy {
+
+namespace {
+
+using base::bounds::regex_steps_max;
+using base::bounds::regex_text_bytes_max;
+using base::bounds::regex_work_max;
+
+// What a thread matches with: room for one pair of places, for going back, and the limits.
+struct Scratch {
+  static constexpr size_t stack_bytes_min = 32 << 10, stack_bytes_max = 1 << 20;
+
+  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
+  pcre2_match_context* context = pcre2_match_context_create(nullptr);
+  pcre2_jit_stack* stack = pcre2_jit_stack_create(stack_bytes_min, stack_bytes_max, nullptr);
+
+  Scratch() {
+    if (context == nullptr) return;
+    if (stack != nullptr) pcre2_jit_stack_assign(context, nullptr, stack);
+    pcre2_set_heap_limit(context, stack_bytes_max >> 10);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    pcre2_jit_stack_free(stack);
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(data);
+  }
+};
+
+Scratch& scratch() {
+  thread_local Scratch its;
+  return its;
+}
+
+const PCRE2_UCHAR8* units(std::string_view text) {
+  return reinterpret_cast<const PCRE2_UCHAR8*>(text.data());
+}
+
+}  // namespace
+
+void Regex::Free::operator()(pcre2_real_code_8* code) const {
+  pcre2_code_free(code);
+}
+
+bool Regex::compile(const std::string& expression, std::string& error) {
+  // PCRE2_ALT_BSUX and PCRE2_ALLOW_EMPTY_CLASS are JavaScript's too, but the translation has left
+  // nothing of what they are about. Start optimizations are wrong with the JIT of PCRE2 10.42: it
+  // misses "abba" with (?:ab|a).c*b.
+  constexpr uint32_t options = PCRE2_UTF | PCRE2_MATCH_UNSET_BACKREF | PCRE2_DOLLAR_ENDONLY |
+                               PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+  int number = 0;
+  PCRE2_SIZE offset = 0;
+  code_.reset(
+      pcre2_compile(units(expression), expression.size(), options, &number, &offset, nullptr));
+  if (code_) return true;
+  std::array<PCRE2_UCHAR8, 256> text{};
+  pcre2_get_error_message(number, text.data(), text.size());
+  error = reinterpret_cast<const char*>(text.data());
+  return false;
+}
+
+std::shared_ptr<const Regex> Regex::javascript(std::string_view source, std::string_view flags,
+                                               std::string& error) {
+  if (source.size() > base::bounds::regex_source_bytes_max) {
+    error = "it has " + std::to_string(source.size()) + " bytes; " +
+            std::to_string(base::bounds::regex_source_bytes_max) + " are the most";
+    return nullptr;
+  }
+  for (const char flag : flags) {
+    if (std::string_view("gim").find(flag) == std::string_view::npos) {
+      error = "the flag `" + std::string(1, flag) + "` is not one of g, i and m";
+      return nullptr;
+    }
+    if (std::count(flags.begin(), flags.end(), flag) > 1) {
+      error = "the flag `" + std::string(1, flag) + "` stands twice";
+      return nullptr;
+    }
+  }
+  const bool ignore_case = flags.find('i') != std::string_view::npos;
+  const bool multiline = flags.find('m') != std::string_view::npos;
+  std::string expression;
+  if (!pcre2_from_javascript(source, multiline, ignore_case, expression)) {
+    error = std::move(expression);
+    return nullptr;
+  }
+  const std::shared_ptr<Regex> regex(new Regex);
+  if (!regex->compile(expression, error)) return nullptr;
+  uint32_t found = 0;
+  pcre2_pattern_info(regex->code_.get(), PCRE2_INFO_ALLOPTIONS, &found);
+  regex->anywhere_ = (found & PCRE2_ANCHORED) == 0;
+  // PCRE2's limit of steps holds for each place to begin on its own. So the places become part of
+  // the expression, and there is one to begin.
+  if (regex->anywhere_ && !regex->compile("^(?s:.)*?(?:" + expression + ")", error)) return nullptr;
+  regex->jit_ = pcre2_jit_compile(regex->code_.get(), PCRE2_JIT_COMPLETE) == 0;
+  return regex;
+}
+
+Regex::Found Regex::find(std::string_view text) const {
+  const Scratch& its = scratch();
+  if (its.data == nullptr || its.context == nullptr) return Found::unknown;
+  // Without JIT a step costs about ten times as much.
+  const size_t steps = std::min(regex_steps_max, regex_work_max / (text.size() + 1));
+  pcre2_set_match_limit(its.context, static_cast<uint32_t>(jit_ ? steps : steps / 10));
+  const auto match = jit_ ? pcre2_jit_match : pcre2_match;
+  const int result =
+      match(code_.get(), units(text), text.size(), 0, PCRE2_NO_UTF_CHECK, its.data, its.context);
+  if (result >= 0) return Found::yes;
+  return result == PCRE2_ERROR_NOMATCH ? Found::no : Found::unknown;
+}
+
+bool Regex::matches(std::string_view text) const {
+  std::array<char, base::utf8::replacement.size() * regex_text_bytes_max> sound;
+  const bool is_short = text.size() <= regex_text_bytes_max;
+  Found found = Found::unknown;
+  if (!base::utf8::is_valid(text)) {
+    if (is_short) {
+      const size_t size = base::utf8::sanitized_size(text);
+      base::utf8::sanitize(text, sound.data());
+      found = find({sound.data(), size});
+    }
+  } else if (is_short || !anywhere_) {
+    found = find(text);
+  }
+  if (found == Found::unknown) given_up_.fetch_add(1, std::memory_order_relaxed);
+  return found == Found::yes;
+}
+
+}  // namespace sluice::policy
