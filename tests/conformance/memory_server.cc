@@ -60,7 +60,8 @@ MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
       throw std::runtime_error(base::to_string(d));
   auto log =
       std::make_shared<spdlog::logger>("memory", std::make_shared<spdlog::sinks::null_sink_mt>());
-  engine_ = std::make_unique<server::Engine>(watched_, clock_, std::move(rules), std::move(log));
+  live_ = std::make_unique<server::Live>(server::LivePolicy{std::move(rules)});
+  engine_ = std::make_unique<server::Engine>(watched_, clock_, *live_, std::move(log));
 }
 
 void MemoryServer::sleep(int64_t ms) {

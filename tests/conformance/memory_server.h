@@ -50,6 +50,7 @@ class MemoryServer {
   store::EmbeddedStore store_;
   WatchedStore watched_;
   base::Clock clock_;
+  std::unique_ptr<server::Live> live_;
   std::unique_ptr<server::Engine> engine_;
 };
 
