@@ -79,5 +79,14 @@ TEST(ParsePort, IsSixteenBits) {
     EXPECT_FALSE(parse_port(text)) << text;
 }
 
+TEST(Units, grouped) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1'000), "1,000");
+  EXPECT_EQ(grouped(10'000), "10,000");
+  EXPECT_EQ(grouped(1'234'567), "1,234,567");
+  EXPECT_EQ(grouped(UINT64_MAX), "18,446,744,073,709,551,615");
+}
+
 }  // namespace
 }  // namespace sluice::base

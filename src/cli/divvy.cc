@@ -10,7 +10,7 @@ namespace {
 constexpr const char* about =
     "Serves a Divvy configuration (.ini or .json) over Divvy's protocol, in place of\n"
     "`node index.js CONFIG`: same files, same environment, same first line on standard output.\n"
-    "Counters are kept in this process.";
+    "Counters are kept in this process. SIGHUP, or a change of the file, reloads the rules.";
 
 const std::string footer =
     std::string(

@@ -8,6 +8,7 @@ namespace {
 constexpr const char* about =
     "Serves rate limits over every protocol that the configuration lists, until SIGTERM or "
     "SIGINT.\n"
+    "SIGHUP, or a change of the policy's files, reloads the rules.\n"
     "Without --config it serves each protocol on its own port with a built-in example policy.";
 
 const std::string footer =

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int niceness = 10;
+constexpr int niceness = 10;      // above that of the other threads: a tenth of their weight
 constexpr size_t told_max = 100;  // diagnostics of one policy; `sluice check` shows all
 constexpr milliseconds release_pause{1};
 constexpr milliseconds release_told{10'000};
@@ -85,7 +85,8 @@ void Reloader::wake() {
 }
 
 void Reloader::run() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
+  const auto self = static_cast<id_t>(gettid());
+  setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + niceness);
   while (!stopping_) {
     Event event = look_again_ ? await(quiet) : await(std::nullopt);
     if (event == Event::changed) event = settle();
