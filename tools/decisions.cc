@@ -23,7 +23,8 @@ int run(size_t batches, const std::vector<limit::Limit>& limits) {
   limit::Spaces spaces;
   const limit::Space* const space = spaces.intern("bench:", "");
   const uint32_t limits_id = spaces.intern_limits(limits);
-  store::EmbeddedStore store(0, base::Hash(1));
+  limit::Spaces no_spaces;
+  store::EmbeddedStore store(0, base::Hash(1), no_spaces);
   std::vector<std::string> keys;
   for (size_t i = 0; i < actors; ++i) keys.push_back("192.168." + std::to_string(1'000'000 + i));
   std::vector<limit::Group> groups(batch_size);

@@ -9,7 +9,7 @@
 namespace sluice::cli {
 
 // Where Divvy's clients look for their server.
-inline constexpr uint16_t divvy_port = 8321;
+inline constexpr uint16_t divvy_port = 8321, limitd_port = 9231, droplet_port = 3000;
 
 struct Address {
   std::string host;

@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "server/server.h"
 
 namespace sluice::cli {
 namespace {
@@ -84,11 +85,26 @@ void set_log_level(std::string_view text, const std::string& origin, const base:
            diagnostics);
 }
 
+uint16_t port_of(server::Protocol protocol) {
+  switch (protocol) {
+    case server::Protocol::divvy:
+      return divvy_port;
+    case server::Protocol::limitd:
+      return limitd_port;
+    case server::Protocol::droplet:
+      return droplet_port;
+  }
+  return 0;
+}
+
 std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
                                                base::Diagnostics& diagnostics) {
-  static const std::vector<std::string_view> served{"divvy"};
-  static const std::vector<std::string_view> planned{"limitd", "droplet", "admin"};
-  if (name == "divvy") return server::Protocol::divvy;
+  static const std::vector<std::string_view> served{"divvy", "limitd", "droplet"};
+  static const std::vector<std::string_view> planned{"admin"};
+  for (const auto protocol :
+       {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet}) {
+    if (name == name_of(protocol)) return protocol;
+  }
   if (std::find(planned.begin(), planned.end(), name) != planned.end()) {
     complain(place, "the protocol `" + std::string(name) + "` is not served by this version",
              "take it out; it serves " + listed(served), diagnostics);
@@ -102,10 +118,10 @@ std::optional<server::Protocol> protocol_named(std::string_view name, const base
   return std::nullopt;
 }
 
-std::optional<Address> address_of(std::string_view text, server::Protocol /*protocol*/,
+std::optional<Address> address_of(std::string_view text, server::Protocol protocol,
                                   const base::Diagnostic& place, base::Diagnostics& diagnostics) {
   std::string problem;
-  auto address = parse_address(text, divvy_port, problem);
+  auto address = parse_address(text, port_of(protocol), problem);
   if (!address)
     complain(place, "`" + std::string(text) + "` is no address", std::move(problem), diagnostics);
   return address;

@@ -21,6 +21,9 @@ void set_memory(std::string_view text, const std::string& origin, const base::Di
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics);
 
+// Where each protocol is served unless told otherwise.
+uint16_t port_of(server::Protocol protocol);
+
 std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
                                                base::Diagnostics& diagnostics);
 std::optional<Address> address_of(std::string_view text, server::Protocol protocol,

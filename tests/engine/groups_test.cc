@@ -293,7 +293,7 @@ void run(uint32_t seed, Seen& seen) {
     text = random_policy(dice);
     policy::read_native(text, "f", spaces, rules, diagnostics);
   } while (has_errors(diagnostics));
-  store::EmbeddedStore store(16 << 20, base::Hash(seed));
+  store::EmbeddedStore store(16 << 20, base::Hash(seed), spaces);
 
   std::vector<History> histories(threads);
   std::vector<std::thread> running;
