@@ -70,7 +70,7 @@ TEST(Spaces, are_read_without_a_lock) {
   for (uint32_t t = 0; t < 2; ++t) {
     readers.emplace_back([&, t] {
       for (uint32_t i = t; told < count; i += 7) {
-        const uint32_t known = told.load(std::memory_order_relaxed);
+        const uint32_t known = told.load();
         if (known == 0) continue;
         i %= known;
         const auto limits = spaces.limits(1 + i);
@@ -86,7 +86,7 @@ TEST(Spaces, are_read_without_a_lock) {
     like.linger.us = i;
     ASSERT_EQ(spaces.intern("p", std::to_string(i), like)->id, i);
     ASSERT_EQ(spaces.intern_limits(limits_of(i)), 1 + i);
-    told.store(i + 1, std::memory_order_relaxed);
+    told.store(i + 1);
   }
   for (auto& reader : readers) reader.join();
   EXPECT_GT(read.load(), 0u);
