@@ -146,8 +146,8 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
       {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
       {"listen: [{ address: \"[::]:1\" }]", "2:10: error: listen: has no protocol"},
-      {"listen: [{ protocol: limitd, address: \"[::]:1\" }]",
-       "2:22: error: protocol: the protocol `limitd` is not served by this version"},
+      {"listen: [{ protocol: admin, address: \"[::]:1\" }]",
+       "2:22: error: protocol: the protocol `admin` is not served by this version"},
       {"listen: [{ protocol: divy, address: \"[::]:1\" }]",
        "2:22: error: protocol: `divy` is no protocol; did you mean `divvy`?"},
       {"listen: [{ protocol: divvy, address: \"::1:80\" }]",
@@ -232,7 +232,7 @@ TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
             "`2GiB`\n"
             "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
             "error: --listen: the protocol `admin` is not served by this version; take it out; it "
-            "serves divvy\n"
+            "serves divvy, limitd, droplet\n"
             "error: --listen: `[::]:x` is no address; behind the host comes `:` and a port from 0 "
             "to 65535, not `:x`\n");
 }
