@@ -23,10 +23,11 @@ constexpr size_t told_max = 100;  // diagnostics of one policy; `sluice check` s
 constexpr milliseconds release_pause{1};
 constexpr milliseconds release_told{10'000};
 
+// droplet's one rule aside, which nobody wrote.
 size_t count_rules(const policy::RuleSet& rules) {
   size_t count = rules.native_rules().size();
-  for (size_t i = 0; i < policy::dialects; ++i)
-    count += rules.rules(static_cast<policy::Dialect>(i)).size();
+  for (const auto dialect : {policy::Dialect::divvy, policy::Dialect::limitd})
+    count += rules.rules(dialect).size();
   return count;
 }
 
