@@ -1,4 +1,5 @@
 // sluice.yaml into a Config.
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
@@ -39,12 +40,13 @@ class Reader {
               policy(key, node);
             }},
            {"log", [&](const auto&, const auto& node) { log(node); }},
+           {"droplet", [&](const auto&, const auto& node) { droplet(node); }},
            {"rules", [&](const auto&, const auto& node) {
               has_policy = true;
               // What is wrong with them is told when they become a rule set.
               config_.rules = {{file_, document_, node.size()}, origin(node)};
             }}});
-    if (!has_policy)
+    if (!has_policy && needs_policy())
       yaml_.error("policy", {}, "is missing, and so are rules: no request would have one",
                   "add `policy: [{ divvy: rules.ini }]` or `rules: [...]`");
   }
@@ -141,6 +143,18 @@ class Reader {
     map(node, "log", {{"level", [&](const std::string& key, const YamlNode& value) {
                          scalar(key, value, set_log_level);
                        }}});
+  }
+
+  void droplet(const YamlNode& node) {
+    map(node, "droplet", {{"cleanup_interval", [&](const std::string& key, const YamlNode& value) {
+                             scalar(key, value, set_cleanup_interval);
+                           }}});
+  }
+
+  // Droplet's requests bring their limits.
+  bool needs_policy() const {
+    return std::any_of(config_.listen.begin(), config_.listen.end(),
+                       [](const auto& l) { return l.value.protocol != server::Protocol::droplet; });
   }
 
   void policy(const std::string& key, const YamlNode& node) {

@@ -127,6 +127,7 @@ void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diag
   check(config.connections.value == start_.connections.value, "connections");
   check(config.memory_bytes.value == start_.memory_bytes.value, "store");
   check(config.log_level.value == start_.log_level.value, "log");
+  check(config.cleanup_interval.value == start_.cleanup_interval.value, "droplet");
 }
 
 }  // namespace sluice::cli

@@ -22,6 +22,7 @@ struct Command {
 constexpr Command commands[] = {
     {"serve", "serve every configured protocol; without a file, a built-in example", serve},
     {"divvy", "serve a Divvy configuration, in place of `node index.js CONFIG`", divvy},
+    {"droplet", "serve droplet's protocol, in place of `droplet`", droplet},
     {"check", "say what is wrong with policy and configuration files", check},
     {"explain", "say which rules of a policy a request meets, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},

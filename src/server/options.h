@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/time.h"
 
 namespace sluice::server {
 
@@ -24,6 +25,8 @@ struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: as many as this process may use processors
   size_t connections_max = base::bounds::connections_default;
+  // How often full buckets of droplet are forgotten, where it is served; 0: never.
+  base::Duration cleanup_interval = base::seconds(60);
 };
 
 }  // namespace sluice::server
