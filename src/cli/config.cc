@@ -14,7 +14,9 @@ base::Diagnostic place_of(std::string subject) {
 }  // namespace
 
 Config::Config() {
-  listen.push_back({{server::Protocol::divvy, {"::", divvy_port}}});
+  for (const auto protocol :
+       {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet})
+    listen.push_back({{protocol, {"::", port_of(protocol)}}});
 }
 
 server::Options Config::options() const {
@@ -28,10 +30,16 @@ server::Options Config::options() const {
 
 std::vector<PolicyFile> Config::policy_files() const {
   std::vector<PolicyFile> files;
-  for (const Policy& p : policy) files.push_back({p.path.value, std::nullopt, p.matching.value});
+  for (const Policy& p : policy)
+    files.push_back({.path = p.path.value, .matching = p.matching.value, .limitd = p.limitd});
   const NativeRules& native = rules.value;
   if (native.document) files.push_back({.path = native.path, .native = native.document});
-  if (files.empty()) files.push_back({});
+  if (files.empty()) {
+    files.emplace_back();
+    LimitdSource example;
+    example.use = LimitdSource::Use::built_in;
+    files.emplace_back().limitd = std::make_shared<const LimitdSource>(std::move(example));
+  }
   return files;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: as many as this process may use processors
   size_t connections_max = base::bounds::connections_default;
+  std::function<void()> on_hangup = {};  // SIGHUP, beside the reload; on the main thread
 };
 
 }  // namespace sluice::server
