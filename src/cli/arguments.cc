@@ -66,14 +66,21 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->type_name("LEVEL");
 }
 
+void add_cleanup_flag(CLI::App& app, Flags& flags) {
+  app.add_option("--cleanup-interval", flags.cleanup_interval,
+                 "Forget droplet's full buckets this often; 0 or less: never; default 60")
+      ->type_name("SECONDS");
+}
+
 void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented) {
-  app.add_option("--as", as, "What the file is, whatever its name: divvy-ini, divvy-json or sluice")
+  app.add_option("--as", as,
+                 "What the file is, whatever its name: divvy-ini, divvy-json, limitd or sluice")
       ->type_name("KIND");
   add_documented_flag(app, documented);
 }
 
 std::string unknown_kind(const std::string& as) {
-  return "--as is to be divvy-ini, divvy-json or sluice, not `" + as + "`";
+  return "--as is to be divvy-ini, divvy-json, limitd or sluice, not `" + as + "`";
 }
 
 void add_documented_flag(CLI::App& app, bool& documented) {
@@ -86,5 +93,6 @@ const char* const server_environment_help =
     "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_LOG_LEVEL   as the flags of "
     "these\n"
     "                 names\n";
+const char* const cleanup_environment_help = "  SLUICE_CLEANUP_INTERVAL   as --cleanup-interval\n";
 
 }  // namespace sluice::cli

@@ -40,6 +40,9 @@ class Arguments {
 // The options that every serving command has: --workers, --connections, --memory, --log-level.
 void add_server_flags(CLI::App& app, Flags& flags);
 
+// The option of those that may serve droplet: --cleanup-interval.
+void add_cleanup_flag(CLI::App& app, Flags& flags);
+
 // The options of every command that looks at files: --as, --documented.
 void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented);
 // What to say of an --as that is none.
@@ -47,7 +50,8 @@ std::string unknown_kind(const std::string& as);
 // The flag --documented, as it reads everywhere.
 void add_documented_flag(CLI::App& app, bool& documented);
 
-// The environment of every serving command, for its help.
+// The environment of every serving command, and of those that may serve droplet, for their help.
 extern const char* const server_environment_help;
+extern const char* const cleanup_environment_help;
 
 }  // namespace sluice::cli

@@ -91,6 +91,8 @@ TEST_F(Commands, UsageErrorsEndWithTwo) {
   EXPECT_EQ(command({"serve", "sluice.yaml"}), 2);
   EXPECT_TRUE(said(err, "--config FILE")) << err;
   EXPECT_EQ(command({"divvy", "a.ini", "b.ini"}), 2);
+  EXPECT_EQ(command({"droplet", "3000"}), 2);
+  EXPECT_TRUE(said(err, "the port is given as PORT in the environment")) << err;
   EXPECT_EQ(command({"check"}), 2);
   EXPECT_EQ(command({"check", "--as", "toml", "a"}), 2);
   EXPECT_EQ(command({"explain", "a=b"}), 2);
@@ -105,17 +107,17 @@ TEST_F(Commands, UsageErrorsEndWithTwo) {
 TEST_F(Commands, HelpAndVersion) {
   EXPECT_EQ(command({"--version"}), 0);
   EXPECT_EQ(out, "sluice " + std::string(version) + "\n");
-  for (const char* name : {"serve", "divvy"}) {
+  for (const char* name : {"serve", "divvy", "droplet"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     for (const char* variable :
          {"SLUICE_WORKERS", "SLUICE_CONNECTIONS", "SLUICE_MEMORY", "SLUICE_LOG_LEVEL"})
       EXPECT_TRUE(said(out, variable)) << name << ": " << variable;
   }
   EXPECT_EQ(command({"--help"}), 0);
-  for (const char* name : {"serve", "divvy", "check", "explain", "ask"}) {
+  for (const char* name : {"serve", "divvy", "droplet", "check", "explain", "ask"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
   }
-  for (const char* name : {"serve", "divvy", "check", "explain", "ask"}) {
+  for (const char* name : {"serve", "divvy", "droplet", "check", "explain", "ask"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     EXPECT_TRUE(said(out, std::string("Usage: sluice ") + name)) << out;
     EXPECT_TRUE(said(out, "Example:")) << out;

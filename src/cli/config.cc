@@ -1,5 +1,7 @@
 #include "cli/config.h"
 
+#include <algorithm>
+
 #include "cli/settings.h"
 
 namespace sluice::cli {
@@ -14,7 +16,14 @@ base::Diagnostic place_of(std::string subject) {
 }  // namespace
 
 Config::Config() {
-  listen.push_back({{server::Protocol::divvy, {"::", divvy_port}}});
+  for (const auto protocol :
+       {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet})
+    listen.push_back({{protocol, {"::", port_of(protocol)}}});
+}
+
+bool Config::serves(server::Protocol protocol) const {
+  return std::any_of(listen.begin(), listen.end(),
+                     [&](const auto& l) { return l.value.protocol == protocol; });
 }
 
 server::Options Config::options() const {
@@ -23,15 +32,23 @@ server::Options Config::options() const {
     options.listeners.push_back({listener.protocol, listener.address.host, listener.address.port});
   options.workers = workers.value;
   options.connections_max = connections.value;
+  options.cleanup_interval = cleanup_interval.value;
   return options;
 }
 
 std::vector<PolicyFile> Config::policy_files() const {
   std::vector<PolicyFile> files;
-  for (const Policy& p : policy) files.push_back({p.path.value, std::nullopt, p.matching.value});
+  for (const Policy& p : policy)
+    files.push_back({.path = p.path.value, .matching = p.matching.value, .limitd = p.limitd});
   const NativeRules& native = rules.value;
   if (native.document) files.push_back({.path = native.path, .native = native.document});
-  if (files.empty()) files.push_back({});
+  if (!files.empty()) return files;
+  if (serves(server::Protocol::divvy)) files.emplace_back();
+  if (serves(server::Protocol::limitd)) {
+    LimitdSource example;
+    example.use = LimitdSource::Use::built_in;
+    files.emplace_back().limitd = std::make_shared<const LimitdSource>(std::move(example));
+  }
   return files;
 }
 
@@ -44,6 +61,7 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
   apply("SLUICE_CONNECTIONS", set_connections);
   apply("SLUICE_MEMORY", set_memory);
   apply("SLUICE_LOG_LEVEL", set_log_level);
+  apply("SLUICE_CLEANUP_INTERVAL", set_cleanup_interval);
 }
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
@@ -54,6 +72,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.connections, "--connections", set_connections);
   apply(flags.memory, "--memory", set_memory);
   apply(flags.log_level, "--log-level", set_log_level);
+  apply(flags.cleanup_interval, "--cleanup-interval", set_cleanup_interval);
 
   if (flags.listen.empty()) return;
   config.listen.clear();

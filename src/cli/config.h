@@ -34,10 +34,11 @@ struct Listener {
 };
 
 // One entry of `policy`. An empty list of them stands for the built-in example, unless there are
-// native rules.
+// native rules or nobody is served Divvy's protocol.
 struct Policy {
   Setting<std::string> path;  // as it is to be opened
   Setting<policy::DivvyMatching> matching{policy::DivvyMatching::code};
+  std::shared_ptr<const LimitdSource> limitd{};  // not null: of limitd's dialect, not Divvy's
 };
 
 // `rules` of the file. Shares the parsed file, so that it is not parsed again for them.
@@ -53,6 +54,8 @@ struct Config {
   Setting<uint64_t> connections{base::bounds::connections_default};  // at most, at a time
   Setting<uint64_t> memory_bytes{uint64_t{1} << 30};
   Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
+  Setting<base::Duration> cleanup_interval{base::seconds(60)};  // of droplet; 0: never
+  std::string log_file;                                         // empty: standard error
   std::vector<Policy> policy;
   Setting<NativeRules> rules;
   std::string file;          // the sluice.yaml that it comes from; empty: none
@@ -62,6 +65,7 @@ struct Config {
 
   // Of their own, or would it be the built-in example?
   bool has_policy() const { return !policy.empty() || rules.value.document; }
+  bool serves(server::Protocol protocol) const;
 
   server::Options options() const;
   std::vector<PolicyFile> policy_files() const;
@@ -69,17 +73,18 @@ struct Config {
 
 // What flags may say, as they were written.
 struct Flags {
-  std::optional<std::string> workers, connections, memory, log_level;
+  std::optional<std::string> workers, connections, memory, log_level, cleanup_interval;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
 };
 
 // The text of a sluice.yaml into `config`. `file` is how the user named it; policy paths count from
-// its folder. Without a policy or rules it is an error: who writes a file wants their own rules.
+// its folder. Without a policy or rules it is an error, unless only droplet is served, which needs
+// none: who writes a file wants their own rules.
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
-// SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_LOG_LEVEL; one that is set but empty
-// counts as not set.
+// SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_LOG_LEVEL, SLUICE_CLEANUP_INTERVAL; one
+// that is set but empty counts as not set.
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);

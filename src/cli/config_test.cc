@@ -97,6 +97,48 @@ TEST(ReadConfig, RulesAreAPolicyToo) {
   EXPECT_EQ(config.policy_files().size(), 2u);
 }
 
+TEST(ReadConfig, DropletNeedsNoPolicy) {
+  Config config;
+  ASSERT_EQ(problems("listen: [{ protocol: droplet, address: \"[::1]\" }]\n"
+                     "droplet: { cleanup_interval: 5m }\n",
+                     config),
+            "");
+  EXPECT_EQ(config.listen[0].value.address.port, 3000);
+  EXPECT_EQ(config.options().cleanup_interval.us, 300'000'000);
+  EXPECT_EQ(config.cleanup_interval.origin, "conf/sluice.yaml:2");
+  EXPECT_TRUE(config.policy_files().empty()) << "the example is Divvy's";
+  EXPECT_EQ(print_config(config).find("policy"), std::string::npos);
+
+  EXPECT_NE(problems("listen: [{ protocol: droplet, address: \"[::1]\" },"
+                     " { protocol: divvy, address: \"[::1]\" }]"),
+            "");
+}
+
+TEST(ReadConfig, CleanupIntervalsAreSecondsOrLengths) {
+  struct Case {
+    const char* text;
+    int64_t us;
+  };
+  for (const auto& [text, us] :
+       {Case{"1", 1'000'000}, Case{"60s", 60'000'000}, Case{"500ms", 500'000}, Case{"0", 0},
+        Case{"-1", 0}, Case{"-99999999999999999", 0}, Case{"1_000", 1'000'000'000}}) {
+    Config config;
+    EXPECT_EQ(problems("listen: [{ protocol: droplet, address: a }]\n"
+                       "droplet: { cleanup_interval: " +
+                           std::string(text) + " }",
+                       config),
+              "")
+        << text;
+    EXPECT_EQ(config.cleanup_interval.value.us, us) << text;
+  }
+  for (const char* text : {"\"\"", "-", "1.5", "99999999999999999", "5 m", "--1"})
+    EXPECT_NE(problems("listen: [{ protocol: droplet, address: a }]\n"
+                       "droplet: { cleanup_interval: " +
+                       std::string(text) + " }"),
+              "")
+        << text;
+}
+
 TEST(ReadConfig, MergesAndAliases) {
   Config config;
   ASSERT_EQ(problems("listen:\n"
@@ -121,7 +163,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"zzz: 4",
        "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
        "store, policy, "
-       "log, rules"},
+       "log, droplet, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: is here twice, first on line 1; keep one of them"},
       {"workers: 0",
@@ -146,8 +188,14 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
       {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
       {"listen: [{ address: \"[::]:1\" }]", "2:10: error: listen: has no protocol"},
-      {"listen: [{ protocol: limitd, address: \"[::]:1\" }]",
-       "2:22: error: protocol: the protocol `limitd` is not served by this version"},
+      {"listen: [{ protocol: admin, address: \"[::]:1\" }]",
+       "2:22: error: protocol: the protocol `admin` is not served by this version"},
+      {"droplet: { cleanup_interval: often }",
+       "2:30: error: cleanup_interval: `often` is no interval; write seconds, or a length of time "
+       "as in `5m`; 0 for never"},
+      {"droplet: { cleanup_interval: 1000000d }",
+       "2:30: error: cleanup_interval: `1000000d` is too long an interval"},
+      {"droplet: { cleanup: 1 }", "2:12: error: cleanup: is no key"},
       {"listen: [{ protocol: divy, address: \"[::]:1\" }]",
        "2:22: error: protocol: `divy` is no protocol; did you mean `divvy`?"},
       {"listen: [{ protocol: divvy, address: \"::1:80\" }]",
@@ -176,9 +224,38 @@ TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
   EXPECT_EQ(problems("policy: [{ divvy: a.ini, matching: strict }]"),
             "conf/sluice.yaml:1:36: error: matching: `strict` is no way of matching; write `code` "
             "(as Divvy 1.7.1 does it) or `documented` (as its README says)\n");
-  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }]"),
-            "conf/sluice.yaml:1:20: error: limitd: limitd's bucket types are not served by this "
-            "version; take it out\n");
+}
+
+TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }]"), "");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }, { limitd: b.yaml }]"),
+            "conf/sluice.yaml:1:30: error: limitd: there is a limitd policy already; put its "
+            "bucket types into the folder FILE.d of the first\n");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml, divvy: a.ini }]"),
+            "conf/sluice.yaml:1:10: error: limitd: stands in one entry with `divvy`; write "
+            "`policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]`\n");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml, matching: code }]"),
+            "conf/sluice.yaml:1:10: error: matching: is Divvy's, and this policy is limitd's; take "
+            "it out\n");
+}
+
+// Without `listen`, what there is a policy for is served where its clients look for it.
+TEST(ReadConfig, ListensByPolicy) {
+  const std::pair<const char*, std::vector<uint16_t>> cases[] = {
+      {"policy: [{ divvy: a.ini }]", {8321}},
+      {"policy: [{ limitd: a.yaml }]", {9231}},
+      {"policy: [{ divvy: a.ini }, { limitd: a.yaml }]", {8321, 9231}},
+      {"rules: []", {8321}},
+  };
+  for (const auto& [text, ports] : cases) {
+    Config config;
+    base::Diagnostics diagnostics;
+    read_config(text, "sluice.yaml", config, diagnostics);
+    std::vector<uint16_t> got;
+    for (const auto& listener : config.listen) got.push_back(listener.value.address.port);
+    EXPECT_EQ(got, ports) << text;
+  }
+  EXPECT_EQ(Config().listen.size(), 3u);
 }
 
 TEST(ReadConfig, TellsEverythingInOneRun) {
@@ -196,9 +273,13 @@ TEST(ReadConfig, SurvivesWhatIsNoConfiguration) {
 
 TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   World world;
-  world.variables = {{"SLUICE_WORKERS", "5"}, {"SLUICE_MEMORY", "3GiB"}, {"SLUICE_LOG_LEVEL", ""}};
+  world.variables = {{"SLUICE_WORKERS", "5"},
+                     {"SLUICE_MEMORY", "3GiB"},
+                     {"SLUICE_LOG_LEVEL", ""},
+                     {"SLUICE_CLEANUP_INTERVAL", "5"}};
   Flags flags;
   flags.workers = "6";
+  flags.cleanup_interval = "7";
   flags.listen = {"divvy=[::]:1", "divvy=localhost:0"};
   Config config;
   base::Diagnostics diagnostics;
@@ -210,6 +291,8 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   EXPECT_EQ(config.workers.origin, "--workers");
   EXPECT_EQ(config.memory_bytes.value, uint64_t{3} << 30);
   EXPECT_EQ(config.memory_bytes.origin, "SLUICE_MEMORY");
+  EXPECT_EQ(config.cleanup_interval.value.us, 7'000'000);
+  EXPECT_EQ(config.cleanup_interval.origin, "--cleanup-interval");
   EXPECT_EQ(config.log_level.origin, "s.yaml:12");
   ASSERT_EQ(config.listen.size(), 2u);
   EXPECT_EQ(config.listen[1].value.address.host, "localhost");
@@ -232,7 +315,7 @@ TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
             "`2GiB`\n"
             "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
             "error: --listen: the protocol `admin` is not served by this version; take it out; it "
-            "serves divvy\n"
+            "serves divvy, limitd, droplet\n"
             "error: --listen: `[::]:x` is no address; behind the host comes `:` and a port from 0 "
             "to 65535, not `:x`\n");
 }
@@ -243,6 +326,7 @@ TEST(PrintConfig, IsReadBackAndNamesOrigins) {
   read_config(good, "/etc/sluice.yaml", config, diagnostics);
   Flags flags;
   flags.log_level = "error";
+  flags.cleanup_interval = "90s";
   apply_flags(flags, config, diagnostics);
   config.policy[0].path.value = "/etc/odd \"name\"\\\n.ini";
   const std::string text = print_config(config);
@@ -260,6 +344,7 @@ TEST(PrintConfig, IsReadBackAndNamesOrigins) {
   EXPECT_EQ(again.workers.value, config.workers.value);
   EXPECT_EQ(again.memory_bytes.value, config.memory_bytes.value);
   EXPECT_EQ(again.log_level.value, spdlog::level::err);
+  EXPECT_EQ(again.cleanup_interval.value, config.cleanup_interval.value);
   EXPECT_EQ(again.policy[0].path.value, config.policy[0].path.value);
   EXPECT_EQ(again.policy[0].matching.value, config.policy[0].matching.value);
 }

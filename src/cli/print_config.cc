@@ -35,6 +35,13 @@ std::string line(std::string text, std::string origin) {
   return text + " # " + origin + "\n";
 }
 
+// As base::parse_duration reads it: in one unit.
+std::string in_one_unit(base::Duration length) {
+  if (length.us % 1'000'000 == 0) return std::to_string(length.us / 1'000'000) + "s";
+  if (length.us % 1'000 == 0) return std::to_string(length.us / 1'000) + "ms";
+  return std::to_string(length.us) + "us";
+}
+
 std::string level_name(spdlog::level::level_enum level) {
   for (const auto name : base::log_level_names())
     if (base::log_level(name) == level) return std::string(name);
@@ -60,6 +67,9 @@ std::string print_config(const Config& config) {
               config.memory_bytes.origin);
   out +=
       line("log: { level: " + level_name(config.log_level.value) + " }", config.log_level.origin);
+  out += line("droplet: { cleanup_interval: " + in_one_unit(config.cleanup_interval.value) + " }",
+              config.cleanup_interval.origin);
+  if (!config.has_policy() && !config.serves(server::Protocol::divvy)) return out;
   if (!config.has_policy()) return out + line("# policy: the built-in example", "default");
   if (const NativeRules& rules = config.rules.value; rules.document)
     out += line("# rules: " + base::counted(rules.count, "native rule") + ", not repeated here",
@@ -70,6 +80,11 @@ std::string print_config(const Config& config) {
     std::error_code unknown;  // then the path stays as it is
     const auto path = std::filesystem::absolute(policy.path.value, unknown);
     const bool code = policy.matching.value == policy::DivvyMatching::code;
+    if (policy.limitd) {
+      out += line("  - limitd: " + in_quotes(unknown ? policy.path.value : path.string()),
+                  policy.path.origin);
+      continue;
+    }
     out += line("  - divvy: " + in_quotes(unknown ? policy.path.value : path.string()),
                 policy.path.origin);
     out += line(std::string("    matching: ") + (code ? "code" : "documented"),

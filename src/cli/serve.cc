@@ -23,7 +23,7 @@ const std::string footer =
         "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON\n"
         "\n"
         "Environment (flags override it, it overrides the file):\n") +
-    server_environment_help +
+    server_environment_help + cleanup_environment_help +
     "\n"
     "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
     "usage.";
@@ -65,6 +65,7 @@ int serve(const Words& words, Outside& outside) {
       ->expected(1)
       ->take_all();
   add_server_flags(arguments.app(), flags);
+  add_cleanup_flag(arguments.app(), flags);
   arguments.app().add_flag("--print-config", print,
                            "Print the settings that result, and where each comes from; then end");
   if (const auto status = arguments.parse(words, outside)) return *status;

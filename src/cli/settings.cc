@@ -85,6 +85,28 @@ void set_log_level(std::string_view text, const std::string& origin, const base:
            diagnostics);
 }
 
+// Seconds as droplet counts them, which may be negative, or a length of time with its unit.
+void set_cleanup_interval(std::string_view text, const std::string& origin,
+                          const base::Diagnostic& place, Config& config,
+                          base::Diagnostics& diagnostics) {
+  constexpr int64_t most_us = base::bounds::window_us_max;
+  const bool negative = text.starts_with('-');
+  auto length = base::parse_duration(text);
+  if (const auto n = base::parse_count(text.substr(negative ? 1 : 0)))
+    length = base::seconds(static_cast<int64_t>(std::min<uint64_t>(*n, most_us / 1'000'000 + 1)));
+  if (!length) {
+    complain(place, "`" + std::string(text) + "` is no interval",
+             "write seconds, or a length of time as in `5m`; 0 for never", diagnostics);
+  } else if (negative) {
+    config.cleanup_interval = {{}, origin};
+  } else if (length->us > most_us) {
+    complain(place, "`" + std::string(text) + "` is too long an interval",
+             "write 100 years or less; 0 for never", diagnostics);
+  } else {
+    config.cleanup_interval = {*length, origin};
+  }
+}
+
 uint16_t port_of(server::Protocol protocol) {
   switch (protocol) {
     case server::Protocol::divvy:

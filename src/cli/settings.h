@@ -20,6 +20,9 @@ void set_memory(std::string_view text, const std::string& origin, const base::Di
                 Config& config, base::Diagnostics& diagnostics);
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics);
+void set_cleanup_interval(std::string_view text, const std::string& origin,
+                          const base::Diagnostic& place, Config& config,
+                          base::Diagnostics& diagnostics);
 
 // Where each protocol is served unless told otherwise.
 uint16_t port_of(server::Protocol protocol);

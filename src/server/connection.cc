@@ -2,6 +2,7 @@
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,9 +14,6 @@
 #include "server/worker.h"
 
 namespace sluice::server {
-
-namespace asio = boost::asio;
-using boost::system::error_code;
 
 namespace {
 
@@ -29,28 +27,39 @@ constexpr std::string_view no_room =
 
 }  // namespace
 
-Connection::Connection(Worker& worker, Socket socket, Protocol protocol)
-    : worker_(worker),
-      socket_(std::move(socket)),
-      session_(make_session(protocol)),
-      protocol_(protocol) {
+Connection::Connection(Worker& worker, int fd, Protocol protocol)
+    : worker_(worker), fd_(fd), session_(make_session(protocol)), protocol_(protocol) {
   auto small = worker_.lend(Worker::small_buffer_bytes);
   in_ = std::move(small->bytes);
   in_capacity_ = small->capacity;
 }
 
 Connection::~Connection() {
+  if (phase_ != Phase::closed) ::close(fd_);
   worker_.give_back({std::move(in_), in_capacity_});
 }
 
-void Connection::start() {
-  read();
+bool Connection::start() {
+  return worker_.poller().add(fd_, *this);
 }
 
-void Connection::turn_away(std::string_view why) {
+bool Connection::turn_away(std::string_view why) {
   turned_away_ = why;
   await_linger();
-  read();
+  return start();
+}
+
+void Connection::on_ready(bool readable, bool writable, bool ended) {
+  const auto self = shared_from_this();  // it may be closed on the way
+  readable_ |= readable;
+  ending_ |= ended;
+  if (writable && !unsent_.empty()) write_more();
+  if (!readable_) return;
+  if (phase_ == Phase::draining) {
+    drain();
+  } else if (phase_ == Phase::serving && unsent_.empty()) {
+    read_more();
+  }
 }
 
 void Connection::refuse(std::string_view why) {
@@ -60,23 +69,26 @@ void Connection::refuse(std::string_view why) {
   if (flush()) close_gently();
 }
 
+// What is there already is read when the others have had their turn.
 void Connection::read() {
-  if (std::exchange(reading_, true)) return;
+  if (readable_) worker_.poller().again(*this);
+}
+
+void Connection::read_more() {
   const size_t room = std::min(in_capacity_ - in_size_, base::bounds::read_bytes_max);
-  socket_.async_read_some(asio::buffer(in_.get() + in_size_, room),
-                          [self = shared_from_this()](error_code ec, size_t bytes) {
-                            self->reading_ = false;
-                            if (self->phase_ != Phase::serving) return;
-                            self->in_size_ += bytes;
-                            self->end_ = ec == asio::error::eof;
-                            if (ec && !self->end_) {
-                              const bool cancelled =
-                                  ec == asio::error::operation_aborted && self->finishing_;
-                              return cancelled ? self->process() : self->abort();
-                            }
-                            if (self->is_turned_away()) return self->refuse(self->turned_away_);
-                            self->process();
-                          });
+  const ssize_t n = ::recv(fd_, in_.get() + in_size_, room, MSG_DONTWAIT);
+  if (n < 0) {
+    if (errno == EINTR) return read();
+    readable_ = false;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) abort();
+    return;
+  }
+  // Fewer bytes than there was room for: that was all, and what comes next is told.
+  if (static_cast<size_t>(n) < room && !ending_) readable_ = false;
+  in_size_ += static_cast<size_t>(n);
+  end_ = n == 0;
+  if (is_turned_away()) return refuse(turned_away_);
+  process();
 }
 
 void Connection::process() {
@@ -133,16 +145,15 @@ void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
   finishing_ = true;
   int bytes = 0;
-  if (ioctl(socket_.native_handle(), FIONREAD, &bytes) == 0 && bytes > 0)
-    last_bytes_ = static_cast<size_t>(bytes);
-  if (unsent_.empty()) socket_.cancel();  // ends the read under way, which goes on in `process`
+  if (ioctl(fd_, FIONREAD, &bytes) == 0 && bytes > 0) last_bytes_ = static_cast<size_t>(bytes);
+  if (unsent_.empty()) process();
 }
 
 // Reads what had arrived when the server was told to stop. False: that was all.
 bool Connection::receive_last() {
   if (is_turned_away()) return false;
   const ssize_t n =
-      ::recv(socket_.native_handle(), in_.get() + in_size_,
+      ::recv(fd_, in_.get() + in_size_,
              std::min(std::max<size_t>(last_bytes_, 1), in_capacity_ - in_size_), MSG_DONTWAIT);
   if (n < 0) return false;
   end_ = n == 0;  // the last line may lack its end
@@ -180,15 +191,13 @@ bool Connection::flush() {
     return false;
   }
   while (!text.empty()) {
-    const ssize_t n =
-        ::send(socket_.native_handle(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) {
       text.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       unsent_.assign(text);
       unsent_at_ = 0;
       out.clear();
-      await_writable();
       return false;
     } else if (errno != EINTR) {
       break;  // the client is gone: reading will say so
@@ -198,60 +207,56 @@ bool Connection::flush() {
   return true;
 }
 
-void Connection::await_writable() {
-  socket_.async_wait(Socket::wait_write, [self = shared_from_this()](error_code ec) {
-    if (self->phase_ == Phase::closed) return;
-    if (ec) return self->abort();
-    auto& unsent = self->unsent_;
-    while (self->unsent_at_ < unsent.size()) {
-      const ssize_t n = ::send(self->socket_.native_handle(), unsent.data() + self->unsent_at_,
-                               unsent.size() - self->unsent_at_, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n >= 0) {
-        self->unsent_at_ += static_cast<size_t>(n);
-      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        return self->await_writable();
-      } else if (errno != EINTR) {
-        return self->abort();
-      }
+void Connection::write_more() {
+  while (unsent_at_ < unsent_.size()) {
+    const ssize_t n = ::send(fd_, unsent_.data() + unsent_at_, unsent_.size() - unsent_at_,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      unsent_at_ += static_cast<size_t>(n);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return;
+    } else if (errno != EINTR) {
+      return abort();
     }
-    unsent = std::string();
-    self->phase_ == Phase::flushing ? self->close_gently() : self->process();
-  });
+  }
+  unsent_ = std::string();
+  phase_ == Phase::flushing ? close_gently() : process();
 }
 
 void Connection::close_gently() {
   if (end_) return abort();  // the client has said that it is done; nothing of it can be under way
   phase_ = Phase::draining;
   worker_.engine().forget(*this);
-  error_code ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
+  ::shutdown(fd_, SHUT_WR);
   await_linger();
   drain();
 }
 
 void Connection::await_linger() {
-  linger_ = std::make_unique<Timer>(socket_.get_executor(), linger_time);
-  linger_->async_wait([self = shared_from_this()](error_code ec) {
+  linger_ = std::make_unique<Timer>(worker_.executor(), linger_time);
+  linger_->async_wait([self = shared_from_this()](boost::system::error_code ec) {
     if (!ec) self->abort();
   });
 }
 
 void Connection::drain() {
-  socket_.async_read_some(asio::buffer(in_.get(), in_capacity_),
-                          [self = shared_from_this()](error_code ec, size_t bytes) {
-                            if (self->phase_ == Phase::closed) return;
-                            self->drained_ += bytes;
-                            if (ec || self->drained_ > linger_bytes_max) return self->abort();
-                            self->drain();
-                          });
+  for (;;) {
+    const ssize_t n = ::recv(fd_, in_.get(), in_capacity_, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n <= 0) return abort();
+    drained_ += static_cast<size_t>(n);
+    if (drained_ > linger_bytes_max) return abort();
+  }
+  readable_ = false;
 }
 
 void Connection::abort() {
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;
   worker_.engine().forget(*this);
-  error_code ignored;
-  socket_.close(ignored);
+  worker_.poller().remove(*this);
+  ::close(fd_);
   linger_.reset();
   worker_.leave(shared_from_this());
 }

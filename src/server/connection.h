@@ -1,11 +1,10 @@
 // One client's connection: its socket, its session and the few bytes that are under way. Belongs to
-// one worker and lives on its thread; kept alive by the operation it waits for. Idle it holds a
+// one worker, which keeps it alive, and lives on its thread. Idle it holds a
 // small input buffer and nothing else; a larger one is lent by the
 // worker while a request does not fit into it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
@@ -14,29 +13,30 @@
 
 #include "server/options.h"
 #include "server/parking.h"
+#include "server/poller.h"
 #include "wire/session.h"
 
 namespace sluice::server {
 
 class Worker;
 
-// Without asio's type-erased executor, which costs a good part of what deciding costs.
-using Socket =
-    boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
 
-class Connection final : public Recipient, public std::enable_shared_from_this<Connection> {
+class Connection final : public Recipient,
+                         public Poller::Client,
+                         public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Worker& worker, Socket socket, Protocol protocol);
+  // Owns the socket, which does not block.
+  Connection(Worker& worker, int fd, Protocol protocol);
   ~Connection() override;
 
-  // Serves until the client leaves or is sent away.
-  void start();
+  // Serves until the client leaves or is sent away. False: the system refuses to watch the socket.
+  bool start();
   // Tells the client why it is not served, once it asks for something: a line that nobody asked for
   // would break it. If it asks for nothing, it is closed without a word.
-  void turn_away(std::string_view why);
+  bool turn_away(std::string_view why);
   bool is_turned_away() const { return !turned_away_.empty(); }
   // Answers what has arrived, then closes: the server is stopping.
   void finish();
@@ -46,18 +46,20 @@ class Connection final : public Recipient, public std::enable_shared_from_this<C
   void reply_late(const wire::Request& request, const wire::Verdict& verdict,
                   base::Time now) override;
   void send_late() override;
+  void on_ready(bool readable, bool writable, bool ended) override;
 
  private:
   enum class Phase { serving, flushing, draining, closed };
 
   void read();
+  void read_more();
   // Decides what has arrived and sees to what comes next.
   void process();
   bool decide();
   bool receive_last();
   void refuse(std::string_view why);
   bool flush();
-  void await_writable();
+  void write_more();
   void close_gently();
   void await_linger();
   void drain();
@@ -65,7 +67,7 @@ class Connection final : public Recipient, public std::enable_shared_from_this<C
   bool swap_buffer(size_t bytes);
 
   Worker& worker_;
-  Socket socket_;
+  const int fd_;
   std::unique_ptr<wire::Session> session_;
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
@@ -75,7 +77,8 @@ class Connection final : public Recipient, public std::enable_shared_from_this<C
   size_t drained_ = 0;
   const Protocol protocol_;
   Phase phase_ = Phase::serving;
-  bool reading_ = false;
+  bool readable_ = false;   // there may be something to read
+  bool ending_ = false;     // the client has sent its last; a short read is no sign of anything
   std::string late_;        // late replies that are about to be sent
   bool end_ = false;        // the client will send no more
   bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/time.h"
 
 namespace sluice::server {
 
@@ -24,6 +26,9 @@ struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: as many as this process may use processors
   size_t connections_max = base::bounds::connections_default;
+  // How often full buckets of droplet are forgotten, where it is served; 0: never.
+  base::Duration cleanup_interval = base::seconds(60);
+  std::function<void()> on_hangup = {};  // SIGHUP, beside the reload; on the main thread
 };
 
 }  // namespace sluice::server

@@ -43,7 +43,8 @@ struct Server::Impl {
     const auto publish = [this](std::shared_ptr<const LivePolicy> next) {
       asio::post(io, [this, next = std::move(next)] { go_live(next); });
     };
-    reloader.emplace(live.current(), std::move(policy.load), std::move(policy.files), publish, log);
+    reloader.emplace(live.current(), std::move(policy.load), std::move(policy.files), publish, log,
+                     policy.interval);
   }
 
   void take(int fd, Protocol protocol);
@@ -51,6 +52,8 @@ struct Server::Impl {
   void on_signal();
   void stop();
   void on_ended();
+  bool purges() const;
+  void purge();
   void keep_house();
   void close_house();
 
@@ -127,6 +130,7 @@ void Server::run() {
   const size_t count = s.workers.size();
   for (auto& worker : s.workers) worker->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
   s.on_signal();
+  if (s.purges()) s.purge();  // of what was there before; no bucket of a client's goes so early
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
@@ -156,6 +160,7 @@ void Server::Impl::take(int fd, Protocol protocol) {
 void Server::Impl::on_signal() {
   signals.async_wait([this](error_code ec, int number) {
     if (ec) return;
+    if (number == SIGHUP && options.on_hangup) options.on_hangup();
     if (number != SIGHUP) {
       if (stopping) _exit(1);
       log->info("signal {}: stopping; a second one ends at once", number);
@@ -187,14 +192,34 @@ void Server::Impl::on_ended() {
   if (++ended == workers.size()) io.stop();
 }
 
+// Is there anything to purge, ever?
+bool Server::Impl::purges() const {
+  return options.cleanup_interval.us > 0 &&
+         std::any_of(options.listeners.begin(), options.listeners.end(),
+                     [](const auto& l) { return l.protocol == Protocol::droplet; });
+}
+
+void Server::Impl::purge() {
+  const size_t gone = store.purge(clock.now());
+  if (gone > 0)
+    log->debug("droplet: purged {} full {}, {} since the start", gone,
+               gone == 1 ? "bucket" : "buckets", store.stats().purged);
+}
+
 // Beside everything else and at low priority, as a round through a large table takes a while.
 void Server::Impl::keep_house() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), housekeeping_niceness);
+  auto purged_at = std::chrono::steady_clock::now();
   std::unique_lock lock(house_mutex);
   const auto period = std::chrono::microseconds(store::Store::housekeeping_period.us);
+  const auto cleanup_interval = std::chrono::microseconds(options.cleanup_interval.us);
   while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
     lock.unlock();
     store.housekeep(clock.now());
+    if (purges() && std::chrono::steady_clock::now() - purged_at >= cleanup_interval) {
+      purge();
+      purged_at = std::chrono::steady_clock::now();
+    }
     lock.lock();
   }
 }

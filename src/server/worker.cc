@@ -23,6 +23,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister
     : work_(io_.get_executor()),
       deadline_(io_),
       due_(io_),
+      poller_(io_),
       engine_({.store = store,
                .clock = clock,
                .live = live,
@@ -46,21 +47,14 @@ void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
   auto& count = why.empty() ? connections_ : turned_away_;
   count.fetch_add(1, std::memory_order_relaxed);
   asio::post(io_, [this, fd, protocol, why, &count] {
-    Socket socket(io_);
-    boost::system::error_code ec;
-    socket.assign(asio::ip::tcp::v6(), fd, ec);
-    if (ec || stopping_) {
-      if (ec) ::close(fd);
+    if (stopping_) {
+      ::close(fd);
       count.fetch_sub(1, std::memory_order_relaxed);
       return;
     }
-    auto connection = std::make_shared<Connection>(*this, std::move(socket), protocol);
+    auto connection = std::make_shared<Connection>(*this, fd, protocol);
     all_.insert(connection);
-    if (why.empty()) {
-      connection->start();
-    } else {
-      connection->turn_away(why);
-    }
+    if (!(why.empty() ? connection->start() : connection->turn_away(why))) connection->abort();
   });
 }
 
@@ -136,6 +130,7 @@ void Worker::end_if_idle() {
   if (!stopping_ || !all_.empty()) return;
   deadline_.cancel();
   due_.cancel();
+  poller_.stop();
   work_.reset();
 }
 

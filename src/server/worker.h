@@ -19,6 +19,7 @@
 
 #include "server/connection.h"
 #include "server/engine.h"
+#include "server/poller.h"
 
 namespace sluice::server {
 
@@ -57,6 +58,8 @@ class Worker {
   void give_back(Lent buffer);
   void leave(const std::shared_ptr<Connection>& connection);
   Engine& engine() { return engine_; }
+  Poller& poller() { return poller_; }
+  boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
   wire::Requests& requests() { return requests_; }
   base::Buffer& out() { return out_; }
   base::Buffer& late_out() { return late_out_; }
@@ -70,6 +73,7 @@ class Worker {
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer deadline_, due_;
+  Poller poller_;
   Engine engine_;
   wire::Requests requests_;
   base::Buffer out_, late_out_;

@@ -239,6 +239,7 @@ Stats EmbeddedStore::stats() const {
   }
   stats.memory_bytes = region_.bytes();
   stats.swept = swept_.load(std::memory_order_relaxed);
+  stats.purged = purged_.load(std::memory_order_relaxed);
   stats.refused = refused_.load(std::memory_order_relaxed);
   stats.waiting = waiting_.load(std::memory_order_relaxed);
   return stats;
@@ -313,6 +314,7 @@ size_t EmbeddedStore::purge(base::Time now) {
     gone += stripe.sweep(region_, {.now = now, .purges = true, .spaces = &spaces_}, chain,
                          sweep_chains_per_lock);
   });
+  purged_.fetch_add(gone, std::memory_order_relaxed);
   return gone;
 }
 

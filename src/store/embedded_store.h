@@ -128,7 +128,7 @@ class EmbeddedStore final : public Store {
   Region region_;
   Heads heads_;
   std::unique_ptr<std::array<Locked, stripes>> table_;
-  std::atomic<uint64_t> swept_{0}, refused_{0}, arrivals_{0}, waiting_{0};
+  std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // of the last round, and of this one so far
   size_t sweep_stripe_ = 0;
   uint32_t sweep_chain_ = 0;

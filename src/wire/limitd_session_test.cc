@@ -332,12 +332,16 @@ std::string got(uint64_t remaining, uint64_t reset, uint64_t limit) {
   return frame(text(1, "7") + text(105, level(1, remaining, reset, limit)));
 }
 
+Verdict granted(const limit::Decision& d) {
+  Verdict v;
+  v.allowed = v.matched = true;
+  v.tightest = &d;
+  return v;
+}
+
 TEST(LimitdSession, ResetSaysWhenTheBucketIsFull) {
   limit::Decision d{true, 5, 3, base::seconds(1'440), {}};
-  Verdict v;
-  v.allowed = true;
-  v.tightest = &d;
-  v.matched = true;
+  Verdict v = granted(d);
   EXPECT_EQ(reply_to(asked(take), v), taken(true, 3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(put), v), put_back(3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(get), v), got(3, now_s + 1'440, 5));
@@ -358,10 +362,7 @@ TEST(LimitdSession, ResetSaysWhenTheBucketIsFull) {
 
 TEST(LimitdSession, FixedBucketsHaveNoReset) {
   const limit::Decision d{true, 5, 3, base::never, {}};
-  Verdict v;
-  v.allowed = true;
-  v.tightest = &d;
-  v.matched = true;
+  Verdict v = granted(d);
   EXPECT_EQ(reply_to(asked(take), v), taken(true, 3, 0, 5));
   EXPECT_EQ(reply_to(asked(put), v), put_back(3, 0, 5));
   EXPECT_EQ(reply_to(asked(get), v), got(3, 0, 5));
@@ -369,11 +370,8 @@ TEST(LimitdSession, FixedBucketsHaveNoReset) {
 
 TEST(LimitdSession, UnlimitedBucketsSayNow) {
   limit::Decision d{true, 100, 100, {}, {}};
-  Verdict v;
-  v.allowed = true;
+  Verdict v = granted(d);
   v.counted = false;
-  v.tightest = &d;
-  v.matched = true;
   for (const bool has_rate : {true, false}) {
     if (!has_rate) d.reset_after = base::never;
     EXPECT_EQ(reply_to(asked(take), v), taken(true, 100, now_s, 100));
@@ -489,10 +487,7 @@ TEST(LimitdSession, TheExampleOfTheDocumentation) {
   EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
   ASSERT_EQ(requests.size(), 2u);
   const limit::Decision d{true, 10, 9, base::milliseconds(200), {}};
-  Verdict v;
-  v.allowed = true;
-  v.tightest = &d;
-  v.matched = true;
+  Verdict v = granted(d);
   const base::Time now{1'425'920'267'000'000};
   session.reply(requests.items()[0], v, now, out);
   EXPECT_EQ(
@@ -513,10 +508,7 @@ TEST(LimitdSession, ASettledSessionAllocatesNothing) {
           frame(number(20, i) + text(2, "ip") + text(3, std::string(i, 'k')));
   limit::Decision d{true, 1'000, 7, base::seconds(5), {}};
   const std::vector<Listed> listed(100, {std::string(300, 'k'), d});
-  Verdict v;
-  v.allowed = true;
-  v.tightest = &d;
-  v.matched = true;
+  Verdict v = granted(d);
   v.listed = listed;
   LimitdSession session;
   Requests requests;

@@ -16,7 +16,7 @@ void expect_in(const std::string& text, const std::string& part) {
 TEST(Commands, HelpNamesThemAll) {
   const auto help = run({.arguments = {"--help"}});
   EXPECT_EQ(help.status, 0);
-  for (const char* command : {"serve", "divvy", "check", "explain", "ask"})
+  for (const char* command : {"serve", "divvy", "droplet", "check", "explain", "ask"})
     expect_in(help.out, std::string("\n  ") + command + " ");
   EXPECT_EQ(run({.arguments = {}}).status, 2);
   EXPECT_EQ(run({.arguments = {"sevre"}}).status, 2);

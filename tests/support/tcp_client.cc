@@ -131,6 +131,16 @@ std::optional<std::string> TcpClient::read_line(Deadline deadline) {
   return line;
 }
 
+std::optional<std::string> TcpClient::read_bytes(size_t count, Deadline deadline) {
+  while (in_.size() < count) {
+    if (ended_) return std::nullopt;
+    if (!receive(deadline)) throw std::runtime_error("no reply in time; so far: " + in_);
+  }
+  std::string bytes = in_.substr(0, count);
+  in_.erase(0, count);
+  return bytes;
+}
+
 std::string TcpClient::read_to_end(Deadline deadline) {
   while (!ended_) {
     if (!receive(deadline))

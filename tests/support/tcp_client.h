@@ -3,6 +3,7 @@
 // send while another one reads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ class TcpClient {
 
   // The next line without its LF; nothing at the end of the connection, whatever stood before it.
   std::optional<std::string> read_line(Deadline deadline = soon());
+  // The next bytes, exactly so many; nothing: the connection ended before.
+  std::optional<std::string> read_bytes(size_t count, Deadline deadline = soon());
   // What comes until the end of the connection, be it a reset.
   std::string read_to_end(Deadline deadline = soon());
   // As read_line, but without waiting longer than the pause: nothing came, or the end did.

@@ -1,0 +1,223 @@
+// What was recorded of droplet 1.4.0, replayed against the real `sluice droplet` over its socket,
+// one server for each case.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/conformance/droplet_differences.h"
+#include "tests/support/droplet_client.h"
+
+namespace sluice::tests {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+struct DropletCase {
+  std::string name;
+  json steps;
+  std::vector<std::string> arguments;
+};
+
+void PrintTo(const DropletCase& c, std::ostream* out) {
+  *out << c.name;
+}
+
+// The options that a case's server needs, in sluice's words.
+std::vector<std::string> arguments_of(const json& recorded) {
+  std::vector<std::string> arguments;
+  if (!recorded.contains("server") || recorded["server"].is_null()) return arguments;
+  for (const auto& [key, value] : recorded["server"].items()) {
+    if (key != "cleanup_interval_s") throw std::runtime_error("an unknown option " + key);
+    arguments = {"--cleanup-interval", std::to_string(value.get<int>())};
+  }
+  return arguments;
+}
+
+const std::vector<DropletCase>& droplet_cases() {
+  static const std::vector<DropletCase> all = [] {
+    std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/droplet.json");
+    const json recording = json::parse(file);
+    std::vector<DropletCase> cases;
+    for (const json& recorded : recording["cases"])
+      cases.push_back({recorded["name"], recorded["steps"], arguments_of(recorded)});
+    return cases;
+  }();
+  return all;
+}
+
+const DropletDifference* difference_of(const std::string& name, size_t step) {
+  for (const DropletDifference& d : droplet_differences())
+    if (d.name == name && d.step == step) return &d;
+  return nullptr;
+}
+
+std::string bytes_of(const json& step) {
+  if (!step.contains("frames"))
+    return to_frame(binary_frame, unhex(step["request_hex"].get<std::string>()));
+  std::string bytes;
+  for (const json& frame : step["frames"]) {
+    if (frame.contains("raw_hex")) {
+      bytes += unhex(frame["raw_hex"].get<std::string>());
+      continue;
+    }
+    bytes +=
+        to_frame(frame["opcode"].get<uint8_t>(), unhex(frame["payload_hex"].get<std::string>()),
+                 {frame.value("fin", 1) != 0, static_cast<uint8_t>(frame.value("rsv", 0)),
+                  frame.value("mask", true)});
+  }
+  return bytes;
+}
+
+// One frame that is due; with `upper`, any response between the two.
+struct Due {
+  Frame frame;
+  std::optional<DropletLeft> lower, upper;
+};
+
+bool is(const Due& due, const Frame& got) {
+  if (!due.lower) return got == due.frame;
+  if (got.opcode != binary_frame) return false;
+  const DropletLeft left = read_response(got.payload);
+  if (left.accept != due.lower->accept || left.left.size() != due.lower->left.size()) return false;
+  return std::all_of(left.left.begin(), left.left.end(), [&](const auto& period) {
+    const auto& [name, n] = period;
+    return due.lower->left.contains(name) && n >= due.lower->left.at(name) &&
+           n <= due.upper->left.at(name);
+  });
+}
+
+// The frames that were recorded behind a step, its Close included.
+std::vector<Due> recorded_frames(const json& step) {
+  std::vector<Due> due;
+  if (step.contains("responses")) {
+    for (const json& r : step["responses"])
+      due.push_back(
+          {{r["opcode"].get<uint8_t>(), unhex(r["response_hex"].get<std::string>())}, {}, {}});
+  } else if (step["response_hex"].is_string()) {
+    const std::string message = unhex(step["response_hex"].get<std::string>());
+    due.push_back({{binary_frame, message}, {}, {}});
+    if (step.contains("range") && !step["range"].is_null()) {
+      due.back().lower = due.back().upper = read_response(message);
+      for (const auto& [period, range] : step["range"].items()) {
+        due.back().lower->left[period] = range[0];
+        due.back().upper->left[period] = range[1];
+      }
+    }
+  }
+  if (step["closes"].get<bool>())
+    due.push_back(
+        {close_with(step["close_code"].get<uint16_t>(), step.value("close_reason", "")), {}, {}});
+  return due;
+}
+
+std::vector<Due> due_frames(const DropletCase& c, size_t step) {
+  const DropletDifference* const difference = difference_of(c.name, step);
+  if (difference == nullptr) return recorded_frames(c.steps[step]);
+  if (difference->close_code) return {{close_with(*difference->close_code), {}, {}}};
+  return {{{binary_frame, unhex(difference->response_hex)}, {}, {}}};
+}
+
+std::string to_text(const Frame& frame) {
+  return "opcode " + std::to_string(frame.opcode) + " " + to_hex(frame.payload);
+}
+
+// Sends a step and reads what is due. What is wrong, or "".
+std::string take(const DropletCase& c, size_t i, DropletClient& client) {
+  if (!client.send(bytes_of(c.steps[i]))) return "the connection is closed already";
+  const auto due = due_frames(c, i);
+  for (const Due& d : due) {
+    const auto got = client.read();
+    if (!got) return "the connection ended instead of " + to_text(d.frame);
+    if (!is(d, *got)) return "expected " + to_text(d.frame) + "\n     got " + to_text(*got);
+  }
+  if (due.empty() || due.back().frame.opcode != close_frame) return {};
+  const std::string rest = client.read_to_end();
+  return rest.empty() ? "" : "behind the Close came " + rest;
+}
+
+class DropletOverSocket : public testing::TestWithParam<DropletCase> {
+ protected:
+  // Replays the case. False: the machine was too slow for the recorded pauses to mean anything.
+  // What differs is appended to `wrong`.
+  static bool replay(const DropletCase& c, std::vector<std::string>& wrong) {
+    const bool timed = std::any_of(c.steps.begin(), c.steps.end(),
+                                   [](const json& step) { return step["sleep_ms"] > 0; });
+    const Milliseconds slip_max(timed ? 90 : 900);
+    const DropletServer server({.arguments = c.arguments});
+    std::optional<DropletClient> client;
+    const auto start = steady_clock::now();
+    Milliseconds planned{0};
+    for (size_t i = 0; i < c.steps.size(); ++i) {
+      const Milliseconds sleep(c.steps[i]["sleep_ms"].get<int>());
+      planned += sleep;
+      std::this_thread::sleep_for(sleep);
+      if (!client) client.emplace(server.client());
+      const std::string problem = take(c, i, *client);
+      if (!problem.empty()) {
+        wrong.push_back("step " + std::to_string(i) + ": " + problem);
+        break;
+      }
+      if (client->socket().ended()) client.reset();
+    }
+    const bool in_time = steady_clock::now() - start <= planned + slip_max;
+    // One that is not closed still answers, and nothing unasked came before.
+    if (client && wrong.empty()) {
+      client->send(ping_frame, "still there?");
+      const auto got = client->read();
+      if (got != Frame{pong_frame, "still there?"})
+        wrong.push_back("in place of the pong: " + (got ? to_text(*got) : "the end"));
+    }
+    return in_time;
+  }
+};
+
+TEST_P(DropletOverSocket, AnswersAsRecorded) {
+  // A busy machine stretches pauses beyond what the ranges allow: then the case is played again.
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    std::vector<std::string> wrong;
+    if (!replay(GetParam(), wrong)) continue;
+    for (const std::string& problem : wrong) ADD_FAILURE() << problem;
+    return;
+  }
+  FAIL() << "the machine was too busy eight times";
+}
+
+std::string name_of(const testing::TestParamInfo<DropletCase>& tested) {
+  std::string name = tested.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, DropletOverSocket, testing::ValuesIn(droplet_cases()), name_of);
+
+TEST(DropletDifferences, AreDifferencesOfStepsThatThereAre) {
+  EXPECT_EQ(droplet_cases().size(), 63u);
+  std::set<std::pair<std::string_view, size_t>> seen;
+  for (const DropletDifference& d : droplet_differences()) {
+    SCOPED_TRACE(std::string(d.name) + ", step " + std::to_string(d.step));
+    EXPECT_TRUE(seen.emplace(d.name, d.step).second) << "twice";
+    const auto& all = droplet_cases();
+    const auto at =
+        std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.name == d.name; });
+    ASSERT_NE(at, all.end());
+    ASSERT_LT(d.step, at->steps.size());
+    ASSERT_EQ(d.response_hex.empty(), d.close_code.has_value());
+    const auto recorded = recorded_frames(at->steps[d.step]);
+    const auto due = due_frames(*at, d.step);
+    ASSERT_EQ(recorded.size(), 1u) << "a table of single answers";
+    EXPECT_FALSE(is(recorded.front(), due.front().frame)) << "that is as recorded";
+    EXPECT_NE(std::string_view(d.decision), "");
+  }
+}
+
+}  // namespace
+}  // namespace sluice::tests
