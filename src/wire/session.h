@@ -126,6 +126,9 @@ class Session {
   // Must replies leave in the order of the requests?
   virtual bool ordered() const = 0;
 
+  // What the client calls the request, for log lines; empty: nothing.
+  virtual std::string_view id_of(const Request&) const { return {}; }
+
   // Appends what the peer is told before the close that `receive` announced.
   virtual void farewell(base::Buffer& out) = 0;
 
