@@ -159,20 +159,25 @@ TEST_F(DropletHarm, PlainHttpGetsAPage) {
 }
 
 // Messages of which fragments are missing hold memory up to a bound, like all requests that have
-// not arrived whole.
-TEST(DropletBounds, UnfinishedMessagesHoldABoundedMemory) {
+// not arrived whole; be it one large fragment or many that need no buffer but the small one.
+class DropletBounds : public testing::TestWithParam<size_t> {};
+
+TEST_P(DropletBounds, UnfinishedMessagesHoldABoundedMemory) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
   DropletServer server({.arguments = {"--workers", "1"}});
   DropletClient other = server.client();
   EXPECT_TRUE(other.ask({.bucket = "jar"}).accept);
   const int64_t before = resident_bytes(server.process().pid());
-  const std::string fragment(900'000, 'x');
+  const std::string fragment(GetParam(), 'x');
+  std::string unfinished = to_frame(binary_frame, fragment, {.final = false});
+  for (size_t sent = fragment.size(); sent < 900'000; sent += fragment.size())
+    unfinished += to_frame(0, fragment, {.final = false});
   std::vector<DropletClient> clients;
   size_t told = 0;
   for (int i = 0; i < 150; ++i) {
     clients.push_back(server.client());
     auto& client = clients.back();
-    client.send(binary_frame, fragment, {.final = false});
+    client.send(unfinished);
     client.send(ping_frame, "");
     const auto answer = client.read();  // the pong, once the fragment is read; or the Close
     ASSERT_TRUE(answer);
@@ -195,15 +200,17 @@ TEST(DropletBounds, UnfinishedMessagesHoldABoundedMemory) {
   std::optional<Frame> answer;
   while (answer != Frame{pong_frame, ""} && std::chrono::steady_clock::now() < deadline) {
     DropletClient late = server.client();
-    late.send(binary_frame, fragment, {.final = false});
+    late.send(unfinished);
     late.send(ping_frame, "");
     answer = late.read();
   }
   EXPECT_EQ(answer, (Frame{pong_frame, ""}));
 }
 
+INSTANTIATE_TEST_SUITE_P(Fragments, DropletBounds, testing::Values(900'000, 1'000));
+
 // A connection keeps a small buffer and the frame reader, however long the messages were.
-TEST(DropletBounds, AnIdleConnectionCostsAtMostTwelveKibibytes) {
+TEST(DropletMemory, AnIdleConnectionCostsAtMostTwelveKibibytes) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory";
   constexpr size_t count = 2000;
   if (!allow_open_files(count + 100)) GTEST_SKIP() << "too few descriptors are allowed";
