@@ -73,13 +73,14 @@ void add_cleanup_flag(CLI::App& app, Flags& flags) {
 }
 
 void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented) {
-  app.add_option("--as", as, "What the file is, whatever its name: divvy-ini, divvy-json or sluice")
+  app.add_option("--as", as,
+                 "What the file is, whatever its name: divvy-ini, divvy-json, limitd or sluice")
       ->type_name("KIND");
   add_documented_flag(app, documented);
 }
 
 std::string unknown_kind(const std::string& as) {
-  return "--as is to be divvy-ini, divvy-json or sluice, not `" + as + "`";
+  return "--as is to be divvy-ini, divvy-json, limitd or sluice, not `" + as + "`";
 }
 
 void add_documented_flag(CLI::App& app, bool& documented) {

@@ -6,7 +6,8 @@
 
 namespace sluice::cli {
 
-extern const std::string_view version;      // "0.1.0"
-extern const std::string_view example_ini;  // examples/example-config.ini
+extern const std::string_view version;         // "0.1.0"
+extern const std::string_view example_ini;     // examples/example-config.ini
+extern const std::string_view example_limitd;  // examples/limitd.yaml
 
 }  // namespace sluice::cli

@@ -40,8 +40,10 @@ int check(const Words& words, Outside& outside) {
     limit::Spaces spaces;
     base::Diagnostics diagnostics;
     const auto rules = inspect(path, kind, documented, spaces, diagnostics);
-    const size_t count =
-        rules ? rules->native_rules().size() + rules->rules(policy::Dialect::divvy).size() : 0;
+    size_t count = 0;
+    if (rules)
+      count = rules->native_rules().size() + rules->rules(policy::Dialect::divvy).size() +
+              rules->rules(policy::Dialect::limitd).size();
     if (rules)
       policy::review(*rules, diagnostics);
     else

@@ -14,6 +14,7 @@ using Words = std::vector<std::string>;
 int serve(const Words& words, Outside& outside);
 int divvy(const Words& words, Outside& outside);
 int droplet(const Words& words, Outside& outside);
+int limitd(const Words& words, Outside& outside);
 int check(const Words& words, Outside& outside);
 int explain(const Words& words, Outside& outside);
 int ask(const Words& words, Outside& outside);

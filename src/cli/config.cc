@@ -16,7 +16,9 @@ base::Diagnostic place_of(std::string subject) {
 }  // namespace
 
 Config::Config() {
-  listen.push_back({{server::Protocol::divvy, {"::", divvy_port}}});
+  for (const auto protocol :
+       {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet})
+    listen.push_back({{protocol, {"::", port_of(protocol)}}});
 }
 
 bool Config::serves(server::Protocol protocol) const {
@@ -36,10 +38,17 @@ server::Options Config::options() const {
 
 std::vector<PolicyFile> Config::policy_files() const {
   std::vector<PolicyFile> files;
-  for (const Policy& p : policy) files.push_back({p.path.value, std::nullopt, p.matching.value});
+  for (const Policy& p : policy)
+    files.push_back({.path = p.path.value, .matching = p.matching.value, .limitd = p.limitd});
   const NativeRules& native = rules.value;
   if (native.document) files.push_back({.path = native.path, .native = native.document});
-  if (files.empty() && serves(server::Protocol::divvy)) files.push_back({});
+  if (!files.empty()) return files;
+  if (serves(server::Protocol::divvy)) files.emplace_back();
+  if (serves(server::Protocol::limitd)) {
+    LimitdSource example;
+    example.use = LimitdSource::Use::built_in;
+    files.emplace_back().limitd = std::make_shared<const LimitdSource>(std::move(example));
+  }
   return files;
 }
 

@@ -38,6 +38,7 @@ struct Listener {
 struct Policy {
   Setting<std::string> path;  // as it is to be opened
   Setting<policy::DivvyMatching> matching{policy::DivvyMatching::code};
+  std::shared_ptr<const LimitdSource> limitd{};  // not null: of limitd's dialect, not Divvy's
 };
 
 // `rules` of the file. Shares the parsed file, so that it is not parsed again for them.
@@ -54,6 +55,7 @@ struct Config {
   Setting<uint64_t> memory_bytes{uint64_t{1} << 30};
   Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
   Setting<base::Duration> cleanup_interval{base::seconds(60)};  // of droplet; 0: never
+  std::string log_file;                                         // empty: standard error
   std::vector<Policy> policy;
   Setting<NativeRules> rules;
   std::string file;          // the sluice.yaml that it comes from; empty: none

@@ -26,10 +26,14 @@ class Reader {
 
   void read() {
     const YamlNode root = document_->root();
-    bool has_policy = false;
+    bool has_policy = false, has_listen = false;
     if (!root.is_null())
       map(root, "the file",
-          {{"listen", [&](const auto& key, const auto& node) { listen(key, node); }},
+          {{"listen",
+            [&](const auto& key, const auto& node) {
+              has_listen = true;
+              listen(key, node);
+            }},
            {"workers", [&](const auto& key, const auto& node) { scalar(key, node, set_workers); }},
            {"connections",
             [&](const auto& key, const auto& node) { scalar(key, node, set_connections); }},
@@ -49,6 +53,7 @@ class Reader {
     if (!has_policy && needs_policy())
       yaml_.error("policy", {}, "is missing, and so are rules: no request would have one",
                   "add `policy: [{ divvy: rules.ini }]` or `rules: [...]`");
+    if (!has_listen) listen_by_policy();
   }
 
  private:
@@ -103,6 +108,19 @@ class Reader {
       return;
     config_.listen.clear();
     for (YamlNode entry = node.first_child(); entry; entry = entry.next()) listener(entry);
+  }
+
+  // Without a word on it: what there is a policy for.
+  void listen_by_policy() {
+    const auto is_limitd = [](const Policy& policy) { return policy.limitd != nullptr; };
+    const auto& all = config_.policy;
+    const bool limitd = std::any_of(all.begin(), all.end(), is_limitd);
+    const bool divvy = all.empty() || !std::all_of(all.begin(), all.end(), is_limitd);
+    std::erase_if(config_.listen, [&](const auto& listener) {
+      const auto protocol = listener.value.protocol;
+      return !(protocol == server::Protocol::divvy && divvy) &&
+             !(protocol == server::Protocol::limitd && limitd);
+    });
   }
 
   void listener(const YamlNode& node) {
@@ -163,6 +181,7 @@ class Reader {
     for (YamlNode entry = node.first_child(); entry; entry = entry.next()) {
       const size_t problems = diagnostics_.size();
       Policy policy;
+      Setting<std::string> limitd;
       map(entry, "policy",
           {{"divvy",
             [&](const std::string& k, const YamlNode& value) {
@@ -171,19 +190,52 @@ class Reader {
             }},
            {"matching",
             [&](const std::string& k, const YamlNode& value) { matching(k, value, policy); }},
-           {"limitd", unserved("limitd's bucket types are", "take it out")}});
+           {"limitd", [&](const std::string& k, const YamlNode& value) {
+              const auto path = text(k, value);
+              if (!path) return;
+              limitd = {beside_file(*path), origin(value)};
+              if (path->empty())
+                complain(yaml_.place(k, value), "names no file", "write `{ limitd: limitd.yaml }`",
+                         diagnostics_);
+            }}});
       if (diagnostics_.size() > problems) continue;
-      if (policy.path.value.empty()) {
+      const bool has_divvy = !policy.path.value.empty();
+      if (!limitd.value.empty() && policy.matching.origin != "default") {
+        complain(yaml_.place("matching", entry), "is Divvy's, and this policy is limitd's",
+                 "take it out", diagnostics_);
+        continue;
+      }
+      if (!limitd.value.empty()) add_limitd(entry, has_divvy, limitd);
+      if (has_divvy)
+        add_divvy(entry, policy);
+      else if (limitd.value.empty())
         complain(yaml_.place("policy", entry), "names no file", "write `{ divvy: rules.ini }`",
                  diagnostics_);
-      } else if (!config_.policy.empty()) {
-        complain(yaml_.place("divvy", entry),
-                 "a second Divvy policy cannot be reached behind the first one's default rule",
-                 "put its rules into the first", diagnostics_);
-      } else {
-        config_.policy.push_back(std::move(policy));
-      }
     }
+  }
+
+  void add_divvy(const YamlNode& entry, const Policy& policy) {
+    const bool second = std::any_of(config_.policy.begin(), config_.policy.end(),
+                                    [](const Policy& p) { return p.limitd == nullptr; });
+    if (second)
+      complain(yaml_.place("divvy", entry),
+               "a second Divvy policy cannot be reached behind the first one's default rule",
+               "put its rules into the first", diagnostics_);
+    else
+      config_.policy.push_back(policy);
+  }
+
+  void add_limitd(const YamlNode& entry, bool has_divvy, const Setting<std::string>& path) {
+    const bool second = std::any_of(config_.policy.begin(), config_.policy.end(),
+                                    [](const Policy& p) { return p.limitd != nullptr; });
+    if (has_divvy)
+      complain(yaml_.place("limitd", entry), "stands in one entry with `divvy`",
+               "write `policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]`", diagnostics_);
+    else if (second)
+      complain(yaml_.place("limitd", entry), "there is a limitd policy already",
+               "put its bucket types into the folder FILE.d of the first", diagnostics_);
+    else
+      config_.policy.push_back({.path = path, .limitd = std::make_shared<const LimitdSource>()});
   }
 
   void matching(const std::string& key, const YamlNode& node, Policy& policy) {

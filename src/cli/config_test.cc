@@ -224,9 +224,38 @@ TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
   EXPECT_EQ(problems("policy: [{ divvy: a.ini, matching: strict }]"),
             "conf/sluice.yaml:1:36: error: matching: `strict` is no way of matching; write `code` "
             "(as Divvy 1.7.1 does it) or `documented` (as its README says)\n");
-  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }]"),
-            "conf/sluice.yaml:1:20: error: limitd: limitd's bucket types are not served by this "
-            "version; take it out\n");
+}
+
+TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }]"), "");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }, { limitd: b.yaml }]"),
+            "conf/sluice.yaml:1:30: error: limitd: there is a limitd policy already; put its "
+            "bucket types into the folder FILE.d of the first\n");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml, divvy: a.ini }]"),
+            "conf/sluice.yaml:1:10: error: limitd: stands in one entry with `divvy`; write "
+            "`policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]`\n");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml, matching: code }]"),
+            "conf/sluice.yaml:1:10: error: matching: is Divvy's, and this policy is limitd's; take "
+            "it out\n");
+}
+
+// Without `listen`, what there is a policy for is served where its clients look for it.
+TEST(ReadConfig, ListensByPolicy) {
+  const std::pair<const char*, std::vector<uint16_t>> cases[] = {
+      {"policy: [{ divvy: a.ini }]", {8321}},
+      {"policy: [{ limitd: a.yaml }]", {9231}},
+      {"policy: [{ divvy: a.ini }, { limitd: a.yaml }]", {8321, 9231}},
+      {"rules: []", {8321}},
+  };
+  for (const auto& [text, ports] : cases) {
+    Config config;
+    base::Diagnostics diagnostics;
+    read_config(text, "sluice.yaml", config, diagnostics);
+    std::vector<uint16_t> got;
+    for (const auto& listener : config.listen) got.push_back(listener.value.address.port);
+    EXPECT_EQ(got, ports) << text;
+  }
+  EXPECT_EQ(Config().listen.size(), 3u);
 }
 
 TEST(ReadConfig, TellsEverythingInOneRun) {

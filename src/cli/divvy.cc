@@ -116,6 +116,7 @@ int divvy(const Words& words, Outside& outside) {
 
   Config config;
   base::Diagnostics diagnostics;
+  config.listen = {{{server::Protocol::divvy, {"::", divvy_port}}}};
   if (host) config.listen.front().value.address.host = *host;
   config.policy.push_back(
       {{arguments.positional().front(), "argument"},

@@ -15,7 +15,14 @@ std::optional<policy::DivvyFormat> format_of(FileKind kind) {
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::optional<FileKind> as,
                                                bool documented, limit::Spaces& spaces,
                                                base::Diagnostics& diagnostics) {
+  const bool told = as.has_value();
+  std::optional<std::string> text;
   if (!as) as = kind_of(path);
+  const bool limitd_by_name = !as && path.ends_with(".config");
+  if (as == FileKind::sluice || limitd_by_name) {
+    if (!(text = read_file(path, diagnostics))) return nullptr;
+    if (!told && is_limitd(*text)) as = FileKind::limitd;
+  }
   if (!as) {
     base::Diagnostic place;
     place.file = path;
@@ -23,10 +30,11 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::opt
              "name it .ini, .json, .yaml or .yml, or say what it is with --as", diagnostics);
     return nullptr;
   }
-  std::vector<PolicyFile> files{{path, format_of(*as)}};
+  std::vector<PolicyFile> files{{.path = path, .format = format_of(*as)}};
+  if (as == FileKind::limitd)
+    files.front().limitd =
+        std::make_shared<const LimitdSource>(LimitdSource{.use = LimitdSource::Use::whole});
   if (as == FileKind::sluice) {
-    const auto text = read_file(path, diagnostics);
-    if (!text) return nullptr;
     Config config;
     base::Diagnostics of_config;
     read_config(*text, path, config, of_config);

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -67,8 +68,23 @@ std::optional<FileKind> kind_of(std::string_view file_name) {
 std::optional<FileKind> kind_named(std::string_view name) {
   if (name == "divvy-ini") return FileKind::divvy_ini;
   if (name == "divvy-json") return FileKind::divvy_json;
+  if (name == "limitd") return FileKind::limitd;
   if (name == "sluice") return FileKind::sluice;
   return std::nullopt;
+}
+
+bool is_limitd(std::string_view yaml) {
+  policy::YamlDocument document;
+  if (policy::parse_yaml(yaml, document)) return false;
+  const policy::YamlNode root = document.root();
+  if (!root.is_map()) return false;
+  bool buckets = false;
+  for (policy::YamlNode key = root.first_child(), value; key; key = value.next()) {
+    value = key.next();
+    if (key.text() == "buckets") buckets = true;
+    if (key.text() == "listen" || key.text() == "policy" || key.text() == "rules") return false;
+  }
+  return buckets;
 }
 
 std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics) {
@@ -109,15 +125,27 @@ bool is_missing(const std::string& path) {
   return ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
 }
 
-PolicyTexts read_texts(const std::vector<PolicyFile>& files, base::Diagnostics& diagnostics) {
+PolicyTexts read_texts(const std::vector<PolicyFile>& files, Unusable configured,
+                       base::Diagnostics& diagnostics) {
   PolicyTexts read;
   for (const PolicyFile& file : files) {
     auto& text = read.texts.emplace_back();
+    LimitdTexts& limitd = read.limitd.emplace_back();
     if (file.native) continue;
+    if (file.limitd) {
+      limitd = read_limitd_texts(file.path, *file.limitd, configured, diagnostics);
+      read.paths.insert(read.paths.end(), limitd.paths.begin(), limitd.paths.end());
+      read.digests.insert(read.digests.end(), limitd.digests.begin(), limitd.digests.end());
+      read.missing.insert(read.missing.end(), limitd.missing.begin(), limitd.missing.end());
+      read.interval = std::max(read.interval, limitd.interval);
+      read.complete = read.complete && limitd.complete;
+      continue;
+    }
     if (file.path.empty()) {
       read.digests.push_back(base::digest(example_ini));
       continue;
     }
+    read.paths.push_back(file.path);
     if (!file.format && !policy::divvy_format(file.path)) continue;  // told with the rules
     text = read_file(file.path, diagnostics);
     if (text) {
@@ -133,17 +161,23 @@ PolicyTexts read_texts(const std::vector<PolicyFile>& files, base::Diagnostics& 
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
                                                    limit::Spaces& spaces,
                                                    base::Diagnostics& diagnostics) {
-  return load_policy(files, read_texts(files, diagnostics), spaces, diagnostics);
+  return load_policy(files, read_texts(files, Unusable::error, diagnostics), Unusable::error,
+                     spaces, diagnostics);
 }
 
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
-                                                   const PolicyTexts& texts, limit::Spaces& spaces,
+                                                   const PolicyTexts& texts, Unusable configured,
+                                                   limit::Spaces& spaces,
                                                    base::Diagnostics& diagnostics) {
   const size_t told_before = diagnostics.size();
   auto rules = std::make_shared<policy::RuleSet>();
   policy::add_droplet_rule(spaces, *rules);
-  for (size_t i = 0; i < files.size(); ++i)
-    add_policy(files[i], texts.texts[i], spaces, *rules, diagnostics);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (files[i].limitd)
+      add_limitd(texts.limitd[i], *files[i].limitd, configured, spaces, *rules, diagnostics);
+    else
+      add_policy(files[i], texts.texts[i], spaces, *rules, diagnostics);
+  }
   const base::Diagnostics fresh(diagnostics.begin() + static_cast<ptrdiff_t>(told_before),
                                 diagnostics.end());
   if (!texts.complete || base::has_errors(fresh)) return nullptr;

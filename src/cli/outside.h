@@ -6,6 +6,8 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/diagnostic.h"
 
@@ -17,6 +19,8 @@ struct Outside {
   bool out_colour = false, err_colour = false;
   // The value of an environment variable; nothing: it is not set.
   std::function<std::optional<std::string>(const char* name)> environment;
+  // All variables that there are.
+  std::function<std::vector<std::pair<std::string, std::string>>()> variables = {};
 };
 
 // Exit statuses of every command but `ask`.

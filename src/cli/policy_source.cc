@@ -33,7 +33,8 @@ PolicySource::PolicySource(Config config, ReadConfig read, limit::Spaces& spaces
 std::vector<std::string> PolicySource::files_of(const Config& config) const {
   std::vector<std::string> files;
   if (!config.file.empty()) files.push_back(config.file);
-  for (const auto& policy : config.policy) files.push_back(policy.path.value);
+  for (const auto& policy : config.policy)
+    if (!policy.path.value.empty()) files.push_back(policy.path.value);
   return files;
 }
 
@@ -53,12 +54,11 @@ server::Loaded PolicySource::first() {
 // names the same ones.
 bool PolicySource::are_texts_of(uint64_t hash) const {
   std::vector<uint64_t> digests;
-  base::Diagnostics told_later;
   for (const auto& path : files_) {
     if (!is_regular(path)) return false;
-    const auto text = read_file(path, told_later);
-    if (!text) return false;
-    digests.push_back(base::digest(*text));
+    const auto digest = digest_of_path(path);
+    if (!digest) return false;
+    digests.push_back(*digest);
   }
   return base::digest_of(digests) == hash;
 }
@@ -68,6 +68,7 @@ server::Loaded PolicySource::again(uint64_t hash) {
   if (are_texts_of(hash)) {
     loaded.hash = hash;
     loaded.files = files_;
+    loaded.interval = interval_;
     return loaded;
   }
   loaded.files = files_of(start_);
@@ -97,10 +98,13 @@ server::Loaded PolicySource::again(uint64_t hash) {
 
 void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
                         server::Loaded& loaded) {
-  loaded.files = files_of(config);
   const auto files = config.policy_files();
-  const PolicyTexts texts = read_texts(files, loaded.diagnostics);
+  const Unusable configured = unless ? Unusable::error : Unusable::main_file;
+  const PolicyTexts texts = read_texts(files, configured, loaded.diagnostics);
+  loaded.files = texts.paths;
+  if (!config.file.empty()) loaded.files.insert(loaded.files.begin(), config.file);
   loaded.missing = texts.missing;
+  loaded.interval = texts.interval;
   if (texts.complete) {
     std::vector<uint64_t> digests;
     if (!config.file.empty()) digests.push_back(config.file_digest);
@@ -108,8 +112,10 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
     loaded.hash = base::digest_of(digests);
     if (loaded.hash == unless) return;
   }
-  loaded.rules = load_policy(files, texts, spaces_, loaded.diagnostics);
-  if (loaded.rules) files_ = loaded.files;
+  loaded.rules = load_policy(files, texts, configured, spaces_, loaded.diagnostics);
+  if (!loaded.rules) return;
+  files_ = loaded.files;
+  interval_ = loaded.interval;
 }
 
 void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const {

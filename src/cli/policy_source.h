@@ -39,6 +39,7 @@ class PolicySource {
   const ReadConfig read_;
   limit::Spaces& spaces_;
   std::vector<std::string> files_;  // of the last rules that were made
+  std::chrono::milliseconds interval_{0};
 };
 
 }  // namespace sluice::cli

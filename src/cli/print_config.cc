@@ -80,6 +80,11 @@ std::string print_config(const Config& config) {
     std::error_code unknown;  // then the path stays as it is
     const auto path = std::filesystem::absolute(policy.path.value, unknown);
     const bool code = policy.matching.value == policy::DivvyMatching::code;
+    if (policy.limitd) {
+      out += line("  - limitd: " + in_quotes(unknown ? policy.path.value : path.string()),
+                  policy.path.origin);
+      continue;
+    }
     out += line("  - divvy: " + in_quotes(unknown ? policy.path.value : path.string()),
                 policy.path.origin);
     out += line(std::string("    matching: ") + (code ? "code" : "documented"),

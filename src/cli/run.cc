@@ -22,6 +22,7 @@ struct Command {
 constexpr Command commands[] = {
     {"serve", "serve every configured protocol; without a file, a built-in example", serve},
     {"divvy", "serve a Divvy configuration, in place of `node index.js CONFIG`", divvy},
+    {"limitd", "serve a limitd configuration, in place of `limitd -c CONFIG`", limitd},
     {"droplet", "serve droplet's protocol, in place of `droplet`", droplet},
     {"check", "say what is wrong with policy and configuration files", check},
     {"explain", "say which rules of a policy a request meets, and which one decides", explain},
@@ -38,7 +39,7 @@ std::string help() {
                      "Commands:\n";
   for (const Command& c : commands) {
     std::string name = c.name;
-    name.resize(9, ' ');
+    name.resize(11, ' ');
     text += "  " + name + c.summary + "\n";
   }
   return text +
@@ -90,11 +91,24 @@ int run(const Words& words, Outside& outside) {
 }
 
 int run(int argc, char** argv) {
-  Outside outside{std::cout, std::cerr, coloured(STDOUT_FILENO), coloured(STDERR_FILENO),
+  Outside outside{std::cout,
+                  std::cerr,
+                  coloured(STDOUT_FILENO),
+                  coloured(STDERR_FILENO),
                   [](const char* name) -> std::optional<std::string> {
                     const char* const value = std::getenv(name);
                     if (value == nullptr) return std::nullopt;
                     return value;
+                  },
+                  [] {
+                    std::vector<std::pair<std::string, std::string>> all;
+                    for (char** at = environ; *at != nullptr; ++at) {
+                      const std::string text = *at;
+                      const size_t cut = text.find('=');
+                      if (cut != std::string::npos)
+                        all.emplace_back(text.substr(0, cut), text.substr(cut + 1));
+                    }
+                    return all;
                   }};
   try {
     return run(Words(argv + std::min(argc, 1), argv + argc), outside);

@@ -2,11 +2,14 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/log_file.h"
 #include "base/printable.h"
 #include "store/embedded_store.h"
 
 namespace sluice::cli {
 namespace {
+
+constexpr size_t log_lines = base::Log::queue_lines_default;
 
 void announce(const Announcement& announcement, const std::vector<server::Bound>& bound,
               Outside& outside) {
@@ -24,15 +27,44 @@ void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
               base::printable(rule.comment));
 }
 
+// Every request of such a listener would be told that there is no such type.
+void warn_of_limitd(const Config& config, const policy::RuleSet& rules, Outside& outside) {
+  if (!rules.rules(policy::Dialect::limitd).empty() || !rules.native_rules().empty()) return;
+  for (const auto& [listener, origin] : config.listen) {
+    if (listener.protocol != server::Protocol::limitd || origin == "default") continue;
+    base::Diagnostic d;
+    d.severity = base::Diagnostic::Severity::warning;
+    d.subject = "listen";
+    d.message = origin +
+                " serves limitd, and there is no bucket type: every request is answered "
+                "UNKNOWN_BUCKET_TYPE";
+    d.remedy = "add `policy: [{ limitd: limitd.yaml }]`";
+    tell({d}, outside);
+    return;
+  }
+}
+
 }  // namespace
 
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
                Outside& outside) {
-  const base::Log log(config.log_level.value);
+  std::shared_ptr<base::LogFile> file;
+  if (!config.log_file.empty()) {
+    std::string problem;
+    file = base::LogFile::open(config.log_file, problem);
+    if (!file) {
+      outside.err << "sluice: the log file " << config.log_file << " cannot be opened: " << problem
+                  << std::endl;
+      return exit_failure;
+    }
+  }
+  const base::Log log =
+      file ? base::Log(config.log_level.value, file, log_lines) : base::Log(config.log_level.value);
   limit::Spaces spaces;
   PolicySource source(config, std::move(read), spaces);
   server::Loaded loaded = source.first();
   tell(loaded.diagnostics, outside);
+  if (loaded.rules) warn_of_limitd(config, *loaded.rules, outside);
   if (!loaded.rules) return exit_failure;
   show_rules(*loaded.rules, *log.logger());
 
@@ -47,6 +79,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
   if (source.is_repeatable()) {
     policy.files = std::move(loaded.files);
+    policy.interval = loaded.interval;
     policy.load = [&source, log = log.logger()](uint64_t hash) {
       server::Loaded again = source.again(hash);
       if (again.rules) show_rules(*again.rules, *log);
@@ -55,7 +88,9 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   } else {
     log.logger()->warn("the policy comes from what can be read only once: it is not reloaded");
   }
-  server::Server server(config.options(), std::move(policy), *store, log.logger());
+  server::Options options = config.options();
+  if (file) options.on_hangup = [file] { file->reopen(); };
+  server::Server server(std::move(options), std::move(policy), *store, log.logger());
   if (const auto problem = server.start()) {
     outside.err << "sluice: " << *problem << std::endl;
     return exit_failure;

@@ -157,9 +157,12 @@ struct Group {
   bool may_wait = false;      // takes only: if it is refused it is parked until there is enough
   bool allowed = false;       // every slot of every charge allowed, and all were taken
   bool parked = false;        // its answer comes by the port, under its ticket
+  bool answered = false;      // it was parked and had its answer before: nothing was done
   Error error = Error::none;  // not none: nothing was taken, decisions are void
   Ticket ticket{};            // of one that may wait
-  uint64_t arrival = 0;       // its place among those that wait; 0: behind all. Set when it is parked
+  // Its place among those that wait; 0: behind all. Set when it is parked; a group that has one
+  // replaces the one that is parked under its ticket.
+  uint64_t arrival = 0;
 };
 
 // What one batch asks of the store: groups in order, their charges, and room for the decisions.

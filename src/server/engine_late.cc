@@ -93,26 +93,35 @@ void Engine::forget(const Recipient& recipient) {
 
 void Engine::match_again() {
   const base::Time now = clock_.now();
-  for (const Ticket ticket : parking_.all()) match_again(ticket, now);
+  auto tickets = parking_.all();
+  std::sort(tickets.begin(), tickets.end(), [this](Ticket a, Ticket b) {
+    return parking_.find(a)->arrival < parking_.find(b)->arrival;
+  });
+  for (const Ticket ticket : tickets) match_again(ticket, now);
   send_late();
 }
 
 void Engine::match_again(Ticket ticket, base::Time now) {
   Parked* const parked = parking_.find(ticket);
   if (parked == nullptr || parked->request.verb != Verb::wait || parked->policy == policy_) return;
-  // It has its answer by the policy that it was given under.
-  if (!store_.cancel(port_, ticket, now)) return;
   plan_.clear();
-  settled_ = 0;
   const auto entries = parked->entries();
   rules_->match(
       dialect_of(parked->protocol),
       {.descriptor = entries, .verb = Verb::wait, .cost = parked->request.cost, .now = now}, plan_);
-  if (plan_.may_wait()) plan_.let_wait(ticket, parked->arrival);
   const auto& part = plan_.parts().back();
-  settle(part.groups_end, now);
-  if (part.enforced && part.error.empty() && plan_.group(plan_.steps(part).back()).parked) {
-    is_parked(part, ticket);
+  // If it is answered it was by the policy that it was given under.
+  if (plan_.may_wait()) {
+    plan_.let_wait(ticket, parked->arrival);
+    settled_ = part.groups_end - 1;  // shadow rules have counted it
+    settle(part.groups_end, now);
+    const limit::Group& group = plan_.group(plan_.steps(part).back());
+    if (group.answered) return;
+    if (group.parked) {
+      is_parked(part, ticket);
+      return;
+    }
+  } else if (!store_.cancel(port_, ticket, now)) {
     return;
   }
   wire::Verdict verdict = verdict_of(part);

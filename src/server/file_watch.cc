@@ -37,7 +37,9 @@ void walk(const std::string& path, std::map<std::string, std::set<std::string>>&
   std::error_code unknown;
   std::filesystem::path at = "/";
   std::deque<std::string> parts;
-  prepend(std::filesystem::absolute(path, unknown), parts);
+  const bool folder = path.ends_with('/');
+  prepend(std::filesystem::absolute(folder ? path.substr(0, path.size() - 1) : path, unknown),
+          parts);
   for (int links = 0; !parts.empty();) {
     const std::string part = parts.front();
     parts.pop_front();
@@ -61,6 +63,7 @@ void walk(const std::string& path, std::map<std::string, std::set<std::string>>&
     if (target.is_absolute()) at = "/";
     prepend(target, parts);
   }
+  if (folder) names[at.string()].insert("");
 }
 
 }  // namespace
@@ -126,7 +129,7 @@ bool FileWatch::read_news() {
       }
       if (event.len == 0) continue;
       const std::string name(at + sizeof event);
-      if (!folder->second.contains(name)) continue;
+      if (!folder->second.contains(name) && !folder->second.contains("")) continue;
       changed = true;
       if ((event.mask & IN_MODIFY) != 0)
         written_.emplace(event.wd, name);

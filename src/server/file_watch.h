@@ -26,8 +26,9 @@ class FileWatch {
   int fd() const { return fd_; }
 
   // From now on these paths and no others, as they lead to files by now. A path that leads nowhere
-  // is watched as far as it goes. True: it is not what was watched already, so what happened to the
-  // files before this call may have gone unnoticed. `problem`: what cannot be watched and why.
+  // is watched as far as it goes; one with a `/` at its end is a folder, and everything in it
+  // counts. True: it is not what was watched already, so what happened to the files before this
+  // call may have gone unnoticed. `problem`: what cannot be watched and why.
   bool watch(const std::vector<std::string>& paths, std::optional<std::string>& problem);
 
   // Takes what the kernel has to tell. True: something may have changed.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +31,8 @@ struct Loaded {
   std::optional<uint64_t> hash;                  // nothing: not all of it could be read
   std::vector<std::string> files;                // whatever a change of which matters, read or not
   std::vector<std::string> missing;              // those of them that are not there
+  // Look at the files that often even if nothing tells of a change; 0: no need to.
+  std::chrono::milliseconds interval{0};
   base::Diagnostics diagnostics;
 };
 
@@ -40,6 +43,7 @@ struct Policy {
   // Reads the policy again, for a thread of low priority; `hash` is the last one that was read, for
   // which no rules need be made. Empty: there is nothing to reload.
   std::function<Loaded(uint64_t hash)> load = {};
+  std::chrono::milliseconds interval{0};  // as in Loaded
 };
 
 class Live {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Options {
   size_t connections_max = base::bounds::connections_default;
   // How often full buckets of droplet are forgotten, where it is served; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
+  std::function<void()> on_hangup = {};  // SIGHUP, beside the reload; on the main thread
 };
 
 }  // namespace sluice::server

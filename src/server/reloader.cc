@@ -20,6 +20,7 @@ using std::chrono::steady_clock;
 
 constexpr int niceness = 10;      // above that of the other threads: a tenth of their weight
 constexpr size_t told_max = 100;  // diagnostics of one policy; `sluice check` shows all
+constexpr milliseconds interval_max{86'400'000};  // of looking at files that nothing was told of
 constexpr milliseconds release_pause{1};
 constexpr milliseconds release_told{10'000};
 
@@ -45,12 +46,13 @@ std::string to_text(const LivePolicy& policy) {
 
 Reloader::Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
                    std::vector<std::string> files, Publish publish,
-                   std::shared_ptr<spdlog::logger> log)
+                   std::shared_ptr<spdlog::logger> log, milliseconds interval)
     : live_(std::move(live)),
       load_(std::move(load)),
       files_(std::move(files)),
       publish_(std::move(publish)),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      interval_(interval) {}
 
 Reloader::~Reloader() {
   stop();
@@ -89,7 +91,9 @@ void Reloader::run() {
   const auto self = static_cast<id_t>(gettid());
   setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + niceness);
   while (!stopping_) {
-    Event event = look_again_ ? await(quiet) : await(std::nullopt);
+    std::optional<milliseconds> limit;
+    if (interval_ > milliseconds::zero()) limit = std::min(interval_, interval_max);
+    Event event = await(look_again_ ? quiet : limit);
     if (event == Event::changed) event = settle();
     if (event == Event::stop) return;
     reload(event == Event::asked ? Cause::request : Cause::files);
@@ -214,6 +218,7 @@ void Reloader::tell_refused(const Loaded& loaded, Cause cause) {
 void Reloader::go_live(const Loaded& loaded) {
   refused_for_.clear();
   files_ = loaded.files;
+  interval_ = loaded.interval;
   tell(loaded.diagnostics);
   const auto old = std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
                                             loaded.rules, *loaded.hash, live_->generation + 1}));

@@ -33,9 +33,10 @@ class Reloader {
   // Called on the reloader's thread.
   using Publish = std::function<void(std::shared_ptr<const LivePolicy>)>;
 
-  // `live` is the policy that is live. `load`, `files`: as in Policy.
+  // `live` is the policy that is live. `load`, `files`, `interval`: as in Policy.
   Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
-           std::vector<std::string> files, Publish publish, std::shared_ptr<spdlog::logger> log);
+           std::vector<std::string> files, Publish publish, std::shared_ptr<spdlog::logger> log,
+           std::chrono::milliseconds interval = {});
   ~Reloader();
 
   // Says what could not be had.
@@ -66,6 +67,7 @@ class Reloader {
   std::vector<std::string> files_;  // of the live policy
   const Publish publish_;
   const std::shared_ptr<spdlog::logger> log_;
+  std::chrono::milliseconds interval_;
   FileWatch watch_;
   bool watching_ = false;
   bool look_again_ = false;               // something may have changed before it was watched

@@ -43,7 +43,8 @@ struct Server::Impl {
     const auto publish = [this](std::shared_ptr<const LivePolicy> next) {
       asio::post(io, [this, next = std::move(next)] { go_live(next); });
     };
-    reloader.emplace(live.current(), std::move(policy.load), std::move(policy.files), publish, log);
+    reloader.emplace(live.current(), std::move(policy.load), std::move(policy.files), publish, log,
+                     policy.interval);
   }
 
   void take(int fd, Protocol protocol);
@@ -159,6 +160,7 @@ void Server::Impl::take(int fd, Protocol protocol) {
 void Server::Impl::on_signal() {
   signals.async_wait([this](error_code ec, int number) {
     if (ec) return;
+    if (number == SIGHUP && options.on_hangup) options.on_hangup();
     if (number != SIGHUP) {
       if (stopping) _exit(1);
       log->info("signal {}: stopping; a second one ends at once", number);

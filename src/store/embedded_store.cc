@@ -18,6 +18,7 @@ using limit::Charge;
 using limit::Decision;
 using limit::State;
 using limit::Verb;
+using limit::Wide;
 
 namespace {
 
@@ -39,9 +40,10 @@ std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const ba
 }
 
 EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash,
-                             const limit::Spaces& spaces)
+                             const limit::Spaces& spaces, size_t waiting_max)
     : hash_(hash),
       spaces_(spaces),
+      waiting_max_(waiting_max),
       region_(std::max(memory_bytes, base::bounds::table_bytes_min)),
       heads_(region_,
              static_cast<uint32_t>(region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes)),
@@ -57,10 +59,12 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* por
   prepare(batch);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     auto& group = batch.groups[i];
-    group.allowed = group.parked = false;
+    group.allowed = group.parked = group.answered = false;
     group.error = limit::Error::none;
     bool settled;
-    if (group.charge_count == 1) {
+    if (group.arrival != 0) [[unlikely]] {
+      settled = settle_again(group, batch, now, port, pin);
+    } else if (group.charge_count == 1) {
       auto& charge = batch.charges[group.charge_first];
       settled = settle_alone(group, charge, batch.decisions, now, port, pin);
     } else {
@@ -102,25 +106,32 @@ void EmbeddedStore::find(Settling& s) {
   s.queue = s.entry != nullptr && s.entry->waited_for() ? &locked.queues->at(s.entry) : nullptr;
 }
 
-// The counter gets room for `next`, if it needs any. False: there is no memory; nothing has
-// changed.
+// The counter gets room for `next`, if it needs any; nothing else changes. False: there is no
+// memory.
 bool EmbeddedStore::make_place(Settling& s) {
   const Charge& charge = *s.charge;
   if (!charge.counted || charge.verb == Verb::peek) return true;
+  if (charge.all && s.queue == nullptr) return true;
   const bool lingers = charge.space->linger.us > 0;
   if (s.entry == nullptr) {
-    if (!s.worth_storing() && !(lingers && !charge.all)) return true;
+    if (!s.worth_storing() && !lingers) return true;
   } else if (s.entry->cells() == s.cells) [[likely]] {
     return true;
   }
   Locked& locked = locked_of(charge);
-  Entry* const place =
+  s.place =
       locked.stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
-  if (place == nullptr) return false;
-  if (charge.keeps_limits) place->set_keeps_limits();
-  if (lingers) place->set_lingers();
+  if (s.place == nullptr) return false;
+  if (charge.keeps_limits) s.place->set_keeps_limits();
+  if (lingers) s.place->set_lingers();
+  return true;
+}
+
+// Where there was a counter, the state comes with `next`, and the queue moves in.
+void EmbeddedStore::move_in(Settling& s) {
+  Entry* const place = std::exchange(s.place, nullptr);
   if (s.entry != nullptr) {
-    // The state comes with `next`, and the queue moves in.
+    Locked& locked = locked_of(*s.charge);
     if (s.queue != nullptr) {
       auto node = locked.queues->extract(s.entry);
       node.key() = place;
@@ -128,14 +139,15 @@ bool EmbeddedStore::make_place(Settling& s) {
       s.queue->entry = place;
       place->set_waited_for(true);
     }
-    locked.stripe.erase(region_, charge.hash, s.entry);
+    locked.stripe.erase(region_, s.charge->hash, s.entry);
   }
   s.entry = place;
-  return true;
 }
 
 void EmbeddedStore::store(Settling& s, base::Time now) {
   const Charge& charge = *s.charge;
+  if (s.place != nullptr) [[unlikely]]
+    move_in(s);
   if (s.entry == nullptr || charge.verb == Verb::peek) return;
   if (charge.all && s.queue == nullptr) {
     locked_of(charge).stripe.erase(region_, charge.hash, s.entry);
@@ -162,9 +174,10 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   Locked& locked = locked_of(charge);
   const std::lock_guard lock(locked.mutex);
   find(s);
-  const bool allowed = s.evaluate(spaces_, now, s.queue != nullptr ? s.queue->units : 0, decisions);
+  const Wide ahead = s.queue != nullptr ? s.queue->units : 0;
+  const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
-    s.hold_back(spaces_, now, decisions);
+    s.hold_back(spaces_, now, ahead, decisions);
   if (!make_place(s)) return false;
   store(s, now);
   group.allowed = allowed;
@@ -176,18 +189,24 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
 
 bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& batch, base::Time now,
                                     Port* port, const Pin& pin) {
-  Together together(*this, batch.charges.subspan(group.charge_first, group.charge_count));
-  const auto settling = together.settling;
+  const Together together(*this, batch.charges.subspan(group.charge_first, group.charge_count));
+  return settle_locked(group, batch, together.settling, now, port, pin);
+}
+
+bool EmbeddedStore::settle_locked(limit::Group& group, const limit::Batch& batch,
+                                  std::span<Settling> settling, base::Time now, Port* port,
+                                  const Pin& pin) {
   const auto decisions_of = [&](const Settling& s) {
     return &batch.decisions[s.charge->decision_first];
   };
   bool allowed = true;
   for (auto& s : settling)
-    allowed &= s.evaluate(spaces_, now, s.queue != nullptr ? s.queue->units : 0, decisions_of(s));
+    allowed &= s.evaluate(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   if (!allowed) {
-    for (auto& s : settling) s.hold_back(spaces_, now, decisions_of(s));
+    for (auto& s : settling)
+      s.hold_back(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   }
-  if (!make_places(settling, now)) return false;
+  if (!make_places(settling)) return false;
   for (auto& s : settling) store(s, now);
   group.allowed = allowed;
   if (!allowed && group.may_wait && port != nullptr)
@@ -200,18 +219,12 @@ bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& bat
 }
 
 // Every counter that is to be gets its place before anything is taken.
-bool EmbeddedStore::make_places(std::span<Settling> settling, base::Time now) {
+bool EmbeddedStore::make_places(std::span<Settling> settling) {
   for (size_t i = 0; i < settling.size(); ++i) {
-    Entry* const before = settling[i].entry;
-    if (make_place(settling[i])) {
-      settling[i].added = before == nullptr && settling[i].entry != nullptr;
-      settling[i].moved = before != nullptr && settling[i].entry != before;
-      continue;
-    }
+    if (make_place(settling[i])) continue;
     for (auto& s : settling.first(i)) {
-      if (s.added) locked_of(*s.charge).stripe.erase(region_, s.charge->hash, s.entry);
-      // What it held is gone; `next` has at least as much used.
-      if (s.moved) store(s, now);
+      if (s.place != nullptr) locked_of(*s.charge).stripe.erase(region_, s.charge->hash, s.place);
+      s.place = nullptr;
     }
     return false;
   }
@@ -278,10 +291,19 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
 template <class Step>
 void EmbeddedStore::each_step(Step&& step) {
   for (auto& locked : *table_) {
-    for (uint32_t chain = 0;; chain += sweep_chains_per_lock) {
+    uint32_t merges = 0;
+    for (uint32_t chain = 0;;) {
       const std::lock_guard lock(locked.mutex);
+      if (chain == 0) {
+        merges = locked.stripe.merges();
+      } else if (merges != locked.stripe.merges()) {
+        // Counters may have moved to where it has been. It ends: the stripe gets smaller.
+        chain = 0;
+        continue;
+      }
       if (chain >= locked.stripe.chains()) break;
       step(locked.stripe, chain);
+      chain += sweep_chains_per_lock;
     }
   }
 }

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/hash.h"
 #include "limit/space.h"
 #include "store/region.h"
@@ -33,8 +34,10 @@ class EmbeddedStore final : public Store {
   // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to
   // base::bounds:: table_bytes_max. Past it new counters fail with Error::memory; those that exist
   // go on.
-  // `spaces` is what spaces and limits of charges are interned in; it outlives the store.
-  EmbeddedStore(size_t memory_bytes, const base::Hash& hash, const limit::Spaces& spaces);
+  // `spaces` is what spaces and limits of charges are interned in; it outlives the store. No more
+  // than `waiting_max` groups are parked.
+  EmbeddedStore(size_t memory_bytes, const base::Hash& hash, const limit::Spaces& spaces,
+                size_t waiting_max = base::bounds::waiting_max);
   // The same; null where the system does not give the address space.
   static std::unique_ptr<EmbeddedStore> open(size_t memory_bytes, const base::Hash& hash,
                                              const limit::Spaces& spaces);
@@ -61,6 +64,8 @@ class EmbeddedStore final : public Store {
 
  private:
   static constexpr uint32_t sweep_chains_per_lock = 64;
+  // Answers that one call gives under a stripe's lock; the next one's owner goes on.
+  static constexpr size_t answers_per_lock_max = 128;
 
   struct alignas(64) Locked {
     mutable std::mutex mutex;
@@ -74,7 +79,8 @@ class EmbeddedStore final : public Store {
 
   struct Together;
 
-  // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock anew.
+  // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock anew. A
+  // counter that is there all the time is met at least once.
   template <class Step>
   void each_step(Step&& step);
 
@@ -83,31 +89,42 @@ class EmbeddedStore final : public Store {
                     base::Time now, Port* port, const Pin& pin);
   bool settle_together(limit::Group& group, const limit::Batch& batch, base::Time now, Port* port,
                        const Pin& pin);
+  bool settle_again(limit::Group& group, const limit::Batch& batch, base::Time now, Port* port,
+                    const Pin& pin);
+
+  void retry_alone(Waiter& waiter, base::Time now);
 
   // With the lock of the charge's stripe.
   void find(Settling& s);
   bool make_place(Settling& s);
-  bool make_places(std::span<Settling> settling, base::Time now);
+  bool make_places(std::span<Settling> settling);
+  void move_in(Settling& s);
   void store(Settling& s, base::Time now);
 
   // With the locks of all of the group's stripes.
+  bool settle_locked(limit::Group& group, const limit::Batch& batch, std::span<Settling> settling,
+                     base::Time now, Port* port, const Pin& pin);
   void park(limit::Group& group, std::span<Settling> settling, std::span<const limit::Decision> all,
             base::Time now, Port& port, const Pin& pin);
   void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Settling> settling,
                std::span<const limit::Decision> all, base::Time now);
   void dequeue(Waiter& waiter);
-  void retry(const std::shared_ptr<Waiter>& waiter, base::Time now);
+  // Units that are not there for a group of that arrival, 0: a new one.
+  static limit::Wide units_ahead(const Settling& s, uint64_t arrival);
+  void retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now);
+  Queue* leave(Waiter& waiter);
   void answer(Waiter& waiter, std::vector<limit::Decision> decisions, base::Time now);
 
   // With the lock of the stripe: answers those at the front of the queue that have enough now, and
   // sees to the next.
   void release(Locked& locked, Queue& queue, base::Time now);
-  bool retry_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
-                   base::Duration& wait);
+  bool answer_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
+                    base::Duration& wait);
   void close_if_empty(Locked& locked, Queue& queue);
 
   const base::Hash hash_;
   const limit::Spaces& spaces_;
+  const size_t waiting_max_;
   Region region_;
   Heads heads_;
   std::unique_ptr<std::array<Locked, stripes>> table_;

@@ -28,7 +28,7 @@ Hindrance hindrance(const Charge& charge, std::span<const Decision> decisions) {
   for (const Decision& d : decisions) {
     if (d.allowed) continue;
     h.refused = true;
-    h.for_ever |= charge.cost > d.limit;
+    h.for_ever |= charge.cost > d.limit || d.limit == 0;
     h.wait = std::max(h.wait, d.retry_after);
   }
   return h;
@@ -46,6 +46,7 @@ std::vector<std::string> keys_of(std::span<Settling> settling) {
 
 // Units that those wait for who came before.
 Wide units_before(const Queue& queue, uint64_t arrival) {
+  if (queue.waiters.empty() || queue.waiters.rbegin()->first < arrival) return queue.units;
   Wide units = 0;
   for (const auto& [other, waiter] : queue.waiters) {
     if (other >= arrival) break;
@@ -66,7 +67,7 @@ void EmbeddedStore::park(limit::Group& group, std::span<Settling> settling,
   if (std::any_of(settling.begin(), settling.end(),
                   [](const Settling& s) { return s.charge->keeps_limits; }))
     return;
-  if (waiting_.fetch_add(1, std::memory_order_relaxed) >= base::bounds::waiting_max) {
+  if (waiting_.fetch_add(1, std::memory_order_relaxed) >= waiting_max_) {
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
@@ -96,7 +97,8 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Set
   waiter->state = Waiter::State::aside;
   for (Settling& s : settling) {
     const Hindrance h = hindrance(*s.charge, decisions_of(*s.charge, all));
-    if (h.for_ever) return;
+    // Nor is there enough in a counter that is fresh.
+    if (h.for_ever || (h.refused && s.entry == nullptr)) return;
     if (!h.refused || (at != nullptr && h.wait <= wait)) continue;
     at = &s;
     wait = h.wait;
@@ -124,6 +126,11 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Set
   if (wait != base::never) waiter->port.wake_at(after(now, wait), waiter);
 }
 
+Wide EmbeddedStore::units_ahead(const Settling& s, uint64_t arrival) {
+  if (s.queue == nullptr) return 0;
+  return arrival == 0 ? s.queue->units : units_before(*s.queue, arrival);
+}
+
 void EmbeddedStore::dequeue(Waiter& waiter) {
   if (waiter.state != Waiter::State::queued) return;
   Queue& queue = *waiter.queue;
@@ -146,12 +153,13 @@ void EmbeddedStore::answer(Waiter& waiter, std::vector<Decision> decisions, base
 }
 
 void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
-  while (!queue.waiters.empty()) {
+  for (size_t answers = 0; !queue.waiters.empty(); ++answers) {
     const std::shared_ptr<Waiter> head = queue.waiters.begin()->second;
     // One that needs several counters takes all their locks; its own thread does that.
-    if (head->charges.size() > 1) return head->port.wake_at(now, head);
+    if (head->charges.size() > 1 || answers == answers_per_lock_max)
+      return head->port.wake_at(now, head);
     Hindrance h;
-    if (!retry_alone(*head, queue, now, h.for_ever, h.wait)) {
+    if (!answer_alone(*head, queue, now, h.for_ever, h.wait)) {
       if (!h.for_ever) {
         h.wait == base::never ? head->port.forget(*head)
                               : head->port.wake_at(after(now, h.wait), head);
@@ -165,8 +173,8 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
 }
 
 // The head of a queue, with one charge. True: it has its answer and is gone.
-bool EmbeddedStore::retry_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
-                                base::Duration& wait) {
+bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
+                                 base::Duration& wait) {
   Settling s;
   s.charge = &waiter.charges.front();
   s.entry = queue.entry;
@@ -187,25 +195,32 @@ bool EmbeddedStore::retry_alone(Waiter& waiter, Queue& queue, base::Time now, bo
 
 std::optional<base::Time> EmbeddedStore::advance(Port& port, base::Time now) {
   std::vector<std::shared_ptr<Waiter>> due;
-  const auto next = port.take_due(now, due);
-  for (const auto& waiter : due) retry(waiter, now);
-  return next;
+  port.take_due(now, due);
+  for (const auto& waiter : due) {
+    waiter->charges.size() == 1 ? retry_alone(*waiter, now) : retry_together(waiter, now);
+  }
+  return port.rest();
 }
 
-void EmbeddedStore::retry(const std::shared_ptr<Waiter>& waiter, base::Time now) {
-  Together together(*this, waiter->charges);
+void EmbeddedStore::retry_alone(Waiter& waiter, base::Time now) {
+  Locked& locked = locked_of(waiter.charges.front());
+  const std::lock_guard lock(locked.mutex);
+  if (waiter.state == Waiter::State::queued) release(locked, *waiter.queue, now);
+}
+
+void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now) {
+  const Together together(*this, waiter->charges);
   if (waiter->state != Waiter::State::queued) return;
   Queue& queue = *waiter->queue;
   Locked& locked = locked_of(waiter->charges[waiter->at]);
-  if (waiter->charges.size() == 1) return release(locked, queue, now);
 
   std::vector<Decision> decisions(waiter->decisions);
   bool allowed = true;
   for (Settling& s : together.settling) {
-    const Wide ahead = s.queue != nullptr ? units_before(*s.queue, waiter->arrival) : 0;
+    const Wide ahead = units_ahead(s, waiter->arrival);
     allowed &= s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
   }
-  if (allowed && make_places(together.settling, now)) {
+  if (allowed && make_places(together.settling)) {
     for (Settling& s : together.settling) store(s, now);
     dequeue(*waiter);
     answer(*waiter, std::move(decisions), now);
@@ -220,6 +235,40 @@ void EmbeddedStore::retry(const std::shared_ptr<Waiter>& waiter, base::Time now)
   release(locked, queue, now);
 }
 
+// A group that is parked is asked anew: it leaves and comes back at once, so that nobody takes
+// meanwhile what it waits for.
+bool EmbeddedStore::settle_again(limit::Group& group, const limit::Batch& batch, base::Time now,
+                                 Port* port, const Pin& pin) {
+  SLUICE_CHECK(port != nullptr);
+  const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  const auto at = port->parked_.find(Port::key(group.ticket));
+  const std::shared_ptr<Waiter> waiter = at != port->parked_.end() ? at->second : nullptr;
+  if (waiter == nullptr) {
+    const Together together(*this, charges);
+    return settle_locked(group, batch, together.settling, now, port, pin);
+  }
+  const Together together(*this, charges, waiter->charges);
+  if (waiter->state == Waiter::State::done) {
+    group.answered = true;
+    return true;
+  }
+  port->parked_.erase(at);
+  Queue* const queue = leave(*waiter);
+  const bool settled = settle_locked(group, batch, together.settling, now, port, pin);
+  if (queue != nullptr) release(locked_of(waiter->charges[waiter->at]), *queue, now);
+  return settled;
+}
+
+// It waits no longer. Returns the queue that it was in, to be released.
+Queue* EmbeddedStore::leave(Waiter& waiter) {
+  Queue* const queue = waiter.queue;
+  dequeue(waiter);
+  waiter.state = Waiter::State::done;
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  waiter.port.forget(waiter);
+  return queue;
+}
+
 bool EmbeddedStore::cancel(Port& port, limit::Ticket ticket, base::Time now) {
   const auto at = port.parked_.find(Port::key(ticket));
   if (at == port.parked_.end()) return false;
@@ -227,11 +276,7 @@ bool EmbeddedStore::cancel(Port& port, limit::Ticket ticket, base::Time now) {
   {
     const Together together(*this, waiter->charges);
     if (waiter->state == Waiter::State::done) return false;
-    Queue* const queue = waiter->queue;
-    dequeue(*waiter);
-    waiter->state = Waiter::State::done;
-    waiting_.fetch_sub(1, std::memory_order_relaxed);
-    port.forget(*waiter);
+    Queue* const queue = leave(*waiter);
     if (queue != nullptr) release(locked_of(waiter->charges[waiter->at]), *queue, now);
   }
   port.parked_.erase(at);

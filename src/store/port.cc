@@ -13,7 +13,6 @@ void Port::drain(std::vector<Settled>& settled) {
   const size_t first = settled.size();
   {
     const std::lock_guard lock(mutex_);
-    woken_ = false;
     std::move(settled_.begin(), settled_.end(), std::back_inserter(settled));
     settled_.clear();
   }
@@ -46,17 +45,22 @@ void Port::remove(Waiter& waiter) {
   waiter.due_us = Waiter::no_time;
 }
 
-std::optional<base::Time> Port::take_due(base::Time now,
-                                         std::vector<std::shared_ptr<Waiter>>& waiters) {
+void Port::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters) {
   const std::lock_guard lock(mutex_);
-  while (!due_.empty()) {
+  woken_ = true;
+  while (!due_.empty() && due_.begin()->first.first <= now.us) {
     const auto first = due_.begin();
-    if (first->first.first > now.us) return base::Time{first->first.first};
     first->second->due_us = Waiter::no_time;
     waiters.push_back(std::move(first->second));
     due_.erase(first);
   }
-  return std::nullopt;
+}
+
+std::optional<base::Time> Port::rest() {
+  const std::lock_guard lock(mutex_);
+  woken_ = false;
+  if (due_.empty()) return std::nullopt;
+  return base::Time{due_.begin()->first.first};
 }
 
 void Port::wake_once() {

@@ -32,13 +32,14 @@ class Port {
  public:
   // `wake` is called from any thread, possibly with the lock of a counter held, when there is
   // something to drain or an earlier moment to wake at; it must not block nor call the store. Not
-  // again before `drain`.
+  // again before Store::advance.
   explicit Port(std::function<void()> wake);
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  // Moves what has settled since the last time to the end of `settled`. Owner's thread.
+  // Moves what has settled since the last time to the end of `settled`. Owner's thread, after
+  // Store::advance: what settles between the two wakes again.
   void drain(std::vector<Settled>& settled);
 
  private:
@@ -52,8 +53,10 @@ class Port {
   // In place of an earlier call's time.
   void wake_at(base::Time at, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
-  // Takes the waiters that are due at `now`; returns the next moment, if any.
-  std::optional<base::Time> take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters);
+  // The owner is awake until `rest`: takes the waiters that are due at `now`.
+  void take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters);
+  // Whatever comes from here on wakes. Returns the next moment, if any.
+  std::optional<base::Time> rest();
   void remove(Waiter& waiter);
   void wake_once();
 

@@ -39,16 +39,27 @@ namespace {
   }
 }
 
-// How long until `units` and the cost fit behind each other; an estimate where they are more than
-// the limit, as then it is not one wait but several.
+// What is left behind units that others wait for. Debt stays what it is.
+int64_t left_behind(int64_t remaining, Wide ahead) {
+  return static_cast<int64_t>(
+      std::max<Wide>(Wide{remaining} - ahead, std::min<int64_t>(remaining, 0)));
+}
+
+// How long until `units` fit one after the other. Where they are more than the limit it is not one
+// wait but several: of a bucket exactly, of windows if the costs fill them (of a sliding one with a
+// window to spare, for what its rounding loses).
 base::Duration wait_behind(const State* state, const Limit& limit, Wide units, base::Time now) {
   Cells unused;
   const auto cost = static_cast<int64_t>(std::min<Wide>(units, INT64_MAX));
   const Decision whole = limit::decide(state, limit, cost, now, unused.data());
   if (whole.retry_after != base::never || whole.limit == 0) return whole.retry_after;
   if (whole.reset_after == base::never) return base::never;
-  const Wide more = (units - whole.limit) * limit.window.us / limit.quota;
-  const Wide wait_us = Wide{whole.reset_after.us} + more + 1;
+  const Wide more = units - whole.limit;
+  const int spare = limit.algorithm == limit::Algorithm::sliding_window ? 1 : 0;
+  const Wide more_us = limit.algorithm == limit::Algorithm::token_bucket
+                           ? more * limit.window.us / limit.quota + 1
+                           : ((more - 1) / limit.quota + 1 + spare) * limit.window.us;
+  const Wide wait_us = Wide{whole.reset_after.us} + more_us;
   return wait_us < base::never.us ? base::Duration{static_cast<int64_t>(wait_us)} : base::never;
 }
 
@@ -71,11 +82,9 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
       *decisions = limit::put(state, limit, charge->cost, charge->all, now, state);
     } else {
       *decisions = limit::peek(state, limit, now);
-      if (ahead > 0) {
-        decisions->remaining = static_cast<int64_t>(std::max<Wide>(
-            decisions->remaining - ahead, std::min<int64_t>(decisions->remaining, 0)));
-      }
     }
+    if (limit::has_counter(limit.algorithm))
+      decisions->remaining = left_behind(decisions->remaining, ahead);
     allowed &= decisions->allowed;
     ++decisions;
     state += limit::cells(limit);
@@ -95,9 +104,7 @@ bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
     decision = limit::peek(state, limit, now);
     const bool counted = limit::has_counter(limit.algorithm);
     const bool fits = counted ? together <= decision.remaining : decision.allowed;
-    if (counted) {
-      decision.remaining = static_cast<int64_t>(std::max<Wide>(decision.remaining - ahead, 0));
-    }
+    if (counted) decision.remaining = left_behind(decision.remaining, ahead);
     if (!fits) {
       behind = true;
       decision.allowed = false;
@@ -127,7 +134,7 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   return result.allowed;
 }
 
-[[gnu::noinline]] void Settling::hold_back(const limit::Spaces& spaces, base::Time now,
+[[gnu::noinline]] void Settling::hold_back(const limit::Spaces& spaces, base::Time now, Wide ahead,
                                            Decision* decisions) {
   if (charge->keeps_limits) {
     evaluate_kept(now, decisions, true);
@@ -143,6 +150,8 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
       State* const state = next.data() + first;
       std::copy_n(before.data() + first, count, state);
       *decisions = limit::decide(state, limit, 0, now, state);
+      if (limit::has_counter(limit.algorithm))
+        decisions->remaining = left_behind(decisions->remaining, ahead);
     }
     ++decisions;
     first += count;

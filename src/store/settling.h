@@ -33,9 +33,8 @@ struct Settling {
   limit::Charge* charge = nullptr;
   Entry* entry = nullptr;  // its counter, if there is one
   Queue* queue = nullptr;  // of those that wait for it, if any do
+  Entry* place = nullptr;  // made for `next`, where `entry` is none or has another size
   size_t cells = 0;        // of `next`
-  bool added = false;      // `entry` was made for it, or
-  bool moved = false;      // it has another size than it had
   Cells next;
 
   // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
@@ -53,8 +52,9 @@ struct Settling {
   }
 
   // The group is refused and nothing is taken: `next` and the decisions of the limits that would
-  // have allowed it say what there is.
-  void hold_back(const limit::Spaces& spaces, base::Time now, limit::Decision* decisions);
+  // have allowed it say what there is behind `ahead`.
+  void hold_back(const limit::Spaces& spaces, base::Time now, limit::Wide ahead,
+                 limit::Decision* decisions);
 
   // Is there anything in `next` that a fresh counter does not have?
   bool worth_storing() const;

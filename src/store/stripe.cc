@@ -207,6 +207,7 @@ void Stripe::merge(Region& region) {
   const Ref rest = head(upper);
   set(head(upper), 0);  // as a chain that is used again must find it
   set_chains(upper);
+  ++merges_;
   Ref* end = &head(upper - floor_.load(std::memory_order_relaxed));
   while (*end != 0) end = &static_cast<Entry*>(region.at(*end))->next_;
   set(*end, rest);

@@ -104,6 +104,9 @@ class Stripe {
 
   uint32_t chains() const { return chains_.load(std::memory_order_relaxed); }
   uint32_t entries() const { return entries_; }
+  // How often a chain has joined a lower one: a pass from the first to the last may miss what
+  // moved.
+  uint32_t merges() const { return merges_; }
 
   // Without the lock, ahead of `find`: has the processor fetch the chain's head, and then its first
   // entry. What they read may be old; nothing depends on it.
@@ -137,7 +140,7 @@ class Stripe {
   uint32_t index_ = 0;
   std::atomic<uint32_t> chains_{0};
   std::atomic<uint32_t> floor_{1};  // the largest power of two not above chains_
-  uint32_t entries_ = 0;
+  uint32_t entries_ = 0, merges_ = 0;
   Slab slab_;
 };
 

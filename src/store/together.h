@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <new>
 #include <span>
 
 #include "base/bounds.h"
@@ -16,38 +17,65 @@ namespace sluice::store {
 
 using limit::Charge;
 
-// The charges of a group in the order in which their stripes are locked, and their locks.
+// The charges of a group, by hash, and the locks of their stripes.
 struct EmbeddedStore::Together {
-  Together(EmbeddedStore& store, std::span<Charge> charges)
-      : settling(room.data(), charges.size()) {
-    SLUICE_CHECK(charges.size() <= room.size());
-    for (size_t i = 0; i < charges.size(); ++i) {
-      settling[i].charge = &charges[i];
-      settling[i].entry = nullptr;
-      settling[i].queue = nullptr;
-    }
-    // By hash is by stripe: every group locks in the same order, and equal keys would stand
-    // together.
-    std::sort(settling.begin(), settling.end(), [](const Settling& a, const Settling& b) {
-      return hash_of(*a.charge) < hash_of(*b.charge);
-    });
+  // `also`: more charges whose stripes are locked.
+  Together(EmbeddedStore& store, std::span<Charge> charges, std::span<const Charge> also = {})
+      : settling(reinterpret_cast<Settling*>(room), charges.size()) {
+    constexpr size_t max = base::bounds::group_charges_max;
+    SLUICE_CHECK(charges.size() <= max && also.size() <= max);
+    std::array<Charge*, max> order;
+    for (size_t i = 0; i < charges.size(); ++i) order[i] = &charges[i];
+    const auto by_hash = std::span(order).first(charges.size());
+    std::sort(by_hash.begin(), by_hash.end(),
+              [](const Charge* a, const Charge* b) { return hash_of(*a) < hash_of(*b); });
+    also.empty() ? lock(store, by_hash) : lock(store, by_hash, also);
     const Charge* before = nullptr;
-    for (size_t i = 0; i < settling.size(); ++i) {
-      const Charge& charge = *settling[i].charge;
+    for (size_t i = 0; i < charges.size(); ++i) {
+      Charge& charge = *by_hash[i];
+      Settling& s = *new (&settling[i]) Settling;
+      s.charge = &charge;
       if (!charge.counted) continue;
-      if (before == nullptr || stripe_of(before->hash) != stripe_of(charge.hash))
-        locks[i] = std::unique_lock(store.locked_of(charge).mutex);
+      // Equal keys would stand together.
       if (before != nullptr && before->hash == charge.hash)
         SLUICE_CHECK(before->space != charge.space || before->key != charge.key);
-      store.find(settling[i]);
+      store.find(s);
       before = &charge;
     }
   }
+  ~Together() {
+    for (size_t i = 0; i < count; ++i) locked[i]->unlock();
+  }
+  Together(const Together&) = delete;
+  Together& operator=(const Together&) = delete;
+
   static uint64_t hash_of(const Charge& charge) { return charge.counted ? charge.hash : 0; }
 
-  std::array<Settling, base::bounds::group_charges_max> room;
-  std::array<std::unique_lock<std::mutex>, base::bounds::group_charges_max> locks;
+  // By hash is by stripe, so every group locks in the same order.
+  void lock(EmbeddedStore& store, std::span<Charge* const> by_hash) {
+    for (const Charge* charge : by_hash)
+      if (charge->counted) lock_after(store.locked_of(*charge).mutex);
+  }
+  [[gnu::noinline]] void lock(EmbeddedStore& store, std::span<Charge* const> by_hash,
+                              std::span<const Charge> also) {
+    std::array<const Charge*, 2 * base::bounds::group_charges_max> all;
+    auto end = std::copy(by_hash.begin(), by_hash.end(), all.begin());
+    for (const Charge& charge : also) *end++ = &charge;
+    end = std::remove_if(all.begin(), end, [](const Charge* charge) { return !charge->counted; });
+    std::sort(all.begin(), end, [](const Charge* a, const Charge* b) { return a->hash < b->hash; });
+    for (auto at = all.begin(); at != end; ++at) lock_after(store.locked_of(**at).mutex);
+  }
+  void lock_after(std::mutex& mutex) {
+    if (count > 0 && locked[count - 1] == &mutex) return;
+    mutex.lock();
+    locked[count++] = &mutex;
+  }
+
+  // Not zeroed: there is room for many, and mostly few are used.
+  alignas(Settling) std::byte room[base::bounds::group_charges_max * sizeof(Settling)];
   const std::span<Settling> settling;
+  std::array<std::mutex*, 2 * base::bounds::group_charges_max> locked;
+  size_t count = 0;
 };
 
 }  // namespace sluice::store
