@@ -1,42 +1,58 @@
+#include "cli/ask.h"
+
 #include "base/printable.h"
 #include "base/units.h"
-#include "cli/address.h"
-#include "cli/arguments.h"
 #include "cli/inspect.h"
-#include "client/divvy_client.h"
 
 namespace sluice::cli {
 namespace {
 
 constexpr const char* about =
-    "Asks a running server whether something may happen now, and says its decision in words.\n"
-    "This takes one unit, as any client's request does.";
+    "Asks a running server, in the words of a protocol, whether something may happen now.";
 
 constexpr const char* footer =
-    "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
+    "Protocols, each with a --help of its own:\n"
+    "  sluice ask divvy key=value...\n"
+    "  sluice ask droplet take|query BUCKET\n"
     "\n"
     "Example:\n"
     "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
     "  allowed: 2 left, all of them again in 1h\n"
     "\n"
-    "  sluice ask divvy job=report user=7 >/dev/null && make-report\n"
-    "\n"
     "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
 
-constexpr int exit_allowed = 0, exit_denied = 1, exit_undecided = 2;
 constexpr uint64_t timeout_ms_max = 3'600'000;
 
-std::string words_for(const client::DivvyAnswer& answer, bool coloured) {
-  const int64_t seconds = answer.reset_seconds;
-  constexpr int64_t seconds_max = INT64_MAX / 1'000'000;
-  const std::string when =
-      seconds <= 0 ? "in less than a second"
-                   : "in " + base::format_duration(base::seconds(std::min(seconds, seconds_max)));
-  std::string text = answer.allowed ? paint("allowed", green, coloured) + ": " +
-                                          std::to_string(answer.remaining) + " left"
-                                    : paint("denied", red, coloured) + ": none left";
-  if (seconds < 0) return text + ", and waiting does not help\n";
-  return text + (answer.allowed ? ", all of them again " : ", there are more ") + when + "\n";
+// The first word that is neither an option nor the value of one.
+size_t protocol_at(const Words& words) {
+  size_t at = 0;
+  while (at < words.size() && words[at].starts_with('-') && words[at] != "--")
+    at += words[at] == "--server" || words[at] == "--timeout" ? 2u : 1u;
+  return at;
+}
+
+}  // namespace
+
+void add_ask_options(CLI::App& app, AskOptions& options) {
+  app.add_option("--server", options.server, "Where the server listens; default " + options.server)
+      ->type_name("HOST:PORT");
+  app.add_option("--timeout", options.timeout, "Milliseconds until giving up; default 1000")
+      ->type_name("MS");
+  app.add_flag("--json", options.json, "Print the decision as JSON");
+}
+
+std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem) {
+  const auto address = parse_address(options.server, port, problem);
+  if (!address) {
+    problem = "--server: " + problem;
+    return std::nullopt;
+  }
+  const auto ms = base::parse_count(options.timeout);
+  if (!ms || *ms < 1 || *ms > timeout_ms_max) {
+    problem = "--timeout is to be 1 to 3600000 milliseconds, not `" + options.timeout + "`";
+    return std::nullopt;
+  }
+  return AskTarget{*address, std::chrono::milliseconds(*ms)};
 }
 
 int tell_undecided(const std::string& error, bool json, Outside& outside) {
@@ -48,45 +64,19 @@ int tell_undecided(const std::string& error, bool json, Outside& outside) {
   return exit_undecided;
 }
 
-}  // namespace
-
 int ask(const Words& words, Outside& outside) {
-  Arguments arguments("sluice ask divvy [options] key=value...", about, footer);
-  std::string server = "localhost:8321", timeout = "1000";
-  bool json = false;
-  arguments.app()
-      .add_option("--server", server, "Where the server listens; default localhost:8321")
-      ->type_name("HOST:PORT");
-  arguments.app()
-      .add_option("--timeout", timeout, "Milliseconds until giving up; default 1000")
-      ->type_name("MS");
-  arguments.app().add_flag("--json", json, "Print the decision as JSON");
-  if (const auto status = arguments.parse(words, outside)) return *status;
-  const Words& positional = arguments.positional();
-  if (positional.empty() || positional.front() != "divvy")
-    return arguments.misused("the first word is to be the protocol, `divvy`", outside);
-  std::string problem;
-  const auto pairs = pairs_of(std::span(positional).subspan(1), problem);
-  if (!pairs) return arguments.misused(problem, outside);
-  const auto address = parse_address(server, divvy_port, problem);
-  if (!address) return arguments.misused("--server: " + problem, outside);
-  const auto ms = base::parse_count(timeout);
-  if (!ms || *ms < 1 || *ms > timeout_ms_max)
-    return arguments.misused("--timeout is to be 1 to 3600000 milliseconds, not `" + timeout + "`",
-                             outside);
+  const size_t at = protocol_at(words);
+  const std::string protocol = at < words.size() ? words[at] : "";
+  Words rest = words;
+  if (at < words.size()) rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
+  if (protocol == "divvy") return ask_divvy(rest, outside);
+  if (protocol == "droplet") return ask_droplet(rest, outside);
 
-  const client::DivvyClient client(address->host, address->port, std::chrono::milliseconds(*ms));
-  const client::DivvyResult result = client.hit(*pairs);
-  if (!result.answer) return tell_undecided(result.error, json, outside);
-  const client::DivvyAnswer& answer = *result.answer;
-  if (json)
-    outside.out << to_text({{"allowed", answer.allowed},
-                            {"remaining", answer.remaining},
-                            {"reset_seconds", answer.reset_seconds}});
-  else
-    outside.out << words_for(answer, outside.out_colour);
-  outside.out.flush();
-  return answer.allowed ? exit_allowed : exit_denied;
+  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer);
+  AskOptions options(divvy_port);
+  add_ask_options(arguments.app(), options);
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  return arguments.misused("the first word is to be the protocol, `divvy` or `droplet`", outside);
 }
 
 }  // namespace sluice::cli

@@ -355,6 +355,36 @@ TEST_F(Commands, AskSaysTheDecisionInWords) {
   EXPECT_EQ(out, "allowed: 1 left, all of them again in less than a second\n");
 }
 
+TEST_F(Commands, AskDropletWantsAVerbABucketAndNumbers) {
+  const Words wrong[] = {{},
+                         {"put", "jar"},
+                         {"take"},
+                         {"take", "a", "b"},
+                         {"query"},
+                         {"take", "jar", "--lm", "-1"},
+                         {"take", "jar", "--lm", "4294967296"},
+                         {"take", "jar", "--count", "2147483648"},
+                         {"take", "jar", "--count", "-2147483649"},
+                         {"take", "jar", "--count", "one"},
+                         {"query", "jar", "--lm", "1"},
+                         {"query", "jar", "--count", "1"},
+                         {"query", "jar", "--reset"},
+                         {"take", "jar", "--server", "::1:80"},
+                         {"take", "jar", "--timeout", "0"},
+                         {"take", "--lx", "1"}};
+  for (Words words : wrong) {
+    words.insert(words.begin(), {"ask", "droplet"});
+    EXPECT_EQ(command(words), 2) << words.back();
+    EXPECT_TRUE(said(err, "error: ")) << err;
+    EXPECT_TRUE(said(err, "Usage: sluice ask droplet")) << err;
+  }
+  EXPECT_EQ(command({"ask", "droplet", "--help"}), 0);
+  for (const char* option : {"--ls", "--lo", "--count", "--reset", "--server", "--json"})
+    EXPECT_TRUE(said(out, option)) << option;
+  EXPECT_EQ(command({"ask", "--timeout", "x", "droplet", "query", "jar"}), 2);
+  EXPECT_TRUE(said(err, "--timeout is to be")) << err;
+}
+
 TEST_F(Commands, AskSaysWhyThereIsNoDecision) {
   EXPECT_EQ(command({"ask", "divvy", "k=a\"b"}), 2);
   EXPECT_TRUE(said(err, "holds a double quote")) << err;

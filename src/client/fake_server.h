@@ -1,6 +1,6 @@
 // A server for tests: on a free loopback port it takes connections one after another, reads a line
-// from each, answers with the next text of its script and closes. Owned by the test; its thread
-// ends with it.
+// from each, or up to another end, answers with the next text of its script and closes. Owned by
+// the test; its thread ends with it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,7 +23,8 @@ class FakeServer {
   // A text of the script that says "keep silent until the client has gone".
   static constexpr const char* silence = "(silence)";
 
-  explicit FakeServer(std::vector<std::string> script) : script_(std::move(script)) {
+  explicit FakeServer(std::vector<std::string> script, std::string end = "\n")
+      : script_(std::move(script)), end_(std::move(end)) {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -70,13 +71,15 @@ class FakeServer {
     }
   }
 
-  static std::string read_line(int fd) {
+  std::string read_line(int fd) const {
     std::string line;
-    for (char c = 0; ::recv(fd, &c, 1, 0) == 1 && c != '\n';) line += c;
+    for (char c = 0; !line.ends_with(end_) && ::recv(fd, &c, 1, 0) == 1;) line += c;
+    if (line.ends_with(end_)) line.resize(line.size() - end_.size());
     return line;
   }
 
   const std::vector<std::string> script_;
+  const std::string end_;
   mutable std::mutex mutex_;
   std::vector<std::string> lines_;
   int listener_ = -1;

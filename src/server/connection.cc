@@ -18,8 +18,8 @@ namespace sluice::server {
 namespace {
 
 // After the last reply the client's own last bytes are read and thrown away, so that the close does
-// not become a reset that destroys the reply; but not for long.
-constexpr auto linger_time = std::chrono::milliseconds(500);
+// not become a reset that destroys the reply; but not for long (see linger_of) nor for ever so
+// many.
 constexpr size_t linger_bytes_max = 1 << 20;
 
 constexpr std::string_view no_room =
@@ -37,6 +37,7 @@ Connection::Connection(Worker& worker, int fd, Protocol protocol)
 Connection::~Connection() {
   if (phase_ != Phase::closed) ::close(fd_);
   worker_.give_back({std::move(in_), in_capacity_});
+  worker_.hold(held_, 0);
 }
 
 bool Connection::start() {
@@ -94,6 +95,7 @@ void Connection::read_more() {
 void Connection::process() {
   while (decide()) {
     if (phase_ == Phase::flushing || end_) return close_gently();
+    if (!hold()) return refuse(no_room);
     if (!finishing_) {
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
@@ -233,7 +235,7 @@ void Connection::close_gently() {
 }
 
 void Connection::await_linger() {
-  linger_ = std::make_unique<Timer>(worker_.executor(), linger_time);
+  linger_ = std::make_unique<Timer>(worker_.executor(), linger_of(protocol_));
   linger_->async_wait([self = shared_from_this()](boost::system::error_code ec) {
     if (!ec) self->abort();
   });
@@ -259,6 +261,15 @@ void Connection::abort() {
   ::close(fd_);
   linger_.reset();
   worker_.leave(shared_from_this());
+}
+
+// False: the worker has no room for what the session holds.
+bool Connection::hold() {
+  const size_t held = session_->unfinished_bytes();
+  if (held == held_) return true;
+  if (!worker_.hold(held_, held)) return false;
+  held_ = held;
+  return true;
 }
 
 bool Connection::make_room() {

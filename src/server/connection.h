@@ -63,6 +63,7 @@ class Connection final : public Recipient,
   void close_gently();
   void await_linger();
   void drain();
+  bool hold();
   bool make_room();
   bool swap_buffer(size_t bytes);
 
@@ -72,6 +73,7 @@ class Connection final : public Recipient,
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
+  size_t held_ = 0;     // bytes that the session has consumed of an unfinished request
   std::string unsent_;  // output that the socket did not take; while it is there nothing is read
   size_t unsent_at_ = 0;
   size_t drained_ = 0;

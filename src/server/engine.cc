@@ -62,7 +62,7 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
       const auto& request = all[first + i];
       settle(part.groups_end, now);
       const auto descriptor = requests.descriptor(request);
-      if (telling) tell(protocol, descriptor, part);
+      if (telling) tell(protocol, descriptor, session.id_of(request), part);
       if (request.verb == Verb::list) [[unlikely]] {
         const auto verdict = start_list(protocol, request, descriptor, recipient);
         if (verdict && !session.reply(request, *verdict, now, out)) return false;
@@ -158,7 +158,7 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
   return verdict;
 }
 
-void Engine::tell(Protocol protocol, std::span<const limit::Entry> descriptor,
+void Engine::tell(Protocol protocol, std::span<const limit::Entry> descriptor, std::string_view id,
                   const policy::Plan::Part& part) const {
   std::string asked;
   for (const auto& [key, value] : descriptor) {
@@ -168,18 +168,21 @@ void Engine::tell(Protocol protocol, std::span<const limit::Entry> descriptor,
     asked += '=';
     asked += base::printable(value, told_bytes_max);
   }
+  if (!id.empty()) asked += " id " + base::printable(id, told_bytes_max);
   for (const auto& step : plan_.steps(part)) {
     const auto& rule = *step.rule;
     const auto& group = plan_.group(step);
-    const auto& decision = plan_.decisions(step).front();
-    log_->debug("{}: {} | rule [{}] {}:{}{}{} | {} {}, {} of {} left", name_of(protocol), asked,
+    std::string left;  // a request may name no limit
+    for (const auto& decision : plan_.decisions(step))
+      left += fmt::format(", {} of {} left", decision.remaining, decision.limit);
+    log_->debug("{}: {} | rule [{}] {}:{}{}{} | {} {}{}", name_of(protocol), asked,
                 base::printable(rule.pattern, told_bytes_max), rule.file, rule.line,
                 rule.comment.empty() ? "" : " # ", base::printable(rule.comment, told_bytes_max),
                 rule.mode == Mode::shadow ? "shadow" : "decides",
                 group.error != limit::Error::none ? "failed"
                 : group.allowed                   ? "allowed"
                                                   : "denied",
-                decision.remaining, decision.limit);
+                left);
   }
   if (!part.error.empty()) log_->debug("{}: {} | failed: {}", name_of(protocol), asked, part.error);
 }

@@ -74,7 +74,7 @@ class Engine {
   void on_listed(limit::Ticket ticket, const std::vector<std::string>& keys);
   void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
   void send_late();
-  void tell(Protocol protocol, std::span<const limit::Entry> descriptor,
+  void tell(Protocol protocol, std::span<const limit::Entry> descriptor, std::string_view id,
             const policy::Plan::Part& part) const;
 
   store::Store& store_;

@@ -34,6 +34,12 @@ policy::Dialect dialect_of(Protocol protocol) {
   return {};
 }
 
+// Droplet's client answers a Close with its own, which takes a round trip and its event loop's
+// turn.
+std::chrono::milliseconds linger_of(Protocol protocol) {
+  return std::chrono::milliseconds(protocol == Protocol::droplet ? 1000 : 500);
+}
+
 const char* name_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::divvy:

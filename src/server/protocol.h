@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "policy/rule_set.h"
@@ -12,5 +13,7 @@ namespace sluice::server {
 
 std::unique_ptr<wire::Session> make_session(Protocol protocol);
 policy::Dialect dialect_of(Protocol protocol);
+// How long the client's last bytes are waited for once everything is said.
+std::chrono::milliseconds linger_of(Protocol protocol);
 
 }  // namespace sluice::server

@@ -119,6 +119,13 @@ void Worker::give_back(Lent buffer) {
   }
 }
 
+bool Worker::hold(size_t before, size_t now) {
+  const size_t total = lent_bytes_ - before + now;
+  if (now > before && total > base::bounds::unfinished_bytes_max) return false;
+  lent_bytes_ = total;
+  return true;
+}
+
 void Worker::leave(const std::shared_ptr<Connection>& connection) {
   all_.erase(connection);
   auto& count = connection->is_turned_away() ? turned_away_ : connections_;

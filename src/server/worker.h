@@ -56,6 +56,8 @@ class Worker {
   // reached.
   std::optional<Lent> lend(size_t bytes);
   void give_back(Lent buffer);
+  // A session holds `now` bytes in place of `before`, under the same bound. False: it is reached.
+  bool hold(size_t before, size_t now);
   void leave(const std::shared_ptr<Connection>& connection);
   Engine& engine() { return engine_; }
   Poller& poller() { return poller_; }
@@ -68,7 +70,7 @@ class Worker {
   void end_if_idle();
   void advance();
 
-  size_t lent_bytes_ = 0;                                         // small buffers aside
+  size_t lent_bytes_ = 0;  // small buffers aside, what sessions hold included
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;

@@ -133,6 +133,10 @@ bool DropletSession::reply(const Request& request, const Verdict& verdict, base:
   return true;
 }
 
+std::string_view DropletSession::id_of(const Request& request) const {
+  return request.verb == limit::Verb::none ? std::string_view() : request.tag;
+}
+
 void DropletSession::farewell(base::Buffer& out) {
   if (status_ == 0) return;
   if (frames_ != nullptr) {

@@ -31,6 +31,10 @@ class DropletSession final : public Session {
   bool reply(const Request& request, const Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool ordered() const override { return true; }
+  size_t unfinished_bytes() const override {
+    return frames_ == nullptr ? 0 : frames_->unfinished_bytes();
+  }
+  std::string_view id_of(const Request& request) const override;
 
   // The Close frame, or the answer to what was not a handshake.
   void farewell(base::Buffer& out) override;

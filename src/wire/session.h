@@ -91,9 +91,9 @@ struct Verdict {
   // refusal until the same could be allowed.
   base::Duration more_after{};
   std::string_view error{};  // not empty: could not be decided, in words for the client
-  bool matched = false;    // a rule applies; if none does, only the error may be set
-  bool delayed = false;    // it was allowed only after a wait
-  bool counted = true;     // false: the tightest limit has no counter (unlimited, deny)
+  bool matched = false;      // a rule applies; if none does, only the error may be set
+  bool delayed = false;      // it was allowed only after a wait
+  bool counted = true;       // false: the tightest limit has no counter (unlimited, deny)
   // Where limits come with the request: a decision for each window that the charge has a say on or,
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
   std::span<const limit::Decision> slots{};
@@ -125,6 +125,12 @@ class Session {
 
   // Must replies leave in the order of the requests?
   virtual bool ordered() const = 0;
+
+  // Memory that it holds for a request of which parts are missing, and has consumed already.
+  virtual size_t unfinished_bytes() const { return 0; }
+
+  // What the client calls the request, for log lines; empty: nothing.
+  virtual std::string_view id_of(const Request&) const { return {}; }
 
   // Appends what the peer is told before the close that `receive` announced.
   virtual void farewell(base::Buffer& out) = 0;

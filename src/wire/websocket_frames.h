@@ -51,8 +51,9 @@ class WebsocketReader {
   // Ends the views given so far, and gives back memory beyond what small messages need.
   void release();
 
-  // Memory of its own, the fragments of an unfinished message included.
+  // Memory of its own, the fragments of an unfinished message included; and those alone.
   size_t held_bytes() const;
+  size_t unfinished_bytes() const { return fragmented_ == 0 ? 0 : fragments_.capacity(); }
 
  private:
   struct Header;

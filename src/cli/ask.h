@@ -1,0 +1,38 @@
+// What the questions of all protocols have in common: the options, whom to ask, and how it ends.
+// Used by the commands alone.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "cli/address.h"
+#include "cli/arguments.h"
+
+namespace sluice::cli {
+
+inline constexpr int exit_allowed = 0, exit_denied = 1, exit_undecided = 2;
+
+struct AskOptions {
+  std::string server, timeout = "1000";
+  bool json = false;
+
+  explicit AskOptions(uint16_t port) : server("localhost:" + std::to_string(port)) {}
+};
+void add_ask_options(CLI::App& app, AskOptions& options);
+
+struct AskTarget {
+  Address address;
+  std::chrono::milliseconds timeout;
+};
+// Whom to ask; nothing: an option is wrong, as `problem` says.
+std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem);
+
+// Tells that there is no decision, and why; returns exit_undecided.
+int tell_undecided(const std::string& error, bool json, Outside& outside);
+
+// The questions, with the words behind the protocol's name.
+int ask_divvy(const Words& words, Outside& outside);
+int ask_droplet(const Words& words, Outside& outside);
+
+}  // namespace sluice::cli

@@ -1,0 +1,118 @@
+#include "client/socket.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace sluice::client {
+namespace {
+
+std::string words_for(int problem) {
+  return std::generic_category().message(problem);
+}
+
+}  // namespace
+
+Socket::Socket(Socket&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), deadline_(other.deadline_) {}
+
+Socket::~Socket() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+// Waits for the socket. 0: it is ready; else an errno, ETIMEDOUT when the deadline passed first.
+int Socket::await(short events) const {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    if (left.count() <= 0) return ETIMEDOUT;
+    pollfd wanted{fd_, events, 0};
+    const auto ms = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
+    const int ready = ::poll(&wanted, 1, static_cast<int>(ms));
+    if (ready > 0) return 0;
+    if (ready < 0 && errno != EINTR) return errno;
+  }
+}
+
+std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
+                                      std::chrono::milliseconds timeout, std::string& problem) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const std::string service = std::to_string(port);
+  if (const int bad = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found)) {
+    problem = "cannot find the host `" + host + "`: " + ::gai_strerror(bad);
+    return std::nullopt;
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, &::freeaddrinfo);
+
+  const auto try_address = [](const Socket& socket, const addrinfo& address) {
+    if (socket.fd_ < 0) return errno;
+    if (::connect(socket.fd_, address.ai_addr, address.ai_addrlen) == 0) return 0;
+    if (errno != EINPROGRESS && errno != EINTR) return errno;
+    if (const int bad = socket.await(POLLOUT)) return bad;
+    int bad = 0;
+    socklen_t size = sizeof bad;
+    if (::getsockopt(socket.fd_, SOL_SOCKET, SO_ERROR, &bad, &size) != 0) return errno;
+    return bad;
+  };
+  const auto deadline = Clock::now() + timeout;
+  int last = ECONNREFUSED;
+  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
+    Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), deadline);
+    last = try_address(socket, *a);
+    if (last == 0) return socket;
+    if (last == ETIMEDOUT) break;
+  }
+  problem = "cannot connect to " + host + " port " + service + ": " +
+            (last == ETIMEDOUT ? "no answer in time" : words_for(last));
+  return std::nullopt;
+}
+
+bool Socket::send(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EAGAIN) {
+      const int problem = await(POLLOUT);
+      if (problem == ETIMEDOUT) return false;
+      if (problem != 0) return true;
+    } else if (errno != EINTR) {
+      return true;
+    }
+  }
+  return true;
+}
+
+bool Socket::receive(std::string& to, std::string& problem) {
+  char chunk[4096];
+  for (;;) {
+    if (const int bad = await(POLLIN)) {
+      problem = bad == ETIMEDOUT ? "no reply in time" : "no reply: " + words_for(bad);
+      return false;
+    }
+    const ssize_t n = ::recv(fd_, chunk, sizeof chunk, 0);
+    if (n > 0) {
+      to.append(chunk, static_cast<size_t>(n));
+      return true;
+    }
+    if (n == 0) {
+      problem = "the server closed the connection without a reply";
+      return false;
+    }
+    if (errno == EAGAIN || errno == EINTR) continue;
+    problem = "no reply: " + words_for(errno);
+    return false;
+  }
+}
+
+}  // namespace sluice::client
