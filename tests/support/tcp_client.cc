@@ -131,6 +131,14 @@ std::optional<std::string> TcpClient::read_line(Deadline deadline) {
   return line;
 }
 
+std::optional<std::string> TcpClient::read_bytes(size_t count, Deadline deadline) {
+  while (in_.size() < count)
+    if (ended_ || !receive(deadline)) return std::nullopt;
+  std::string bytes = in_.substr(0, count);
+  in_.erase(0, count);
+  return bytes;
+}
+
 std::string TcpClient::read_to_end(Deadline deadline) {
   while (!ended_) {
     if (!receive(deadline))
