@@ -321,6 +321,7 @@ size_t EmbeddedStore::purge(base::Time now) {
 std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::string_view prefix,
                                              size_t max) {
   std::set<std::string, std::less<>> first;
+  if (max == 0) return {};
   each_step([&](Stripe& stripe, uint32_t from) {
     for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
          ++chain) {
