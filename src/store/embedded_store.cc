@@ -5,6 +5,7 @@
 #include <iterator>
 #include <new>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/bounds.h"
@@ -25,6 +26,10 @@ namespace {
 // What one call of the housekeeping may take.
 constexpr auto time_max = std::chrono::milliseconds(5),
                pressed_time_max = std::chrono::milliseconds(30);
+// How a pass goes through the table. Whoever has just rested is not likely to lose its processor
+// while it holds a lock, and so not to hold up others for as long as it is without.
+constexpr auto rest = std::chrono::microseconds(50);
+constexpr size_t steps_per_rest = 16;
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 
@@ -290,9 +295,11 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
 
 template <class Step>
 void EmbeddedStore::each_step(Step&& step) {
+  size_t steps = 0;
   for (auto& locked : *table_) {
     uint32_t merges = 0;
     for (uint32_t chain = 0;;) {
+      if (++steps % steps_per_rest == 0) std::this_thread::sleep_for(rest);
       const std::lock_guard lock(locked.mutex);
       if (chain == 0) {
         merges = locked.stripe.merges();
@@ -321,6 +328,7 @@ size_t EmbeddedStore::purge(base::Time now) {
 std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::string_view prefix,
                                              size_t max) {
   std::set<std::string, std::less<>> first;
+  if (max == 0) return {};
   each_step([&](Stripe& stripe, uint32_t from) {
     for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
          ++chain) {

@@ -1,0 +1,400 @@
+// Requests that wait, and lists, in time: of the real binary, over its socket, in limitd's
+// protocol.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <limitd.pb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/dice.h"
+#include "tests/support/divvy_server.h"
+
+namespace sluice::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using limitd::Request;
+using limitd::Response;
+using std::chrono::steady_clock;
+
+double milliseconds(steady_clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+void append_frame(std::string& out, const Request& request) {
+  const std::string body = request.SerializeAsString();
+  for (size_t rest = body.size();; rest >>= 7) {
+    out.push_back(static_cast<char>(rest > 127 ? (rest & 127) | 128 : rest));
+    if (rest <= 127) break;
+  }
+  out += body;
+}
+
+Request request(Request::Method method, const std::string& type, const std::string& key, int count,
+                int64_t id) {
+  Request r;
+  r.set_method(method);
+  r.set_type(type);
+  r.set_key(key);
+  r.set_count(count);
+  r.set_id2(id);
+  return r;
+}
+
+// A connection that reads what has come, without waiting.
+class Wire {
+ public:
+  explicit Wire(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+      throw std::runtime_error("cannot connect");
+    const int on = 1;
+    setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    fcntl(fd_, F_SETFL, O_NONBLOCK);
+  }
+  Wire(Wire&& other) noexcept : fd_(std::exchange(other.fd_, -1)), in_(std::move(other.in_)) {}
+  Wire& operator=(Wire&&) = delete;
+  ~Wire() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+  void send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent > 0) {
+        bytes.remove_prefix(static_cast<size_t>(sent));
+      } else if (errno == EAGAIN) {
+        pollfd p{fd_, POLLOUT, 0};
+        ::poll(&p, 1, 1000);
+      } else {
+        throw std::runtime_error("the server has closed a connection");
+      }
+    }
+  }
+  void send(const Request& r) {
+    std::string frame;
+    append_frame(frame, r);
+    send(frame);
+  }
+  // Calls `visit(response)` for each that has come.
+  template <class Visit>
+  void receive(Visit&& visit) {
+    char bytes[64 << 10];
+    for (;;) {
+      const ssize_t got = recv(fd_, bytes, sizeof bytes, 0);
+      if (got == 0) throw std::runtime_error("the server has closed a connection");
+      if (got < 0) break;
+      in_.append(bytes, static_cast<size_t>(got));
+    }
+    size_t at = 0;
+    for (;;) {
+      size_t size = 0, head = at;
+      int shift = 0;
+      while (head < in_.size() && (in_[head] & 128) != 0) {
+        size |= static_cast<size_t>(in_[head++] & 127) << shift;
+        shift += 7;
+      }
+      if (head == in_.size()) break;
+      size |= static_cast<size_t>(in_[head++]) << shift;
+      if (in_.size() - head < size) break;
+      Response response;
+      if (!response.ParseFromArray(in_.data() + head, static_cast<int>(size)))
+        throw std::runtime_error("no message");
+      visit(response);
+      at = head + size;
+    }
+    in_.erase(0, at);
+  }
+  void await(Deadline deadline) const {
+    pollfd p{fd_, POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+    ::poll(&p, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+  }
+  // Sends one and waits for its answer, the only one there is.
+  Response ask(const Request& r) {
+    send(r);
+    Response answer;
+    const Deadline deadline = soon();
+    for (bool got = false; !got;) {
+      if (steady_clock::now() > deadline) throw std::runtime_error("no answer");
+      await(deadline);
+      receive([&](const Response& response) {
+        answer = response;
+        got = true;
+      });
+    }
+    return answer;
+  }
+
+ private:
+  int fd_;
+  std::string in_;
+};
+
+class LimitdServer {
+ public:
+  LimitdServer() {
+    const std::string policy =
+        folder_.write("limitd.yaml",
+                      "buckets:\n"
+                      "  due: { size: 4000, per_second: 1000 }\n"
+                      "  held: { size: 20000 }\n"
+                      "  listed: { size: 10, per_hour: 10 }\n"
+                      "  other: { size: 1000000000, per_second: 1000000 }\n");
+    const std::string config = folder_.write("sluice.yaml",
+                                             "listen: [{ protocol: limitd, address: "
+                                             "\"127.0.0.1:0\" }]\nworkers: 1\npolicy: [{ limitd: " +
+                                                 policy + " }]\n");
+    process_ = std::make_unique<Process>(Process::Options{
+        .arguments = {"serve", "--config", config}, .environment = {{"SLUICE_LOG_LEVEL", "warn"}}});
+    port_ = await_listening(*process_, "limitd");
+  }
+  uint16_t port() const { return port_; }
+
+ private:
+  Folder folder_;
+  std::unique_ptr<Process> process_;
+  uint16_t port_ = 0;
+};
+
+double quantile(std::vector<double> all, double q) {
+  const auto at = static_cast<size_t>(static_cast<double>(all.size() - 1) * q);
+  std::nth_element(all.begin(), all.begin() + static_cast<ptrdiff_t>(at), all.end());
+  return all[at];
+}
+
+// Each bucket is emptied and waited for in one write, so the units of its request are due so many
+// milliseconds after a moment between that write and the reply to the first; it is taken to be the
+// earlier.
+TEST(WaitingInTime, TenThousandAtSpreadTimes) {
+  constexpr size_t count = 10'000;
+  const LimitdServer server;
+  std::vector<Wire> wires;
+  for (int i = 0; i < 10; ++i) wires.emplace_back(server.port());
+  Dice dice(1);
+  std::vector<steady_clock::time_point> due(count);
+  std::vector<double> late;
+  size_t taken = 0, refused = 0;
+  const auto receive = [&](Wire& wire) {
+    wire.receive([&](const Response& response) {
+      const auto now = steady_clock::now();
+      if (!response.take().conformant()) ++refused;
+      const auto id = static_cast<size_t>(response.request_id2());
+      id >= count ? void(++taken) : late.push_back(milliseconds(now - due[id]));
+    });
+  };
+  const auto await_any = [&] {
+    std::vector<pollfd> all;
+    for (const Wire& wire : wires) all.push_back({wire.fd(), POLLIN, 0});
+    ::poll(all.data(), all.size(), 1000);
+    for (size_t i = 0; i < wires.size(); ++i)
+      if (all[i].revents != 0) receive(wires[i]);
+  };
+  // How late the machine itself is: a thread that only sleeps.
+  std::atomic<bool> stop{false};
+  std::vector<double> overslept;
+  std::thread sleeper([&] {
+    while (!stop) {
+      const auto then = steady_clock::now() + 1ms;
+      std::this_thread::sleep_until(then);
+      overslept.push_back(milliseconds(steady_clock::now() - then));
+    }
+  });
+  for (size_t i = 0; i < count; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    // Most are still to come when the last is asked.
+    const int wait_ms = 1'500 + dice(2'500);
+    std::string frames;
+    append_frame(frames,
+                 request(Request::TAKE, "due", key, 4'000, static_cast<int64_t>(count + i)));
+    append_frame(frames, request(Request::WAIT, "due", key, wait_ms, static_cast<int64_t>(i)));
+    due[i] = steady_clock::now() + std::chrono::milliseconds(wait_ms);
+    wires[i % wires.size()].send(frames);
+    const Deadline deadline = soon();
+    while (taken <= i && steady_clock::now() < deadline) await_any();
+    if (taken != i + 1) break;
+  }
+  EXPECT_EQ(taken, count);
+  const size_t early = late.size();
+  const Deadline deadline = soon();
+  while (late.size() < count && steady_clock::now() < deadline) await_any();
+  stop = true;
+  sleeper.join();
+  ASSERT_EQ(late.size(), count);
+  EXPECT_EQ(refused, 0u);
+  EXPECT_LT(early, count / 2) << "too slow a machine: most were answered before all had been asked";
+  EXPECT_GE(*std::min_element(late.begin(), late.end()), 0) << "answered before it was due";
+  const double p99 = quantile(late, 0.99);
+  const double machine = quantile(overslept, 0.99);
+  std::cout << "late by, median: " << quantile(late, 0.5) << " ms, p99: " << p99
+            << " ms, most: " << quantile(late, 1) << " ms; a sleeping thread, p99: " << machine
+            << " ms\n";
+  // Two have to be woken for an answer, the server and this one: nothing on an idle machine.
+  EXPECT_LE(p99, 2.0 + 2 * machine);
+}
+
+// As one put for all, and as one put for each.
+TEST(WaitingInTime, TenThousandFreedAtOnceByPuts) {
+  constexpr int count = 10'000;
+  for (const int puts : {1, count}) {
+    const LimitdServer server;
+    Wire putter(server.port());
+    std::vector<Wire> wires;
+    for (int i = 0; i < 10; ++i) wires.emplace_back(server.port());
+    ASSERT_TRUE(putter.ask(request(Request::TAKE, "held", "k", 20'000, 1)).take().conformant());
+    std::vector<double> times;
+    for (int round = 0; round < 5; ++round) {
+      for (size_t w = 0; w < wires.size(); ++w) {
+        std::string frames;
+        for (int i = 0; i < count / 10; ++i)
+          append_frame(frames, request(Request::WAIT, "held", "k", 1, i));
+        wires[w].send(frames);
+        // Behind these it is answered when they wait.
+        Request ping = request(Request::PING, "", "", 1, 0);
+        ASSERT_TRUE(wires[w].ask(ping).has_pong());
+      }
+      std::string frames;
+      for (int i = 0; i < puts; ++i) {
+        Request put = request(Request::PUT, "held", "k", count / puts, 1);
+        put.set_skip_response(true);
+        append_frame(frames, put);
+      }
+      int answered = 0, refused = 0;
+      const auto begin = steady_clock::now();
+      const Deadline deadline = soon();
+      putter.send(frames);
+      while (answered < count && steady_clock::now() < deadline) {
+        for (Wire& wire : wires) {
+          wire.receive([&](const Response& response) {
+            ++answered;
+            if (!response.take().conformant()) ++refused;
+          });
+        }
+      }
+      times.push_back(milliseconds(steady_clock::now() - begin));
+      ASSERT_EQ(answered, count);
+      ASSERT_EQ(refused, 0);
+    }
+    const double median = quantile(times, 0.5);
+    std::cout << count << " freed by " << puts << " puts, median: " << median
+              << " ms, most: " << quantile(times, 1) << " ms\n";
+    EXPECT_LE(median, 50);
+  }
+}
+
+TEST(WaitingInTime, PastTheBoundOfAConnectionItIsRefused) {
+  constexpr int bound = 16'384, more = 100;
+  const LimitdServer server;
+  Wire wire(server.port()), other(server.port());
+  ASSERT_TRUE(other.ask(request(Request::TAKE, "held", "k", 20'000, 1)).take().conformant());
+  std::string frames;
+  for (int i = 0; i < bound + more; ++i)
+    append_frame(frames, request(Request::WAIT, "held", "k", 1, i));
+  append_frame(frames, request(Request::PING, "", "", 1, bound + more));
+  wire.send(frames);
+  std::vector<Response> all;
+  const Deadline deadline = soon();
+  while ((all.empty() || !all.back().has_pong()) && steady_clock::now() < deadline) {
+    wire.await(deadline);
+    wire.receive([&](const Response& response) { all.push_back(response); });
+  }
+  ASSERT_EQ(all.size(), size_t{more} + 1);
+  for (int i = 0; i < more; ++i) {
+    const Response& response = all[static_cast<size_t>(i)];
+    EXPECT_EQ(response.request_id2(), bound + i);
+    EXPECT_FALSE(response.take().conformant());
+  }
+  // Another connection may still wait, and those that do get theirs.
+  Request put = request(Request::PUT, "held", "k", 20'000, 2);
+  put.set_all(true);
+  ASSERT_TRUE(other.ask(put).has_put());
+  all.clear();
+  while (all.size() < size_t{bound} && steady_clock::now() < deadline) {
+    wire.await(deadline);
+    wire.receive([&](const Response& response) { all.push_back(response); });
+  }
+  ASSERT_EQ(all.size(), size_t{bound});
+  for (const Response& response : all) EXPECT_TRUE(response.take().conformant());
+}
+
+// Stretches of time in which lists are asked for all the time are held against ones in which none
+// are, in turn, as other processes share the machine.
+TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
+  constexpr int counters = 1'000'000, stretches = 10;
+  constexpr auto stretch = 400ms;
+  constexpr double delay_max_ms = 1;
+  const LimitdServer server;
+  Wire lister(server.port()), asker(server.port());
+  for (int i = 0; i < counters; i += 10'000) {
+    std::string frames;
+    for (int n = i; n < i + 10'000; ++n) {
+      Request take = request(Request::TAKE, "listed", "counter " + std::to_string(n), 1, 1);
+      take.set_skip_response(true);
+      append_frame(frames, take);
+    }
+    lister.send(frames);
+    ASSERT_TRUE(lister.ask(request(Request::PING, "", "", 1, 1)).has_pong());
+  }
+  std::vector<double> worst[2], all[2];
+  size_t lists = 0;
+  for (int i = 0; i < 2 * stretches; ++i) {
+    const bool listing = i % 2 == 0;
+    std::atomic<bool> stop{false};
+    std::thread other;
+    if (listing) {
+      other = std::thread([&] {
+        while (!stop) {
+          const Response list = lister.ask(request(Request::STATUS, "listed", "counter 77", 1, 1));
+          EXPECT_EQ(list.status().items_size(), 100);
+          EXPECT_EQ(list.status().items(0).instance(), "counter 77");
+          EXPECT_EQ(list.status().items(2).instance(), "counter 7700");
+          ++lists;
+        }
+      });
+    }
+    double longest = 0;
+    const auto end = steady_clock::now() + stretch;
+    for (int n = 0; steady_clock::now() < end; ++n) {
+      const auto begin = steady_clock::now();
+      asker.ask(request(Request::TAKE, "other", "k" + std::to_string(n), 1, 1));
+      const double waited = milliseconds(steady_clock::now() - begin);
+      all[listing].push_back(waited);
+      longest = std::max(longest, waited);
+    }
+    worst[listing].push_back(longest);
+    stop = true;
+    if (other.joinable()) other.join();
+  }
+  size_t longer = 0;
+  for (const double with : worst[1])
+    for (const double without : worst[0]) longer += with > without + delay_max_ms ? 1 : 0;
+  const double part = static_cast<double>(longer) / (stretches * stretches);
+  const double with = quantile(all[1], 0.999), without = quantile(all[0], 0.999);
+  std::cout << lists << " lists. Wait for a reply, median: " << quantile(all[1], 0.5)
+            << " ms with lists, " << quantile(all[0], 0.5) << " ms without; p99.9: " << with
+            << " and " << without
+            << " ms; longest of a stretch, median: " << quantile(worst[1], 0.5) << " and "
+            << quantile(worst[0], 0.5) << " ms; more than " << delay_max_ms << " ms apart in "
+            << part * 100 << " % of all pairs\n";
+  EXPECT_GE(lists, size_t{stretches});
+  EXPECT_LE(with - without, delay_max_ms);
+  EXPECT_LT(part, 0.9);
+}
+
+}  // namespace
+}  // namespace sluice::tests
