@@ -22,15 +22,12 @@ const Space* Spaces::intern(std::string prefix, std::string suffix, Space like) 
     like.id = static_cast<uint32_t>(spaces_.size());
     like.prefix = std::move(prefix);
     like.suffix = std::move(suffix);
-    spaces_.push_back(std::move(like));
-    at->second = &spaces_.back();
+    at->second = &spaces_.push_back(std::move(like));
   }
   return at->second;
 }
 
 Duration Spaces::linger(uint32_t id) const {
-  const std::lock_guard lock(mutex_);
-  SLUICE_CHECK(id < spaces_.size());
   return spaces_[id].linger;
 }
 
@@ -38,15 +35,14 @@ uint32_t Spaces::intern_limits(std::span<const Limit> limits) {
   const std::lock_guard lock(mutex_);
   const auto known = by_limits_.find(limits);
   if (known != by_limits_.end()) return known->second;
-  lists_.emplace_back(limits.begin(), limits.end());
+  const auto& list = lists_.push_back({limits.begin(), limits.end()});
   const auto id = static_cast<uint32_t>(lists_.size());
-  by_limits_.emplace(lists_.back(), id);
+  by_limits_.emplace(list, id);
   return id;
 }
 
 std::span<const Limit> Spaces::limits(uint32_t id) const {
-  const std::lock_guard lock(mutex_);
-  SLUICE_CHECK(id >= 1 && id <= lists_.size());
+  SLUICE_CHECK(id >= 1);
   return lists_[id - 1];
 }
 

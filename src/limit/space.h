@@ -1,9 +1,9 @@
 // The interned spaces and lists of limits of this process: a stored identity (prefix and suffix)
-// has one Space for ever, so that rule sets of different generations share counters. Owned by main; thread-safe; a
-// Space lives as long as its registry.
+// has one Space for ever, so that rule sets of different generations share counters. Owned by main;
+// thread-safe; looking one up by its number takes no lock, as those who intern may be of a low
+// priority. A Space lives as long as its registry.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <mutex>
 #include <span>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "limit/limit.h"
+#include "limit/stable_list.h"
 
 namespace sluice::limit {
 
@@ -27,17 +28,17 @@ class Spaces {
   // Space::linger of the space with that id.
   Duration linger(uint32_t id) const;
 
-  // A number for a list of limits, from 1: equal lists have the same one for ever, so that a counter
-  // can say under which it was written.
+  // A number for a list of limits, from 1: equal lists have the same one for ever, so that a
+  // counter can say under which it was written.
   uint32_t intern_limits(std::span<const Limit> limits);
   // The list of that number; it lives as long as the registry.
   std::span<const Limit> limits(uint32_t id) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::deque<Space> spaces_;
+  std::mutex mutex_;  // of whoever interns
+  StableList<Space> spaces_;
   std::map<std::pair<std::string, std::string>, const Space*> by_identity_;
-  std::deque<std::vector<Limit>> lists_;  // the n-th has number n + 1
+  StableList<std::vector<Limit>> lists_;  // the n-th has number n + 1
   std::map<std::span<const Limit>, uint32_t, Less> by_limits_;
 };
 

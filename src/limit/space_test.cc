@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,6 +55,45 @@ TEST(Spaces, ThreadsAgree) {
   std::set<const Space*> distinct(seen[0].begin(), seen[0].end());
   EXPECT_EQ(distinct.size(), names);
   for (const auto& one : seen) EXPECT_EQ(one, seen[0]);
+}
+
+// Readers see whole what they were told of, while others intern.
+TEST(Spaces, are_read_without_a_lock) {
+  Spaces spaces;
+  constexpr uint32_t count = 5'000;
+  std::atomic<uint32_t> told{0};
+  const auto limits_of = [](uint32_t i) {
+    return std::vector<Limit>(1 + i % 3, {Algorithm::token_bucket, 1 + i, {1'000}, 7});
+  };
+  std::vector<std::thread> readers;
+  std::atomic<size_t> read{0};
+  for (uint32_t t = 0; t < 2; ++t) {
+    readers.emplace_back([&, t] {
+      for (uint32_t i = t; told < count; i += 7) {
+        const uint32_t known = told.load();
+        if (known == 0) continue;
+        i %= known;
+        const auto limits = spaces.limits(1 + i);
+        ASSERT_EQ(limits.size(), 1 + i % 3);
+        for (const Limit& l : limits) ASSERT_EQ(l.quota, 1 + i);
+        ASSERT_EQ(spaces.linger(i).us, i);
+        ++read;
+      }
+    });
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    Space like;
+    like.linger.us = i;
+    ASSERT_EQ(spaces.intern("p", std::to_string(i), like)->id, i);
+    ASSERT_EQ(spaces.intern_limits(limits_of(i)), 1 + i);
+    told.store(i + 1);
+  }
+  for (auto& reader : readers) reader.join();
+  EXPECT_GT(read.load(), 0u);
+  for (uint32_t i = 0; i < count; ++i) {
+    ASSERT_EQ(spaces.intern_limits(limits_of(i)), 1 + i);
+    ASSERT_EQ(spaces.limits(1 + i).size(), 1 + i % 3);
+  }
 }
 
 }  // namespace

@@ -183,7 +183,8 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   group.allowed = allowed;
   if (!allowed && group.may_wait && port != nullptr) [[unlikely]]
     park(group, {&s, 1}, all, now, *port, pin);
-  if (charge.verb == Verb::put && s.queue != nullptr) release(locked, *s.queue, now);
+  if (s.queue != nullptr && s.brings()) [[unlikely]]
+    release(locked, *s.queue, now);
   return true;
 }
 
@@ -212,8 +213,7 @@ bool EmbeddedStore::settle_locked(limit::Group& group, const limit::Batch& batch
   if (!allowed && group.may_wait && port != nullptr)
     park(group, settling, batch.decisions, now, *port, pin);
   for (auto& s : settling) {
-    if (s.charge->verb == Verb::put && s.queue != nullptr)
-      release(locked_of(*s.charge), *s.queue, now);
+    if (s.queue != nullptr && s.brings()) release(locked_of(*s.charge), *s.queue, now);
   }
   return true;
 }

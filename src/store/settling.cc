@@ -65,15 +65,18 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
 
 }  // namespace
 
-void Settling::load_changed(const limit::Spaces& spaces, base::Time now, State* state) const {
+void Settling::load_changed(const limit::Spaces& spaces, base::Time now, State* state) {
+  changed = true;
   carry_over(*entry, spaces.limits(entry->limits_id()), *charge, now, state);
 }
 
 bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
   if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
   if (charge->verb == Verb::take) {
-    if (charge->cost > 0 && is_behind(now, ahead, decisions)) return false;
-    return take(now, decisions);
+    const bool behind = charge->cost > 0 && is_behind(now, ahead, decisions);
+    const bool allowed = !behind && take(now, decisions);
+    tell_left(ahead, decisions);
+    return allowed;
   }
   State* state = next.data();
   bool allowed = true;
@@ -83,17 +86,24 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
     } else {
       *decisions = limit::peek(state, limit, now);
     }
-    if (limit::has_counter(limit.algorithm))
-      decisions->remaining = left_behind(decisions->remaining, ahead);
     allowed &= decisions->allowed;
     ++decisions;
     state += limit::cells(limit);
   }
+  tell_left(ahead, decisions - charge->limits.size());
   return allowed;
 }
 
-// Does the cost not fit behind the units that others wait for? Then it is refused, and told what is
-// left for it.
+void Settling::tell_left(Wide ahead, Decision* decisions) const {
+  if (ahead == 0) return;
+  for (const Limit& limit : charge->limits) {
+    if (limit::has_counter(limit.algorithm))
+      decisions->remaining = left_behind(decisions->remaining, ahead);
+    ++decisions;
+  }
+}
+
+// Does the cost not fit behind the units that others wait for? Then it is refused.
 bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
   const Wide together = ahead + charge->cost;
   const State* state = next.data();
@@ -104,7 +114,6 @@ bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
     decision = limit::peek(state, limit, now);
     const bool counted = limit::has_counter(limit.algorithm);
     const bool fits = counted ? together <= decision.remaining : decision.allowed;
-    if (counted) decision.remaining = left_behind(decision.remaining, ahead);
     if (!fits) {
       behind = true;
       decision.allowed = false;

@@ -35,6 +35,7 @@ struct Settling {
   Queue* queue = nullptr;  // of those that wait for it, if any do
   Entry* place = nullptr;  // made for `next`, where `entry` is none or has another size
   size_t cells = 0;        // of `next`
+  bool changed = false;    // the counter was written under other limits
   Cells next;
 
   // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
@@ -56,11 +57,14 @@ struct Settling {
   void hold_back(const limit::Spaces& spaces, base::Time now, limit::Wide ahead,
                  limit::Decision* decisions);
 
+  // May there be more for those that wait, once it is stored?
+  bool brings() const { return charge->verb == limit::Verb::put || changed; }
+
   // Is there anything in `next` that a fresh counter does not have?
   bool worth_storing() const;
 
  private:
-  void load(const limit::Spaces& spaces, base::Time now, limit::State* state) const {
+  void load(const limit::Spaces& spaces, base::Time now, limit::State* state) {
     if (entry == nullptr || charge->fresh) {
       std::fill_n(state, cells, limit::State{});
     } else if (entry->limits_id() == charge->limits_id) [[likely]] {
@@ -82,9 +86,11 @@ struct Settling {
     return allowed;
   }
   // Written under other limits.
-  void load_changed(const limit::Spaces& spaces, base::Time now, limit::State* state) const;
+  void load_changed(const limit::Spaces& spaces, base::Time now, limit::State* state);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool hold);
+  // Of what remains, what is left behind `ahead`.
+  void tell_left(limit::Wide ahead, limit::Decision* decisions) const;
   bool is_behind(base::Time now, limit::Wide ahead, limit::Decision* decisions);
 };
 

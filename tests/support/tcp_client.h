@@ -29,8 +29,11 @@ class TcpClient {
 
   // The next line without its LF; nothing at the end of the connection, whatever stood before it.
   std::optional<std::string> read_line(Deadline deadline = soon());
-  // The next bytes, exactly so many; nothing: the connection ended before.
+  // The next bytes, that many; nothing: the connection ended, or they did not come, and what did
+  // is kept.
   std::optional<std::string> read_bytes(size_t count, Deadline deadline = soon());
+  // Puts bytes back in front of what comes.
+  void unread(std::string_view bytes) { in_.insert(0, bytes); }
   // What comes until the end of the connection, be it a reset.
   std::string read_to_end(Deadline deadline = soon());
   // As read_line, but without waiting longer than the pause: nothing came, or the end did.

@@ -1,0 +1,61 @@
+// A list that only grows and never moves what is in it: one thread at a time appends, any others
+// read at the same time, without a lock. What they may read are the elements whose number they were
+// told by whoever appended them, or that lie below a size() they saw. Elements live as long as the
+// list.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+
+namespace sluice::limit {
+
+template <class T>
+class StableList {
+ public:
+  StableList() = default;
+  ~StableList() {
+    for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  }
+  StableList(const StableList&) = delete;
+  StableList& operator=(const StableList&) = delete;
+
+  size_t size() const { return size_.load(std::memory_order_acquire); }
+  const T& operator[](size_t i) const {
+    SLUICE_CHECK(i < size());
+    const Place place = place_of(i);
+    return chunks_[place.chunk].load(std::memory_order_relaxed)[place.at];
+  }
+
+  const T& push_back(T element) {
+    const size_t i = size_.load(std::memory_order_relaxed);
+    const Place place = place_of(i);
+    auto& chunk = chunks_[place.chunk];
+    if (place.at == 0) chunk.store(new T[first << place.chunk], std::memory_order_relaxed);
+    T& its = chunk.load(std::memory_order_relaxed)[place.at];
+    its = std::move(element);
+    size_.store(i + 1, std::memory_order_release);
+    return its;
+  }
+
+ private:
+  // Each chunk is twice as large as the one before.
+  static constexpr size_t first = 16;
+  struct Place {
+    size_t chunk, at;
+  };
+  static Place place_of(size_t i) {
+    const size_t chunk = static_cast<size_t>(std::bit_width(i / first + 1)) - 1;
+    return {chunk, i - (first << chunk) + first};
+  }
+
+  std::array<std::atomic<T*>, 40> chunks_{};
+  std::atomic<size_t> size_{0};
+};
+
+}  // namespace sluice::limit

@@ -1,0 +1,412 @@
+// Random takes, waits, puts, resets, cancels, changed limits and time, against the plainest model
+// of the same: at each microsecond every queue is looked at from its head. The store is only looked
+// at when it asked for it, by a wake or a time, as a worker does; so an answer that is late, lost,
+// given twice or in another order shows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "limit/carry_over.h"
+#include "limit/decide.h"
+#include "limit/wide.h"
+#include "store/asking_test.h"
+#include "tests/support/dice.h"
+
+namespace sluice::store {
+namespace {
+
+using base::Time;
+using limit::State;
+using limit::Wide;
+using sluice::tests::Dice;
+using namespace tests;
+
+int64_t left_behind(int64_t remaining, Wide ahead) {
+  if (remaining < 0) return remaining;
+  return ahead >= remaining ? 0 : static_cast<int64_t>(remaining - ahead);
+}
+
+struct Model {
+  struct Counter {
+    bool there = false;
+    std::vector<Limit> limits;
+    std::vector<State> cells;
+  };
+  struct Waiting {
+    uint32_t ticket;
+    Part part;
+    bool aside;
+  };
+  struct Answer {
+    uint32_t ticket;
+    std::vector<Decision> decisions;
+    friend bool operator==(const Answer& a, const Answer& b) {
+      return a.ticket == b.ticket && a.decisions.size() == b.decisions.size() &&
+             std::equal(a.decisions.begin(), a.decisions.end(), b.decisions.begin(),
+                        [](const Decision& x, const Decision& y) {
+                          return x.allowed == y.allowed && x.limit == y.limit &&
+                                 x.remaining == y.remaining && x.reset_after == y.reset_after &&
+                                 x.retry_after == y.retry_after;
+                        });
+    }
+  };
+
+  limit::Carry carry = limit::Carry::used;
+  std::map<std::string, Counter> counters;
+  std::map<uint64_t, Waiting> waiting;  // by arrival
+  std::vector<Answer> answers;
+  uint64_t arrivals = 0;
+
+  std::vector<State> load(const Part& part, Time now) const {
+    std::vector<State> all(limit::cells(part.limits));
+    const auto at = counters.find(part.key);
+    if (at == counters.end() || !at->second.there) return all;
+    const Counter& c = at->second;
+    if (c.limits == part.limits) return c.cells;
+    size_t from = 0, to = 0;
+    for (size_t i = 0; i < part.limits.size() && i < c.limits.size(); ++i) {
+      const size_t old_cells = limit::cells(c.limits[i]), cells = limit::cells(part.limits[i]);
+      limit::carry_over(std::span(c.cells).subspan(from, old_cells), c.limits[i], part.limits[i],
+                        carry, now, std::span(all).subspan(to, cells));
+      from += old_cells;
+      to += cells;
+    }
+    return all;
+  }
+  void store(const Part& part, const std::vector<State>& cells) {
+    Counter& c = counters[part.key];
+    if (!c.there && std::all_of(cells.begin(), cells.end(), [](auto& s) { return s == State{}; }))
+      return;
+    c = {true, part.limits, cells};
+  }
+  Wide ahead(const std::string& key, uint64_t before) const {
+    Wide units = 0;
+    for (const auto& [arrival, w] : waiting)
+      if (arrival < before && !w.aside && w.part.key == key) units += w.part.cost;
+    return units;
+  }
+  // What each limit says to the cost behind `units`, and what there would be.
+  bool decide(const Part& part, Wide units, Time now, std::vector<State>& next,
+              std::vector<Decision>& decisions) const {
+    const std::vector<State> state = load(part, now);
+    next = state;
+    decisions.clear();
+    bool allowed = true;
+    size_t at = 0;
+    for (const Limit& l : part.limits) {
+      const Decision there = limit::peek(&state[at], l, now);
+      Decision d = limit::decide(&state[at], l, part.cost, now, &next[at]);
+      if (part.cost > 0 && units + part.cost > there.remaining) d.allowed = false;
+      allowed &= d.allowed;
+      decisions.push_back(d);
+      at += limit::cells(l);
+    }
+    if (allowed) return true;
+    at = 0;
+    for (size_t i = 0; i < part.limits.size(); ++i) {
+      const bool was_allowed = decisions[i].allowed;
+      decisions[i].remaining =
+          limit::decide(&state[at], part.limits[i], 0, now, &next[at]).remaining;
+      decisions[i].allowed = was_allowed;
+      at += limit::cells(part.limits[i]);
+    }
+    return false;
+  }
+  // A group of plain takes.
+  bool take(const std::vector<Part>& parts, Time now, std::vector<Decision>& out, uint64_t before) {
+    bool allowed = true;
+    std::vector<std::vector<State>> next(parts.size());
+    std::vector<std::vector<Decision>> decisions(parts.size());
+    for (size_t i = 0; i < parts.size(); ++i)
+      allowed &= decide(parts[i], ahead(parts[i].key, before), now, next[i], decisions[i]);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (!allowed) {
+        // Nothing is taken, and the counter is now kept under these limits.
+        const auto state = load(parts[i], now);
+        size_t at = 0;
+        for (size_t l = 0; l < parts[i].limits.size(); ++l) {
+          decisions[i][l].remaining =
+              limit::decide(&state[at], parts[i].limits[l], 0, now, &next[i][at]).remaining;
+          at += limit::cells(parts[i].limits[l]);
+        }
+      }
+      store(parts[i], next[i]);
+      for (Decision& d : decisions[i]) {
+        d.remaining = left_behind(d.remaining, ahead(parts[i].key, before));
+        out.push_back(d);
+      }
+    }
+    return allowed;
+  }
+  // As other limits may bring units.
+  void take_alone(const std::vector<Part>& parts, Time now, bool& allowed,
+                  std::vector<Decision>& out) {
+    allowed = take(parts, now, out, UINT64_MAX);
+    for (const Part& part : parts) release(part.key, now);
+  }
+  static bool never_fits(const Part& part) {
+    return std::any_of(part.limits.begin(), part.limits.end(), [&](const Limit& l) {
+      return part.cost > (l.burst > 0 ? l.burst : l.quota);
+    });
+  }
+  // True: taken at once.
+  bool wait(uint32_t ticket, const Part& part, Time now, std::vector<Decision>& out,
+            uint64_t& arrival) {
+    const uint64_t before = arrival == 0 ? UINT64_MAX : arrival;
+    if (arrival != 0) waiting.erase(arrival);
+    const bool taken = take({part}, now, out, before);
+    if (!taken) {
+      if (arrival == 0) arrival = ++arrivals;
+      waiting.emplace(arrival, Waiting{ticket, part, never_fits(part)});
+    }
+    release(part.key, now);
+    return taken;
+  }
+  void put(const Part& part, bool all, Time now) {
+    auto state = load(part, now);
+    size_t at = 0;
+    for (const Limit& l : part.limits) {
+      limit::put(&state[at], l, part.cost, all, now, &state[at]);
+      at += limit::cells(l);
+    }
+    if (all && ahead(part.key, UINT64_MAX) == 0 && !is_waited_for(part.key)) {
+      counters[part.key].there = false;
+    } else {
+      store(part, state);
+    }
+    release(part.key, now);
+  }
+  bool is_waited_for(const std::string& key) const {
+    return std::any_of(waiting.begin(), waiting.end(),
+                       [&](const auto& w) { return !w.second.aside && w.second.part.key == key; });
+  }
+  void cancel(uint64_t arrival, Time now) {
+    const std::string key = waiting.at(arrival).part.key;
+    waiting.erase(arrival);
+    release(key, now);
+  }
+  void release(const std::string& key, Time now) {
+    for (auto at = waiting.begin(); at != waiting.end();) {
+      if (at->second.aside || at->second.part.key != key) {
+        ++at;
+        continue;
+      }
+      std::vector<State> next;
+      Answer answer{at->second.ticket, {}};
+      if (!decide(at->second.part, 0, now, next, answer.decisions)) return;
+      store(at->second.part, next);
+      answers.push_back(std::move(answer));
+      at = waiting.erase(at);
+    }
+  }
+};
+
+struct Trial {
+  Trial(uint32_t seed, limit::Carry carry) : dice(seed) {
+    model.carry = carry;
+    Space like;
+    like.carry = carry;
+    w.space = w.spaces.intern("run", "", like);
+    sweeps = carry == limit::Carry::used;  // else a counter that is full is not as one that is not
+    for (size_t key = 0; key < keys; ++key) change(key);
+  }
+
+  Limit random_limit() {
+    const int64_t quota = 1 + dice(int64_t{8}), us = 1 + dice(int64_t{60});
+    switch (dice(7)) {
+      case 0:
+        return fixed(quota);
+      case 1:
+        return window(quota, us);
+      case 2:
+        return {Algorithm::aligned_window, quota, {us}};
+      case 3:
+        return {Algorithm::sliding_window, quota, {us}};
+      case 4:
+        return {Algorithm::sliding_log, quota, {us}};
+      default:
+        return bucket(1 + dice(int64_t{10}), quota, us);
+    }
+  }
+  void change(size_t key) {
+    limits[key].clear();
+    for (size_t n = dice(3) == 0 ? 2 : 1; n > 0; --n) limits[key].push_back(random_limit());
+  }
+  Part random_part(size_t key) {
+    return {std::to_string(key), dice(int64_t{6}) == 0 ? 0 : 1 + dice(int64_t{5}), limits[key]};
+  }
+
+  void same(bool allowed, const Asked& asked, const std::vector<Decision>& expected) {
+    ASSERT_EQ(asked.allowed(), allowed);
+    ASSERT_EQ(asked.decisions.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(asked[i].remaining, expected[i].remaining) << "limit " << i;
+      ASSERT_EQ(asked[i].allowed, expected[i].allowed) << "limit " << i;
+      if (allowed) {
+        ASSERT_EQ(asked[i].reset_after, expected[i].reset_after);
+      }
+    }
+    (allowed ? granted : refused)++;
+  }
+
+  void step() {
+    const size_t key = dice(keys);
+    std::vector<Decision> expected;
+    switch (dice(12)) {
+      case 0:
+      case 1: {  // a take, of one or of two
+        std::vector<Part> parts = {random_part(key)};
+        if (dice(3) == 0) parts.push_back(random_part((key + 1) % keys));
+        bool allowed = false;
+        model.take_alone(parts, now, allowed, expected);
+        same(allowed, w.ask(parts, now), expected);
+        break;
+      }
+      case 2:
+      case 3:
+      case 4:
+      case 5: {
+        if (model.waiting.size() > 25) break;
+        const Part part = random_part(key);
+        uint64_t arrival = 0;
+        const uint32_t ticket = next_ticket++;
+        const bool allowed = model.wait(ticket, part, now, expected, arrival);
+        const Asked asked = w.wait(ports[ticket % 2], ticket, {part}, now);
+        same(allowed, asked, expected);
+        ASSERT_EQ(asked.group.parked, !allowed);
+        if (!allowed) {
+          ASSERT_EQ(asked.group.arrival, arrival);
+        }
+        break;
+      }
+      case 6:
+      case 7: {
+        const Part part = random_part(key);
+        model.put(part, false, now);
+        ASSERT_TRUE(w.put({part}, now).allowed());
+        break;
+      }
+      case 8: {
+        if (dice(3) != 0) break;
+        const Part part = random_part(key);
+        model.put(part, true, now);
+        w.put_all(part, now);
+        break;
+      }
+      case 9: {
+        if (model.waiting.empty()) break;
+        auto at = model.waiting.begin();
+        std::advance(at, dice(model.waiting.size()));
+        const uint32_t ticket = at->second.ticket;
+        model.cancel(at->first, now);
+        ASSERT_TRUE(w.store.cancel(ports[ticket % 2].port, {ticket, 0}, now));
+        ++cancelled;
+        break;
+      }
+      case 10:
+        if (dice(8) == 0) reload();
+        break;
+      default:
+        if (sweeps) w.store.sweep(now, 3'000);
+    }
+  }
+  // Some limits change, and what waits is asked again under the new ones, in any order.
+  void reload() {
+    for (size_t key = 0; key < keys; ++key)
+      if (dice(2) == 0) change(key);
+    std::vector<std::pair<uint64_t, Model::Waiting>> all(model.waiting.begin(),
+                                                         model.waiting.end());
+    for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[dice(i)]);
+    for (auto& [arrival, waiting] : all) {
+      Part part = waiting.part;
+      part.limits = limits[static_cast<size_t>(std::stoi(part.key))];
+      std::vector<Decision> expected;
+      const uint32_t ticket = waiting.ticket;
+      if (model.waiting.count(arrival) == 0) {
+        EXPECT_TRUE(w.wait(ports[ticket % 2], ticket, {part}, now, arrival).group.answered);
+        continue;
+      }
+      uint64_t place = arrival;
+      const bool allowed = model.wait(ticket, part, now, expected, place);
+      const Asked asked = w.wait(ports[ticket % 2], ticket, {part}, now, arrival);
+      ASSERT_FALSE(asked.group.answered);
+      same(allowed, asked, expected);
+      ++asked_again;
+    }
+  }
+  // As a worker: it looks when it is woken, or when it was told.
+  void look() {
+    for (size_t p = 0; p < 2; ++p) {
+      if (ports[p].wakes == 0 && (!timers[p] || timers[p]->us > now.us)) continue;
+      ports[p].wakes = 0;
+      timers[p] = w.store.advance(ports[p].port, now);
+      std::vector<Settled> settled;
+      ports[p].port.drain(settled);
+      for (Settled& s : settled) answers.push_back({s.ticket.slot, std::move(s.decisions)});
+    }
+  }
+  void compare() {
+    do {
+      look();
+    } while (ports[0].wakes + ports[1].wakes > 0);
+    const auto by_ticket = [](const auto& a, const auto& b) { return a.ticket < b.ticket; };
+    std::sort(answers.begin(), answers.end(), by_ticket);
+    std::sort(model.answers.begin(), model.answers.end(), by_ticket);
+    ASSERT_EQ(answers, model.answers);
+    late += answers.size();
+    answers.clear();
+    model.answers.clear();
+    ASSERT_EQ(w.store.stats().waiting, model.waiting.size());
+  }
+  void pass(int64_t us) {
+    for (; us > 0; --us) {
+      ++now.us;
+      for (size_t key = 0; key < keys; ++key) model.release(std::to_string(key), now);
+      ASSERT_NO_FATAL_FAILURE(compare());
+    }
+  }
+
+  static constexpr size_t keys = 4;
+  Dice dice;
+  World w;
+  Model model;
+  Counting ports[2];
+  std::optional<Time> timers[2];
+  std::vector<Limit> limits[keys];
+  std::vector<Model::Answer> answers;
+  Time now{1'000'000};
+  uint32_t next_ticket = 0;
+  bool sweeps = false;
+  size_t granted = 0, refused = 0, cancelled = 0, late = 0, asked_again = 0;
+};
+
+TEST(WaitingProperty, as_the_model) {
+  size_t granted = 0, refused = 0, cancelled = 0, late = 0, asked_again = 0;
+  for (uint32_t seed = 1; seed <= 120; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Trial run(seed, seed % 2 == 0 ? limit::Carry::used : limit::Carry::left);
+    for (int i = 0; i < 1'200; ++i) {
+      SCOPED_TRACE("step " + std::to_string(i));
+      run.step();
+      if (testing::Test::HasFailure()) return;
+      run.compare();
+      if (testing::Test::HasFailure()) return;
+      if (run.dice(3) == 0) run.pass(run.dice(int64_t{12}));
+      if (testing::Test::HasFailure()) return;
+    }
+    granted += run.granted, refused += run.refused, cancelled += run.cancelled, late += run.late,
+        asked_again += run.asked_again;
+  }
+  EXPECT_GT(granted, 10'000u);
+  EXPECT_GT(refused, 10'000u);
+  EXPECT_GT(cancelled, 3'000u);
+  EXPECT_GT(late, 5'000u);
+  EXPECT_GT(asked_again, 3'000u);
+}
+
+}  // namespace
+}  // namespace sluice::store
