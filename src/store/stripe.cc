@@ -143,7 +143,8 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
 // later.
 bool Sweep::drops(const Entry& entry) const {
   if (entry.waited_for()) return false;
-  if (entry.keeps_limits()) return purges && entry.cell(0).mark_us <= now.us;
+  if (entry.keeps_limits() != purges) return false;
+  if (purges) return entry.cell(0).mark_us <= now.us;
   int64_t linger_us = 0;
   if (entry.lingers() && spaces != nullptr) linger_us = spaces->linger(entry.space()).us;
   for (size_t cell = 0; cell < entry.cells(); ++cell) {

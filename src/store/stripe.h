@@ -66,7 +66,7 @@ class Entry {
 // What sweeping drops: see EmbeddedStore::sweep.
 struct Sweep {
   base::Time now;
-  bool purges = false;                    // counters that keep their limits go too
+  bool purges = false;                    // counters that keep their limits, and no others
   const limit::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
 
   bool drops(const Entry& entry) const;

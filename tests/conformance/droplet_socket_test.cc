@@ -219,5 +219,19 @@ TEST(DropletDifferences, AreDifferencesOfStepsThatThereAre) {
   }
 }
 
+// The page for those who change over lists the same vectors, each with its name.
+TEST(DropletDifferences, AreOnThePageAboutThem) {
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/compat/droplet.md");
+  std::string line;
+  std::set<std::string> shown, listed;
+  for (bool there = false; std::getline(file, line);) {
+    if (line.starts_with("## ")) there = line == "## Vectors that are answered differently";
+    if (!there || !line.starts_with("| `")) continue;
+    shown.insert(line.substr(3, line.find('`', 3) - 3));
+  }
+  for (const DropletDifference& d : droplet_differences()) listed.emplace(d.name);
+  EXPECT_EQ(shown, listed);
+}
+
 }  // namespace
 }  // namespace sluice::tests
