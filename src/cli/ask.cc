@@ -1,3 +1,7 @@
+#include "cli/ask.h"
+
+#include <algorithm>
+
 #include "base/printable.h"
 #include "base/units.h"
 #include "cli/address.h"
@@ -10,7 +14,8 @@ namespace {
 
 constexpr const char* about =
     "Asks a running server whether something may happen now, and says its decision in words.\n"
-    "This takes one unit, as any client's request does.";
+    "This takes one unit, as any client's request does.\n"
+    "`sluice ask limitd --help` has limitd's methods.";
 
 constexpr const char* footer =
     "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
@@ -22,9 +27,6 @@ constexpr const char* footer =
     "  sluice ask divvy job=report user=7 >/dev/null && make-report\n"
     "\n"
     "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
-
-constexpr int exit_allowed = 0, exit_denied = 1, exit_undecided = 2;
-constexpr uint64_t timeout_ms_max = 3'600'000;
 
 std::string words_for(const client::DivvyAnswer& answer, bool coloured) {
   const int64_t seconds = answer.reset_seconds;
@@ -39,6 +41,8 @@ std::string words_for(const client::DivvyAnswer& answer, bool coloured) {
   return text + (answer.allowed ? ", all of them again " : ", there are more ") + when + "\n";
 }
 
+}  // namespace
+
 int tell_undecided(const std::string& error, bool json, Outside& outside) {
   if (json)
     outside.out << to_text({{"error", error}}) << std::flush;
@@ -48,9 +52,12 @@ int tell_undecided(const std::string& error, bool json, Outside& outside) {
   return exit_undecided;
 }
 
-}  // namespace
-
 int ask(const Words& words, Outside& outside) {
+  // The protocol stands before its words, so the first of the two that comes is it.
+  const auto protocol = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return word == "limitd" || word == "divvy" || word == "--";
+  });
+  if (protocol != words.end() && *protocol == "limitd") return ask_limitd(words, outside);
   Arguments arguments("sluice ask divvy [options] key=value...", about, footer);
   std::string server = "localhost:8321", timeout = "1000";
   bool json = false;
@@ -64,7 +71,7 @@ int ask(const Words& words, Outside& outside) {
   if (const auto status = arguments.parse(words, outside)) return *status;
   const Words& positional = arguments.positional();
   if (positional.empty() || positional.front() != "divvy")
-    return arguments.misused("the first word is to be the protocol, `divvy`", outside);
+    return arguments.misused("the first word is to be the protocol, `divvy` or `limitd`", outside);
   std::string problem;
   const auto pairs = pairs_of(std::span(positional).subspan(1), problem);
   if (!pairs) return arguments.misused(problem, outside);
