@@ -13,6 +13,7 @@ constexpr const char* about =
 constexpr const char* footer =
     "Protocols, each with a --help of its own:\n"
     "  sluice ask divvy key=value...\n"
+    "  sluice ask limitd take|wait|put|reset|get|status TYPE KEY [COUNT], or ping\n"
     "  sluice ask droplet take|query BUCKET\n"
     "\n"
     "Example:\n"
@@ -70,13 +71,15 @@ int ask(const Words& words, Outside& outside) {
   Words rest = words;
   if (at < words.size()) rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
   if (protocol == "divvy") return ask_divvy(rest, outside);
+  if (protocol == "limitd") return ask_limitd(rest, outside);
   if (protocol == "droplet") return ask_droplet(rest, outside);
 
   Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer);
   AskOptions options(divvy_port);
   add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, outside)) return *status;
-  return arguments.misused("the first word is to be the protocol, `divvy` or `droplet`", outside);
+  return arguments.misused("the first word is to be the protocol: `divvy`, `limitd` or `droplet`",
+                           outside);
 }
 
 }  // namespace sluice::cli

@@ -33,6 +33,7 @@ int tell_undecided(const std::string& error, bool json, Outside& outside);
 
 // The questions, with the words behind the protocol's name.
 int ask_divvy(const Words& words, Outside& outside);
+int ask_limitd(const Words& words, Outside& outside);
 int ask_droplet(const Words& words, Outside& outside);
 
 }  // namespace sluice::cli

@@ -100,6 +100,11 @@ TEST_F(Commands, UsageErrorsEndWithTwo) {
   EXPECT_TRUE(said(err, "`word` has no `=`")) << err;
   EXPECT_EQ(command({"ask"}), 2);
   EXPECT_EQ(command({"ask", "limitd", "a=b"}), 2);
+  EXPECT_EQ(command({"ask", "limitd", "take", "ip"}), 2);
+  EXPECT_EQ(command({"ask", "limitd", "take", "ip", "k", "0"}), 2);
+  EXPECT_EQ(command({"ask", "limitd", "get", "ip", "k", "1"}), 2);
+  EXPECT_EQ(command({"ask", "limitd", "ping", "ip"}), 2);
+  EXPECT_EQ(command({"ask", "--server", "a", "limitd", "take"}), 2);
   EXPECT_EQ(command({"ask", "divvy", "--timeout", "0"}), 2);
   EXPECT_EQ(command({"ask", "divvy", "--server", "::1:80"}), 2);
 }
@@ -107,17 +112,19 @@ TEST_F(Commands, UsageErrorsEndWithTwo) {
 TEST_F(Commands, HelpAndVersion) {
   EXPECT_EQ(command({"--version"}), 0);
   EXPECT_EQ(out, "sluice " + std::string(version) + "\n");
-  for (const char* name : {"serve", "divvy", "droplet"}) {
+  for (const char* name : {"serve", "divvy", "limitd", "droplet"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     for (const char* variable :
          {"SLUICE_WORKERS", "SLUICE_CONNECTIONS", "SLUICE_MEMORY", "SLUICE_LOG_LEVEL"})
       EXPECT_TRUE(said(out, variable)) << name << ": " << variable;
   }
   EXPECT_EQ(command({"--help"}), 0);
-  for (const char* name : {"serve", "divvy", "droplet", "check", "explain", "ask"}) {
+  for (const char* name :
+       {"serve", "divvy", "limitd", "droplet", "check", "explain", "ask", "limitdctl"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
   }
-  for (const char* name : {"serve", "divvy", "droplet", "check", "explain", "ask"}) {
+  for (const char* name :
+       {"serve", "divvy", "limitd", "droplet", "check", "explain", "ask", "limitdctl"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     EXPECT_TRUE(said(out, std::string("Usage: sluice ") + name)) << out;
     EXPECT_TRUE(said(out, "Example:")) << out;
@@ -396,7 +403,7 @@ TEST_F(Commands, AskSaysWhyThereIsNoDecision) {
 TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
   const std::string examples = SLUICE_SOURCE_DIR "/examples/";
   EXPECT_EQ(command({"check", examples + "example-config.ini", examples + "example-config.json",
-                     examples + "sluice.yaml"}),
+                     examples + "sluice.yaml", examples + "limitd.yaml"}),
             0)
       << err;
   EXPECT_EQ(err, "");
@@ -418,6 +425,86 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
       EXPECT_EQ(a[i].space, b[i].space);
     }
   }
+}
+
+// limitd's files end as sluice's do: what is in them tells.
+TEST_F(Commands, ChecksAndCountsLimitdsFiles) {
+  const auto path = file("limitd.yaml",
+                         "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 10\n"
+                         "    override: { a: { size: 1 }, b: { size: 2 } }\n");
+  EXPECT_EQ(command({"check", path}), 0) << err;
+  EXPECT_EQ(out, path + ": ok, 3 rules\n");
+  std::filesystem::create_directory(path + ".d");
+  file("limitd.yaml.d/10.yml", "buckets: { more: { size: 2 } }\n");
+  file("limitd.yaml.d/.swap", "buckets: [");
+  EXPECT_EQ(command({"check", path}), 0) << err;
+  EXPECT_EQ(out, path + ": ok, 4 rules\n");
+  const auto named = file("limitd.config", "buckets: { ip: { size: -1 } }\n");
+  EXPECT_EQ(command({"check", named}), 1);
+  EXPECT_TRUE(said(err, "missing database path")) << err;
+  EXPECT_EQ(
+      command({"check", "--as", "limitd", file("x", "db: x\nbuckets: { ip: { size: 1 } }\n")}), 0);
+  EXPECT_TRUE(said(err, "counters are kept in memory")) << err;
+
+  file("rules.ini", rules_ini);
+  EXPECT_EQ(command({"check", file("sluice.yaml",
+                                   "policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]\n")}),
+            0)
+      << err;
+  EXPECT_TRUE(said(out, ": ok, 8 rules\n")) << out;
+  // The file may say where to listen, and there it does not count.
+  file("limitd.yaml.d/20.yml", "port: 1\nhostname: a\nlog_level: warn\nlog_file: x\n");
+  EXPECT_EQ(command({"check", folder_ + "/sluice.yaml"}), 0) << err;
+  EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 4) << err;
+}
+
+TEST_F(Commands, AConfiguratorsFileIsCheckedToo) {
+  const auto types = file("types.yml", "db: x\nbuckets: { ip: { size: 1 }, b: { size: 1 } }\n");
+  const auto path = file("limitd.yaml",
+                         "db: { inMemory: true }\nbuckets: { ip: { size: 10 } }\n"
+                         "configurator: { type: file, path: " +
+                             types + " }\n");
+  EXPECT_EQ(command({"check", path}), 0) << err;
+  EXPECT_EQ(out, path + ": ok, 2 rules\n");
+  file("types.yml", "buckets: { ip: { size: 1 } }\n");
+  EXPECT_EQ(command({"check", path}), 1);
+  EXPECT_TRUE(said(err, types + ": error: db: missing database path")) << err;
+  std::filesystem::remove(types);
+  EXPECT_EQ(command({"check", path}), 1);
+  EXPECT_TRUE(said(err, types + ": error: cannot be read")) << err;
+}
+
+TEST_F(Commands, LimitdEndsWithOneWhateverIsWrong) {
+  EXPECT_EQ(command({"limitd", "--nope"}), 1);
+  EXPECT_EQ(command({"limitd", "file"}), 1);
+  EXPECT_EQ(command({"limitd"}), 1);
+  EXPECT_TRUE(said(err, "missing database path")) << err;
+  EXPECT_EQ(command({"limitd", "-h", "127.0.0.1", "-c", file("e.yaml", "")}), 1);
+  EXPECT_TRUE(said(err, "missing database path")) << err;
+  EXPECT_EQ(command({"limitd", "-c", folder_ + "/none.yml"}), 1);
+  EXPECT_TRUE(said(err, "none.yml: error: cannot be read")) << err;
+  EXPECT_EQ(command({"limitd", "--db", "x"}), 1);
+  EXPECT_TRUE(said(err, "buckets: is missing")) << err;
+  EXPECT_EQ(command({"limitd", "-d", "x", "-p", "x", "-c", file("b.yaml", "buckets: {}\n")}), 1);
+  EXPECT_TRUE(said(err, "--port: `x` is no port")) << err;
+  EXPECT_EQ(command({"limitd", "--version"}), 0);
+  EXPECT_EQ(out, std::string(version) + "\n");
+}
+
+TEST_F(Commands, LimitdctlSaysInItsWordsWhatIsMissing) {
+  EXPECT_EQ(command({"limitdctl", "--key", "k", "--take", "1"}), 1);
+  EXPECT_EQ(err, "\"--bucket\" is required\n");
+  EXPECT_EQ(command({"limitdctl", "--bucket", "ip", "--take", "1"}), 1);
+  EXPECT_EQ(err, "\"--key\" is required\n");
+  for (const Words& more : {Words{}, Words{"-t", "1", "-s"}, Words{"-t", "1", "-r", "1"}}) {
+    Words words{"limitdctl", "-b", "ip", "-k", "k"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(command(words), 1);
+    EXPECT_TRUE(said(err, "one and only one method must be provided")) << err;
+  }
+  EXPECT_EQ(command({"limitdctl", "-b", "ip", "-k", "k", "-t", "x"}), 1);
+  EXPECT_EQ(command({"limitdctl", "-b", "ip", "-k", "k", "-p", "x", "-t", "1"}), 1);
+  EXPECT_EQ(command({"limitdctl", "--nope"}), 1);
 }
 
 TEST_F(Commands, FilesThatCannotBeReadAreTold) {

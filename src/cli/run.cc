@@ -27,6 +27,7 @@ constexpr Command commands[] = {
     {"check", "say what is wrong with policy and configuration files", check},
     {"explain", "say which rules of a policy a request meets, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},
+    {"limitdctl", "ask a running server in limitdctl's flags and words", limitdctl},
 };
 
 std::string help() {

@@ -21,6 +21,7 @@ const std::string footer =
         "    store: { memory: 1GiB }\n"
         "    policy:\n"
         "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON\n"
+        "      - limitd: limitd.yaml       # limitd's bucket types\n"
         "\n"
         "Environment (flags override it, it overrides the file):\n") +
     server_environment_help + cleanup_environment_help +
@@ -29,14 +30,21 @@ const std::string footer =
     "usage.";
 
 std::string hints(const std::vector<server::Bound>& bound) {
-  const std::string port = std::to_string(bound.front().port);
-  const std::string server = port == "8321" ? "" : "--server localhost:" + port + " ";
-  return "sluice: no --config, so this is the built-in example policy; in another terminal, try\n"
-         "  sluice ask divvy " +
-         server +
-         "method=GET path=/pantry/cookies ip=10.0.0.7\n"
-         "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc -q 1 localhost " +
-         port + "\n";
+  std::string text =
+      "sluice: no --config, so this is the built-in example policy; in another "
+      "terminal, try\n";
+  for (const auto& [protocol, address, number] : bound) {
+    const std::string port = std::to_string(number);
+    const std::string server =
+        number == port_of(protocol) ? "" : "--server localhost:" + port + " ";
+    if (protocol == server::Protocol::divvy)
+      text += "  sluice ask divvy " + server + "method=GET path=/pantry/cookies ip=10.0.0.7\n" +
+              "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc -q 1 localhost " +
+              port + "\n";
+    if (protocol == server::Protocol::limitd)
+      text += "  sluice ask limitd " + server + "take user 10.0.0.7\n";
+  }
+  return text;
 }
 
 void read_config_file(const std::string& file, Config& config, base::Diagnostics& diagnostics) {
