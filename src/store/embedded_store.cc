@@ -104,13 +104,6 @@ void EmbeddedStore::prepare(const limit::Batch& batch) const {
   }
 }
 
-void EmbeddedStore::find(Settling& s) {
-  const Charge& charge = *s.charge;
-  Locked& locked = locked_of(charge);
-  s.entry = locked.stripe.find(region_, charge.hash, charge.space->id, charge.key);
-  s.queue = s.entry != nullptr && s.entry->waited_for() ? &locked.queues->at(s.entry) : nullptr;
-}
-
 // The counter gets room for `next`, if it needs any; nothing else changes. False: there is no
 // memory.
 bool EmbeddedStore::make_place(Settling& s) {
@@ -163,8 +156,7 @@ void EmbeddedStore::store(Settling& s, base::Time now) {
   // behind, and to them it must not look as if it were filling.
   if (s.entry->lingers() && s.next.data()->units == 0)
     s.next.data()->mark_us = now.us - base::seconds(1).us;
-  s.entry->store(s.next.data());
-  s.entry->set_limits_id(charge.limits_id);
+  s.write();
 }
 
 bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<Decision> all,
@@ -183,8 +175,13 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.hold_back(spaces_, now, ahead, decisions);
-  if (!make_place(s)) return false;
-  store(s, now);
+  if (s.entry != nullptr && s.entry->cells() == s.cells && charge.verb == Verb::take &&
+      !s.entry->lingers()) [[likely]] {
+    s.write();
+  } else {
+    if (!make_place(s)) return false;
+    store(s, now);
+  }
   group.allowed = allowed;
   if (!allowed && group.may_wait && port != nullptr) [[unlikely]]
     park(group, {&s, 1}, all, now, *port, pin);

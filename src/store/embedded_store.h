@@ -134,4 +134,13 @@ class EmbeddedStore final : public Store {
   uint32_t sweep_chain_ = 0;
 };
 
+inline void EmbeddedStore::find(Settling& s) {
+  const limit::Charge& charge = *s.charge;
+  Locked& locked = locked_of(charge);
+  s.entry = locked.stripe.find(region_, charge.hash, charge.space->id, charge.key);
+  s.queue = nullptr;
+  if (s.entry != nullptr && s.entry->waited_for()) [[unlikely]]
+    s.queue = &locked.queues->at(s.entry);
+}
+
 }  // namespace sluice::store

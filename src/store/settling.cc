@@ -65,7 +65,14 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
 
 }  // namespace
 
-void Settling::load_changed(const limit::Spaces& spaces, base::Time now, State* state) {
+[[gnu::noinline]] void Settling::load_rarely(const limit::Spaces& spaces, base::Time now,
+                                             State* state) {
+  cells = limit::cells(charge->limits);
+  SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
+  if (entry == nullptr || charge->fresh) {
+    std::fill_n(state, cells, State{});
+    return;
+  }
   changed = true;
   carry_over(*entry, spaces.limits(entry->limits_id()), *charge, now, state);
 }

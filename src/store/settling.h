@@ -39,12 +39,11 @@ struct Settling {
   Cells next;
 
   // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
-  // are not there for it, as somebody waits for them. True: all allow it.
-  bool evaluate(const limit::Spaces& spaces, base::Time now, limit::Wide ahead,
-                limit::Decision* decisions) {
+  // are not there for it, as somebody waits for them. True: all allow it. Forced inline, as is what
+  // it calls: a decision has no room for calls (tools/bench_decisions.py).
+  [[gnu::always_inline]] bool evaluate(const limit::Spaces& spaces, base::Time now,
+                                       limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
-      cells = limit::cells(charge->limits);
-      SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
       load(spaces, now, next.data());
       if (charge->verb == limit::Verb::take && ahead == 0) [[likely]]
         return take(now, decisions);
@@ -60,33 +59,38 @@ struct Settling {
   // May there be more for those that wait, once it is stored?
   bool brings() const { return charge->verb == limit::Verb::put || changed; }
 
+  // `next` is what its counter holds from now on.
+  void write() {
+    entry->store(next.data());
+    entry->set_limits_id(charge->limits_id);
+  }
+
   // Is there anything in `next` that a fresh counter does not have?
   bool worth_storing() const;
 
  private:
-  void load(const limit::Spaces& spaces, base::Time now, limit::State* state) {
-    if (entry == nullptr || charge->fresh) {
-      std::fill_n(state, cells, limit::State{});
-    } else if (entry->limits_id() == charge->limits_id) [[likely]] {
-      SLUICE_CHECK(entry->cells() == cells);
+  [[gnu::always_inline]] void load(const limit::Spaces& spaces, base::Time now,
+                                   limit::State* state) {
+    if (entry != nullptr && !charge->fresh && entry->limits_id() == charge->limits_id) [[likely]] {
+      cells = entry->cells();
       entry->load(state);
     } else {
-      load_changed(spaces, now, state);
+      load_rarely(spaces, now, state);
     }
   }
-  bool take(base::Time now, limit::Decision* decisions) {
+  [[gnu::always_inline]] bool take(base::Time now, limit::Decision* decisions) {
     bool allowed = true;
     limit::State* state = next.data();
     for (const limit::Limit& limit : charge->limits) {
       *decisions = limit::decide(state, limit, charge->cost, now, state);
       allowed &= decisions->allowed;
       ++decisions;
-      state += limit::cells(limit);
+      if (charge->limits.size() > 1) state += limit::cells(limit);
     }
     return allowed;
   }
-  // Written under other limits.
-  void load_changed(const limit::Spaces& spaces, base::Time now, limit::State* state);
+  // There is none yet, or it was written under other limits.
+  void load_rarely(const limit::Spaces& spaces, base::Time now, limit::State* state);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool hold);
   // Of what remains, what is left behind `ahead`.

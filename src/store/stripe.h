@@ -25,8 +25,19 @@ class Entry {
       512;  // a longer key lies on the heap, accounted in the region
 
   size_t cells() const { return cells_; }
-  void load(limit::State* out) const { __builtin_memcpy(out, bytes(), cells_ * sizeof *out); }
-  void store(const limit::State* in) { __builtin_memcpy(bytes(), in, cells_ * sizeof *in); }
+  // Most have one cell.
+  void load(limit::State* out) const {
+    if (cells_ == 1) [[likely]]
+      __builtin_memcpy(out, bytes(), sizeof *out);
+    else
+      __builtin_memcpy(out, bytes(), cells_ * sizeof *out);
+  }
+  void store(const limit::State* in) {
+    if (cells_ == 1) [[likely]]
+      __builtin_memcpy(bytes(), in, sizeof *in);
+    else
+      __builtin_memcpy(bytes(), in, cells_ * sizeof *in);
+  }
   limit::State cell(size_t i) const {
     limit::State s;
     __builtin_memcpy(&s, bytes() + i * sizeof s, sizeof s);
