@@ -4,6 +4,24 @@
 
 namespace sluice::limit {
 
+std::string_view name_of(Verb verb) {
+  switch (verb) {
+    case Verb::none:
+      return "none";
+    case Verb::take:
+      return "take";
+    case Verb::wait:
+      return "wait";
+    case Verb::peek:
+      return "peek";
+    case Verb::put:
+      return "put";
+    case Verb::list:
+      return "list";
+  }
+  return "";
+}
+
 std::string_view name_of(Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::unlimited:

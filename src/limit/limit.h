@@ -47,6 +47,9 @@ enum class Verb : uint8_t {
   list,  // which counters there are
 };
 
+// In the words above.
+std::string_view name_of(Verb verb);
+
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
 // algorithm has one, 0 for a fixed_bucket. burst: a bucket's capacity, 1 to quota_max, of a
 // fixed_bucket the same as its quota; 0 elsewhere.

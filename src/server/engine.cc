@@ -19,6 +19,8 @@ constexpr std::string_view memory_full =
 
 }  // namespace
 
+using std::chrono::steady_clock;
+
 using limit::Decision;
 using limit::Ticket;
 using limit::Verb;
@@ -27,6 +29,19 @@ using policy::Mode;
 namespace {
 
 constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
+
+std::string asked_of(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor) {
+  std::string asked = std::string(name_of(protocol)) + ": " + std::string(name_of(verb));
+  const size_t head = asked.size();
+  for (const auto& [key, value] : descriptor) {
+    if (asked.size() - head >= told_bytes_max) break;
+    asked += ' ';
+    asked += base::printable(key, told_bytes_max);
+    asked += '=';
+    asked += base::printable(value, told_bytes_max);
+  }
+  return asked;
+}
 
 }  // namespace
 
@@ -54,6 +69,7 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
   take_policy();
   const base::Time now = clock_.now();
   const bool telling = log_->should_log(spdlog::level::debug);
+  const auto began = telling ? steady_clock::now() : steady_clock::time_point();
   const auto all = requests.items();
   for (size_t first = 0; first < all.size(); first += plan_.parts().size()) {
     match(protocol, requests, first, now, recipient);
@@ -62,7 +78,7 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
       const auto& request = all[first + i];
       settle(part.groups_end, now);
       const auto descriptor = requests.descriptor(request);
-      if (telling) tell(protocol, descriptor, session.id_of(request), part);
+      if (telling) tell(protocol, request.verb, descriptor, session.id_of(request), part, began);
       if (request.verb == Verb::list) [[unlikely]] {
         const auto verdict = start_list(protocol, request, descriptor, recipient);
         if (verdict && !session.reply(request, *verdict, now, out)) return false;
@@ -158,33 +174,48 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
   return verdict;
 }
 
-void Engine::tell(Protocol protocol, std::span<const limit::Entry> descriptor, std::string_view id,
-                  const policy::Plan::Part& part) const {
-  std::string asked;
-  for (const auto& [key, value] : descriptor) {
-    if (asked.size() >= told_bytes_max) break;
-    asked.append(asked.empty() ? "" : " ");
-    asked += base::printable(key, told_bytes_max);
-    asked += '=';
-    asked += base::printable(value, told_bytes_max);
-  }
+void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor,
+                  std::string_view id, const policy::Plan::Part& part,
+                  steady_clock::time_point began) const {
+  std::string asked = asked_of(protocol, verb, descriptor);
   if (!id.empty()) asked += " id " + base::printable(id, told_bytes_max);
+  const auto took =
+      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - began);
   for (const auto& step : plan_.steps(part)) {
     const auto& rule = *step.rule;
     const auto& group = plan_.group(step);
     std::string left;  // a request may name no limit
     for (const auto& decision : plan_.decisions(step))
       left += fmt::format(", {} of {} left", decision.remaining, decision.limit);
-    log_->debug("{}: {} | rule [{}] {}:{}{}{} | {} {}{}", name_of(protocol), asked,
+    log_->debug("{} | rule [{}] {}:{}{}{} | {} {}{} | took {} us", asked,
                 base::printable(rule.pattern, told_bytes_max), rule.file, rule.line,
                 rule.comment.empty() ? "" : " # ", base::printable(rule.comment, told_bytes_max),
                 rule.mode == Mode::shadow ? "shadow" : "decides",
                 group.error != limit::Error::none ? "failed"
+                : group.parked                    ? "waits"
                 : group.allowed                   ? "allowed"
                                                   : "denied",
-                left);
+                left, took.count());
   }
-  if (!part.error.empty()) log_->debug("{}: {} | failed: {}", name_of(protocol), asked, part.error);
+  if (!part.error.empty())
+    log_->debug("{} | failed: {}", asked, part.error);
+  else if (part.step_count == 0)
+    log_->debug("{} | {} | took {} us", asked,
+                verb == Verb::none || verb == Verb::list ? "no rule is asked" : "no rule applies",
+                took.count());
+}
+
+void Engine::tell_late(const Parked& parked, const wire::Verdict& verdict, base::Time now) const {
+  if (!log_->should_log(spdlog::level::debug)) return;
+  const std::string asked = asked_of(parked.protocol, parked.request.verb, parked.entries());
+  const Decision nothing{};
+  const Decision& d = verdict.tightest != nullptr ? *verdict.tightest : nothing;
+  log_->debug("{} | late, {}, {} of {} left | took {} us", asked,
+              !verdict.error.empty() ? "failed"
+              : !verdict.matched     ? "no rule applies"
+              : verdict.allowed      ? "allowed"
+                                     : "denied",
+              d.remaining, d.limit, std::max<int64_t>(now.us - parked.since.us, 0));
 }
 
 }  // namespace sluice::server

@@ -5,6 +5,7 @@
 
 #include <spdlog/logger.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -74,8 +75,11 @@ class Engine {
   void on_listed(limit::Ticket ticket, const std::vector<std::string>& keys);
   void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
   void send_late();
-  void tell(Protocol protocol, std::span<const limit::Entry> descriptor, std::string_view id,
-            const policy::Plan::Part& part) const;
+  // Debug lines: of a request by its rules, and of a late reply.
+  void tell(Protocol protocol, limit::Verb verb, std::span<const limit::Entry> descriptor,
+            std::string_view id, const policy::Plan::Part& part,
+            std::chrono::steady_clock::time_point began) const;
+  void tell_late(const Parked& parked, const wire::Verdict& verdict, base::Time now) const;
 
   store::Store& store_;
   base::Clock& clock_;

@@ -22,7 +22,9 @@ constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 Ticket Engine::park(Protocol protocol, const wire::Request& request,
                     std::span<const limit::Entry> descriptor, Recipient* recipient) {
   Ticket ticket;
-  if (parking_.park(*recipient, protocol, request, descriptor, ticket) == nullptr) return no_ticket;
+  Parked* const parked = parking_.park(*recipient, protocol, request, descriptor, ticket);
+  if (parked == nullptr) return no_ticket;
+  parked->since = clock_.now();
   return ticket;
 }
 
@@ -70,6 +72,7 @@ void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time 
   const Parked* const parked = parking_.find(ticket);
   if (std::find(recipients_.begin(), recipients_.end(), parked->recipient) == recipients_.end())
     recipients_.push_back(parked->recipient);
+  tell_late(*parked, verdict, now);
   parked->recipient->reply_late(parked->request, verdict, now);
   parking_.leave(ticket);
 }

@@ -37,6 +37,7 @@ struct Parked {
   wire::Request request;  // its tag and prefix are the two below
   std::string tag, prefix;
   std::vector<std::pair<std::string, std::string>> descriptor;
+  base::Time since{};    // when it was asked
   uint64_t arrival = 0;  // its place among those that wait
   // What its decisions are of, in order; `policy` keeps the rules alive.
   std::shared_ptr<const LivePolicy> policy;

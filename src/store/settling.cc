@@ -97,7 +97,8 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
     ++decisions;
     state += limit::cells(limit);
   }
-  tell_left(ahead, decisions - charge->limits.size());
+  // A put tells what it brought about, before those that wait for it have it (limitd's way).
+  if (charge->verb != Verb::put) tell_left(ahead, decisions - charge->limits.size());
   return allowed;
 }
 

@@ -149,7 +149,7 @@ TEST(Waiting, puts_answer_in_order_as_many_as_there_is_for) {
   w.wait(port, 1, {{"k", 3, {ten}}}, {0});
   w.wait(other, 2, {{"k", 3, {ten}}}, {0});
   w.wait(port, 3, {{"k", 3, {ten}}}, {0});
-  EXPECT_EQ(w.put({{"k", 2, {ten}}}, {1})[0].remaining, 0);  // they are another's
+  EXPECT_EQ(w.put({{"k", 2, {ten}}}, {1})[0].remaining, 2);  // there are, for another
   EXPECT_EQ(port.wakes, 0);
   w.put({{"k", 5, {ten}}}, {2});
   EXPECT_EQ(port.wakes, 1);

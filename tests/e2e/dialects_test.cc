@@ -34,7 +34,7 @@ class World {
                       "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
                       "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
                       "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
-                      "policy:\n  - divvy: rules.ini\n  - limitd: limitd.yaml\nrules:" +
+                      "policy:\n  - divvy: rules.ini\n  - limitd: limitd.yaml\n" +
                           rules);
     process_ = std::make_unique<Process>(
         Process::Options{.arguments = {"serve", "--config", config, "--log-level", "warn"}});
@@ -60,7 +60,7 @@ class World {
 };
 
 TEST(Dialects, ADialectsRulesSeeTheirOwnProtocolOnly) {
-  World world(" []\n");
+  World world("");
   // Divvy's rule for [type=user] and its default answer no limitd request.
   EXPECT_EQ(world.take("user", "ann").remaining, 2);
   EXPECT_EQ(world.take("other", "ann").kind, "error");
@@ -73,7 +73,8 @@ TEST(Dialects, ADialectsRulesSeeTheirOwnProtocolOnly) {
 
 TEST(Dialects, ANativeRuleComesFirstForAllOfThem) {
   World world(
-      "\n  - { name: everybody, match: { key: bob }, limit: { quota: 1, window: 1h, algorithm: "
+      "rules:\n  - { name: everybody, match: { key: bob }, limit: { quota: 1, window: 1h, "
+      "algorithm: "
       "sliding_log } }\n"
       "  - { name: buckets, match: { bucket: bob }, deny: true }\n");
   // One counter, whatever the protocol.
@@ -91,7 +92,8 @@ TEST(Dialects, ANativeRuleComesFirstForAllOfThem) {
 // either.
 TEST(Dialects, ANativeRuleThatContinuesIsOneGroupWithTheDialects) {
   World world(
-      "\n  - { name: types, match: { type: \"*\" }, actor: type, limit: { quota: 4, window: 1h, "
+      "rules:\n  - { name: types, match: { type: \"*\" }, actor: type, limit: { quota: 4, window: "
+      "1h, "
       "algorithm: fixed_window }, then: continue }\n"
       "  - { name: buckets, match: { bucket: \"*\" }, limit: { quota: 2, window: 1h, algorithm: "
       "fixed_window }, then: continue }\n");
