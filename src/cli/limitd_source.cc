@@ -94,6 +94,14 @@ void find_configurator(const LimitdSource& source, LimitdTexts& read) {
       std::max<int64_t>(config.configurator->value.interval.us / 1000, 1));
 }
 
+template <class T>
+void tell_unserved(const std::optional<policy::LimitdConfig::Setting<T>>& setting, const char* key,
+                   const char* instead, base::Diagnostics& diagnostics) {
+  if (setting)
+    warn(setting->file, setting->line, key, "has no effect in a policy of a sluice.yaml",
+         std::string("its `") + instead + "` counts", diagnostics);
+}
+
 void tell_unserved(const policy::LimitdConfig& config, const LimitdSource& source,
                    base::Diagnostics& diagnostics) {
   if (source.use == LimitdSource::Use::whole) {
@@ -103,15 +111,10 @@ void tell_unserved(const policy::LimitdConfig& config, const LimitdSource& sourc
            "write `db: { inMemory: true }` to say that this is meant", diagnostics);
     return;
   }
-  const auto tell = [&](const auto& setting, const char* key, const char* instead) {
-    if (setting)
-      warn(setting->file, setting->line, key, "has no effect in a policy of a sluice.yaml",
-           std::string("its `") + instead + "` counts", diagnostics);
-  };
-  tell(config.port, "port", "listen");
-  tell(config.hostname, "hostname", "listen");
-  tell(config.log_level, "log_level", "log");
-  tell(config.log_file, "log_file", "log");
+  tell_unserved(config.port, "port", "listen", diagnostics);
+  tell_unserved(config.hostname, "hostname", "listen", diagnostics);
+  tell_unserved(config.log_level, "log_level", "log", diagnostics);
+  tell_unserved(config.log_file, "log_file", "log", diagnostics);
 }
 
 }  // namespace

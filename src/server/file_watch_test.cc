@@ -67,6 +67,25 @@ TEST_F(FileWatches, links_in_a_circle_end) {
   EXPECT_EQ(names_on_the_way({folder_ / "a"}), both);
 }
 
+TEST_F(FileWatches, of_a_folder_everything_counts) {
+  open();
+  EXPECT_TRUE(watch("all.d/"));
+  write("other");
+  EXPECT_FALSE(news());
+  fs::create_directory(folder_ / "all.d");
+  EXPECT_TRUE(news());
+  EXPECT_TRUE(watch("all.d/"));
+  EXPECT_FALSE(watch("all.d/"));
+  write("all.d/10.yml");
+  EXPECT_TRUE(news());
+  fs::remove(folder_ / "all.d/10.yml");
+  EXPECT_TRUE(news());
+  write("other");
+  EXPECT_FALSE(news());
+  fs::remove(folder_ / "all.d");
+  EXPECT_TRUE(news());
+}
+
 TEST_F(FileWatches, tells_of_its_own_names_only) {
   open();
   write("a");

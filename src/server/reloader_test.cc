@@ -96,6 +96,25 @@ TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
   EXPECT_EQ(live.generation(), 3u);
 }
 
+// Where files are that nothing tells of a change.
+TEST(Reloader, looks_again_in_intervals_without_being_told) {
+  Rules rules;
+  Live live({rules.make()});
+  std::atomic<int> loads{0};
+  std::promise<void> third;
+  const auto same = [&](uint64_t hash) {
+    if (++loads == 3) third.set_value();
+    Loaded loaded;
+    loaded.hash = hash;
+    return loaded;
+  };
+  Reloader reloader(
+      live.current(), same, {}, [](auto) { FAIL(); }, quiet_log(), 20ms);
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  EXPECT_EQ(third.get_future().wait_for(25s), std::future_status::ready);
+  reloader.stop();
+}
+
 TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
   Rules rules;
   std::thread::id reloading;

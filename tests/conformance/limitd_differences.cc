@@ -95,7 +95,7 @@ const std::vector<LimitdDifference>& limitd_differences() {
        exact_moment},
       {"override: exact key before regex because it is declared first",
        0,
-       R"({"request_id": "q169", "get": {"remaining": [996, 1000], "reset": {"reset_in": [-0.15, 1.15]}, "limit": 1000}})",
+       R"({"request_id": "q169", "get": {"remaining": [995, 1000], "reset": {"reset_in": [-0.15, 1.15]}, "limit": 1000}})",
        {0, 500},
        get_drips},
       {"override: quoted until disables the rule",
