@@ -93,14 +93,15 @@ TEST(DropletLog, ShowsTheIdOfARequestAtDebug) {
   DropletServer server({.arguments = {"--log-level", "debug"}});
   DropletClient client = server.client();
   client.ask({.bucket = "jar", .id = "order\n4711", .limits = {{"lh", 10}, {"lo", 20}}});
-  EXPECT_TRUE(server.process().says("droplet: bucket=jar id order\\n4711 | "))
+  EXPECT_TRUE(server.process().says("droplet: take bucket=jar id order\\n4711 | "))
       << server.process().err();
   EXPECT_TRUE(server.process().says("allowed, 9 of 10 left, 19 of 20 left"));
   // Without limits there is nothing left to tell.
   client.ask({.bucket = "jar", .id = "bare"});
-  EXPECT_TRUE(server.process().says("droplet: bucket=jar id bare | ")) << server.process().err();
+  EXPECT_TRUE(server.process().says("droplet: take bucket=jar id bare | "))
+      << server.process().err();
   client.ask({.bucket = "nobody", .id = "look", .query = true});
-  EXPECT_TRUE(server.process().says("droplet: bucket=nobody id look | "));
+  EXPECT_TRUE(server.process().says("droplet: peek bucket=nobody id look | "));
   // However long it is, the line is not.
   client.ask({.bucket = "jar", .id = std::string(100'000, 'x')});
   EXPECT_TRUE(server.process().says("id " + std::string(256, 'x') + "... |"));
