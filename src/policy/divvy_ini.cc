@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "base/pace.h"
 #include "policy/divvy_raw.h"
 #include "policy/text.h"
 
@@ -124,6 +125,7 @@ std::vector<Line> lines_of(std::string_view text) {
     const bool pair = text.substr(end, 2) == "\r\n";
     at = end + (pair ? 2 : 1);
     ++number;
+    base::pace();
   }
   return lines;
 }
@@ -134,6 +136,7 @@ class Reader {
 
   std::vector<RawRule> read(std::string_view text) {
     for (const Line& line : lines_of(text)) {
+      base::pace();
       const std::string_view content = trim(line.text);
       if (content.empty() || content[0] == ';' || content[0] == '#') continue;
       if (const auto name = section_header(line.text)) {
@@ -144,7 +147,10 @@ class Reader {
     }
     std::vector<RawRule> rules;
     rules.reserve(sections_.size());
-    for (Section& section : sections_) rules.push_back(finish(section));
+    for (Section& section : sections_) {
+      base::pace();
+      rules.push_back(finish(section));
+    }
     return rules;
   }
 

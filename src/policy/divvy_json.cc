@@ -1,6 +1,7 @@
 // Divvy's JSON policies: {"overrides": [rule, ...], "default": rule}.
 #include <algorithm>
 
+#include "base/pace.h"
 #include "policy/divvy_raw.h"
 #include "policy/json_tree.h"
 #include "policy/text.h"
@@ -92,7 +93,10 @@ class Reader {
                     "write a list of rules, [] for none");
       return;
     }
-    for (const JsonNode& rule : overrides.items) take_rule(rule, "a rule");
+    for (const JsonNode& rule : overrides.items) {
+      base::pace();
+      take_rule(rule, "a rule");
+    }
   }
 
   void take_default(const JsonNode& last) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/pace.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -69,6 +70,7 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
+    base::pace();
     Open& object = open_.back();
     object.key = std::move(name);
     object.key_at = before(object.key.size() + 2);

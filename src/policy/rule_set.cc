@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/pace.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -116,7 +117,12 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
   ++parts_.back().step_count;
 }
 
+RuleSet::List::~List() {
+  for (; !rules.empty(); rules.pop_back()) base::pace();
+}
+
 void RuleSet::List::add(Rule rule) {
+  base::pace();
   rule.counted_as_shadow |= rule.mode == Mode::shadow;
   index.add(rule.conditions);
   rules.push_back(std::move(rule));

@@ -166,6 +166,10 @@ class RuleSet {
 
   // Rules in order, with an index.
   struct List {
+    List() = default;
+    List(List&&) = default;
+    List& operator=(List&&) = default;
+    ~List();  // rule by rule: there may be many
     void add(Rule rule);
     // Calls `visit(rule)` in order for the rules that may apply, until it returns false. False: it
     // did.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/pace.h"
 #include "base/utf8.h"
 #include "policy/text.h"
 #include "policy/yaml_words.h"
@@ -121,6 +122,7 @@ class YamlBuilder {
     for (bool over = false; !over && !error_;) {
       Event event;
       if (yaml_parser_parse(&parser.it, &event.it) == 0) return no_yaml(parser.it);
+      base::pace();
       cursor_.go_to(event.it.start_mark.index);
       over = event.it.type == YAML_STREAM_END_EVENT;
       take(event.it);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/pace.h"
 #include "base/units.h"
 
 namespace sluice::server {
@@ -90,6 +91,7 @@ void Reloader::wake() {
 void Reloader::run() {
   const auto self = static_cast<id_t>(gettid());
   setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + niceness);
+  const base::Paced paced;
   while (!stopping_) {
     std::optional<milliseconds> limit;
     if (interval_ > milliseconds::zero()) limit = std::min(interval_, interval_max);
