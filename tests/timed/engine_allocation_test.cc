@@ -1,0 +1,107 @@
+// From a session's bytes to its replies, through rules and store: limitd's and droplet's requests
+// allocate nothing either, once the server has settled. (Divvy's go through a whole server in
+// allocation_test.cc.)
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "limit/space.h"
+#include "policy/droplet.h"
+#include "policy/limitd.h"
+#include "server/engine.h"
+#include "server/protocol.h"
+#include "store/embedded_store.h"
+#include "tests/support/limitd_client.h"
+#include "tests/timed/allocations.h"
+#include "wire/droplet_naive.h"
+
+namespace sluice::tests {
+namespace {
+
+namespace droplet = wire::droplet_naive;
+
+class Server {
+ public:
+  Server() {
+    const std::string text =
+        "db: { inMemory: true }\nbuckets:\n  bench:\n    size: 1000\n    per_second: 1000\n"
+        "    override: { k3: { size: 5 }, any: { match: \"^k7\", size: 9 } }\n";
+    const std::array files = {policy::NamedText{"limitd.yaml", text}};
+    auto rules = std::make_shared<policy::RuleSet>();
+    policy::LimitdConfig config;
+    base::Diagnostics diagnostics;
+    policy::read_limitd(files, {}, spaces_, *rules, config, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    policy::add_droplet_rule(spaces_, *rules);
+    live_ = std::make_unique<server::Live>(server::LivePolicy{std::move(rules)});
+    engine_ = std::make_unique<server::Engine>(
+        server::Engine::Surroundings{.store = store_, .clock = clock_, .live = *live_},
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+
+  // The bytes of the replies.
+  size_t serve(server::Protocol protocol, wire::Session& session, std::string_view bytes) {
+    requests_.clear();
+    out_.clear();
+    if (session.receive(bytes, false, requests_).consumed != bytes.size()) return 0;
+    if (!engine_->serve(protocol, session, requests_, out_)) return 0;
+    return out_.size();
+  }
+
+ private:
+  limit::Spaces spaces_;
+  store::EmbeddedStore store_{size_t{64} << 20, base::Hash(1), spaces_};
+  base::Clock clock_;
+  std::unique_ptr<server::Live> live_;
+  std::unique_ptr<server::Engine> engine_;
+  wire::Requests requests_;
+  base::Buffer out_;
+};
+
+void expect_no_allocation(server::Protocol protocol, const std::string& hello,
+                          const std::string& batch) {
+  Server server;
+  const auto session = server::make_session(protocol);
+  if (!hello.empty()) {
+    ASSERT_GT(server.serve(protocol, *session, hello), 0u);
+  }
+  // Counters come to be, buffers grow.
+  for (int round = 0; round < 3; ++round) ASSERT_GT(server.serve(protocol, *session, batch), 0u);
+  const Allocations allocations;
+  bool ok = true;
+  for (int round = 0; round < 1'000; ++round) ok &= server.serve(protocol, *session, batch) > 0;
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_TRUE(ok);
+}
+
+TEST(EngineAllocation, limitds_requests_allocate_nothing) {
+  std::string batch;
+  for (int i = 0; i < 16; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    batch += limitd_frame({LimitdMethod::take, "bench", key, 1}, std::to_string(i));
+    if (i % 5 == 0) batch += limitd_frame({LimitdMethod::put, "bench", key, 1}, "p");
+    if (i % 5 == 1) batch += limitd_frame({LimitdMethod::get, "bench", key}, "g");
+    if (i % 5 == 2) batch += limitd_frame({LimitdMethod::take, "unknown", key, 1}, "u");
+    if (i % 5 == 3) batch += limitd_frame({LimitdMethod::ping, "", ""}, "pong");
+  }
+  expect_no_allocation(server::Protocol::limitd, "", batch);
+}
+
+TEST(EngineAllocation, droplets_requests_allocate_nothing) {
+  std::string batch;
+  for (uint32_t i = 0; i < 16; ++i) {
+    batch += droplet::frame(2, droplet::bytes_field(1, "bucket:" + std::to_string(i)) +
+                                   droplet::bytes_field(2, "id") + droplet::number_field(5, 10) +
+                                   droplet::number_field(6, 1'000) +
+                                   droplet::number_field(11, i % 7 == 6 ? 1 : 0));
+  }
+  expect_no_allocation(server::Protocol::droplet, std::string(droplet::handshake), batch);
+}
+
+}  // namespace
+}  // namespace sluice::tests
