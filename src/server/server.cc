@@ -54,6 +54,7 @@ struct Server::Impl {
   void on_ended();
   bool purges() const;
   void purge();
+  void tell_given_up();
   void keep_house();
   void close_house();
 
@@ -74,6 +75,8 @@ struct Server::Impl {
   std::condition_variable house_closed;
   bool stopping_house = false;  // guarded by house_mutex
   bool stopping = false;
+  // Of the house: how often regular expressions had given up, and in which generation.
+  uint64_t given_up = 0, given_up_in = 0;
   std::optional<Reloader> reloader;
 };
 
@@ -207,15 +210,32 @@ void Server::Impl::purge() {
 }
 
 // Beside everything else and at low priority, as a round through a large table takes a while.
+// A value that is too costly for a regular expression counts as no match; whoever wrote it is told.
+void Server::Impl::tell_given_up() {
+  const auto policy = live.current();
+  const uint64_t before = policy->generation == given_up_in ? given_up : 0;
+  given_up = policy->rules->regexes_given_up();
+  given_up_in = policy->generation;
+  if (given_up == before) return;
+  log->warn(
+      "regular expressions gave up on {} values, {} since policy generation {} is live; these "
+      "count as no match; write the expression without repeats within repeats",
+      given_up - before, given_up, given_up_in);
+}
+
 void Server::Impl::keep_house() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), housekeeping_niceness);
-  auto purged_at = std::chrono::steady_clock::now();
+  auto purged_at = std::chrono::steady_clock::now(), told_at = purged_at;
   std::unique_lock lock(house_mutex);
   const auto period = std::chrono::microseconds(store::Store::housekeeping_period.us);
   const auto cleanup_interval = std::chrono::microseconds(options.cleanup_interval.us);
   while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
     lock.unlock();
     store.housekeep(clock.now());
+    if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
+      tell_given_up();
+      told_at = std::chrono::steady_clock::now();
+    }
     if (purges() && std::chrono::steady_clock::now() - purged_at >= cleanup_interval) {
       purge();
       purged_at = std::chrono::steady_clock::now();

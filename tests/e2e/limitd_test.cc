@@ -128,6 +128,17 @@ TEST(Limitd, DebugShowsARequestPerLine) {
     EXPECT_TRUE(process.says(text)) << text;
 }
 
+// The hostile key costs nobody more than a moment, and whoever wrote the expression hears of it.
+TEST(Limitd, AnExpressionThatGivesUpIsTold) {
+  LimitdServer server(
+      "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 5\n    override: { slow: { match: "
+      "!!js/regexp /^(a+)+$/, size: 1 } }\n");
+  LimitdClient client = server.client();
+  EXPECT_EQ(client.take("ip", "aaa").limit, 1);
+  EXPECT_EQ(client.take("ip", std::string(40, 'a') + "!").limit, 5);
+  EXPECT_TRUE(server.process().says("regular expressions gave up on 1 values"));
+}
+
 TEST(Limitd, SigtermEndsItWithWaitsPending) {
   LimitdServer server(types);
   LimitdClient client = server.client();
