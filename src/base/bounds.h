@@ -24,6 +24,10 @@ inline constexpr size_t waiting_per_connection_max = 16'384;
 inline constexpr size_t waiting_max = 262'144;
 // Bytes that one worker holds for requests whose replies come later. Past it: as above.
 inline constexpr size_t parked_bytes_max = size_t{64} << 20;
+// Bytes of late replies that a client does not take. Past it: its connection is closed.
+inline constexpr size_t late_bytes_max = size_t{16} << 20;
+// Lists of one connection that are under way or queued. Past it: the list is empty.
+inline constexpr size_t lists_per_connection_max = 64;
 // Lists that are under way or queued, of the whole server. Past it: the list is empty.
 inline constexpr size_t lists_max = 1024;
 // Counters that one request is shown at most.

@@ -105,7 +105,7 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
                       .key = key,
                       .verb = asked.verb == limit::Verb::wait ? limit::Verb::take : asked.verb,
                       .all = asked.all,
-                      .fresh = asked.fresh,
+                      .fresh = keeps_limits && asked.fresh,
                       .keeps_limits = keeps_limits,
                       .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits ? asked.limits : rule.limits,

@@ -66,8 +66,13 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
 void Connection::refuse(std::string_view why) {
   worker_.out().clear();
   session_->refuse(why, worker_.out());
-  phase_ = Phase::flushing;
+  start_flushing();
   if (flush()) close_gently();
+}
+
+// Nothing is decided for it any more, so nothing is taken for it either.
+void Connection::start_flushing() {
+  if (std::exchange(phase_, Phase::flushing) != Phase::flushing) worker_.engine().forget(*this);
 }
 
 // What is there already is read when the others have had their turn.
@@ -107,7 +112,7 @@ void Connection::process() {
     }
     if (!make_room()) return refuse(no_room);
     if (!receive_last()) {
-      phase_ = Phase::flushing;
+      start_flushing();
       worker_.out().clear();
       session_->goodbye(worker_.out());
       if (!flush()) return;
@@ -139,7 +144,7 @@ bool Connection::decide() {
   }
   in_size_ -= at;
   if (at > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at, in_size_);
-  if (closing) phase_ = Phase::flushing;
+  if (closing) start_flushing();
   return unsent_.empty();
 }
 
@@ -177,6 +182,7 @@ void Connection::reply_late(const wire::Request& request, const wire::Verdict& v
 
 void Connection::send_late() {
   if (phase_ != Phase::serving || late_.empty()) return;
+  if (late_.size() + unsent_.size() > base::bounds::late_bytes_max) return abort();
   worker_.out().clear();
   worker_.out().append(late_);
   late_ = std::string();

@@ -58,6 +58,7 @@ class Connection final : public Recipient,
   bool decide();
   bool receive_last();
   void refuse(std::string_view why);
+  void start_flushing();
   bool flush();
   void write_more();
   void close_gently();

@@ -68,6 +68,7 @@ class Engine {
   limit::Ticket park(Protocol protocol, const wire::Request& request,
                      std::span<const limit::Entry> descriptor, Recipient* recipient);
   bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket);
+  void match_again(std::vector<limit::Ticket> tickets);
   void match_again(limit::Ticket ticket, base::Time now);
   std::optional<wire::Verdict> start_list(Protocol protocol, const wire::Request& request,
                                           std::span<const limit::Entry> descriptor,

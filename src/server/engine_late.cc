@@ -16,6 +16,7 @@ using limit::Verb;
 namespace {
 
 constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
+constexpr base::Duration match_again_slice = base::milliseconds(1);
 
 }  // namespace
 
@@ -95,13 +96,23 @@ void Engine::forget(const Recipient& recipient) {
 }
 
 void Engine::match_again() {
-  const base::Time now = clock_.now();
   auto tickets = parking_.all();
   std::sort(tickets.begin(), tickets.end(), [this](Ticket a, Ticket b) {
     return parking_.find(a)->arrival < parking_.find(b)->arrival;
   });
-  for (const Ticket ticket : tickets) match_again(ticket, now);
+  match_again(std::move(tickets));
+}
+
+// A little at a time: requests are not to wait for all that waits.
+void Engine::match_again(std::vector<Ticket> tickets) {
+  const base::Time now = clock_.now();
+  size_t done = 0;
+  while (done < tickets.size() && clock_.now().us < now.us + match_again_slice.us)
+    match_again(tickets[done++], now);
   send_late();
+  tickets.erase(tickets.begin(), tickets.begin() + static_cast<std::ptrdiff_t>(done));
+  if (!tickets.empty())
+    run_([this, rest = std::move(tickets)]() mutable { match_again(std::move(rest)); });
 }
 
 void Engine::match_again(Ticket ticket, base::Time now) {
@@ -144,7 +155,6 @@ std::optional<wire::Verdict> Engine::start_list(Protocol protocol, const wire::R
   if (lister_ == nullptr || recipient == nullptr) return verdict;
   const Ticket ticket = park(protocol, request, descriptor, recipient);
   if (ticket == no_ticket) return verdict;
-  parking_.find(ticket)->policy = policy_;
   const bool begun = lister_->list(
       *rule->space, std::string(request.prefix), [this, ticket](std::vector<std::string> keys) {
         run_([this, ticket, keys = std::move(keys)] { on_listed(ticket, keys); });

@@ -21,6 +21,9 @@ Parked* Parking::park(Recipient& recipient, Protocol protocol, const wire::Reque
                       std::span<const limit::Entry> descriptor, limit::Ticket& ticket) {
   if (recipient.parked_.size() >= base::bounds::waiting_per_connection_max) return nullptr;
   if (bytes_ >= base::bounds::parked_bytes_max) return nullptr;
+  const bool lists = request.verb == limit::Verb::list;
+  if (lists && recipient.lists_ >= base::bounds::lists_per_connection_max) return nullptr;
+  recipient.lists_ += lists ? 1 : 0;
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.push_back(std::make_unique<Parked>());
@@ -56,6 +59,7 @@ void Parking::leave(limit::Ticket ticket) {
   bytes_ -= parked->bytes();
   --size_;
   parked->recipient->parked_.erase(ticket.slot);
+  if (parked->request.verb == limit::Verb::list) --parked->recipient->lists_;
   const uint32_t generation = parked->generation + 1;
   *parked = Parked{};
   parked->generation = generation;

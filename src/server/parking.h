@@ -29,6 +29,7 @@ class Recipient {
  private:
   friend class Parking;
   std::set<uint32_t> parked_;
+  size_t lists_ = 0;  // of them
 };
 
 struct Parked {

@@ -65,8 +65,8 @@ struct Server::Impl {
   base::Clock clock;
   asio::io_context io{1};
   asio::signal_set signals{io};
-  Lister lister{store};
   std::vector<std::unique_ptr<Worker>> workers;
+  Lister lister{store};  // answers to workers' loops, so it ends before them
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
   size_t ended = 0;  // workers

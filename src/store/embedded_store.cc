@@ -142,12 +142,12 @@ void EmbeddedStore::move_in(Settling& s) {
   s.entry = place;
 }
 
-void EmbeddedStore::store(Settling& s, base::Time now) {
+void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
   if (s.entry == nullptr || charge.verb == Verb::peek) return;
-  if (charge.all && s.queue == nullptr) {
+  if (charge.all && allowed && s.queue == nullptr) {
     locked_of(charge).stripe.erase(region_, charge.hash, s.entry);
     s.entry = nullptr;
     return;
@@ -166,6 +166,9 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   s.charge = &charge;
   if (!charge.counted) {
     group.allowed = s.evaluate(spaces_, now, 0, decisions);
+    // `deny`: only another policy can help it.
+    if (!group.allowed && group.may_wait && port != nullptr)
+      park(group, {&s, 1}, all, now, *port, pin);
     return true;
   }
   Locked& locked = locked_of(charge);
@@ -180,7 +183,7 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
     s.write();
   } else {
     if (!make_place(s)) return false;
-    store(s, now);
+    store(s, allowed, now);
   }
   group.allowed = allowed;
   if (!allowed && group.may_wait && port != nullptr) [[unlikely]]
@@ -210,7 +213,7 @@ bool EmbeddedStore::settle_locked(limit::Group& group, const limit::Batch& batch
       s.hold_back(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   }
   if (!make_places(settling)) return false;
-  for (auto& s : settling) store(s, now);
+  for (auto& s : settling) store(s, allowed, now);
   group.allowed = allowed;
   if (!allowed && group.may_wait && port != nullptr)
     park(group, settling, batch.decisions, now, *port, pin);
@@ -258,7 +261,7 @@ uint64_t EmbeddedStore::chains() const {
 
 void EmbeddedStore::housekeep(base::Time now) {
   using std::chrono::steady_clock;
-  const bool pressed = region_.bytes() > region_.bytes_max() / 8 * 7;
+  const bool pressed = is_pressed();
   const auto calls = static_cast<uint64_t>((pressed ? base::seconds(1) : base::seconds(10)).us /
                                            housekeeping_period.us);
   const auto end = steady_clock::now() + (pressed ? pressed_time_max : time_max);
@@ -271,6 +274,8 @@ void EmbeddedStore::housekeep(base::Time now) {
 }
 
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
+  // Where memory is short nothing is kept only to be listed.
+  const limit::Spaces* const lingering = is_pressed() ? nullptr : &spaces_;
   // An empty stripe costs a step as well, so that the call ends.
   for (uint64_t steps = 0; steps < chains;) {
     auto& stripe = (*table_)[sweep_stripe_].stripe;
@@ -279,7 +284,7 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
         std::min(sweep_chains_per_lock, stripe.chains() - std::min(stripe.chains(), sweep_chain_));
     steps += 1 + count;
     chains_seen_ += count;
-    const size_t dropped = stripe.sweep(region_, {.now = now, .spaces = &spaces_}, sweep_chain_,
+    const size_t dropped = stripe.sweep(region_, {.now = now, .spaces = lingering}, sweep_chain_,
                                         sweep_chains_per_lock);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
     sweep_chain_ += sweep_chains_per_lock;

@@ -84,6 +84,8 @@ class EmbeddedStore final : public Store {
   template <class Step>
   void each_step(Step&& step);
 
+  // Is more than 7/8 of the memory in use?
+  bool is_pressed() const { return region_.bytes() > region_.bytes_max() / 8 * 7; }
   void prepare(const limit::Batch& batch) const;
   bool settle_alone(limit::Group& group, limit::Charge& charge, std::span<limit::Decision> all,
                     base::Time now, Port* port, const Pin& pin);
@@ -99,7 +101,7 @@ class EmbeddedStore final : public Store {
   bool make_place(Settling& s);
   bool make_places(std::span<Settling> settling);
   void move_in(Settling& s);
-  void store(Settling& s, base::Time now);
+  void store(Settling& s, bool allowed, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(limit::Group& group, const limit::Batch& batch, std::span<Settling> settling,

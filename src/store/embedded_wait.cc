@@ -55,6 +55,15 @@ Wide units_before(const Queue& queue, uint64_t arrival) {
   return units;
 }
 
+// The same of the same counters, under the same limits?
+bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
+  return std::equal(waiter.charges.begin(), waiter.charges.end(), charges.begin(), charges.end(),
+                    [](const Charge& a, const Charge& b) {
+                      return a.space == b.space && a.key == b.key && a.cost == b.cost &&
+                             a.limits_id == b.limits_id && a.limits_id != 0;
+                    });
+}
+
 base::Time after(base::Time now, base::Duration wait) {
   return {wait.us < INT64_MAX - now.us ? now.us + wait.us : INT64_MAX};
 }
@@ -181,7 +190,7 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   s.queue = &queue;
   std::vector<Decision> decisions(waiter.decisions);
   if (s.evaluate(spaces_, now, 0, decisions.data()) && make_place(s)) {
-    store(s, now);
+    store(s, true, now);
     dequeue(waiter);
     answer(waiter, std::move(decisions), now);
     return true;
@@ -221,7 +230,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
     allowed &= s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
   }
   if (allowed && make_places(together.settling)) {
-    for (Settling& s : together.settling) store(s, now);
+    for (Settling& s : together.settling) store(s, true, now);
     dequeue(*waiter);
     answer(*waiter, std::move(decisions), now);
   } else if (allowed) {
@@ -252,10 +261,24 @@ bool EmbeddedStore::settle_again(limit::Group& group, const limit::Batch& batch,
     group.answered = true;
     return true;
   }
+  if (asks_the_same(*waiter, charges)) {
+    // It stays where it is, under the rules that are live now.
+    for (size_t i = 0; i < charges.size(); ++i) waiter->charges[i].limits = charges[i].limits;
+    waiter->pin = pin;
+    group.allowed = false;
+    group.parked = true;
+    return true;
+  }
   port->parked_.erase(at);
-  Queue* const queue = leave(*waiter);
+  const bool was_queued = leave(*waiter) != nullptr;
   const bool settled = settle_locked(group, batch, together.settling, now, port, pin);
-  if (queue != nullptr) release(locked_of(waiter->charges[waiter->at]), *queue, now);
+  // Its queue may be gone by now.
+  if (was_queued) {
+    Settling s;
+    s.charge = &waiter->charges[waiter->at];
+    find(s);
+    if (s.queue != nullptr) release(locked_of(*s.charge), *s.queue, now);
+  }
   return settled;
 }
 

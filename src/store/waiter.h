@@ -42,7 +42,7 @@ struct Waiter {
   Port& port;
   const limit::Ticket ticket;
   const uint64_t arrival;
-  const Pin pin;  // keeps the limits alive
+  Pin pin;  // keeps the limits alive
   const std::vector<std::string> keys;
   std::vector<limit::Charge> charges;  // of `keys`; decision_first counts from 0
   size_t decisions = 0;                // that they have together

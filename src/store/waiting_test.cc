@@ -431,12 +431,23 @@ TEST(Waiting, asked_anew_it_keeps_its_place_and_nobody_comes_between) {
   const Asked again = w.wait(port, 1, {{"k", 5, {ten}}}, {300'000}, first.group.arrival);
   EXPECT_TRUE(again.group.parked);
   EXPECT_EQ(again.group.arrival, first.group.arrival);
-  EXPECT_EQ(again[0].retry_after.us, 200'000);  // not behind those that came later
   EXPECT_EQ(w.store.stats().waiting, 3u);
   EXPECT_EQ(w.answered(port, {499'999}), Tickets{});
   EXPECT_EQ(w.answered(port, {500'000}), (Tickets{1}));
   EXPECT_EQ(w.answered(port, {600'000}), (Tickets{2}));
   EXPECT_EQ(w.answered(port, {second}), (Tickets{3}));
+}
+
+// The queue goes with the only one that was in it.
+TEST(Waiting, asked_anew_alone_it_may_be_answered) {
+  World w;
+  Counting port;
+  w.ask({{"k", 10, {fixed(10)}}}, {0});
+  const Asked alone = w.wait(port, 1, {{"k", 5, {fixed(10)}}}, {0});
+  EXPECT_TRUE(w.wait(port, 1, {{"k", 5, {fixed(15)}}}, {0}, alone.group.arrival).allowed());
+  EXPECT_EQ(w.store.stats().waiting, 0u);
+  EXPECT_TRUE(w.ask({{"k", 0, {fixed(15)}}}, {0}).allowed());
+  EXPECT_EQ(w.answered(port, {0}), Tickets{});
 }
 
 TEST(Waiting, asked_anew_it_may_be_answered_or_have_been) {
