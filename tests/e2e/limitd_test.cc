@@ -139,7 +139,7 @@ TEST(Limitd, AReloadAsksWhatWaitsAgain) {
   const auto too_large = client.send({LimitdMethod::wait, "ip", "k", 5});
   const auto gone = client.send({LimitdMethod::wait, "gone", "k", 1});
   const auto same = client.send({LimitdMethod::wait, "same", "k", 2});
-  EXPECT_EQ(client.ask({LimitdMethod::ping}).kind, "pong");
+  EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");
   server.folder().write("config.yml", config("  ip: { size: 10 }\n  same: { size: 3 }\n"));
   server.process().signal(SIGHUP);
   const auto refused = client.await(gone);
