@@ -20,8 +20,8 @@ BUILD = Path(os.environ.get("SLUICE_BENCH_BUILD", ROOT / "build/bench"))
 SERVER_CORE, LOAD_CORE = "0", "1"
 READY_SECONDS_MAX = 10.0
 
-# One counter for each actor, with credit that no benchmark uses up.
-POLICY = """
+# One counter for each actor, with credit that no benchmark uses up; droplet's requests bring theirs (load_protocol.cc).
+DIVVY_POLICY = """
 [method=GET path=/bench ip=*]
 creditLimit = 1000000000
 resetSeconds = 86400
@@ -30,6 +30,11 @@ actorField = ip
 [default]
 creditLimit = 0
 resetSeconds = 0
+"""
+LIMITD_POLICY = """
+db: { inMemory: true }
+buckets:
+  bench: { size: 1000, per_second: 1000 }
 """
 
 
@@ -84,23 +89,31 @@ def serving(command: list[str], **environment: str) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def serving_sluice() -> Iterator[Server]:
+def serving_sluice(protocol: str = "divvy") -> Iterator[Server]:
     """Sluice with one worker, as it may use one processor, on a port of the system's choice."""
+    sluice = str(BUILD / "sluice")
     with tempfile.TemporaryDirectory() as folder:
-        policy = Path(folder) / "bench.ini"
-        policy.write_text(POLICY, encoding="utf-8")
-        with serving([str(BUILD / "sluice"), "divvy", str(policy)], PORT="0") as server:
+        divvy, limitd = Path(folder) / "bench.ini", Path(folder) / "bench.yml"
+        divvy.write_text(DIVVY_POLICY, encoding="utf-8")
+        limitd.write_text(LIMITD_POLICY, encoding="utf-8")
+        command = {
+            "divvy": [sluice, "divvy", str(divvy)],
+            "limitd": [sluice, "limitd", "-c", str(limitd), "-p", "0", "-h", "127.0.0.1"],
+            "droplet": [sluice, "droplet", "--host", "127.0.0.1"],
+        }[protocol]
+        with serving(command, PORT="0") as server:
             yield server
 
 
-def serving_floor() -> contextlib.AbstractContextManager[Server]:
-    return serving([str(BUILD / "tools/floor")])
+def serving_floor(protocol: str) -> contextlib.AbstractContextManager[Server]:
+    return serving([str(BUILD / "tools/floor"), protocol])
 
 
-def load(server: Server, **options: int) -> dict[str, float]:
+def load(server: Server, protocol: str = "divvy", **options: int) -> dict[str, float]:
     """One run of the generator on its processor; what it measured, by name."""
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [*pinned(LOAD_CORE), str(BUILD / "tools/load"), "--port", str(server.port), *flags]
+    command = [*pinned(LOAD_CORE), str(BUILD / "tools/load"), "--port", str(server.port),
+               "--protocol", protocol, *flags]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         give_up(result.stderr.strip())

@@ -1,13 +1,14 @@
-// load: a load generator for Divvy's line protocol on this machine. One thread keeps `depth` hits
-// outstanding on each of `conns` connections; every reply makes room for the next hit. Prints one
-// line of name=value pairs.
+// load: a load generator for the protocols that sluice speaks, on this machine. One thread keeps
+// `depth` requests outstanding on each of `conns` connections; every reply makes room for the next.
+// Prints one line of name=value pairs.
 //
-//   load --port P [--conns C] [--depth D] [--secs S] [--warmup S] [--keys N] [--pid PID]
-//       for S seconds, over N actors in random order. With --pid also the processor time (of all
+//   load --port P [--protocol divvy|limitd|droplet] [--conns C] [--depth D]
+//        [--secs S] [--warmup S] [--keys N] [--pid PID]
+//       for S seconds, over N keys in random order. With --pid also the processor time (of all
 //       threads of that process) for each reply, which unlike the rate does not depend on how fast
 //       this generator is.
-//   load --port P [--conns C] [--depth D] --distinct N [--from M]
-//       N hits in all, each for an actor of its own: the 16-digit numbers from M on.
+//   load --port P [--protocol ...] [--conns C] [--depth D] --distinct N [--from M]
+//       N requests in all, each for a key of its own: the 16-digit numbers from M on.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,13 +34,18 @@
 #include <string_view>
 #include <vector>
 
+#include "load_protocol.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using sluice::tools::LoadProtocol;
+using sluice::tools::Outcome;
 
-constexpr size_t actor_digits = 16;
+constexpr size_t key_digits = 16;
 
 struct Options {
+  std::string_view protocol = "divvy";
   uint64_t port = 0;
   uint64_t conns = 50;
   uint64_t depth = 1;
@@ -71,10 +77,14 @@ Options parse(int argc, char** argv) {
       {"--pid", options.pid},   {"--distinct", options.distinct}, {"--from", options.from}};
   for (int i = 1; i < argc; i += 2) {
     const std::string_view name = argv[i];
+    const std::string_view text = i + 1 < argc ? argv[i + 1] : "";
+    if (name == "--protocol") {
+      options.protocol = text;
+      continue;
+    }
     const auto* option = std::find_if(std::begin(known), std::end(known),
                                       [&](const auto& o) { return o.name == name; });
     if (option == std::end(known)) fail("unknown option " + std::string(name));
-    const std::string_view text = i + 1 < argc ? argv[i + 1] : "";
     const auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), option->value);
     if (error != std::errc{} || end != text.data() + text.size())
@@ -86,56 +96,55 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// The lines to send, one after the other.
+// The requests to send, one after the other.
 class Requests {
  public:
   virtual ~Requests() = default;
-  // Appends the next line. False when there is none left.
+  // Appends the next one. False when there is none left.
   virtual bool append_next(std::string& out) = 0;
 };
 
-// Endless hits for the actors 0 to keys - 1, each once a round, in an order drawn before the clock
-// starts.
+// Endless requests for the keys 0 to keys - 1, each once a round, in an order drawn, and as bytes
+// made, before the clock starts.
 class RandomRequests final : public Requests {
  public:
-  explicit RandomRequests(uint64_t keys) {
+  RandomRequests(LoadProtocol& protocol, uint64_t keys) {
     std::vector<uint64_t> order(keys);
     std::iota(order.begin(), order.end(), uint64_t{0});
     std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
-    lines_.reserve(keys);
+    requests_.reserve(keys);
     for (const uint64_t key : order)
-      lines_.push_back("HIT method=GET path=/bench ip=" + std::to_string(key) + "\n");
+      protocol.append_request(std::to_string(key), requests_.emplace_back());
   }
 
   bool append_next(std::string& out) override {
-    out += lines_[next_];
-    if (++next_ == lines_.size()) next_ = 0;
+    out += requests_[next_];
+    if (++next_ == requests_.size()) next_ = 0;
     return true;
   }
 
  private:
-  std::vector<std::string> lines_;
+  std::vector<std::string> requests_;
   size_t next_ = 0;
 };
 
-// `count` hits, each for an actor of its own.
+// `count` requests, each for a key of its own.
 class DistinctRequests final : public Requests {
  public:
-  DistinctRequests(uint64_t from, uint64_t count) : next_(from), end_(from + count) {}
+  DistinctRequests(LoadProtocol& protocol, uint64_t from, uint64_t count)
+      : protocol_(protocol), next_(from), end_(from + count) {}
 
   bool append_next(std::string& out) override {
     if (next_ == end_) return false;
     uint64_t rest = next_++;
-    for (size_t i = line_.size() - 1; i-- > line_.size() - 1 - actor_digits;) {
-      line_[i] = static_cast<char>('0' + rest % 10);
-      rest /= 10;
-    }
-    out += line_;
+    std::array<char, key_digits> key{};
+    for (size_t i = key.size(); i-- > 0; rest /= 10) key[i] = static_cast<char>('0' + rest % 10);
+    protocol_.append_request({key.data(), key.size()}, out);
     return true;
   }
 
  private:
-  std::string line_ = "HIT method=GET path=/bench ip=" + std::string(actor_digits, '0') + "\n";
+  LoadProtocol& protocol_;
   uint64_t next_;
   uint64_t end_;
 };
@@ -166,21 +175,22 @@ struct Connection {
   std::string out;      // not yet written
   std::string partial;  // the beginning of a reply whose end has not come
   size_t unanswered = 0;
-  std::vector<Clock::time_point> sent;  // of the unanswered hits, a ring
+  std::vector<Clock::time_point> sent;  // of the unanswered requests, a ring
   size_t oldest = 0;
   bool wants_write = false;
 };
 
 class Generator {
  public:
-  Generator(const Options& options, Requests& requests) : options_(options), requests_(requests) {
+  Generator(const Options& options, const LoadProtocol& protocol, Requests& requests)
+      : options_(options), protocol_(protocol), requests_(requests) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_ < 0) fail_errno("epoll_create1");
     connections_.resize(options.conns);
     for (uint64_t i = 0; i < options.conns; ++i) open(i);
   }
 
-  // Hits until `done()`, asked after every round, is true or no hit is left to send.
+  // Asks until `done()`, itself asked after every round, is true or no request is left to send.
   template <typename Done>
   void run(Done done) {
     if (!started_) {
@@ -233,7 +243,29 @@ class Generator {
       fail_errno("connect");
     const int on = 1;
     setsockopt(connection.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!protocol_.greeting().empty()) greet(connection.socket);
     watch(index, EPOLL_CTL_ADD);
+  }
+
+  // Waits for the answer: no server says anything behind it before it is asked.
+  void greet(int socket) {
+    const std::string_view greeting = protocol_.greeting();
+    if (send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(greeting.size())) {
+      fail_errno("send");
+    }
+    const timeval patience{10, 0};
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    std::string head;
+    while (!head.ends_with("\r\n\r\n")) {
+      std::array<char, 1024> bytes{};
+      const ssize_t got = recv(socket, bytes.data(), bytes.size(), 0);
+      if (got < 0) fail_errno("recv");
+      if (got == 0) fail("the server ends the connection: " + head);
+      head.append(bytes.data(), static_cast<size_t>(got));
+    }
+    if (!head.starts_with("HTTP/1.1 101 ") || head.find(protocol_.welcome()) == std::string::npos)
+      fail("the server does not welcome us: " + head);
   }
 
   void watch(uint64_t index, int operation) {
@@ -275,15 +307,16 @@ class Generator {
     const auto now = Clock::now();
     std::string_view text(bytes.data(), static_cast<size_t>(got));
     if (!connection.partial.empty()) text = connection.partial.append(text);
-    for (size_t end; (end = text.find('\n')) != std::string_view::npos;
-         text.remove_prefix(end + 1)) {
-      settle(connection, text.substr(0, end), now);
+    Outcome outcome{};
+    while (const size_t size = protocol_.read_reply(text, outcome)) {
+      settle(connection, outcome, now);
       add(connection, now);
+      text.remove_prefix(size);
     }
     connection.partial = std::string(text);
   }
 
-  void settle(Connection& connection, std::string_view reply, Clock::time_point now) {
+  void settle(Connection& connection, Outcome outcome, Clock::time_point now) {
     if (connection.unanswered == 0) fail("a reply too many");
     const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
         now - connection.sent[connection.oldest]);
@@ -292,18 +325,23 @@ class Generator {
     --unanswered_;
     if (latencies_us_.size() < latencies_max)
       latencies_us_.push_back(static_cast<uint32_t>(took.count()));
-    if (reply.starts_with("OK true ")) {
-      ++counts_.allowed;
-    } else if (reply.starts_with("OK false ")) {
-      ++counts_.denied;
-    } else {
-      ++counts_.errors;
+    switch (outcome) {
+      case Outcome::allowed:
+        ++counts_.allowed;
+        break;
+      case Outcome::denied:
+        ++counts_.denied;
+        break;
+      case Outcome::error:
+        ++counts_.errors;
+        break;
     }
   }
 
   static constexpr size_t latencies_max = 1 << 24;
 
   Options options_;
+  const LoadProtocol& protocol_;
   Requests& requests_;
   int epoll_ = -1;
   bool started_ = false;
@@ -328,13 +366,15 @@ void report(Generator& generator, Clock::duration took, uint64_t cpu_ns) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  const auto protocol = sluice::tools::load_protocol(options.protocol);
+  if (!protocol) fail("--protocol takes divvy, limitd or droplet");
   std::unique_ptr<Requests> requests;
   if (options.distinct > 0) {
-    requests = std::make_unique<DistinctRequests>(options.from, options.distinct);
+    requests = std::make_unique<DistinctRequests>(*protocol, options.from, options.distinct);
   } else {
-    requests = std::make_unique<RandomRequests>(options.keys);
+    requests = std::make_unique<RandomRequests>(*protocol, options.keys);
   }
-  Generator generator(options, *requests);
+  Generator generator(options, *protocol, *requests);
 
   auto start = Clock::now();
   if (options.distinct > 0) {
