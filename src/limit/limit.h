@@ -156,10 +156,12 @@ struct Ticket {
 // Charges on distinct (space, key) pairs that settle all or nothing.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
-  bool may_fail = false;      // the store goes on behind it if it fails: a shadow rule's
-  bool may_wait = false;      // takes only: if it is refused it is parked until there is enough
-  bool allowed = false;       // every slot of every charge allowed, and all were taken
-  bool parked = false;        // its answer comes by the port, under its ticket
+  bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's
+  bool may_wait = false;  // takes only: if it is refused it is parked until there is enough
+  bool allowed = false;   // every slot of every charge allowed, and all were taken
+  // Its answer comes by the port, under its ticket. (Of one asked anew under the same limits the
+  // decisions are void.)
+  bool parked = false;
   bool answered = false;      // it was parked and had its answer before: nothing was done
   Error error = Error::none;  // not none: nothing was taken, decisions are void
   Ticket ticket{};            // of one that may wait
