@@ -72,8 +72,8 @@ inline constexpr size_t regex_work_max = 2'000'000;
 // A text that is searched for a place where a regular expression fits; one that begins with `^` has
 // only one and takes any text. Past it: as above.
 inline constexpr size_t regex_text_bytes_max = 1024;
-// Steps of `sluice check` in comparing rules with each other, about 100 ns each. Past it: every rule
-// has been compared with some of the others, and that is said.
+// Steps of `sluice check` in comparing rules with each other, about 100 ns each. Past it: every
+// rule has been compared with some of the others, and that is said.
 inline constexpr size_t review_steps_max = 5'000'000;
 // Units in a quota: integers that every dialect (JSON, Lua, JavaScript) still holds exactly. Past
 // it: refused at load.

@@ -172,8 +172,7 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
                        answer.matched ? &answer.decision : nullptr,
                        answer.decision.reset_after,
                        {}},
-                      {},
-                      out);
+                      {}, out);
       }
       if (received.consumed == 0) break;
       rest.erase(0, received.consumed);
