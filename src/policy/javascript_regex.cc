@@ -158,7 +158,7 @@ class Translation {
         return;
       case '{':
         if (std::string count = braces(); !count.empty()) {
-          repeat(std::move(count));
+          repeat(count);
           return;
         }
         break;
@@ -181,7 +181,7 @@ class Translation {
   void reference(size_t group) {
     atom((ignore_case_ ? "(?i:\\g{" : "(?:\\g{") + std::to_string(group) + "})");
   }
-  void repeat(std::string count) {
+  void repeat(const std::string& count) {
     if (!repeatable_) {
       fail("`" + count + "` has nothing to repeat");
       return;

@@ -45,7 +45,7 @@ std::string asked_of(Protocol protocol, Verb verb, std::span<const limit::Entry>
 
 }  // namespace
 
-Engine::Engine(Surroundings s, std::shared_ptr<spdlog::logger> log)
+Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
     : store_(s.store),
       clock_(s.clock),
       live_(s.live),

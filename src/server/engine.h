@@ -37,7 +37,7 @@ class Engine {
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
   };
-  Engine(Surroundings surroundings, std::shared_ptr<spdlog::logger> log);
+  Engine(Surroundings&& surroundings, std::shared_ptr<spdlog::logger> log);
 
   // Decides the requests in order and appends their replies, but those that come later, to
   // `recipient` (null: nothing waits). False: the session ends with what was appended, and requests
