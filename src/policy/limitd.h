@@ -17,21 +17,28 @@
 
 namespace sluice::policy {
 
+// One that is set, and where.
+template <class T>
+struct LimitdSetting {
+  T value{};
+  std::string file;  // as it was named; with line 0 the name of an environment variable
+  size_t line = 0;
+};
+
+struct LimitdDatabase {
+  std::string path;  // empty: in memory
+  bool in_memory = false;
+};
+struct LimitdConfigurator {
+  std::string path;
+  base::Duration interval{};
+};
+
 struct LimitdConfig {
   template <class T>
-  struct Setting {
-    T value{};
-    std::string file;  // as it was named; with line 0 the name of an environment variable
-    size_t line = 0;
-  };
-  struct Database {
-    std::string path;  // empty: in memory
-    bool in_memory = false;
-  };
-  struct Configurator {
-    std::string path;
-    base::Duration interval{};
-  };
+  using Setting = LimitdSetting<T>;
+  using Database = LimitdDatabase;
+  using Configurator = LimitdConfigurator;
 
   std::optional<Setting<uint16_t>> port;
   std::optional<Setting<std::string>>
