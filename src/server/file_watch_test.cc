@@ -158,8 +158,9 @@ TEST_F(FileWatches, says_why_it_cannot) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};
+  FileWatch& watch = watch_;  // the sanitizers want a descriptor to look at `this`
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const auto problem = watch_.open();
+  const auto problem = watch.open();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_NE(problem, std::nullopt);
   EXPECT_NE(problem->find("max_user_instances"), std::string::npos) << *problem;
