@@ -1,0 +1,86 @@
+// The counters' home on one machine: a directory that holds the latest committed state of every
+// counter, in RocksDB. What has changed is committed as a block: one packed value under a rising
+// number. A thread of the journal folds blocks into the counters' own keys and drops them
+// (docs/store-format.md). Knows nothing of the table in memory. Owned by the store; each call says
+// which thread may make it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "limit/limit.h"
+#include "limit/space.h"
+
+namespace sluice::disk {
+
+// A counter as it is stored. Views live for the call.
+struct Record {
+  const limit::Space* space = nullptr;
+  uint32_t limits_id = 0;  // Spaces::intern_limits; 0 where the counter keeps its limits
+  std::string_view key;    // within the space
+  std::span<const limit::State> cells;  // none: the counter is forgotten
+  int64_t forget_us = INT64_MAX;        // from then on it equals a fresh one and may be dropped
+};
+
+using Visit = std::function<void(const Record&)>;
+
+struct JournalOptions {
+  std::string path;   // made if missing; ours lies in `path`/sluice
+  bool sync = false;  // a commit reaches the medium, not only the system
+  std::function<base::Time()> now;  // tells which counters are past forget_us; any thread
+};
+
+struct JournalStats {
+  uint64_t blocks = 0;          // committed since the start
+  uint64_t counters = 0;        // in them
+  uint64_t bytes = 0;           // of them
+  uint64_t unfolded_bytes = 0;  // of the blocks that are there now
+  uint64_t folds = 0;           // since the start
+  uint64_t failures = 0;        // commits and folds that failed, since the start
+};
+
+class Journal {
+ public:
+  enum class Found : uint8_t { yes, no, failed };
+
+  // Opens what is there, or makes it. Null: `problem` says what is wrong and what to do (in use by
+  // which process, not writable, damaged, written by a newer version). `spaces` outlives it.
+  static std::unique_ptr<Journal> open(JournalOptions options, limit::Spaces& spaces,
+                                       std::string& problem);
+  virtual ~Journal() = default;
+
+  // The block that is being made: a later state of the same counter takes the place of an earlier
+  // one. One thread, as the next two.
+  virtual void add(const Record& record) = 0;
+  virtual size_t pending() const = 0;  // counters in it
+  // Commits it and begins another. False: it is not committed and kept; called again, it is tried
+  // again, and goes through once the cause is gone. Waits while the folding is
+  // base::bounds::unfolded_bytes_max behind.
+  virtual bool commit(std::string& problem) = 0;
+
+  // At the start, before the first commit. The blocks that are not folded, oldest first. False:
+  // `problem`.
+  virtual bool replay(const Visit& visit, std::string& problem) = 0;
+  // Starts folding what is there and what is to come. After replay.
+  virtual void start_folding() = 0;
+
+  // What is folded of one counter; what is past its time is not there. Any thread.
+  virtual Found find(const limit::Space& space, std::string_view key, const Visit& visit) = 0;
+  // What is folded, in the order of the stored keys: the next `max` behind `position`, which is
+  // moved (empty at first, and again when all were visited). False: the disk fails. One thread.
+  virtual bool scan(std::string& position, size_t max, const Visit& visit) = 0;
+
+  // A copy that a server can be started on, of what is committed. `target` does not exist yet. Any
+  // thread but the committing one need not stop for it.
+  virtual bool backup(const std::string& target, std::string& problem) = 0;
+
+  virtual JournalStats stats() const = 0;
+};
+
+}  // namespace sluice::disk
