@@ -14,9 +14,6 @@ namespace {
 // What a debug line shows of one text, so that a client cannot fill the log's queue with its own.
 constexpr size_t told_bytes_max = 256;
 
-constexpr std::string_view memory_full =
-    "the counter memory is full; raise store.memory, or wait for counters to expire";
-
 }  // namespace
 
 using std::chrono::steady_clock;
@@ -173,7 +170,7 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
     if (step.rule->mode != Mode::enforce) continue;  // a shadow rule's failure harms nobody
     const auto& group = plan_.group(step);
     if (group.error != limit::Error::none) {
-      verdict.error = memory_full;
+      verdict.error = store_.words_of(group.error);
       return verdict;
     }
     verdict.matched = true;

@@ -91,6 +91,9 @@ class Store {
   virtual size_t purge(base::Time now) = 0;
 
   virtual Stats stats() const = 0;
+
+  // An error for the client: what is wrong, and what to do. Lives as long as the store.
+  virtual std::string_view words_of(limit::Error error) const;
 };
 
 }  // namespace sluice::store
