@@ -32,6 +32,9 @@ inline constexpr size_t lists_per_connection_max = 64;
 inline constexpr size_t lists_max = 1024;
 // Counters that one request is shown at most.
 inline constexpr size_t listed_max = 100;
+// Counters that are being fetched from disk for those who ask again anyway. Past it: not fetched
+// this time.
+inline constexpr size_t unnamed_fetches_max = 1024;
 // Entries (key=value pairs) of one request. Past it: `ERR` naming the bound, then close.
 inline constexpr size_t descriptor_entries_max = 256;
 // Requests taken from one readable event before their replies are written; the rest follow in the
