@@ -64,17 +64,12 @@ Lock::~Lock() {
 }
 
 bool Lock::take(const std::string& dir, bool make, std::string& problem) {
-  if (make) {
-    std::error_code error;
-    fs::create_directories(dir, error);
-    if (error && !exists(dir)) {
-      problem = "the directory " + quoted(dir) + " cannot be made: " + error.message();
-      return false;
-    }
-  }
+  std::error_code error;
+  if (make) fs::create_directories(dir, error);
   struct stat found;
   if (::stat(dir.c_str(), &found) != 0) {
-    problem = with_errno("the directory " + quoted(dir) + " cannot be used", errno);
+    problem = error ? "the directory " + quoted(dir) + " cannot be made: " + error.message()
+                    : with_errno("the directory " + quoted(dir) + " cannot be used", errno);
     return false;
   }
   if (!S_ISDIR(found.st_mode)) {
@@ -89,14 +84,14 @@ bool Lock::take(const std::string& dir, bool make, std::string& problem) {
     return false;
   }
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
+    const int why = errno;
     char text[16];
     const ssize_t bytes = ::pread(fd_, text, sizeof text, 0);
     if (bytes > 0) std::from_chars(text, text + bytes, holder_);
     ::close(fd_);
     fd_ = -1;
-    if (error != EWOULDBLOCK)
-      problem = with_errno(quoted(path) + " cannot be locked", error);
+    if (why != EWOULDBLOCK)
+      problem = with_errno(quoted(path) + " cannot be locked", why);
     else
       problem = "the store in " + quoted(dir) + " is in use by " +
                 (holder_ > 0 ? "process " + std::to_string(holder_) : "another process") +

@@ -75,8 +75,9 @@ std::unique_ptr<Journal> Journal::open(JournalOptions options, limit::Spaces& sp
   return journal;
 }
 
-RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces)
+RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, Folding folding)
     : options_(std::move(options)),
+      when_(folding),
       dictionary_(spaces),
       blocks_(blocks_of(options_.path), blocks_options()),
       counters_(counters_of(options_.path), counters_options(options_.now)),
@@ -216,8 +217,7 @@ bool RocksJournal::commit(std::string& problem) {
 
 bool RocksJournal::wait_for_room(size_t bytes, std::string& problem) {
   std::unique_lock lock(mutex_);
-  while (folding_ && !unfolded_.empty() &&
-         unfolded_bytes_ + bytes > base::bounds::unfolded_bytes_max) {
+  while (folding_ && !unfolded_.empty() && unfolded_bytes_ + bytes > when_.bytes_max) {
     if (!fold_problem_.empty()) {
       problem = fold_problem_;
       return false;
@@ -264,7 +264,7 @@ void RocksJournal::committed(size_t blocks) {
       full_count_ -= count;
       unfolded_.push_back({next_number_++, std::move(full_[i])});
     }
-    if (unfolded_bytes_ >= urgent_bytes) urgent_ = true;
+    if (unfolded_bytes_ >= when_.urgent_bytes) urgent_ = true;
     wanted = wants_fold();
   }
   full_.erase(full_.begin(), full_.begin() + static_cast<ptrdiff_t>(blocks));

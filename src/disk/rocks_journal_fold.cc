@@ -21,8 +21,6 @@ using rocksdb::Status;
 
 constexpr auto retry_after = std::chrono::milliseconds(500);
 constexpr auto look_again_after = std::chrono::milliseconds(20);
-// Dropped blocks take memory and log until they are flushed, which costs little once they are many.
-constexpr size_t flush_bytes = base::bounds::unfolded_bytes_max;
 // Folds that no compaction has got to. With more of them a start would take longer.
 constexpr size_t folded_files_max = 48;
 // Memory that is kept for the blocks to come.
@@ -41,7 +39,7 @@ void RocksJournal::start_folding() {
 }
 
 bool RocksJournal::wants_fold() const {
-  return unfolded_bytes_ >= fold_bytes || unfolded_.size() >= fold_blocks ||
+  return unfolded_bytes_ >= when_.bytes || unfolded_.size() >= when_.blocks ||
          (urgent_ && !unfolded_.empty());
 }
 
@@ -139,7 +137,8 @@ Status RocksJournal::drop(size_t blocks) {
   unflushed_bytes_ += bytes;
   const Status status = blocks_.use([&](rocksdb::DB& db) {
     Status done = db.Write({}, &batch);
-    if (done.ok() && unflushed_bytes_ >= flush_bytes) {
+    // Dropped blocks take memory and log until they are flushed, and leave nothing behind then.
+    if (done.ok() && unflushed_bytes_ >= when_.flush_bytes) {
       rocksdb::FlushOptions flush;
       flush.wait = false;
       flush.allow_write_stall = true;
@@ -163,7 +162,7 @@ Status RocksJournal::drop(size_t blocks) {
     unfolded_bytes_ -= bytes;
     ++stats_.folds;
     fold_problem_.clear();
-    urgent_ = unfolded_bytes_ >= urgent_bytes;
+    urgent_ = unfolded_bytes_ >= when_.urgent_bytes;
   }
   folded_.notify_all();
   return status;
