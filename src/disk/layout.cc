@@ -112,12 +112,12 @@ Condition look(const std::string& dir, std::string& problem) {
   std::error_code error;
   if (!fs::is_directory(store_of(dir), error)) {
     problem = quoted(store_of(dir)) + " is not a directory; move it away";
-    return Condition::unusable;
+    return Condition::damaged;
   }
   std::ifstream file(format_file_of(dir), std::ios::binary);
   if (!file) {
     problem = damaged(dir, "its file FORMAT cannot be read");
-    return Condition::unusable;
+    return Condition::damaged;
   }
   std::ostringstream all;
   all << file.rdbuf();
@@ -128,7 +128,7 @@ Condition look(const std::string& dir, std::string& problem) {
       std::from_chars(text.data() + format_words.size(), end, format).ec != std::errc() ||
       format == 0) {
     problem = damaged(dir, "its file FORMAT does not say which format it has");
-    return Condition::unusable;
+    return Condition::damaged;
   }
   if (format > format_number) {
     const size_t at = text.find(since_words), stop = text.find(end_words);
@@ -141,12 +141,12 @@ Condition look(const std::string& dir, std::string& problem) {
     problem = "the store in " + quoted(dir) + " has format " + std::to_string(format) + ", which " +
               reader + " reads; this program reads format " + std::to_string(format_number) +
               ": use that version, or another directory";
-    return Condition::unusable;
+    return Condition::newer;
   }
   for (const std::string& part : {counters_of(dir), blocks_of(dir)}) {
     if (!exists(part + "/CURRENT")) {
       problem = damaged(dir, quoted(part + "/CURRENT") + " is missing");
-      return Condition::unusable;
+      return Condition::damaged;
     }
   }
   return Condition::whole;

@@ -165,6 +165,19 @@ rocksdb::Status Rocks::open(bool make) {
   return closed_;
 }
 
+rocksdb::Status Rocks::open_to_read() {
+  const std::unique_lock lock(mutex_);
+  rocksdb::DB* db = nullptr;
+  closed_ = rocksdb::DB::OpenForReadOnly(options_, path_, &db);
+  db_.reset(db);
+  return closed_;
+}
+
+void Rocks::close() {
+  const std::unique_lock lock(mutex_);
+  db_.reset();
+}
+
 rocksdb::Status Rocks::probe() const {
   // Opening it while there is no space would leave it closed, and it can still be read.
   const std::string path = path_ + "/probe.tmp";

@@ -31,6 +31,9 @@ class Rocks {
       : path_(std::move(path)), options_(std::move(options)) {}
 
   rocksdb::Status open(bool make);
+  // Nothing is written; what its log holds is read into memory.
+  rocksdb::Status open_to_read();
+  void close();
   // `call(rocksdb::DB&)`, whose Status it returns.
   template <class Call>
   rocksdb::Status use(Call&& call) {

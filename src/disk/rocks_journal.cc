@@ -99,7 +99,7 @@ bool RocksJournal::open(std::string& problem) {
   const std::string& dir = options_.path;
   if (!lock_.take(dir, true, problem)) return false;
   const Condition condition = look(dir, problem);
-  if (condition == Condition::unusable) return false;
+  if (condition == Condition::newer || condition == Condition::damaged) return false;
   if (condition == Condition::absent) {
     if (!make_store(dir, problem)) return false;
     std::error_code error;
@@ -113,6 +113,8 @@ bool RocksJournal::open(std::string& problem) {
 
   Status status = counters_.open(false);
   if (status.ok()) status = blocks_.open(false);
+  if (status.ok())
+    status = counters_.use([&](rocksdb::DB& db) { return read_folded(db, folded_number_); });
   std::string wrong;
   uint64_t epoch = 0;
   if (status.ok()) {
@@ -277,6 +279,10 @@ bool RocksJournal::replay(const Visit& visit, std::string& problem) {
   Record record;
   const Status status = blocks_.use([&](rocksdb::DB& db) {
     return each_block(db, [&](uint64_t number, std::string_view bytes) {
+      if (number <= folded_number_) {
+        stale_.push_back(number);
+        return Status::OK();
+      }
       BlockReader reader(bytes);
       while (reader.next(stored)) {
         if (!dictionary_.resolve(stored, record))
@@ -330,7 +336,7 @@ bool RocksJournal::scan(std::string& position, size_t max, const Visit& visit) {
       .use([&](rocksdb::DB& db) {
         const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
         if (position.empty())
-          at->SeekToFirst();
+          at->Seek(first_counter_key);
         else
           at->Seek(position + '\0');
         std::string last;

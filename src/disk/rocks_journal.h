@@ -92,6 +92,7 @@ class RocksJournal final : public Journal {
   int64_t mended_us_ = 0;
   rocksdb::WriteBatch batch_;
   bool replayed_ = false;
+  uint64_t folded_number_ = 0;  // of the last block that was folded before the start
 
   mutable std::mutex mutex_;  // of all that follows, but for what is atomic
   std::condition_variable wanted_, folded_, handed_;
@@ -104,8 +105,9 @@ class RocksJournal final : public Journal {
   JournalStats stats_;
 
   std::atomic<bool> urgent_{false}, stopping_{false};
-  std::mutex finishing_;        // a fold comes to its end, or a backup is made
-  size_t unflushed_bytes_ = 0;  // of dropped blocks; the folding thread's
+  std::mutex finishing_;         // a fold comes to its end, or a backup is made
+  std::vector<uint64_t> stale_;  // blocks that were folded before the start, and not dropped
+  size_t unflushed_bytes_ = 0;   // of dropped blocks; the folding thread's
 
   // The fold under way; of the thread whose turn it is.
   Latest latest_;

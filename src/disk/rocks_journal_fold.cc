@@ -103,15 +103,18 @@ Status RocksJournal::fold_once() {
     std::this_thread::sleep_for(look_again_after);
   }
   std::vector<std::string_view> blocks;
+  uint64_t last_number;
   {
     // Their bytes stay where they are: others only append to the queue.
     const std::lock_guard lock(mutex_);
     for (const Block& block : unfolded_) blocks.emplace_back(block.bytes);
+    last_number = unfolded_.back().number;
   }
   const size_t count = blocks.size();
   fold_status_ = Status::OK();
-  fold_ = std::make_unique<Fold>(counters_, latest_, std::move(blocks),
-                                 store_of(options_.path) + "/fold.sst", options_.now().us);
+  fold_ =
+      std::make_unique<Fold>(counters_, latest_, std::move(blocks),
+                             store_of(options_.path) + "/fold.sst", last_number, options_.now().us);
   run_steps(true);
   Status status = fold_status_;
   if (status.ok()) {
@@ -129,6 +132,7 @@ Status RocksJournal::drop(size_t blocks) {
   size_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
+    for (const uint64_t number : stale_) batch.SingleDelete(BlockKey(number));
     for (size_t i = 0; i < blocks; ++i) {
       batch.SingleDelete(BlockKey(unfolded_[i].number));
       bytes += unfolded_[i].bytes.size();
@@ -148,6 +152,7 @@ Status RocksJournal::drop(size_t blocks) {
     return done;
   });
   if (!status.ok()) return status;
+  stale_.clear();
   std::vector<std::string> old;  // given back to the system without the lock
   {
     const std::lock_guard lock(mutex_);
