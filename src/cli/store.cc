@@ -152,8 +152,8 @@ int stats(const Asked& asked, Outside& outside) {
   }
   outside.out << "format " << s.format << '\n'
               << base::counted(s.folded, "counter") << " under their own keys\n"
-              << base::counted(s.blocks, "block") << " that are not folded yet, of "
-              << base::counted(s.block_counters, "counter") << " and "
+              << "not folded yet: " << base::counted(s.blocks, "block") << " of "
+              << base::counted(s.block_counters, "counter") << ", "
               << base::counted(s.block_bytes, "byte") << '\n'
               << base::counted(s.spaces, "space") << ", " << base::counted(s.limits, "list")
               << " of limits\n"

@@ -164,24 +164,32 @@ std::string text_of(const rocksdb::Status& status) {
 
 rocksdb::Status Rocks::open(bool make) {
   const std::unique_lock lock(mutex_);
+  return open_locked(make);
+}
+
+rocksdb::Status Rocks::open_locked(bool make) {
   rocksdb::Options options = options_;
   options.listeners.push_back(std::make_shared<Watch>(failed_));
   options.create_if_missing = make;
   options.error_if_exists = make;
   rocksdb::DB* db = nullptr;
   failed_ = false;
-  closed_ = rocksdb::DB::Open(options, path_, &db);
-  if (!closed_.ok()) failed_ = true;
+  const rocksdb::Status status = rocksdb::DB::Open(options, path_, &db);
   db_.reset(db);
-  return closed_;
+  if (!status.ok()) {
+    failed_ = true;
+    closed_ = status;
+  }
+  return status;
 }
 
 rocksdb::Status Rocks::open_to_read() {
   const std::unique_lock lock(mutex_);
   rocksdb::DB* db = nullptr;
-  closed_ = rocksdb::DB::OpenForReadOnly(options_, path_, &db);
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options_, path_, &db);
   db_.reset(db);
-  return closed_;
+  if (!status.ok()) closed_ = status;
+  return status;
 }
 
 void Rocks::close() {
@@ -205,11 +213,10 @@ rocksdb::Status Rocks::mend() {
   const std::lock_guard turn(mending_);
   if (!failed_) return rocksdb::Status::OK();
   if (const rocksdb::Status space = probe(); !space.ok()) return space;
-  {
-    const std::unique_lock lock(mutex_);
-    db_.reset();
-  }
-  return open(false);
+  // Nobody may find it closed, and nothing written.
+  const std::unique_lock lock(mutex_);
+  db_.reset();
+  return open_locked(false);
 }
 
 }  // namespace sluice::disk
