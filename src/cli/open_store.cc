@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/printable.h"
+#include "disk/layout.h"
 #include "store/durable_store.h"
 #include "store/embedded_store.h"
 
@@ -17,6 +18,22 @@ std::string how_kept(const StoreSettings& settings) {
   else
     text += "committed every " + std::to_string(settings.interval.value.us / 1000) + " ms";
   return text + (settings.fsync.value ? ", and synced" : "");
+}
+
+// Buckets of limitd's own that nobody has brought over: not every drop-in is meant to begin anew.
+void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostics) {
+  const std::string& dir = settings.path.value;
+  std::string unused;
+  if (!disk::has_limitd_database(dir) || disk::look(dir, unused) != disk::Condition::absent) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = settings.path.origin;
+  d.message = "`" + base::printable(dir) +
+              "` holds a database of limitd's, which is not read and not written; ours lies beside "
+              "it, in its folder `sluice`, and begins empty";
+  d.remedy = "to bring its buckets over, stop this server, run `sluice store import-limitd " +
+             base::printable(dir) + " --config FILE` with limitd's configuration, and start again";
+  diagnostics.push_back(std::move(d));
 }
 
 }  // namespace
@@ -37,6 +54,7 @@ OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, bas
     opened.kept = "memory, forgotten at exit";
     return opened;
   }
+  warn_of_limitd(settings, opened.diagnostics);
   const store::DurableOptions options{.path = settings.path.value,
                                       .durability = kept == Durability::always
                                                         ? store::Durability::always

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/diagnostic.h"
 #include "cli/config.h"
 #include "limit/space.h"
 #include "store/store.h"
@@ -19,7 +20,8 @@ struct OpenedStore {
   std::string problem;
   // Makes a copy while it is served (server/backup_socket.h); empty: there is nothing to copy.
   std::function<bool(const std::string& target, std::string& problem)> backup;
-  std::string kept;  // for the banner: where counters are, and when they are forgotten
+  base::Diagnostics diagnostics;  // warnings
+  std::string kept;               // for the banner: where counters are, and when they are forgotten
 };
 
 // `spaces` and `clock` outlive the store.

@@ -76,6 +76,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
 
   base::Clock clock;
   const OpenedStore opened = open_store(config.store, spaces, clock, log.logger());
+  tell(opened.diagnostics, outside);
   if (!opened.store) {
     outside.err << "sluice: " << opened.problem << std::endl;
     return exit_failure;
