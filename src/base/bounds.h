@@ -49,6 +49,8 @@ inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
 // what each has anyway. Past it: the client that needs more is told, then closed.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
+// Rules that metrics tell apart, by name or pattern. Past it: the others count together.
+inline constexpr size_t metric_rules_max = 4095;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is

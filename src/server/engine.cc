@@ -50,6 +50,7 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       clock_(s.clock),
       live_(s.live),
       lister_(s.lister),
+      tally_(s.tally),
       run_(std::move(s.run)),
       policy_(live_.current()),
       rules_(policy_->rules.get()),
@@ -70,6 +71,7 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
   const base::Time now = clock_.now();
   const bool telling = log_->should_log(spdlog::level::debug);
   const auto began = telling ? steady_clock::now() : steady_clock::time_point();
+  const CountedBatch counted(tally_, protocol, now);
   const auto all = requests.items();
   for (size_t first = 0; first < all.size(); first += plan_.parts().size()) {
     match(protocol, requests, first, now, recipient);
@@ -77,17 +79,22 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
       const auto& part = plan_.parts()[i];
       const auto& request = all[first + i];
       settle(part.groups_end, now);
+      if (tally_ != nullptr) tally_->decided(protocol, *policy_, plan_, part, request.verb);
       const auto descriptor = requests.descriptor(request);
       if (telling) tell(protocol, request.verb, descriptor, session.id_of(request), part, began);
       if (request.verb == Verb::list) [[unlikely]] {
         const auto verdict = start_list(protocol, request, descriptor, recipient);
-        if (verdict && !session.reply(request, *verdict, now, out)) return false;
+        if (!verdict) continue;
+        if (tally_ != nullptr) tally_->answered(protocol, request.verb, *verdict);
+        if (!session.reply(request, *verdict, now, out)) return false;
         continue;
       }
       if (i < tickets_.size() && tickets_[i] != no_ticket) [[unlikely]] {
         if (is_parked(part, tickets_[i])) continue;
       }
-      if (!session.reply(request, verdict_of(part), now, out)) return false;
+      const auto verdict = verdict_of(part);
+      if (tally_ != nullptr) tally_->answered(protocol, request.verb, verdict);
+      if (!session.reply(request, verdict, now, out)) return false;
     }
   }
   return true;

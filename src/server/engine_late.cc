@@ -43,8 +43,10 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
   parked->arrival = group.arrival;
   parked->policy = policy_;
   parked->limits.clear();
+  parked->rules.clear();
   for (const auto& step : steps) {
     if (step.rule->mode != policy::Mode::enforce) continue;
+    parked->rules.push_back(Tally::name_of(*policy_, *step.rule));
     const auto& limits = step.rule->limits;
     parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
   }
@@ -74,6 +76,9 @@ void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time 
   if (std::find(recipients_.begin(), recipients_.end(), parked->recipient) == recipients_.end())
     recipients_.push_back(parked->recipient);
   tell_late(*parked, verdict, now);
+  if (tally_ != nullptr)
+    tally_->late(parked->protocol, parked->request.verb, verdict, parked->rules,
+                 base::Duration{now.us - parked->since.us});
   parked->recipient->reply_late(parked->request, verdict, now);
   parking_.leave(ticket);
 }

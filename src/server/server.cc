@@ -16,6 +16,7 @@
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "server/figures.h"
 #include "server/listener.h"
 #include "server/lister.h"
 #include "server/protocol.h"
@@ -65,6 +66,7 @@ struct Server::Impl {
   base::Clock clock;
   asio::io_context io{1};
   asio::signal_set signals{io};
+  Figures figures;
   std::vector<std::unique_ptr<Worker>> workers;
   Lister lister{store};  // answers to workers' loops, so it ends before them
   std::vector<std::unique_ptr<Listener>> listeners;
@@ -119,7 +121,8 @@ std::optional<std::string> Server::start() {
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   try {  // each has descriptors of its own
     for (unsigned i = 0; i < count; ++i)
-      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.lister, s.log));
+      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.lister,
+                                                   s.figures.add_tally(), s.log));
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";
