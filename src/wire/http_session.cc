@@ -109,15 +109,17 @@ HttpSession::Received HttpSession::receive(std::string_view in) {
       return refuse(400, "this is no HTTP/1.1 request: " + ec.message(), in.size());
   }
   if (one.is_done()) {
-    take_request();
+    take_head();
+    request_.body = std::move(one.get().body());
     return {consumed, Found::request};
   }
-  if (one.is_header_done() && !told_to_go_ahead_) {
-    told_to_go_ahead_ = true;
-    const auto expect = one.get()[http::field::expect];
-    if (boost::beast::iequals(expect, "100-continue")) return {consumed, Found::go_ahead};
-  }
-  return {consumed, Found::nothing};
+  if (!one.is_header_done() || std::exchange(head_shown_, true)) return {consumed, Found::nothing};
+  take_head();
+  return {consumed, Found::head};
+}
+
+bool HttpSession::awaits_go_ahead() const {
+  return boost::beast::iequals(parser_->one.get()[http::field::expect], "100-continue");
 }
 
 HttpSession::Received HttpSession::refuse_head(size_t consumed) {
@@ -133,7 +135,7 @@ HttpSession::Received HttpSession::refuse(unsigned status, std::string why, size
   return {consumed, Found::broken};
 }
 
-void HttpSession::take_request() {
+void HttpSession::take_head() {
   auto& message = parser_->one.get();
   request_ = {};
   request_.method = text_of(message.method_string());
@@ -152,7 +154,6 @@ void HttpSession::take_request() {
   request_.origin = text_of(message[http::field::origin]);
   request_.authorization = text_of(message[http::field::authorization]);
   request_.content_type = text_of(message[http::field::content_type]);
-  request_.body = std::move(message.body());
   keep_alive_ = message.keep_alive();
   is_head_ = message.method() == http::verb::head;
 }
@@ -176,7 +177,7 @@ bool HttpSession::reply(const HttpResponse& response, bool last, std::string& ou
   if (!goes_on) return false;
   parser_ = std::make_unique<Parser>(body_bytes_max_);
   request_ = {};
-  begun_ = told_to_go_ahead_ = is_head_ = false;
+  begun_ = head_shown_ = is_head_ = false;
   return true;
 }
 

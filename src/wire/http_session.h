@@ -43,10 +43,10 @@ class HttpSession {
   HttpSession(HttpSession&&) noexcept;
 
   enum class Found : uint8_t {
-    nothing,   // more bytes are needed; those that were not consumed come again
-    go_ahead,  // the same, and the client waits for `append_go_ahead` before it sends its body
-    request,   // request() is there; it wants a response
-    broken,    // no HTTP, or too much of it: `refusal` is the response, and then the end
+    nothing,  // more bytes are needed; those that were not consumed come again
+    head,     // the same, once: request() has all but its body, so it may be refused now
+    request,  // request() is there; it wants a response
+    broken,   // no HTTP, or too much of it: `refusal` is the response, and then the end
   };
   struct Received {
     size_t consumed = 0;
@@ -63,6 +63,8 @@ class HttpSession {
   // Is there part of a request?
   bool has_begun() const { return begun_; }
 
+  // Does the client wait for `append_go_ahead` before it sends its body?
+  bool awaits_go_ahead() const;
   static void append_go_ahead(std::string& out);
   // False: the connection ends with it. `last`: it is to end.
   bool reply(const HttpResponse& response, bool last, std::string& out);
@@ -71,14 +73,14 @@ class HttpSession {
   struct Parser;
   Received refuse_head(size_t consumed);
   Received refuse(unsigned status, std::string why, size_t consumed);
-  void take_request();
+  void take_head();
 
   const size_t body_bytes_max_;
   std::unique_ptr<Parser> parser_;
   HttpRequest request_;
   unsigned refusal_status_ = 0;
   std::string refusal_;
-  bool begun_ = false, told_to_go_ahead_ = false, keep_alive_ = false, is_head_ = false;
+  bool begun_ = false, head_shown_ = false, keep_alive_ = false, is_head_ = false;
 };
 
 }  // namespace sluice::wire

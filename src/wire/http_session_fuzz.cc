@@ -36,7 +36,7 @@ std::string told(std::string_view text, size_t step) {
       case HttpSession::Found::broken:
         if (session.refusal().empty()) std::abort();
         return out + std::to_string(session.refusal_status());
-      case HttpSession::Found::go_ahead:
+      case HttpSession::Found::head:
         continue;
       case HttpSession::Found::nothing:
         break;

@@ -28,10 +28,8 @@ std::string told(std::string_view text, size_t step) {
       continue;
     }
     if (found == Found::broken) return out + std::to_string(session.refusal_status()) + "\n";
-    if (found == Found::go_ahead) {
-      out += "go ahead\n";
-      continue;
-    }
+    if (found == Found::head && session.awaits_go_ahead()) out += "go ahead\n";
+    if (found == Found::head) continue;
     if (text.empty()) return out + (in.empty() ? "" : "rest " + in);
     in += text.substr(0, step);
     text.remove_prefix(std::min(step, text.size()));
