@@ -19,6 +19,7 @@ LAYERS: dict[str, int] = {
     "metrics": 1,
     "policy": 2,
     "wire": 2,
+    "disk": 2,
     "store": 3,
     "server": 4,
     "client": 4,

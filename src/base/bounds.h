@@ -49,6 +49,14 @@ inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
 // what each has anyway. Past it: the client that needs more is told, then closed.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
+// Connections to the HTTP ports (admin, metrics) at a time. Past it: closed without a word.
+inline constexpr size_t admin_connections_max = 64;
+// The body of an HTTP request; only one that may ask gets to send it. Past it: 413, then close.
+inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
+// Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
+inline constexpr size_t admin_queued_max = 16;
+// Rules on one page of the admin port's list. Past it: 400.
+inline constexpr size_t admin_page_max = 1000;
 // Rules that metrics tell apart, by name or pattern. Past it: the others count together.
 inline constexpr size_t metric_rules_max = 4095;
 // Worker threads. Past it: refused at start.
@@ -60,6 +68,9 @@ inline constexpr size_t group_charges_max = 64;
 // start.
 inline constexpr size_t table_bytes_min = size_t{16} << 20;
 inline constexpr size_t table_bytes_max = size_t{16} << 30;
+// Bytes of a store's blocks that are not folded yet, and so the most that a start has to replay.
+// Past it: commits wait, and with them what they hold up.
+inline constexpr size_t unfolded_bytes_max = size_t{64} << 20;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.

@@ -45,4 +45,42 @@ std::string_view name_of(Algorithm algorithm) {
   return "";
 }
 
+std::string_view name_of(Error error) {
+  switch (error) {
+    case Error::none:
+      return "none";
+    case Error::memory:
+      return "memory";
+    case Error::store:
+      return "store";
+    case Error::deadline:
+      return "deadline";
+    case Error::overloaded:
+      return "overloaded";
+    case Error::full:
+      return "full";
+    case Error::read_only:
+      return "read_only";
+    case Error::refused:
+      return "refused";
+    case Error::foreign:
+      return "foreign";
+  }
+  return "";
+}
+
+std::string_view name_of(OnError on_error) {
+  switch (on_error) {
+    case OnError::error:
+      return "error";
+    case OnError::deny:
+      return "deny";
+    case OnError::local:
+      return "local";
+    case OnError::allow:
+      return "allow";
+  }
+  return "";
+}
+
 }  // namespace sluice::limit

@@ -142,16 +142,41 @@ struct Charge {
 inline constexpr size_t slots_max = 8;
 inline constexpr size_t cells_max = 64;
 
+// Why a store could not decide.
 enum class Error : uint8_t {
   none,
-  memory,  // the counter is new and the store's memory bound is reached
+  memory,      // the counter is new and the store's memory bound is reached
+  store,       // what keeps the counters cannot be asked
+  deadline,    // it did not answer in time; what was asked may yet be charged
+  overloaded,  // too much is under way already
+  full,        // it has no room for what is new
+  read_only,   // it takes no change
+  refused,     // it does not let us in
+  foreign,     // what it has under this key is no counter of ours
 };
+
+// In the words above.
+std::string_view name_of(Error error);
+
+// What a rule wants then; the strictest first.
+enum class OnError : uint8_t {
+  error,  // the request fails
+  deny,   // it is refused
+  local,  // a table in this process decides, where the store has one; else it fails
+  allow,  // it is answered as by a fresh counter, and nothing is charged
+};
+
+// In the words above.
+std::string_view name_of(OnError on_error);
 
 // Names a request that is parked, among those of its worker; a stale one is not used again soon.
 struct Ticket {
   uint32_t slot = 0, generation = 0;
   friend bool operator==(Ticket, Ticket) = default;
 };
+
+// Names none.
+inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
 // Charges on distinct (space, key) pairs that settle all or nothing.
 struct Group {
@@ -162,9 +187,10 @@ struct Group {
   // Its answer comes by the port, under its ticket. (Of one asked anew under the same limits the
   // decisions are void.)
   bool parked = false;
-  bool answered = false;      // it was parked and had its answer before: nothing was done
-  Error error = Error::none;  // not none: nothing was taken, decisions are void
-  Ticket ticket{};            // of one that may wait
+  bool answered = false;              // it was parked and had its answer before: nothing was done
+  Error error = Error::none;          // not none: nothing was taken, decisions are void
+  OnError on_error = OnError::error;  // what its rules want if the store cannot decide
+  Ticket ticket{};                    // of one that may wait
   // Its place among those that wait; 0: behind all. Set when it is parked; a group that has one
   // replaces the one that is parked under its ticket.
   uint64_t arrival = 0;

@@ -113,6 +113,12 @@ TEST(Limitd, TypesBecomeLimits) {
   EXPECT_EQ(read.met("a:b\\c", "k")->space->prefix, "limitd:a\\:b\\\\c:");
 }
 
+TEST(Limitd, AFailingStoreIsReplacedByATableOfOurOwn) {
+  const Read read("a: { size: 3, overrides: { x: { size: 4 } } }");
+  for (const Rule& rule : read.rules.rules(Dialect::limitd))
+    EXPECT_EQ(rule.on_store_error, limit::OnError::local);
+}
+
 TEST(Limitd, OverridesAreTriedInOrder) {
   const Read read(R"(
   ip:

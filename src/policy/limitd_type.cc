@@ -269,6 +269,7 @@ void add_limitd_rules(const LimitdType& type, limit::Spaces& spaces, RuleSet& ru
   const auto add = [&](Rule rule, const LimitdNumbers& numbers) {
     rule.file = type.file;
     rule.actor = {"key"};
+    rule.on_store_error = limit::OnError::local;  // its protocol has no words for one
     rule.limits = {limit_of(numbers)};
     rule.limits_id = spaces.intern_limits(rule.limits);
     rule.space = space;

@@ -19,8 +19,9 @@ namespace {
 using limit::Algorithm;
 
 constexpr size_t name_bytes_max = 255;
-constexpr std::array<std::string_view, 10> rule_keys = {
-    "name", "comment", "match", "actor", "limit", "limits", "unlimited", "deny", "mode", "then"};
+constexpr std::array<std::string_view, 11> rule_keys = {
+    "name",      "comment", "match", "actor", "limit",         "limits",
+    "unlimited", "deny",    "mode",  "then",  "on_store_error"};
 
 std::string in_ticks(std::string_view text) {
   return "`" + shortened(text, 64) + "`";
@@ -160,6 +161,9 @@ class NativeReader {
     rule.mode = static_cast<Mode>(choice("mode", modes));
     static constexpr std::array<std::string_view, 2> thens = {"stop", "continue"};
     rule.then = static_cast<Then>(choice("then", thens));
+    static constexpr std::array<std::string_view, 4> fallbacks = {"error", "deny", "local",
+                                                                  "allow"};
+    rule.on_store_error = static_cast<limit::OnError>(choice("on_store_error", fallbacks));
     check_actor(rule);
     const std::string canonical = canonical_pattern(rule);
     if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);

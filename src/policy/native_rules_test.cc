@@ -100,6 +100,19 @@ TEST(ReadNative, BurstIsTheQuotaUnlessSaid) {
   EXPECT_EQ(read.rule(0).limits[0], (limit::Limit{Algorithm::token_bucket, 7, {1}, 7}));
 }
 
+TEST(ReadNative, SaysWhatAFailingStoreMeans) {
+  const Read read(
+      "rules: [{ name: a, deny: true }, { name: b, deny: true, on_store_error: error },\n"
+      "{ name: c, deny: true, on_store_error: deny },\n"
+      "{ name: d, deny: true, on_store_error: local },\n"
+      "{ name: e, deny: true, on_store_error: allow }]");
+  ASSERT_EQ(read.said, "");
+  using limit::OnError;
+  const OnError expected[] = {OnError::error, OnError::error, OnError::deny, OnError::local,
+                              OnError::allow};
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(read.rule(i).on_store_error, expected[i]) << i;
+}
+
 TEST(ReadNative, WithoutTheKeyThereAreNone) {
   for (const char* text : {"", "# nothing", "workers: 4", "---\n---\n", "~"}) {
     const Read read(text);
@@ -161,6 +174,8 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
       {rule("mode: shadwo"),
        "f.yaml:4:11: error: rule a: mode: `shadwo` is unknown; did you mean "
        "`shadow`?"},
+      {rule("on_store_error: alow"),
+       "f.yaml:4:21: error: rule a: on_store_error: `alow` is unknown; did you mean `allow`?"},
       {rule("then: go"), "f.yaml:4:11: error: rule a: then: `go` is unknown; known here: stop, "},
       {rule("deny: true"), "f.yaml:4:5: error: rule a: deny: is here twice, first on line 3"},
       {rule("unlimited: true"),

@@ -41,6 +41,8 @@ inline std::string write_native(std::span<const Rule> rules) {
     out += "- mode: ";
     out += rule.mode == Mode::enforce ? "enforce" : rule.mode == Mode::shadow ? "shadow" : "off";
     out += rule.then == Then::stop ? "\n  then: stop\n" : "\n  then: continue\n";
+    if (rule.on_store_error != limit::OnError::error)
+      out += "  on_store_error: " + std::string(name_of(rule.on_store_error)) + "\n";
     if (!rule.name.empty()) out += "  name: " + rule.name + "\n";
     if (!rule.comment.empty()) out += "  comment: " + yaml_quoted(rule.comment) + "\n";
     out += "  match: {";
@@ -77,8 +79,8 @@ inline bool same_rule(const Rule& a, const Rule& b) {
         a.conditions[i].pattern.text() != b.conditions[i].pattern.text())
       return false;
   return a.name == b.name && a.comment == b.comment && a.pattern == b.pattern &&
-         a.actor == b.actor && a.mode == b.mode && a.then == b.then && a.limits == b.limits &&
-         a.space == b.space;
+         a.actor == b.actor && a.mode == b.mode && a.then == b.then &&
+         a.on_store_error == b.on_store_error && a.limits == b.limits && a.space == b.space;
 }
 
 }  // namespace sluice::policy

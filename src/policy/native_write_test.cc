@@ -49,6 +49,7 @@ class Writer {
     if (any(0, 1) == 0) rule.comment = word(1);
     rule.mode = static_cast<Mode>(any(0, 2));
     rule.then = static_cast<Then>(any(0, 1));
+    rule.on_store_error = static_cast<limit::OnError>(any(0, 3));
     for (int64_t i = any(0, 4); i > 0; --i) {
       // A number in front keeps keys apart, of one rule and of nameless ones.
       const std::string key = std::to_string(10 * number + i) + word(0);

@@ -94,7 +94,10 @@ std::span<const limit::Decision> Plan::decisions(const Step& step) const {
 }
 
 void Plan::open_group(bool may_fail) {
-  groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size()), .may_fail = may_fail});
+  // Its rules settle together: the strictest of them says what becomes of it where the store fails.
+  groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size()),
+                     .may_fail = may_fail,
+                     .on_error = limit::OnError::allow});
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
@@ -113,7 +116,9 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
   decisions_.resize(decisions_.size() +
                     (keeps_limits ? rule.space->windows.size() : rule.limits.size()));
-  ++groups_.back().charge_count;
+  limit::Group& group = groups_.back();
+  ++group.charge_count;
+  group.on_error = std::min(group.on_error, rule.on_store_error);
   ++parts_.back().step_count;
 }
 

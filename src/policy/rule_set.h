@@ -66,6 +66,8 @@ struct Rule {
   std::vector<std::string> actor;
   Mode mode = Mode::enforce;
   Then then = Then::stop;
+  // What is answered where the store cannot decide.
+  limit::OnError on_store_error = limit::OnError::error;
   limit::Time until{INT64_MAX};  // it applies before that time
   // Metrics count its decisions as a shadow rule's: every shadow rule, and Divvy's default rule
   // with policy canary, which decides all the same.

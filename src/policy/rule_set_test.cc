@@ -81,6 +81,31 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   EXPECT_TRUE(plan.batch().decisions.empty());
 }
 
+TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
+  using limit::OnError;
+  limit::Spaces spaces;
+  RuleSet rules;
+  const auto add = [&](OnError wanted, Mode mode, Then then) {
+    Rule rule = rule_of({}, mode);
+    rule.then = then;
+    rule.on_store_error = wanted;
+    rule.space = spaces.intern(std::string(name_of(wanted)), "");
+    rules.add_native(std::move(rule));
+  };
+  add(OnError::error, Mode::shadow, Then::stop);
+  add(OnError::allow, Mode::shadow, Then::stop);
+  add(OnError::allow, Mode::enforce, Then::continue_);
+  add(OnError::deny, Mode::enforce, Then::continue_);
+  add(OnError::local, Mode::enforce, Then::stop);
+  Plan plan;
+  rules.match(Dialect::divvy, {}, plan);
+  const limit::Batch batch = plan.batch();
+  ASSERT_EQ(batch.groups.size(), 3u);
+  EXPECT_EQ(batch.groups[0].on_error, OnError::error);
+  EXPECT_EQ(batch.groups[1].on_error, OnError::allow);
+  EXPECT_EQ(batch.groups[2].on_error, OnError::deny);
+}
+
 TEST(RuleSet, AnImpossiblePatternEndsTheSearchWhereItIsReached) {
   RuleSet rules;
   rules.add(Dialect::divvy, rule_of({{"m", "GET"}}, Mode::shadow));

@@ -14,21 +14,17 @@ namespace {
 // What a debug line shows of one text, so that a client cannot fill the log's queue with its own.
 constexpr size_t told_bytes_max = 256;
 
-constexpr std::string_view memory_full =
-    "the counter memory is full; raise store.memory, or wait for counters to expire";
-
 }  // namespace
 
 using std::chrono::steady_clock;
 
 using limit::Decision;
+using limit::no_ticket;
 using limit::Ticket;
 using limit::Verb;
 using policy::Mode;
 
 namespace {
-
-constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
 std::string asked_of(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor) {
   std::string asked = std::string(name_of(protocol)) + ": " + std::string(name_of(verb));
@@ -55,7 +51,11 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       policy_(live_.current()),
       rules_(policy_->rules.get()),
       log_(std::move(log)),
-      port_(s.wake ? std::move(s.wake) : [] {}) {}
+      port_(s.wake ? std::move(s.wake) : [] {}) {
+  ticket_ = new_ticket();
+}
+
+Engine::~Engine() = default;
 
 bool Engine::take_policy() {
   if (live_.generation() == policy_->generation) return false;
@@ -65,39 +65,50 @@ bool Engine::take_policy() {
   return true;
 }
 
-bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
-                   base::Buffer& out, Recipient* recipient) {
+Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& requests,
+                     base::Buffer& out, Recipient* recipient) {
   take_policy();
-  const base::Time now = clock_.now();
+  plan_.clear();
+  if (ticket_ == no_ticket) ticket_ = new_ticket();
+  Progress progress{
+      .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
+  progress.since = progress.now;
+  if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
+  return go_on(progress, requests, out);
+}
+
+Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   const bool telling = log_->should_log(spdlog::level::debug);
-  const auto began = telling ? steady_clock::now() : steady_clock::time_point();
-  const CountedBatch counted(tally_, protocol, now);
+  const CountedBatch counted(tally_, p.protocol, p.now, p.since);
   const auto all = requests.items();
-  for (size_t first = 0; first < all.size(); first += plan_.parts().size()) {
-    match(protocol, requests, first, now, recipient);
-    for (size_t i = 0; i < plan_.parts().size(); ++i) {
-      const auto& part = plan_.parts()[i];
-      const auto& request = all[first + i];
-      settle(part.groups_end, now);
-      if (tally_ != nullptr) tally_->decided(protocol, *policy_, plan_, part, request.verb);
+  for (;; p.next = 0) {
+    for (; p.next < plan_.parts().size(); ++p.next) {
+      const auto& part = plan_.parts()[p.next];
+      const auto& request = all[p.first + p.next];
+      if (!settle(part.groups_end, p.now, ticket_)) [[unlikely]]
+        return suspend(p, requests);
+      if (tally_ != nullptr) tally_->decided(p.protocol, **pin_, plan_, part, request.verb);
       const auto descriptor = requests.descriptor(request);
-      if (telling) tell(protocol, request.verb, descriptor, session.id_of(request), part, began);
+      if (telling)
+        tell(p.protocol, request.verb, descriptor, p.session->id_of(request), part, p.began);
       if (request.verb == Verb::list) [[unlikely]] {
-        const auto verdict = start_list(protocol, request, descriptor, recipient);
+        const auto verdict = start_list(p.protocol, request, descriptor, p.recipient);
         if (!verdict) continue;
-        if (tally_ != nullptr) tally_->answered(protocol, request.verb, *verdict);
-        if (!session.reply(request, *verdict, now, out)) return false;
+        if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, *verdict);
+        if (!p.session->reply(request, *verdict, p.now, out)) return Served::ended;
         continue;
       }
-      if (i < tickets_.size() && tickets_[i] != no_ticket) [[unlikely]] {
-        if (is_parked(part, tickets_[i])) continue;
+      if (p.next < tickets_.size() && tickets_[p.next] != no_ticket) [[unlikely]] {
+        if (is_parked(part, tickets_[p.next])) continue;
       }
       const auto verdict = verdict_of(part);
-      if (tally_ != nullptr) tally_->answered(protocol, request.verb, verdict);
-      if (!session.reply(request, verdict, now, out)) return false;
+      if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
+      if (!p.session->reply(request, verdict, p.now, out)) return Served::ended;
     }
+    p.first += plan_.parts().size();
+    if (p.first >= all.size()) return Served::all;
+    match(p.protocol, requests, p.first, p.now, p.recipient);
   }
-  return true;
 }
 
 // Plans the requests from `first` on, to the end or to one that cannot be decided: it may end the
@@ -105,6 +116,7 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
 void Engine::match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
                    Recipient* recipient) {
   plan_.clear();
+  pin_ = &policy_;
   tickets_.clear();
   settled_ = 0;
   for (const auto& request : requests.items().subspan(first)) {
@@ -132,13 +144,17 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
 }
 
 // The store stops behind a group that failed, in case nothing more is wanted: asked again, it goes
-// on.
-void Engine::settle(uint32_t groups, base::Time now) {
+// on. False: it has no answer yet.
+bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
   while (settled_ < groups) {
     auto batch = plan_.batch();
     batch.groups = batch.groups.subspan(settled_);
-    settled_ += static_cast<uint32_t>(store_.apply(batch, now, &port_, policy_));
+    const store::Applied applied = store_.apply(batch, now, &port_, *pin_, ticket);
+    settled_ += static_cast<uint32_t>(applied.settled);
+    if (applied.later) [[unlikely]]
+      return false;
   }
+  return true;
 }
 
 // Of several decisions the tightest is shown: the refusal with the longest wait, else the least
@@ -162,7 +178,7 @@ wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
     if (step.rule->mode != Mode::enforce) continue;  // a shadow rule's failure harms nobody
     const auto& group = plan_.group(step);
     if (group.error != limit::Error::none) {
-      verdict.error = memory_full;
+      verdict.error = store_.words_of(group.error);
       return verdict;
     }
     verdict.matched = true;

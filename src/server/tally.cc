@@ -32,9 +32,10 @@ Tally::~Tally() {
     for (auto& chunk : of_protocol) delete chunk.load();
 }
 
-void Tally::begin(Protocol protocol, base::Time now) {
+void Tally::begin(Protocol protocol, base::Time now, base::Time since) {
   protocol_ = protocol;
   replies_ = good_replies_ = 0;
+  waited_ns_ = static_cast<uint64_t>(std::max<int64_t>(now.us - since.us, 0)) * 1'000;
   timing_ = now.us >= time_again_us_ || !took_[static_cast<size_t>(protocol)].known;
   if (!timing_) return;
   began_ = steady_clock::now();
@@ -43,24 +44,31 @@ void Tally::begin(Protocol protocol, base::Time now) {
 
 void Tally::end() {
   const auto p = static_cast<size_t>(protocol_);
-  Took& took = took_[p];
-  if (timing_) {
-    took.ns = static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - began_).count());
-    took.bucket = all_[p].latency.bucket_of(took.ns);
-    took.ms_bucket = divvy_ms_.bucket_of((took.ns + 500'000) / 1'000'000);
-    took.known = true;
-  }
-  all_[p].latency.observe(took.ns, took.bucket, replies_);
+  Took took = took_[p];
+  if (timing_)
+    took = took_[p] = took_of(static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - began_)
+            .count()));
+  if (waited_ns_ > 0) [[unlikely]]
+    took = took_of(took.ns + waited_ns_);
+  if (replies_ > 0) all_[p].latency.observe(took.ns, took.bucket, replies_);
   if (protocol_ != Protocol::divvy) return;
-  const uint64_t ms = (took.ns + 500'000) / 1'000'000;
-  divvy_ms_.observe(ms, took.ms_bucket, good_replies_);
+  if (good_replies_ > 0) divvy_ms_.observe(took.ms, took.ms_bucket, good_replies_);
   if (events_ == nullptr) return;
-  events_->each_unpublished([ms](Event& event) {
+  events_->each_unpublished([&took](Event& event) {
     if (event.kind == Event::Kind::took && event.value == not_timed_yet)
-      event.value = static_cast<int32_t>(std::min<uint64_t>(ms, INT32_MAX));
+      event.value = static_cast<int32_t>(std::min<uint64_t>(took.ms, INT32_MAX));
   });
   publish();
+}
+
+Tally::Took Tally::took_of(uint64_t ns) const {
+  const uint64_t ms = (ns + 500'000) / 1'000'000;
+  return {.ns = ns,
+          .ms = ms,
+          .bucket = all_.front().latency.bucket_of(ns),
+          .ms_bucket = divvy_ms_.bucket_of(ms),
+          .known = true};
 }
 
 void Tally::publish() {

@@ -1,7 +1,7 @@
 // What one worker counts: a cell for everything, its own, so that counting is an addition and no
-// more. A batch is timed unless another one was in the last 200 microseconds; those between count as
-// the one before, so that a busy worker reads no clock for it. Written by the worker's thread, read
-// by whoever collects; owned by Figures.
+// more. A batch is timed unless another one was in the last 200 microseconds; those between count
+// as the one before, so that a busy worker reads no clock for it. Written by the worker's thread,
+// read by whoever collects; owned by Figures.
 #pragma once
 
 #include <array>
@@ -64,7 +64,8 @@ class Tally {
   ~Tally();
 
   // Owner's thread: a batch from begin to end, and in it each request once it is settled.
-  void begin(Protocol protocol, base::Time now);
+  // `since`: when it came, if it had to wait for its store meanwhile.
+  void begin(Protocol protocol, base::Time now, base::Time since);
   void decided(Protocol protocol, const LivePolicy& policy, const policy::Plan& plan,
                const policy::Plan::Part& part, limit::Verb verb);
   void answered(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict);
@@ -111,7 +112,7 @@ class Tally {
     std::array<std::array<metrics::Cell, said_count>, chunk_rules> first;  // of Divvy's
   };
   struct Took {
-    uint64_t ns = 0;
+    uint64_t ns = 0, ms = 0;
     size_t bucket = 0, ms_bucket = 0;
     bool known = false;
   };
@@ -120,6 +121,7 @@ class Tally {
   void say(Protocol protocol, uint16_t rule, Said said);
   Chunk& make_chunk(Protocol protocol, size_t index);
   void internal_fault();
+  Took took_of(uint64_t ns) const;
   void publish();
 
   std::atomic<uint64_t>& order_;
@@ -133,7 +135,7 @@ class Tally {
   // The batch.
   Protocol protocol_{};
   bool timing_ = false;
-  uint64_t replies_ = 0, good_replies_ = 0;
+  uint64_t waited_ns_ = 0, replies_ = 0, good_replies_ = 0;
   std::chrono::steady_clock::time_point began_{};
   int64_t time_again_us_ = 0;
   std::array<Took, policy::dialects> took_;
@@ -142,8 +144,8 @@ class Tally {
 // A batch as long as it is in scope.
 class CountedBatch {
  public:
-  CountedBatch(Tally* tally, Protocol protocol, base::Time now) : tally_(tally) {
-    if (tally_ != nullptr) tally_->begin(protocol, now);
+  CountedBatch(Tally* tally, Protocol protocol, base::Time now, base::Time since) : tally_(tally) {
+    if (tally_ != nullptr) tally_->begin(protocol, now, since);
   }
   ~CountedBatch() {
     if (tally_ != nullptr) tally_->end();

@@ -1,0 +1,106 @@
+#include "store/fallback.h"
+
+#include <algorithm>
+#include <array>
+
+#include "limit/decide.h"
+#include "limit/kept_limits.h"
+#include "store/store.h"
+
+namespace sluice::store {
+
+using limit::Charge;
+using limit::Decision;
+using limit::Limit;
+using limit::OnError;
+using limit::State;
+using limit::Verb;
+
+namespace {
+
+int64_t most(const Limit& limit) {
+  return limit.burst > 0 ? limit.burst : limit.quota;
+}
+
+Decision refused(const Limit& limit) {
+  return {false, most(limit), 0, try_again_after, try_again_after};
+}
+
+bool as_kept(Charge& charge, Decision* decisions, OnError wanted, base::Time now) {
+  std::array<State, limit::cells_max> unused;
+  const auto& windows = charge.space->windows;
+  const auto result = charge.verb == Verb::take
+                          ? limit::kept_limits::take(windows, {}, charge.limits, charge.cost, now,
+                                                     unused.data(), decisions, false)
+                          : limit::kept_limits::peek(windows, {}, now, decisions);
+  charge.slot_mask = result.mask;
+  if (wanted == OnError::allow) return result.allowed;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    if ((result.mask >> i & 1) == 0) continue;
+    *decisions = {false, decisions->limit, 0, try_again_after, try_again_after};
+    ++decisions;
+  }
+  return false;
+}
+
+bool as_fresh(const Charge& charge, Decision* decisions, OnError wanted, base::Time now) {
+  bool allowed = true;
+  for (const Limit& limit : charge.limits) {
+    std::array<State, limit::limit_cells_max> cells{};
+    // A limit without a counter needs no store.
+    if (wanted == OnError::deny && limit::has_counter(limit.algorithm))
+      *decisions = refused(limit);
+    else if (charge.verb == Verb::put)
+      *decisions = limit::put(cells.data(), limit, charge.cost, charge.all, now, cells.data());
+    else if (charge.verb == Verb::peek)
+      *decisions = limit::peek(cells.data(), limit, now);
+    else
+      *decisions = limit::decide(cells.data(), limit, charge.cost, now, cells.data());
+    allowed &= decisions->allowed;
+    ++decisions;
+  }
+  return allowed;
+}
+
+}  // namespace
+
+void fall_back(limit::Group& group, const limit::Batch& batch, limit::Error error, base::Time now) {
+  group.allowed = group.parked = group.answered = false;
+  group.error = limit::Error::none;
+  if (group.on_error == OnError::error || group.on_error == OnError::local) {
+    group.error = error;
+    return;
+  }
+  group.allowed = true;
+  for (Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+    Decision* const decisions = &batch.decisions[charge.decision_first];
+    group.allowed &= charge.keeps_limits ? as_kept(charge, decisions, group.on_error, now)
+                                         : as_fresh(charge, decisions, group.on_error, now);
+  }
+}
+
+std::string_view Store::words_of(limit::Error error) const {
+  switch (error) {
+    case limit::Error::none:
+      break;
+    case limit::Error::memory:
+      return "the counter memory is full; raise store.memory, or wait for counters to expire";
+    case limit::Error::store:
+      return "the store of the counters cannot be reached";
+    case limit::Error::deadline:
+      return "the store of the counters did not answer in time";
+    case limit::Error::overloaded:
+      return "too many requests wait for the store of the counters";
+    case limit::Error::full:
+      return "the store of the counters has no room for a new one";
+    case limit::Error::read_only:
+      return "the store of the counters takes no change";
+    case limit::Error::refused:
+      return "the store of the counters does not let this server in";
+    case limit::Error::foreign:
+      return "what is stored under the counter's key is no counter";
+  }
+  return "";
+}
+
+}  // namespace sluice::store
