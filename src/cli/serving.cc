@@ -3,7 +3,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/log_file.h"
+#include "base/notify.h"
 #include "base/printable.h"
+#include "cli/candidate.h"
+#include "cli/operations.h"
 #include "store/embedded_store.h"
 
 namespace sluice::cli {
@@ -89,6 +92,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     log.logger()->warn("the policy comes from what can be read only once: it is not reloaded");
   }
   server::Options options = config.options();
+  if (!set_up_admin(config, options.admin, outside)) return exit_failure;
   if (file) options.on_hangup = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *store, log.logger());
   if (const auto problem = server.start()) {
@@ -96,6 +100,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     return exit_failure;
   }
   announce(announcement, server.bound(), outside);
+  base::notify_manager("READY=1");
   server.run();
   return exit_ok;
 }

@@ -34,6 +34,7 @@ class Figures final : public metrics::Source {
   void collect(metrics::Page& page) const override;
   // Decisions of a rule so far, in the order of Said.
   std::array<uint64_t, said_count> said(Protocol protocol, uint16_t rule) const;
+  const std::string& name(uint16_t rule) const { return names_.at(rule).name; }
   // Open connections.
   uint64_t connections(Protocol protocol) const;
 

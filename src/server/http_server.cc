@@ -102,9 +102,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
         wire::HttpSession::append_go_ahead(out_);
         return write(true);
       case wire::HttpSession::Found::broken:
-        return respond({session_.refusal_status(), "text/plain; charset=utf-8",
-                        session_.refusal() + "\n", {}},
-                       true);
+        return respond(site_.problem(session_.refusal_status(), session_.refusal()), true);
       case wire::HttpSession::Found::request:
         timer_.cancel();
         if (auto refusal = site_.refuse(session_.request())) return respond(*refusal, false);
@@ -116,8 +114,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
   void ask_desk() {
     if (server_.queued >= base::bounds::admin_queued_max)
-      return respond({503, "text/plain; charset=utf-8", "too many such requests; try later\n", {}},
-                     false);
+      return respond(site_.problem(503, "too many such requests are queued; try later"), false);
     ++server_.queued;
     asio::post(server_.desk_io, [self = shared_from_this()] {
       auto response = self->site_.answer(self->session_.request());

@@ -12,6 +12,7 @@
 
 #include "base/pace.h"
 #include "base/units.h"
+#include "server/facts.h"
 
 namespace sluice::server {
 namespace {
@@ -24,14 +25,6 @@ constexpr size_t told_max = 100;  // diagnostics of one policy; `sluice check` s
 constexpr milliseconds interval_max{86'400'000};  // of looking at files that nothing was told of
 constexpr milliseconds release_pause{1};
 constexpr milliseconds release_told{10'000};
-
-// droplet's one rule aside, which nobody wrote.
-size_t count_rules(const policy::RuleSet& rules) {
-  size_t count = rules.native_rules().size();
-  for (const auto dialect : {policy::Dialect::divvy, policy::Dialect::limitd})
-    count += rules.rules(dialect).size();
-  return count;
-}
 
 milliseconds since(steady_clock::time_point begin) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
