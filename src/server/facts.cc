@@ -32,8 +32,10 @@ void Facts::collect(metrics::Page& page) const {
 
   const store::Stats stats = store_.stats();
   page.gauge("sluice_counters", "Counters that the store holds.", number(stats.counters));
-  page.gauge("sluice_counter_memory_bytes", "Memory held for counters.",
-             number(stats.memory_bytes));
+  page.gauge("sluice_store_memory_bytes", "Memory held for counters.", number(stats.memory_bytes));
+  if (stats.memory_bytes_max > 0)
+    page.gauge("sluice_store_memory_max_bytes", "Bound of the memory held for counters.",
+               number(stats.memory_bytes_max));
   page.counter("sluice_counters_swept_total", "Counters dropped because they equalled a fresh one.",
                number(stats.swept));
   page.counter("sluice_counters_purged_total",
