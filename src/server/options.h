@@ -67,6 +67,7 @@ struct Options {
   std::optional<StatsdOptions> statsd = {};
   // What else metrics are collected from: stores. Outlives the server.
   std::vector<const metrics::Source*> sources = {};
+  std::function<void()> on_stop = {};    // when the server begins to stop; on the main thread
   std::function<void()> on_hangup = {};  // SIGHUP, beside the reload; on the main thread
 };
 

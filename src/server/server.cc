@@ -201,6 +201,7 @@ void Server::Impl::on_signal() {
 void Server::Impl::stop() {
   stopping = true;
   operate.begin_stop();
+  if (options.on_stop) options.on_stop();
   for (auto& listener : listeners) listener->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
 }

@@ -112,13 +112,13 @@ TEST(DivvyMetrics, ThePageIsAtItsPathOnlyWithAnyMethodAndQuery) {
 TEST(DivvyMetrics, InternalErrorsAreCountedOnThePageAndNotToldToStatsd) {
   Json recorded = recording();
   recorded["config_text"] =
-      "[p=**]\ncreditLimit = 1\nresetSeconds = 1\n\n[default]\ncreditLimit=1\n"
+      "[bad=1 p=**]\ncreditLimit = 1\nresetSeconds = 1\n\n[default]\ncreditLimit=1\n"
       "resetSeconds=60\n";
   LineSink statsd(LineSink::Kind::udp);
   Served served(recorded, statsd, {{"STATSD_PREFIX", ""}});
   {
     auto client = TcpClient::connect(served.port);
-    EXPECT_TRUE(client->ask("HIT p=x").starts_with("ERR Internal Error"))
+    EXPECT_TRUE(client->ask("HIT bad=1 p=x").starts_with("ERR Internal Error"))
         << "a pattern that is none";
   }
   EXPECT_NE(served.page().find("divvy_errors_total{code=\"internal\"} 1\n"), std::string::npos);
