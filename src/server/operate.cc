@@ -49,10 +49,8 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
     figures_.keep_events([this] { statsd_->wake(); });
     sources_.add(*statsd_);
   }
-  const bool http =
-      std::any_of(options.listeners.begin(), options.listeners.end(), [](const auto& listener) {
-        return listener.protocol == Protocol::admin || listener.protocol == Protocol::divvy_metrics;
-      });
+  const bool http = std::any_of(options.listeners.begin(), options.listeners.end(),
+                                [](const auto& listener) { return serves(listener.protocol); });
   if (!http) return;
   admin_ = std::make_unique<Admin>(
       options.admin, Admin::World{live, figures_, sources_, reloader, std::move(files)});
@@ -77,7 +75,7 @@ void Operate::stop() {
 }
 
 bool Operate::take(int fd, Protocol protocol) {
-  if (protocol != Protocol::admin && protocol != Protocol::divvy_metrics) return false;
+  if (!serves(protocol)) return false;
   http_->adopt(fd, protocol == Protocol::admin ? static_cast<Site&>(*admin_) : *divvy_page_);
   return true;
 }

@@ -37,7 +37,10 @@ class Operate {
   void begin_stop() { stopping_ = true; }
   void stop();
 
-  // Is it for here? Then it owns the socket.
+  // Is it for here? Then `take` owns the socket.
+  static bool serves(Protocol protocol) {
+    return protocol == Protocol::admin || protocol == Protocol::divvy_metrics;
+  }
   bool take(int fd, Protocol protocol);
   Admin& admin() { return *admin_; }
 

@@ -202,7 +202,9 @@ void Server::Impl::stop() {
   stopping = true;
   operate.begin_stop();
   if (options.on_stop) options.on_stop();
-  for (auto& listener : listeners) listener->stop();
+  // Those who watch are told that it stops, to its end.
+  for (size_t i = 0; i < listeners.size(); ++i)
+    if (!Operate::serves(bound[i].protocol)) listeners[i]->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
 }
 

@@ -274,7 +274,7 @@ TEST(Admin, IsNotReadyWhileItStops) {
   client->limit_receive_buffer(4096);
   std::string many;
   for (int i = 0; i < 500; ++i) many += "HIT k=v who=a\n";
-  for (int refused = 0; refused < 20;) {  // until nothing has gone out for a while
+  for (int refused = 0; refused < 50;) {  // until nothing has gone out for a while
     refused = client->send_some(many) > 0 ? 0 : refused + 1;
     if (refused > 0) std::this_thread::sleep_for(Milliseconds(10));
   }

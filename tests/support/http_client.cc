@@ -7,6 +7,22 @@
 #include "tests/support/tcp_client.h"
 
 namespace sluice::tests {
+namespace {
+
+// The chunks of a body, joined.
+std::string unchunked(std::string_view text) {
+  std::string body;
+  while (true) {
+    const size_t end = text.find("\r\n");
+    if (end == text.npos) throw std::runtime_error("chunks without an end");
+    const size_t size = std::stoul(std::string(text.substr(0, end)), nullptr, 16);
+    if (size == 0) return body;
+    body += text.substr(end + 2, size);
+    text.remove_prefix(std::min(end + 2 + size + 2, text.size()));
+  }
+}
+
+}  // namespace
 
 HttpAnswer http(uint16_t port, const std::string& method, const std::string& target,
                 std::string_view body, const std::string& headers, Deadline deadline) {
@@ -33,6 +49,7 @@ HttpAnswer http(uint16_t port, const std::string& method, const std::string& tar
     answer.headers[name] = line->substr(cut + 2);
   }
   answer.body = client->read_to_end(deadline);
+  if (answer.headers["transfer-encoding"] == "chunked") answer.body = unchunked(answer.body);
   return answer;
 }
 

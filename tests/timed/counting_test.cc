@@ -77,7 +77,7 @@ struct Counting {
 
 TEST(Counting, CostsAtMostTenNanosecondsADecision) {
   Counting counting(false);
-  for (const size_t batch : {1, 16, 256}) {
+  for (const size_t batch : {size_t{1}, size_t{16}, size_t{256}}) {
     const double ns = counting.best(batch);
     std::cout << "counting, batches of " << batch << ": " << ns << " ns a decision\n";
     EXPECT_LE(ns, target_ns) << batch;
