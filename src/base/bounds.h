@@ -52,6 +52,16 @@ inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
 // what each has anyway. Past it: the client that needs more is told, then closed.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
+// Connections to the HTTP ports (admin, metrics) at a time. Past it: closed without a word.
+inline constexpr size_t admin_connections_max = 64;
+// The body of an HTTP request; only one that may ask gets to send it. Past it: 413, then close.
+inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
+// Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
+inline constexpr size_t admin_queued_max = 16;
+// Rules on one page of the admin port's list. Past it: 400.
+inline constexpr size_t admin_page_max = 1000;
+// Rules that metrics tell apart, by name or pattern. Past it: the others count together.
+inline constexpr size_t metric_rules_max = 4095;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is

@@ -1,5 +1,6 @@
 #include "base/units.h"
 #include "cli/arguments.h"
+#include "cli/operations.h"
 #include "cli/serving.h"
 #include "cli/settings.h"
 #include "policy/pattern.h"
@@ -22,36 +23,23 @@ const std::string footer =
         "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
         "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
     server_environment_help +
-    "  REDIS_HOST, REDIS_PORT, STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP,\n"
-    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   accepted, but not served yet: a warning each\n"
+    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what statsd is told, and where\n"
+    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
+    "  REDIS_HOST, REDIS_PORT   accepted, but not served yet: a warning each\n"
     "\n"
     "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
     "usage.";
 
-struct Unserved {
-  const char* name;
-  const char* meaning;
-};
-
-constexpr Unserved unserved[] = {
-    {"REDIS_HOST", "counters are kept in this process, shared with nobody and lost when it ends"},
-    {"REDIS_PORT", "counters are kept in this process, shared with nobody and lost when it ends"},
-    {"STATSD_HOST", "nothing is sent to statsd"},
-    {"STATSD_PORT", "nothing is sent to statsd"},
-    {"STATSD_PREFIX", "nothing is sent to statsd"},
-    {"STATSD_USE_TCP", "nothing is sent to statsd"},
-    {"HTTP_SERVICE_PORT", "no page of metrics is served"},
-    {"PROMETHEUS_METRICS_PATH", "no page of metrics is served"},
-};
-
-void warn_of_unserved(const Outside& outside, base::Diagnostics& diagnostics) {
-  for (const auto& [name, meaning] : unserved) {
+void warn_of_redis(const Outside& outside, base::Diagnostics& diagnostics) {
+  for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
     if (!outside.environment(name)) continue;
     base::Diagnostic place;
     place.severity = base::Diagnostic::Severity::warning;
     place.subject = name;
     complain(place, "is set, but not served by this version",
-             std::string(meaning) + "; unset it to silence this", diagnostics);
+             "counters are kept in this process, shared with nobody and lost when it ends; unset "
+             "it to silence this",
+             diagnostics);
   }
 }
 
@@ -87,11 +75,20 @@ void apply_divvy_environment(const Outside& outside, Config& config,
   }
   if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
     config.log_level = {spdlog::level::debug, "DEBUG"};
-  warn_of_unserved(outside, diagnostics);
+  apply_divvy_operations(outside, config, diagnostics);
+  warn_of_redis(outside, diagnostics);
 }
 
-std::string first_line(const std::vector<server::Bound>& bound) {
-  return "Listening on port TCP port " + std::to_string(bound.front().port) + ", embedded store\n";
+std::string first_lines(const std::vector<server::Bound>& bound, const Config& config) {
+  std::string text =
+      "Listening on port TCP port " + std::to_string(bound.front().port) + ", embedded store\n";
+  for (const auto& b : bound) {
+    if (b.protocol != server::Protocol::divvy_metrics) continue;
+    const std::string& path = config.operations.divvy_page->value.path;
+    text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
+            (path.starts_with('/') ? "" : "/") + path + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -129,7 +126,8 @@ int divvy(const Words& words, Outside& outside) {
   if (base::has_errors(diagnostics)) return exit_failure;
   // Nothing but the policy's file can change.
   return run_server(
-      config, [&config](base::Diagnostics&) { return config; }, {first_line, nullptr}, outside);
+      config, [&config](base::Diagnostics&) { return config; },
+      {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, outside);
 }
 
 }  // namespace sluice::cli

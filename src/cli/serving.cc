@@ -3,8 +3,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_file.h"
+#include "base/notify.h"
 #include "base/printable.h"
+#include "cli/candidate.h"
 #include "cli/open_store.h"
+#include "cli/operations.h"
 #include "server/backup_socket.h"
 
 namespace sluice::cli {
@@ -102,6 +105,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     log.logger()->warn("the policy comes from what can be read only once: it is not reloaded");
   }
   server::Options options = config.options();
+  options.on_stop = [] { base::notify_manager("STOPPING=1"); };
+  if (!set_up_admin(config, options.admin, outside)) return exit_failure;
   if (file) options.on_hangup = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log.logger());
   if (const auto problem = server.start()) {
@@ -109,6 +114,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     return exit_failure;
   }
   announce(announcement, server.bound(), opened.kept, outside);
+  base::notify_manager("READY=1");
   server.run();
   return exit_ok;
 }
