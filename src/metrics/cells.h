@@ -52,7 +52,7 @@ class Histogram {
   // Owner's thread. `bucket` is bucket_of(value), which the caller may know already.
   void observe(uint64_t value, size_t bucket, uint64_t times) {
     counts_[bucket].add(times);
-    sum_.add(value * times);
+    if (value > 0) sum_.add(value * times);
   }
   void observe(uint64_t value, uint64_t times = 1) { observe(value, bucket_of(value), times); }
 

@@ -1,9 +1,10 @@
 // What one worker counts: a cell for everything, its own, so that counting is an addition and no
-// more. A batch is timed unless another one was in the last 200 microseconds; those between count
+// more. A batch is timed unless another one was in the last millisecond; those between count
 // as the one before, so that a busy worker reads no clock for it. Written by the worker's thread,
 // read by whoever collects; owned by Figures.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -26,6 +27,7 @@
 namespace sluice::server {
 
 // What a rule said; those of shadow rules apart.
+// In this order: whether it was denied is the lowest bit, a shadow rule the next.
 enum class Said : uint8_t { allowed, denied, shadow_allowed, shadow_denied, failed };
 inline constexpr size_t said_count = 5;
 // What became of a request. answered: what decides nothing (a ping, a list).
@@ -105,6 +107,8 @@ class Tally {
   metrics::Ring<Event>* events() { return events_.get(); }
 
  private:
+  static constexpr int64_t time_period_us = 1'000;
+  static constexpr int32_t not_timed_yet = -1;
   static constexpr size_t chunk_rules = 64;
   static constexpr size_t chunks = (base::bounds::metric_rules_max + chunk_rules) / chunk_rules;
   struct Chunk {
@@ -123,6 +127,9 @@ class Tally {
   void internal_fault();
   Took took_of(uint64_t ns) const;
   void publish();
+  void end_timed(Took& took);
+  void tell_times(uint64_t ms);
+  void say_first(metrics::Cell& first);
 
   std::atomic<uint64_t>& order_;
   const std::function<void()> wake_;
@@ -135,11 +142,94 @@ class Tally {
   // The batch.
   Protocol protocol_{};
   bool timing_ = false;
-  uint64_t waited_ns_ = 0, replies_ = 0, good_replies_ = 0;
+  uint64_t waited_ns_ = 0;
+  // Of all batches so far; and before this one. Sparing the resets keeps short batches cheap.
+  uint64_t replies_ = 0, failures_ = 0, replies_before_ = 0, failures_before_ = 0;
   std::chrono::steady_clock::time_point began_{};
   int64_t time_again_us_ = 0;
   std::array<Took, policy::dialects> took_;
 };
+
+// What a decision costs is here, where it can be made part of who decides.
+inline void Tally::begin(Protocol protocol, base::Time now, base::Time since) {
+  protocol_ = protocol;
+  replies_before_ = replies_;
+  failures_before_ = failures_;
+  waited_ns_ = now.us > since.us ? static_cast<uint64_t>(now.us - since.us) * 1'000 : 0;
+  timing_ = now.us >= time_again_us_ || !took_[static_cast<size_t>(protocol)].known;
+  if (!timing_) [[likely]]
+    return;
+  began_ = std::chrono::steady_clock::now();
+  time_again_us_ = now.us + time_period_us;
+}
+
+inline void Tally::end() {
+  const auto p = static_cast<size_t>(protocol_);
+  const Took* took = &took_[p];
+  Took another;
+  if (timing_ || waited_ns_ > 0) [[unlikely]] {
+    end_timed(another);
+    took = &another;
+  }
+  const uint64_t replies = replies_ - replies_before_;
+  if (replies > 0) all_[p].latency.observe(took->ns, took->bucket, replies);
+  if (protocol_ != Protocol::divvy) return;
+  const uint64_t good = replies - (failures_ - failures_before_);
+  if (good > 0) divvy_ms_.observe(took->ms, took->ms_bucket, good);
+  if (events_ != nullptr) tell_times(took->ms);
+}
+
+inline void Tally::say(Protocol protocol, uint16_t rule, Said said) {
+  const size_t index = rule / chunk_rules, place = rule % chunk_rules;
+  Chunk* chunk = said_[static_cast<size_t>(protocol)][index].load(std::memory_order_relaxed);
+  if (chunk == nullptr) [[unlikely]]
+    chunk = &make_chunk(protocol, index);
+  metrics::Cell& cell = chunk->said[place][static_cast<size_t>(said)];
+  if (cell.read() == 0) [[unlikely]]
+    say_first(chunk->first[place][static_cast<size_t>(said)]);
+  cell.add();
+  if (protocol == Protocol::divvy && events_ != nullptr && said != Said::failed)
+    events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
+}
+
+inline void Tally::decided(Protocol protocol, const LivePolicy& policy, const policy::Plan& plan,
+                           const policy::Plan::Part& part, limit::Verb verb) {
+  if (verb != limit::Verb::take && verb != limit::Verb::wait) return;
+  for (const auto& step : plan.steps(part)) {
+    const auto& group = plan.group(step);
+    if (group.parked || group.answered) continue;
+    const policy::Rule& rule = *step.rule;
+    bool allowed = group.allowed;
+    if (!allowed && group.charge_count > 1) [[unlikely]] {  // which of them refused?
+      const auto decisions = plan.decisions(step);
+      allowed = std::all_of(decisions.begin(), decisions.end(),
+                            [](const limit::Decision& d) { return d.allowed; });
+    }
+    auto said = static_cast<Said>((rule.counted_as_shadow ? 2 : 0) + (allowed ? 0 : 1));
+    if (group.error != limit::Error::none) [[unlikely]]
+      said = Said::failed;
+    say(protocol, name_of(policy, rule), said);
+  }
+}
+
+inline Fate fate_of(limit::Verb verb, const wire::Verdict& verdict) {
+  if (!verdict.error.empty()) return Fate::failed;
+  if (verb == limit::Verb::none || verb == limit::Verb::list) return Fate::answered;
+  if (!verdict.matched) return Fate::unmatched;
+  return verdict.allowed ? Fate::allowed : Fate::denied;
+}
+
+inline void Tally::answered(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict) {
+  const Fate fate = fate_of(verb, verdict);
+  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
+  ++replies_;
+  if (protocol != Protocol::divvy) return;
+  if (fate == Fate::failed) [[unlikely]] {
+    ++failures_;
+    return internal_fault();
+  }
+  if (events_ != nullptr) events_->put({Event::Kind::took, 0, 0, not_timed_yet});
+}
 
 // A batch as long as it is in scope.
 class CountedBatch {

@@ -144,8 +144,8 @@ uint16_t free_port() {
 // The value of a query of one sample; nothing yet: "".
 std::string value_of(uint16_t port, const std::string& query) {
   const auto answer = http_get(port, "/api/v1/query?query=" + query);
-  if (answer.status != 200) return "";
-  const Json& result = Json::parse(answer.body).at("data").at("result");
+  if (answer.status != 200) return std::to_string(answer.status) + ": " + answer.body;
+  const Json result = Json::parse(answer.body).at("data").at("result");
   return result.empty() ? "" : result[0].at("value")[1].get<std::string>();
 }
 
@@ -172,10 +172,11 @@ TEST(Prometheus, ARealOneScrapesTheServer) {
        up != "1" && std::chrono::steady_clock::now() < limit; ::usleep(50'000)) {
     try {
       up = value_of(port, "up");
-    } catch (const std::exception&) {  // it does not listen yet
+    } catch (const std::exception& e) {  // it does not listen yet
+      up = e.what();
     }
   }
-  EXPECT_EQ(up, "1") << prometheus.err();
+  ASSERT_EQ(up, "1") << prometheus.err();
   EXPECT_EQ(value_of(port, "sluice_requests_total%7Bprotocol=%22divvy%22,outcome=%22denied%22%7D"),
             "2");
   EXPECT_EQ(value_of(port, "sluice_build_info"), "1");

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr double target_ns = 10;
-constexpr size_t decisions = 2'000'000, rounds = 7;
+constexpr size_t decisions = 100'000, rounds = 60;
 
 struct Counting {
   explicit Counting(bool statsd) {
@@ -59,10 +59,12 @@ struct Counting {
   }
 
   double best(size_t batch) {
-    double least = 1e9;
-    for (size_t i = 0; i < rounds; ++i)
-      least = std::min(least, cost(batch, true) - cost(batch, false));
-    return least;
+    double with = 1e9, without = 1e9;
+    for (size_t i = 0; i < rounds; ++i) {
+      with = std::min(with, cost(batch, true));
+      without = std::min(without, cost(batch, false));
+    }
+    return with - without;
   }
 
   limit::Spaces spaces;
@@ -82,7 +84,7 @@ TEST(Counting, CostsAtMostTenNanosecondsADecision) {
     std::cout << "counting, batches of " << batch << ": " << ns << " ns a decision\n";
     EXPECT_LE(ns, target_ns) << batch;
   }
-  EXPECT_GT(counting.tally->said(server::Protocol::divvy, counting.live.names->at(1),
+  EXPECT_GT(counting.tally->said(server::Protocol::divvy, counting.live.names->at(0),
                                  server::Said::allowed),
             decisions);
 }
