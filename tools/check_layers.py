@@ -18,6 +18,7 @@ LAYERS: dict[str, int] = {
     "limit": 1,
     "policy": 2,
     "wire": 2,
+    "disk": 2,
     "store": 3,
     "redis": 4,
     "server": 5,

@@ -58,6 +58,9 @@ inline constexpr size_t group_charges_max = 64;
 // start.
 inline constexpr size_t table_bytes_min = size_t{16} << 20;
 inline constexpr size_t table_bytes_max = size_t{16} << 30;
+// Bytes of a store's blocks that are not folded yet, and so the most that a start has to replay.
+// Past it: commits wait, and with them what they hold up.
+inline constexpr size_t unfolded_bytes_max = size_t{64} << 20;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.

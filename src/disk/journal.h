@@ -31,8 +31,8 @@ struct Record {
 using Visit = std::function<void(const Record&)>;
 
 struct JournalOptions {
-  std::string path;   // made if missing; ours lies in `path`/sluice
-  bool sync = false;  // a commit reaches the medium, not only the system
+  std::string path;                 // made if missing; ours lies in `path`/sluice
+  bool sync = false;                // a commit reaches the medium, not only the system
   std::function<base::Time()> now;  // tells which counters are past forget_us; any thread
 };
 

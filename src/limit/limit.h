@@ -175,6 +175,9 @@ struct Ticket {
   friend bool operator==(Ticket, Ticket) = default;
 };
 
+// Names none.
+inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
+
 // Charges on distinct (space, key) pairs that settle all or nothing.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;

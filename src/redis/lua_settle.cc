@@ -70,11 +70,12 @@ for k = 1, #charges do
     if not all and d[1] and c.verb == 't' then
       -- Nothing is taken: what there is.
       local at = c.at + 4 * (i - 1)
+      local s = c.states and c.states[i] or {}
       local ok, left, reset, retry, next, cut =
-        F[A[at]](c.states and c.states[i] or {}, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]), Z)
+        F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]), Z)
       d = {ok, left, reset, retry}
       c.next[i] = next
-      if cut then c.cut = true end
+      if cut or #next ~= #s then c.cut = true end
     end
     out[#out + 1] = d[1] and '1' or '0'
     out[#out + 1] = S(d[2])
@@ -294,7 +295,7 @@ for k = 1, #charges do
       if counted(l) then left = left_behind(left, c.ahead) end
       d = {ok, left, reset, retry}
       c.next[i] = next
-      if cut then c.changed = true end
+      if cut or #next ~= #s then c.changed = true end
     end
     out[#out + 1] = d[1] and '1' or '0'
     if d[5] then out[#out + 1] = S(d[5]) end

@@ -58,7 +58,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   if (!readable_) return;
   if (phase_ == Phase::draining) {
     drain();
-  } else if (phase_ == Phase::serving && unsent_.empty()) {
+  } else if (phase_ == Phase::serving && unsent_.empty() && !suspended_) {
     read_more();
   }
 }
@@ -98,6 +98,7 @@ void Connection::read_more() {
 }
 
 void Connection::process() {
+  if (suspended_ && !resumable_) return;
   while (decide()) {
     if (phase_ == Phase::flushing || end_) return close_gently();
     if (!hold()) return refuse(no_room);
@@ -120,32 +121,49 @@ void Connection::process() {
   }
 }
 
-// Decides the complete requests of the buffer. False: their replies wait for the socket, and
-// `process` is called again when they are out.
+// Decides the complete requests of the buffer. False: their replies wait for the socket or for the
+// store, and `process` is called again when they are out.
 bool Connection::decide() {
   auto& out = worker_.out();
-  auto& requests = worker_.requests();
-  size_t at = 0;
+  auto& engine = worker_.engine();
   bool closing = phase_ == Phase::flushing;
   while (!closing) {
     out.clear();
-    requests.clear();
-    const auto received = session_->receive({in_.get() + at, in_size_ - at}, end_, requests);
-    at += received.consumed;
-    if (requests.size() > 0) {
-      closing = !worker_.engine().serve(protocol_, *session_, requests, out, this);
+    Served served = Served::all;
+    if (suspended_) [[unlikely]] {
+      resumable_ = false;
+      served = engine.resume(*this, out);
+    } else {
+      auto& requests = worker_.requests();
+      requests.clear();
+      received_ = session_->receive({in_.get() + at_, in_size_ - at_}, end_, requests);
+      at_ += received_.consumed;
+      if (requests.size() > 0) served = engine.serve(protocol_, *session_, requests, out, this);
     }
-    if (received.closing && !closing) {
+    suspended_ = served == Served::later;
+    if (suspended_) [[unlikely]] {
+      flush();
+      return false;
+    }
+    closing = served == Served::ended;
+    if (received_.closing && !closing) {
       session_->farewell(out);
       closing = true;
     }
-    if (!flush() || received.consumed == 0) break;
-    if (at == in_size_ && !end_) break;  // the usual case: spares asking the session about nothing
+    if (!flush() || received_.consumed == 0) break;
+    if (at_ == in_size_ && !end_) break;  // the usual case: spares asking the session about nothing
   }
-  in_size_ -= at;
-  if (at > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at, in_size_);
+  in_size_ -= at_;
+  if (at_ > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at_, in_size_);
+  at_ = 0;
   if (closing) start_flushing();
   return unsent_.empty();
+}
+
+void Connection::go_on() {
+  const auto self = shared_from_this();
+  resumable_ = true;
+  if (unsent_.empty()) process();
 }
 
 void Connection::finish() {
@@ -189,12 +207,14 @@ void Connection::send_late() {
   flush();
 }
 
-// Writes the worker's output. False: the socket is full, the rest waits in unsent_.
+// Writes the worker's output. False: the socket is full, or what was decided is not committed yet;
+// the rest waits in unsent_.
 bool Connection::flush() {
   auto& out = worker_.out();
   std::string_view text = out.view();
-  if (!unsent_.empty()) {  // it has to wait for what came before
-    unsent_.append(text);
+  const uint64_t gate = text.empty() ? 0 : worker_.engine().gate();
+  if (!unsent_.empty() || gate != 0) [[unlikely]] {  // it has to wait for what came before
+    hold_back(text, gate);
     out.clear();
     return false;
   }
@@ -203,8 +223,7 @@ bool Connection::flush() {
     if (n >= 0) {
       text.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      unsent_.assign(text);
-      unsent_at_ = 0;
+      hold_back(text, 0);
       out.clear();
       return false;
     } else if (errno != EINTR) {
@@ -215,7 +234,25 @@ bool Connection::flush() {
   return true;
 }
 
+void Connection::hold_back(std::string_view text, uint64_t gate) {
+  if (unsent_.empty()) {
+    unsent_ = worker_.lend_text();
+    unsent_at_ = 0;
+  }
+  unsent_.append(text);
+  if (gate == 0) return;
+  gate_ = gate;
+  worker_.hold_back(shared_from_this(), gate);
+}
+
+void Connection::pass_gate(uint64_t gate) {
+  if (phase_ == Phase::closed || gate_ != gate) return;  // there is more, up to a later one
+  gate_ = 0;
+  write_more();
+}
+
 void Connection::write_more() {
+  if (gate_ != 0) return;
   while (unsent_at_ < unsent_.size()) {
     const ssize_t n = ::send(fd_, unsent_.data() + unsent_at_, unsent_.size() - unsent_at_,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -227,7 +264,7 @@ void Connection::write_more() {
       return abort();
     }
   }
-  unsent_ = std::string();
+  worker_.give_back_text(std::exchange(unsent_, std::string()));
   phase_ == Phase::flushing ? close_gently() : process();
 }
 

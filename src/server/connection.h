@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -42,10 +43,13 @@ class Connection final : public Recipient,
   void finish();
   // Closes now.
   void abort();
+  // What it was told to hold back up to this number (Worker::hold_back) may leave.
+  void pass_gate(uint64_t gate);
 
   void reply_late(const wire::Request& request, const wire::Verdict& verdict,
                   base::Time now) override;
   void send_late() override;
+  void go_on() override;
   void on_ready(bool readable, bool writable, bool ended) override;
 
  private:
@@ -61,6 +65,7 @@ class Connection final : public Recipient,
   void start_flushing();
   bool flush();
   void write_more();
+  void hold_back(std::string_view text, uint64_t gate);
   void close_gently();
   void await_linger();
   void drain();
@@ -74,12 +79,19 @@ class Connection final : public Recipient,
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
-  size_t held_ = 0;     // bytes that the session has consumed of an unfinished request
-  std::string unsent_;  // output that the socket did not take; while it is there nothing is read
+  size_t held_ = 0;  // bytes that the session has consumed of an unfinished request
+  // Consumed of what is in in_, and how, while its requests are being decided.
+  size_t at_ = 0;
+  wire::Received received_;
+  // Output that the socket did not take, or that is held back; while it is there nothing is read.
+  std::string unsent_;
   size_t unsent_at_ = 0;
+  uint64_t gate_ = 0;  // not 0: of unsent_ nothing leaves before it is passed
   size_t drained_ = 0;
   const Protocol protocol_;
   Phase phase_ = Phase::serving;
+  bool suspended_ = false;  // its requests wait for the store; nothing is read meanwhile
+  bool resumable_ = false;  // not any more
   bool readable_ = false;   // there may be something to read
   bool ending_ = false;     // the client has sent its last; a short read is no sign of anything
   std::string late_;        // late replies that are about to be sent

@@ -19,13 +19,12 @@ constexpr size_t told_bytes_max = 256;
 using std::chrono::steady_clock;
 
 using limit::Decision;
+using limit::no_ticket;
 using limit::Ticket;
 using limit::Verb;
 using policy::Mode;
 
 namespace {
-
-constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
 std::string asked_of(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor) {
   std::string asked = std::string(name_of(protocol)) + ": " + std::string(name_of(verb));
@@ -51,7 +50,11 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       policy_(live_.current()),
       rules_(policy_->rules.get()),
       log_(std::move(log)),
-      port_(s.wake ? std::move(s.wake) : [] {}) {}
+      port_(s.wake ? std::move(s.wake) : [] {}) {
+  ticket_ = new_ticket();
+}
+
+Engine::~Engine() = default;
 
 bool Engine::take_policy() {
   if (live_.generation() == policy_->generation) return false;
@@ -61,33 +64,43 @@ bool Engine::take_policy() {
   return true;
 }
 
-bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
-                   base::Buffer& out, Recipient* recipient) {
+Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& requests,
+                     base::Buffer& out, Recipient* recipient) {
   take_policy();
-  const base::Time now = clock_.now();
+  plan_.clear();
+  if (ticket_ == no_ticket) ticket_ = new_ticket();
+  Progress progress{
+      .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
+  if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
+  return go_on(progress, requests, out);
+}
+
+Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   const bool telling = log_->should_log(spdlog::level::debug);
-  const auto began = telling ? steady_clock::now() : steady_clock::time_point();
   const auto all = requests.items();
-  for (size_t first = 0; first < all.size(); first += plan_.parts().size()) {
-    match(protocol, requests, first, now, recipient);
-    for (size_t i = 0; i < plan_.parts().size(); ++i) {
-      const auto& part = plan_.parts()[i];
-      const auto& request = all[first + i];
-      settle(part.groups_end, now);
+  for (;; p.next = 0) {
+    for (; p.next < plan_.parts().size(); ++p.next) {
+      const auto& part = plan_.parts()[p.next];
+      const auto& request = all[p.first + p.next];
+      if (!settle(part.groups_end, p.now, ticket_)) [[unlikely]]
+        return suspend(p, requests);
       const auto descriptor = requests.descriptor(request);
-      if (telling) tell(protocol, request.verb, descriptor, session.id_of(request), part, began);
+      if (telling)
+        tell(p.protocol, request.verb, descriptor, p.session->id_of(request), part, p.began);
       if (request.verb == Verb::list) [[unlikely]] {
-        const auto verdict = start_list(protocol, request, descriptor, recipient);
-        if (verdict && !session.reply(request, *verdict, now, out)) return false;
+        const auto verdict = start_list(p.protocol, request, descriptor, p.recipient);
+        if (verdict && !p.session->reply(request, *verdict, p.now, out)) return Served::ended;
         continue;
       }
-      if (i < tickets_.size() && tickets_[i] != no_ticket) [[unlikely]] {
-        if (is_parked(part, tickets_[i])) continue;
+      if (p.next < tickets_.size() && tickets_[p.next] != no_ticket) [[unlikely]] {
+        if (is_parked(part, tickets_[p.next])) continue;
       }
-      if (!session.reply(request, verdict_of(part), now, out)) return false;
+      if (!p.session->reply(request, verdict_of(part), p.now, out)) return Served::ended;
     }
+    p.first += plan_.parts().size();
+    if (p.first >= all.size()) return Served::all;
+    match(p.protocol, requests, p.first, p.now, p.recipient);
   }
-  return true;
 }
 
 // Plans the requests from `first` on, to the end or to one that cannot be decided: it may end the
@@ -95,6 +108,7 @@ bool Engine::serve(Protocol protocol, wire::Session& session, const wire::Reques
 void Engine::match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
                    Recipient* recipient) {
   plan_.clear();
+  pin_ = &policy_;
   tickets_.clear();
   settled_ = 0;
   for (const auto& request : requests.items().subspan(first)) {
@@ -122,13 +136,17 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
 }
 
 // The store stops behind a group that failed, in case nothing more is wanted: asked again, it goes
-// on.
-void Engine::settle(uint32_t groups, base::Time now) {
+// on. False: it has no answer yet.
+bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
   while (settled_ < groups) {
     auto batch = plan_.batch();
     batch.groups = batch.groups.subspan(settled_);
-    settled_ += static_cast<uint32_t>(store_.apply(batch, now, &port_, policy_));
+    const store::Applied applied = store_.apply(batch, now, &port_, *pin_, ticket);
+    settled_ += static_cast<uint32_t>(applied.settled);
+    if (applied.later) [[unlikely]]
+      return false;
   }
+  return true;
 }
 
 // Of several decisions the tightest is shown: the refusal with the longest wait, else the least

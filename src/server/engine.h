@@ -25,6 +25,14 @@ namespace sluice::server {
 
 class Lister;
 
+// What became of a batch.
+enum class Served : uint8_t {
+  all,    // every request has its reply, or will have it by Recipient::reply_late
+  ended,  // the session ends with what was appended; what is behind was neither charged nor
+          // answered
+  later,  // the next decision comes later: Recipient::go_on says when to `resume`
+};
+
 class Engine {
  public:
   // What else it works with; all of it outlives the engine, and its worker's loop does too.
@@ -38,19 +46,32 @@ class Engine {
     std::function<void(std::function<void()>)> run{};
   };
   Engine(Surroundings&& surroundings, std::shared_ptr<spdlog::logger> log);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
-  // Decides the requests in order and appends their replies, but those that come later, to
-  // `recipient` (null: nothing waits). False: the session ends with what was appended, and requests
-  // behind it were neither charged nor answered.
-  bool serve(Protocol protocol, wire::Session& session, const wire::Requests& requests,
-             base::Buffer& out, Recipient* recipient = nullptr);
+  // Decides the requests in order and appends their replies, but those that come late, to
+  // `recipient` (null: nothing waits, so its store decides at once). After `later` the requests are
+  // the engine's, what their views point to has to stay, and the recipient has no other batch
+  // served before `resume` says that this one is done.
+  Served serve(Protocol protocol, wire::Session& session, wire::Requests& requests,
+               base::Buffer& out, Recipient* recipient = nullptr);
+  // Goes on with the recipient's batch.
+  Served resume(Recipient& recipient, base::Buffer& out);
 
   // Gives late replies that are due. Returns when to be called again, if not woken before.
   std::optional<base::Time> advance();
   base::Time now() { return clock_.now(); }
+  store::Port& port() { return port_; }
+
+  // store::Store::gate and committed.
+  uint64_t gate() const { return store_.gate(); }
+  uint64_t committed() const { return store_.committed(); }
+  // Has `advance` called when more is committed. False: it has not to wait any more.
+  bool await_commit() { return store_.await_commit(port_); }
 
   // The recipient is gone: nothing is taken for it any more.
-  void forget(const Recipient& recipient);
+  void forget(Recipient& recipient);
 
   // Lets go of a policy that is no longer live; each batch begins so. True: there was a new one.
   bool take_policy();
@@ -60,11 +81,16 @@ class Engine {
  private:
   void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
              Recipient* recipient);
-  void settle(uint32_t groups, base::Time now);
+  Served go_on(Progress& progress, wire::Requests& requests, base::Buffer& out);
+  Served suspend(const Progress& progress, wire::Requests& requests);
+  limit::Ticket new_ticket();
+  void free_ticket(limit::Ticket ticket);
+  void recycle(std::unique_ptr<Suspended> suspended);
+  bool settle(uint32_t groups, base::Time now, limit::Ticket ticket);
   static void weigh(const limit::Decision& decision, bool counted, wire::Verdict& verdict);
   wire::Verdict verdict_of(const policy::Plan::Part& part) const;
 
-  // engine_late.cc: replies that come later.
+  // engine_late.cc: replies and decisions that come later.
   limit::Ticket park(Protocol protocol, const wire::Request& request,
                      std::span<const limit::Entry> descriptor, Recipient* recipient);
   bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket);
@@ -92,12 +118,25 @@ class Engine {
   const policy::RuleSet* rules_;  // of policy_
   const std::shared_ptr<spdlog::logger> log_;
   policy::Plan plan_;
+  const std::shared_ptr<const LivePolicy>* pin_ = &policy_;  // of whose rules plan_ is
   uint32_t settled_ = 0;                // groups of plan_ that the store has answered
   std::vector<limit::Ticket> tickets_;  // of the batch, by request; unused where none may wait
   store::Port port_;
   Parking parking_;
   std::vector<store::Settled> late_;
   std::vector<Recipient*> recipients_;  // with late replies that are not sent
+  // Batches that wait for the store, by their tickets' slots; null: free, or of the batch that is
+  // being served.
+  struct Waiting {
+    Recipient* recipient = nullptr;
+    uint32_t generation = 0;
+  };
+  std::vector<Waiting> waiting_;
+  std::vector<uint32_t> free_slots_;
+  // By which the store knows the batch that is being served, if it has to be told of it.
+  limit::Ticket ticket_ = limit::no_ticket;
+  std::vector<std::unique_ptr<Suspended>> spare_;  // to be used again
+  std::vector<limit::Ticket> ready_;
 };
 
 }  // namespace sluice::server

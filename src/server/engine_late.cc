@@ -1,4 +1,5 @@
-// Replies that come later: of requests that wait for units, and of lists.
+// Replies that come later: of requests that wait for units, of lists, and of batches that the store
+// has to ask elsewhere about.
 
 #include <algorithm>
 #include <utility>
@@ -10,13 +11,15 @@
 
 namespace sluice::server {
 
+using limit::no_ticket;
 using limit::Ticket;
 using limit::Verb;
 
 namespace {
 
-constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 constexpr base::Duration match_again_slice = base::milliseconds(1);
+// Suspended batches that are kept to be used again.
+constexpr size_t spare_max = 256;
 
 }  // namespace
 
@@ -41,7 +44,7 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
     return false;
   }
   parked->arrival = group.arrival;
-  parked->policy = policy_;
+  parked->policy = *pin_;
   parked->limits.clear();
   for (const auto& step : steps) {
     if (step.rule->mode != policy::Mode::enforce) continue;
@@ -49,6 +52,66 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
     parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
   }
   return true;
+}
+
+Ticket Engine::new_ticket() {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<uint32_t>(waiting_.size()));
+    waiting_.emplace_back();
+  }
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  return {slot, waiting_[slot].generation};
+}
+
+void Engine::free_ticket(Ticket ticket) {
+  waiting_[ticket.slot] = {nullptr, ticket.generation + 1};
+  free_slots_.push_back(ticket.slot);
+}
+
+Served Engine::suspend(const Progress& progress, wire::Requests& requests) {
+  Recipient* const recipient = progress.recipient;
+  SLUICE_CHECK(recipient != nullptr && recipient->suspended_ == nullptr);
+  if (spare_.empty()) spare_.push_back(std::make_unique<Suspended>());
+  auto s = std::move(spare_.back());
+  spare_.pop_back();
+  s->progress = progress;
+  std::swap(s->requests, requests);
+  std::swap(s->plan, plan_);
+  std::swap(s->tickets, tickets_);
+  s->settled = settled_;
+  s->policy = *pin_;
+  s->ticket = std::exchange(ticket_, no_ticket);
+  waiting_[s->ticket.slot].recipient = recipient;
+  recipient->suspended_ = std::move(s);
+  return Served::later;
+}
+
+Served Engine::resume(Recipient& recipient, base::Buffer& out) {
+  SLUICE_CHECK(recipient.suspended_ != nullptr);
+  auto s = std::move(recipient.suspended_);
+  std::swap(s->plan, plan_);
+  std::swap(s->tickets, tickets_);
+  settled_ = s->settled;
+  pin_ = &s->policy;
+  // The store knows the batch by its ticket.
+  const Ticket other = std::exchange(ticket_, s->ticket);
+  waiting_[ticket_.slot].recipient = nullptr;
+  s->progress.now = clock_.now();
+  const Served served = go_on(s->progress, s->requests, out);
+  if (served != Served::later) free_ticket(ticket_);
+  ticket_ = other;
+  pin_ = &policy_;
+  recycle(std::move(s));
+  return served;
+}
+
+void Engine::recycle(std::unique_ptr<Suspended> s) {
+  s->requests.clear();
+  s->plan.clear();
+  s->tickets.clear();
+  s->policy.reset();
+  if (spare_.size() < spare_max) spare_.push_back(std::move(s));
 }
 
 std::optional<base::Time> Engine::advance() {
@@ -64,6 +127,13 @@ std::optional<base::Time> Engine::advance() {
     for (size_t i = 0; i < settled.decisions.size(); ++i)
       weigh(settled.decisions[i], has_counter(parked->limits[i].algorithm), verdict);
     reply_late(settled.ticket, verdict, settled.at);
+  }
+  ready_.clear();
+  port_.drain_batches(ready_);
+  for (const Ticket ticket : ready_) {
+    const Waiting& waiting = waiting_[ticket.slot];
+    if (waiting.recipient != nullptr && waiting.generation == ticket.generation)
+      waiting.recipient->go_on();
   }
   send_late();
   return next;
@@ -87,8 +157,13 @@ void Engine::send_late() {
   }
 }
 
-void Engine::forget(const Recipient& recipient) {
+void Engine::forget(Recipient& recipient) {
   std::erase(recipients_, &recipient);
+  if (recipient.suspended_ != nullptr) {
+    store_.abandon(port_, recipient.suspended_->ticket);
+    free_ticket(recipient.suspended_->ticket);
+    recycle(std::move(recipient.suspended_));
+  }
   for (const Ticket ticket : parking_.of(recipient)) {
     store_.cancel(port_, ticket, clock_.now());
     parking_.leave(ticket);
@@ -128,7 +203,8 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   if (plan_.may_wait()) {
     plan_.let_wait(ticket, parked->arrival);
     settled_ = part.groups_end - 1;  // shadow rules have counted it
-    settle(part.groups_end, now);
+    if (!settle(part.groups_end, now, no_ticket))
+      return run_([this, ticket] { match_again(ticket, clock_.now()); });
     const limit::Group& group = plan_.group(plan_.steps(part).back());
     if (group.answered) return;
     if (group.parked) {
@@ -181,7 +257,8 @@ void Engine::on_listed(Ticket ticket, const std::vector<std::string>& keys) {
       plan_.clear();
       settled_ = 0;
       rules_->match(dialect, {.descriptor = entries, .verb = Verb::peek, .now = now}, plan_);
-      settle(plan_.parts().back().groups_end, now);
+      // It has gone since.
+      if (!settle(plan_.parts().back().groups_end, now, no_ticket)) continue;
       const wire::Verdict verdict = verdict_of(plan_.parts().back());
       if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
       // One that is full and would not have been otherwise without a put is as if it were not.

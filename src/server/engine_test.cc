@@ -42,7 +42,7 @@ struct Fixture {
       requests.clear();
       const auto received = session.receive(text, false, requests);
       text.remove_prefix(received.consumed);
-      open = engine->serve(Protocol::divvy, session, requests, out);
+      open = engine->serve(Protocol::divvy, session, requests, out) == Served::all;
     }
     return {std::string(out.view()), open};
   }

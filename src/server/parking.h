@@ -13,6 +13,7 @@
 #include "policy/rule_set.h"
 #include "server/live_policy.h"
 #include "server/options.h"
+#include "server/suspended.h"
 #include "wire/session.h"
 
 namespace sluice::server {
@@ -25,9 +26,13 @@ class Recipient {
   virtual void reply_late(const wire::Request& request, const wire::Verdict& verdict,
                           base::Time now) = 0;
   virtual void send_late() = 0;
+  // Its batch, which waits for the store, can go on: Engine::resume, now or later.
+  virtual void go_on() = 0;
 
  private:
   friend class Parking;
+  friend class Engine;
+  std::unique_ptr<Suspended> suspended_;  // its batch, if one waits for the store
   std::set<uint32_t> parked_;
   size_t lists_ = 0;  // of them
 };

@@ -15,6 +15,7 @@ namespace {
 
 // Buffers kept for the next one who needs them; more are given back to the system.
 constexpr size_t idle_buffers_max = 64;
+constexpr size_t idle_texts_max = 1024;
 
 }  // namespace
 
@@ -68,11 +69,43 @@ void Worker::on_new_policy() {
 // What is due, and a timer for what is due next.
 void Worker::advance() {
   const auto next = engine_.advance();
-  if (!next || stopping_) return;
+  open_gates();
+  if (!next || (stopping_ && all_.empty())) return;
   due_.expires_after(std::chrono::microseconds(std::max<int64_t>(next->us - engine_.now().us, 0)));
   due_.async_wait([this](boost::system::error_code ec) {
     if (!ec) advance();
   });
+}
+
+void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
+  held_.push_back({gate, std::move(connection)});
+  if (engine_.await_commit()) return;
+  // It came about meanwhile; but the connection is in the middle of something.
+  asio::post(io_, [this] { open_gates(); });
+}
+
+void Worker::open_gates() {
+  const uint64_t committed = engine_.committed();
+  // What is opened may be held back again, behind a later gate.
+  while (!held_.empty() && held_.front().gate <= committed) {
+    const Held first = std::move(held_.front());
+    held_.pop_front();
+    first.connection->pass_gate(first.gate);
+  }
+}
+
+std::string Worker::lend_text() {
+  if (idle_texts_.empty()) return {};
+  std::string text = std::move(idle_texts_.back());
+  idle_texts_.pop_back();
+  return text;
+}
+
+void Worker::give_back_text(std::string text) {
+  if (text.capacity() > base::bounds::read_bytes_max || idle_texts_.size() == idle_texts_max)
+    return;
+  text.clear();
+  idle_texts_.push_back(std::move(text));
 }
 
 void Worker::stop(std::chrono::milliseconds limit) {

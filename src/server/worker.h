@@ -9,9 +9,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_set>
@@ -59,6 +62,11 @@ class Worker {
   // A session holds `now` bytes in place of `before`, under the same bound. False: it is reached.
   bool hold(size_t before, size_t now);
   void leave(const std::shared_ptr<Connection>& connection);
+  // Calls the connection's pass_gate once what was decided up to `gate` is committed.
+  void hold_back(std::shared_ptr<Connection> connection, uint64_t gate);
+  // Empty texts, which keep their memory where it is little.
+  std::string lend_text();
+  void give_back_text(std::string text);
   Engine& engine() { return engine_; }
   Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
@@ -69,6 +77,7 @@ class Worker {
  private:
   void end_if_idle();
   void advance();
+  void open_gates();
 
   size_t lent_bytes_ = 0;  // small buffers aside, what sessions hold included
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
@@ -80,6 +89,12 @@ class Worker {
   wire::Requests requests_;
   base::Buffer out_, late_out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
+  struct Held {
+    uint64_t gate;
+    std::shared_ptr<Connection> connection;
+  };
+  std::deque<Held> held_;  // by rising gate
+  std::vector<std::string> idle_texts_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
   bool stopping_ = false;
   std::thread thread_;

@@ -83,7 +83,9 @@ struct World {
     return asked;
   }
   void apply(Asked& asked, base::Time now, Port* port = nullptr, const Pin& pin = {}) {
-    ASSERT_EQ(store.apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, port, pin), 1u);
+    ASSERT_EQ(
+        store.apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, port, pin).settled,
+        1u);
   }
   Asked ask(const std::vector<Part>& parts, base::Time now, Verb verb = Verb::take) {
     Asked asked = prepare(parts, verb);

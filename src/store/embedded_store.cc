@@ -60,7 +60,8 @@ EmbeddedStore::~EmbeddedStore() {
   for (auto& locked : *table_) locked.stripe.close(region_);
 }
 
-size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin) {
+Applied EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
+                             limit::Ticket) {
   prepare(batch);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     auto& group = batch.groups[i];
@@ -78,10 +79,10 @@ size_t EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* por
     if (!settled) {
       group.error = limit::Error::memory;
       refused_.fetch_add(1, std::memory_order_relaxed);
-      if (!group.may_fail) return i + 1;
+      if (!group.may_fail) return {.settled = i + 1};
     }
   }
-  return batch.groups.size();
+  return {.settled = batch.groups.size()};
 }
 
 // Hashes every key, and has the processor fetch what the look-ups will need while it goes on to the

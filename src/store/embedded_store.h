@@ -43,8 +43,8 @@ class EmbeddedStore final : public Store {
                                              const limit::Spaces& spaces);
   ~EmbeddedStore() override;
 
-  size_t apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
-               const Pin& pin = {}) override;
+  Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
+                const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) override;
   std::optional<base::Time> advance(Port& port, base::Time now) override;
   bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,

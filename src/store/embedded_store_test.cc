@@ -59,7 +59,7 @@ Decision take(EmbeddedStore& store, const Space& space, std::string_view key, in
   Asking asking;
   asking.group();
   asking.charge(space, key, cost, {&limit, 1});
-  EXPECT_EQ(store.apply(asking.batch(), now), 1u);
+  EXPECT_EQ(store.apply(asking.batch(), now).settled, 1u);
   return asking.decision(0);
 }
 
@@ -146,7 +146,7 @@ TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
           asking.charge(spaces[space], keys.back(), random(int64_t{4}), limits[space]);
         }
       }
-      ASSERT_EQ(store.apply(asking.batch(), now), asking.groups.size());
+      ASSERT_EQ(store.apply(asking.batch(), now).settled, asking.groups.size());
       std::vector<Decision> expected;
       for (const auto& group : asking.groups) {
         const bool allowed =
@@ -190,7 +190,7 @@ TEST(EmbeddedStore, limits_of_all_algorithms_share_a_counter) {
     const uint32_t both = 1 + dice(2u);
     for (uint32_t space = 0; space < both; ++space)
       asking.charge(spaces[space], keys[space], cost, limits);
-    ASSERT_EQ(store.apply(asking.batch(), now), 1u);
+    ASSERT_EQ(store.apply(asking.batch(), now).settled, 1u);
 
     bool allowed = true;
     for (uint32_t space = 0; space < both; ++space) {
@@ -298,7 +298,7 @@ TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
     Asking asking;
     asking.group();
     asking.charge(space, key, 1, {&limit, 1});
-    ASSERT_EQ(store.apply(asking.batch(), {0}), 1u);
+    ASSERT_EQ(store.apply(asking.batch(), {0}).settled, 1u);
     if (asking.groups[0].error == limit::Error::memory) break;
     ++count;
   }
@@ -315,7 +315,7 @@ TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
   asking.charge(space, large, 1, {&limit, 1});
   asking.group();
   asking.charge(space, "counter 1", 1, {&limit, 1});
-  EXPECT_EQ(store.apply(asking.batch(), {0}), 1u);
+  EXPECT_EQ(store.apply(asking.batch(), {0}).settled, 1u);
   EXPECT_EQ(asking.groups[0].error, limit::Error::memory);
   EXPECT_FALSE(asking.groups[0].allowed);
   EXPECT_EQ(take(store, space, "counter 1", 0, limit, {0}).remaining, 999);
@@ -367,7 +367,7 @@ TEST(EmbeddedStore, goes_on_behind_a_group_that_may_fail) {
     asking.group();
     asking.charge(space, "old", 1, {&limit, 1});
   }
-  EXPECT_EQ(store.apply(asking.batch(), {0}), 3u);
+  EXPECT_EQ(store.apply(asking.batch(), {0}).settled, 3u);
   EXPECT_EQ(asking.groups[0].error, limit::Error::memory);
   EXPECT_TRUE(asking.groups[1].allowed);
   EXPECT_EQ(asking.groups[2].error, limit::Error::memory);

@@ -19,6 +19,18 @@ void Port::drain(std::vector<Settled>& settled) {
   for (size_t i = first; i < settled.size(); ++i) parked_.erase(key(settled[i].ticket));
 }
 
+void Port::drain_batches(std::vector<limit::Ticket>& ready) {
+  const std::lock_guard lock(mutex_);
+  ready.insert(ready.end(), batches_.begin(), batches_.end());
+  batches_.clear();
+}
+
+void Port::name_batch(limit::Ticket ticket) {
+  const std::lock_guard lock(mutex_);
+  batches_.push_back(ticket);
+  wake_once();
+}
+
 void Port::deliver(Waiter& waiter, Settled settled) {
   const std::lock_guard lock(mutex_);
   remove(waiter);

@@ -38,6 +38,12 @@ class Port {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
+  // Moves the tickets of the batches that the store is to be asked about again to the end of
+  // `ready`. Owner's thread.
+  void drain_batches(std::vector<limit::Ticket>& ready);
+  // The store is to be asked again about the batch. Any thread; the store's to call.
+  void name_batch(limit::Ticket ticket);
+
   // Moves what has settled since the last time to the end of `settled`. Owner's thread, after
   // Store::advance: what settles between the two wakes again.
   void drain(std::vector<Settled>& settled);
@@ -64,7 +70,8 @@ class Port {
 
   const std::function<void()> wake_;
   std::mutex mutex_;
-  std::vector<Settled> settled_;  // guarded by mutex_, as are the next two
+  std::vector<Settled> settled_;  // guarded by mutex_, as are the next three
+  std::vector<limit::Ticket> batches_;
   Due due_;
   bool woken_ = false;
   // Owner's thread only: what is parked, by ticket.

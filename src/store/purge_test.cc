@@ -41,7 +41,7 @@ struct World {
     charge.keeps_limits = &space == kept;
     if (!charge.keeps_limits) charge.limits_id = spaces.intern_limits(limits);
     limit::Decision decisions[2];
-    EXPECT_EQ(store.apply({{&group, 1}, {&charge, 1}, decisions}, now), 1u);
+    EXPECT_EQ(store.apply({{&group, 1}, {&charge, 1}, decisions}, now).settled, 1u);
     EXPECT_EQ(group.error, limit::Error::none);
     return charge.slot_mask;
   }

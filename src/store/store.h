@@ -29,6 +29,12 @@ struct Stats {
 // What keeps the limits alive that parked charges point to: the rule set.
 using Pin = std::shared_ptr<const void>;
 
+// What a call of `apply` came to.
+struct Applied {
+  size_t settled = 0;  // groups from the front that were settled, parked or failed
+  bool later = false;  // the rest has no answer yet: the port will name the batch
+};
+
 class Store {
  public:
   static constexpr base::Duration housekeeping_period = base::milliseconds(100);
@@ -36,15 +42,32 @@ class Store {
   virtual ~Store() = default;
 
   // Settles the groups in order, each all or nothing, and stops behind the first that fails
-  // (Group::error) and may not: the caller knows whether what follows is still wanted. Returns how
-  // many were settled, parked or failed. Per group the charges' keys are distinct and at most
-  // base::bounds::group_charges_max; the keys are copied, nothing of the batch is kept.
+  // (Group::error) and may not: the caller knows whether what follows is still wanted. Per group
+  // the charges' keys are distinct and at most base::bounds::group_charges_max; what is kept of the
+  // batch is copied.
+  //
+  // A store that has to ask elsewhere first says `later`. Then the port names `ticket` once it is
+  // to be called again with the groups behind those settled, the same as before, and goes on; it
+  // may say `later` again. Who is not interested any more says `abandon`. With no_ticket nobody is
+  // named: the caller asks again when it likes.
   //
   // A group that may wait and is refused is parked with `port`, unless base::bounds::waiting_max
   // are already: then it stays refused. Units that an earlier one waits for are not there for
   // anybody behind it, and `remaining` says so; one that can never fit blocks nobody.
-  virtual size_t apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
-                       const Pin& pin = {}) = 0;
+  virtual Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
+                        const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) = 0;
+
+  // Nobody asks for the batch again that `later` was said of. What was sent may still be taken. The
+  // port's owner's thread.
+  virtual void abandon(Port&, limit::Ticket) {}
+
+  // A store that commits what it decided: what is sent now has to wait until `committed` has
+  // reached this. 0: it has not to wait. Any thread.
+  virtual uint64_t gate() const { return 0; }
+  virtual uint64_t committed() const { return 0; }
+  // Wakes the port when more has been committed than there is now, once. False: all that was
+  // decided has been committed by now. The port's owner's thread.
+  virtual bool await_commit(Port&) { return false; }
 
   // Answers what is due at `port`: the owner's thread calls it when woken and at the time that it
   // returned; none: when woken.

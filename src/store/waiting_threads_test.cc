@@ -102,7 +102,7 @@ class WorkerOf {
       charges.push_back(c);
     }
     group.charge_count = static_cast<uint32_t>(charges.size());
-    EXPECT_EQ(s_.store.apply({{&group, 1}, charges, decisions}, now, &port_), 1u);
+    EXPECT_EQ(s_.store.apply({{&group, 1}, charges, decisions}, now, &port_).settled, 1u);
     EXPECT_EQ(group.error, limit::Error::none);
     return group.allowed;
   }

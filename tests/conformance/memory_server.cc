@@ -22,10 +22,10 @@ base::Clock::Source told_time() {
 
 }  // namespace
 
-size_t WatchedStore::apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                           const store::Pin& pin) {
-  const size_t done = inner_.apply(batch, now, port, pin);
-  for (const limit::Group& group : batch.groups.first(done)) {
+store::Applied WatchedStore::apply(const limit::Batch& batch, base::Time now, store::Port* port,
+                                   const store::Pin& pin, limit::Ticket ticket) {
+  const store::Applied done = inner_.apply(batch, now, port, pin, ticket);
+  for (const limit::Group& group : batch.groups.first(done.settled)) {
     if (group.error != limit::Error::none) continue;
     for (const limit::Charge& charge :
          batch.charges.subspan(group.charge_first, group.charge_count)) {
@@ -103,7 +103,8 @@ void MemoryConnection::process() {
     const std::string in = in_;
     const auto received = session_->receive(in, end_, requests);
     if (requests.size() > 0)
-      closed_ = !server_.engine_->serve(server::Protocol::divvy, *session_, requests, out);
+      closed_ = server_.engine_->serve(server::Protocol::divvy, *session_, requests, out) !=
+                server::Served::all;
     if (received.closing && !closed_) {
       session_->farewell(out);
       closed_ = true;

@@ -20,8 +20,8 @@ namespace sluice::tests {
 class WatchedStore final : public store::Store {
  public:
   explicit WatchedStore(store::Store& inner) : inner_(inner) {}
-  size_t apply(const limit::Batch& batch, base::Time now, store::Port* port,
-               const store::Pin& pin) override;
+  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, limit::Ticket ticket) override;
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }

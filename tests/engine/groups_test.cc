@@ -120,7 +120,7 @@ void ask(const policy::RuleSet& rules, store::EmbeddedStore& store, uint32_t see
       rules.match(Dialect::divvy, {.descriptor = descriptors[i], .cost = costs[i]}, plan);
     }
     const limit::Batch batch = plan.batch();
-    ASSERT_EQ(store.apply(batch, now), batch.groups.size());
+    ASSERT_EQ(store.apply(batch, now).settled, batch.groups.size());
     for (size_t i = 0; i < count; ++i) {
       const auto& part = plan.parts()[i];
       ASSERT_EQ(part.error, "");

@@ -49,7 +49,7 @@ class Server {
     requests_.clear();
     out_.clear();
     if (session.receive(bytes, false, requests_).consumed != bytes.size()) return 0;
-    if (!engine_->serve(protocol, session, requests_, out_)) return 0;
+    if (engine_->serve(protocol, session, requests_, out_) != server::Served::all) return 0;
     return out_.size();
   }
 

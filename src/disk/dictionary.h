@@ -1,0 +1,68 @@
+// What the numbers in stored records stand for: the spaces and lists of limits of the store, and
+// which of this process's they are. Filled at open by one thread; then the one that commits gives
+// out numbers while any others look them up.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "disk/journal.h"
+#include "disk/record.h"
+#include "limit/stable_list.h"
+
+namespace sluice::disk {
+
+class Dictionary {
+ public:
+  // `spaces` outlives it.
+  explicit Dictionary(limit::Spaces& spaces) : spaces_(spaces) {}
+
+  // One stored entry; the numbers of each kind come in order, from 1. False: `problem`.
+  bool load_space(uint32_t number, std::string_view value, std::string& problem);
+  bool load_limits(uint32_t number, std::string_view value, std::string& problem);
+
+  // The number of what a record names; a new one if it has none, which is then among the fresh.
+  uint32_t number_of(const limit::Space& space) {
+    if (space.id < space_numbers_.size()) [[likely]]
+      if (const uint32_t number = space_numbers_[space.id]; number != 0) return number;
+    return add(space);
+  }
+  uint32_t number_of_limits(uint32_t limits_id) {
+    if (limits_id < limits_numbers_.size()) [[likely]]
+      if (const uint32_t number = limits_numbers_[limits_id]; number != 0) return number;
+    return limits_id == 0 ? 0 : add_limits(limits_id);
+  }
+
+  // Entries that are not committed yet: written with the first block that uses them.
+  struct Fresh {
+    bool is_space;
+    uint32_t number;
+    std::string value;
+  };
+  const std::vector<Fresh>& fresh() const { return fresh_; }
+  void all_are_committed() { fresh_.clear(); }
+
+  // Any thread. 0: nothing of that space is stored.
+  uint32_t find(const limit::Space& space) const;
+  // What a stored counter is here. False: it names what the dictionary lacks, or its state does not
+  // fit its limits.
+  bool resolve(const StoredCounter& stored, Record& record) const;
+
+ private:
+  uint32_t add(const limit::Space& space);
+  uint32_t add_limits(uint32_t limits_id);
+
+  limit::Spaces& spaces_;
+  limit::StableList<const limit::Space*> by_number_;  // the n-th has number n + 1
+  limit::StableList<uint32_t> limits_by_number_;
+  std::vector<uint32_t> space_numbers_, limits_numbers_;  // by the process's ids; the committer's
+  std::vector<Fresh> fresh_;
+  mutable std::mutex mutex_;
+  std::vector<uint32_t> shared_numbers_;  // as space_numbers_, for the others; guarded
+};
+
+}  // namespace sluice::disk

@@ -1,0 +1,82 @@
+// A folder of its own for one test, removed with all that is in it; counters for it to hold. One
+// thread.
+#pragma once
+
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "disk/journal.h"
+#include "limit/space.h"
+
+namespace sluice::disk {
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "sluice_disk_XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// What a test expects to find of a counter.
+struct Kept {
+  std::vector<limit::State> cells;
+  uint32_t limits_id = 0;
+  int64_t forget_us = INT64_MAX;
+  friend bool operator==(const Kept&, const Kept&) = default;
+};
+using KeptByKey = std::map<std::pair<const limit::Space*, std::string>, Kept>;
+
+inline Kept kept_of(const Record& record) {
+  return {{record.cells.begin(), record.cells.end()}, record.limits_id, record.forget_us};
+}
+
+// Collects records; those of forgotten counters remove them.
+inline Visit collect(KeptByKey& all) {
+  return [&all](const Record& record) {
+    const std::pair key(record.space, std::string(record.key));
+    if (record.cells.empty())
+      all.erase(key);
+    else
+      all[key] = kept_of(record);
+  };
+}
+
+// All of what a journal holds that was just opened: the folded, then what its blocks say.
+inline bool read_all(Journal& journal, KeptByKey& all, std::string& problem) {
+  std::string position;
+  do {
+    if (!journal.scan(position, 1000, collect(all))) {
+      problem = "scan failed";
+      return false;
+    }
+  } while (!position.empty());
+  return journal.replay(collect(all), problem);
+}
+
+// What is committed is folded now.
+inline bool wait_for_folds(const Journal& journal, uint64_t folds) {
+  for (int i = 0; i < 20'000 && journal.stats().folds < folds; ++i) ::usleep(1000);
+  return journal.stats().folds >= folds;
+}
+
+}  // namespace sluice::disk

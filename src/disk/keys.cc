@@ -1,0 +1,58 @@
+#include "disk/keys.h"
+
+#include "disk/varint.h"
+
+namespace sluice::disk {
+
+namespace {
+
+template <class Load>
+rocksdb::Status read_kind(rocksdb::DB& db, char kind, Load&& load) {
+  const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
+  const std::string_view prefix(&kind, 1);
+  for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
+    const rocksdb::Slice key = at->key();
+    uint32_t number = 0;  // a key of another length has none that fits
+    for (size_t i = 1; key.size() == 5 && i < 5; ++i)
+      number = number << 8 | static_cast<unsigned char>(key[i]);
+    if (!load(number, at->value().ToStringView())) break;
+  }
+  return at->status();
+}
+
+}  // namespace
+
+std::string dictionary_key(bool is_space, uint32_t number) {
+  std::string key(1, is_space ? 's' : 'l');
+  for (int shift = 24; shift >= 0; shift -= 8) key += static_cast<char>(number >> shift);
+  return key;
+}
+
+std::string epoch_value(uint64_t epoch) {
+  char bytes[varint_bytes_max];
+  return {bytes, put_varint(bytes, epoch)};
+}
+
+rocksdb::Status read_dictionary(rocksdb::DB& db, Dictionary& dictionary, std::string& wrong) {
+  rocksdb::Status status = read_kind(db, 's', [&](uint32_t number, std::string_view value) {
+    return dictionary.load_space(number, value, wrong);
+  });
+  if (!status.ok() || !wrong.empty()) return status;
+  return read_kind(db, 'l', [&](uint32_t number, std::string_view value) {
+    return dictionary.load_limits(number, value, wrong);
+  });
+}
+
+rocksdb::Status read_epoch(rocksdb::DB& db, uint64_t& epoch) {
+  std::string value;
+  epoch = 0;
+  const rocksdb::Status status = db.Get({}, epoch_key, &value);
+  if (status.IsNotFound()) return rocksdb::Status::OK();
+  if (!status.ok()) return status;
+  Input input(value);
+  if (!input.varint(epoch) || !input.done() || epoch >= uint64_t{1} << 24)
+    return rocksdb::Status::Corruption("the number of its openings cannot be read");
+  return status;
+}
+
+}  // namespace sluice::disk

@@ -1,0 +1,191 @@
+#include "disk/layout.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/printable.h"
+#include "disk/record.h"
+
+namespace sluice::disk {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// "sluice store 1, read by sluice 0.1.0 and later"
+constexpr std::string_view format_words = "sluice store ", since_words = ", read by sluice ",
+                           end_words = " and later\n";
+
+std::string quoted(const std::string& path) {
+  return "`" + base::printable(path, 512) + "`";
+}
+
+bool exists(const std::string& path) {
+  struct stat unused;
+  return ::lstat(path.c_str(), &unused) == 0 || errno != ENOENT;
+}
+
+std::string damaged(const std::string& dir, const std::string& what) {
+  return "the store in " + quoted(dir) + " is damaged: " + what +
+         "; look at it with `sluice store check DIR`, mend it with `sluice store repair DIR`, or "
+         "start on a backup";
+}
+
+}  // namespace
+
+std::string store_of(const std::string& dir) {
+  return dir + "/sluice";
+}
+std::string counters_of(const std::string& dir) {
+  return store_of(dir) + "/counters";
+}
+std::string blocks_of(const std::string& dir) {
+  return store_of(dir) + "/blocks";
+}
+std::string format_file_of(const std::string& dir) {
+  return store_of(dir) + "/FORMAT";
+}
+
+std::string with_errno(const std::string& text, int error) {
+  return text + ": " + std::strerror(error);
+}
+
+Lock::~Lock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool Lock::take(const std::string& dir, bool make, std::string& problem) {
+  if (make) {
+    std::error_code error;
+    fs::create_directories(dir, error);
+    if (error && !exists(dir)) {
+      problem = "the directory " + quoted(dir) + " cannot be made: " + error.message();
+      return false;
+    }
+  }
+  struct stat found;
+  if (::stat(dir.c_str(), &found) != 0) {
+    problem = with_errno("the directory " + quoted(dir) + " cannot be used", errno);
+    return false;
+  }
+  if (!S_ISDIR(found.st_mode)) {
+    problem = quoted(dir) + " is not a directory; name one, or a path where one can be made";
+    return false;
+  }
+  const std::string path = dir + "/sluice.lock";
+  fd_ = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  if (fd_ < 0) {
+    problem = with_errno("the directory " + quoted(dir) + " cannot be written to", errno) +
+              "; let this user write there, or name another";
+    return false;
+  }
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    char text[16];
+    const ssize_t bytes = ::pread(fd_, text, sizeof text, 0);
+    if (bytes > 0) std::from_chars(text, text + bytes, holder_);
+    ::close(fd_);
+    fd_ = -1;
+    if (error != EWOULDBLOCK)
+      problem = with_errno(quoted(path) + " cannot be locked", error);
+    else
+      problem = "the store in " + quoted(dir) + " is in use by " +
+                (holder_ > 0 ? "process " + std::to_string(holder_) : "another process") +
+                "; stop that first, or name another directory";
+    return false;
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  // The number is for people; without it the lock holds all the same.
+  if (::ftruncate(fd_, 0) != 0 ||
+      ::pwrite(fd_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return true;
+  }
+  return true;
+}
+
+Condition look(const std::string& dir, std::string& problem) {
+  if (!exists(store_of(dir))) return Condition::absent;
+  std::error_code error;
+  if (!fs::is_directory(store_of(dir), error)) {
+    problem = quoted(store_of(dir)) + " is not a directory; move it away";
+    return Condition::unusable;
+  }
+  std::ifstream file(format_file_of(dir), std::ios::binary);
+  if (!file) {
+    problem = damaged(dir, "its file FORMAT cannot be read");
+    return Condition::unusable;
+  }
+  std::ostringstream all;
+  all << file.rdbuf();
+  const std::string text = std::move(all).str().substr(0, 256);
+  uint32_t format = 0;
+  const char* const end = text.data() + text.size();
+  if (!text.starts_with(format_words) ||
+      std::from_chars(text.data() + format_words.size(), end, format).ec != std::errc() ||
+      format == 0) {
+    problem = damaged(dir, "its file FORMAT does not say which format it has");
+    return Condition::unusable;
+  }
+  if (format > format_number) {
+    const size_t at = text.find(since_words), stop = text.find(end_words);
+    std::string reader = "a newer one";
+    if (at != std::string::npos && stop != std::string::npos && stop > at)
+      reader = "sluice " +
+               base::printable(text.substr(at + since_words.size(), stop - at - since_words.size()),
+                               32) +
+               " or later";
+    problem = "the store in " + quoted(dir) + " has format " + std::to_string(format) + ", which " +
+              reader + " reads; this program reads format " + std::to_string(format_number) +
+              ": use that version, or another directory";
+    return Condition::unusable;
+  }
+  for (const std::string& part : {counters_of(dir), blocks_of(dir)}) {
+    if (!exists(part + "/CURRENT")) {
+      problem = damaged(dir, quoted(part + "/CURRENT") + " is missing");
+      return Condition::unusable;
+    }
+  }
+  return Condition::whole;
+}
+
+bool sync_directory(const std::string& path, std::string& problem) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool done = fd >= 0 && ::fsync(fd) == 0;
+  if (!done) problem = with_errno(quoted(path) + " cannot be synced", errno);
+  if (fd >= 0) ::close(fd);
+  return done;
+}
+
+bool write_format(const std::string& store, std::string& problem) {
+  const std::string path = store + "/FORMAT";
+  const std::string text = std::string(format_words) + std::to_string(format_number) +
+                           std::string(since_words) + std::string(format_since) +
+                           std::string(end_words);
+  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  const bool done = fd >= 0 &&
+                    ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                    ::fsync(fd) == 0;
+  if (!done) problem = with_errno(quoted(path) + " cannot be written", errno);
+  if (fd >= 0) ::close(fd);
+  return done && sync_directory(store, problem);
+}
+
+bool has_limitd_database(const std::string& dir) {
+  // RocksDB's files are named alike, but ours are never in DIR itself, and its tables end in .sst.
+  if (!exists(dir + "/CURRENT")) return false;
+  std::error_code error;
+  for (fs::directory_iterator at(dir, error), end; !error && at != end; at.increment(error))
+    if (at->path().filename().string().starts_with("OPTIONS-")) return false;
+  return !error;
+}
+
+}  // namespace sluice::disk

@@ -1,0 +1,57 @@
+// The directory of a store: who has it, what lies in it, and which format that has. Ours is in
+// `DIR`/sluice, so that DIR may be limitd's own; the lock is beside it. Called by whoever opens a
+// store, a server or a tool.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice::disk {
+
+// Where things lie.
+std::string store_of(const std::string& dir);     // DIR/sluice
+std::string counters_of(const std::string& dir);  // DIR/sluice/counters
+std::string blocks_of(const std::string& dir);    // DIR/sluice/blocks
+std::string format_file_of(const std::string& dir);
+
+// "text: No such file or directory"
+std::string with_errno(const std::string& text, int error);
+
+// Nobody else has DIR while it lives.
+class Lock {
+ public:
+  Lock() = default;
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  // False: `problem`, which names the process that has it. `make`: DIR is made if it is missing.
+  bool take(const std::string& dir, bool make, std::string& problem);
+  // The process that has DIR, when that was why it could not be taken.
+  int holder() const { return holder_; }
+
+ private:
+  int fd_ = -1;
+  int holder_ = 0;
+};
+
+enum class Condition : uint8_t {
+  absent,   // there never was a store
+  whole,    // its parts are there, in a format that this program reads
+  unusable  // something is there, but not that
+};
+
+// Looks at DIR/sluice without changing anything. `problem`: why it is unusable, and what to do.
+Condition look(const std::string& dir, std::string& problem);
+
+// In a store that is being made at `store`, last of all.
+bool write_format(const std::string& store, std::string& problem);
+
+// Makes what was written into a directory, names included, reach the medium.
+bool sync_directory(const std::string& path, std::string& problem);
+
+// Is DIR itself a LevelDB database, as limitd keeps its buckets in? It is only ever read.
+bool has_limitd_database(const std::string& dir);
+
+}  // namespace sluice::disk

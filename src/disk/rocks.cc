@@ -1,0 +1,170 @@
+#include "disk/rocks.h"
+
+#include <fcntl.h>
+#include <rocksdb/compaction_filter.h>
+#include <rocksdb/env.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/rate_limiter.h>
+#include <rocksdb/table.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+#include <vector>
+
+#include "base/bounds.h"
+#include "base/printable.h"
+#include "disk/record.h"
+
+namespace sluice::disk {
+
+namespace {
+
+class Forgetting : public rocksdb::CompactionFilter {
+ public:
+  explicit Forgetting(std::function<base::Time()> now) : now_(std::move(now)) {}
+  const char* Name() const override { return "sluice.forget"; }
+  Decision FilterV2(int, const rocksdb::Slice&, ValueType type, const rocksdb::Slice& value,
+                    std::string*, std::string*) const override {
+    if (type != ValueType::kValue) return Decision::kKeep;
+    return forget_us_of(value.ToStringView()) <= now_us() ? Decision::kRemove : Decision::kKeep;
+  }
+
+ private:
+  // The clock is looked at now and then: what is past its time a moment ago is past it now.
+  int64_t now_us() const {
+    if (looked_++ % 256 == 0) now_us_ = now_().us;
+    return now_us_;
+  }
+  const std::function<base::Time()> now_;
+  mutable uint32_t looked_ = 0;
+  mutable int64_t now_us_ = 0;
+};
+
+class ForgettingFactory : public rocksdb::CompactionFilterFactory {
+ public:
+  explicit ForgettingFactory(std::function<base::Time()> now) : now_(std::move(now)) {}
+  const char* Name() const override { return "sluice.forget"; }
+  // Each compaction has one of its own, and is one thread.
+  std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
+      const rocksdb::CompactionFilter::Context&) override {
+    return std::make_unique<Forgetting>(now_);
+  }
+
+ private:
+  const std::function<base::Time()> now_;
+};
+
+rocksdb::Options common() {
+  // RocksDB's threads belong to the process.
+  static std::once_flag once;
+  std::call_once(once, [] {
+    rocksdb::Env* const env = rocksdb::Env::Default();
+    for (const auto pool : {rocksdb::Env::LOW, rocksdb::Env::HIGH, rocksdb::Env::BOTTOM})
+      env->LowerThreadPoolCPUPriority(pool, rocksdb::CpuPriority::kLow);
+  });
+
+  rocksdb::Options options;
+  options.max_background_jobs = 2;
+  options.compression = rocksdb::kNoCompression;
+  options.info_log_level = rocksdb::WARN_LEVEL;
+  options.max_log_file_size = size_t{1} << 20;
+  options.keep_log_file_num = 2;
+  options.max_manifest_file_size = uint64_t{4} << 20;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  options.skip_stats_update_on_db_open = true;
+  options.enable_write_thread_adaptive_yield = false;
+  options.allow_concurrent_memtable_write = false;
+  options.max_bgerror_resume_count = 0;  // mend() does it
+  options.max_open_files = 4096;
+  // A writer is never stalled: the journal itself waits where folding is behind.
+  options.level0_slowdown_writes_trigger = 1 << 20;
+  options.level0_stop_writes_trigger = 1 << 20;
+  options.soft_pending_compaction_bytes_limit = 0;
+  options.hard_pending_compaction_bytes_limit = 0;
+  return options;
+}
+
+}  // namespace
+
+rocksdb::Options blocks_options() {
+  rocksdb::Options options = common();
+  // Room for all blocks that there may be, so that they are flushed when most are dropped.
+  options.write_buffer_size = 2 * base::bounds::unfolded_bytes_max;
+  options.max_write_buffer_number = 3;
+  // The end of the last write of a killed process may be missing. Anything else is damage.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.avoid_flush_during_recovery = true;
+  options.avoid_flush_during_shutdown = true;
+  return options;
+}
+
+rocksdb::Options counters_options(std::function<base::Time()> now) {
+  rocksdb::Options options = common();
+  options.write_buffer_size = size_t{1} << 20;  // nothing is put there
+  options.compaction_style = rocksdb::kCompactionStyleUniversal;
+  options.level0_file_num_compaction_trigger = 8;
+  options.target_file_size_base = uint64_t{64} << 20;
+  options.rate_limiter.reset(rocksdb::NewGenericRateLimiter(int64_t{64} << 20));
+  options.bytes_per_sync = uint64_t{1} << 20;
+  if (now) {
+    options.compaction_filter_factory = std::make_shared<ForgettingFactory>(std::move(now));
+    options.periodic_compaction_seconds = 6 * 3600;  // so that what nobody touches goes too
+  }
+
+  rocksdb::BlockBasedTableOptions table;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.block_size = 16 << 10;
+  table.format_version = 5;
+  table.checksum = rocksdb::kXXH3;
+  table.block_cache = rocksdb::NewLRUCache(size_t{32} << 20);
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+std::string text_of(const rocksdb::Status& status) {
+  return base::printable(status.ToString(), 512);
+}
+
+rocksdb::Status Rocks::open(bool make) {
+  const std::unique_lock lock(mutex_);
+  rocksdb::Options options = options_;
+  options.create_if_missing = make;
+  options.error_if_exists = make;
+  rocksdb::DB* db = nullptr;
+  closed_ = rocksdb::DB::Open(options, path_, &db);
+  db_.reset(db);
+  return closed_;
+}
+
+rocksdb::Status Rocks::probe() const {
+  // Opening it while there is no space would leave it closed, and it can still be read.
+  const std::string path = path_ + "/probe.tmp";
+  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0) return rocksdb::Status::IOError(path, std::to_string(errno));
+  const std::vector<char> bytes(size_t{1} << 20);
+  const bool done = ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  ::close(fd);
+  ::unlink(path.c_str());
+  return done ? rocksdb::Status::OK() : rocksdb::Status::NoSpace(path_);
+}
+
+rocksdb::Status Rocks::mend() {
+  const std::lock_guard turn(mending_);
+  {
+    const std::shared_lock lock(mutex_);
+    if (db_) {
+      const rocksdb::Status resumed = db_->Resume();
+      if (resumed.ok()) return resumed;
+    }
+  }
+  if (const rocksdb::Status space = probe(); !space.ok()) return space;
+  {
+    const std::unique_lock lock(mutex_);
+    db_.reset();
+  }
+  return open(false);
+}
+
+}  // namespace sluice::disk

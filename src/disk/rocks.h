@@ -1,0 +1,57 @@
+// One RocksDB database of a store, with the settings that its part wants. Other threads use it
+// while one mends it: after an error that RocksDB does not recover from it is closed and opened
+// again. Owned by the journal or a tool.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+
+#include "base/time.h"
+
+namespace sluice::disk {
+
+// The dictionary and the blocks, most of which are dropped before they would reach a table file.
+rocksdb::Options blocks_options();
+// The folded counters. What is past its time by `now` is dropped; without a clock nothing is.
+rocksdb::Options counters_options(std::function<base::Time()> now);
+
+// For people.
+std::string text_of(const rocksdb::Status& status);
+
+class Rocks {
+ public:
+  Rocks(std::string path, rocksdb::Options options)
+      : path_(std::move(path)), options_(std::move(options)) {}
+
+  rocksdb::Status open(bool make);
+  // `call(rocksdb::DB&)`, whose Status it returns.
+  template <class Call>
+  rocksdb::Status use(Call&& call) {
+    const std::shared_lock lock(mutex_);
+    if (!db_) return closed_;
+    return call(*db_);
+  }
+  // After an error. Not ok: it is as bad as before.
+  rocksdb::Status mend();
+
+  const std::string& path() const { return path_; }
+  const rocksdb::Options& options() const { return options_; }
+
+ private:
+  rocksdb::Status probe() const;
+
+  const std::string path_;
+  const rocksdb::Options options_;
+  std::mutex mending_;
+  std::shared_mutex mutex_;
+  std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::Status closed_ = rocksdb::Status::IOError("it is not open");
+};
+
+}  // namespace sluice::disk

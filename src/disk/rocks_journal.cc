@@ -1,0 +1,396 @@
+#include "disk/rocks_journal.h"
+
+#include <rocksdb/utilities/checkpoint.h>
+
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "base/printable.h"
+#include "disk/keys.h"
+
+namespace sluice::disk {
+
+namespace {
+
+namespace fs = std::filesystem;
+using rocksdb::Status;
+
+// A block that is larger is committed in parts, as are many blocks that have piled up.
+constexpr size_t block_bytes = size_t{2} << 20;
+constexpr size_t batch_bytes = size_t{8} << 20;
+
+constexpr int64_t mend_interval_us = 500'000;
+
+int64_t monotonic_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string quoted(const std::string& path) {
+  return "`" + base::printable(path, 512) + "`";
+}
+
+std::string why_not_open(const std::string& dir, const Status& status) {
+  if (!status.IsCorruption() && !status.IsNotFound() && !status.IsInvalidArgument())
+    return "the store in " + quoted(dir) + " cannot be opened: " + text_of(status);
+  return "the store in " + quoted(dir) + " is damaged: " + text_of(status) +
+         "; look at it with `sluice store check DIR`, mend it with `sluice store repair DIR`, or "
+         "start on a backup";
+}
+
+// Makes an empty store: elsewhere, so that one that is there is whole.
+bool make_store(const std::string& dir, std::string& problem) {
+  const std::string fresh = dir + "/sluice.new";
+  std::error_code error;
+  fs::remove_all(fresh, error);
+  if (!error) fs::create_directory(fresh, error);
+  if (error) {
+    problem = "the directory " + quoted(fresh) + " cannot be made: " + error.message();
+    return false;
+  }
+  fs::permissions(fresh, fs::perms::owner_all, error);
+  Rocks counters(fresh + "/counters", counters_options({})),
+      blocks(fresh + "/blocks", blocks_options());
+  Status status = counters.open(true);
+  if (status.ok()) status = blocks.open(true);
+  if (!status.ok()) {
+    problem = "a store cannot be made in " + quoted(dir) + ": " + text_of(status);
+    return false;
+  }
+  if (!write_format(fresh, problem)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Journal> Journal::open(JournalOptions options, limit::Spaces& spaces,
+                                       std::string& problem) {
+  SLUICE_CHECK(options.now != nullptr);
+  auto journal = std::make_unique<RocksJournal>(std::move(options), spaces);
+  if (!journal->open(problem)) return nullptr;
+  return journal;
+}
+
+RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces)
+    : options_(std::move(options)),
+      dictionary_(spaces),
+      blocks_(blocks_of(options_.path), blocks_options()),
+      counters_(counters_of(options_.path), counters_options(options_.now)),
+      latest_(hash_) {}
+
+RocksJournal::~RocksJournal() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wanted_.notify_all();
+  handed_.notify_all();
+  folded_.notify_all();
+  if (slow_.joinable()) slow_.join();
+  if (fast_.joinable()) fast_.join();
+}
+
+bool RocksJournal::open(std::string& problem) {
+  const std::string& dir = options_.path;
+  if (!lock_.take(dir, true, problem)) return false;
+  const Condition condition = look(dir, problem);
+  if (condition == Condition::unusable) return false;
+  if (condition == Condition::absent) {
+    if (!make_store(dir, problem)) return false;
+    std::error_code error;
+    fs::rename(dir + "/sluice.new", store_of(dir), error);
+    if (error) {
+      problem = quoted(store_of(dir)) + " cannot be made: " + error.message();
+      return false;
+    }
+    if (!sync_directory(dir, problem)) return false;
+  }
+
+  Status status = counters_.open(false);
+  if (status.ok()) status = blocks_.open(false);
+  std::string wrong;
+  uint64_t epoch = 0;
+  if (status.ok()) {
+    status = blocks_.use([&](rocksdb::DB& db) {
+      Status read = read_dictionary(db, dictionary_, wrong);
+      if (read.ok() && wrong.empty()) read = read_epoch(db, epoch);
+      if (!read.ok() || !wrong.empty()) return read;
+      return db.Put({}, epoch_key, epoch_value(++epoch));
+    });
+  }
+  if (!wrong.empty()) status = Status::Corruption(wrong);
+  if (!status.ok()) {
+    problem = why_not_open(dir, status);
+    return false;
+  }
+  next_number_ = first_number(epoch);
+  return true;
+}
+
+void RocksJournal::add(const Record& record) {
+  writer_.add(dictionary_.number_of(*record.space), dictionary_.number_of_limits(record.limits_id),
+              record.key, record.cells, record.forget_us);
+  if (writer_.bytes() >= block_bytes) [[unlikely]]
+    close_block();
+}
+
+void RocksJournal::close_block() {
+  full_count_ += writer_.count();
+  full_.push_back(writer_.take());
+  full_bytes_ += full_.back().size();
+  std::string spare;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spares_.empty()) {
+      spare = std::move(spares_.back());
+      spares_.pop_back();
+    }
+  }
+  writer_.give(std::move(spare));
+  // What cannot be committed is kept, each counter once.
+  if (full_bytes_ >= 2 * (shrunk_bytes_ + 4 * batch_bytes)) shrink();
+}
+
+void RocksJournal::shrink() {
+  Latest latest(hash_);
+  for (auto at = full_.rbegin(); at != full_.rend(); ++at) {
+    latest.open(*at);
+    while (latest.step()) {
+    }
+  }
+  SLUICE_CHECK(latest.sound());
+  std::vector<std::string> full;
+  BlockWriter writer;
+  std::string value;
+  StoredCounter counter;
+  full_count_ = latest.size();
+  full_bytes_ = 0;
+  const auto close = [&] {
+    full.push_back(writer.take());
+    full_bytes_ += full.back().size();
+  };
+  for (size_t i = 0; i < latest.size(); ++i) {
+    SLUICE_CHECK(parse_key(latest.key(i), counter.space, counter.key));
+    counter.cell_count = 0;
+    value.clear();
+    if (!latest.forgotten(i)) {
+      latest.append_value(i, value);
+      SLUICE_CHECK(parse_value(value, counter));
+    }
+    writer.add(counter.space, counter.limits, counter.key, counter.state(), counter.forget_us);
+    if (writer.bytes() >= block_bytes) close();
+  }
+  if (writer.count() > 0) close();
+  full_.swap(full);
+  shrunk_bytes_ = full_bytes_;
+}
+
+bool RocksJournal::commit(std::string& problem) {
+  if (writer_.count() > 0) close_block();
+  while (!full_.empty()) {
+    size_t blocks = 0, bytes = 0;
+    while (blocks < full_.size() && bytes + full_[blocks].size() <= batch_bytes)
+      bytes += full_[blocks++].size();
+    if (blocks == 0) bytes = full_[blocks++].size();  // of one enormous key
+    if (!wait_for_room(bytes, problem)) return false;
+    Status status = write(blocks);
+    if (!status.ok() && monotonic_us() - mended_us_ >= mend_interval_us) {
+      mended_us_ = monotonic_us();
+      if (blocks_.mend().ok()) status = write(blocks);
+    }
+    if (!status.ok()) {
+      problem = "a commit to the store in " + quoted(options_.path) + " failed: " + text_of(status);
+      const std::lock_guard lock(mutex_);
+      ++stats_.failures;
+      return false;
+    }
+    committed(blocks);
+  }
+  shrunk_bytes_ = 0;
+  return true;
+}
+
+bool RocksJournal::wait_for_room(size_t bytes, std::string& problem) {
+  std::unique_lock lock(mutex_);
+  while (folding_ && !unfolded_.empty() &&
+         unfolded_bytes_ + bytes > base::bounds::unfolded_bytes_max) {
+    if (!fold_problem_.empty()) {
+      problem = fold_problem_;
+      return false;
+    }
+    urgent_ = true;
+    wanted_.notify_all();
+    folded_.wait(lock);
+  }
+  return true;
+}
+
+Status RocksJournal::write(size_t blocks) {
+  batch_.Clear();
+  for (const auto& entry : dictionary_.fresh())
+    batch_.Put(dictionary_key(entry.is_space, entry.number), entry.value);
+  if (failed_from_) batch_.DeleteRange(BlockKey(*failed_from_), BlockKey(next_number_));
+  for (size_t i = 0; i < blocks; ++i) batch_.Put(BlockKey(next_number_ + i), full_[i]);
+  rocksdb::WriteOptions options;
+  // Folded counters are on the medium soon, so what their numbers mean has to be as well.
+  options.sync = options_.sync || !dictionary_.fresh().empty();
+  const Status status = blocks_.use([&](rocksdb::DB& db) { return db.Write(options, &batch_); });
+  if (!status.ok()) {
+    // It may be there all the same, and come back at a start: then what replaces it removes it.
+    if (!failed_from_) failed_from_ = next_number_;
+    next_number_ += blocks;
+  }
+  return status;
+}
+
+void RocksJournal::committed(size_t blocks) {
+  dictionary_.all_are_committed();
+  failed_from_.reset();
+  bool wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < blocks; ++i) {
+      const size_t bytes = full_[i].size();
+      const size_t count = BlockReader(full_[i]).count();
+      stats_.blocks += 1;
+      stats_.counters += count;
+      stats_.bytes += bytes;
+      unfolded_bytes_ += bytes;
+      full_bytes_ -= bytes;
+      full_count_ -= count;
+      unfolded_.push_back({next_number_++, std::move(full_[i])});
+    }
+    if (unfolded_bytes_ >= urgent_bytes) urgent_ = true;
+    wanted = wants_fold();
+  }
+  full_.erase(full_.begin(), full_.begin() + static_cast<ptrdiff_t>(blocks));
+  if (wanted) wanted_.notify_all();
+}
+
+bool RocksJournal::replay(const Visit& visit, std::string& problem) {
+  SLUICE_CHECK(!replayed_ && !folding_);
+  StoredCounter stored;
+  Record record;
+  const Status status = blocks_.use([&](rocksdb::DB& db) {
+    return each_block(db, [&](uint64_t number, std::string_view bytes) {
+      BlockReader reader(bytes);
+      while (reader.next(stored)) {
+        if (!dictionary_.resolve(stored, record))
+          return Status::Corruption("block " + std::to_string(number) +
+                                    " names what the store does not know");
+        visit(record);
+      }
+      if (!reader.sound())
+        return Status::Corruption("block " + std::to_string(number) + " cannot be read");
+      unfolded_bytes_ += bytes.size();
+      unfolded_.push_back({number, std::string(bytes)});
+      return Status::OK();
+    });
+  });
+  if (!status.ok()) {
+    problem = why_not_open(options_.path, status);
+    return false;
+  }
+  replayed_ = true;
+  return true;
+}
+
+Journal::Found RocksJournal::find(const limit::Space& space, std::string_view key,
+                                  const Visit& visit) {
+  const uint32_t number = dictionary_.find(space);
+  if (number == 0) return Found::no;
+  thread_local std::string bytes;
+  bytes.clear();
+  append_key(bytes, number, key);
+  rocksdb::PinnableSlice value;
+  const Status status = counters_.use(
+      [&](rocksdb::DB& db) { return db.Get({}, db.DefaultColumnFamily(), bytes, &value); });
+  if (status.IsNotFound()) return Found::no;
+  if (!status.ok()) return Found::failed;
+  StoredCounter stored;
+  stored.space = number;
+  stored.key = key;
+  Record record;
+  if (!parse_value(value.ToStringView(), stored) || !dictionary_.resolve(stored, record))
+    return Found::failed;
+  if (record.forget_us <= options_.now().us) return Found::no;
+  visit(record);
+  return Found::yes;
+}
+
+bool RocksJournal::scan(std::string& position, size_t max, const Visit& visit) {
+  const int64_t now_us = options_.now().us;
+  StoredCounter stored;
+  Record record;
+  return counters_
+      .use([&](rocksdb::DB& db) {
+        const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
+        if (position.empty())
+          at->SeekToFirst();
+        else
+          at->Seek(position + '\0');
+        std::string last;
+        for (size_t seen = 0; seen < max && at->Valid(); at->Next(), ++seen) {
+          last.assign(at->key().data(), at->key().size());
+          if (!parse_key(last, stored.space, stored.key) ||
+              !parse_value(at->value().ToStringView(), stored) ||
+              !dictionary_.resolve(stored, record))
+            return Status::Corruption("a counter cannot be read");
+          if (record.forget_us > now_us) visit(record);
+        }
+        position = at->Valid() ? last : "";
+        return at->status();
+      })
+      .ok();
+}
+
+bool RocksJournal::backup(const std::string& target, std::string& problem) {
+  std::error_code error;
+  if (fs::exists(target, error)) {
+    problem = quoted(target) + " is there already; name a directory that is not";
+    return false;
+  }
+  const std::string fresh = target + ".new";
+  const auto failed = [&](const std::string& why) {
+    fs::remove_all(fresh, error);
+    problem = "the backup to " + quoted(target) + " failed: " + why;
+    return false;
+  };
+  fs::remove_all(fresh, error);
+  fs::create_directories(store_of(fresh), error);
+  if (error) return failed(error.message());
+  const auto copy = [](Rocks& rocks, const std::string& to) {
+    return rocks.use([&](rocksdb::DB& db) {
+      rocksdb::Checkpoint* made = nullptr;
+      Status status = rocksdb::Checkpoint::Create(&db, &made);
+      const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+      if (status.ok()) status = checkpoint->CreateCheckpoint(to, UINT64_MAX);
+      return status;
+    });
+  };
+  {
+    // Between the two copies no block may become a counter.
+    const std::lock_guard lock(finishing_);
+    Status status = copy(counters_, counters_of(fresh));
+    if (status.ok()) status = copy(blocks_, blocks_of(fresh));
+    if (!status.ok()) return failed(text_of(status));
+  }
+  std::string why;
+  if (!write_format(store_of(fresh), why)) return failed(why);
+  fs::rename(fresh, target, error);
+  if (error) return failed(error.message());
+  return true;
+}
+
+JournalStats RocksJournal::stats() const {
+  const std::lock_guard lock(mutex_);
+  JournalStats stats = stats_;
+  stats.unfolded_bytes = unfolded_bytes_;
+  return stats;
+}
+
+}  // namespace sluice::disk

@@ -1,0 +1,110 @@
+// The journal in two RocksDB databases: one for the blocks and the dictionary, one for the folded
+// counters, so that taking in a fold never holds up a commit. The latest blocks are in memory too,
+// until they are folded; what is on the disk of them is only read at a start.
+#pragma once
+
+#include <rocksdb/write_batch.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/bounds.h"
+#include "disk/dictionary.h"
+#include "disk/fold.h"
+#include "disk/journal.h"
+#include "disk/latest.h"
+#include "disk/layout.h"
+#include "disk/record.h"
+#include "disk/rocks.h"
+
+namespace sluice::disk {
+
+class RocksJournal final : public Journal {
+ public:
+  RocksJournal(JournalOptions options, limit::Spaces& spaces);
+  ~RocksJournal() override;
+
+  bool open(std::string& problem);
+
+  void add(const Record& record) override;
+  size_t pending() const override { return full_count_ + writer_.count(); }
+  bool commit(std::string& problem) override;
+  bool replay(const Visit& visit, std::string& problem) override;
+  void start_folding() override;
+  Found find(const limit::Space& space, std::string_view key, const Visit& visit) override;
+  bool scan(std::string& position, size_t max, const Visit& visit) override;
+  bool backup(const std::string& target, std::string& problem) override;
+  JournalStats stats() const override;
+
+ private:
+  struct Block {
+    uint64_t number;
+    std::string bytes;
+  };
+  // From these on blocks are folded, and by a thread that gets more than what is left over.
+  static constexpr size_t fold_bytes = base::bounds::unfolded_bytes_max / 2;
+  static constexpr size_t urgent_bytes = base::bounds::unfolded_bytes_max / 4 * 3;
+  static constexpr size_t fold_blocks = 16'384;
+
+  // The committing thread's.
+  void close_block();
+  void shrink();
+  bool wait_for_room(size_t bytes, std::string& problem);
+  rocksdb::Status write(size_t blocks);
+  void committed(size_t blocks);
+  // The folding threads' (rocks_journal_fold.cc).
+  bool wants_fold() const;
+  void fold_slowly();
+  void fold_fast();
+  void run_steps(bool slowly);
+  rocksdb::Status fold_once();
+  rocksdb::Status drop(size_t blocks);
+  size_t folded_files();
+
+  const JournalOptions options_;
+  Dictionary dictionary_;
+  Lock lock_;
+  Rocks blocks_, counters_;
+  const base::Hash hash_;
+
+  // The committing thread's.
+  BlockWriter writer_;
+  std::vector<std::string> full_;  // blocks that are done and not committed
+  size_t full_count_ = 0, full_bytes_ = 0;
+  size_t shrunk_bytes_ = 0;  // what was left of them after the last shrink()
+  // From here to next_number_ blocks were not committed, and may be on the disk all the same.
+  std::optional<uint64_t> failed_from_;
+  uint64_t next_number_ = 0;
+  int64_t mended_us_ = 0;
+  rocksdb::WriteBatch batch_;
+  bool replayed_ = false;
+
+  mutable std::mutex mutex_;  // of all that follows, but for what is atomic
+  std::condition_variable wanted_, folded_, handed_;
+  std::deque<Block> unfolded_;
+  size_t unfolded_bytes_ = 0;
+  std::vector<std::string> spares_;  // memory of blocks that are folded
+  std::string fold_problem_;         // why the last one failed
+  bool folding_ = false;
+  bool is_handed_ = false;  // the fold is to go on in the other thread
+  JournalStats stats_;
+
+  std::atomic<bool> urgent_{false}, stopping_{false};
+  std::mutex finishing_;        // a fold comes to its end, or a backup is made
+  size_t unflushed_bytes_ = 0;  // of dropped blocks; the folding thread's
+
+  // The fold under way; of the thread whose turn it is.
+  Latest latest_;
+  std::unique_ptr<Fold> fold_;
+  rocksdb::Status fold_status_;
+  std::thread slow_, fast_;
+};
+
+}  // namespace sluice::disk

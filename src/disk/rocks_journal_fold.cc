@@ -1,0 +1,181 @@
+// The folding side of the journal: a thread that takes only the time that nobody else wants, and
+// one that takes the fold over when that is not enough.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/pace.h"
+#include "disk/keys.h"
+#include "disk/rocks_journal.h"
+
+namespace sluice::disk {
+
+namespace {
+
+using rocksdb::Status;
+
+constexpr auto retry_after = std::chrono::milliseconds(500);
+constexpr auto look_again_after = std::chrono::milliseconds(20);
+// Dropped blocks take memory and log until they are flushed, which costs little once they are many.
+constexpr size_t flush_bytes = base::bounds::unfolded_bytes_max;
+// Folds that no compaction has got to. With more of them a start would take longer.
+constexpr size_t folded_files_max = 48;
+// Memory that is kept for the blocks to come.
+constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
+
+}  // namespace
+
+void RocksJournal::start_folding() {
+  SLUICE_CHECK(replayed_ && !slow_.joinable());
+  {
+    const std::lock_guard lock(mutex_);
+    folding_ = true;
+  }
+  slow_ = std::thread([this] { fold_slowly(); });
+  fast_ = std::thread([this] { fold_fast(); });
+}
+
+bool RocksJournal::wants_fold() const {
+  return unfolded_bytes_ >= fold_bytes || unfolded_.size() >= fold_blocks ||
+         (urgent_ && !unfolded_.empty());
+}
+
+void RocksJournal::fold_slowly() {
+  // Linux knows the niceness of a thread.
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
+  const base::Paced paced;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (!wants_fold()) {
+      wanted_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    const Status status = fold_once();
+    lock.lock();
+    if (status.ok() || stopping_) continue;
+    ++stats_.failures;
+    fold_problem_ = "a fold of the store failed: " + text_of(status);
+    folded_.notify_all();
+    wanted_.wait_for(lock, retry_after, [this] { return stopping_.load(); });
+    lock.unlock();
+    counters_.mend();
+    blocks_.mend();
+    lock.lock();
+  }
+}
+
+void RocksJournal::fold_fast() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    handed_.wait(lock, [this] { return is_handed_ || stopping_; });
+    if (!is_handed_) return;
+    lock.unlock();
+    run_steps(false);
+    lock.lock();
+    is_handed_ = false;
+    handed_.notify_all();
+  }
+}
+
+// To the end, or until another has to go on.
+void RocksJournal::run_steps(bool slowly) {
+  while (!stopping_ && !(slowly && urgent_)) {
+    if (!fold_->step(fold_status_)) return;
+    base::pace();
+  }
+  if (stopping_) {
+    fold_status_ = Status::Aborted("the store is being closed");
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  is_handed_ = true;
+  handed_.notify_all();
+  handed_.wait(lock, [this] { return !is_handed_; });
+}
+
+Status RocksJournal::fold_once() {
+  while (folded_files() >= folded_files_max) {
+    if (stopping_) return Status::Aborted("the store is being closed");
+    std::this_thread::sleep_for(look_again_after);
+  }
+  std::vector<std::string_view> blocks;
+  {
+    // Their bytes stay where they are: others only append to the queue.
+    const std::lock_guard lock(mutex_);
+    for (const Block& block : unfolded_) blocks.emplace_back(block.bytes);
+  }
+  const size_t count = blocks.size();
+  fold_status_ = Status::OK();
+  fold_ = std::make_unique<Fold>(counters_, latest_, std::move(blocks),
+                                 store_of(options_.path) + "/fold.sst", options_.now().us);
+  run_steps(true);
+  Status status = fold_status_;
+  if (status.ok()) {
+    const std::lock_guard lock(finishing_);
+    status = fold_->ingest();
+    // Should this fail they are folded once more, which changes nothing.
+    if (status.ok()) status = drop(count);
+  }
+  fold_.reset();
+  return status;
+}
+
+Status RocksJournal::drop(size_t blocks) {
+  rocksdb::WriteBatch batch;
+  size_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < blocks; ++i) {
+      batch.SingleDelete(BlockKey(unfolded_[i].number));
+      bytes += unfolded_[i].bytes.size();
+    }
+  }
+  unflushed_bytes_ += bytes;
+  const Status status = blocks_.use([&](rocksdb::DB& db) {
+    Status done = db.Write({}, &batch);
+    if (done.ok() && unflushed_bytes_ >= flush_bytes) {
+      rocksdb::FlushOptions flush;
+      flush.wait = false;
+      flush.allow_write_stall = true;
+      // RocksDB does it sooner or later even if it refuses now.
+      if (db.Flush(flush).ok()) unflushed_bytes_ = 0;
+    }
+    return done;
+  });
+  if (!status.ok()) return status;
+  std::vector<std::string> old;  // given back to the system without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < blocks; ++i) {
+      std::string& block = unfolded_.front().bytes;
+      if (spares_.size() < spares_max && block.size() >= spare_bytes_min)
+        spares_.push_back(std::move(block));
+      else
+        old.push_back(std::move(block));
+      unfolded_.pop_front();
+    }
+    unfolded_bytes_ -= bytes;
+    ++stats_.folds;
+    fold_problem_.clear();
+    urgent_ = unfolded_bytes_ >= urgent_bytes;
+  }
+  folded_.notify_all();
+  return status;
+}
+
+size_t RocksJournal::folded_files() {
+  uint64_t files = 0;
+  counters_.use([&](rocksdb::DB& db) {
+    db.GetIntProperty("rocksdb.num-files-at-level0", &files);
+    return Status::OK();
+  });
+  return files;
+}
+
+}  // namespace sluice::disk
