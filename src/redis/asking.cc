@@ -159,6 +159,14 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
   weight = ask.weight;
   Algorithms algorithms = 0;
   for (const Charge& charge : ask.charges) {
+    if (charge.space->form == limit::Form::divvy) {
+      if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
+          charge.verb == Verb::take && charge.cost < cost_max)
+        return scripts.divvy();
+      weight = std::max(weight, Weight::full);
+      if (charge.cost >= cost_max) weight = Weight::wide;
+      continue;
+    }
     if (charge.keeps_limits) {
       weight = std::max(weight, Weight::full);
       for (const Limit& limit : charge.limits)
@@ -176,8 +184,35 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
   return weight == Weight::light ? scripts.light(algorithms) : scripts.full(weight == Weight::wide);
 }
 
+namespace {
+
+void append_divvy(std::string& out, const Ask& ask) {
+  const Charge& charge = ask.charges.front();
+  append_bulk(out, charge.cost);
+  append_bulk(out, charge.limits.front().quota);
+  append_bulk(out, charge.limits.front().window.us / 1'000'000);
+}
+
+// Divvy's own names stand as they are.
+void append_key(std::string& out, const Ask& ask, const Charge& charge) {
+  const bool own = charge.space->form == limit::Form::own;
+  append_bulk(out, own ? ask.key_prefix : std::string_view(), charge.space->prefix, charge.key,
+              charge.space->suffix);
+}
+
+}  // namespace
+
 void append_call(std::string& out, const Ask& ask, const Script& script, bool by_hash,
-                 LimitTexts& texts) {
+                 const Scripts& scripts, LimitTexts& texts) {
+  if (&script == &scripts.divvy()) {
+    append_array(out, 7);
+    append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
+    append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
+    append_bulk(out, std::string_view("1"));
+    append_key(out, ask, ask.charges.front());
+    append_divvy(out, ask);
+    return;
+  }
   size_t size = 4 + ask.charges.size() * 8;
   for (const Charge& charge : ask.charges) size += 4 * limits_of(charge);
   if (ask.told.us >= 0) ++size;
@@ -185,8 +220,7 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
   append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
   append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
   append_bulk(out, static_cast<int64_t>(ask.charges.size()));
-  for (const Charge& charge : ask.charges)
-    append_bulk(out, ask.key_prefix, charge.space->prefix, charge.key, charge.space->suffix);
+  for (const Charge& charge : ask.charges) append_key(out, ask, charge);
   append_bulk(out, std::string_view(ask.hold ? "1" : "0"));
   for (size_t i = 0; i < ask.charges.size(); ++i) {
     const Charge& charge = ask.charges[i];
@@ -204,7 +238,8 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
       for (const Limit& limit : charge.limits) append_limit(out, 'k', limit);
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
-      append_bulk(out, text.name);
+      append_bulk(out, charge.space->form == limit::Form::divvy ? std::string_view("divvy")
+                                                                : std::string_view(text.name));
       append_bulk(out, std::string_view(charge.space->carry == limit::Carry::left ? "l" : "u"));
       append_bulk(out, static_cast<int64_t>(text.count));
       out += text.arguments;
@@ -213,8 +248,30 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
   if (ask.told.us >= 0) append_bulk(out, ask.told.us);
 }
 
+namespace {
+
+// Divvy's script: allowed, remaining, ms, ms.
+Said read_divvy(std::string_view text, const Charge& charge, Decision& decision, bool& allowed) {
+  const auto ok = next_number(text), left = next_number(text), reset = next_number(text),
+             retry = next_number(text);
+  if (!ok || !left || !reset || !retry || !text.empty()) return Said::nonsense;
+  const auto from_ms = [](int64_t ms) {
+    return ms > INT64_MAX / 1000 ? base::never : base::milliseconds(ms);
+  };
+  allowed = *ok == 1;
+  decision = {allowed, charge.limits.front().quota, *left, from_ms(*reset), from_ms(*retry)};
+  return Said::decided;
+}
+
+}  // namespace
+
 Said read_answer(std::string_view text, std::span<Charge> charges, std::span<Decision> decisions,
                  bool& allowed) {
+  // A counter that is shared with Divvy and asked alone: seconds would do, it tells ms.
+  if (text.starts_with("d ")) {
+    text.remove_prefix(2);
+    return read_divvy(text, charges.front(), decisions[charges.front().decision_first], allowed);
+  }
   if (text == "~c") return Said::again_full;
   if (text == "~w") return Said::again_wide;
   const auto said = next_number(text);

@@ -55,7 +55,7 @@ struct Ask {
 const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
 // The call, as EVALSHA with its hash, or as EVAL with its text.
 void append_call(std::string& out, const Ask& ask, const Script& script, bool by_hash,
-                 LimitTexts& texts);
+                 const Scripts& scripts, LimitTexts& texts);
 
 // What an answer is. `again`: nothing was done, ask with that weight.
 enum class Said : uint8_t { decided, again_full, again_wide, nonsense };

@@ -67,7 +67,7 @@ for k = 1, #charges do
   local c = charges[k]
   for i = 1, c.n do
     local d = c.said[i]
-    if not all and d[1] and c.verb == 't' then
+    if not all and d[1] then
       -- Nothing is taken: what there is.
       local at = c.at + 4 * (i - 1)
       local s = c.states and c.states[i] or {}
@@ -190,6 +190,43 @@ local function most_of(l)
 end
 local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
 
+-- A counter in Divvy's own form; lua_divvy says how.
+local function take_divvy(c, hold)
+  local l, cost = c.limits[1], c.cost
+  local left, reset, ok, retry = c.left or l[2], Z, true, Z
+  if c.ms then
+    if c.ms < 0 then reset = NEVER else reset = mul(N(format('%.0f', c.ms)), N('1000')) end
+  end
+  c.elsewhere = true
+  if c.verb == 't' then
+    ok = cost <= left and (left > Z or cost <= Z)
+    if not ok then
+      retry = reset
+      if not c.left then retry = NEVER end
+    elseif not hold then
+      left = left - cost
+      if not c.left and cost > Z then reset = l[3] end
+    end
+  elseif c.verb ~= 'p' and c.left then
+    left = left + cost
+    if c.verb == 'a' or left >= l[2] then left = l[2] reset = Z end
+  end
+  c.after = left
+  if left < Z then left = Z end
+  c.said = {{ok, left, reset, retry}}
+  return ok
+end
+local function write_divvy(c, key)
+  local l = c.limits[1]
+  if c.verb == 't' then
+    if c.cost <= Z then return end
+    if c.left then call('DECRBY', key, S(c.cost))
+    else call('SET', key, S(c.after), 'PX', S(div(l[3], N('1000')))) end
+  elseif c.left then
+    if c.after >= l[2] then call('DEL', key) else call('INCRBY', key, S(c.after - c.left)) end
+  end
+end
+
 local hold, at, charges = A[1] == '1', 2, {}
 local all = not hold
 for k = 1, #KEYS do
@@ -210,6 +247,11 @@ for k = 1, #KEYS do
       if not c.balances then return foreign(KEYS[k]) end
     end
     if not take_kept(c, false) then all = false end
+  elseif c.name == 'divvy' then
+    if v and not match(v, '^%-?%d+$') then return foreign(KEYS[k]) end
+    c.left = v and N(v)
+    c.ms = v and call('PTTL', KEYS[k])
+    if not take_divvy(c, false) then all = false end
   else
     if v then
       local name, states, limits = read(v)
@@ -287,9 +329,10 @@ for k = 1, #charges do
     if not all then take_kept(c, true) end
     out[#out + 1] = format('%d', c.mask)
   end
+  if c.name == 'divvy' and not all then take_divvy(c, true) end
   for i = 1, #c.said do
     local d = c.said[i]
-    if not all and d[1] and c.limits[i] and c.name ~= 's1;k' then
+    if not all and d[1] and c.limits[i] and not c.elsewhere then
       local l, s = c.limits[i], c.states[i] or {}
       local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
       if counted(l) then left = left_behind(left, c.ahead) end
@@ -312,6 +355,8 @@ for k = 1, #charges do
   elseif c.name == 's1;k' then
     local value, ttl = write_kept(c)
     call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.linger))
+  elseif c.name == 'divvy' then
+    if all then write_divvy(c, KEYS[k]) end
   elseif all or c.changed then
     local texts, ttl = {}, 0
     for i = 1, #c.limits do

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "store/loop.h"
 #include "store/port.h"
 
 namespace sluice::store {
@@ -56,6 +57,11 @@ class Store {
   // anybody behind it, and `remaining` says so; one that can never fit blocks nobody.
   virtual Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
                         const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) = 0;
+
+  // The port is of a worker with that loop, which a store may watch sockets with; and it no longer
+  // is. The port's owner's thread, before the first call with it and after the last.
+  virtual void attach(Port&, Loop&) {}
+  virtual void detach(Port&) {}
 
   // Nobody asks for the batch again that `later` was said of. What was sent may still be taken. The
   // port's owner's thread.

@@ -84,11 +84,11 @@ class Both {
       Weight weight;
       const Script& script = script_of(ask, scripts_, texts_, weight);
       std::string bytes;
-      append_call(bytes, ask, script, true, texts_);
+      append_call(bytes, ask, script, true, scripts_, texts_);
       tests::RedisReply reply = client_.raw(bytes);
       if (reply.text.starts_with("NOSCRIPT")) {
         bytes.clear();
-        append_call(bytes, ask, script, false, texts_);
+        append_call(bytes, ask, script, false, scripts_, texts_);
         reply = client_.raw(bytes);
       }
       if (reply.is_error()) return "error: " + reply.text;
@@ -340,7 +340,7 @@ TEST(Scripts, RefuseWhatIsNoCounterOfOurs) {
     const Ask what{.charges = q.charges, .weight = weight, .key_prefix = "p:"};
     Weight used;
     std::string bytes;
-    append_call(bytes, what, script_of(what, scripts, texts, used), false, texts);
+    append_call(bytes, what, script_of(what, scripts, texts, used), false, scripts, texts);
     return both.client().raw(bytes).text;
   };
   for (const std::string value :
