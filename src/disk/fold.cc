@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "disk/keys.h"
+
 namespace sluice::disk {
 
 namespace {
@@ -14,11 +16,12 @@ constexpr size_t step_counters = 256;
 }  // namespace
 
 Fold::Fold(Rocks& counters, Latest& latest, std::vector<std::string_view> blocks, std::string file,
-           int64_t now_us)
+           uint64_t last_number, int64_t now_us)
     : counters_(counters),
       latest_(latest),
       blocks_(std::move(blocks)),
       file_(std::move(file)),
+      last_number_(last_number),
       now_us_(now_us) {}
 
 Fold::~Fold() {
@@ -52,6 +55,7 @@ rocksdb::Status Fold::write_some() {
     // written.
     ::unlink(file_.c_str());
     status = writer_->Open(file_);
+    if (status.ok()) status = writer_->Put(folded_key, folded_value(last_number_));
     written_ = 0;
   }
   const size_t end = std::min(latest_.size(), written_ + step_counters);
@@ -75,6 +79,8 @@ rocksdb::Status Fold::ingest() {
   options.move_files = true;
   options.snapshot_consistency = false;
   options.verify_file_checksum = false;
+  // So that a repair knows which of two tables is the newer one.
+  options.write_global_seqno = true;
   return counters_.use([&](rocksdb::DB& db) { return db.IngestExternalFile({file_}, options); });
 }
 

@@ -4,6 +4,7 @@
 #include <rocksdb/compaction_filter.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/rate_limiter.h>
 #include <rocksdb/table.h>
 #include <unistd.h>
@@ -55,6 +56,31 @@ class ForgettingFactory : public rocksdb::CompactionFilterFactory {
   const std::function<base::Time()> now_;
 };
 
+// RocksDB's own log is not kept: what is wrong is in a Status, and its logger ends the process when
+// the disk is full (an assertion of the packaged library).
+class NoLog : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+// Takes note of errors, and keeps RocksDB from recovering from one by itself: it would go on with
+// the log file that failed, which that same assertion forbids.
+class Watch : public rocksdb::EventListener {
+ public:
+  explicit Watch(std::atomic<bool>& failed) : failed_(failed) {}
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status*) override {
+    failed_ = true;
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+
+ private:
+  std::atomic<bool>& failed_;
+};
+
 rocksdb::Options common() {
   // RocksDB's threads belong to the process.
   static std::once_flag once;
@@ -67,16 +93,14 @@ rocksdb::Options common() {
   rocksdb::Options options;
   options.max_background_jobs = 2;
   options.compression = rocksdb::kNoCompression;
-  options.info_log_level = rocksdb::WARN_LEVEL;
-  options.max_log_file_size = size_t{1} << 20;
-  options.keep_log_file_num = 2;
+  options.info_log = std::make_shared<NoLog>();
   options.max_manifest_file_size = uint64_t{4} << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   options.skip_stats_update_on_db_open = true;
   options.enable_write_thread_adaptive_yield = false;
   options.allow_concurrent_memtable_write = false;
-  options.max_bgerror_resume_count = 0;  // mend() does it
+  options.max_bgerror_resume_count = 0;  // Rocks::mend does it
   options.max_open_files = 4096;
   // A writer is never stalled: the journal itself waits where folding is behind.
   options.level0_slowdown_writes_trigger = 1 << 20;
@@ -130,12 +154,28 @@ std::string text_of(const rocksdb::Status& status) {
 rocksdb::Status Rocks::open(bool make) {
   const std::unique_lock lock(mutex_);
   rocksdb::Options options = options_;
+  options.listeners.push_back(std::make_shared<Watch>(failed_));
   options.create_if_missing = make;
   options.error_if_exists = make;
   rocksdb::DB* db = nullptr;
+  failed_ = false;
   closed_ = rocksdb::DB::Open(options, path_, &db);
+  if (!closed_.ok()) failed_ = true;
   db_.reset(db);
   return closed_;
+}
+
+rocksdb::Status Rocks::open_to_read() {
+  const std::unique_lock lock(mutex_);
+  rocksdb::DB* db = nullptr;
+  closed_ = rocksdb::DB::OpenForReadOnly(options_, path_, &db);
+  db_.reset(db);
+  return closed_;
+}
+
+void Rocks::close() {
+  const std::unique_lock lock(mutex_);
+  db_.reset();
 }
 
 rocksdb::Status Rocks::probe() const {
@@ -152,13 +192,7 @@ rocksdb::Status Rocks::probe() const {
 
 rocksdb::Status Rocks::mend() {
   const std::lock_guard turn(mending_);
-  {
-    const std::shared_lock lock(mutex_);
-    if (db_) {
-      const rocksdb::Status resumed = db_->Resume();
-      if (resumed.ok()) return resumed;
-    }
-  }
+  if (!failed_) return rocksdb::Status::OK();
   if (const rocksdb::Status space = probe(); !space.ok()) return space;
   {
     const std::unique_lock lock(mutex_);

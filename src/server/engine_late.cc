@@ -45,6 +45,8 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
   }
   parked->arrival = group.arrival;
   parked->policy = *pin_;
+  parked->strict =
+      group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   parked->limits.clear();
   for (const auto& step : steps) {
     if (step.rule->mode != policy::Mode::enforce) continue;
@@ -98,6 +100,7 @@ Served Engine::resume(Recipient& recipient, base::Buffer& out) {
   const Ticket other = std::exchange(ticket_, s->ticket);
   waiting_[ticket_.slot].recipient = nullptr;
   s->progress.now = clock_.now();
+  strict_ = false;
   const Served served = go_on(s->progress, s->requests, out);
   if (served != Served::later) free_ticket(ticket_);
   ticket_ = other;
@@ -144,6 +147,7 @@ void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time 
   if (std::find(recipients_.begin(), recipients_.end(), parked->recipient) == recipients_.end())
     recipients_.push_back(parked->recipient);
   tell_late(*parked, verdict, now);
+  strict_ |= parked->strict;
   parked->recipient->reply_late(parked->request, verdict, now);
   parking_.leave(ticket);
 }

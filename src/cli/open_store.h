@@ -1,0 +1,26 @@
+// The store that the settings ask for. Main's thread.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "cli/config.h"
+#include "limit/space.h"
+#include "store/store.h"
+
+namespace sluice::cli {
+
+struct OpenedStore {
+  std::unique_ptr<store::Store> store;  // null: `problem`, with what to do
+  std::string problem;
+  std::string kept;  // for the banner: where counters are, and when they are forgotten
+};
+
+// `spaces` and `clock` outlive the store.
+OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, base::Clock& clock,
+                       std::shared_ptr<spdlog::logger> log);
+
+}  // namespace sluice::cli
