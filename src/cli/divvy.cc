@@ -22,7 +22,9 @@ const std::string footer =
         "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
         "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
     server_environment_help +
-    "  REDIS_HOST, REDIS_PORT, STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP,\n"
+    "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
+    "                 uses it; either one is enough, the other is localhost or 6379\n"
+    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP,\n"
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   accepted, but not served yet: a warning each\n"
     "\n"
     "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
@@ -34,8 +36,6 @@ struct Unserved {
 };
 
 constexpr Unserved unserved[] = {
-    {"REDIS_HOST", "counters are kept in this process, shared with nobody and lost when it ends"},
-    {"REDIS_PORT", "counters are kept in this process, shared with nobody and lost when it ends"},
     {"STATSD_HOST", "nothing is sent to statsd"},
     {"STATSD_PORT", "nothing is sent to statsd"},
     {"STATSD_PREFIX", "nothing is sent to statsd"},
@@ -87,11 +87,28 @@ void apply_divvy_environment(const Outside& outside, Config& config,
   }
   if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
     config.log_level = {spdlog::level::debug, "DEBUG"};
+  const auto redis_host = outside.environment("REDIS_HOST");
+  const auto redis_port = outside.environment("REDIS_PORT");
+  const auto is_set = [](const auto& text) { return text && !text->empty(); };
+  if (is_set(redis_host) || is_set(redis_port)) {
+    redis::Node node;
+    if (is_set(redis_host)) node.host = *redis_host;
+    // As the original does: what is no port is 6379.
+    if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
+    Setting<redis::Options> setting;
+    setting.value.nodes = {node};
+    setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
+    config.store.redis = std::move(setting);
+  }
   warn_of_unserved(outside, diagnostics);
 }
 
-std::string first_line(const std::vector<server::Bound>& bound) {
-  return "Listening on port TCP port " + std::to_string(bound.front().port) + ", embedded store\n";
+// With a Redis it is the original's to the letter.
+std::string first_line(const std::vector<server::Bound>& bound, const Config& config) {
+  std::string line = "Listening on port TCP port " + std::to_string(bound.front().port);
+  if (!config.store.redis) return line + ", embedded store\n";
+  const redis::Node& node = config.store.redis->value.nodes.front();
+  return line + ", Redis host " + node.host + ":" + std::to_string(node.port) + "\n";
 }
 
 }  // namespace
@@ -129,7 +146,8 @@ int divvy(const Words& words, Outside& outside) {
   if (base::has_errors(diagnostics)) return exit_failure;
   // Nothing but the policy's file can change.
   return run_server(
-      config, [&config](base::Diagnostics&) { return config; }, {first_line, nullptr}, outside);
+      config, [&config](base::Diagnostics&) { return config; },
+      {[&config](const auto& bound) { return first_line(bound, config); }, nullptr}, outside);
 }
 
 }  // namespace sluice::cli

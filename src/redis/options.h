@@ -28,6 +28,7 @@ struct Options {
   // Servers that share the counters: what `local` divides limits by.
   unsigned servers = 1;
   size_t local_bytes = size_t{64} << 20;  // of the table that decides meanwhile
+  friend bool operator==(const Options&, const Options&) = default;
 };
 
 }  // namespace sluice::redis

@@ -16,6 +16,14 @@ namespace {
 
 constexpr int64_t resolve_every_us = 5'000'000;
 
+// A worker asks for its own again and again.
+struct Known {
+  const RedisStore* store = nullptr;
+  const store::Port* port = nullptr;
+  WorkerClient* client = nullptr;
+};
+thread_local Known known;
+
 }  // namespace
 
 std::unique_ptr<RedisStore> RedisStore::open(Options options, limit::Spaces& spaces,
@@ -51,6 +59,7 @@ void RedisStore::attach(store::Port& port, store::Loop& loop) {
 
 void RedisStore::detach(store::Port& port) {
   std::unique_ptr<WorkerClient> gone;
+  known = {};
   const std::lock_guard lock(mutex_);
   const auto at = clients_.find(&port);
   if (at == clients_.end()) return;
@@ -59,17 +68,12 @@ void RedisStore::detach(store::Port& port) {
 }
 
 WorkerClient* RedisStore::client_of(const store::Port& port) const {
-  // A worker asks for its own again and again.
-  thread_local const RedisStore* known_store = nullptr;
-  thread_local const store::Port* known_port = nullptr;
-  thread_local WorkerClient* known = nullptr;
-  if (known_store == this && known_port == &port && known != nullptr) return known;
+  if (known.store == this && known.port == &port) return known.client;
   const std::lock_guard lock(mutex_);
   const auto at = clients_.find(&port);
   if (at == clients_.end()) return nullptr;
-  known_store = this;
-  known_port = &port;
-  return known = at->second.get();
+  known = {this, &port, at->second.get()};
+  return known.client;
 }
 
 store::Applied RedisStore::apply(const limit::Batch& batch, base::Time now, store::Port* port,

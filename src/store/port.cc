@@ -37,11 +37,6 @@ void Port::settle(Settled settled) {
   wake_once();
 }
 
-void Port::wake() {
-  const std::lock_guard lock(mutex_);
-  wake_once();
-}
-
 void Port::deliver(Waiter& waiter, Settled settled) {
   const std::lock_guard lock(mutex_);
   remove(waiter);

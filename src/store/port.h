@@ -72,7 +72,6 @@ class Port {
   std::optional<base::Time> rest();
   void remove(Waiter& waiter);
   void wake_once();
-  void wake();  // once
 
   static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
 
