@@ -447,6 +447,7 @@ local function take_kept(c, hold)
     advance(balances[i], windows[i])
   end
   local asked, mask, ok, said = {}, 0, true, {}
+  c.elsewhere = true
   if c.verb == 'p' then
     for i = 1, #windows do
       local b = balances[i]
