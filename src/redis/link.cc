@@ -25,11 +25,11 @@ constexpr int64_t silence_max_us = 1'000'000;
 constexpr int64_t pause_min_us = 20'000, pause_max_us = 1'000'000;
 constexpr size_t read_bytes = 64 << 10;
 
-// What the reader makes of a reply: nothing but a note to the link that it has come.
+// What the reader makes of a reply: a note to the link that it has come. The text is copied, as the
+// reader moves its buffer before it returns.
 struct Seen {
   Reply reply = Reply::text;
-  std::string_view text;
-  std::string number;
+  std::string text;
 };
 thread_local Seen seen;
 void* const made = &seen;
@@ -37,18 +37,19 @@ void* const made = &seen;
 void* on_string(const redisReadTask* task, char* text, size_t size) {
   if (task->parent != nullptr) return made;
   seen.reply = task->type == REDIS_REPLY_ERROR ? Reply::error : Reply::text;
-  seen.text = {text, size};
+  seen.text.assign(text, size);
   return made;
 }
 void* on_array(const redisReadTask* task, int) {
-  if (task->parent == nullptr) seen = {Reply::text, "", {}};
+  if (task->parent != nullptr) return made;
+  seen.reply = Reply::text;
+  seen.text.clear();
   return made;
 }
 void* on_integer(const redisReadTask* task, long long number) {
   if (task->parent != nullptr) return made;
-  seen.number = std::to_string(number);
   seen.reply = Reply::text;
-  seen.text = seen.number;
+  seen.text = std::to_string(number);
   return made;
 }
 void* on_nil(const redisReadTask* task) {
@@ -107,6 +108,8 @@ std::optional<base::Time> Link::advance(base::Time now) {
   if (phase_ == Phase::down && now.us >= retry_us_) connect(now);
   if ((phase_ == Phase::connecting || phase_ == Phase::greeting) && now.us >= phase_due_us_)
     lose("it does not answer");
+  // What has come is not late: it may be this process that was slow.
+  if (phase_ == Phase::up && late_ < sent_.size() && sent_[late_].due_us <= now.us) read();
   while (late_ < sent_.size() && sent_[late_].due_us <= now.us) {
     // The clock of the silence begins with the first.
     if (late_ == 0) heard_us_ = now.us;
