@@ -21,10 +21,11 @@ LAYERS: dict[str, int] = {
     "wire": 2,
     "disk": 2,
     "store": 3,
-    "server": 4,
-    "client": 4,
-    "cli": 5,
-    "main": 6,
+    "redis": 4,
+    "server": 5,
+    "client": 5,
+    "cli": 6,
+    "main": 7,
 }
 LINES_MAX = 600
 

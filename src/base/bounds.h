@@ -67,6 +67,12 @@ inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is
 // answered with an error.
 inline constexpr size_t group_charges_max = 64;
+// Commands of one worker that Redis has not answered, and their bytes that have not left. Past
+// either: the request is answered by its rules' on_store_error.
+inline constexpr size_t redis_commands_max = 65'536;
+inline constexpr size_t redis_bytes_max = size_t{16} << 20;
+// Keys that a list looks at in Redis, at most. Past it: the list is what was found so far.
+inline constexpr size_t redis_scanned_max = 10'000'000;
 // Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at
 // start.
 inline constexpr size_t table_bytes_min = size_t{16} << 20;

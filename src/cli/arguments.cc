@@ -69,6 +69,9 @@ void add_server_flags(CLI::App& app, Flags& flags) {
                  "none, interval (a kill may forget the last 100 ms), or always (what was\n"
                  "answered is never forgotten); with --data, default interval")
       ->type_name("HOW");
+  app.add_option("--redis", flags.redis,
+                 "Keep counters in this Redis, shared with all servers that do so")
+      ->type_name("HOST:PORT");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
   app.add_option("--admin", flags.admin,
@@ -101,7 +104,7 @@ void add_documented_flag(CLI::App& app, bool& documented) {
 
 const char* const server_environment_help =
     "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,\n"
-    "  SLUICE_LOG_LEVEL, SLUICE_ADMIN   as the flags of these names\n"
+    "  SLUICE_REDIS, SLUICE_LOG_LEVEL, SLUICE_ADMIN   as the flags of these names\n"
     "  SLUICE_ADMIN_TOKEN   what requests to the admin port have to show\n";
 const char* const cleanup_environment_help = "  SLUICE_CLEANUP_INTERVAL   as --cleanup-interval\n";
 

@@ -87,6 +87,7 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
   apply("SLUICE_MEMORY", set_memory);
   apply("SLUICE_DATA", set_data);
   apply("SLUICE_DURABILITY", set_durability);
+  apply("SLUICE_REDIS", set_redis);
   apply("SLUICE_LOG_LEVEL", set_log_level);
   apply("SLUICE_CLEANUP_INTERVAL", set_cleanup_interval);
   apply("SLUICE_ADMIN", set_admin);
@@ -95,6 +96,13 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
 
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
   const StoreSettings& store = config.store;
+  if (store.redis && !store.path.value.empty()) {
+    base::Diagnostic place;
+    place.subject = store.redis->origin;
+    complain(place, "counters are to be in Redis and in the folder " + store.path.value,
+             "take one of them out: Redis keeps them by its own means", diagnostics);
+    return;
+  }
   const bool keeps = store.durability.value == Durability::interval ||
                      store.durability.value == Durability::always;
   if (!keeps || !store.path.value.empty()) return;
@@ -113,6 +121,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.memory, "--memory", set_memory);
   apply(flags.data, "--data", set_data);
   apply(flags.durability, "--durability", set_durability);
+  apply(flags.redis, "--redis", set_redis);
   apply(flags.log_level, "--log-level", set_log_level);
   apply(flags.cleanup_interval, "--cleanup-interval", set_cleanup_interval);
 

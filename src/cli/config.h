@@ -17,6 +17,7 @@
 #include "cli/address.h"
 #include "cli/load_policy.h"
 #include "cli/outside.h"
+#include "redis/options.h"
 #include "server/options.h"
 
 namespace sluice::cli {
@@ -57,6 +58,8 @@ struct StoreSettings {
   Setting<Durability> durability{Durability::unsaid};
   Setting<base::Duration> interval{base::milliseconds(100)};
   Setting<bool> fsync{false};
+  // In Redis, shared with whoever uses the same one. Settings of it without `nodes` are an error.
+  std::optional<Setting<redis::Options>> redis{};
 
   // What it comes to: none without a folder, and in an interval unless it is said.
   Durability kept() const;
@@ -107,7 +110,7 @@ struct Config {
 
 // What flags may say, as they were written.
 struct Flags {
-  std::optional<std::string> workers, connections, memory, data, durability, log_level,
+  std::optional<std::string> workers, connections, memory, data, durability, redis, log_level,
       cleanup_interval, admin;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
 };

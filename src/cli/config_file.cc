@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/hash.h"
+#include "base/units.h"
 #include "cli/settings.h"
 #include "policy/yaml_tree_reader.h"
 #include "server/server.h"
@@ -74,15 +75,6 @@ class Reader {
         if (k.key == key.text()) k.take(std::string(k.key), value);
   }
 
-  // A key of the design that this version cannot honour: refused, because a limit must not get lost
-  // silently.
-  Take unserved(std::string what, std::string remedy) {
-    return [this, what = std::move(what), remedy = std::move(remedy)](const std::string& key,
-                                                                      const YamlNode& node) {
-      complain(yaml_.place(key, node), what + " not served by this version", remedy, diagnostics_);
-    };
-  }
-
   std::optional<std::string> text(const std::string& key, const YamlNode& node) {
     if (!yaml_.has_text(key, node)) return std::nullopt;
     return std::string(node.text());
@@ -151,7 +143,7 @@ class Reader {
   }
 
   void store(const YamlNode& node) {
-    const std::string remedy = "take it out";
+    unsigned servers = 1;
     map(node, "store",
         {{"memory",
           [&](const std::string& key, const YamlNode& value) { scalar(key, value, set_memory); }},
@@ -167,7 +159,87 @@ class Reader {
                              const YamlNode& value) { scalar(key, value, set_interval_ms); }},
          {"fsync",
           [&](const std::string& key, const YamlNode& value) { scalar(key, value, set_fsync); }},
-         {"redis", unserved("a store in Redis is", remedy)}});
+         {"servers",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto n = number(key, value, 1, 100'000)) servers = static_cast<unsigned>(*n);
+          }},
+         {"redis", [&](const std::string&, const YamlNode& value) { redis(value); }}});
+    if (config_.store.redis) config_.store.redis->value.servers = servers;
+  }
+
+  void redis(const YamlNode& node) {
+    Setting<redis::Options> setting;
+    redis::Options& options = setting.value;
+    bool named = false;
+    map(node, "redis",
+        {{"nodes",
+          [&](const std::string& key, const YamlNode& value) {
+            setting.origin = origin(value);
+            named = sequence(key, value, "write `nodes: [\"localhost:6379\"]`");
+            options.nodes.clear();
+            for (YamlNode one = value.first_child(); named && one; one = one.next()) {
+              std::string problem;
+              const auto name = text(key, one);
+              const auto address = name ? parse_address(*name, redis::Node{}.port, problem)
+                                        : std::optional<Address>();
+              if (address)
+                options.nodes.push_back({address->host, address->port});
+              else if (name)
+                complain(yaml_.place(key, one), "`" + *name + "` is no address of a Redis",
+                         std::move(problem), diagnostics_);
+            }
+          }},
+         {"username",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) options.username = *t;
+          }},
+         {"password",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto t = text(key, value)) options.password = *t;
+          }},
+         {"tls",
+          [&](const std::string& key, const YamlNode& value) {
+            const auto t = text(key, value);
+            if (!t) return;
+            options.tls = *t == "true";
+            if (*t != "true" && *t != "false")
+              complain(yaml_.place(key, value), "`" + *t + "` is neither true nor false",
+                       "write `true` or `false`", diagnostics_);
+          }},
+         {"database",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto n = number(key, value, 0, 1'000'000))
+              options.database = static_cast<int>(*n);
+          }},
+         {"key_prefix",
+          [&](const std::string& key, const YamlNode& value) {
+            const auto t = text(key, value);
+            if (!t) return;
+            options.key_prefix = *t;
+            if (t->size() > 256 || t->starts_with("divvy:"))
+              complain(yaml_.place(key, value),
+                       t->size() > 256 ? "is longer than 256 bytes" : "is that of Divvy's own keys",
+                       "choose another, as in `sluice:`", diagnostics_);
+          }},
+         {"deadline_ms", [&](const std::string& key, const YamlNode& value) {
+            if (const auto n = number(key, value, 1, 60'000))
+              options.deadline = base::milliseconds(static_cast<int64_t>(*n));
+          }}});
+    if (!named && node.is_map() && setting.origin == "default")
+      complain(yaml_.place("redis", node), "names no Redis",
+               "write `redis: { nodes: [\"localhost:6379\"] }`", diagnostics_);
+    config_.store.redis = std::move(setting);
+  }
+
+  std::optional<uint64_t> number(const std::string& key, const YamlNode& node, uint64_t least,
+                                 uint64_t most) {
+    const auto t = text(key, node);
+    if (!t) return std::nullopt;
+    const auto n = base::parse_count(*t);
+    if (n && *n >= least && *n <= most) return n;
+    complain(yaml_.place(key, node), "`" + *t + "` is no number that fits here",
+             "write " + std::to_string(least) + " to " + std::to_string(most), diagnostics_);
+    return std::nullopt;
   }
 
   void log(const YamlNode& node) {

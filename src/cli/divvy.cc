@@ -25,23 +25,11 @@ const std::string footer =
     server_environment_help +
     "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what statsd is told, and where\n"
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
-    "  REDIS_HOST, REDIS_PORT   accepted, but not served yet: a warning each\n"
+    "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
+    "                 uses it; either one is enough, the other is localhost or 6379\n"
     "\n"
     "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
     "usage.";
-
-void warn_of_redis(const Outside& outside, base::Diagnostics& diagnostics) {
-  for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
-    if (!outside.environment(name)) continue;
-    base::Diagnostic place;
-    place.severity = base::Diagnostic::Severity::warning;
-    place.subject = name;
-    complain(place, "is set, but not served by this version",
-             "counters are kept in this process, shared with nobody and lost when it ends; unset "
-             "it to silence this",
-             diagnostics);
-  }
-}
 
 // As the original's `debug` package reads DEBUG: names with `*` in them, apart by commas or blanks,
 // `-name` excludes.
@@ -75,13 +63,31 @@ void apply_divvy_environment(const Outside& outside, Config& config,
   }
   if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
     config.log_level = {spdlog::level::debug, "DEBUG"};
+  const auto redis_host = outside.environment("REDIS_HOST");
+  const auto redis_port = outside.environment("REDIS_PORT");
+  const auto is_set = [](const auto& text) { return text && !text->empty(); };
+  if (is_set(redis_host) || is_set(redis_port)) {
+    redis::Node node;
+    if (is_set(redis_host)) node.host = *redis_host;
+    // As the original does: what is no port is 6379.
+    if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
+    Setting<redis::Options> setting;
+    setting.value.nodes = {node};
+    setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
+    config.store.redis = std::move(setting);
+  }
   apply_divvy_operations(outside, config, diagnostics);
-  warn_of_redis(outside, diagnostics);
 }
 
+// With a Redis the first is the original's to the letter.
 std::string first_lines(const std::vector<server::Bound>& bound, const Config& config) {
-  std::string text =
-      "Listening on port TCP port " + std::to_string(bound.front().port) + ", embedded store\n";
+  std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
+  if (config.store.redis) {
+    const redis::Node& node = config.store.redis->value.nodes.front();
+    text += ", Redis host " + node.host + ":" + std::to_string(node.port) + "\n";
+  } else {
+    text += ", embedded store\n";
+  }
   for (const auto& b : bound) {
     if (b.protocol != server::Protocol::divvy_metrics) continue;
     const std::string& path = config.operations.divvy_page->value.path;

@@ -4,7 +4,9 @@
 
 #include "base/hash.h"
 #include "base/printable.h"
+#include "cli/address.h"
 #include "disk/layout.h"
+#include "redis/redis_store.h"
 #include "store/durable_store.h"
 #include "store/embedded_store.h"
 
@@ -38,8 +40,27 @@ void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostic
 
 }  // namespace
 
+namespace {
+
+OpenedStore open_redis(const StoreSettings& settings, limit::Spaces& spaces,
+                       std::shared_ptr<spdlog::logger> log) {
+  OpenedStore opened;
+  redis::Options options = settings.redis->value;
+  for (const redis::Node& node : options.nodes)
+    opened.kept +=
+        (opened.kept.empty() ? "Redis at " : ", ") + format_address(node.host, node.port);
+  if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
+  if (settings.memory_bytes.origin != "default") options.local_bytes = settings.memory_bytes.value;
+  opened.store =
+      redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
+  return opened;
+}
+
+}  // namespace
+
 OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, base::Clock& clock,
                        std::shared_ptr<spdlog::logger> log) {
+  if (settings.redis) return open_redis(settings, spaces, std::move(log));
   OpenedStore opened;
   auto table = store::EmbeddedStore::open(settings.memory_bytes.value, base::Hash(), spaces);
   if (!table) {
@@ -51,7 +72,7 @@ OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, bas
   const Durability kept = settings.kept();
   if (kept == Durability::none) {
     opened.store = std::move(table);
-    opened.kept = "memory, forgotten at exit";
+    opened.kept = "memory, forgotten at exit, not shared";
     return opened;
   }
   warn_of_limitd(settings, opened.diagnostics);

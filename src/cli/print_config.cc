@@ -50,7 +50,25 @@ std::string level_name(spdlog::level::level_enum level) {
   return "off";
 }
 
+std::string print_redis(const StoreSettings& store) {
+  const auto& [redis, origin] = *store.redis;
+  std::string nodes;
+  for (const redis::Node& node : redis.nodes)
+    nodes += (nodes.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
+  std::string out = "store:\n" + line("  memory: " + base::format_size(store.memory_bytes.value),
+                                      store.memory_bytes.origin);
+  if (redis.servers != 1) out += "  servers: " + std::to_string(redis.servers) + "\n";
+  out += "  redis:\n" + line("    nodes: [" + nodes + "]", origin);
+  if (!redis.username.empty()) out += "    username: " + in_quotes(redis.username) + "\n";
+  if (!redis.password.empty()) out += "    # password: not shown\n";
+  if (redis.tls) out += "    tls: true\n";
+  out += "    database: " + std::to_string(redis.database) + "\n";
+  out += "    key_prefix: " + in_quotes(redis.key_prefix) + "\n";
+  return out + "    deadline_ms: " + std::to_string(redis.deadline.us / 1000) + "\n";
+}
+
 std::string print_store(const StoreSettings& store) {
+  if (store.redis) return print_redis(store);
   const std::string memory = "memory: " + base::format_size(store.memory_bytes.value);
   if (store.path.value.empty()) return line("store: { " + memory + " }", store.memory_bytes.origin);
   std::error_code unknown;  // then the path stays as it is

@@ -128,6 +128,30 @@ void set_fsync(std::string_view text, const std::string& origin, const base::Dia
              "write `true` to have commits survive a power cut, else `false`", diagnostics);
 }
 
+void set_redis(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+               Config& config, base::Diagnostics& diagnostics) {
+  std::vector<redis::Node> nodes;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    std::string problem;
+    const auto address = parse_address(text.substr(0, end), redis::Node{}.port, problem);
+    if (!address) {
+      complain(place, "`" + std::string(text.substr(0, end)) + "` is no address of a Redis",
+               std::move(problem), diagnostics);
+      return;
+    }
+    nodes.push_back({address->host, address->port});
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (nodes.empty()) {
+    complain(place, "names no Redis", "write HOST:PORT, as in `localhost:6379`", diagnostics);
+    return;
+  }
+  if (!config.store.redis) config.store.redis.emplace();
+  config.store.redis->origin = origin;
+  config.store.redis->value.nodes = std::move(nodes);
+}
+
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics) {
   if (const auto level = base::log_level(text)) {

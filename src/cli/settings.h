@@ -27,6 +27,9 @@ void set_interval_ms(std::string_view text, const std::string& origin,
 void set_fsync(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics);
 std::string_view name_of(Durability durability);
+// HOST:PORT of one node, or several apart by commas.
+void set_redis(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+               Config& config, base::Diagnostics& diagnostics);
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics);
 void set_cleanup_interval(std::string_view text, const std::string& origin,

@@ -106,6 +106,12 @@ enum class Carry : uint8_t {
   left,  // the units that are there, as many as fit: limitd's way
 };
 
+// How a store that others share writes a counter down.
+enum class Form : uint8_t {
+  own,    // as it likes
+  divvy,  // as Divvy does: what is left, in decimal, for as long as the window is open
+};
+
 // A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters
 // have the same number of limits. Interned by its stored identity (limit/space.h); outlives every
 // rule set and counter that names it. A counter is stored as prefix + key + suffix.
@@ -113,6 +119,7 @@ struct Space {
   uint32_t id = 0;  // of this process; never stored
   std::string prefix, suffix;
   Carry carry = Carry::used;
+  Form form = Form::own;
   Duration linger{};  // how long a counter that equals a fresh one is kept, to be listed
   // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
   // each of these windows at most; rising, at most slots_max.

@@ -75,7 +75,10 @@ class Validation {
     check_policy(raw, rule, last);
     check_actor(raw);
     const std::string& seconds = raw.reset_seconds.spelling;
-    rule.space = spaces_.intern(space_prefix(raw), ":" + raw.credit_limit.spelling + ":" + seconds);
+    limit::Space like;
+    like.form = limit::Form::divvy;
+    rule.space =
+        spaces_.intern(space_prefix(raw), ":" + raw.credit_limit.spelling + ":" + seconds, like);
     rule.limits_id = spaces_.intern_limits(rule.limits);
     rules_.add(Dialect::divvy, std::move(rule));
   }

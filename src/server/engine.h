@@ -105,7 +105,9 @@ class Engine {
   std::optional<wire::Verdict> start_list(Protocol protocol, const wire::Request& request,
                                           std::span<const limit::Entry> descriptor,
                                           Recipient* recipient);
-  void on_listed(limit::Ticket ticket, const std::vector<std::string>& keys);
+  struct Listing;
+  void on_listed(limit::Ticket ticket, std::vector<std::string> keys);
+  void look_at(Listing& listing);
   void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
   void send_late();
   // Debug lines: of a request by its rules, and of a late reply.
@@ -146,6 +148,7 @@ class Engine {
   limit::Ticket ticket_ = limit::no_ticket;
   std::vector<std::unique_ptr<Suspended>> spare_;  // to be used again
   std::vector<limit::Ticket> ready_;
+  std::vector<std::shared_ptr<Listing>> listings_;  // whose counters the store is asked about
 };
 
 }  // namespace sluice::server

@@ -126,9 +126,18 @@ std::optional<base::Time> Engine::advance() {
   for (const store::Settled& settled : late_) {
     const Parked* const parked = parking_.find(settled.ticket);
     if (parked == nullptr) continue;
-    SLUICE_CHECK(parked->limits.size() == settled.decisions.size());
     wire::Verdict verdict;
-    verdict.allowed = verdict.delayed = verdict.matched = true;
+    verdict.matched = true;
+    if (settled.error != limit::Error::none) {
+      verdict.error = store_.words_of(settled.error);
+      reply_late(settled.ticket, verdict, settled.at);
+      continue;
+    }
+    SLUICE_CHECK(parked->limits.size() == settled.decisions.size());
+    verdict.delayed = true;
+    // Not where the store failed and its rules refuse then.
+    verdict.allowed = std::all_of(settled.decisions.begin(), settled.decisions.end(),
+                                  [](const limit::Decision& d) { return d.allowed; });
     for (size_t i = 0; i < settled.decisions.size(); ++i)
       weigh(settled.decisions[i], has_counter(parked->limits[i].algorithm), verdict);
     reply_late(settled.ticket, verdict, settled.at);
@@ -240,47 +249,96 @@ std::optional<wire::Verdict> Engine::start_list(Protocol protocol, const wire::R
   if (lister_ == nullptr || recipient == nullptr) return verdict;
   const Ticket ticket = park(protocol, request, descriptor, recipient);
   if (ticket == no_ticket) return verdict;
-  const bool begun = lister_->list(
-      *rule->space, std::string(request.prefix), [this, ticket](std::vector<std::string> keys) {
-        run_([this, ticket, keys = std::move(keys)] { on_listed(ticket, keys); });
-      });
+  const bool begun = lister_->list(*rule->space, std::string(request.prefix),
+                                   [this, ticket](std::vector<std::string> keys) {
+                                     run_([this, ticket, keys = std::move(keys)]() mutable {
+                                       on_listed(ticket, std::move(keys));
+                                     });
+                                   });
   if (begun) return std::nullopt;
   parking_.leave(ticket);
   return verdict;
 }
 
+// A list that was asked for, as whose recipient the store's answers come.
+struct Engine::Listing final : Recipient {
+  Listing(Engine& its_engine, Ticket its_ticket, std::vector<std::string> its_keys)
+      : engine(its_engine), ticket(its_ticket), keys(std::move(its_keys)) {}
+  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) override {}
+  void send_late() override {}
+  void go_on() override { engine.look_at(*this); }
+
+  Engine& engine;
+  const Ticket ticket;  // of the request
+  Ticket batch{};       // of what the store is asked
+  const std::vector<std::string> keys;
+  std::vector<std::pair<std::string, std::string>> descriptor;
+  std::shared_ptr<const LivePolicy> policy;
+  policy::Plan plan;  // a part for each key
+  uint32_t settled = 0;
+  bool matched = false;
+};
+
 // Looks at each counter as a request would: by the rules that are live now.
-void Engine::on_listed(Ticket ticket, const std::vector<std::string>& keys) {
+void Engine::on_listed(Ticket ticket, std::vector<std::string> keys) {
   const Parked* const parked = parking_.find(ticket);
   if (parked == nullptr) return;
-  const base::Time now = clock_.now();
+  auto& listing =
+      *listings_.emplace_back(std::make_shared<Listing>(*this, ticket, std::move(keys)));
+  listing.policy = policy_;
+  listing.batch = new_ticket();
+  listing.descriptor = parked->descriptor;
   const policy::Dialect dialect = dialect_of(parked->protocol);
-  auto entries = parked->entries();
+  std::vector<limit::Entry> entries;
+  for (const auto& [key, value] : listing.descriptor) entries.push_back({key, value});
   std::string_view error;
   const policy::Rule* const rule = rules_->decider(dialect, entries, error);
-  std::vector<wire::Listed> listed;
+  listing.matched = rule != nullptr;
   if (rule != nullptr) {
+    const base::Time now = clock_.now();
     entries.push_back({rule->actor.front(), {}});
-    for (const std::string& key : keys) {
+    for (const std::string& key : listing.keys) {
       entries.back().value = key;
-      plan_.clear();
-      settled_ = 0;
-      rules_->match(dialect, {.descriptor = entries, .verb = Verb::peek, .now = now}, plan_);
-      // It has gone since.
-      if (!settle(plan_.parts().back().groups_end, now, no_ticket)) continue;
-      const wire::Verdict verdict = verdict_of(plan_.parts().back());
-      if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
-      // One that is full and would not have been otherwise without a put is as if it were not.
-      const limit::Decision& d = *verdict.tightest;
-      if (d.reset_after == base::never && d.remaining == d.limit) continue;
-      listed.push_back({key, d});
+      rules_->match(dialect, {.descriptor = entries, .verb = Verb::peek, .now = now}, listing.plan);
     }
   }
-  wire::Verdict verdict;
-  verdict.allowed = true;
-  verdict.matched = rule != nullptr;
-  verdict.listed = listed;
-  reply_late(ticket, verdict, now);
+  look_at(listing);
+}
+
+// With what the store answers; as often as it says that it will answer later.
+void Engine::look_at(Listing& listing) {
+  const base::Time now = clock_.now();
+  std::swap(plan_, listing.plan);
+  std::swap(settled_, listing.settled);
+  pin_ = &listing.policy;
+  waiting_[listing.batch.slot].recipient = nullptr;
+  const auto parts = plan_.parts();
+  const bool answered = parts.empty() || settle(parts.back().groups_end, now, listing.batch);
+  std::vector<wire::Listed> listed;
+  for (size_t i = 0; answered && i < parts.size(); ++i) {
+    const wire::Verdict verdict = verdict_of(parts[i]);
+    if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
+    // One that is full and would not have been otherwise without a put is as if it were not.
+    const limit::Decision& d = *verdict.tightest;
+    if (d.reset_after == base::never && d.remaining == d.limit) continue;
+    listed.push_back({listing.keys[i], d});
+  }
+  std::swap(plan_, listing.plan);
+  std::swap(settled_, listing.settled);
+  pin_ = &policy_;
+  if (!answered) {
+    waiting_[listing.batch.slot].recipient = &listing;
+    return;
+  }
+  if (parking_.find(listing.ticket) != nullptr) {
+    wire::Verdict verdict;
+    verdict.allowed = true;
+    verdict.matched = listing.matched;
+    verdict.listed = listed;
+    reply_late(listing.ticket, verdict, now);
+  }
+  free_ticket(listing.batch);
+  std::erase_if(listings_, [&](const auto& one) { return one.get() == &listing; });
   send_late();
 }
 

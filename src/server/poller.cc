@@ -56,6 +56,26 @@ void Poller::again(Client& client) {
   });
 }
 
+void Poller::unwatch(Client& client) {
+  remove(client);
+  std::erase(at_end_, &client);
+  std::replace(ending_.begin(), ending_.end(), &client, static_cast<Client*>(nullptr));
+}
+
+// All of a turn is one handler, and so is a wake of the engine: what is posted comes behind it.
+void Poller::at_turn_end(Client& client) {
+  if (std::find(at_end_.begin(), at_end_.end(), &client) != at_end_.end()) return;
+  at_end_.push_back(&client);
+  if (at_end_.size() > 1) return;
+  asio::post(epoll_.get_executor(), [this] {
+    ending_.swap(at_end_);
+    for (size_t i = 0; i < ending_.size(); ++i) {
+      if (Client* const next = ending_[i]) next->on_turn_end();
+    }
+    ending_.clear();
+  });
+}
+
 void Poller::stop() {
   error_code ignored;
   epoll_.close(ignored);

@@ -12,18 +12,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "store/loop.h"
+
 namespace sluice::server {
 
-class Poller {
+class Poller final : public store::Loop {
  public:
-  // Who has a socket. It stays where it is from `add` to `remove`.
-  class Client {
-   public:
-    virtual ~Client() = default;
-    // The socket has become readable (bytes, the peer's end, an error) or writable since the last
-    // time. `ended`: the peer will send no more, so that reading goes on to the end.
-    virtual void on_ready(bool readable, bool writable, bool ended) = 0;
-  };
+  using Client = store::Watcher;
 
   // Throws boost::system::system_error where the system has no descriptors left.
   explicit Poller(boost::asio::io_context& io);
@@ -34,6 +29,9 @@ class Poller {
   bool add(int fd, Client& client);
   // The client is not called any more. Its socket leaves by being closed.
   void remove(Client& client);
+  bool watch(int fd, store::Watcher& watcher) override { return add(fd, watcher); }
+  void unwatch(store::Watcher& watcher) override;
+  void at_turn_end(store::Watcher& watcher) override;
   // Calls the client as readable once more, after the others have had their turn.
   void again(Client& client);
   // Lets the loop end.
@@ -51,6 +49,7 @@ class Poller {
   size_t at_ = 0, count_ = 0;         // of events_: those that are to be told
   std::vector<Client*> again_, now_;  // now_: while they are told
   bool posted_ = false;
+  std::vector<Client*> at_end_, ending_;  // ending_: while they are told
 };
 
 }  // namespace sluice::server

@@ -21,7 +21,8 @@ constexpr size_t idle_texts_max = 1024;
 
 Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
                Tally& tally, std::shared_ptr<spdlog::logger> log)
-    : work_(io_.get_executor()),
+    : store_(store),
+      work_(io_.get_executor()),
       deadline_(io_),
       due_(io_),
       poller_(io_),
@@ -33,7 +34,9 @@ Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister
                .tally = &tally_,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
                .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
-              std::move(log)) {}
+              std::move(log)) {
+  store_.attach(engine_.port(), poller_);
+}
 
 Worker::~Worker() {
   join();
@@ -175,6 +178,7 @@ void Worker::end_if_idle() {
   if (!stopping_ || !all_.empty()) return;
   deadline_.cancel();
   due_.cancel();
+  store_.detach(engine_.port());
   poller_.stop();
   work_.reset();
 }

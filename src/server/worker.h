@@ -81,6 +81,7 @@ class Worker {
   void open_gates();
 
   size_t lent_bytes_ = 0;  // small buffers aside, what sessions hold included
+  store::Store& store_;
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;

@@ -31,6 +31,12 @@ void Port::name_batch(limit::Ticket ticket) {
   wake_once();
 }
 
+void Port::settle(Settled settled) {
+  const std::lock_guard lock(mutex_);
+  settled_.push_back(std::move(settled));
+  wake_once();
+}
+
 void Port::deliver(Waiter& waiter, Settled settled) {
   const std::lock_guard lock(mutex_);
   remove(waiter);

@@ -41,6 +41,12 @@ class Port {
   // Moves the tickets of the batches that the store is to be asked about again to the end of
   // `ready`. Owner's thread.
   void drain_batches(std::vector<limit::Ticket>& ready);
+  // The answer of a group that was parked, and that the store itself keeps. Any thread; the store's
+  // to call.
+  void settle(Settled settled);
+  // Has the store's `advance` called. Any thread.
+  void wake();
+
   // The store is to be asked again about the batch. Any thread; the store's to call.
   void name_batch(limit::Ticket ticket);
 
@@ -66,7 +72,6 @@ class Port {
   std::optional<base::Time> rest();
   void remove(Waiter& waiter);
   void wake_once();
-  void wake();  // once
 
   static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
 

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "store/loop.h"
 #include "store/port.h"
 
 namespace sluice::store {
@@ -66,6 +67,12 @@ class Store {
   virtual Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
                         const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) = 0;
 
+  // The port is of a worker with that loop, which a store may watch sockets with; and it no
+  // longer is, and with it goes all that its owner waits for. The port's owner's thread, before the
+  // first call with it and after the last.
+  virtual void attach(Port&, Loop&) {}
+  virtual void detach(Port&) {}
+
   // Nobody asks for the batch again that `later` was said of. What was sent may still be taken. The
   // port's owner's thread.
   virtual void abandon(Port&, limit::Ticket) {}
@@ -81,8 +88,6 @@ class Store {
   // Wakes the port when more has been committed than there is now, once. False: all that was
   // decided has been committed by now. The port's owner's thread.
   virtual bool await_commit(Port&) { return false; }
-  // The port goes, and with it all that its owner waits for.
-  virtual void detach(Port&) {}
 
   // Answers what is due at `port`: the owner's thread calls it when woken and at the time that it
   // returned; none: when woken.

@@ -10,6 +10,8 @@ const std::vector<Difference>& differences() {
   static const char* const absent_key = "5: an absent key fits no pattern";
   static const char* const in_order = "2: requests are processed in order";
   static const char* const file_order = "4.2: sections keep the order of the file";
+  static const char* const canary = "5: what becomes of a canary harms nobody";
+  static const char* const scripts = "6.3: a flushed script is sent again";
   static const char* const dots = "4.2: dots in section names are dots";
   static const std::vector<Difference> all{
       {"dotless-i", 0, {"ERR unknown-command \"Unrecognized command: H\u0131T\""}, true, ascii},
@@ -28,6 +30,8 @@ const std::vector<Difference>& differences() {
       {"ini-integer-section-first", 0, {"OK true 60 600"}, false, file_order},
       {"ini-integer-section-first", 1, {"OK true 59 600"}, false, file_order},
       {"ini-dotted-section-vanishes", 1, {"OK true 71 600"}, false, dots},
+      {"canary-failure-fails-request", 0, {"OK true 3 600"}, false, canary},
+      {"noscript", 2, {"OK true 18 100"}, false, scripts},
       {"pipeline-canary-interleave", 0, {"OK true 8 600", "OK true 7 600"}, false, in_order},
   };
   return all;
@@ -40,6 +44,8 @@ const std::vector<CounterDifference>& counter_differences() {
       {"glob-missing-key-undefined", "5: an absent key fits no pattern"},
       {"ini-integer-section-first", "4.2: sections keep the order of the file"},
       {"ini-dotted-section-vanishes", "4.2: dots in section names are dots"},
+      {"canary-failure-fails-request", "5: what becomes of a canary harms nobody"},
+      {"noscript", "6.3: a flushed script is sent again"},
       {"json-actor-constructor",
        "5: an actor named like a part of JavaScript is absent all the same"},
   };
@@ -56,7 +62,7 @@ const std::vector<Refusal>& refusals() {
   return all;
 }
 
-const std::vector<std::string>& waiting_for_redis() {
+const std::vector<std::string>& needing_redis() {
   static const std::vector<std::string> all{
       "share-preset-value",
       "share-preset-zero",

@@ -1,15 +1,19 @@
-// The recordings replayed against the real server over its socket, one server for each case.
+// The recordings replayed against the real server over its socket, one server for each case: with
+// the counters in its own memory, and in a real Redis, where what is stored is compared as well.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 
 #include "tests/conformance/case_name.h"
 #include "tests/conformance/vectors.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/redis_server.h"
 
 namespace sluice::tests {
 namespace {
@@ -26,12 +30,24 @@ class DivvyOverSocket : public testing::TestWithParam<Case> {
     const bool timed = std::any_of(c.steps.begin(), c.steps.end(),
                                    [](const Step& step) { return step.sleep_ms > 0; });
     const Milliseconds slip_max(timed ? 150 : 900);
-    DivvyServer server(c.config, policy_of(c.config));
+    Process::Options options;
+    if (redis_) {
+      auto client = redis_->client();
+      client({"FLUSHALL"});
+      for (const auto& command : c.redis_setup) client(command);
+      options.environment = {{"REDIS_HOST", "127.0.0.1"},
+                             {"REDIS_PORT", std::to_string(redis_->port())}};
+    }
+    DivvyServer server(c.config, policy_of(c.config), options);
     connections_.clear();
     const auto start = steady_clock::now();
     Milliseconds planned{0};
     for (size_t i = 0; i < c.steps.size(); ++i) {
       const Step& step = c.steps[i];
+      if (!step.redis_command.empty()) {
+        EXPECT_FALSE(redis_->client()(step.redis_command).is_error());
+        continue;
+      }
       auto at = connections_.find(step.connection);
       if (at == connections_.end())
         at = connections_.emplace(step.connection, server.client()).first;
@@ -45,11 +61,43 @@ class DivvyOverSocket : public testing::TestWithParam<Case> {
     }
     const bool in_time = steady_clock::now() - start <= planned + slip_max;
     if (in_time && wrong.empty()) check_open(wrong);
+    if (in_time && wrong.empty() && redis_ && c.redis_known) check_redis(c, wrong);
     connections_.clear();  // the server would wait for clients that it has sent away
     return in_time;
   }
 
+  std::unique_ptr<RedisServer> redis_;
+
  private:
+  // What Redis holds is what was recorded, key by key, or it is a listed difference.
+  void check_redis(const Case& c, std::vector<std::string>& wrong) {
+    auto client = redis_->client();
+    std::vector<std::string> differing;
+    const auto keys = client({"KEYS", "*"}).list;
+    if (keys.size() != c.redis_after.size())
+      differing.push_back("there are " + std::to_string(keys.size()) + " keys");
+    for (const auto& key : keys) {
+      const auto recorded =
+          std::find_if(c.redis_after.begin(), c.redis_after.end(),
+                       [&](const auto& one) { return same_key(one.first, key.text); });
+      if (recorded == c.redis_after.end()) {
+        differing.push_back("key " + key.text.substr(0, 200));
+        continue;
+      }
+      const auto& [value, ttl] = recorded->second;
+      const auto got = client({"GET", key.text});
+      const int64_t got_ttl = client({"TTL", key.text}).number;
+      if (got.is_error() != !value || (value && *value != got.text) || std::abs(ttl - got_ttl) > 1)
+        differing.push_back(key.text.substr(0, 200) + ": " + got.text + " for " +
+                            std::to_string(got_ttl) + ", recorded " + value.value_or("(none)") +
+                            " for " + std::to_string(ttl));
+    }
+    const bool listed = std::any_of(counter_differences().begin(), counter_differences().end(),
+                                    [&](const CounterDifference& d) { return c.name == d.name; });
+    if (listed && differing.empty()) wrong.push_back("what is stored does not differ");
+    if (!listed) wrong.insert(wrong.end(), differing.begin(), differing.end());
+  }
+
   static std::string take(const Step& step, TcpClient& client) {
     bool pause = false;
     for (const std::string& bytes : step.writes) {
@@ -80,11 +128,13 @@ class DivvyOverSocket : public testing::TestWithParam<Case> {
   }
 
   std::map<int, TcpClient> connections_;
+
+ public:
+  void answers_as_recorded();
 };
 
-TEST_P(DivvyOverSocket, AnswersAsRecorded) {
+void DivvyOverSocket::answers_as_recorded() {
   const Case& c = GetParam();
-  if (c.needs_redis) GTEST_SKIP() << redis_message;
   if (std::any_of(refusals().begin(), refusals().end(),
                   [&](const Refusal& r) { return c.name == r.name; })) {
     const Folder folder;
@@ -109,7 +159,25 @@ TEST_P(DivvyOverSocket, AnswersAsRecorded) {
   FAIL() << "the machine was too busy eight times";
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, DivvyOverSocket, testing::ValuesIn(cases()), case_name);
+TEST_P(DivvyOverSocket, AnswersAsRecorded) {
+  answers_as_recorded();
+}
+
+std::vector<Case> without_redis() {
+  std::vector<Case> some = cases();
+  std::erase_if(some, [](const Case& c) { return c.needs_redis; });
+  return some;
+}
+INSTANTIATE_TEST_SUITE_P(Recorded, DivvyOverSocket, testing::ValuesIn(without_redis()), case_name);
+
+class DivvyOverRedis : public DivvyOverSocket {};
+
+TEST_P(DivvyOverRedis, AnswersAndStoresAsRecorded) {
+  redis_ = std::make_unique<RedisServer>();
+  answers_as_recorded();
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, DivvyOverRedis, testing::ValuesIn(cases()), case_name);
 
 }  // namespace
 }  // namespace sluice::tests

@@ -32,6 +32,7 @@ std::string decode_base64(std::string_view text) {
 
 Step step_of(const json& recorded) {
   Step step;
+  step.redis_command = recorded.value("redis_cmd", std::vector<std::string>());
   if (recorded.contains("send")) step.writes.push_back(recorded["send"]);
   if (recorded.contains("send_b64"))
     step.writes.push_back(decode_base64(recorded["send_b64"].get<std::string>()));
@@ -54,8 +55,7 @@ Step step_of(const json& recorded) {
 
 std::vector<Step> steps_of(const json& recorded) {
   std::vector<Step> steps;
-  for (const json& step : recorded)
-    if (!step.contains("redis_cmd")) steps.push_back(step_of(step));
+  for (const json& step : recorded) steps.push_back(step_of(step));
   return steps;
 }
 
@@ -67,6 +67,22 @@ Case case_of(const json& recorded) {
   c.needs_redis = recorded.contains("redis_setup") ||
                   std::any_of(recorded["steps"].begin(), recorded["steps"].end(),
                               [](const json& step) { return step.contains("redis_cmd"); });
+  c.redis_known = true;
+  const json setup = recorded.value("redis_setup", json::object());
+  for (const auto& [key, state] : setup.items()) {
+    if (state.value("type", "") == "hash")
+      c.redis_setup.push_back({"HSET", key, "field", "value"});
+    else if (state.contains("ttl"))
+      c.redis_setup.push_back(
+          {"SET", key, state["value"], "EX", std::to_string(state["ttl"].get<int64_t>())});
+    else
+      c.redis_setup.push_back({"SET", key, state["value"]});
+  }
+  for (const auto& [key, state] : recorded["redis_after"].items()) {
+    auto& after = c.redis_after[key];
+    if (!state["value"].is_null()) after.first = state["value"].get<std::string>();
+    after.second = state["ttl"];
+  }
   if (!c.needs_redis) {
     for (const auto& [key, state] : recorded["redis_after"].items()) {
       c.counters[key] = {std::stoll(state["value"].get<std::string>()), state["ttl"]};

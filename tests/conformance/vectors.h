@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -20,7 +21,8 @@ struct Step {
   int sleep_ms = 0;  // before
   bool half_close = false;
   std::vector<std::string> replies;
-  bool closes = false;  // the server closes the connection behind the replies
+  bool closes = false;                       // the server closes the connection behind the replies
+  std::vector<std::string> redis_command{};  // not empty: it is run on Redis, and nothing is sent
 };
 
 // A counter as Redis held it after the case.
@@ -35,7 +37,11 @@ struct Case {
   std::vector<Step> steps;  // with the replies that are due from sluice
   Counters counters;        // as recorded
   bool counters_known = false;
-  bool needs_redis = false;  // says the recording
+  bool needs_redis = false;                             // says the recording
+  std::vector<std::vector<std::string>> redis_setup{};  // commands that make what is there before
+  bool redis_known = false;  // it was recorded what is there afterwards
+  // That; a value that is none is of another type, a TTL of -1 is none.
+  std::map<std::string, std::pair<std::optional<std::string>, int64_t>> redis_after{};
 };
 void PrintTo(const Case& c, std::ostream* out);
 
@@ -65,9 +71,8 @@ struct Refusal {
 const std::vector<Refusal>& refusals();
 inline constexpr const char* refused_file = "quirks.json";
 
-// Cases that preset keys in Redis or talk to it.
-const std::vector<std::string>& waiting_for_redis();
-inline constexpr const char* redis_message = "waits for the Redis store";
+// Cases that preset keys in Redis or talk to it: there is nothing of them to replay without one.
+const std::vector<std::string>& needing_redis();
 
 // The file as it was recorded.
 const nlohmann::json& recording();

@@ -1,0 +1,299 @@
+#include "redis/asking.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <optional>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "limit/wide.h"
+
+namespace sluice::redis {
+
+using limit::Algorithm;
+using limit::Charge;
+using limit::Decision;
+using limit::Limit;
+using limit::Verb;
+using limit::Wide;
+
+namespace {
+
+// Where sums of two products stop to be exact in a double.
+constexpr Wide product_max = Wide{1} << 52;
+// From here on no double tells one number from the next.
+constexpr int64_t cost_max = int64_t{1} << 53;
+
+char letter_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::unlimited:
+      return 'u';
+    case Algorithm::deny:
+      return 'd';
+    case Algorithm::fixed_window:
+      return 'f';
+    case Algorithm::aligned_window:
+      return 'a';
+    case Algorithm::token_bucket:
+      return 't';
+    case Algorithm::sliding_window:
+      return 's';
+    case Algorithm::sliding_log:
+      return 'l';
+    case Algorithm::fixed_bucket:
+      return 'b';
+  }
+  return 0;
+}
+
+bool is_wide(const Limit& limit) {
+  switch (limit.algorithm) {
+    case Algorithm::token_bucket:
+      return Wide{limit.burst} * limit.window.us >= product_max / 2;
+    case Algorithm::sliding_window:
+    case Algorithm::sliding_log:
+      return Wide{limit.quota} * limit.window.us >= product_max;
+    default:
+      return false;
+  }
+}
+
+template <class Integer>
+std::string_view to_text(Integer number, std::array<char, 24>& room) {
+  const auto end = std::to_chars(room.data(), room.data() + room.size(), number).ptr;
+  return {room.data(), static_cast<size_t>(end - room.data())};
+}
+
+void append_head(std::string& out, char type, size_t number) {
+  std::array<char, 24> room;
+  out += type;
+  out += to_text(number, room);
+  out += "\r\n";
+}
+
+void append_limit(std::string& out, char letter, const Limit& limit) {
+  append_bulk(out, std::string_view(&letter, 1));
+  append_bulk(out, limit.quota);
+  append_bulk(out, limit.window.us);
+  append_bulk(out, limit.burst);
+}
+
+// In capitals: the counter is forgotten first.
+std::string_view verb_of(const Charge& charge) {
+  if (charge.verb == Verb::peek) return "p";
+  if (charge.verb == Verb::put) return charge.all ? "a" : "g";
+  return charge.fresh ? "T" : "t";
+}
+
+size_t limits_of(const Charge& charge) {
+  return charge.limits.size();
+}
+
+// The next number of a text that is cut at blanks; `n` is never.
+std::optional<int64_t> next_number(std::string_view& text) {
+  if (text.starts_with('n')) {
+    text.remove_prefix(std::min<size_t>(text.size(), 2));
+    return INT64_MAX;
+  }
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  if (!text.empty()) text.remove_prefix(1);
+  return number;
+}
+
+int64_t most(const Limit& limit) {
+  return limit.burst > 0 ? limit.burst : limit.quota;
+}
+
+}  // namespace
+
+void append_array(std::string& out, size_t size) {
+  append_head(out, '*', size);
+}
+
+void append_bulk(std::string& out, std::string_view text) {
+  append_head(out, '$', text.size());
+  out += text;
+  out += "\r\n";
+}
+
+void append_bulk(std::string& out, std::string_view a, std::string_view b, std::string_view c,
+                 std::string_view d) {
+  append_head(out, '$', a.size() + b.size() + c.size() + d.size());
+  out += a;
+  out += b;
+  out += c;
+  out += d;
+  out += "\r\n";
+}
+
+void append_bulk(std::string& out, int64_t number) {
+  std::array<char, 24> room;
+  append_bulk(out, to_text(number, room));
+}
+
+const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_id) {
+  const auto [at, fresh] = known_.try_emplace(limits_id);
+  LimitText& text = at->second;
+  if (!fresh) return text;
+  text.name = "s1";
+  text.count = limits.size();
+  for (const Limit& limit : limits) {
+    const char letter = letter_of(limit.algorithm);
+    text.name += ';';
+    text.name += letter;
+    text.name += std::to_string(limit.quota) + ',' + std::to_string(limit.window.us) + ',' +
+                 std::to_string(limit.burst);
+    append_limit(text.arguments, letter, limit);
+    text.algorithms |= algorithm_bit(limit.algorithm);
+    text.wide |= is_wide(limit);
+  }
+  return text;
+}
+
+const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Weight& weight) {
+  weight = ask.weight;
+  Algorithms algorithms = 0;
+  for (const Charge& charge : ask.charges) {
+    if (charge.space->form == limit::Form::divvy) {
+      if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
+          charge.verb == Verb::take && charge.cost < cost_max)
+        return scripts.divvy();
+      weight = std::max(weight, Weight::full);
+      if (charge.cost >= cost_max) weight = Weight::wide;
+      continue;
+    }
+    if (charge.keeps_limits) {
+      weight = std::max(weight, Weight::full);
+      for (const Limit& limit : charge.limits)
+        if (Wide{limit.quota} * limit.window.us >= product_max) weight = Weight::wide;
+      if (charge.cost >= cost_max || charge.cost <= -cost_max) weight = Weight::wide;
+      continue;
+    }
+    const LimitText& text = texts.of(charge.limits, charge.limits_id);
+    algorithms |= text.algorithms;
+    if (text.wide || charge.cost >= cost_max) weight = Weight::wide;
+    if (charge.verb == Verb::put) weight = std::max(weight, Weight::full);
+  }
+  for (const int64_t ahead : ask.ahead)
+    if (ahead > 0) weight = std::max(weight, Weight::full);
+  return weight == Weight::light ? scripts.light(algorithms) : scripts.full(weight == Weight::wide);
+}
+
+namespace {
+
+void append_divvy(std::string& out, const Ask& ask) {
+  const Charge& charge = ask.charges.front();
+  append_bulk(out, charge.cost);
+  append_bulk(out, charge.limits.front().quota);
+  append_bulk(out, charge.limits.front().window.us / 1'000'000);
+}
+
+// Divvy's own names stand as they are.
+void append_key(std::string& out, const Ask& ask, const Charge& charge) {
+  const bool own = charge.space->form == limit::Form::own;
+  append_bulk(out, own ? ask.key_prefix : std::string_view(), charge.space->prefix, charge.key,
+              charge.space->suffix);
+}
+
+}  // namespace
+
+void append_call(std::string& out, const Ask& ask, const Script& script, bool by_hash,
+                 const Scripts& scripts, LimitTexts& texts) {
+  if (&script == &scripts.divvy()) {
+    append_array(out, 7);
+    append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
+    append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
+    append_bulk(out, std::string_view("1"));
+    append_key(out, ask, ask.charges.front());
+    append_divvy(out, ask);
+    return;
+  }
+  size_t size = 4 + ask.charges.size() * 8;
+  for (const Charge& charge : ask.charges) size += 4 * limits_of(charge);
+  if (ask.told.us >= 0) ++size;
+  append_array(out, size);
+  append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
+  append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
+  append_bulk(out, static_cast<int64_t>(ask.charges.size()));
+  for (const Charge& charge : ask.charges) append_key(out, ask, charge);
+  append_bulk(out, std::string_view(ask.hold ? "1" : "0"));
+  for (size_t i = 0; i < ask.charges.size(); ++i) {
+    const Charge& charge = ask.charges[i];
+    append_bulk(out, verb_of(charge));
+    append_bulk(out, charge.cost);
+    append_bulk(out, i < ask.ahead.size() ? ask.ahead[i] : 0);
+    append_bulk(out, charge.space->linger.us / 1000);
+    if (charge.keeps_limits) {
+      append_bulk(out, std::string_view("s1;k"));
+      std::string windows;
+      for (const limit::Duration window : charge.space->windows)
+        windows += std::to_string(window.us) + ' ';
+      append_bulk(out, windows);
+      append_bulk(out, static_cast<int64_t>(charge.limits.size()));
+      for (const Limit& limit : charge.limits) append_limit(out, 'k', limit);
+    } else {
+      const LimitText& text = texts.of(charge.limits, charge.limits_id);
+      append_bulk(out, charge.space->form == limit::Form::divvy ? std::string_view("divvy")
+                                                                : std::string_view(text.name));
+      append_bulk(out, std::string_view(charge.space->carry == limit::Carry::left ? "l" : "u"));
+      append_bulk(out, static_cast<int64_t>(text.count));
+      out += text.arguments;
+    }
+  }
+  if (ask.told.us >= 0) append_bulk(out, ask.told.us);
+}
+
+namespace {
+
+// Divvy's script: allowed, remaining, ms, ms.
+Said read_divvy(std::string_view text, const Charge& charge, Decision& decision, bool& allowed) {
+  const auto ok = next_number(text), left = next_number(text), reset = next_number(text),
+             retry = next_number(text);
+  if (!ok || !left || !reset || !retry || !text.empty()) return Said::nonsense;
+  const auto from_ms = [](int64_t ms) {
+    return ms > INT64_MAX / 1000 ? base::never : base::milliseconds(ms);
+  };
+  allowed = *ok == 1;
+  decision = {allowed, charge.limits.front().quota, *left, from_ms(*reset), from_ms(*retry)};
+  return Said::decided;
+}
+
+}  // namespace
+
+Said read_answer(std::string_view text, std::span<Charge> charges, std::span<Decision> decisions,
+                 bool& allowed) {
+  // A counter that is shared with Divvy and asked alone: seconds would do, it tells ms.
+  if (text.starts_with("d ")) {
+    text.remove_prefix(2);
+    return read_divvy(text, charges.front(), decisions[charges.front().decision_first], allowed);
+  }
+  if (text == "~c") return Said::again_full;
+  if (text == "~w") return Said::again_wide;
+  const auto said = next_number(text);
+  if (!said || (*said != 0 && *said != 1)) return Said::nonsense;
+  allowed = *said == 1;
+  for (Charge& charge : charges) {
+    size_t count = charge.limits.size();
+    if (charge.keeps_limits) {
+      const auto mask = next_number(text);
+      if (!mask || *mask < 0 || *mask >> charge.space->windows.size() != 0) return Said::nonsense;
+      charge.slot_mask = static_cast<uint32_t>(*mask);
+      count = static_cast<size_t>(std::popcount(charge.slot_mask));
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const auto ok = next_number(text);
+      const auto limit = charge.keeps_limits ? next_number(text) : most(charge.limits[i]);
+      const auto left = next_number(text), reset = next_number(text), retry = next_number(text);
+      if (!ok || !limit || !left || !reset || !retry) return Said::nonsense;
+      decisions[charge.decision_first + i] = {*ok == 1, *limit, *left, {*reset}, {*retry}};
+    }
+  }
+  return text.empty() ? Said::decided : Said::nonsense;
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,67 @@
+// A group of charges as a call of a script, and the script's answer as decisions. Pure; a
+// LimitTexts belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "limit/limit.h"
+#include "redis/scripts.h"
+
+namespace sluice::redis {
+
+// Lists of limits as scripts want them, made once each.
+struct LimitText {
+  std::string name;       // `s1;...`
+  std::string arguments;  // carry and count excepted: letter, quota, window, burst of each, in RESP
+  size_t count = 0;
+  Algorithms algorithms = 0;
+  bool wide = false;  // its numbers are too large for doubles
+};
+
+class LimitTexts {
+ public:
+  const LimitText& of(std::span<const limit::Limit> limits, uint32_t limits_id);
+
+ private:
+  std::unordered_map<uint32_t, LimitText> known_;
+};
+
+// RESP: the head of an array, and bulk strings.
+void append_array(std::string& out, size_t size);
+void append_bulk(std::string& out, std::string_view text);
+void append_bulk(std::string& out, std::string_view a, std::string_view b, std::string_view c,
+                 std::string_view d);
+void append_bulk(std::string& out, int64_t number);
+
+// How a group is asked: at first as light as can be.
+enum class Weight : uint8_t { light, full, wide };
+
+// What is asked of one group.
+struct Ask {
+  std::span<const limit::Charge> charges;  // one at least
+  std::span<const int64_t> ahead{};        // units that are not there for each; none: 0
+  bool hold = false;                       // it is refused whatever they say
+  Weight weight = Weight::light;           // at least
+  std::string_view key_prefix{};
+  limit::Time told{-1};  // not negative: what time it is, for scripts that are told
+};
+
+// The script to call for it; `weight` becomes what it was in the end.
+const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
+// The call, as EVALSHA with its hash, or as EVAL with its text.
+void append_call(std::string& out, const Ask& ask, const Script& script, bool by_hash,
+                 const Scripts& scripts, LimitTexts& texts);
+
+// What an answer is. `again`: nothing was done, ask with that weight.
+enum class Said : uint8_t { decided, again_full, again_wide, nonsense };
+// Into the decisions of the charges (each at its decision_first) and, of those that keep their
+// limits, slot_mask.
+Said read_answer(std::string_view text, std::span<limit::Charge> charges,
+                 std::span<limit::Decision> decisions, bool& allowed);
+
+}  // namespace sluice::redis

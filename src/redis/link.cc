@@ -1,0 +1,329 @@
+#include "redis/link.h"
+
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <hiredis/read.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/bounds.h"
+#include "redis/asking.h"
+
+namespace sluice::redis {
+
+namespace {
+
+// A connection that says nothing for this long, with an answer overdue, is lost; so is one that
+// does not come about.
+constexpr int64_t silence_max_us = 1'000'000;
+constexpr int64_t pause_min_us = 20'000, pause_max_us = 1'000'000;
+constexpr size_t read_bytes = 64 << 10;
+
+// What the reader makes of a reply: a note to the link that it has come. The text is copied, as the
+// reader moves its buffer before it returns.
+struct Seen {
+  Reply reply = Reply::text;
+  std::string text;
+};
+thread_local Seen seen;
+void* const made = &seen;
+
+void* on_string(const redisReadTask* task, char* text, size_t size) {
+  if (task->parent != nullptr) return made;
+  seen.reply = task->type == REDIS_REPLY_ERROR ? Reply::error : Reply::text;
+  seen.text.assign(text, size);
+  return made;
+}
+void* on_array(const redisReadTask* task, int) {
+  if (task->parent != nullptr) return made;
+  seen.reply = Reply::text;
+  seen.text.clear();
+  return made;
+}
+void* on_integer(const redisReadTask* task, long long number) {
+  if (task->parent != nullptr) return made;
+  seen.reply = Reply::text;
+  seen.text = std::to_string(number);
+  return made;
+}
+void* on_nil(const redisReadTask* task) {
+  return on_array(task, 0);
+}
+void on_free(void*) {}
+
+redisReplyObjectFunctions* functions() {
+  static redisReplyObjectFunctions all{on_string, on_array, on_integer, on_nil, on_free};
+  return &all;
+}
+
+std::string error_text(int error) {
+  return std::error_code(error, std::generic_category()).message();
+}
+
+}  // namespace
+
+void Link::FreeReader::operator()(redisReader* reader) const {
+  redisReaderFree(reader);
+}
+
+Link::Link(const Options& options, TlsContext* tls, store::Loop& loop, Owner& owner, uint64_t seed)
+    : options_(options),
+      tls_context_(tls),
+      loop_(loop),
+      owner_(owner),
+      random_(static_cast<std::minstd_rand::result_type>(seed)) {}
+
+Link::~Link() {
+  close();
+}
+
+std::string Link::name() const {
+  const Node& node = options_.nodes[node_ % options_.nodes.size()];
+  return node.host + ":" + std::to_string(node.port);
+}
+
+bool Link::takes() const {
+  if (late_ > 0) return false;
+  return phase_ == Phase::up || first_;
+}
+
+bool Link::is_full() const {
+  return sent_.size() >= base::bounds::redis_commands_max ||
+         out_.size() - out_at_ >= base::bounds::redis_bytes_max;
+}
+
+void Link::sent(const Sender& sender, base::Time due) {
+  sent_.push({sender, due.us});
+  loop_.at_turn_end(*this);
+}
+
+std::optional<base::Time> Link::advance(base::Time now) {
+  if (std::exchange(heard_, false)) heard_us_ = now.us;
+  if (phase_ == Phase::down && now.us >= retry_us_) connect(now);
+  if ((phase_ == Phase::connecting || phase_ == Phase::greeting) && now.us >= phase_due_us_)
+    lose("it does not answer");
+  // What has come is not late: it may be this process that was slow.
+  if (phase_ == Phase::up && late_ < sent_.size() && sent_[late_].due_us <= now.us) read();
+  while (late_ < sent_.size() && sent_[late_].due_us <= now.us) {
+    // The clock of the silence begins with the first.
+    if (late_ == 0) heard_us_ = now.us;
+    owner_.on_late(sent_[late_++].sender);
+  }
+  if (phase_ == Phase::up && late_ > 0 && now.us - heard_us_ >= silence_max_us)
+    lose("it does not answer");
+  if (std::exchange(lost_, false)) {
+    first_ = false;
+    pause_us_ = std::clamp(2 * pause_us_, pause_min_us, pause_max_us);
+    // Half of it, and as much again by chance: servers that lost the same Redis do not come at
+    // once.
+    retry_us_ = now.us + pause_us_ / 2 + static_cast<int64_t>(random_()) % (pause_us_ / 2);
+    const std::string news = name() + ": " + why_;
+    if (news != told_) owner_.on_news(false, news + "; trying again");
+    told_ = news;
+  }
+  int64_t next_us = INT64_MAX;
+  if (phase_ == Phase::down) next_us = retry_us_;
+  if (phase_ == Phase::connecting || phase_ == Phase::greeting) next_us = phase_due_us_;
+  if (late_ < sent_.size()) next_us = std::min(next_us, sent_[late_].due_us);
+  if (phase_ == Phase::up && late_ > 0) next_us = std::min(next_us, heard_us_ + silence_max_us);
+  if (next_us == INT64_MAX) return std::nullopt;
+  return base::Time{next_us};
+}
+
+void Link::leave_node(base::Time) {
+  if (phase_ == Phase::up) lose("it takes no writes");
+}
+
+void Link::connect(base::Time now) {
+  const auto addresses = owner_.addresses();
+  phase_due_us_ = now.us + silence_max_us;
+  if (addresses.empty()) {
+    retry_us_ = now.us + pause_min_us;  // as soon as there are
+    return;
+  }
+  const Address& address = addresses[next_address_++ % addresses.size()];
+  node_ = address.node;
+  if (!open(address)) lose("cannot connect: " + error_text(errno));
+}
+
+bool Link::open(const Address& address) {
+  fd_ = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) return false;
+  const int on = 1;
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  phase_ = Phase::connecting;
+  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
+      errno != EINPROGRESS)
+    return false;
+  if (tls_context_ != nullptr)
+    tls_ = std::make_unique<Tls>(*tls_context_, fd_, options_.nodes[node_].host);
+  return loop_.watch(fd_, *this);
+}
+
+void Link::greet() {
+  phase_ = Phase::greeting;
+  reader_.reset(redisReaderCreateWithFunctions(functions()));
+  greeting_error_.clear();
+  greetings_ = 0;
+  const auto command = [this](std::initializer_list<std::string_view> words) {
+    std::vector<const char*> at;
+    std::vector<size_t> sizes;
+    for (const std::string_view word : words) {
+      at.push_back(word.data());
+      sizes.push_back(word.size());
+    }
+    char* text = nullptr;
+    const int size =
+        redisFormatCommandArgv(&text, static_cast<int>(at.size()), at.data(), sizes.data());
+    if (size < 0) return;
+    greeting_out_.append(text, static_cast<size_t>(size));
+    redisFreeCommand(text);
+    ++greetings_;
+  };
+  greeting_out_.clear();
+  if (!options_.username.empty())
+    command({"AUTH", options_.username, options_.password});
+  else if (!options_.password.empty())
+    command({"AUTH", options_.password});
+  if (options_.database != 0) command({"SELECT", std::to_string(options_.database)});
+  command({"PING"});  // is it loading, or does it want a password?
+  flush();
+}
+
+void Link::on_greeted(Reply reply, std::string_view text) {
+  if (reply == Reply::error && greeting_error_.empty()) greeting_error_ = text;
+  if (--greetings_ > 0) return;
+  if (!greeting_error_.empty()) {
+    return;
+  }
+  phase_ = Phase::up;
+  refused_ = false;
+  pause_us_ = 0;
+  if (!std::exchange(was_up_, true) || !told_.empty()) owner_.on_news(true, name() + ": connected");
+  told_.clear();
+  loop_.at_turn_end(*this);
+}
+
+// What its owners are told comes with the next `advance`, which sets the pause; nobody is called
+// from within a call of theirs.
+void Link::lose(const std::string& why) {
+  if (phase_ == Phase::down && fd_ < 0 && lost_) return;
+  why_ = why;
+  lost_ = true;
+  first_ = false;
+  close();
+  phase_ = Phase::down;
+  retry_us_ = INT64_MAX;
+  // The oldest are late already and were told.
+  const size_t told = std::exchange(late_, 0);
+  for (size_t i = told; i < sent_.size(); ++i) owner_.on_lost(sent_[i].sender);
+  sent_.clear();
+  out_.clear();
+  out_at_ = 0;
+  owner_.on_change();
+}
+
+void Link::close() {
+  if (fd_ < 0) return;
+  loop_.unwatch(*this);
+  tls_.reset();
+  ::close(std::exchange(fd_, -1));
+  reader_.reset();
+}
+
+void Link::on_turn_end() {
+  if (phase_ == Phase::up) flush();
+}
+
+void Link::flush() {
+  while (fd_ >= 0) {
+    std::string& from = greeting_out_.empty() ? out_ : greeting_out_;
+    size_t none = 0;
+    size_t& at = greeting_out_.empty() ? out_at_ : none;
+    if (greeting_out_.empty() && phase_ != Phase::up) return;
+    if (at == from.size()) {
+      from.clear();
+      at = 0;
+      return;
+    }
+    const ssize_t done = tls_ ? tls_->write(from.data() + at, from.size() - at)
+                              : ::send(fd_, from.data() + at, from.size() - at, MSG_NOSIGNAL);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && errno == EAGAIN) return;
+    if (done <= 0)
+      return lose("lost: " +
+                  (tls_ && !tls_->problem().empty() ? tls_->problem() : error_text(errno)));
+    if (&from == &greeting_out_)
+      from.erase(0, static_cast<size_t>(done));
+    else
+      at += static_cast<size_t>(done);
+  }
+}
+
+void Link::on_ready(bool readable, bool writable, bool) {
+  if (phase_ == Phase::connecting && (readable || writable)) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+      lose("cannot connect: " + error_text(error));
+      return;
+    }
+    if (!writable) return;
+    greet();
+  }
+  if (readable && fd_ >= 0) read();
+  if (writable && fd_ >= 0) flush();
+  // With TLS what was to be written may have waited for something to be read.
+  if (tls_ && readable && fd_ >= 0) flush();
+}
+
+void Link::read() {
+  thread_local std::unique_ptr<char[]> room(new char[read_bytes]);
+  while (fd_ >= 0) {
+    const ssize_t got =
+        tls_ ? tls_->read(room.get(), read_bytes) : ::recv(fd_, room.get(), read_bytes, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0)
+      return lose("lost: " + (got == 0                           ? "it closed the connection"
+                              : tls_ && !tls_->problem().empty() ? tls_->problem()
+                                                                 : error_text(errno)));
+    heard_ = true;
+    redisReaderFeed(reader_.get(), room.get(), static_cast<size_t>(got));
+    for (;;) {
+      void* reply = nullptr;
+      if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK)
+        return lose("lost: it does not speak Redis' protocol: " + std::string(reader_->errstr));
+      if (reply == nullptr) break;
+      take(seen.reply, seen.text);
+      if (fd_ < 0) return;
+    }
+    if (!tls_ && static_cast<size_t>(got) < read_bytes) return;
+  }
+}
+
+void Link::take(Reply reply, std::string_view text) {
+  if (phase_ == Phase::greeting) {
+    on_greeted(reply, text);
+    if (greetings_ > 0 || greeting_error_.empty()) return;
+    refused_ = !greeting_error_.starts_with("LOADING") && !greeting_error_.starts_with("BUSY");
+    return lose((refused_ ? "it does not let us in: " : "it says ") + greeting_error_);
+  }
+  if (sent_.empty()) return lose("lost: it said something that nobody asked for");
+  const Sent of = sent_.pop();
+  if (late_ > 0) {
+    --late_;
+    return;
+  }
+  owner_.on_answer(of.sender, reply, text);
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,131 @@
+// One connection of a worker to Redis: commands go out pipelined, all of a loop's turn in one
+// write, and answers come in their order. It greets (password, database) before anything else, says
+// when it is lost, and comes back by itself, after a pause that grows and is never the same.
+// Belongs to a worker's thread.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "redis/options.h"
+#include "redis/ring.h"
+#include "redis/tls.h"
+#include "store/loop.h"
+
+struct redisReader;
+
+namespace sluice::redis {
+
+// An address of a node, found by whoever may wait for that.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  size_t node = 0;  // of Options::nodes
+};
+
+enum class Reply : uint8_t { text, error };
+
+// Whose a command is; means something to the one who sent it.
+struct Sender {
+  uint32_t kind = 0, slot = 0, serial = 0, index = 0;
+};
+
+class Link final : public store::Watcher {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void on_answer(const Sender& sender, Reply reply, std::string_view text) = 0;
+    // No answer by its deadline; one that comes later is dropped.
+    virtual void on_late(const Sender& sender) = 0;
+    // The connection is gone, and with it what was to be answered: it may have been done.
+    virtual void on_lost(const Sender& sender) = 0;
+    // `advance` is to be called soon.
+    virtual void on_change() = 0;
+    // For people: what became of the connection.
+    virtual void on_news(bool good, const std::string& text) = 0;
+    // Where to connect to; none: the names have not been resolved.
+    virtual std::vector<Address> addresses() = 0;
+  };
+
+  // All of it outlives the link. `tls`: null where it is not wanted.
+  Link(const Options& options, TlsContext* tls, store::Loop& loop, Owner& owner, uint64_t seed);
+  ~Link() override;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // May something be sent? Not while it is down, nor while an answer is overdue: what is asked then
+  // would only wait behind it.
+  bool takes() const;
+  // It is down because it was sent away: a wrong password, a user who may not.
+  bool is_refused() const { return refused_; }
+  bool is_full() const;  // as much is under way as may be
+  // To append a command to, followed by `sent`. It leaves when the turn ends.
+  std::string& out() { return out_; }
+  // `due`: when its answer is late.
+  void sent(const Sender& sender, base::Time due);
+
+  // Sees to deadlines and pauses. Returns when to be called again.
+  std::optional<base::Time> advance(base::Time now);
+  // Has the next node tried: this one takes no writes.
+  void leave_node(base::Time now);
+  size_t under_way() const { return sent_.size(); }
+
+  void on_ready(bool readable, bool writable, bool ended) override;
+  void on_turn_end() override;
+
+ private:
+  enum class Phase : uint8_t { down, connecting, greeting, up };
+  struct Sent {
+    Sender sender;
+    int64_t due_us;
+  };
+
+  void connect(base::Time now);
+  bool open(const Address& address);
+  void greet();
+  void on_greeted(Reply reply, std::string_view text);
+  void lose(const std::string& why);
+  void close();
+  void flush();
+  void read();
+  void take(Reply reply, std::string_view text);
+  std::string name() const;
+
+  const Options& options_;
+  TlsContext* const tls_context_;
+  store::Loop& loop_;
+  Owner& owner_;
+  std::minstd_rand random_;
+  int fd_ = -1;
+  std::unique_ptr<Tls> tls_;  // of the connection, if it has one
+  Phase phase_ = Phase::down;
+  bool was_up_ = false;  // since the last trouble; what is asked meanwhile waits for the connection
+  bool first_ = true;    // nothing has gone wrong yet
+  bool refused_ = false;
+  bool lost_ = false;     // to be told to the owner at the next advance
+  bool heard_ = false;    // something came since the last advance
+  size_t greetings_ = 0;  // answers that are still to come
+  std::string greeting_error_, why_;
+  std::string out_, greeting_out_;
+  size_t out_at_ = 0;
+  Ring<Sent> sent_;
+  size_t late_ = 0;  // of sent_, from the front: their owners have been told
+  int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
+  size_t next_address_ = 0, node_ = 0;
+  std::string told_;  // the last bad news, so that it is told once
+  struct FreeReader {
+    void operator()(redisReader* reader) const;
+  };
+  std::unique_ptr<redisReader, FreeReader> reader_;
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,35 @@
+// The text of the scripts that decide inside Redis, in parts that scripts.h puts together.
+// Literals; they live for ever. One text of the algorithms serves two arithmetics: `lua_plain`,
+// where every intermediate fits a double (below 2^53; what would not gives up with `~w` before
+// anything is written), and `lua_wide`, whole numbers of any size in limbs of 7 decimal digits.
+//
+// Both arithmetics define N (text to number), S (number to text), Z, ONE, NEVER, div (rounded down,
+// both not negative), cdiv (rounded up), mod, mul, least and capacity.
+#pragma once
+
+#include <string_view>
+
+namespace sluice::redis {
+
+extern const std::string_view lua_plain, lua_wide;
+// The clock, Redis' own or, in tests, the last argument; and how many ms a key is kept beyond the
+// moment from which it is as a fresh one.
+extern const std::string_view lua_redis_time, lua_told_time;
+// F.x of each algorithm: x(state, quota, window, burst, cost) gives allowed, remaining,
+// reset_after, retry_after, the next state, and whether a refusal has changed it. A state is a flat
+// list of marks and units, none for a fresh counter.
+extern const std::string_view lua_fixed_window, lua_aligned_window, lua_token_bucket,
+    lua_sliding_window, lua_sliding_log, lua_fixed_bucket, lua_always;
+// P.x: gives units back.
+extern const std::string_view lua_put;
+// What becomes of a state under other limits.
+extern const std::string_view lua_carry_over;
+// Counters that keep their limits.
+extern const std::string_view lua_kept_limits;
+// Loads, decides, writes: takes and peeks under the limits that a counter was written under, or
+// everything.
+extern const std::string_view lua_settle_light, lua_settle_full;
+// A hit on a counter that is shared with Divvy.
+extern const std::string_view lua_divvy;
+
+}  // namespace sluice::redis

@@ -1,0 +1,511 @@
+// Loads the counters of a group, has their limits answer, and writes all or nothing.
+//
+//   KEYS   one for each charge
+//   ARGV   whether the group is refused whatever they say (0, 1), then for each charge
+//            verb      t take, g put, a put all, p peek; in capitals: forget the counter first
+//            cost
+//            ahead     units that are not there for it; 0 in the light script
+//            linger    ms to keep it when it is as fresh
+//            name      of its limits, with which a value begins: `s1;` and, for each limit,
+//                      letter, quota, window, burst; `s1;k` where it keeps its limits
+//            carry     u, l: what a bucket keeps of other limits; or the list of windows
+//            count     of limits that follow
+//            letter, quota, window, burst
+//   value  name, blank, a state for each limit, between semicolons: `-` fresh, else marks and units
+//   reply  allowed (0, 1), then for each limit: allowed, remaining, reset_after, retry_after (`n`:
+//          never); where limits are kept, instead: mask, then for each allowed, limit and so on
+//          `~c`: it was written under other limits, `~w`: the numbers are too large, ask the other
+//          script; nothing was done
+#include "redis/lua.h"
+
+namespace sluice::redis {
+
+const std::string_view lua_settle_light = R"lua(
+local A, call, sub, gmatch = ARGV, redis.call, string.sub, string.gmatch
+local hold, at, charges = A[1] == '1', 2, {}
+local all = not hold
+for k = 1, #KEYS do
+  local verb, cost, name, n = A[at], N(A[at + 1]), A[at + 4], tonumber(A[at + 6])
+  local c = {verb = verb, cost = cost, name = name, linger = tonumber(A[at + 3]), n = n, at = at + 7}
+  local v, states = call('GET', KEYS[k]), nil
+  if v then
+    if sub(v, 1, #name + 1) ~= name .. ' ' then return '~c' end
+    states = {}
+    for text in gmatch(sub(v, #name + 2), '[^;]+') do
+      local s = {}
+      if text ~= '-' then
+        for x in gmatch(text, '%S+') do s[#s + 1] = N(x) end
+        if #s == 0 or #s % 2 ~= 0 then return '~c' end
+      end
+      states[#states + 1] = s
+    end
+    if #states ~= n then return '~c' end
+  end
+  c.old, c.states, c.next, c.said = v, states, {}, {}
+  at = at + 7
+  for i = 1, n do
+    local s = states and states[i] or {}
+    local ok, left, reset, retry, next, cut =
+      F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]),
+               verb == 'p' and Z or cost)
+    if verb == 'p' then
+      if A[at] ~= 'd' then ok = true retry = Z end
+      if A[at] == 'u' and N(A[at + 2]) == Z then reset = NEVER end
+    end
+    if not ok then all = false end
+    if cut or #next ~= #s then c.cut = true end  -- what is over is over for good
+    c.next[i] = next
+    c.said[i] = {ok, left, reset, retry}
+    at = at + 4
+  end
+  charges[k] = c
+end
+)lua"
+                                          R"lua(
+local out = {all and '1' or '0'}
+for k = 1, #charges do
+  local c = charges[k]
+  for i = 1, c.n do
+    local d = c.said[i]
+    if not all and d[1] then
+      -- Nothing is taken: what there is.
+      local at = c.at + 4 * (i - 1)
+      local s = c.states and c.states[i] or {}
+      local ok, left, reset, retry, next, cut =
+        F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]), Z)
+      d = {ok, left, reset, retry}
+      c.next[i] = next
+      if cut or #next ~= #s then c.cut = true end
+    end
+    out[#out + 1] = d[1] and '1' or '0'
+    out[#out + 1] = S(d[2])
+    out[#out + 1] = S(d[3])
+    out[#out + 1] = S(d[4])
+  end
+end
+if esc then return esc end
+)lua"
+                                          R"lua(
+for k = 1, #charges do
+  local c = charges[k]
+  if c.verb == 't' and (all or c.cut) then
+    local texts, ttl = {}, 0
+    for i = 1, c.n do
+      local s = c.next[i]
+      if s[1] then
+        local t = {}
+        for j = 1, #s do t[j] = S(s[j]) end
+        texts[i] = table.concat(t, ' ')
+        local ms
+        if A[c.at + 4 * (i - 1)] == 'b' then ms = 3162240000000
+        else ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
+        if ms > ttl then ttl = ms end
+      else
+        texts[i] = '-'
+      end
+    end
+    local value = c.name .. ' ' .. table.concat(texts, ';')
+    ttl = ttl + c.linger
+    if ttl > 0 then
+      if value ~= c.old or c.linger > 0 then
+        call('SET', KEYS[k], value, 'PX', format('%.0f', ttl))
+      end
+    elseif c.old then
+      call('DEL', KEYS[k])
+    end
+  end
+end
+return table.concat(out, ' ')
+)lua";
+
+const std::string_view lua_settle_full = R"lua(
+local A, call, sub, gmatch, match = ARGV, redis.call, string.sub, string.gmatch, string.match
+local CENTURY = 3162240000000
+local function foreign(key)
+  return {err = 'FOREIGN the value of ' .. key .. ' is no counter of this server\'s'}
+end
+-- The states of a counter that was written under `name`, and its limits then. Nothing: it is none.
+local function read(v)
+  local name, rest = match(v, '^(s1;%S+) (.*)$')
+  if not name then return nil end
+  local states, limits = {}, {}
+  for text in gmatch(rest, '[^;]+') do
+    local s = {}
+    if text ~= '-' then
+      for x in gmatch(text, '%S+') do
+        s[#s + 1] = N(x)
+        if not s[#s] or not match(x, '^%-?%d+$') then return nil end
+      end
+      if #s == 0 or #s % 2 ~= 0 then return nil end
+    end
+    states[#states + 1] = s
+  end
+  for letter, q, w, b in gmatch(name, ';([fatslbud])(%d+),(%d+),(%d+)') do
+    limits[#limits + 1] = {letter, N(q), N(w), N(b)}
+    local s = states[#limits]
+    if s and s[1] and (letter == 's') ~= (#s == 4) and letter ~= 'l' then return nil end
+    if s and #s > 64 then return nil end
+  end
+  return name, states, limits
+end
+-- What one limit answers with units that are not there for it.
+local function left_behind(left, ahead)
+  local floor_ = left
+  if floor_ > Z then floor_ = Z end
+  local rest = left - ahead
+  if rest < floor_ then return floor_ end
+  return rest
+end
+local function wait_behind(s, l, units)
+  local most = END
+  if units > most then units = most end
+  local whole = l[2]
+  if l[1] == 't' or l[1] == 'b' then whole = l[4] end
+  if l[1] == 'd' then whole = Z end
+  local _, _, reset, retry = F[l[1]](s, l[2], l[3], l[4], units)
+  if retry ~= NEVER or whole == Z then return retry end
+  if reset == NEVER then return NEVER end
+  local more, wait = units - whole, nil
+  if l[1] == 't' then
+    wait = div(mul(more, l[3]), l[2]) + ONE
+  else
+    wait = div(more - ONE, l[2]) + ONE
+    if l[1] == 's' then wait = wait + ONE end
+    wait = mul(wait, l[3])
+  end
+  wait = wait + reset
+  if wait < most then return wait end
+  return NEVER
+end
+local function look(s, l)
+  local ok, left, reset, retry = F[l[1]](s, l[2], l[3], l[4], Z)
+  if l[1] == 'd' then return ok, left, reset, retry end
+  if l[1] == 'u' and l[3] == Z then reset = NEVER end
+  return true, left, reset, Z
+end
+local function most_of(l)
+  if l[1] == 't' or l[1] == 'b' then return l[4] end
+  if l[1] == 'd' then return Z end
+  return l[2]
+end
+local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
+
+-- A counter in Divvy's own form; lua_divvy says how.
+local function take_divvy(c, hold)
+  local l, cost = c.limits[1], c.cost
+  local left, reset, ok, retry = c.left or l[2], Z, true, Z
+  if c.ms then
+    if c.ms < 0 then reset = NEVER else reset = mul(N(format('%.0f', c.ms)), N('1000')) end
+  end
+  c.elsewhere = true
+  if c.verb == 't' then
+    ok = cost <= left and (left > Z or cost <= Z)
+    if not ok then
+      retry = reset
+      if not c.left then retry = NEVER end
+    elseif not hold then
+      left = left - cost
+      if not c.left and cost > Z then reset = l[3] end
+    end
+  elseif c.verb ~= 'p' and c.left then
+    left = left + cost
+    if c.verb == 'a' or left >= l[2] then left = l[2] reset = Z end
+  end
+  c.after = left
+  if left < Z then left = Z end
+  c.said = {{ok, left, reset, retry}}
+  return ok
+end
+local function write_divvy(c, key)
+  local l = c.limits[1]
+  if c.verb == 't' then
+    if c.cost <= Z then return end
+    if c.left then call('DECRBY', key, S(c.cost))
+    else call('SET', key, S(c.after), 'PX', S(div(l[3], N('1000')))) end
+  elseif c.left then
+    if c.after >= l[2] then call('DEL', key) else call('INCRBY', key, S(c.after - c.left)) end
+  end
+end
+
+local hold, at, charges = A[1] == '1', 2, {}
+local all = not hold
+for k = 1, #KEYS do
+  local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
+  local c = {verb = string.lower(verb), cost = cost, ahead = ahead, linger = tonumber(A[at + 3]),
+             name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {}}
+  at = at + 7
+  for i = 1, n do
+    c.limits[i] = {A[at], N(A[at + 1]), N(A[at + 2]), N(A[at + 3])}
+    at = at + 4
+  end
+  local v = call('GET', KEYS[k])
+  c.old = v
+  if v and verb ~= c.verb then v = nil end
+  if c.name == 's1;k' then
+    if v then
+      c.balances = read_kept(v)
+      if not c.balances then return foreign(KEYS[k]) end
+    end
+    if not take_kept(c, false) then all = false end
+  elseif c.name == 'divvy' then
+    if v and not match(v, '^%-?%d+$') then return foreign(KEYS[k]) end
+    c.left = v and N(v)
+    c.ms = v and call('PTTL', KEYS[k])
+    if not take_divvy(c, false) then all = false end
+  else
+    if v then
+      local name, states, limits = read(v)
+      if not name or #states ~= #limits then return foreign(KEYS[k]) end
+      if name == c.name then
+        c.states = states
+      else
+        c.changed = true
+        -- One that is as a fresh one is as one that is not there.
+        local live = c.linger > 0
+        for i = 1, #states do
+          local s = states[i]
+          if s[1] and (s[1] > now or limits[i][1] == 'b') then live = true end
+        end
+        if not live then states = {} end
+        for i = 1, n do
+          c.states[i] = states[i] and carry_over(states[i], limits[i], c.limits[i], c.carry) or {}
+        end
+      end
+    end
+)lua"
+                                         R"lua(
+    local behind = false
+    if c.verb == 't' and cost > Z and ahead > Z then
+      for i = 1, n do
+        local l, s = c.limits[i], c.states[i] or {}
+        local ok, left, reset, retry = look(s, l)
+        if counted(l) then ok = ahead + cost <= left end
+        if not ok then
+          behind = true
+          retry = NEVER
+          if cost <= most_of(l) then retry = wait_behind(s, l, ahead + cost) end
+        end
+        c.said[i] = {ok, left, reset, retry}
+        c.next[i] = s
+      end
+      if behind then all = false end
+    end
+    if not behind then
+      for i = 1, n do
+        local l, s = c.limits[i], c.states[i] or {}
+        local ok, left, reset, retry, next, cut
+        if c.verb == 'p' then
+          ok, left, reset, retry = look(s, l)
+          next = s
+        elseif c.verb == 't' then
+          ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], cost)
+          cut = cut or #next ~= #s
+        else
+          next = {}
+          if c.verb == 'g' and P[l[1]] then next = P[l[1]](s, cost, l[2], l[3], l[4]) end
+          ok, left, reset, retry, next = F[l[1]](next, l[2], l[3], l[4], Z)
+          if l[1] ~= 'd' then ok = true retry = Z end
+        end
+        if not ok then all = false end
+        if cut then c.changed = true end
+        c.said[i] = {ok, left, reset, retry}
+        c.next[i] = next
+      end
+    end
+    if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' then
+      for i = 1, n do
+        if counted(c.limits[i]) then c.said[i][2] = left_behind(c.said[i][2], ahead) end
+      end
+    end
+  end
+  charges[k] = c
+end
+)lua"
+                                         R"lua(
+local out = {all and '1' or '0'}
+for k = 1, #charges do
+  local c = charges[k]
+  if c.name == 's1;k' then
+    if not all then take_kept(c, true) end
+    out[#out + 1] = format('%d', c.mask)
+  end
+  if c.name == 'divvy' and not all then take_divvy(c, true) end
+  for i = 1, #c.said do
+    local d = c.said[i]
+    if not all and d[1] and c.limits[i] and not c.elsewhere then
+      local l, s = c.limits[i], c.states[i] or {}
+      local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
+      if counted(l) then left = left_behind(left, c.ahead) end
+      d = {ok, left, reset, retry}
+      c.next[i] = next
+      if cut or #next ~= #s then c.changed = true end
+    end
+    out[#out + 1] = d[1] and '1' or '0'
+    if d[5] then out[#out + 1] = S(d[5]) end
+    out[#out + 1] = S(d[2])
+    out[#out + 1] = S(d[3])
+    out[#out + 1] = S(d[4])
+  end
+end
+if esc then return esc end
+for k = 1, #charges do
+  local c = charges[k]
+  if c.verb == 'p' then
+    -- Nothing changes.
+  elseif c.name == 's1;k' then
+    local value, ttl = write_kept(c)
+    call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.linger))
+  elseif c.name == 'divvy' then
+    if all then write_divvy(c, KEYS[k]) end
+  elseif all or c.changed then
+    local texts, ttl = {}, 0
+    for i = 1, #c.limits do
+      local s = c.next[i]
+      if s[1] then
+        local t = {}
+        for j = 1, #s do t[j] = S(s[j]) end
+        texts[i] = table.concat(t, ' ')
+        local ms
+        if c.limits[i][1] == 'b' then ms = CENTURY
+        else ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
+        if ms > ttl then ttl = ms end
+      else
+        texts[i] = '-'
+      end
+    end
+    if c.verb ~= 'a' then ttl = ttl + c.linger end
+    if ttl > 0 then
+      call('SET', KEYS[k], c.name .. ' ' .. table.concat(texts, ';'), 'PX', format('%.0f', ttl))
+    elseif c.old then
+      call('DEL', KEYS[k])
+    end
+  end
+end
+return table.concat(out, ' ')
+)lua";
+
+const std::string_view lua_kept_limits = R"lua(
+local DEBT = div(END, ONE + ONE) + ONE
+-- By window: time, limit, units, parts.
+local function read_kept(v)
+  local mask, rest = string.match(v, '^s1;k (%d+)(.*)$')
+  if not mask then return nil end
+  local all, numbers = {}, {}
+  for x in string.gmatch(rest, '%S+') do
+    numbers[#numbers + 1] = N(x)
+    if not numbers[#numbers] then return nil end
+  end
+  mask = tonumber(mask)
+  local j = 0
+  for i = 1, 8 do
+    if floor(mask / 2 ^ (i - 1)) % 2 == 1 then
+      if not numbers[j + 4] then return nil end
+      all[i] = {numbers[j + 1], numbers[j + 2], numbers[j + 3], numbers[j + 4]}
+      j = j + 4
+    end
+  end
+  if mask >= 256 or #numbers ~= j then return nil end
+  return all
+end
+-- As it is when `now` has come.
+local function advance(b, w)
+  if now > b[1] and b[3] < b[2] then
+    local lacking, full, units, parts = b[2] - b[3], false, Z, Z
+    -- Enough time for all of it: the product need not be told.
+    local to_full = cdiv(mul(lacking, w) - b[4], b[2])
+    if now - b[1] >= to_full then
+      full = true
+    else
+      local gained = mul(now - b[1], b[2]) + b[4]
+      units = div(gained, w)
+      parts = gained - mul(units, w)
+    end
+    if full then b[3] = b[2] b[4] = Z else b[3] = b[3] + units b[4] = parts end
+  end
+  b[1] = now
+end
+local function take_units(b, cost)
+  local units = keep(b[3] - cost)
+  if units < -DEBT then b[3] = -DEBT b[4] = Z
+  elseif units >= b[2] then b[3] = b[2] b[4] = Z
+  else b[3] = units end
+end
+local function until_(b, units, w)
+  if b[3] >= units then return Z end
+  local us = cdiv(mul(units - b[3], w) - b[4], b[2])
+  if us > END - now then return NEVER end
+  return us
+end
+-- The charge's balances as they are after it, and what they answer.
+)lua"
+                                         R"lua(
+local function take_kept(c, hold)
+  local windows, balances = {}, {}
+  for x in string.gmatch(c.carry, '%d+') do windows[#windows + 1] = N(x) end
+  for i, b in pairs(c.balances or {}) do
+    balances[i] = {b[1], b[2], b[3], b[4]}
+    advance(balances[i], windows[i])
+  end
+  local asked, mask, ok, said = {}, 0, true, {}
+  c.elsewhere = true
+  if c.verb == 'p' then
+    for i = 1, #windows do
+      local b = balances[i]
+      if b then
+        mask = mask + 2 ^ (i - 1)
+        said[#said + 1] = {true, b[3], until_(b, b[2], windows[i]), Z, b[2]}
+      end
+    end
+    c.mask, c.said = mask, said
+    return true
+  end
+  for _, l in ipairs(c.limits) do
+    for i = 1, #windows do
+      if windows[i] == l[3] then
+        balances[i] = balances[i] or {now, l[2], l[2], Z}
+        balances[i][2] = l[2]
+        if not asked[i] then mask = mask + 2 ^ (i - 1) end
+        asked[i] = true
+      end
+    end
+  end
+  for i in pairs(asked) do
+    if balances[i][3] < c.cost then ok = false end
+  end
+  for i = 1, #windows do
+    local b = balances[i]
+    if b then
+      local after, covers = {b[1], b[2], b[3], b[4]}, b[3] >= c.cost
+      take_units(after, c.cost)
+      if ok and not hold then take_units(b, c.cost) else take_units(b, Z) end
+      if asked[i] then
+        local retry = Z
+        if not covers then
+          retry = NEVER
+          if c.cost <= b[2] then retry = until_(b, c.cost, windows[i]) end
+        end
+        said[#said + 1] = {covers, after[3], until_(b, b[2], windows[i]), retry, b[2]}
+      end
+    end
+  end
+  c.mask, c.said, c.kept, c.windows = mask, said, balances, windows
+  return ok
+end
+local function write_kept(c)
+  local mask, t, ttl = 0, {}, 1000
+  for i = 1, #c.windows do
+    local b = c.kept[i]
+    if b then
+      mask = mask + 2 ^ (i - 1)
+      for j = 1, 4 do t[#t + 1] = S(b[j]) end
+      local wait = until_(b, b[2], c.windows[i])
+      local ms = 3162240000000
+      if wait ~= NEVER then ms = tonumber(S(cdiv(wait, N('1000')))) + SPARE end
+      if ms > ttl then ttl = ms end
+    end
+  end
+  return 's1;k ' .. format('%d', mask) .. (#t > 0 and ' ' or '') .. table.concat(t, ' '), ttl
+end
+)lua";
+
+}  // namespace sluice::redis

@@ -1,0 +1,34 @@
+// What a Redis store is told at its start. Plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+
+namespace sluice::redis {
+
+struct Node {
+  std::string host = "localhost";
+  uint16_t port = 6379;
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+struct Options {
+  // Addresses of the same data, a primary and whatever may become it: the first that takes writes
+  // is used.
+  std::vector<Node> nodes{{}};
+  std::string username, password;  // empty: none
+  bool tls = false;
+  int database = 0;
+  std::string key_prefix = "sluice:";  // of all keys but those that are shared with Divvy
+  base::Duration deadline = base::milliseconds(50);  // for one decision
+  // Servers that share the counters: what `local` divides limits by.
+  unsigned servers = 1;
+  size_t local_bytes = size_t{64} << 20;  // of the table that decides meanwhile
+  friend bool operator==(const Options&, const Options&) = default;
+};
+
+}  // namespace sluice::redis

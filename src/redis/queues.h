@@ -1,0 +1,52 @@
+// Who waits for units of a counter in Redis, over all workers of this server, in order of arrival:
+// only the first of a counter asks, and what those in front ask for is not there for anybody behind
+// them. (Among servers nobody comes first.) Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "limit/wide.h"
+#include "store/port.h"
+
+namespace sluice::redis {
+
+class Queues {
+ public:
+  // Is there anybody at all?
+  bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
+  uint64_t new_arrival() { return arrivals_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  size_t size() const { return count_.load(std::memory_order_relaxed); }
+
+  // False: there are as many as may be. `port` is woken when it comes to the front.
+  bool enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port);
+  void leave(const std::string& counter, uint64_t arrival);
+  bool is_first(const std::string& counter, uint64_t arrival);
+  // Units that those in front of an arrival wait for; 0: of all.
+  int64_t ahead(const std::string& counter, uint64_t arrival);
+  // Something was put back: its first may have it. Returns whether somebody waits.
+  bool wake(const std::string& counter);
+  // How often that counter was woken; who finds another number asks at once.
+  uint64_t woken(const std::string& counter);
+
+ private:
+  struct Place {
+    int64_t units;
+    store::Port* port;
+  };
+  struct Queue {
+    std::map<uint64_t, Place> places;
+    uint64_t woken = 0;
+  };
+  std::mutex mutex_;
+  std::unordered_map<std::string, Queue> queues_;
+  std::atomic<size_t> count_{0};
+  std::atomic<uint64_t> arrivals_{0};
+};
+
+}  // namespace sluice::redis

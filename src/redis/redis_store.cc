@@ -1,0 +1,153 @@
+#include "redis/redis_store.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "redis/scan.h"
+
+namespace sluice::redis {
+
+using limit::Error;
+
+namespace {
+
+constexpr int64_t resolve_every_us = 5'000'000;
+
+// A worker asks for its own again and again.
+struct Known {
+  const RedisStore* store = nullptr;
+  const store::Port* port = nullptr;
+  WorkerClient* client = nullptr;
+};
+thread_local Known known;
+
+}  // namespace
+
+std::unique_ptr<RedisStore> RedisStore::open(Options options, limit::Spaces& spaces,
+                                             std::shared_ptr<spdlog::logger> log,
+                                             std::string& problem) {
+  auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(), spaces);
+  if (!table) {
+    problem = "the system does not give the address space for " +
+              std::to_string(options.local_bytes) + " bytes of counters; raise ulimit -v";
+    return nullptr;
+  }
+  std::unique_ptr<TlsContext> tls;
+  if (options.tls && !(tls = TlsContext::open(problem))) return nullptr;
+  return std::unique_ptr<RedisStore>(
+      new RedisStore(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)));
+}
+
+RedisStore::RedisStore(Options options, limit::Spaces& spaces,
+                       std::unique_ptr<store::EmbeddedStore> table, std::unique_ptr<TlsContext> tls,
+                       std::shared_ptr<spdlog::logger> log)
+    : shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
+      late_words_("Redis did not answer in " + std::to_string(shared_.options.deadline.us / 1000) +
+                  " ms") {
+  shared_.resolve();
+}
+
+RedisStore::~RedisStore() = default;
+
+void RedisStore::attach(store::Port& port, store::Loop& loop) {
+  const std::lock_guard lock(mutex_);
+  clients_[&port] = std::make_unique<WorkerClient>(shared_, port, loop, std::random_device()());
+}
+
+void RedisStore::detach(store::Port& port) {
+  std::unique_ptr<WorkerClient> gone;
+  known = {};
+  const std::lock_guard lock(mutex_);
+  const auto at = clients_.find(&port);
+  if (at == clients_.end()) return;
+  gone = std::move(at->second);
+  clients_.erase(at);
+}
+
+WorkerClient* RedisStore::client_of(const store::Port& port) const {
+  if (known.store == this && known.port == &port) return known.client;
+  const std::lock_guard lock(mutex_);
+  const auto at = clients_.find(&port);
+  if (at == clients_.end()) return nullptr;
+  known = {this, &port, at->second.get()};
+  return known.client;
+}
+
+store::Applied RedisStore::apply(const limit::Batch& batch, base::Time now, store::Port* port,
+                                 const store::Pin& pin, limit::Ticket ticket) {
+  SLUICE_CHECK(port != nullptr);
+  WorkerClient* const client = client_of(*port);
+  SLUICE_CHECK(client != nullptr);
+  return client->apply(batch, now, pin, ticket);
+}
+
+void RedisStore::abandon(store::Port& port, limit::Ticket ticket) {
+  if (WorkerClient* const client = client_of(port)) client->abandon(ticket);
+}
+
+std::optional<base::Time> RedisStore::advance(store::Port& port, base::Time now) {
+  // What waits in the table; it also has the port wake again from here on.
+  auto next = shared_.table->advance(port, now);
+  WorkerClient* const client = client_of(port);
+  if (client == nullptr) return next;
+  const auto its = client->advance(now);
+  if (its && (!next || *its < *next)) next = its;
+  return next;
+}
+
+bool RedisStore::cancel(store::Port& port, limit::Ticket ticket, base::Time now) {
+  WorkerClient* const client = client_of(port);
+  if (client != nullptr && client->cancel(ticket)) return true;
+  return shared_.table->cancel(port, ticket, now);
+}
+
+std::vector<std::string> RedisStore::list(const limit::Space& space, std::string_view prefix,
+                                          size_t max) {
+  return scan(shared_, space, prefix, max);
+}
+
+void RedisStore::housekeep(base::Time now) {
+  shared_.table->housekeep(now);
+  if (now.us - resolved_us_ < resolve_every_us) return;
+  resolved_us_ = now.us;
+  shared_.resolve();
+}
+
+size_t RedisStore::purge(base::Time now) {
+  return shared_.table->purge(now);
+}
+
+store::Stats RedisStore::stats() const {
+  store::Stats stats = shared_.table->stats();
+  stats.waiting += shared_.queues.size();
+  return stats;
+}
+
+std::string_view RedisStore::words_of(Error error) const {
+  switch (error) {
+    case Error::store:
+      return "Redis cannot be reached, or cannot decide; the log says why";
+    case Error::deadline:
+      return late_words_;
+    case Error::overloaded:
+      return "too many requests wait for Redis";
+    case Error::full:
+      return "Redis has reached its maxmemory and keeps no new counter; raise it, or let it evict";
+    case Error::read_only:
+      return "Redis takes no writes: it is a replica; name its primary in store.redis.nodes";
+    case Error::refused:
+      return "Redis does not let this server in; see store.redis.username and password";
+    case Error::foreign:
+      return "what Redis has under the counter's key is no counter; delete it, or choose another "
+             "store.redis.key_prefix";
+    case Error::none:
+    case Error::memory:
+      break;
+  }
+  return Store::words_of(error);
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,64 @@
+// The store whose counters are in Redis or Valkey, shared by all servers that use the same one. A
+// group is one call of a script there; a worker's calls go over its own connection, pipelined, and
+// its decisions come later (store::Applied). Where Redis does not decide, the rules of the group
+// say what is answered (limit::OnError). Owned by main; docs/redis.md tells what is stored.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "redis/options.h"
+#include "redis/shared.h"
+#include "redis/worker_client.h"
+#include "store/store.h"
+
+namespace sluice::redis {
+
+class RedisStore final : public store::Store {
+ public:
+  // Null, and why in `problem`: the system gives no memory for the table that decides while Redis
+  // does not, or there is no TLS. Looks up the names of the nodes, but does not connect: workers
+  // do.
+  static std::unique_ptr<RedisStore> open(Options options, limit::Spaces& spaces,
+                                          std::shared_ptr<spdlog::logger> log,
+                                          std::string& problem);
+  ~RedisStore() override;
+
+  void attach(store::Port& port, store::Loop& loop) override;
+  void detach(store::Port& port) override;
+  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port = nullptr,
+                       const store::Pin& pin = {},
+                       limit::Ticket ticket = limit::no_ticket) override;
+  void abandon(store::Port& port, limit::Ticket ticket) override;
+  std::optional<base::Time> advance(store::Port& port, base::Time now) override;
+  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override;
+  // Over a connection of its own, by SCAN; past base::bounds::redis_scanned_max keys it is what was
+  // found so far.
+  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+                                size_t max) override;
+  void housekeep(base::Time now) override;
+  // Redis forgets by itself.
+  size_t purge(base::Time now) override;
+  store::Stats stats() const override;
+  std::string_view words_of(limit::Error error) const override;
+
+  const Counts& counts() const { return shared_.counts; }
+
+ private:
+  RedisStore(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
+             std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
+  WorkerClient* client_of(const store::Port& port) const;
+
+  Shared shared_;
+  const std::string late_words_;
+  mutable std::mutex mutex_;  // of the map; each client is its worker's own
+  std::unordered_map<const store::Port*, std::unique_ptr<WorkerClient>> clients_;
+  int64_t resolved_us_ = 0;
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,19 @@
+// Which counters there are in Redis: a pass by SCAN over a connection of its own. Blocks; for a
+// thread that may.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "limit/limit.h"
+#include "redis/shared.h"
+
+namespace sluice::redis {
+
+// The keys of a space's counters that begin with `prefix`, in byte order, the first `max`. None
+// where Redis cannot be asked.
+std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
+                              size_t max);
+
+}  // namespace sluice::redis

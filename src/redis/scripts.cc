@@ -1,0 +1,84 @@
+#include "redis/scripts.h"
+
+#include <openssl/evp.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "redis/lua.h"
+
+namespace sluice::redis {
+
+namespace {
+
+using limit::Algorithm;
+
+struct Part {
+  Algorithm algorithm;
+  std::string_view text;
+};
+const Part parts[] = {
+    {Algorithm::fixed_window, lua_fixed_window}, {Algorithm::aligned_window, lua_aligned_window},
+    {Algorithm::token_bucket, lua_token_bucket}, {Algorithm::sliding_window, lua_sliding_window},
+    {Algorithm::sliding_log, lua_sliding_log},   {Algorithm::fixed_bucket, lua_fixed_bucket},
+};
+
+std::string sha1(std::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  SLUICE_CHECK(EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha1(), nullptr) == 1);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) {
+    hex += "0123456789abcdef"[digest[i] >> 4];
+    hex += "0123456789abcdef"[digest[i] & 15];
+  }
+  return hex;
+}
+
+std::string head(bool wide, Scripts::Time time) {
+  std::string text(wide ? lua_wide : lua_plain);
+  text += time == Scripts::Time::told ? lua_told_time : lua_redis_time;
+  return text + "local F, P = {}, {}\n";
+}
+
+std::string full_text(bool wide, Scripts::Time time) {
+  std::string text = head(wide, time);
+  for (const Part& part : parts) text += part.text;
+  for (const std::string_view part :
+       {lua_always, lua_put, lua_carry_over, lua_kept_limits, lua_settle_full})
+    text += part;
+  return text;
+}
+
+}  // namespace
+
+Script::Script(std::string its_text) : text(std::move(its_text)), sha(sha1(text)) {}
+
+Scripts::Scripts(Time time)
+    : time_(time),
+      full_plain_(full_text(false, time)),
+      full_wide_(full_text(true, time)),
+      divvy_(std::string(lua_divvy)) {}
+
+Scripts::~Scripts() {
+  for (auto& script : light_) delete script.load(std::memory_order_relaxed);
+}
+
+const Script& Scripts::light(Algorithms algorithms) {
+  SLUICE_CHECK(algorithms < algorithm_sets);
+  auto& made = light_[algorithms];
+  if (const Script* script = made.load(std::memory_order_acquire)) return *script;
+  const std::lock_guard lock(mutex_);
+  if (const Script* script = made.load(std::memory_order_relaxed)) return *script;
+  std::string text = head(false, time_);
+  for (const Part& part : parts)
+    if ((algorithms & algorithm_bit(part.algorithm)) != 0) text += part.text;
+  const Algorithms always = algorithm_bit(Algorithm::unlimited) | algorithm_bit(Algorithm::deny);
+  if ((algorithms & always) != 0) text += lua_always;
+  text += lua_settle_light;
+  const auto* const script = new Script(std::move(text));
+  made.store(script, std::memory_order_release);
+  return *script;
+}
+
+}  // namespace sluice::redis

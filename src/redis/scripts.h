@@ -1,0 +1,50 @@
+// The scripts that decide inside Redis, put together from redis/lua.h: a light one for each set of
+// algorithms, for takes and peeks under the limits that a counter was written under; one with
+// everything, in each of the two arithmetics; and the one for counters that are shared with Divvy.
+// Owned by the store; any thread; what it gives lives as long as it does.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "limit/limit.h"
+
+namespace sluice::redis {
+
+struct Script {
+  explicit Script(std::string its_text);
+  std::string text;
+  std::string sha;  // as EVALSHA wants it: 40 hex digits
+};
+
+// A bit for each algorithm.
+using Algorithms = uint32_t;
+inline constexpr size_t algorithm_sets = 1 << 8;
+constexpr Algorithms algorithm_bit(limit::Algorithm algorithm) {
+  return Algorithms{1} << static_cast<unsigned>(algorithm);
+}
+
+class Scripts {
+ public:
+  // told: time is the last argument of each script, in microseconds; for tests.
+  enum class Time { redis, told };
+  explicit Scripts(Time time = Time::redis);
+  ~Scripts();
+
+  const Script& light(Algorithms algorithms);
+  const Script& full(bool wide) const { return wide ? full_wide_ : full_plain_; }
+  const Script& divvy() const { return divvy_; }
+
+ private:
+  const Time time_;
+  const Script full_plain_, full_wide_, divvy_;
+  std::mutex mutex_;  // of whoever makes a light one
+  std::array<std::atomic<const Script*>, algorithm_sets> light_{};
+};
+
+}  // namespace sluice::redis

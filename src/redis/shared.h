@@ -1,0 +1,66 @@
+// What all workers of a Redis store have in common: the scripts, the addresses of the nodes, the
+// table that decides while Redis does not, who waits, and what is told to people. Owned by the
+// store; any thread.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "limit/space.h"
+#include "redis/link.h"
+#include "redis/options.h"
+#include "redis/queues.h"
+#include "redis/scripts.h"
+#include "store/embedded_store.h"
+
+namespace sluice::redis {
+
+struct Counts {
+  std::atomic<uint64_t> asked{0}, local{0}, refused{0};
+  std::array<std::atomic<uint64_t>, 16> errors{};  // by limit::Error
+};
+
+class Shared {
+ public:
+  Shared(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
+         std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
+
+  // Looks the nodes' names up, which may take a while: not on a worker.
+  void resolve();
+  std::vector<Address> addresses();
+
+  // Good news, or bad ones: each once.
+  void tell(bool good, const std::string& text);
+  // A command that Redis refused; not more than one in a second.
+  void tell_refusal(std::string_view text);
+
+  // The limits that hold for this server alone. Their number as well.
+  std::span<const limit::Limit> divided(std::span<const limit::Limit> limits, uint32_t& limits_id);
+
+  const Options options;
+  limit::Spaces& spaces;
+  const std::unique_ptr<store::EmbeddedStore> table;
+  const std::unique_ptr<TlsContext> tls;
+  Scripts scripts;
+  Queues queues;
+  Counts counts;
+
+ private:
+  const std::shared_ptr<spdlog::logger> log_;
+  std::mutex mutex_;
+  std::vector<Address> addresses_;
+  std::string told_;
+  int64_t refusal_s_ = 0;
+  uint64_t refusals_ = 0;
+  std::unordered_map<uint32_t, uint32_t> divided_;
+};
+
+}  // namespace sluice::redis

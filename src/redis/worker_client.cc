@@ -1,0 +1,349 @@
+#include "redis/worker_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "limit/decide.h"
+#include "store/fallback.h"
+
+namespace sluice::redis {
+
+using limit::Batch;
+using limit::Charge;
+using limit::Decision;
+using limit::Error;
+using limit::Group;
+using limit::OnError;
+using limit::Ticket;
+using limit::Verb;
+using store::Applied;
+
+namespace {
+
+constexpr uint32_t kind_batch = 1, kind_waiting = 2;
+
+bool is_counted(const Charge& charge) {
+  return charge.keeps_limits || limit::is_counted(charge.limits);
+}
+
+}  // namespace
+
+WorkerClient::WorkerClient(Shared& shared, store::Port& port, store::Loop& loop, uint64_t seed)
+    : shared_(shared), port_(port), link_(shared.options, shared.tls.get(), loop, *this, seed) {
+  port_.wake();  // it connects
+}
+
+WorkerClient::~WorkerClient() {
+  for (auto& [ticket, waiting] : waiting_)
+    if (!waiting->queue.empty()) shared_.queues.leave(waiting->queue, waiting->arrival);
+}
+
+WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bool& fresh) {
+  if (ticket.slot >= pending_.size()) pending_.resize(ticket.slot + 1);
+  Pending& pending = pending_[ticket.slot];
+  fresh = !pending.open || pending.generation != ticket.generation ||
+          pending.answers.size() - pending.done != groups;
+  if (fresh) {
+    pending.open = true;
+    pending.generation = ticket.generation;
+    pending.serial = ++serial_;
+    pending.done = pending.awaited = 0;
+    pending.answers.assign(groups, {});
+    pending.texts.clear();
+  }
+  return pending;
+}
+
+Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin& pin,
+                            Ticket ticket) {
+  now_ = std::max(now_, now);
+  // Whoever cannot be told later: all that needs no Redis is answered, and what waits is replaced.
+  if (ticket == limit::no_ticket) {
+    for (size_t i = 0; i < batch.groups.size(); ++i) {
+      Group& group = batch.groups[i];
+      bool hold = false;
+      group.error = Error::none;
+      group.allowed = group.parked = group.answered = false;
+      if (settle_without(batch, group, now, hold)) continue;
+      if (group.arrival == 0) return {i, true};
+      if (!park_again(group, batch, pin)) group.answered = true;
+    }
+    return {batch.groups.size(), false};
+  }
+  bool fresh;
+  Pending& pending = pending_of(ticket, batch.groups.size(), fresh);
+  if (fresh) {
+    for (size_t i = 0; i < batch.groups.size(); ++i) ask(batch, i, pending, ticket.slot, now);
+    // Nothing was under way: the deadline needs a timer.
+    if (pending.awaited > 0 && link_.under_way() == pending.awaited) port_.wake();
+  }
+  if (pending.awaited > 0) return {0, true};
+  return hand_out(batch, pending, ticket.slot, now, pin, ticket);
+}
+
+void WorkerClient::abandon(Ticket ticket) {
+  if (ticket.slot >= pending_.size()) return;
+  Pending& pending = pending_[ticket.slot];
+  if (!pending.open || pending.generation != ticket.generation) return;
+  pending.open = false;
+  pending.serial = ++serial_;  // what comes is nobody's
+}
+
+// The charges with a counter, without the others.
+std::span<const Charge> WorkerClient::counted_of(std::span<const Charge> charges) {
+  if (std::all_of(charges.begin(), charges.end(), is_counted)) return charges;
+  counted_.clear();
+  std::copy_if(charges.begin(), charges.end(), std::back_inserter(counted_), is_counted);
+  return counted_;
+}
+
+std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges, uint64_t arrival) {
+  ahead_.clear();
+  if (!shared_.queues.any()) return {};
+  for (const Charge& charge : charges) {
+    key_.assign(charge.space->prefix).append(charge.key).append(charge.space->suffix);
+    ahead_.push_back(charge.verb == Verb::put ? 0 : shared_.queues.ahead(key_, arrival));
+  }
+  return ahead_;
+}
+
+// Answers the charges that have no counter. True: there are no others, and the group is settled.
+// `hold`: one of them refuses.
+bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time now, bool& hold) {
+  bool all = true;
+  hold = false;
+  for (Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+    charge.counted = is_counted(charge);
+    if (charge.counted) {
+      all = false;
+      continue;
+    }
+    Decision* decision = &batch.decisions[charge.decision_first];
+    for (const limit::Limit& limit : charge.limits) {
+      if (charge.verb == Verb::put)
+        *decision = limit::put(nullptr, limit, charge.cost, charge.all, now, nullptr);
+      else if (charge.verb == Verb::peek)
+        *decision = limit::peek(nullptr, limit, now);
+      else
+        *decision = limit::decide(nullptr, limit, charge.cost, now, nullptr);
+      hold |= !decision->allowed;
+      ++decision;
+    }
+  }
+  if (all) group.allowed = !hold;
+  return all;
+}
+
+Error WorkerClient::trouble() const {
+  if (link_.is_refused()) return Error::refused;
+  return Error::store;
+}
+
+void WorkerClient::send(const Ask& what, Weight& weight, bool by_text, const Sender& sender,
+                        base::Time due) {
+  const Script& script = script_of(what, shared_.scripts, texts_, weight);
+  append_call(link_.out(), what, script, !by_text, shared_.scripts, texts_);
+  link_.sent(sender, due);
+  shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
+}
+
+void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t slot,
+                       base::Time now) {
+  Group& group = batch.groups[i];
+  Answer& answer = pending.answers[pending.done + i];
+  bool hold = false;
+  if (group.arrival != 0 || settle_without(batch, group, now, hold)) {
+    answer.what = Answer::What::nothing;
+    return;
+  }
+  if (!link_.takes() || link_.is_full()) {
+    answer.what = Answer::What::error;
+    answer.error = link_.is_full() ? Error::overloaded : trouble();
+    return;
+  }
+  const auto charges = counted_of(batch.charges.subspan(group.charge_first, group.charge_count));
+  const Ask what{.charges = charges,
+                 .ahead = ahead_of(charges, 0),
+                 .hold = hold,
+                 .weight = answer.weight,
+                 .key_prefix = shared_.options.key_prefix};
+  answer.what = Answer::What::awaited;
+  ++pending.awaited;
+  send(what, answer.weight, answer.by_text,
+       {kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)},
+       {now.us + shared_.options.deadline.us});
+}
+
+Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t slot, base::Time now,
+                               const store::Pin& pin, Ticket) {
+  // What has to be asked once more is asked at once, and all that is behind it is told later: it
+  // has been decided, and replies keep their order.
+  size_t again = batch.groups.size();
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    Group& group = batch.groups[i];
+    Answer& answer = pending.answers[pending.done + i];
+    if (answer.what != Answer::What::text) continue;
+    group.error = Error::none;
+    group.allowed = group.parked = group.answered = false;
+    if (read_group(batch, i, pending, answer, now)) continue;
+    const bool by_text = answer.by_text;
+    ask(batch, i, pending, slot, now);
+    answer.by_text = by_text;
+    again = std::min(again, i);
+  }
+  for (size_t i = 0; i < again; ++i) {
+    Group& group = batch.groups[i];
+    const Answer& answer = pending.answers[pending.done + i];
+    if (answer.what == Answer::What::nothing) {
+      bool hold = false;
+      group.error = Error::none;
+      group.allowed = group.parked = group.answered = false;
+      // `deny` refuses for good: only another policy can help who waits for it.
+      if (settle_without(batch, group, now, hold)) {
+        if (!group.allowed && group.may_wait) park(group, batch, now, pin);
+      } else if (!park_again(group, batch, pin)) {
+        group.answered = true;
+      }
+    } else if (answer.what == Answer::What::error) {
+      fail(batch, i, answer.error, now, pin);
+    } else {
+      bool hold = false;
+      const bool allowed = group.allowed;
+      settle_without(batch, group, now, hold);
+      group.allowed = allowed;
+      if (!allowed && group.may_wait) park(group, batch, now, pin);
+      if (shared_.queues.any())
+        brought(batch.charges.subspan(group.charge_first, group.charge_count));
+    }
+    if (group.error == Error::none || group.may_fail) continue;
+    pending.done += i + 1;
+    if (pending.done == pending.answers.size()) pending.open = false;
+    return {i + 1, false};
+  }
+  pending.done += again;
+  if (again < batch.groups.size()) return {again, pending.awaited > 0};
+  pending.open = false;
+  return {again, false};
+}
+
+// Into the group and its decisions. False: it is to be asked again.
+bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, Answer& answer,
+                              base::Time now) {
+  Group& group = batch.groups[i];
+  const std::string_view text(pending.texts.data() + answer.at, answer.size);
+  if (answer.error != Error::none) {
+    // Redis has said no to the command as a whole: nothing was done.
+    if (text.starts_with("NOSCRIPT") && !answer.by_text) {
+      answer.by_text = true;
+      return false;
+    }
+    answer.what = Answer::What::error;
+    answer.error = error_of(text);
+    if (answer.error == Error::read_only) link_.leave_node(now);
+    return true;
+  }
+  const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  Said said;
+  if (std::all_of(charges.begin(), charges.end(), is_counted)) {
+    said = read_answer(text, charges, batch.decisions, group.allowed);
+  } else {
+    counted_of(charges);
+    said = read_answer(text, counted_, batch.decisions, group.allowed);
+  }
+  if (said == Said::decided) return true;
+  const Weight wanted = said == Said::again_wide ? Weight::wide : Weight::full;
+  if (said == Said::nonsense || answer.weight >= wanted) {
+    shared_.tell_refusal("its script answered \"" + std::string(text.substr(0, 100)) + "\"");
+    answer.what = Answer::What::error;
+    answer.error = Error::store;
+    return true;
+  }
+  answer.weight = wanted;
+  answer.by_text = false;
+  return false;
+}
+
+Error WorkerClient::error_of(std::string_view text) {
+  shared_.tell_refusal(text);
+  const auto is = [text](std::string_view word) { return text.starts_with(word); };
+  if (is("WRONGTYPE") || is("FOREIGN") || is("ERR value is not an integer")) return Error::foreign;
+  if (is("OOM")) return Error::full;
+  if (is("READONLY")) return Error::read_only;
+  if (is("NOAUTH") || is("NOPERM") || is("WRONGPASS")) return Error::refused;
+  return Error::store;
+}
+
+// By its rules' on_store_error.
+void WorkerClient::fail(const Batch& batch, size_t i, Error error, base::Time now,
+                        const store::Pin& pin) {
+  Group& group = batch.groups[i];
+  shared_.counts.errors[static_cast<size_t>(error)].fetch_add(1, std::memory_order_relaxed);
+  if (group.on_error != OnError::local) {
+    const OnError wanted = group.on_error;
+    store::fall_back(group, batch, error, now);
+    group.on_error = wanted;
+    return;
+  }
+  shared_.counts.local.fetch_add(1, std::memory_order_relaxed);
+  const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  std::vector<std::vector<limit::Limit>> kept;
+  std::vector<Charge> before(charges.begin(), charges.end());
+  for (Charge& charge : charges) {
+    if (!charge.keeps_limits) {
+      charge.limits = shared_.divided(charge.limits, charge.limits_id);
+      continue;
+    }
+    kept.emplace_back(charge.limits.begin(), charge.limits.end());
+    for (limit::Limit& limit : kept.back())
+      limit.quota = std::max<int64_t>(1, limit.quota / shared_.options.servers);
+    charge.limits = kept.back();
+  }
+  shared_.table->apply({{&group, 1}, batch.charges, batch.decisions}, now, &port_, pin);
+  for (size_t k = 0; k < charges.size(); ++k) {
+    charges[k].limits = before[k].limits;
+    charges[k].limits_id = before[k].limits_id;
+  }
+}
+
+void WorkerClient::on_answer(const Sender& sender, Reply reply, std::string_view text) {
+  if (sender.kind == kind_waiting) return on_waiting_answer(sender, reply, text);
+  Pending& pending = pending_[sender.slot];
+  if (!pending.open || pending.serial != sender.serial) return;
+  Answer& answer = pending.answers[sender.index];
+  answer.what = Answer::What::text;
+  answer.error = reply == Reply::error ? Error::store : Error::none;
+  answer.at = static_cast<uint32_t>(pending.texts.size());
+  answer.size = static_cast<uint32_t>(std::min<size_t>(text.size(), 64 << 10));
+  pending.texts.append(text.substr(0, answer.size));
+  if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
+}
+
+void WorkerClient::on_late(const Sender& sender) {
+  if (sender.kind != kind_batch) return;  // who waits has time
+  Pending& pending = pending_[sender.slot];
+  if (!pending.open || pending.serial != sender.serial) return;
+  Answer& answer = pending.answers[sender.index];
+  answer.what = Answer::What::error;
+  answer.error = Error::deadline;
+  if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
+}
+
+void WorkerClient::on_lost(const Sender& sender) {
+  if (sender.kind == kind_waiting) {
+    const auto at = asked_.find(sender.serial);
+    if (at == asked_.end()) return;
+    Waiting& waiting = *at->second;
+    asked_.erase(at);
+    on_waiting_lost(waiting, trouble());
+    return;
+  }
+  Pending& pending = pending_[sender.slot];
+  if (!pending.open || pending.serial != sender.serial) return;
+  Answer& answer = pending.answers[sender.index];
+  answer.what = Answer::What::error;
+  answer.error = Error::store;
+  if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
+}
+
+}  // namespace sluice::redis

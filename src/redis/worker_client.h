@@ -1,0 +1,121 @@
+// What one worker has of Redis: its connection, the batches whose answers are to come, and the
+// groups that wait for units. Made when the worker attaches; belongs to its thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "limit/limit.h"
+#include "redis/asking.h"
+#include "redis/link.h"
+#include "redis/queues.h"
+#include "redis/shared.h"
+#include "store/store.h"
+
+namespace sluice::redis {
+
+class WorkerClient final : public Link::Owner {
+ public:
+  // All of it outlives the client.
+  WorkerClient(Shared& shared, store::Port& port, store::Loop& loop, uint64_t seed);
+  ~WorkerClient() override;
+
+  store::Applied apply(const limit::Batch& batch, base::Time now, const store::Pin& pin,
+                       limit::Ticket ticket);
+  void abandon(limit::Ticket ticket);
+  std::optional<base::Time> advance(base::Time now);
+  bool cancel(limit::Ticket ticket);
+  size_t under_way() const { return link_.under_way(); }
+
+  void on_answer(const Sender& sender, Reply reply, std::string_view text) override;
+  void on_late(const Sender& sender) override;
+  void on_lost(const Sender& sender) override;
+  void on_change() override { port_.wake(); }
+  void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
+  std::vector<Address> addresses() override { return shared_.addresses(); }
+
+ private:
+  // What became of a group.
+  struct Answer {
+    enum class What : uint8_t { nothing, awaited, text, error } what = What::nothing;
+    limit::Error error = limit::Error::none;
+    Weight weight = Weight::light;  // that it was asked with
+    bool by_text = false;           // the script went along
+    uint32_t at = 0, size = 0;      // in Pending::texts
+  };
+  // A batch whose answers are to come.
+  struct Pending {
+    bool open = false;
+    uint32_t generation = 0, serial = 0;
+    size_t done = 0;     // groups that have been handed out
+    size_t awaited = 0;  // answers that are to come
+    std::vector<Answer> answers;
+    std::string texts;
+  };
+
+  // A group that waits for units, with all that it points to.
+  struct Waiting {
+    limit::Ticket ticket;
+    uint64_t arrival = 0;
+    store::Pin pin;
+    std::vector<std::string> keys;
+    std::vector<limit::Charge> charges;
+    std::vector<limit::Decision> decisions;
+    size_t at = 0;  // of the charges: whose counter it queues at
+    std::string queue;
+    int64_t due_us = 0;
+    uint64_t woken = 0;  // how often its queue had been, when it last asked
+    uint32_t serial = 0;
+    Weight weight = Weight::light;
+    bool asked = false, by_text = false, cancelled = false;
+    limit::OnError on_error = limit::OnError::error;
+  };
+
+  Pending& pending_of(limit::Ticket ticket, size_t groups, bool& fresh);
+  void ask(const limit::Batch& batch, size_t i, Pending& pending, uint32_t slot, base::Time now);
+  store::Applied hand_out(const limit::Batch& batch, Pending& pending, uint32_t slot,
+                          base::Time now, const store::Pin& pin, limit::Ticket ticket);
+  bool read_group(const limit::Batch& batch, size_t i, Pending& pending, Answer& answer,
+                  base::Time now);
+  void fail(const limit::Batch& batch, size_t i, limit::Error error, base::Time now,
+            const store::Pin& pin);
+  bool settle_without(const limit::Batch& batch, limit::Group& group, base::Time now, bool& hold);
+  limit::Error trouble() const;
+  limit::Error error_of(std::string_view text);
+  void send(const Ask& what, Weight& weight, bool by_text, const Sender& sender, base::Time due);
+  std::span<const limit::Charge> counted_of(std::span<const limit::Charge> charges);
+  std::span<const int64_t> ahead_of(std::span<const limit::Charge> charges, uint64_t arrival);
+
+  // worker_client_wait.cc: groups that wait for units.
+  void park(limit::Group& group, const limit::Batch& batch, base::Time now, const store::Pin& pin);
+  bool park_again(limit::Group& group, const limit::Batch& batch, const store::Pin& pin);
+  void copy_charges(Waiting& waiting, const limit::Group& group, const limit::Batch& batch);
+  void enqueue(Waiting& waiting, base::Time now);
+  void ask_waiting(Waiting& waiting, base::Time now);
+  void on_waiting_answer(const Sender& sender, Reply reply, std::string_view text);
+  void on_waiting_lost(Waiting& waiting, limit::Error error);
+  void answer(Waiting& waiting, limit::Error error, base::Time now);
+  void give_back(Waiting& waiting);
+  void brought(std::span<const limit::Charge> charges);
+  static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
+
+  Shared& shared_;
+  store::Port& port_;
+  Link link_;
+  LimitTexts texts_;
+  std::vector<Pending> pending_;  // by the tickets' slots
+  uint32_t serial_ = 0;
+  base::Time now_{};
+  std::vector<limit::Charge> counted_;
+  std::vector<int64_t> ahead_;
+  std::string key_;
+  std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting_;  // by ticket
+  std::unordered_map<uint32_t, Waiting*> asked_;                    // by serial
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,195 @@
+// What clients see when Redis is slow, gone or lying, and that sluice comes back by itself.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+
+#include "tests/redis/world.h"
+
+namespace sluice::tests {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr const char* error = "ERR Internal Error: ";
+
+struct Fixture {
+  RedisServer redis;
+  RedisWorld world{redis.port()};
+  RedisReply ask(const std::vector<std::string>& words) { return redis.client()(words); }
+};
+
+TEST(RedisFails, ARestartIsAnErrorWhileItLasts) {
+  Fixture f;
+  EXPECT_EQ(f.world.hit(), "OK true 999 600");
+  f.redis.stop();
+  const auto began = steady_clock::now();
+  const std::string reply = f.world.hit();
+  EXPECT_TRUE(reply.starts_with(std::string(error) + "Redis cannot be reached")) << reply;
+  EXPECT_LT(steady_clock::now() - began, std::chrono::milliseconds(500 * slowness));
+  f.redis.start();
+  EXPECT_EQ(f.world.await_hit("", "OK true"), "");
+  EXPECT_TRUE(f.world.process().says("trying again"));
+}
+
+TEST(RedisFails, FlushedScriptsAreSentAgain) {
+  Fixture f;
+  EXPECT_EQ(f.world.hit(), "OK true 999 600");
+  f.ask({"SCRIPT", "FLUSH"});
+  EXPECT_EQ(f.world.hit(), "OK true 998 600");
+}
+
+TEST(RedisFails, FlushedCountersBeginAnew) {
+  Fixture f;
+  EXPECT_EQ(f.world.hit(), "OK true 999 600");
+  f.ask({"FLUSHALL"});
+  EXPECT_EQ(f.world.hit(), "OK true 999 600");
+}
+
+TEST(RedisFails, MaxmemoryIsAnErrorUntilThereIsRoom) {
+  Fixture f;
+  f.ask({"CONFIG", "SET", "maxmemory", "1"});
+  const std::string reply = f.world.hit();
+  EXPECT_TRUE(reply.starts_with(std::string(error) + "Redis has reached its maxmemory")) << reply;
+  f.ask({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_EQ(f.world.hit(), "OK true 999 600");
+}
+
+TEST(RedisFails, AReadOnlyReplicaIsAnErrorUntilItIsPromoted) {
+  Fixture f;
+  RedisServer primary;
+  f.ask({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
+  const std::string reply = f.world.hit();
+  EXPECT_TRUE(reply.starts_with(std::string(error) + "Redis takes no writes")) << reply;
+  f.ask({"REPLICAOF", "NO", "ONE"});
+  EXPECT_EQ(f.world.await_hit("", "OK true"), "");
+}
+
+TEST(RedisFails, AWrongPasswordIsAnErrorUntilItFits) {
+  Fixture f;
+  auto client = f.redis.client();
+  client({"CONFIG", "SET", "requirepass", "secret"});
+  client({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  EXPECT_EQ(f.world.await_hit("", std::string(error) + "Redis does not let this server in"), "");
+  EXPECT_TRUE(f.world.process().says("it does not let us in: NOAUTH"));
+  client({"CONFIG", "SET", "requirepass", ""});
+  EXPECT_EQ(f.world.await_hit("", "OK true"), "");
+}
+
+TEST(RedisFails, APasswordAUserAndADatabaseAreUsed) {
+  RedisServer redis;
+  auto client = redis.client();
+  client({"ACL", "SETUSER", "limiter", "on", ">pass", "~*", "+@all"});
+  client({"CONFIG", "SET", "requirepass", "secret"});
+  RedisWorld world(redis.port(), "", ", username: limiter, password: pass, database: 3");
+  EXPECT_EQ(world.await_hit("", "OK true"), "");
+  client({"AUTH", "secret"});
+  EXPECT_EQ(client({"DBSIZE"}).number, 0);
+  client({"SELECT", "3"});
+  EXPECT_EQ(client({"EXISTS", "divvy:::1000:600"}).number, 1);
+}
+
+TEST(RedisFails, AForeignValueHarmsItsOwnCounterOnly) {
+  Fixture f;
+  f.ask({"SET", "divvy:::1000:600", "x"});
+  f.ask({"LPUSH", "sluice:limitd:fixed:k", "x"});
+  const std::string reply = f.world.hit();
+  EXPECT_TRUE(reply.starts_with(std::string(error) + "what Redis has under")) << reply;
+  EXPECT_EQ(f.ask({"GET", "divvy:::1000:600"}).text, "x");
+  f.ask({"DEL", "divvy:::1000:600"});
+  EXPECT_EQ(f.world.hit(), "OK true 999 600");
+}
+
+// A pause: every request is answered within its deadline and a little, none is charged twice, and
+// afterwards all is well.
+void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
+  EXPECT_EQ(f.world.hit(), "OK true 999 600");
+  pause(true);
+  const auto began = steady_clock::now();
+  int asked = 0, slowest_ms = 0;
+  while (steady_clock::now() < began + std::chrono::seconds(10)) {
+    const auto from = steady_clock::now();
+    const std::string reply = f.world.hit();
+    const auto took = std::chrono::duration_cast<Milliseconds>(steady_clock::now() - from);
+    slowest_ms = std::max(slowest_ms, static_cast<int>(took.count()));
+    EXPECT_TRUE(reply.starts_with(error)) << reply;
+    ++asked;
+    std::this_thread::sleep_for(Milliseconds(50));
+  }
+  EXPECT_LT(slowest_ms, 300 * slowness);
+  EXPECT_GT(asked, 20);
+  pause(false);
+  EXPECT_EQ(f.world.await_hit("", "OK true"), "");
+  const int64_t left = std::stoll(f.ask({"GET", "divvy:::1000:600"}).text);
+  EXPECT_LE(left, 998);
+  EXPECT_GE(left, 1000 - 2 - asked);
+  std::printf("%d asked in the pause, slowest answer %d ms, %ld charged all the same\n", asked,
+              slowest_ms, static_cast<long>(998 - left));
+}
+
+TEST(RedisFails, APausedRedisHoldsNobodyUp) {
+  Fixture f;
+  expect_harmless_pause(f, [&](bool on) {
+    if (on) f.ask({"CLIENT", "PAUSE", "10000", "ALL"});
+  });
+}
+
+TEST(RedisFails, AStoppedRedisHoldsNobodyUp) {
+  Fixture f;
+  expect_harmless_pause(f, [&](bool on) { f.redis.signal(on ? SIGSTOP : SIGCONT); });
+}
+
+TEST(RedisFails, RulesSayWhatIsAnsweredThen) {
+  RedisServer redis;
+  const auto rule = [](const std::string& name, const std::string& more) {
+    return "  - name: " + name + "\n    match: { r: " + name +
+           " }\n    limit: { quota: 9, window: 1h, algorithm: fixed_window }\n" + more;
+  };
+  RedisWorld world(redis.port(),
+                   "rules:\n" + rule("error", "") + rule("allow", "    on_store_error: allow\n") +
+                       rule("deny", "    on_store_error: deny\n") +
+                       rule("local", "    on_store_error: local\n"),
+                   "", ", servers: 3");
+  for (const std::string name : {"error", "allow", "deny", "local"})
+    EXPECT_EQ(world.hit("r=" + name), "OK true 8 3600");
+  redis.stop();
+  EXPECT_EQ(world.await_hit("r=error", error), "");
+  EXPECT_EQ(world.hit("r=allow"), "OK true 8 3600");
+  EXPECT_EQ(world.hit("r=allow"), "OK true 8 3600");
+  EXPECT_EQ(world.hit("r=deny"), "OK false 0 1");
+  // A third of nine.
+  EXPECT_EQ(world.hit("r=local"), "OK true 2 3600");
+  EXPECT_EQ(world.hit("r=local"), "OK true 1 3600");
+  EXPECT_EQ(world.hit("r=local"), "OK true 0 3600");
+  EXPECT_EQ(world.hit("r=local"), "OK false 0 3600");
+  // limitd's and droplet's clients know no error.
+  EXPECT_TRUE(world.limitd().take("fixed", "a").conformant);
+  EXPECT_FALSE(world.limitd().take("fixed", "a").conformant);
+  redis.start();
+  EXPECT_EQ(world.await_hit("r=error", "OK true"), "");
+  EXPECT_EQ(world.hit("r=local"), "OK true 8 3600");
+}
+
+TEST(RedisFails, ItNeedNotBeThereAtTheStart) {
+  RedisServer redis;
+  redis.stop();
+  Folder folder;
+  const std::string rules =
+      folder.write("r.ini", "[default]\ncreditLimit = 10\nresetSeconds = 60\n");
+  Process process({.arguments = {"divvy", rules},
+                   .environment = {{"PORT", "0"},
+                                   {"REDIS_HOST", "127.0.0.1"},
+                                   {"REDIS_PORT", std::to_string(redis.port())}}});
+  EXPECT_TRUE(process.read_line()->ends_with(", Redis host " + redis.address()));
+  const uint16_t port = await_listening(process);
+  EXPECT_TRUE(connected(port).ask("HIT").starts_with(error));
+  redis.start();
+  std::string reply;
+  for (const auto end = soon(); steady_clock::now() < end && !reply.starts_with("OK");)
+    reply = connected(port).ask("HIT");
+  EXPECT_EQ(reply, "OK true 9 60");
+}
+
+}  // namespace
+}  // namespace sluice::tests

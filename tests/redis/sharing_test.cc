@@ -1,0 +1,132 @@
+// Several servers, and a Divvy, on the counters of one Redis.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/redis/world.h"
+
+namespace sluice::tests {
+namespace {
+
+// What Divvy's documentation says that it does to a counter: a credit of a window, or none.
+class StandIn {
+ public:
+  explicit StandIn(uint16_t port) : client_(port) {}
+  bool hit(const std::string& key, int64_t limit, int64_t seconds) {
+    static const std::string script =
+        "local v = redis.call('GET', KEYS[1]) "
+        "if not v then redis.call('SETEX', KEYS[1], ARGV[2], ARGV[1] - 1) return 1 end "
+        "if tonumber(v) > 0 then redis.call('DECR', KEYS[1]) return 1 end "
+        "return 0";
+    return client_({"EVAL", script, "1", key, std::to_string(limit), std::to_string(seconds)})
+               .number == 1;
+  }
+
+ private:
+  RedisClient client_;
+};
+
+TEST(RedisSharing, DivvyAndSluiceTakeFromOneCounter) {
+  RedisServer redis;
+  RedisWorld one(redis.port()), two(redis.port());
+  std::atomic<int> granted{0};
+  std::vector<std::thread> threads;
+  const auto run = [&](auto&& hit) {
+    threads.emplace_back([&granted, hit] {
+      for (int i = 0; i < 500; ++i) granted += hit() ? 1 : 0;
+    });
+  };
+  const auto stand_in = std::make_shared<StandIn>(redis.port());
+  run([stand_in] { return stand_in->hit("divvy:::1000:600", 1000, 600); });
+  for (RedisWorld* world : {&one, &two, &one}) {
+    const auto client = std::make_shared<TcpClient>(connected(world->divvy_port()));
+    run([client] { return client->ask("HIT").starts_with("OK true"); });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(granted, 1000);
+  auto client = redis.client();
+  EXPECT_EQ(client({"GET", "divvy:::1000:600"}).text, "0");
+  EXPECT_EQ(client({"DBSIZE"}).number, 1);
+}
+
+TEST(RedisSharing, EveryProtocolSharesItsCounters) {
+  RedisServer redis;
+  const std::string rules =
+      "rules:\n  - name: two\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
+      "      - { quota: 3, window: 1h }\n      - { quota: 4, window: 1h, algorithm: "
+      "sliding_log }\n";
+  RedisWorld one(redis.port(), rules), two(redis.port(), rules);
+  EXPECT_EQ(one.hit("r=x").substr(0, 9), "OK true 2");
+  EXPECT_EQ(two.hit("r=x").substr(0, 9), "OK true 1");
+  EXPECT_EQ(one.hit("r=x").substr(0, 9), "OK true 0");
+  EXPECT_EQ(two.hit("r=x").substr(0, 10), "OK false 0");
+  EXPECT_EQ(one.limitd().take("fixed", "k", 2).remaining, 1);
+  EXPECT_EQ(two.limitd().take("fixed", "k", 1).remaining, 0);
+  EXPECT_FALSE(one.limitd().take("fixed", "k").conformant);
+  auto client = redis.client();
+  for (const auto& key : client({"KEYS", "*"}).list) {
+    EXPECT_TRUE(key.text.starts_with("sluice:")) << key.text;
+    EXPECT_GT(client({"PTTL", key.text}).number, 0) << key.text;
+  }
+}
+
+TEST(RedisSharing, WhoWaitsHasWhatIsPutBackAtAnotherServer) {
+  RedisServer redis;
+  RedisWorld one(redis.port()), two(redis.port());
+  LimitdClient waits = one.limitd(), other = two.limitd();
+  EXPECT_EQ(waits.take("fixed", "k", 3).remaining, 0);
+  const std::string id = waits.send({LimitdMethod::wait, "fixed", "k", 2});
+  std::this_thread::sleep_for(Milliseconds(250));
+  other.ask({LimitdMethod::put, "fixed", "k", 2});
+  const auto began = std::chrono::steady_clock::now();
+  const auto reply = waits.await(id);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_TRUE(reply->conformant);
+  EXPECT_TRUE(reply->delayed);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, Milliseconds(400 * slowness));
+  // By its own server it has them at once, and first come is first served.
+  const std::string first = waits.send({LimitdMethod::wait, "fixed", "k", 3});
+  LimitdClient late = one.limitd();
+  std::this_thread::sleep_for(Milliseconds(50));
+  const std::string second = late.send({LimitdMethod::wait, "fixed", "k", 1});
+  one.limitd().ask({LimitdMethod::put, "fixed", "k", 1});
+  std::this_thread::sleep_for(Milliseconds(300));
+  EXPECT_FALSE(one.limitd().take("fixed", "k").conformant);  // it is the first one's
+  one.limitd().ask({LimitdMethod::put, "fixed", "k", 2});
+  EXPECT_TRUE(waits.await(first)->conformant);
+  one.limitd().ask({LimitdMethod::put, "fixed", "k", 1});
+  EXPECT_TRUE(late.await(second)->conformant);
+}
+
+TEST(RedisSharing, WhoWaitsForTimeHasIt) {
+  RedisServer redis;
+  RedisWorld one(redis.port());
+  LimitdClient client = one.limitd();
+  EXPECT_TRUE(client.take("fast", "k", 2).conformant);
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(client.ask({LimitdMethod::wait, "fast", "k", 2}).conformant);
+  const auto took = std::chrono::steady_clock::now() - began;
+  EXPECT_GT(took, Milliseconds(150));
+  EXPECT_LT(took, Milliseconds(600 * slowness));
+}
+
+// Who goes away takes nothing.
+TEST(RedisSharing, WhoGoesTakesNothing) {
+  RedisServer redis;
+  RedisWorld one(redis.port());
+  EXPECT_EQ(one.limitd().take("fixed", "k", 3).remaining, 0);
+  {
+    LimitdClient gone = one.limitd();
+    gone.send({LimitdMethod::wait, "fixed", "k", 1});
+    std::this_thread::sleep_for(Milliseconds(100));
+  }
+  std::this_thread::sleep_for(Milliseconds(100));
+  one.limitd().ask({LimitdMethod::put, "fixed", "k", 1});
+  std::this_thread::sleep_for(Milliseconds(250));
+  EXPECT_EQ(one.limitd().ask({LimitdMethod::status, "fixed", "k"}).items.size(), 1u);
+  EXPECT_TRUE(one.limitd().take("fixed", "k").conformant);
+}
+
+}  // namespace
+}  // namespace sluice::tests

@@ -1,0 +1,70 @@
+// A sluice of every protocol whose counters are in a test's own Redis. The thread that makes it
+// outlives it.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/droplet_client.h"
+#include "tests/support/limitd_client.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::tests {
+
+inline TcpClient connected(uint16_t port) {
+  auto client = TcpClient::connect(port);
+  if (!client) throw std::runtime_error("refused");
+  return std::move(*client);
+}
+
+class RedisWorld {
+ public:
+  // `rules`: what follows in sluice.yaml; `redis`: more keys of store.redis; `store`: of store.
+  explicit RedisWorld(uint16_t redis_port, const std::string& rules = "",
+                      const std::string& redis = "", const std::string& store = "") {
+    folder_.write("rules.ini", "[default]\ncreditLimit = 1000\nresetSeconds = 600\n");
+    folder_.write("limitd.yaml",
+                  "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n"
+                  "  fast:\n    size: 2\n    per_second: 10\n");
+    const std::string config =
+        folder_.write("sluice.yaml",
+                      "listen:\n"
+                      "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
+                      "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
+                      "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
+                      "store: { redis: { nodes: [\"127.0.0.1:" +
+                          std::to_string(redis_port) + "\"]" + redis + " }" + store + " }\n" +
+                          "policy:\n  - divvy: rules.ini\n  - limitd: limitd.yaml\n" + rules);
+    process_ = std::make_unique<Process>(
+        Process::Options{.arguments = {"serve", "--config", config, "--log-level", "info"}});
+    divvy_ = await_listening(*process_, "divvy");
+    limitd_ = await_listening(*process_, "limitd");
+    droplet_ = await_listening(*process_, "droplet");
+    process_->says(": connected");
+  }
+
+  std::string hit(const std::string& line = "") { return connected(divvy_).ask("HIT " + line); }
+  // Hits until the reply begins so. Empty: in time; else the last reply.
+  std::string await_hit(const std::string& line, const std::string& head,
+                        Deadline deadline = soon()) {
+    for (;;) {
+      const std::string reply = hit(line);
+      if (reply.starts_with(head)) return "";
+      if (std::chrono::steady_clock::now() > deadline) return reply;
+      std::this_thread::sleep_for(Milliseconds(20));
+    }
+  }
+  LimitdClient limitd() { return LimitdClient(connected(limitd_)); }
+  DropletLeft drop(const DropletTake& take) { return DropletClient(droplet_).ask(take); }
+  uint16_t divvy_port() const { return divvy_; }
+  Process& process() { return *process_; }
+
+ private:
+  Folder folder_;
+  std::unique_ptr<Process> process_;
+  uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0;
+};
+
+}  // namespace sluice::tests
