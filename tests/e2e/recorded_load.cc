@@ -253,7 +253,6 @@ Record::Record(std::map<Spoken, uint32_t> counters) {
 }
 
 void Record::add(Load& load, std::map<Spoken, Instant> forgets_from, Instant end) {
-  end_ = end;
   for (const auto& connection : load.connections()) {
     if (!connection->trouble.empty()) ADD_FAILURE() << connection->trouble;
     const Spoken spoken = connection->spoken;
@@ -272,12 +271,17 @@ void Record::add(Load& load, std::map<Spoken, Instant> forgets_from, Instant end
         if (!asked.put) ++counter.granted;
       } else {  // it may be there or not
         (asked.put ? counter.low : counter.high) += sign;
-        if (told && !asked.put) counter.grants.push_back(asked.at);
+        if (told && !asked.put) counter.grants.push_back(end - asked.at);
       }
     }
   }
   for (auto& [spoken, all] : counters_)
     for (uint32_t i = 0; i < all.size(); ++i) {
+      if (forgets_from.contains(spoken) && all[i].looked >= forgets_from[spoken]) {
+        --all[i].low;
+        all[i].grants.push_back(end - all[i].looked);
+      }
+      all[i].looked = {};
       all[i].low = std::max<int64_t>(all[i].low, 0);
       all[i].high = std::min(all[i].high, limit_of(spoken, i));
     }
@@ -324,12 +328,12 @@ void Record::compare(Spoken spoken, const RecordedServer& server, std::string& t
         std::sort(c.grants.begin(), c.grants.end());
         forgotten += lost;
         oldest_forgotten =
-            std::max(oldest_forgotten, std::chrono::duration_cast<std::chrono::milliseconds>(
-                                           end_ - c.grants[c.grants.size() - lost]));
+            std::max(oldest_forgotten,
+                     std::chrono::duration_cast<std::chrono::milliseconds>(c.grants[lost - 1]));
       }
       // Those of the window that are there after all count for good.
       if (used > c.low) c.granted += std::min<int64_t>(used - c.low, std::ssize(c.grants));
-      if (took) ++c.granted;
+      if (took) ++c.granted, c.looked = steady_clock::now();
       c.grants.clear();
       c.low = c.high = c.told = reply->used;
       ++compared;

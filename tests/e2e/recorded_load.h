@@ -132,15 +132,15 @@ class Record {
 
  private:
   struct Counter {
-    int64_t low = 0, high = 0;         // units that may be used
-    int64_t told = 0;                  // that are used if nothing is forgotten
-    int64_t granted = 0;               // ever, but for what may be forgotten
-    std::vector<Instant> grants = {};  // that may be forgotten
+    int64_t low = 0, high = 0;                   // units that may be used
+    int64_t told = 0;                            // that are used if nothing is forgotten
+    int64_t granted = 0;                         // ever, but for what may be forgotten
+    Instant looked{};                            // when comparing took one
+    std::vector<Instant::duration> grants = {};  // that may be forgotten: how long before the end
   };
   void compare(Spoken spoken, const RecordedServer& server, std::string& told, uint64_t& wrong);
 
   std::map<Spoken, std::vector<Counter>> counters_;
-  Instant end_{};
 };
 
 }  // namespace sluice::tests
