@@ -66,6 +66,8 @@ inline constexpr size_t table_bytes_max = size_t{16} << 30;
 inline constexpr size_t unfolded_bytes_max = size_t{64} << 20;
 // How long a durable store may wait between two commits. Past it: refused at load.
 inline constexpr size_t commit_interval_ms_max = 60'000;
+// A request to a running server to copy its store. Past it: closed.
+inline constexpr size_t backup_line_bytes_max = 8 << 10;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.

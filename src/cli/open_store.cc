@@ -43,9 +43,13 @@ OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, bas
                                                         : store::Durability::interval,
                                       .interval = settings.interval.value,
                                       .sync = settings.fsync.value};
-  opened.store = store::DurableStore::open(
+  auto durable = store::DurableStore::open(
       options, std::move(table), spaces, [&clock] { return clock.now(); }, std::move(log),
       opened.problem);
+  opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
+    return store->backup(target, problem);
+  };
+  opened.store = std::move(durable);
   opened.kept = how_kept(settings);
   return opened;
 }

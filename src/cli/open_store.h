@@ -3,6 +3,7 @@
 
 #include <spdlog/logger.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,8 @@ namespace sluice::cli {
 struct OpenedStore {
   std::unique_ptr<store::Store> store;  // null: `problem`, with what to do
   std::string problem;
+  // Makes a copy while it is served (server/backup_socket.h); empty: there is nothing to copy.
+  std::function<bool(const std::string& target, std::string& problem)> backup;
   std::string kept;  // for the banner: where counters are, and when they are forgotten
 };
 

@@ -5,6 +5,7 @@
 #include "base/log_file.h"
 #include "base/printable.h"
 #include "cli/open_store.h"
+#include "server/backup_socket.h"
 
 namespace sluice::cli {
 namespace {
@@ -78,6 +79,13 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (!opened.store) {
     outside.err << "sluice: " << opened.problem << std::endl;
     return exit_failure;
+  }
+  std::unique_ptr<server::BackupSocket> backups;
+  if (opened.backup) {
+    std::string problem;
+    backups = server::BackupSocket::open(config.store.path.value, opened.backup, problem);
+    if (!backups)
+      log.logger()->warn("`sluice store backup` will not reach this server: {}", problem);
   }
   server::Policy policy;
   policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
