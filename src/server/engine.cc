@@ -151,9 +151,13 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
 // Who is answered before it is committed must not rely on it.
 void Engine::note_strict(const policy::Plan::Part& part) {
   for (const auto& step : plan_.steps(part)) {
-    const limit::OnError on_error = plan_.group(step).on_error;
-    if (step.rule->mode == Mode::enforce)
-      strict_ |= on_error == limit::OnError::error || on_error == limit::OnError::deny;
+    const limit::Group& group = plan_.group(step);
+    const limit::Charge& charge = plan_.charge(step);
+    if (step.rule->mode != Mode::enforce || group.error != limit::Error::none || !group.allowed)
+      continue;
+    if (charge.verb == Verb::peek || (!charge.keeps_limits && !limit::is_counted(charge.limits)))
+      continue;
+    strict_ |= group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   }
 }
 

@@ -67,7 +67,7 @@ class Engine {
   store::Port& port() { return port_; }
 
   // store::Store::gate and committed.
-  uint64_t gate() const { return store_.gate(); }
+  uint64_t gate() const { return store_.gate(strict_); }
   uint64_t committed() const { return store_.committed(); }
   uint64_t given_up() const { return store_.given_up(); }
   // Does the last batch hold a reply that must not leave if it cannot be committed?

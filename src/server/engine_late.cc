@@ -121,6 +121,7 @@ void Engine::recycle(std::unique_ptr<Suspended> s) {
 
 std::optional<base::Time> Engine::advance() {
   const auto next = store_.advance(port_, clock_.now());
+  strict_ = false;
   late_.clear();
   port_.drain(late_);
   for (const store::Settled& settled : late_) {
@@ -142,6 +143,7 @@ std::optional<base::Time> Engine::advance() {
       weigh(settled.decisions[i], has_counter(parked->limits[i].algorithm), verdict);
     reply_late(settled.ticket, verdict, settled.at);
   }
+  const bool late_strict = strict_;  // those that go on have their own
   ready_.clear();
   port_.drain_batches(ready_);
   for (const Ticket ticket : ready_) {
@@ -149,6 +151,7 @@ std::optional<base::Time> Engine::advance() {
     if (waiting.recipient != nullptr && waiting.generation == ticket.generation)
       waiting.recipient->go_on();
   }
+  strict_ = late_strict;
   send_late();
   return next;
 }
@@ -158,7 +161,7 @@ void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time 
   if (std::find(recipients_.begin(), recipients_.end(), parked->recipient) == recipients_.end())
     recipients_.push_back(parked->recipient);
   tell_late(*parked, verdict, now);
-  strict_ |= parked->strict;
+  strict_ |= parked->strict && verdict.allowed;
   if (tally_ != nullptr)
     tally_->late(parked->protocol, parked->request.verb, verdict, parked->rules,
                  base::Duration{now.us - parked->since.us});
@@ -199,6 +202,7 @@ void Engine::match_again() {
 // A little at a time: requests are not to wait for all that waits.
 void Engine::match_again(std::vector<Ticket> tickets) {
   const base::Time now = clock_.now();
+  strict_ = false;
   size_t done = 0;
   while (done < tickets.size() && clock_.now().us < now.us + match_again_slice.us)
     match_again(tickets[done++], now);
@@ -283,6 +287,7 @@ struct Engine::Listing final : Recipient {
 void Engine::on_listed(Ticket ticket, std::vector<std::string> keys) {
   const Parked* const parked = parking_.find(ticket);
   if (parked == nullptr) return;
+  strict_ = false;
   auto& listing =
       *listings_.emplace_back(std::make_shared<Listing>(*this, ticket, std::move(keys)));
   listing.policy = policy_;

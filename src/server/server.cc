@@ -110,6 +110,7 @@ const std::vector<Bound>& Server::bound() const {
 std::optional<std::string> Server::start() {
   auto& s = *impl_;
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is told as a full disk is
   // From here on: who has read the banner may send a signal at once.
   s.signals.add(SIGTERM);
   s.signals.add(SIGINT);

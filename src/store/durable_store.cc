@@ -190,9 +190,10 @@ bool DurableStore::needs_no_disk(const limit::Batch& batch, const Group& group) 
   });
 }
 
-uint64_t DurableStore::gate() const {
-  if (options_.durability != Durability::always || failing_.load(std::memory_order_relaxed))
-    return 0;
+uint64_t DurableStore::gate(bool strict) const {
+  if (options_.durability != Durability::always) return 0;
+  // What is strict was decided before it failed.
+  if (failing_.load(std::memory_order_relaxed) && !strict) return 0;
   const uint64_t last = table_->changes().last();
   return last > committed_.load() ? last : 0;
 }

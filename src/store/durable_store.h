@@ -62,7 +62,7 @@ class DurableStore final : public Store {
                 const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) override;
   void abandon(Port& port, limit::Ticket ticket) override;
   bool commits_first() const override { return options_.durability == Durability::always; }
-  uint64_t gate() const override;
+  uint64_t gate(bool strict = false) const override;
   uint64_t committed() const override { return committed_.load(); }
   uint64_t given_up() const override { return given_up_.load(); }
   bool await_commit(Port& port) override;

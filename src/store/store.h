@@ -81,7 +81,8 @@ class Store {
   virtual bool commits_first() const { return false; }
   // If so: what is sent now has to wait until `committed` has
   // reached this. 0: it has not to wait. Any thread.
-  virtual uint64_t gate() const { return 0; }
+  // While it cannot be committed only what is `strict` waits: a grant that must not be told then.
+  virtual uint64_t gate(bool /*strict*/ = false) const { return 0; }
   virtual uint64_t committed() const { return 0; }
   // Up to this it could not be committed in time, and nothing is to wait for that any more.
   virtual uint64_t given_up() const { return 0; }

@@ -122,12 +122,4 @@ const std::vector<LimitdDifference>& limitd_differences() {
   return all;
 }
 
-const std::vector<std::string>& waiting_for_durable() {
-  static const std::vector<std::string> all{
-      "persist: fixed content survives a restart",
-      "persist: dripping goes on while the server is down",
-  };
-  return all;
-}
-
 }  // namespace sluice::tests

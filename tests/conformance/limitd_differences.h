@@ -16,7 +16,4 @@ struct LimitdDifference {
 };
 const std::vector<LimitdDifference>& limitd_differences();
 
-// Cases that need counters to outlive the process.
-const std::vector<std::string>& waiting_for_durable();
-
 }  // namespace sluice::tests

@@ -158,6 +158,7 @@ class Replay {
 
   void step(size_t i, const json& s) {
     if (s.contains("action")) {
+      if (s.at("action") == "restart") return restart();
       const std::filesystem::path path = server_.in_place(s.at("path"));
       server_.folder().write(path.filename().string(), s.at("text").get<std::string>());
       return;
@@ -202,6 +203,11 @@ class Replay {
       result_.wrong = "other bytes: " + testing::PrintToString(reply->frame);
   }
 
+  void restart() {
+    clients_.clear();
+    server_.restart();
+  }
+
   void nothing(LimitdClient& c, bool closes, const std::string& name) {
     if (closes) {
       const std::string more = c.tcp().read_to_end();
@@ -230,15 +236,23 @@ class Replay {
   Result result_;
 };
 
-bool waits_for_durable(const json& c) {
-  const auto& all = waiting_for_durable();
-  return std::find(all.begin(), all.end(), c.at("name").get<std::string>()) != all.end();
+bool restarts(const json& c) {
+  const json& steps = c.at("steps");
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const json& step) { return step.value("action", "") == "restart"; });
 }
 
 std::vector<const json*> cases_of(const std::string& config) {
   std::vector<const json*> all;
   for (const json& c : recording().at("cases"))
-    if (c.at("config") == config && !waits_for_durable(c)) all.push_back(&c);
+    if (c.at("config") == config && !restarts(c)) all.push_back(&c);
+  return all;
+}
+
+std::vector<const json*> cases_that_restart() {
+  std::vector<const json*> all;
+  for (const json& c : recording().at("cases"))
+    if (restarts(c)) all.push_back(&c);
   return all;
 }
 
@@ -320,12 +334,12 @@ INSTANTIATE_TEST_SUITE_P(Recorded, LimitdOverSocket,
                                          "dotd"),
                          config_name);
 
-// All 121 cases are replayed or named as waiting, and what is listed as a difference is one.
+// All 121 cases are replayed, and what is listed as a difference is one.
 TEST(LimitdRecordings, AreAllAccountedFor) {
   size_t replayed = 0;
   for (const char* config : {"main", "over", "string-match", "global-regex", "reload", "dotd"})
     replayed += cases_of(config).size();
-  EXPECT_EQ(replayed + waiting_for_durable().size(), recording().at("cases").size());
+  EXPECT_EQ(replayed + cases_that_restart().size(), recording().at("cases").size());
   EXPECT_EQ(recording().at("cases").size(), 121u);
   for (const auto& d : limitd_differences()) {
     const auto& cases = recording().at("cases");
@@ -340,8 +354,23 @@ TEST(LimitdRecordings, AreAllAccountedFor) {
   }
 }
 
-// A restart forgets: what the recordings show waits for a store that outlives the process.
-TEST(LimitdRecordings, CountersDoNotOutliveTheProcessYet) {
+// Those that stop the server and start it again on its database, each by a server of its own.
+TEST(LimitdRecordings, CountersOutliveTheProcess) {
+  const auto cases = cases_that_restart();
+  ASSERT_EQ(cases.size(), 2u);
+  for (const json* c : cases) {
+    SCOPED_TRACE(c->at("name").get<std::string>());
+    Result result;
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+      const auto server = serve(c->at("config"));
+      result = Replay(*server, *c).run();
+      if (result.wrong.empty() || result.in_time) break;
+    }
+    EXPECT_EQ(result.wrong, "");
+  }
+}
+
+TEST(LimitdRecordings, CountersInMemoryDoNotOutliveIt) {
   const char* const config = "db: { inMemory: true }\nbuckets: { fixed: { size: 3 } }\n";
   {
     LimitdServer server(config);

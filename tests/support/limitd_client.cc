@@ -164,8 +164,19 @@ LimitdServer::LimitdServer(std::string config, Process::Options options,
   options.arguments.insert(
       options.arguments.begin(),
       {"limitd", "-p", "0", "-c", folder_.write("config.yml", in_place(std::move(config)))});
-  process_ = std::make_unique<Process>(options);
+  options_ = std::move(options);
+  start();
+}
+
+void LimitdServer::start() {
+  process_ = std::make_unique<Process>(options_);
   port_ = await_listening(*process_, "limitd");
+}
+
+void LimitdServer::restart() {
+  process_->signal(SIGTERM);
+  if (process_->wait() != 0) throw std::runtime_error("the server did not end cleanly");
+  start();
 }
 
 LimitdServer::~LimitdServer() {

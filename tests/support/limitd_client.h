@@ -83,9 +83,13 @@ class LimitdServer {
   const Folder& folder() const { return folder_; }
   std::string in_place(std::string text) const;
   LimitdClient client() const;
+  // Stops it, cleanly, and starts another as it was started, on a port of its own.
+  void restart();
 
  private:
+  void start();
   Folder folder_;
+  Process::Options options_;
   std::unique_ptr<Process> process_;
   uint16_t port_ = 0;
 };

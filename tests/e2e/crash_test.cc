@@ -1,0 +1,139 @@
+// What a crash may cost: the server is killed at any moment under load, started again on what it
+// left, and its counters are compared with every answer that its clients have had. SLUICE_CRASHES
+// says how often (10), SLUICE_CRASH_SEED repeats the dice of a run, as far as time repeats itself.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "tests/e2e/recorded_load.h"
+
+namespace sluice::tests {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+int crashes() {
+  const char* const text = std::getenv("SLUICE_CRASHES");
+  return text == nullptr ? 10 : std::atoi(text);
+}
+
+uint32_t new_seed() {
+  const char* const text = std::getenv("SLUICE_CRASH_SEED");
+  return text == nullptr ? std::random_device()() : static_cast<uint32_t>(std::stoul(text));
+}
+
+const std::map<Spoken, uint32_t> counters{{Spoken::divvy, sanitized ? 5'000 : 100'000},
+                                          {Spoken::limitd, sanitized ? 1'000 : 10'000},
+                                          {Spoken::droplet, sanitized ? 500 : 5'000}};
+
+struct Promise {
+  const char* name;
+  std::string store;
+  Milliseconds window;  // what was answered in it before a kill may be forgotten
+  int rounds;
+};
+
+void PrintTo(const Promise& promise, std::ostream* out) {
+  *out << promise.store;
+}
+
+class Crash : public testing::TestWithParam<Promise> {
+ protected:
+  // Kills it before it listens, as often as not before it has read all of its store.
+  void kill_at_start() {
+    Process process(RecordedServer::options(folder_, GetParam().store, {}));
+    std::this_thread::sleep_for(std::chrono::microseconds(dice_(60'000)));
+    process.signal(SIGKILL);
+    EXPECT_EQ(process.wait(), 128 + SIGKILL);
+    ++starts_;
+  }
+
+  // A life of the server. `early`: it is asked for other things than what it holds, and killed
+  // while it loads that; `clean`: it is stopped, not killed.
+  void live(bool early, bool clean) {
+    RecordedServer server(folder_, GetParam().store);
+    if (!early) {
+      std::string told;
+      const uint64_t wrong = record_.compare(server, told);
+      ASSERT_EQ(wrong, 0u) << told;
+    }
+    Load load(server, {.counters = counters}, dice_(1u << 30));
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(early ? dice_(200'000) : 20'000 + dice_(980'000)));
+    const Instant end = steady_clock::now();
+    if (clean) {
+      EXPECT_EQ(server.stop(), 0);
+    } else {
+      EXPECT_EQ(server.kill(), 128 + SIGKILL);
+    }
+    load.stop();
+    std::map<Spoken, Instant> forgets_from;
+    if (!clean && GetParam().window > 0ms)
+      for (const Spoken spoken : all_spoken) forgets_from[spoken] = end - GetParam().window;
+    record_.add(load, forgets_from, end);
+  }
+
+  const uint32_t seed_ = new_seed();
+  Dice dice_{seed_};
+  Folder folder_;
+  Record record_{counters};
+  int starts_ = 0;
+};
+
+TEST_P(Crash, ForgetsNoMoreThanPromised) {
+  const Promise& promise = GetParam();
+  std::printf("crash: %s: %d rounds, seed %u\n", promise.name, promise.rounds, seed_);
+  int killed = 0, early = 0, clean = 0;
+  for (int round = 0; round < promise.rounds && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round) + ", seed " + std::to_string(seed_));
+    if (dice_(4) == 0) kill_at_start();
+    const bool is_early = dice_(3) == 0;
+    live(is_early, false);
+    early += is_early;
+    ++killed;
+    // A clean stop now and then, which is to forget nothing.
+    if (round % 5 == 4) {
+      live(false, true);
+      ++clean;
+    }
+  }
+  if (HasFailure()) return;
+  RecordedServer server(folder_, promise.store);
+  std::string told;
+  EXPECT_EQ(record_.compare(server, told), 0u) << told;
+  EXPECT_GT(record_.granted, 0u);
+  // Else this would not see it.
+  if (promise.window > 0ms) {
+    EXPECT_GT(record_.forgotten, 0u);
+  }
+  std::printf(
+      "crash: %s: killed %d times under load (%d of them as it started) and %d times before it "
+      "listened, stopped %d times; %llu answers, %llu granted, %llu forgotten, the oldest %lld ms "
+      "before the kill; %llu counters compared\n",
+      promise.name, killed, early, starts_, clean,
+      static_cast<unsigned long long>(record_.answered),
+      static_cast<unsigned long long>(record_.granted),
+      static_cast<unsigned long long>(record_.forgotten),
+      static_cast<long long>(record_.oldest_forgotten.count()),
+      static_cast<unsigned long long>(record_.compared));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Store, Crash,
+    testing::Values(Promise{"always", "durability: always", 0ms, crashes()},
+                    Promise{"interval", "durability: interval", 200ms * slowness, crashes()},
+                    Promise{"always_fsync", "durability: always, fsync: true", 0ms,
+                            std::max(3, crashes() / 10)},
+                    Promise{"interval_fsync", "durability: interval, interval_ms: 300, fsync: true",
+                            600ms * slowness, std::max(3, crashes() / 10)}),
+    [](const auto& promise) { return promise.param.name; });
+
+}  // namespace
+}  // namespace sluice::tests

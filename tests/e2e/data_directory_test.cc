@@ -1,0 +1,242 @@
+// The folder that counters are kept in: missing, in nobody's reach, somebody else's, of a later
+// version, damaged. The server starts on all that was stored or says why it does not start.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/policies.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/limitd_client.h"
+
+namespace sluice::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+class DataDirectory : public testing::Test {
+ protected:
+  DataDirectory() : rules_(folder_.write("rules.ini", hundred_policy)) {}
+
+  Process::Options options(const std::string& durability = "always") const {
+    return {.arguments = {"divvy", rules_, "--data", data_, "--durability", durability},
+            .environment = {{"PORT", "0"}, {"SLUICE_LOG_LEVEL", "warn"}}};
+  }
+  // Uses up one unit of as many counters, and stops.
+  void fill(int count, const std::string& durability = "always") const {
+    DivvyServer server(options(durability));
+    auto client = server.client();
+    for (int i = 0; i < count; ++i)
+      ASSERT_EQ(client.ask("HIT k=v who=" + std::to_string(i)), "OK true 99 600");
+  }
+  // Does not start, and says why.
+  void refuses(const std::vector<std::string>& words) const {
+    const auto finished = run(options());
+    EXPECT_EQ(finished.status, 1) << finished.out;
+    EXPECT_EQ(finished.out.find("listening"), std::string::npos) << finished.out;
+    for (const auto& word : words)
+      EXPECT_NE(finished.err.find(word), std::string::npos) << word << "\n" << finished.err;
+  }
+
+  Folder folder_;
+  const std::string data_ = folder_.path() + "/new/data";
+  const std::string rules_;
+};
+
+TEST_F(DataDirectory, IsMadeIfMissingAndToldInTheBanner) {
+  const std::vector<std::pair<std::string, std::string>> all{
+      {"always", ", committed before they are answered"}, {"interval", ", committed every 100 ms"}};
+  for (const auto& [durability, how] : all) {
+    Process process(options(durability));
+    await_listening(process);
+    EXPECT_EQ(process.read_line(), "sluice: counters in " + data_ + how);
+    EXPECT_TRUE(fs::exists(data_ + "/sluice/FORMAT"));
+  }
+  // The default with a folder is `interval`; `none` keeps nothing there.
+  Process::Options other = options("none");
+  Process none(other);
+  await_listening(none);
+  EXPECT_EQ(none.read_line(), "sluice: counters in memory, forgotten at exit");
+  other.arguments = {"divvy", rules_, "--data", data_};
+  Process unsaid(other);
+  await_listening(unsaid);
+  EXPECT_EQ(unsaid.read_line(), "sluice: counters in " + data_ + ", committed every 100 ms");
+  unsaid.signal(SIGTERM);
+  EXPECT_EQ(unsaid.wait(), 0);
+  const std::string config =
+      folder_.write("sluice.yaml", "store: { path: \"" + data_ +
+                                       "\", durability: interval, interval_ms: 20, fsync: true }\n"
+                                       "policy: [{ divvy: rules.ini }]\n");
+  Process synced({.arguments = {"serve", "--config", config, "--listen", "divvy=127.0.0.1:0"}});
+  await_listening(synced);
+  EXPECT_EQ(synced.read_line(),
+            "sluice: counters in " + data_ + ", committed every 20 ms, and synced");
+}
+
+TEST_F(DataDirectory, WhatIsThereIsThereAgain) {
+  for (const std::string durability : {"always", "interval"}) {
+    fill(durability == "always" ? 50 : 0, durability);
+    DivvyServer server(options(durability));
+    auto client = server.client();
+    const std::string left = durability == "always" ? "98" : "97";
+    for (int i = 0; i < 50; ++i) {
+      const auto reply = client.ask("HIT k=v who=" + std::to_string(i));
+      ASSERT_TRUE(reply.starts_with("OK true " + left + " ")) << reply;
+    }
+  }
+}
+
+TEST_F(DataDirectory, AFileInItsPlaceIsTold) {
+  fs::create_directory(folder_.path() + "/new");
+  write(data_, "no directory");
+  refuses({"`" + data_ + "` is not a directory"});
+  EXPECT_EQ(text_of(data_), "no directory");
+  fs::remove_all(folder_.path() + "/new");
+  write(folder_.path() + "/new", "nor this");
+  refuses({"`" + data_ + "`", "cannot be made"});
+}
+
+// Root may write everywhere, but not into the kernel's own.
+TEST_F(DataDirectory, OneThatCannotBeWrittenIsTold) {
+  std::string data = "/proc/sluice";
+  if (::geteuid() != 0) {
+    data = folder_.path() + "/mine";
+    fs::create_directory(data);
+    fs::permissions(data, fs::perms::owner_read | fs::perms::owner_exec);
+  }
+  const auto finished =
+      run({.arguments = {"divvy", rules_, "--data", data}, .environment = {{"PORT", "0"}}});
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_NE(finished.err.find("`" + data + "` cannot be "), std::string::npos) << finished.err;
+}
+
+TEST_F(DataDirectory, AnotherServersIsToldWithItsProcess) {
+  DivvyServer server(options());
+  refuses({"`" + data_ + "` is in use by process " + std::to_string(server.process().pid())});
+  EXPECT_EQ(server.client().ask("HIT k=v"), "OK true 99 600");
+}
+
+// A killed server's lock does not stay.
+TEST_F(DataDirectory, OneOfAKilledServerIsFree) {
+  {
+    DivvyServer server(options());
+    EXPECT_EQ(server.client().ask("HIT k=v"), "OK true 99 600");
+    server.process().signal(SIGKILL);
+    EXPECT_EQ(server.process().wait(), 128 + SIGKILL);
+  }
+  DivvyServer server(options());
+  EXPECT_TRUE(grants(server.client().ask("HIT k=v"), 98));
+}
+
+TEST_F(DataDirectory, ALaterFormatIsRefusedWithTheVersionThatReadsIt) {
+  fill(3);
+  write(data_ + "/sluice/FORMAT", "sluice store 2, read by sluice 7.8.9 and later\n");
+  refuses({"has format 2", "sluice 7.8.9 or later", "this program reads format 1"});
+  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), "sluice store 2, read by sluice 7.8.9 and later\n");
+}
+
+std::vector<fs::path> files_of(const fs::path& store) {
+  std::vector<fs::path> all;
+  for (const auto& entry : fs::recursive_directory_iterator(store))
+    if (entry.is_regular_file() && entry.file_size() > 0) all.push_back(entry.path());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+// Each file of a store is taken away, cut in half, or overwritten in the middle. Either the server
+// says that the store is damaged, or every counter is there: it never begins anew in silence.
+TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
+  constexpr int count = 200;
+  fill(count);
+  const fs::path store = data_ + "/sluice", whole = folder_.path() + "/whole";
+  fs::copy(store, whole, fs::copy_options::recursive);
+  const std::vector<std::pair<const char*, std::function<void(const fs::path&)>>> harms{
+      {"gone", [](const fs::path& file) { fs::remove(file); }},
+      {"cut", [](const fs::path& file) { fs::resize_file(file, fs::file_size(file) / 2); }},
+      {"garbled", [](const fs::path& file) {
+         std::string text = text_of(file);
+         for (size_t i = text.size() / 4; i < text.size() / 4 * 3 + 1 && i < text.size(); ++i)
+           text[i] = static_cast<char>(text[i] ^ 0x5a);
+         write(file, text);
+       }}};
+  int told = 0, kept = 0;
+  for (const auto& file : files_of(whole)) {
+    for (const auto& [how, harm] : harms) {
+      const fs::path name = fs::relative(file, whole);
+      SCOPED_TRACE(name.string() + " " + how);
+      fs::remove_all(store);
+      fs::copy(whole, store, fs::copy_options::recursive);
+      harm(store / name);
+      Process process(options());
+      std::optional<std::string> line;
+      do line = process.read_line();
+      while (line && !line->starts_with("sluice: divvy listening on "));
+      if (!line) {
+        EXPECT_EQ(process.wait(), 1);
+        EXPECT_NE(process.err().find(data_), std::string::npos) << process.err();
+        ++told;
+        continue;
+      }
+      auto client =
+          TcpClient::connect(static_cast<uint16_t>(std::stoi(line->substr(line->rfind(':') + 1))));
+      ASSERT_TRUE(client);
+      int fresh = 0;
+      for (int i = 0; i < count; ++i) {
+        const std::string reply = client->ask("HIT k=v who=" + std::to_string(i));
+        if (reply.starts_with("ERR ")) break;
+        fresh += reply.starts_with("OK true 99 ");
+      }
+      EXPECT_TRUE(fresh == 0 || process.err().find("damaged") != std::string::npos)
+          << fresh << " counters begin anew, and nothing is said: " << process.err();
+      ++kept;
+    }
+  }
+  EXPECT_GT(told, 0);
+  EXPECT_GT(kept, 0);
+}
+
+// limitd keeps its buckets in a LevelDB in `db` itself; what we keep there lies beside it.
+TEST_F(DataDirectory, LimitdsOwnDatabaseIsNotWritten) {
+  const fs::path db = folder_.path() + "/db";
+  fs::create_directory(db);
+  const std::vector<std::pair<std::string, std::string>> theirs{
+      {"CURRENT", "MANIFEST-000002\n"},
+      {"MANIFEST-000002", "\x56\xf9\xb8\xf8\x1c"},
+      {"000003.log", ""},
+      {"LOCK", ""},
+      {"LOG", "2026/01/01-00:00:00 Recovering log\n"}};
+  for (const auto& [name, text] : theirs) write(db / name, text);
+  const auto before = fs::last_write_time(db / "CURRENT");
+  {
+    LimitdServer server("db: \"" + db.string() + "\"\nbuckets: { fixed: { size: 3 } }\n");
+    EXPECT_EQ(server.client().take("fixed", "k", 2).remaining, 1);
+    server.process().signal(SIGKILL);
+    EXPECT_EQ(server.process().wait(), 128 + SIGKILL);
+  }
+  LimitdServer server("db: \"" + db.string() + "\"\nbuckets: { fixed: { size: 3 } }\n");
+  EXPECT_FALSE(server.client().take("fixed", "k", 2).conformant);
+  for (const auto& [name, text] : theirs) EXPECT_EQ(text_of(db / name), text) << name;
+  EXPECT_EQ(fs::last_write_time(db / "CURRENT"), before);
+  EXPECT_TRUE(fs::exists(db / "sluice" / "FORMAT"));
+}
+
+}  // namespace
+}  // namespace sluice::tests

@@ -1,0 +1,128 @@
+// A disk that fills while the server runs: its files may not grow beyond a size for a while, which
+// fails as a full disk does. What its clients were told is compared with what a kill leaves.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "tests/e2e/recorded_load.h"
+
+namespace sluice::tests {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+const std::map<Spoken, uint32_t> counters{
+    {Spoken::divvy, 2'000}, {Spoken::limitd, 1'000}, {Spoken::droplet, 500}};
+
+void limit_files(const Process& process, rlim_t bytes) {
+  rlimit limit{};
+  ASSERT_EQ(::prlimit(process.pid(), RLIMIT_FSIZE, nullptr, &limit), 0);
+  limit.rlim_cur = bytes;
+  ASSERT_EQ(::prlimit(process.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
+}
+
+bool eventually(const std::function<bool()>& holds) {
+  for (const Deadline deadline = soon(); !holds(); std::this_thread::sleep_for(1ms))
+    if (steady_clock::now() > deadline) return false;
+  return true;
+}
+
+class DiskFull : public testing::TestWithParam<bool> {
+ protected:
+  const uint32_t seed_ = std::random_device()();
+  Dice dice_{seed_};
+  Folder folder_;
+  Record record_{counters};
+};
+
+// Killed while the disk is full, or after it has recovered.
+TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
+  const bool recovers = GetParam();
+  for (int round = 0; round < 4 && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round) + ", seed " + std::to_string(seed_));
+    RecordedServer server(folder_, "durability: always");
+    std::string told;
+    ASSERT_EQ(record_.compare(server, told), 0u) << told;
+    Load load(server, {.counters = counters, .again = true}, dice_(1u << 30));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 + dice_(200)));
+
+    // From here on what limitd and droplet grant may be forgotten: they are served all the same.
+    const Instant full = steady_clock::now();
+    limit_files(server.process(), 4096);
+    ASSERT_TRUE(server.process().says("rules are served by their on_store_error"))
+        << server.process().err();
+    EXPECT_TRUE(server.process().says("File too large"));
+    const Instant told_full = steady_clock::now();
+    std::this_thread::sleep_for(300ms);
+    const Instant still_full = steady_clock::now();
+    Instant recovered = Instant::max();
+    if (recovers) {
+      limit_files(server.process(), RLIM_INFINITY);
+      ASSERT_TRUE(server.process().says("can be written again")) << server.process().err();
+      recovered = steady_clock::now();
+      std::this_thread::sleep_for(200ms);
+    }
+    const Instant end = steady_clock::now();
+    EXPECT_EQ(server.kill(), 128 + SIGKILL);
+    load.stop();
+
+    // A request that had come before may still be answered in that moment.
+    EXPECT_GT(load.answers(Spoken::divvy, Answer::failed, full, still_full), 0u);
+    EXPECT_EQ(load.answers(Spoken::divvy, Answer::granted, told_full + 50ms, still_full), 0u);
+    EXPECT_GT(load.answers(Spoken::limitd, Answer::granted, told_full, still_full), 0u);
+    EXPECT_GT(load.answers(Spoken::droplet, Answer::granted, told_full, still_full), 0u);
+    EXPECT_EQ(load.answers(Spoken::limitd, Answer::failed), 0u);
+    if (recovers) {
+      EXPECT_GT(load.answers(Spoken::divvy, Answer::granted, recovered, end), 0u);
+      record_.add(load, {}, end);  // all is there by then
+    } else {
+      record_.add(load, {{Spoken::limitd, full}, {Spoken::droplet, full}}, end);
+    }
+  }
+  if (HasFailure()) return;
+  RecordedServer server(folder_, "durability: always");
+  std::string told;
+  EXPECT_EQ(record_.compare(server, told), 0u) << told;
+  std::printf("disk full: %llu answers, %llu forgotten of limitd's and droplet's\n",
+              static_cast<unsigned long long>(record_.answered),
+              static_cast<unsigned long long>(record_.forgotten));
+}
+
+INSTANTIATE_TEST_SUITE_P(Killed, DiskFull, testing::Bool(), [](const auto& recovers) {
+  return recovers.param ? "afterwards" : "meanwhile";
+});
+
+TEST(DiskFullAtIntervals, ServiceGoesOnAndNothingIsForgottenOnceThereIsRoom) {
+  const Folder folder;
+  Record record(counters);
+  {
+    RecordedServer server(folder, "durability: interval");
+    Load load(server, {.counters = counters}, 7);
+    ASSERT_TRUE(eventually([&] { return load.answered_so_far() > 1000; }));
+    limit_files(server.process(), 4096);
+    ASSERT_TRUE(server.process().says("counters are kept in memory only"))
+        << server.process().err();
+    const uint64_t before = load.answered_so_far();
+    ASSERT_TRUE(eventually([&] { return load.answered_so_far() > before + 1000; }));
+    limit_files(server.process(), RLIM_INFINITY);
+    ASSERT_TRUE(server.process().says("can be written again")) << server.process().err();
+    EXPECT_EQ(server.stop(), 0);
+    load.stop();
+    for (const Spoken spoken : all_spoken) EXPECT_EQ(load.answers(spoken, Answer::failed), 0u);
+    record.add(load, {}, steady_clock::now());
+  }
+  RecordedServer server(folder, "durability: interval");
+  std::string told;
+  EXPECT_EQ(record.compare(server, told), 0u) << told;
+}
+
+}  // namespace
+}  // namespace sluice::tests

@@ -1,0 +1,146 @@
+// Clients that keep asking a sluice over all three protocols and write down every answer, and what
+// its counters may then hold. A test owns a Record for as long as the store's folder lives, and a
+// Load for each life of the server; each connection has a thread, which the Load joins.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/dice.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/process.h"
+
+namespace sluice::tests {
+
+enum class Spoken : uint8_t { divvy, limitd, droplet };
+inline constexpr std::array all_spoken{Spoken::divvy, Spoken::limitd, Spoken::droplet};
+std::string name_of(Spoken spoken);
+
+using Instant = std::chrono::steady_clock::time_point;
+
+// Counters are numbered from 0 in each protocol. Those with an even number are small, and soon used
+// up; nothing refills within a test.
+int64_t limit_of(Spoken spoken, uint32_t counter);
+
+enum class Answer : uint8_t { none, granted, refused, failed };
+
+// One that takes a unit or puts one back.
+struct Asked {
+  uint32_t counter = 0;
+  bool put = false;
+  Answer answer = Answer::none;
+  Instant at{};  // of the answer
+};
+
+// `sluice serve` on a folder that outlives it, all protocols on ports of the system's choice.
+class RecordedServer {
+ public:
+  // `store`: what stands in `store: { path: ..., HERE }`.
+  RecordedServer(const Folder& folder, const std::string& store, Process::Options options = {});
+
+  uint16_t port(Spoken spoken) const { return ports_.at(spoken); }
+  Process& process() { return *process_; }
+  // Its exit status. Not waited for by anybody yet.
+  int kill() { return end(SIGKILL); }
+  int stop() { return end(SIGTERM); }
+  static Process::Options options(const Folder& folder, const std::string& store,
+                                  Process::Options options);
+
+ private:
+  int end(int signal);
+  std::unique_ptr<Process> process_;
+  std::map<Spoken, uint16_t> ports_;
+};
+
+// A connection that asks and is answered in order.
+class Talker {
+ public:
+  virtual ~Talker() = default;
+  // Nothing: refused.
+  static std::unique_ptr<Talker> connect(Spoken spoken, uint16_t port);
+  virtual std::string request(uint32_t counter, bool put) = 0;
+  // What takes or changes as little as the protocol knows.
+  virtual std::string look(uint32_t counter) { return request(counter, false); }
+  virtual bool send(const std::string& requests) = 0;
+  struct Told {
+    Answer answer = Answer::none;
+    int64_t used = 0;  // afterwards
+  };
+  // Nothing: the connection has ended.
+  virtual std::optional<Told> read(uint32_t counter) = 0;
+};
+
+// One life of the server, as its clients saw it.
+class Load {
+ public:
+  struct Shape {
+    std::map<Spoken, uint32_t> counters;  // how many there are
+    int connections = 2;                  // of each protocol
+    size_t depth = 16;                    // at most so many requests at a time
+    bool again = false;                   // connects again when a connection ends, until `stop`
+  };
+  Load(const RecordedServer& server, const Shape& shape, uint32_t seed);
+  ~Load() { join(); }
+  // Nobody asks any more, once what was asked is answered or the connection has ended.
+  void stop();
+
+  struct Connection {
+    Spoken spoken{};
+    std::vector<Asked> asked;
+    std::string trouble;
+    std::thread thread;
+  };
+  // Of the client's own: nobody runs any more.
+  const std::vector<std::unique_ptr<Connection>>& connections() const { return connections_; }
+  uint64_t answers(Spoken spoken, Answer answer, Instant from = {}, Instant to = Instant::max());
+  // While they run.
+  uint64_t answered_so_far() const { return answered_; }
+
+ private:
+  void join();
+  void talk(Connection& connection, uint16_t port, const Shape& shape, Dice dice);
+  bool converse(Connection& connection, Talker& talker, const Shape& shape, Dice& dice,
+                std::map<uint32_t, int>& mine);
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> answered_{0};
+  std::vector<std::unique_ptr<Connection>> connections_;
+};
+
+// What the counters may hold by all that was answered.
+class Record {
+ public:
+  explicit Record(std::map<Spoken, uint32_t> counters);
+
+  // Adds a life of the server: what was answered at `forgets_from` or later may be forgotten.
+  void add(Load& load, std::map<Spoken, Instant> forgets_from, Instant end);
+  // Compares every counter, and knows it exactly afterwards. Counts what is wrong; the first few
+  // are in `told`.
+  uint64_t compare(const RecordedServer& server, std::string& told);
+
+  uint64_t answered = 0, granted = 0, forgotten = 0, compared = 0;
+  std::chrono::milliseconds oldest_forgotten{0};  // before the end of the server
+
+ private:
+  struct Counter {
+    int64_t low = 0, high = 0;                   // units that may be used
+    int64_t told = 0;                            // that are used if nothing is forgotten
+    int64_t granted = 0;                         // ever, but for what may be forgotten
+    Instant looked{};                            // when comparing took one
+    std::vector<Instant::duration> grants = {};  // that may be forgotten: how long before the end
+  };
+  void compare(Spoken spoken, const RecordedServer& server, std::string& told, uint64_t& wrong);
+
+  std::map<Spoken, std::vector<Counter>> counters_;
+};
+
+}  // namespace sluice::tests
