@@ -32,6 +32,9 @@ inline constexpr size_t lists_per_connection_max = 64;
 inline constexpr size_t lists_max = 1024;
 // Counters that one request is shown at most.
 inline constexpr size_t listed_max = 100;
+// Counters that are being fetched from disk for those who ask again anyway. Past it: not fetched
+// this time.
+inline constexpr size_t unnamed_fetches_max = 1024;
 // Entries (key=value pairs) of one request. Past it: `ERR` naming the bound, then close.
 inline constexpr size_t descriptor_entries_max = 256;
 // Requests taken from one readable event before their replies are written; the rest follow in the
@@ -71,6 +74,10 @@ inline constexpr size_t table_bytes_max = size_t{16} << 30;
 // Bytes of a store's blocks that are not folded yet, and so the most that a start has to replay.
 // Past it: commits wait, and with them what they hold up.
 inline constexpr size_t unfolded_bytes_max = size_t{64} << 20;
+// How long a durable store may wait between two commits. Past it: refused at load.
+inline constexpr size_t commit_interval_ms_max = 60'000;
+// A request to a running server to copy its store. Past it: closed.
+inline constexpr size_t backup_line_bytes_max = 8 << 10;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.

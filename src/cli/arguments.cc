@@ -62,6 +62,13 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->type_name("N");
   app.add_option("--memory", flags.memory, "Bound of the counter table, as 64MiB or 2GiB")
       ->type_name("SIZE");
+  app.add_option("--data", flags.data,
+                 "Keep counters in this folder, so that they survive; made if missing")
+      ->type_name("DIR");
+  app.add_option("--durability", flags.durability,
+                 "none, interval (a kill may forget the last 100 ms), or always (what was\n"
+                 "answered is never forgotten); with --data, default interval")
+      ->type_name("HOW");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
   app.add_option("--admin", flags.admin,
@@ -93,8 +100,8 @@ void add_documented_flag(CLI::App& app, bool& documented) {
 }
 
 const char* const server_environment_help =
-    "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_LOG_LEVEL, SLUICE_ADMIN   as the\n"
-    "                 flags of these names\n"
+    "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,\n"
+    "  SLUICE_LOG_LEVEL, SLUICE_ADMIN   as the flags of these names\n"
     "  SLUICE_ADMIN_TOKEN   what requests to the admin port have to show\n";
 const char* const cleanup_environment_help = "  SLUICE_CLEANUP_INTERVAL   as --cleanup-interval\n";
 

@@ -37,7 +37,8 @@ class Arguments {
   Words positional_;
 };
 
-// The options that every serving command has: --workers, --connections, --memory, --log-level.
+// The options that every serving command has: --workers, --connections, --memory, --data,
+// --durability, --log-level.
 void add_server_flags(CLI::App& app, Flags& flags);
 
 // The option of those that may serve droplet: --cleanup-interval.

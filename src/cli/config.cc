@@ -33,6 +33,11 @@ void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diag
 
 }  // namespace
 
+Durability StoreSettings::kept() const {
+  if (path.value.empty()) return Durability::none;
+  return durability.value == Durability::unsaid ? Durability::interval : durability.value;
+}
+
 Config::Config() {
   for (const auto protocol :
        {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet})
@@ -80,10 +85,23 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
   apply("SLUICE_WORKERS", set_workers);
   apply("SLUICE_CONNECTIONS", set_connections);
   apply("SLUICE_MEMORY", set_memory);
+  apply("SLUICE_DATA", set_data);
+  apply("SLUICE_DURABILITY", set_durability);
   apply("SLUICE_LOG_LEVEL", set_log_level);
   apply("SLUICE_CLEANUP_INTERVAL", set_cleanup_interval);
   apply("SLUICE_ADMIN", set_admin);
   apply("SLUICE_ADMIN_TOKEN", set_admin_token);
+}
+
+void check_store(const Config& config, base::Diagnostics& diagnostics) {
+  const StoreSettings& store = config.store;
+  const bool keeps = store.durability.value == Durability::interval ||
+                     store.durability.value == Durability::always;
+  if (!keeps || !store.path.value.empty()) return;
+  base::Diagnostic place;
+  place.subject = store.durability.origin;
+  complain(place, "counters are to survive, and there is no folder for them",
+           "name one: `store: { path: DIR }`, or --data DIR", diagnostics);
 }
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
@@ -93,6 +111,8 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.workers, "--workers", set_workers);
   apply(flags.connections, "--connections", set_connections);
   apply(flags.memory, "--memory", set_memory);
+  apply(flags.data, "--data", set_data);
+  apply(flags.durability, "--durability", set_durability);
   apply(flags.log_level, "--log-level", set_log_level);
   apply(flags.cleanup_interval, "--cleanup-interval", set_cleanup_interval);
 

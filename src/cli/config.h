@@ -67,11 +67,25 @@ struct Operations {
   std::optional<Setting<Statsd>> statsd{};
 };
 
+enum class Durability : uint8_t { unsaid, none, interval, always };
+
+// Where counters are kept.
+struct StoreSettings {
+  Setting<uint64_t> memory_bytes{uint64_t{1} << 30};
+  Setting<std::string> path;  // the folder that they survive in; empty: none
+  Setting<Durability> durability{Durability::unsaid};
+  Setting<base::Duration> interval{base::milliseconds(100)};
+  Setting<bool> fsync{false};
+
+  // What it comes to: none without a folder, and in an interval unless it is said.
+  Durability kept() const;
+};
+
 struct Config {
   std::vector<Setting<Listener>> listen;  // every protocol on its own port
   Setting<unsigned> workers{0};           // 0: as many as this process may use processors
   Setting<uint64_t> connections{base::bounds::connections_default};  // at most, at a time
-  Setting<uint64_t> memory_bytes{uint64_t{1} << 30};
+  StoreSettings store;
   Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
   Setting<base::Duration> cleanup_interval{base::seconds(60)};  // of droplet; 0: never
   std::string log_file;                                         // empty: standard error
@@ -93,7 +107,8 @@ struct Config {
 
 // What flags may say, as they were written.
 struct Flags {
-  std::optional<std::string> workers, connections, memory, log_level, cleanup_interval, admin;
+  std::optional<std::string> workers, connections, memory, data, durability, log_level,
+      cleanup_interval, admin;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
 };
 
@@ -103,11 +118,15 @@ struct Flags {
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
-// SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_LOG_LEVEL, SLUICE_CLEANUP_INTERVAL,
-// SLUICE_ADMIN, SLUICE_ADMIN_TOKEN; one that is set but empty counts as not set.
+// SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
+// SLUICE_LOG_LEVEL, SLUICE_CLEANUP_INTERVAL, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN; one that is set but
+// empty counts as not set.
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);
+
+// What does not go together, once all has been said.
+void check_store(const Config& config, base::Diagnostics& diagnostics);
 
 // As a sluice.yaml that gives the same server from any folder, with the origin of every value
 // behind it.

@@ -151,12 +151,22 @@ class Reader {
   }
 
   void store(const YamlNode& node) {
-    const std::string remedy = "take it out; counters are kept in memory";
+    const std::string remedy = "take it out";
     map(node, "store",
         {{"memory",
           [&](const std::string& key, const YamlNode& value) { scalar(key, value, set_memory); }},
-         {"path", unserved("a durable store is", remedy)},
-         {"durability", unserved("a durable store is", remedy)},
+         {"path",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto path = text(key, value))
+              set_data(path->empty() ? *path : beside_file(*path), origin(value),
+                       yaml_.place(key, value), config_, diagnostics_);
+          }},
+         {"durability", [&](const std::string& key,
+                            const YamlNode& value) { scalar(key, value, set_durability); }},
+         {"interval_ms", [&](const std::string& key,
+                             const YamlNode& value) { scalar(key, value, set_interval_ms); }},
+         {"fsync",
+          [&](const std::string& key, const YamlNode& value) { scalar(key, value, set_fsync); }},
          {"redis", unserved("a store in Redis is", remedy)}});
   }
 

@@ -60,8 +60,8 @@ TEST(ReadConfig, TakesAllThatThereIs) {
   EXPECT_EQ(config.listen[0].origin, "conf/sluice.yaml:3");
   EXPECT_EQ(config.listen[1].value.address.port, 8321);
   EXPECT_EQ(config.workers.value, 4u);
-  EXPECT_EQ(config.memory_bytes.value, uint64_t{2} << 30);
-  EXPECT_EQ(config.memory_bytes.origin, "conf/sluice.yaml:7");
+  EXPECT_EQ(config.store.memory_bytes.value, uint64_t{2} << 30);
+  EXPECT_EQ(config.store.memory_bytes.origin, "conf/sluice.yaml:7");
   ASSERT_EQ(config.policy.size(), 1u);
   EXPECT_EQ(config.policy[0].path.value, "conf/rules.ini");
   EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::documented);
@@ -178,8 +178,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"store: { memory: 1Gib }", "2:18: error: memory: `1Gib` is no size; write a number and"},
       {"store: { memory: 64KiB }", "2:18: error: memory: `64KiB` is too little"},
       {"store: { memory: 1TiB }", "2:18: error: memory: `1TiB` is more than a store"},
-      {"store: { path: /var/lib }",
-       "2:16: error: path: a durable store is not served by this version; take it out"},
+      {"store: { durability: sometimes }", "2:22: error: durability: `sometimes` is no durability"},
       {"store: { redis: { nodes: [] } }",
        "2:17: error: redis: a store in Redis is not served by this version"},
       {"log: { level: loud }",
@@ -295,8 +294,8 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   ASSERT_EQ(messages(diagnostics), "");
   EXPECT_EQ(config.workers.value, 6u);
   EXPECT_EQ(config.workers.origin, "--workers");
-  EXPECT_EQ(config.memory_bytes.value, uint64_t{3} << 30);
-  EXPECT_EQ(config.memory_bytes.origin, "SLUICE_MEMORY");
+  EXPECT_EQ(config.store.memory_bytes.value, uint64_t{3} << 30);
+  EXPECT_EQ(config.store.memory_bytes.origin, "SLUICE_MEMORY");
   EXPECT_EQ(config.cleanup_interval.value.us, 7'000'000);
   EXPECT_EQ(config.cleanup_interval.origin, "--cleanup-interval");
   EXPECT_EQ(config.log_level.origin, "s.yaml:12");
@@ -346,7 +345,7 @@ TEST(PrintConfig, IsReadBackAndNamesOrigins) {
   EXPECT_EQ(again.listen.size(), config.listen.size());
   EXPECT_EQ(again.listen[0].value.address.host, config.listen[0].value.address.host);
   EXPECT_EQ(again.workers.value, config.workers.value);
-  EXPECT_EQ(again.memory_bytes.value, config.memory_bytes.value);
+  EXPECT_EQ(again.store.memory_bytes.value, config.store.memory_bytes.value);
   EXPECT_EQ(again.log_level.value, spdlog::level::err);
   EXPECT_EQ(again.cleanup_interval.value, config.cleanup_interval.value);
   EXPECT_EQ(again.policy[0].path.value, config.policy[0].path.value);

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* about =
     "Serves a limitd configuration over limitd's protocol, in place of `limitd -c CONFIG`: same\n"
     "file, same folder CONFIG.d, same environment, same flags; -h is --hostname, as there.\n"
-    "Counters are kept in this process. SIGHUP, or a change of the files, reloads the bucket "
+    "Counters are kept in its `db`, what was answered survives a kill. SIGHUP, or a change of the "
+    "files, reloads the bucket "
     "types;\n"
     "SIGHUP opens the log file again, too.";
 
@@ -112,6 +113,11 @@ void apply_settings(const LimitdFlags& flags, const policy::LimitdConfig& said, 
                     said.hostname ? said.hostname->value : "", diagnostics);
     address.host = *flags.hostname;
   }
+  // As the original: what was answered was written, if not synced.
+  if (said.db && !said.db->value.path.empty()) {
+    config.store.path = {said.db->value.path, place_of(*said.db)};
+    config.store.durability = {Durability::always, place_of(*said.db)};
+  }
   if (said.log_file) config.log_file = said.log_file->value;
   if (flags.log_file) {
     tell_overridden("--log-file", *flags.log_file, said.log_file, config.log_file, diagnostics);
@@ -130,7 +136,9 @@ void apply_settings(const LimitdFlags& flags, const policy::LimitdConfig& said, 
 void add_limitd_flags(CLI::App& app, LimitdFlags& flags, bool& print_version) {
   app.set_help_flag("--help", "Print this help message and exit");
   app.add_option("-c,--config-file", flags.file, "limitd's configuration")->type_name("FILE");
-  app.add_option("-d,--db", flags.db, "Accepted; counters are kept in memory")->type_name("PATH");
+  app.add_option("-d,--db", flags.db,
+                 "Folder that counters are kept in, so that none is ever forgotten")
+      ->type_name("PATH");
   app.add_option("-p,--port", flags.port, "Port to listen on; default 9231, 0 takes a free one")
       ->type_name("PORT");
   app.add_option("-h,--hostname", flags.hostname, "Address to listen on; default ::, IPv6 and IPv4")

@@ -105,12 +105,11 @@ void tell_unserved(const std::optional<policy::LimitdConfig::Setting<T>>& settin
 void tell_unserved(const policy::LimitdConfig& config, const LimitdSource& source,
                    base::Diagnostics& diagnostics) {
   if (source.use == LimitdSource::Use::whole) {
-    if (config.db && !config.db->value.path.empty())
-      warn(config.db->file, config.db->line, "db",
-           "a path is accepted, but counters are kept in memory and are forgotten at the end",
-           "write `db: { inMemory: true }` to say that this is meant", diagnostics);
     return;
   }
+  if (config.db && !config.db->value.path.empty())
+    warn(config.db->file, config.db->line, "db", "has no effect in a policy of a sluice.yaml",
+         "its `store` counts", diagnostics);
   tell_unserved(config.port, "port", "listen", diagnostics);
   tell_unserved(config.hostname, "hostname", "listen", diagnostics);
   tell_unserved(config.log_level, "log_level", "log", diagnostics);

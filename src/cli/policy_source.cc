@@ -119,6 +119,16 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
   interval_ = loaded.interval;
 }
 
+namespace {
+
+bool same_store(const StoreSettings& a, const StoreSettings& b) {
+  return a.memory_bytes.value == b.memory_bytes.value && a.path.value == b.path.value &&
+         a.kept() == b.kept() && a.interval.value == b.interval.value &&
+         a.fsync.value == b.fsync.value;
+}
+
+}  // namespace
+
 void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const {
   const auto check = [&](bool same, const char* subject) {
     if (same) return;
@@ -132,7 +142,7 @@ void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diag
   check(same_listeners(config, start_), "listen");
   check(config.workers.value == start_.workers.value, "workers");
   check(config.connections.value == start_.connections.value, "connections");
-  check(config.memory_bytes.value == start_.memory_bytes.value, "store");
+  check(same_store(config.store, start_.store), "store");
   check(config.log_level.value == start_.log_level.value, "log");
   check(config.cleanup_interval.value == start_.cleanup_interval.value, "droplet");
   check(same_operations(config.operations, start_.operations), "admin or divvy");

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "cli/config.h"
 #include "cli/operations.h"
+#include "cli/settings.h"
 #include "server/server.h"
 
 namespace sluice::cli {
@@ -49,6 +50,21 @@ std::string level_name(spdlog::level::level_enum level) {
   return "off";
 }
 
+std::string print_store(const StoreSettings& store) {
+  const std::string memory = "memory: " + base::format_size(store.memory_bytes.value);
+  if (store.path.value.empty()) return line("store: { " + memory + " }", store.memory_bytes.origin);
+  std::error_code unknown;  // then the path stays as it is
+  const auto path = std::filesystem::absolute(store.path.value, unknown);
+  return "store:\n" + line("  " + memory, store.memory_bytes.origin) +
+         line("  path: " + in_quotes(unknown ? store.path.value : path.string()),
+              store.path.origin) +
+         line("  durability: " + std::string(name_of(store.kept())), store.durability.origin) +
+         line("  interval_ms: " + std::to_string(store.interval.value.us / 1000),
+              store.interval.origin) +
+         line(std::string("  fsync: ") + (store.fsync.value ? "true" : "false"),
+              store.fsync.origin);
+}
+
 }  // namespace
 
 std::string print_config(const Config& config) {
@@ -64,8 +80,7 @@ std::string print_config(const Config& config) {
       config.workers.origin);
   out +=
       line("connections: " + std::to_string(config.connections.value), config.connections.origin);
-  out += line("store: { memory: " + base::format_size(config.memory_bytes.value) + " }",
-              config.memory_bytes.origin);
+  out += print_store(config.store);
   out +=
       line("log: { level: " + level_name(config.log_level.value) + " }", config.log_level.origin);
   out += line("droplet: { cleanup_interval: " + in_one_unit(config.cleanup_interval.value) + " }",

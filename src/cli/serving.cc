@@ -1,13 +1,14 @@
 #include "cli/serving.h"
 
-#include "base/hash.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/log_file.h"
 #include "base/notify.h"
 #include "base/printable.h"
 #include "cli/candidate.h"
+#include "cli/open_store.h"
 #include "cli/operations.h"
-#include "store/embedded_store.h"
+#include "server/backup_socket.h"
 
 namespace sluice::cli {
 namespace {
@@ -15,11 +16,12 @@ namespace {
 constexpr size_t log_lines = base::Log::queue_lines_default;
 
 void announce(const Announcement& announcement, const std::vector<server::Bound>& bound,
-              Outside& outside) {
+              const std::string& kept, Outside& outside) {
   if (announcement.before) outside.out << announcement.before(bound);
   for (const auto& b : bound)
     outside.out << "sluice: " << server::name_of(b.protocol) << " listening on " << b.address
                 << '\n';
+  outside.out << "sluice: counters in " << kept << '\n';
   if (announcement.after) outside.out << announcement.after(bound);
   outside.out.flush();
 }
@@ -51,6 +53,10 @@ void warn_of_limitd(const Config& config, const policy::RuleSet& rules, Outside&
 
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
                Outside& outside) {
+  base::Diagnostics unfit;
+  check_store(config, unfit);
+  tell(unfit, outside);
+  if (base::has_errors(unfit)) return exit_failure;
   std::shared_ptr<base::LogFile> file;
   if (!config.log_file.empty()) {
     std::string problem;
@@ -71,12 +77,19 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (!loaded.rules) return exit_failure;
   show_rules(*loaded.rules, *log.logger());
 
-  const auto store = store::EmbeddedStore::open(config.memory_bytes.value, base::Hash(), spaces);
-  if (!store) {
-    outside.err << "sluice: the system does not give the address space for "
-                << config.memory_bytes.value
-                << " bytes of counters; lower --memory, or raise ulimit -v" << std::endl;
+  base::Clock clock;
+  const OpenedStore opened = open_store(config.store, spaces, clock, log.logger());
+  tell(opened.diagnostics, outside);
+  if (!opened.store) {
+    outside.err << "sluice: " << opened.problem << std::endl;
     return exit_failure;
+  }
+  std::unique_ptr<server::BackupSocket> backups;
+  if (opened.backup) {
+    std::string problem;
+    backups = server::BackupSocket::open(config.store.path.value, opened.backup, problem);
+    if (!backups)
+      log.logger()->warn("`sluice store backup` will not reach this server: {}", problem);
   }
   server::Policy policy;
   policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
@@ -95,12 +108,12 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, outside)) return exit_failure;
   if (file) options.on_hangup = [file] { file->reopen(); };
-  server::Server server(std::move(options), std::move(policy), *store, log.logger());
+  server::Server server(std::move(options), std::move(policy), *opened.store, log.logger());
   if (const auto problem = server.start()) {
     outside.err << "sluice: " << *problem << std::endl;
     return exit_failure;
   }
-  announce(announcement, server.bound(), outside);
+  announce(announcement, server.bound(), opened.kept, outside);
   base::notify_manager("READY=1");
   server.run();
   return exit_ok;

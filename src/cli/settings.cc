@@ -68,8 +68,64 @@ void set_memory(std::string_view text, const std::string& origin, const base::Di
              "give it " + base::format_size(base::bounds::table_bytes_max) + " or less",
              diagnostics);
   } else {
-    config.memory_bytes = {*bytes, origin};
+    config.store.memory_bytes = {*bytes, origin};
   }
+}
+
+void set_data(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+              Config& config, base::Diagnostics& diagnostics) {
+  if (text.empty())
+    complain(place, "names no folder", "write one, as in `/var/lib/sluice`", diagnostics);
+  else
+    config.store.path = {std::string(text), origin};
+}
+
+std::string_view name_of(Durability durability) {
+  switch (durability) {
+    case Durability::unsaid:
+    case Durability::none:
+      return "none";
+    case Durability::interval:
+      return "interval";
+    case Durability::always:
+      break;
+  }
+  return "always";
+}
+
+void set_durability(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                    Config& config, base::Diagnostics& diagnostics) {
+  for (const auto durability : {Durability::none, Durability::interval, Durability::always}) {
+    if (text != name_of(durability)) continue;
+    config.store.durability = {durability, origin};
+    return;
+  }
+  complain(
+      place, "`" + std::string(text) + "` is no durability",
+      "write `none` (counters are forgotten at exit), `interval` or `always` (committed before "
+      "they are answered)",
+      diagnostics);
+}
+
+void set_interval_ms(std::string_view text, const std::string& origin,
+                     const base::Diagnostic& place, Config& config,
+                     base::Diagnostics& diagnostics) {
+  const auto n = base::parse_count(text);
+  if (!n || *n < 1 || *n > base::bounds::commit_interval_ms_max) {
+    complain(place, "`" + std::string(text) + "` is no number of milliseconds",
+             "write 1 to " + std::to_string(base::bounds::commit_interval_ms_max), diagnostics);
+    return;
+  }
+  config.store.interval = {base::milliseconds(static_cast<int64_t>(*n)), origin};
+}
+
+void set_fsync(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+               Config& config, base::Diagnostics& diagnostics) {
+  if (text == "true" || text == "false")
+    config.store.fsync = {text == "true", origin};
+  else
+    complain(place, "`" + std::string(text) + "` is neither true nor false",
+             "write `true` to have commits survive a power cut, else `false`", diagnostics);
 }
 
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,

@@ -18,6 +18,15 @@ void set_connections(std::string_view text, const std::string& origin,
                      const base::Diagnostic& place, Config& config, base::Diagnostics& diagnostics);
 void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                 Config& config, base::Diagnostics& diagnostics);
+void set_data(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+              Config& config, base::Diagnostics& diagnostics);
+void set_durability(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                    Config& config, base::Diagnostics& diagnostics);
+void set_interval_ms(std::string_view text, const std::string& origin,
+                     const base::Diagnostic& place, Config& config, base::Diagnostics& diagnostics);
+void set_fsync(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+               Config& config, base::Diagnostics& diagnostics);
+std::string_view name_of(Durability durability);
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics);
 void set_cleanup_interval(std::string_view text, const std::string& origin,

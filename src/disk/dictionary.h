@@ -25,6 +25,9 @@ class Dictionary {
   bool load_space(uint32_t number, std::string_view value, std::string& problem);
   bool load_limits(uint32_t number, std::string_view value, std::string& problem);
 
+  size_t spaces() const { return by_number_.size(); }
+  size_t lists() const { return limits_by_number_.size(); }
+
   // The number of what a record names; a new one if it has none, which is then among the fresh.
   uint32_t number_of(const limit::Space& space) {
     if (space.id < space_numbers_.size()) [[likely]]

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "disk/keys.h"
+
 namespace sluice::disk {
 
 namespace {
@@ -14,11 +16,12 @@ constexpr size_t step_counters = 256;
 }  // namespace
 
 Fold::Fold(Rocks& counters, Latest& latest, std::vector<std::string_view> blocks, std::string file,
-           int64_t now_us)
+           uint64_t last_number, int64_t now_us)
     : counters_(counters),
       latest_(latest),
       blocks_(std::move(blocks)),
       file_(std::move(file)),
+      last_number_(last_number),
       now_us_(now_us) {}
 
 Fold::~Fold() {
@@ -52,16 +55,15 @@ rocksdb::Status Fold::write_some() {
     // written.
     ::unlink(file_.c_str());
     status = writer_->Open(file_);
+    if (status.ok()) status = writer_->Put(folded_key, folded_value(last_number_));
     written_ = 0;
   }
   const size_t end = std::min(latest_.size(), written_ + step_counters);
   for (size_t i = written_; status.ok() && i < end; ++i) {
     value_.clear();
     if (!latest_.forgotten(i)) latest_.append_value(i, value_);
-    if (latest_.forgotten(i) || forget_us_of(value_) <= now_us_)
-      status = writer_->Delete(latest_.key(i));
-    else
-      status = writer_->Put(latest_.key(i), value_);
+    if (latest_.forgotten(i) || forget_us_of(value_) <= now_us_) value_ = forgotten_value;
+    status = writer_->Put(latest_.key(i), value_);
   }
   written_ = std::max<size_t>(end, 1);  // the file is there
   if (!status.ok() || end < latest_.size()) return status;

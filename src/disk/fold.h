@@ -18,9 +18,10 @@ namespace sluice::disk {
 
 class Fold {
  public:
-  // `blocks`, oldest first, and all else outlive it. `latest` is empty.
+  // `blocks`, oldest first and the last of them with that number, and all else outlive it. `latest`
+  // is empty.
   Fold(Rocks& counters, Latest& latest, std::vector<std::string_view> blocks, std::string file,
-       int64_t now_us);
+       uint64_t last_number, int64_t now_us);
   ~Fold();
   Fold(const Fold&) = delete;
   Fold& operator=(const Fold&) = delete;
@@ -38,6 +39,7 @@ class Fold {
   std::vector<std::string_view> blocks_;  // those that are not read yet, and the one that is
   bool reading_ = false, sorted_ = false;
   const std::string file_;
+  const uint64_t last_number_;
   const int64_t now_us_;
   size_t written_ = 0;
   std::unique_ptr<rocksdb::SstFileWriter> writer_;

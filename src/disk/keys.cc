@@ -11,11 +11,7 @@ rocksdb::Status read_kind(rocksdb::DB& db, char kind, Load&& load) {
   const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
   const std::string_view prefix(&kind, 1);
   for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
-    const rocksdb::Slice key = at->key();
-    uint32_t number = 0;  // a key of another length has none that fits
-    for (size_t i = 1; key.size() == 5 && i < 5; ++i)
-      number = number << 8 | static_cast<unsigned char>(key[i]);
-    if (!load(number, at->value().ToStringView())) break;
+    if (!load(dictionary_number(at->key().ToStringView()), at->value().ToStringView())) break;
   }
   return at->status();
 }
@@ -26,6 +22,30 @@ std::string dictionary_key(bool is_space, uint32_t number) {
   std::string key(1, is_space ? 's' : 'l');
   for (int shift = 24; shift >= 0; shift -= 8) key += static_cast<char>(number >> shift);
   return key;
+}
+
+uint32_t dictionary_number(std::string_view key) {
+  uint32_t number = 0;
+  for (size_t i = 1; key.size() == 5 && i < 5; ++i)
+    number = number << 8 | static_cast<unsigned char>(key[i]);
+  return number;
+}
+
+std::string folded_value(uint64_t number) {
+  char bytes[varint_bytes_max];
+  return {bytes, put_varint(bytes, number)};
+}
+
+rocksdb::Status read_folded(rocksdb::DB& counters, uint64_t& number) {
+  std::string value;
+  number = 0;
+  const rocksdb::Status status = counters.Get({}, folded_key, &value);
+  if (status.IsNotFound()) return rocksdb::Status::OK();
+  if (!status.ok()) return status;
+  Input input(value);
+  if (!input.varint(number) || !input.done())
+    return rocksdb::Status::Corruption("the number of the last fold cannot be read");
+  return status;
 }
 
 std::string epoch_value(uint64_t epoch) {

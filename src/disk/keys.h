@@ -16,6 +16,13 @@ namespace sluice::disk {
 
 inline constexpr std::string_view epoch_key = "epoch";
 
+// Among the folded counters, before all of them: the number of the last block that is folded. It is
+// in the table of each fold, so whatever happens to the drop of the blocks, none is folded twice.
+inline constexpr std::string_view folded_key{"\0", 1};
+inline constexpr std::string_view first_counter_key{"\1", 1};
+std::string folded_value(uint64_t number);
+rocksdb::Status read_folded(rocksdb::DB& counters, uint64_t& number);
+
 // 'b' and the block's number, the highest byte first.
 class BlockKey {
  public:
@@ -35,6 +42,8 @@ constexpr uint64_t first_number(uint64_t epoch) {
 }
 
 std::string dictionary_key(bool is_space, uint32_t number);
+// 0: the key is none of the dictionary's.
+uint32_t dictionary_number(std::string_view key);
 std::string epoch_value(uint64_t epoch);
 
 // `wrong`: what cannot be understood.

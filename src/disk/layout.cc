@@ -64,17 +64,12 @@ Lock::~Lock() {
 }
 
 bool Lock::take(const std::string& dir, bool make, std::string& problem) {
-  if (make) {
-    std::error_code error;
-    fs::create_directories(dir, error);
-    if (error && !exists(dir)) {
-      problem = "the directory " + quoted(dir) + " cannot be made: " + error.message();
-      return false;
-    }
-  }
+  std::error_code error;
+  if (make) fs::create_directories(dir, error);
   struct stat found;
   if (::stat(dir.c_str(), &found) != 0) {
-    problem = with_errno("the directory " + quoted(dir) + " cannot be used", errno);
+    problem = error ? "the directory " + quoted(dir) + " cannot be made: " + error.message()
+                    : with_errno("the directory " + quoted(dir) + " cannot be used", errno);
     return false;
   }
   if (!S_ISDIR(found.st_mode)) {
@@ -89,14 +84,14 @@ bool Lock::take(const std::string& dir, bool make, std::string& problem) {
     return false;
   }
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
+    const int why = errno;
     char text[16];
     const ssize_t bytes = ::pread(fd_, text, sizeof text, 0);
     if (bytes > 0) std::from_chars(text, text + bytes, holder_);
     ::close(fd_);
     fd_ = -1;
-    if (error != EWOULDBLOCK)
-      problem = with_errno(quoted(path) + " cannot be locked", error);
+    if (why != EWOULDBLOCK)
+      problem = with_errno(quoted(path) + " cannot be locked", why);
     else
       problem = "the store in " + quoted(dir) + " is in use by " +
                 (holder_ > 0 ? "process " + std::to_string(holder_) : "another process") +
@@ -117,12 +112,12 @@ Condition look(const std::string& dir, std::string& problem) {
   std::error_code error;
   if (!fs::is_directory(store_of(dir), error)) {
     problem = quoted(store_of(dir)) + " is not a directory; move it away";
-    return Condition::unusable;
+    return Condition::damaged;
   }
   std::ifstream file(format_file_of(dir), std::ios::binary);
   if (!file) {
     problem = damaged(dir, "its file FORMAT cannot be read");
-    return Condition::unusable;
+    return Condition::damaged;
   }
   std::ostringstream all;
   all << file.rdbuf();
@@ -133,7 +128,7 @@ Condition look(const std::string& dir, std::string& problem) {
       std::from_chars(text.data() + format_words.size(), end, format).ec != std::errc() ||
       format == 0) {
     problem = damaged(dir, "its file FORMAT does not say which format it has");
-    return Condition::unusable;
+    return Condition::damaged;
   }
   if (format > format_number) {
     const size_t at = text.find(since_words), stop = text.find(end_words);
@@ -146,12 +141,12 @@ Condition look(const std::string& dir, std::string& problem) {
     problem = "the store in " + quoted(dir) + " has format " + std::to_string(format) + ", which " +
               reader + " reads; this program reads format " + std::to_string(format_number) +
               ": use that version, or another directory";
-    return Condition::unusable;
+    return Condition::newer;
   }
   for (const std::string& part : {counters_of(dir), blocks_of(dir)}) {
     if (!exists(part + "/CURRENT")) {
       problem = damaged(dir, quoted(part + "/CURRENT") + " is missing");
-      return Condition::unusable;
+      return Condition::damaged;
     }
   }
   return Condition::whole;

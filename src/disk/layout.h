@@ -37,12 +37,13 @@ class Lock {
 };
 
 enum class Condition : uint8_t {
-  absent,   // there never was a store
-  whole,    // its parts are there, in a format that this program reads
-  unusable  // something is there, but not that
+  absent,  // there never was a store
+  whole,   // its parts are there, in a format that this program reads
+  newer,   // its format is one that only a later version reads
+  damaged  // something is there, but not that
 };
 
-// Looks at DIR/sluice without changing anything. `problem`: why it is unusable, and what to do.
+// Looks at DIR/sluice without changing anything. `problem`: why it cannot be used, and what to do.
 Condition look(const std::string& dir, std::string& problem);
 
 // In a store that is being made at `store`, last of all.

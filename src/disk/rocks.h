@@ -5,6 +5,7 @@
 
 #include <rocksdb/db.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,6 +31,9 @@ class Rocks {
       : path_(std::move(path)), options_(std::move(options)) {}
 
   rocksdb::Status open(bool make);
+  // Nothing is written; what its log holds is read into memory.
+  rocksdb::Status open_to_read();
+  void close();
   // `call(rocksdb::DB&)`, whose Status it returns.
   template <class Call>
   rocksdb::Status use(Call&& call) {
@@ -37,7 +41,7 @@ class Rocks {
     if (!db_) return closed_;
     return call(*db_);
   }
-  // After an error. Not ok: it is as bad as before.
+  // After an error, if it is one that RocksDB does not get over. Not ok: it is as bad as before.
   rocksdb::Status mend();
 
   const std::string& path() const { return path_; }
@@ -45,12 +49,15 @@ class Rocks {
 
  private:
   rocksdb::Status probe() const;
+  rocksdb::Status open_locked(bool make);
 
   const std::string path_;
   const rocksdb::Options options_;
   std::mutex mending_;
+  std::atomic<bool> failed_{false};  // outlives the database, which sets it
   std::shared_mutex mutex_;
   std::unique_ptr<rocksdb::DB> db_;
+  // Why there is none; never ok.
   rocksdb::Status closed_ = rocksdb::Status::IOError("it is not open");
 };
 

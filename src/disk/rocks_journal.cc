@@ -75,8 +75,9 @@ std::unique_ptr<Journal> Journal::open(JournalOptions options, limit::Spaces& sp
   return journal;
 }
 
-RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces)
+RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, Folding folding)
     : options_(std::move(options)),
+      when_(folding),
       dictionary_(spaces),
       blocks_(blocks_of(options_.path), blocks_options()),
       counters_(counters_of(options_.path), counters_options(options_.now)),
@@ -98,7 +99,7 @@ bool RocksJournal::open(std::string& problem) {
   const std::string& dir = options_.path;
   if (!lock_.take(dir, true, problem)) return false;
   const Condition condition = look(dir, problem);
-  if (condition == Condition::unusable) return false;
+  if (condition == Condition::newer || condition == Condition::damaged) return false;
   if (condition == Condition::absent) {
     if (!make_store(dir, problem)) return false;
     std::error_code error;
@@ -112,6 +113,8 @@ bool RocksJournal::open(std::string& problem) {
 
   Status status = counters_.open(false);
   if (status.ok()) status = blocks_.open(false);
+  if (status.ok())
+    status = counters_.use([&](rocksdb::DB& db) { return read_folded(db, folded_number_); });
   std::string wrong;
   uint64_t epoch = 0;
   if (status.ok()) {
@@ -216,8 +219,7 @@ bool RocksJournal::commit(std::string& problem) {
 
 bool RocksJournal::wait_for_room(size_t bytes, std::string& problem) {
   std::unique_lock lock(mutex_);
-  while (folding_ && !unfolded_.empty() &&
-         unfolded_bytes_ + bytes > base::bounds::unfolded_bytes_max) {
+  while (folding_ && !unfolded_.empty() && unfolded_bytes_ + bytes > when_.bytes_max) {
     if (!fold_problem_.empty()) {
       problem = fold_problem_;
       return false;
@@ -264,7 +266,7 @@ void RocksJournal::committed(size_t blocks) {
       full_count_ -= count;
       unfolded_.push_back({next_number_++, std::move(full_[i])});
     }
-    if (unfolded_bytes_ >= urgent_bytes) urgent_ = true;
+    if (unfolded_bytes_ >= when_.urgent_bytes) urgent_ = true;
     wanted = wants_fold();
   }
   full_.erase(full_.begin(), full_.begin() + static_cast<ptrdiff_t>(blocks));
@@ -277,6 +279,10 @@ bool RocksJournal::replay(const Visit& visit, std::string& problem) {
   Record record;
   const Status status = blocks_.use([&](rocksdb::DB& db) {
     return each_block(db, [&](uint64_t number, std::string_view bytes) {
+      if (number <= folded_number_) {
+        stale_.push_back(number);
+        return Status::OK();
+      }
       BlockReader reader(bytes);
       while (reader.next(stored)) {
         if (!dictionary_.resolve(stored, record))
@@ -311,6 +317,7 @@ Journal::Found RocksJournal::find(const limit::Space& space, std::string_view ke
       [&](rocksdb::DB& db) { return db.Get({}, db.DefaultColumnFamily(), bytes, &value); });
   if (status.IsNotFound()) return Found::no;
   if (!status.ok()) return Found::failed;
+  if (is_forgotten(value.ToStringView())) return Found::no;
   StoredCounter stored;
   stored.space = number;
   stored.key = key;
@@ -330,12 +337,13 @@ bool RocksJournal::scan(std::string& position, size_t max, const Visit& visit) {
       .use([&](rocksdb::DB& db) {
         const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
         if (position.empty())
-          at->SeekToFirst();
+          at->Seek(first_counter_key);
         else
           at->Seek(position + '\0');
         std::string last;
         for (size_t seen = 0; seen < max && at->Valid(); at->Next(), ++seen) {
           last.assign(at->key().data(), at->key().size());
+          if (is_forgotten(at->value().ToStringView())) continue;
           if (!parse_key(last, stored.space, stored.key) ||
               !parse_value(at->value().ToStringView(), stored) ||
               !dictionary_.resolve(stored, record))

@@ -26,9 +26,19 @@
 
 namespace sluice::disk {
 
+// When blocks are folded: from so many bytes or blocks on, and by a thread that gets more than what
+// is left over when they are urgent. Tests have smaller numbers.
+struct Folding {
+  size_t bytes = base::bounds::unfolded_bytes_max / 2;
+  size_t blocks = 16'384;
+  size_t urgent_bytes = base::bounds::unfolded_bytes_max / 4 * 3;
+  size_t bytes_max = base::bounds::unfolded_bytes_max;
+  size_t flush_bytes = base::bounds::unfolded_bytes_max;  // dropped ones, until they are flushed
+};
+
 class RocksJournal final : public Journal {
  public:
-  RocksJournal(JournalOptions options, limit::Spaces& spaces);
+  RocksJournal(JournalOptions options, limit::Spaces& spaces, Folding folding = {});
   ~RocksJournal() override;
 
   bool open(std::string& problem);
@@ -48,10 +58,6 @@ class RocksJournal final : public Journal {
     uint64_t number;
     std::string bytes;
   };
-  // From these on blocks are folded, and by a thread that gets more than what is left over.
-  static constexpr size_t fold_bytes = base::bounds::unfolded_bytes_max / 2;
-  static constexpr size_t urgent_bytes = base::bounds::unfolded_bytes_max / 4 * 3;
-  static constexpr size_t fold_blocks = 16'384;
 
   // The committing thread's.
   void close_block();
@@ -69,6 +75,7 @@ class RocksJournal final : public Journal {
   size_t folded_files();
 
   const JournalOptions options_;
+  const Folding when_;
   Dictionary dictionary_;
   Lock lock_;
   Rocks blocks_, counters_;
@@ -85,6 +92,7 @@ class RocksJournal final : public Journal {
   int64_t mended_us_ = 0;
   rocksdb::WriteBatch batch_;
   bool replayed_ = false;
+  uint64_t folded_number_ = 0;  // of the last block that was folded before the start
 
   mutable std::mutex mutex_;  // of all that follows, but for what is atomic
   std::condition_variable wanted_, folded_, handed_;
@@ -97,8 +105,9 @@ class RocksJournal final : public Journal {
   JournalStats stats_;
 
   std::atomic<bool> urgent_{false}, stopping_{false};
-  std::mutex finishing_;        // a fold comes to its end, or a backup is made
-  size_t unflushed_bytes_ = 0;  // of dropped blocks; the folding thread's
+  std::mutex finishing_;         // a fold comes to its end, or a backup is made
+  std::vector<uint64_t> stale_;  // blocks that were folded before the start, and not dropped
+  size_t unflushed_bytes_ = 0;   // of dropped blocks; the folding thread's
 
   // The fold under way; of the thread whose turn it is.
   Latest latest_;

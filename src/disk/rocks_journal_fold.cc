@@ -21,8 +21,6 @@ using rocksdb::Status;
 
 constexpr auto retry_after = std::chrono::milliseconds(500);
 constexpr auto look_again_after = std::chrono::milliseconds(20);
-// Dropped blocks take memory and log until they are flushed, which costs little once they are many.
-constexpr size_t flush_bytes = base::bounds::unfolded_bytes_max;
 // Folds that no compaction has got to. With more of them a start would take longer.
 constexpr size_t folded_files_max = 48;
 // Memory that is kept for the blocks to come.
@@ -41,7 +39,7 @@ void RocksJournal::start_folding() {
 }
 
 bool RocksJournal::wants_fold() const {
-  return unfolded_bytes_ >= fold_bytes || unfolded_.size() >= fold_blocks ||
+  return unfolded_bytes_ >= when_.bytes || unfolded_.size() >= when_.blocks ||
          (urgent_ && !unfolded_.empty());
 }
 
@@ -105,15 +103,18 @@ Status RocksJournal::fold_once() {
     std::this_thread::sleep_for(look_again_after);
   }
   std::vector<std::string_view> blocks;
+  uint64_t last_number;
   {
     // Their bytes stay where they are: others only append to the queue.
     const std::lock_guard lock(mutex_);
     for (const Block& block : unfolded_) blocks.emplace_back(block.bytes);
+    last_number = unfolded_.back().number;
   }
   const size_t count = blocks.size();
   fold_status_ = Status::OK();
-  fold_ = std::make_unique<Fold>(counters_, latest_, std::move(blocks),
-                                 store_of(options_.path) + "/fold.sst", options_.now().us);
+  fold_ =
+      std::make_unique<Fold>(counters_, latest_, std::move(blocks),
+                             store_of(options_.path) + "/fold.sst", last_number, options_.now().us);
   run_steps(true);
   Status status = fold_status_;
   if (status.ok()) {
@@ -131,6 +132,7 @@ Status RocksJournal::drop(size_t blocks) {
   size_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
+    for (const uint64_t number : stale_) batch.SingleDelete(BlockKey(number));
     for (size_t i = 0; i < blocks; ++i) {
       batch.SingleDelete(BlockKey(unfolded_[i].number));
       bytes += unfolded_[i].bytes.size();
@@ -139,7 +141,8 @@ Status RocksJournal::drop(size_t blocks) {
   unflushed_bytes_ += bytes;
   const Status status = blocks_.use([&](rocksdb::DB& db) {
     Status done = db.Write({}, &batch);
-    if (done.ok() && unflushed_bytes_ >= flush_bytes) {
+    // Dropped blocks take memory and log until they are flushed, and leave nothing behind then.
+    if (done.ok() && unflushed_bytes_ >= when_.flush_bytes) {
       rocksdb::FlushOptions flush;
       flush.wait = false;
       flush.allow_write_stall = true;
@@ -149,6 +152,7 @@ Status RocksJournal::drop(size_t blocks) {
     return done;
   });
   if (!status.ok()) return status;
+  stale_.clear();
   std::vector<std::string> old;  // given back to the system without the lock
   {
     const std::lock_guard lock(mutex_);
@@ -163,7 +167,7 @@ Status RocksJournal::drop(size_t blocks) {
     unfolded_bytes_ -= bytes;
     ++stats_.folds;
     fold_problem_.clear();
-    urgent_ = unfolded_bytes_ >= urgent_bytes;
+    urgent_ = unfolded_bytes_ >= when_.urgent_bytes;
   }
   folded_.notify_all();
   return status;

@@ -27,6 +27,10 @@ const Space* Spaces::intern(std::string prefix, std::string suffix, Space like) 
   return at->second;
 }
 
+const Space& Spaces::at(uint32_t id) const {
+  return spaces_[id];
+}
+
 Duration Spaces::linger(uint32_t id) const {
   return spaces_[id].linger;
 }

@@ -25,6 +25,8 @@ class Spaces {
   // `like` tells all but the id and the identity; the first to intern an identity settles it.
   const Space* intern(std::string prefix, std::string suffix, Space like = {});
 
+  // The space with that id, which was interned.
+  const Space& at(uint32_t id) const;
   // Space::linger of the space with that id.
   Duration linger(uint32_t id) const;
 

@@ -246,12 +246,14 @@ void Connection::hold_back(std::string_view text, uint64_t gate) {
   unsent_.append(text);
   if (gate == 0) return;
   gate_ = gate;
+  strict_ |= worker_.engine().strict();
   worker_.hold_back(shared_from_this(), gate);
 }
 
-void Connection::pass_gate(uint64_t gate) {
+void Connection::pass_gate(uint64_t gate, bool committed) {
   if (phase_ == Phase::closed || gate_ != gate) return;  // there is more, up to a later one
   gate_ = 0;
+  if (std::exchange(strict_, false) && !committed) return abort();
   write_more();
 }
 

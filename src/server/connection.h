@@ -44,8 +44,9 @@ class Connection final : public Recipient,
   void finish();
   // Closes now.
   void abort();
-  // What it was told to hold back up to this number (Worker::hold_back) may leave.
-  void pass_gate(uint64_t gate);
+  // What it was told to hold back up to this number (Worker::hold_back) may leave; or it is not
+  // committed, and may leave only if nobody is to rely on that.
+  void pass_gate(uint64_t gate, bool committed);
 
   void reply_late(const wire::Request& request, const wire::Verdict& verdict,
                   base::Time now) override;
@@ -87,7 +88,8 @@ class Connection final : public Recipient,
   // Output that the socket did not take, or that is held back; while it is there nothing is read.
   std::string unsent_;
   size_t unsent_at_ = 0;
-  uint64_t gate_ = 0;  // not 0: of unsent_ nothing leaves before it is passed
+  uint64_t gate_ = 0;    // not 0: of unsent_ nothing leaves before it is passed
+  bool strict_ = false;  // it holds a reply that must not leave if it cannot be committed
   size_t drained_ = 0;
   const Protocol protocol_;
   Phase phase_ = Phase::serving;

@@ -51,11 +51,14 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       policy_(live_.current()),
       rules_(policy_->rules.get()),
       log_(std::move(log)),
+      commits_(store_.commits_first()),
       port_(s.wake ? std::move(s.wake) : [] {}) {
   ticket_ = new_ticket();
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  store_.detach(port_);
+}
 
 bool Engine::take_policy() {
   if (live_.generation() == policy_->generation) return false;
@@ -68,6 +71,7 @@ bool Engine::take_policy() {
 Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& requests,
                      base::Buffer& out, Recipient* recipient) {
   take_policy();
+  strict_ = false;
   plan_.clear();
   if (ticket_ == no_ticket) ticket_ = new_ticket();
   Progress progress{
@@ -88,6 +92,7 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
       if (!settle(part.groups_end, p.now, ticket_)) [[unlikely]]
         return suspend(p, requests);
       if (tally_ != nullptr) tally_->decided(p.protocol, **pin_, plan_, part, request.verb);
+      if (commits_) note_strict(part);
       const auto descriptor = requests.descriptor(request);
       if (telling)
         tell(p.protocol, request.verb, descriptor, p.session->id_of(request), part, p.began);
@@ -140,6 +145,15 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
       tickets_.back() = park(protocol, request, descriptor, recipient);
       if (tickets_.back() != no_ticket) plan_.let_wait(tickets_.back(), 0);
     }
+  }
+}
+
+// Who is answered before it is committed must not rely on it.
+void Engine::note_strict(const policy::Plan::Part& part) {
+  for (const auto& step : plan_.steps(part)) {
+    const limit::OnError on_error = plan_.group(step).on_error;
+    if (step.rule->mode == Mode::enforce)
+      strict_ |= on_error == limit::OnError::error || on_error == limit::OnError::deny;
   }
 }
 

@@ -69,6 +69,9 @@ class Engine {
   // store::Store::gate and committed.
   uint64_t gate() const { return store_.gate(); }
   uint64_t committed() const { return store_.committed(); }
+  uint64_t given_up() const { return store_.given_up(); }
+  // Does the last batch hold a reply that must not leave if it cannot be committed?
+  bool strict() const { return strict_; }
   // Has `advance` called when more is committed. False: it has not to wait any more.
   bool await_commit() { return store_.await_commit(port_); }
 
@@ -88,6 +91,7 @@ class Engine {
   limit::Ticket new_ticket();
   void free_ticket(limit::Ticket ticket);
   void recycle(std::unique_ptr<Suspended> suspended);
+  void note_strict(const policy::Plan::Part& part);
   bool settle(uint32_t groups, base::Time now, limit::Ticket ticket);
   static void weigh(const limit::Decision& decision, bool counted, wire::Verdict& verdict);
   wire::Verdict verdict_of(const policy::Plan::Part& part) const;
@@ -120,6 +124,8 @@ class Engine {
   std::shared_ptr<const LivePolicy> policy_;
   const policy::RuleSet* rules_;  // of policy_
   const std::shared_ptr<spdlog::logger> log_;
+  const bool commits_;   // store::Store::commits_first
+  bool strict_ = false;  // of the batch that was served last
   policy::Plan plan_;
   const std::shared_ptr<const LivePolicy>* pin_ = &policy_;  // of whose rules plan_ is
   uint32_t settled_ = 0;                // groups of plan_ that the store has answered

@@ -45,6 +45,8 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
   }
   parked->arrival = group.arrival;
   parked->policy = *pin_;
+  parked->strict =
+      group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   parked->limits.clear();
   parked->rules.clear();
   for (const auto& step : steps) {
@@ -100,6 +102,7 @@ Served Engine::resume(Recipient& recipient, base::Buffer& out) {
   const Ticket other = std::exchange(ticket_, s->ticket);
   waiting_[ticket_.slot].recipient = nullptr;
   s->progress.now = clock_.now();
+  strict_ = false;
   const Served served = go_on(s->progress, s->requests, out);
   if (served != Served::later) free_ticket(ticket_);
   ticket_ = other;
@@ -149,6 +152,7 @@ void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time 
   if (tally_ != nullptr)
     tally_->late(parked->protocol, parked->request.verb, verdict, parked->rules,
                  base::Duration{now.us - parked->since.us});
+  strict_ |= parked->strict;
   parked->recipient->reply_late(parked->request, verdict, now);
   parking_.leave(ticket);
 }

@@ -44,6 +44,7 @@ struct Parked {
   std::string tag, prefix;
   std::vector<std::pair<std::string, std::string>> descriptor;
   base::Time since{};    // when it was asked
+  bool strict = false;   // its reply must not leave if what it says cannot be committed
   uint64_t arrival = 0;  // its place among those that wait
   // What its decisions are of, in order; `policy` keeps the rules alive.
   std::shared_ptr<const LivePolicy> policy;

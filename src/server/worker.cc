@@ -89,11 +89,12 @@ void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
 
 void Worker::open_gates() {
   const uint64_t committed = engine_.committed();
+  const uint64_t done = std::max(committed, engine_.given_up());
   // What is opened may be held back again, behind a later gate.
-  while (!held_.empty() && held_.front().gate <= committed) {
+  while (!held_.empty() && held_.front().gate <= done) {
     const Held first = std::move(held_.front());
     held_.pop_front();
-    first.connection->pass_gate(first.gate);
+    first.connection->pass_gate(first.gate, first.gate <= committed);
   }
 }
 

@@ -26,10 +26,6 @@ namespace {
 // What one call of the housekeeping may take.
 constexpr auto time_max = std::chrono::milliseconds(5),
                pressed_time_max = std::chrono::milliseconds(30);
-// How a pass goes through the table. Whoever has just rested is not likely to lose its processor
-// while it holds a lock, and so not to hold up others for as long as it is without.
-constexpr auto rest = std::chrono::microseconds(50);
-constexpr size_t steps_per_rest = 16;
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
 
@@ -112,7 +108,7 @@ bool EmbeddedStore::make_place(Settling& s) {
   if (!charge.counted || charge.verb == Verb::peek) return true;
   if (charge.all && s.queue == nullptr) return true;
   const bool lingers = charge.space->linger.us > 0;
-  if (s.entry == nullptr) {
+  if (!s.is_there()) {
     if (!s.worth_storing() && !lingers) return true;
   } else if (s.entry->cells() == s.cells) [[likely]] {
     return true;
@@ -138,6 +134,8 @@ void EmbeddedStore::move_in(Settling& s) {
       s.queue->entry = place;
       place->set_waited_for(true);
     }
+    if (s.entry->dirty()) changes_->remove(stripe_of(s.charge->hash), region_.ref_of(s.entry));
+    if (s.entry->newer()) place->set_newer();
     locked.stripe.erase(region_, s.charge->hash, s.entry);
   }
   s.entry = place;
@@ -147,17 +145,13 @@ void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
-  if (s.entry == nullptr || charge.verb == Verb::peek) return;
-  if (charge.all && allowed && s.queue == nullptr) {
-    locked_of(charge).stripe.erase(region_, charge.hash, s.entry);
-    s.entry = nullptr;
-    return;
-  }
+  if (!s.is_there() || charge.verb == Verb::peek) return;
+  if (charge.all && allowed && s.queue == nullptr) return erase(s);
   // What is as fresh is kept for a while from now on. A second less: other workers' clocks may be
   // behind, and to them it must not look as if it were filling.
   if (s.entry->lingers() && s.next.data()->units == 0)
     s.next.data()->mark_us = now.us - base::seconds(1).us;
-  s.write();
+  write(s);
 }
 
 bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<Decision> all,
@@ -180,8 +174,8 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.hold_back(spaces_, now, ahead, decisions);
   if (s.entry != nullptr && s.entry->cells() == s.cells && charge.verb == Verb::take &&
-      !s.entry->lingers()) [[likely]] {
-    s.write();
+      s.entry->is_plain()) [[likely]] {
+    write(s);
   } else {
     if (!make_place(s)) return false;
     store(s, allowed, now);
@@ -278,6 +272,7 @@ void EmbeddedStore::housekeep(base::Time now) {
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
   // Where memory is short nothing is kept only to be listed.
   const limit::Spaces* const lingering = is_pressed() ? nullptr : &spaces_;
+  const bool loading = loading_.load();
   // An empty stripe costs a step as well, so that the call ends.
   for (uint64_t steps = 0; steps < chains;) {
     auto& stripe = (*table_)[sweep_stripe_].stripe;
@@ -286,8 +281,9 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
         std::min(sweep_chains_per_lock, stripe.chains() - std::min(stripe.chains(), sweep_chain_));
     steps += 1 + count;
     chains_seen_ += count;
-    const size_t dropped = stripe.sweep(region_, {.now = now, .spaces = lingering}, sweep_chain_,
-                                        sweep_chains_per_lock);
+    const size_t dropped =
+        stripe.sweep(region_, {.now = now, .spaces = lingering, .loading = loading}, sweep_chain_,
+                     sweep_chains_per_lock);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
     sweep_chain_ += sweep_chains_per_lock;
     if (sweep_chain_ < stripe.chains()) continue;
@@ -297,29 +293,8 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
   }
 }
 
-template <class Step>
-void EmbeddedStore::each_step(Step&& step) {
-  size_t steps = 0;
-  for (auto& locked : *table_) {
-    uint32_t merges = 0;
-    for (uint32_t chain = 0;;) {
-      if (++steps % steps_per_rest == 0) std::this_thread::sleep_for(rest);
-      const std::lock_guard lock(locked.mutex);
-      if (chain == 0) {
-        merges = locked.stripe.merges();
-      } else if (merges != locked.stripe.merges()) {
-        // Counters may have moved to where it has been. It ends: the stripe gets smaller.
-        chain = 0;
-        continue;
-      }
-      if (chain >= locked.stripe.chains()) break;
-      step(locked.stripe, chain);
-      chain += sweep_chains_per_lock;
-    }
-  }
-}
-
 size_t EmbeddedStore::purge(base::Time now) {
+  if (changes_) return purge_noted(now);
   size_t gone = 0;
   each_step([&](Stripe& stripe, uint32_t chain) {
     gone += stripe.sweep(region_, {.now = now, .purges = true, .spaces = &spaces_}, chain,
@@ -337,7 +312,7 @@ std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::str
     for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
          ++chain) {
       stripe.each(region_, chain, [&](const Entry& entry) {
-        if (entry.space() != space.id || !entry.key().starts_with(prefix)) return;
+        if (entry.space() != space.id || entry.erased() || !entry.key().starts_with(prefix)) return;
         if (first.size() == max && entry.key() >= *first.rbegin()) return;
         first.emplace(entry.key());
         if (first.size() > max) first.erase(std::prev(first.end()));

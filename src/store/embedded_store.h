@@ -6,6 +6,8 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,11 +16,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/bounds.h"
 #include "base/hash.h"
+#include "disk/journal.h"
 #include "limit/space.h"
+#include "store/changes.h"
 #include "store/region.h"
 #include "store/settling.h"
 #include "store/store.h"
@@ -26,6 +31,12 @@
 #include "store/waiter.h"
 
 namespace sluice::store {
+
+enum class Restored : uint8_t {
+  yes,
+  no_memory,
+  nonsense,  // no counter of such limits looks like that; it is taken for none
+};
 
 class EmbeddedStore final : public Store {
  public:
@@ -55,6 +66,22 @@ class EmbeddedStore final : public Store {
   void housekeep(base::Time now) override;
   Stats stats() const override;
 
+  // For a store that keeps what is in the table elsewhere, too (store/durable_store.h). From here
+  // on, and before anything else, changes are noted.
+  void keep_changes();
+  Changes& changes() { return *changes_; }
+  // Calls `visit(record)` with the state of every counter that has changed, under the lock of its
+  // stripe, and forgets that it has. One thread.
+  void collect(const disk::Visit& visit);
+  // A counter as it was stored. `newest`: in place of what is in the table, else only if there is
+  // nothing. No cells: it is known that there is none.
+  Restored restore(const disk::Record& record, bool newest);
+  // Calls `visit(charge)` for the charges of a group whose counters are not in the table.
+  template <class Visit>
+  void each_absent(const limit::Batch& batch, const limit::Group& group, Visit&& visit);
+  // What is not in the table may be on the disk: from `true` to `false`.
+  void set_loading(bool is) { loading_.store(is); }
+
   // Looks at the next `chains` chains, drops the counters that equal a fresh one, have done so for
   // their space's linger, and that nobody waits for, and goes round for ever. Locks one stripe at a
   // time, for at most sweep_chains_per_lock chains.
@@ -64,6 +91,12 @@ class EmbeddedStore final : public Store {
 
  private:
   static constexpr uint32_t sweep_chains_per_lock = 64;
+  // How a pass goes through the table. Whoever has just rested is not likely to lose its processor
+  // while it holds a lock, and so not to hold up others for as long as it is without.
+  static constexpr auto rest = std::chrono::microseconds(50);
+  static constexpr size_t steps_per_rest = 16;
+  // Changes that are collected under one lock.
+  static constexpr size_t collected_per_lock = 32;
   // Answers that one call gives under a stripe's lock; the next one's owner goes on.
   static constexpr size_t answers_per_lock_max = 128;
 
@@ -78,6 +111,8 @@ class EmbeddedStore final : public Store {
   Locked& locked_of(const limit::Charge& charge) { return (*table_)[stripe_of(charge.hash)]; }
 
   struct Together;
+
+  size_t purge_noted(base::Time now);
 
   // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock anew. A
   // counter that is there all the time is met at least once.
@@ -102,6 +137,10 @@ class EmbeddedStore final : public Store {
   bool make_places(std::span<Settling> settling);
   void move_in(Settling& s);
   void store(Settling& s, bool allowed, base::Time now);
+  void write(Settling& s);
+  void write_noted(Settling& s);
+  void note(size_t stripe, Entry& entry);
+  void erase(Settling& s);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(limit::Group& group, const limit::Batch& batch, std::span<Settling> settling,
@@ -130,11 +169,21 @@ class EmbeddedStore final : public Store {
   Region region_;
   Heads heads_;
   std::unique_ptr<std::array<Locked, stripes>> table_;
+  std::unique_ptr<Changes> changes_;  // null: nobody wants to know them
+  std::atomic<bool> loading_{false};
   std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // of the last round, and of this one so far
   size_t sweep_stripe_ = 0;
   uint32_t sweep_chain_ = 0;
 };
+
+// Forced inline for the same reason as Settling::evaluate.
+[[gnu::always_inline]] inline void EmbeddedStore::write(Settling& s) {
+  if (changes_ == nullptr) [[likely]]
+    s.write();
+  else
+    write_noted(s);
+}
 
 inline void EmbeddedStore::find(Settling& s) {
   const limit::Charge& charge = *s.charge;
@@ -143,6 +192,41 @@ inline void EmbeddedStore::find(Settling& s) {
   s.queue = nullptr;
   if (s.entry != nullptr && s.entry->waited_for()) [[unlikely]]
     s.queue = &locked.queues->at(s.entry);
+}
+
+template <class Step>
+void EmbeddedStore::each_step(Step&& step) {
+  size_t steps = 0;
+  for (auto& locked : *table_) {
+    uint32_t merges = 0;
+    for (uint32_t chain = 0;;) {
+      if (++steps % steps_per_rest == 0) std::this_thread::sleep_for(rest);
+      const std::lock_guard lock(locked.mutex);
+      if (chain == 0) {
+        merges = locked.stripe.merges();
+      } else if (merges != locked.stripe.merges()) {
+        // Counters may have moved to where it has been. It ends: the stripe gets smaller.
+        chain = 0;
+        continue;
+      }
+      if (chain >= locked.stripe.chains()) break;
+      step(locked.stripe, chain);
+      chain += sweep_chains_per_lock;
+    }
+  }
+}
+
+template <class Visit>
+void EmbeddedStore::each_absent(const limit::Batch& batch, const limit::Group& group,
+                                Visit&& visit) {
+  for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+    if (!charge.keeps_limits && !limit::is_counted(charge.limits)) continue;
+    charge.hash = hash_(charge.space->id, charge.key);
+    Locked& locked = locked_of(charge);
+    const std::lock_guard lock(locked.mutex);
+    if (locked.stripe.find(region_, charge.hash, charge.space->id, charge.key) == nullptr)
+      visit(charge);
+  }
 }
 
 }  // namespace sluice::store

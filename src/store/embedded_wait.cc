@@ -107,7 +107,7 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Set
   for (Settling& s : settling) {
     const Hindrance h = hindrance(*s.charge, decisions_of(*s.charge, all));
     // Nor is there enough in a counter that is fresh.
-    if (h.for_ever || (h.refused && s.entry == nullptr)) return;
+    if (h.for_ever || (h.refused && !s.is_there())) return;
     if (!h.refused || (at != nullptr && h.wait <= wait)) continue;
     at = &s;
     wait = h.wait;

@@ -75,6 +75,11 @@ std::optional<base::Time> Port::rest() {
   return base::Time{due_.begin()->first.first};
 }
 
+void Port::wake() {
+  const std::lock_guard lock(mutex_);
+  wake_once();
+}
+
 void Port::wake_once() {
   if (std::exchange(woken_, true)) return;
   wake_();

@@ -50,6 +50,7 @@ class Port {
 
  private:
   friend class EmbeddedStore;
+  friend class DurableStore;
 
   // By time, then by arrival; a waiter is in it once at most.
   using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
@@ -65,6 +66,7 @@ class Port {
   std::optional<base::Time> rest();
   void remove(Waiter& waiter);
   void wake_once();
+  void wake();  // once
 
   static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
 
@@ -74,7 +76,10 @@ class Port {
   std::vector<limit::Ticket> batches_;
   Due due_;
   bool woken_ = false;
-  // Owner's thread only: what is parked, by ticket.
+  // A commit is waited for: set by the owner, taken back by who commits.
+  std::atomic<bool> awaits_commit_{false};
+  bool known_ = false;  // to the store, which wakes it; owner's thread only, as is the next
+  // What is parked, by ticket.
   std::unordered_map<uint64_t, std::shared_ptr<Waiter>> parked_;
 };
 

@@ -69,7 +69,7 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
                                              State* state) {
   cells = limit::cells(charge->limits);
   SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
-  if (entry == nullptr || charge->fresh) {
+  if (entry == nullptr || charge->fresh || entry->erased()) {
     std::fill_n(state, cells, State{});
     return;
   }
@@ -136,7 +136,7 @@ bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
 bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   Cells before;
   size_t count = 0;
-  if (entry != nullptr && !charge->fresh) {
+  if (entry != nullptr && !charge->fresh && !entry->erased()) {
     count = entry->cells();
     entry->load(before.data());
   }

@@ -59,6 +59,9 @@ struct Settling {
   // May there be more for those that wait, once it is stored?
   bool brings() const { return charge->verb == limit::Verb::put || changed; }
 
+  // Is there a counter? One that is erased only looks like it.
+  bool is_there() const { return entry != nullptr && !entry->erased(); }
+
   // `next` is what its counter holds from now on.
   void write() {
     entry->store(next.data());

@@ -25,6 +25,14 @@ struct Stats {
   uint64_t purged = 0;   // counters that `purge` forgot, since the start
   uint64_t refused = 0;  // groups that failed for want of memory, since the start
   uint64_t waiting = 0;  // groups that are parked
+  // Of a store that is kept on disk.
+  bool loading = false;          // not all counters are back from it yet
+  bool failing = false;          // it cannot be written at the moment
+  uint64_t commits = 0;          // since the start, as are the next three
+  uint64_t commit_failures = 0;  // the folding's as well
+  uint64_t committed_counters = 0;
+  uint64_t committed_bytes = 0;
+  uint64_t unfolded_bytes = 0;  // committed, and not under the counters' own keys yet
 };
 
 // What keeps the limits alive that parked charges point to: the rule set.
@@ -62,13 +70,19 @@ class Store {
   // port's owner's thread.
   virtual void abandon(Port&, limit::Ticket) {}
 
-  // A store that commits what it decided: what is sent now has to wait until `committed` has
+  // Does it commit what it decided before that may be told?
+  virtual bool commits_first() const { return false; }
+  // If so: what is sent now has to wait until `committed` has
   // reached this. 0: it has not to wait. Any thread.
   virtual uint64_t gate() const { return 0; }
   virtual uint64_t committed() const { return 0; }
+  // Up to this it could not be committed in time, and nothing is to wait for that any more.
+  virtual uint64_t given_up() const { return 0; }
   // Wakes the port when more has been committed than there is now, once. False: all that was
   // decided has been committed by now. The port's owner's thread.
   virtual bool await_commit(Port&) { return false; }
+  // The port goes, and with it all that its owner waits for.
+  virtual void detach(Port&) {}
 
   // Answers what is due at `port`: the owner's thread calls it when woken and at the time that it
   // returned; none: when woken.

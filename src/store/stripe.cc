@@ -142,7 +142,9 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
 // The first cell of each limit says from when on the limit is as a fresh one; the others' are no
 // later.
 bool Sweep::drops(const Entry& entry) const {
-  if (entry.waited_for()) return false;
+  if (entry.waited_for() || entry.dirty()) return false;
+  if (loading && entry.newer()) return false;
+  if (entry.erased()) return !purges;
   if (entry.keeps_limits() != purges) return false;
   if (purges) return entry.cell(0).mark_us <= now.us;
   int64_t linger_us = 0;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "base/hash.h"
 #include "limit/limit.h"
@@ -49,17 +50,34 @@ class Entry {
   uint32_t limits_id() const { return limits_; }
   void set_limits_id(uint32_t id) { limits_ = id; }
 
-  // The three below are kept for whoever owns the stripe; sweeping heeds them.
+  // What is below is kept for whoever owns the stripe; sweeping heeds it.
   bool waited_for() const { return (flags_ & waited_for_flag) != 0; }  // a queue stands at it
   void set_waited_for(bool is) { set(waited_for_flag, is); }
   bool keeps_limits() const { return (flags_ & keeps_limits_flag) != 0; }
   void set_keeps_limits() { set(keeps_limits_flag, true); }
   bool lingers() const { return (flags_ & lingers_flag) != 0; }  // its space has a linger
   void set_lingers() { set(lingers_flag, true); }
+  // It has changed since it was committed.
+  bool dirty() const { return (flags_ & dirty_flag) != 0; }
+  void set_dirty(bool is) { set(dirty_flag, is); }
+  // There is no such counter, which is to be remembered: committed, or not looked for again.
+  bool erased() const { return (flags_ & erased_flag) != 0; }
+  void set_erased(bool is) { set(erased_flag, is); }
+  // It is not what the disk may hold: not to be forgotten before all of that is loaded.
+  bool newer() const { return (flags_ & newer_flag) != 0; }
+  void set_newer() { set(newer_flag, true); }
+  // Taking is all that can happen to it, and nothing else has to be seen to.
+  bool is_plain() const { return (flags_ & (lingers_flag | erased_flag)) == 0; }
+  // As a fresh one, under no limits.
+  void clear() {
+    __builtin_memset(bytes(), 0, cells_ * sizeof(limit::State));
+    limits_ = 0;
+  }
 
  private:
   friend class Stripe;
-  static constexpr uint8_t waited_for_flag = 1, keeps_limits_flag = 2, lingers_flag = 4;
+  static constexpr uint8_t waited_for_flag = 1, keeps_limits_flag = 2, lingers_flag = 4,
+                           dirty_flag = 8, erased_flag = 16, newer_flag = 32;
   void set(uint8_t flag, bool is) {
     flags_ = static_cast<uint8_t>(is ? flags_ | flag : flags_ & ~flag);
   }
@@ -79,6 +97,7 @@ struct Sweep {
   base::Time now;
   bool purges = false;                    // counters that keep their limits, and no others
   const limit::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
+  bool loading = false;  // the disk may hold what is not in the table: see Entry::newer
 
   bool drops(const Entry& entry) const;
 };
@@ -113,8 +132,15 @@ class Stripe {
     }
   }
 
+  template <class Visit>
+  void each(const Region& region, uint32_t chain, Visit&& visit) {
+    std::as_const(*this).each(region, chain,
+                              [&](const Entry& entry) { visit(const_cast<Entry&>(entry)); });
+  }
+
   uint32_t chains() const { return chains_.load(std::memory_order_relaxed); }
   uint32_t entries() const { return entries_; }
+  uint32_t index() const { return index_; }  // of its heads
   // How often a chain has joined a lower one: a pass from the first to the last may miss what
   // moved.
   uint32_t merges() const { return merges_; }

@@ -1,0 +1,75 @@
+#include "cli/open_store.h"
+
+#include <utility>
+
+#include "base/hash.h"
+#include "base/printable.h"
+#include "disk/layout.h"
+#include "store/durable_store.h"
+#include "store/embedded_store.h"
+
+namespace sluice::cli {
+namespace {
+
+std::string how_kept(const StoreSettings& settings) {
+  std::string text = base::printable(settings.path.value) + ", ";
+  if (settings.kept() == Durability::always)
+    text += "committed before they are answered";
+  else
+    text += "committed every " + std::to_string(settings.interval.value.us / 1000) + " ms";
+  return text + (settings.fsync.value ? ", and synced" : "");
+}
+
+// Buckets of limitd's own that nobody has brought over: not every drop-in is meant to begin anew.
+void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostics) {
+  const std::string& dir = settings.path.value;
+  std::string unused;
+  if (!disk::has_limitd_database(dir) || disk::look(dir, unused) != disk::Condition::absent) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = settings.path.origin;
+  d.message = "`" + base::printable(dir) +
+              "` holds a database of limitd's, which is not read and not written; ours lies beside "
+              "it, in its folder `sluice`, and begins empty";
+  d.remedy = "to bring its buckets over, stop this server, run `sluice store import-limitd " +
+             base::printable(dir) + " --config FILE` with limitd's configuration, and start again";
+  diagnostics.push_back(std::move(d));
+}
+
+}  // namespace
+
+OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, base::Clock& clock,
+                       std::shared_ptr<spdlog::logger> log) {
+  OpenedStore opened;
+  auto table = store::EmbeddedStore::open(settings.memory_bytes.value, base::Hash(), spaces);
+  if (!table) {
+    opened.problem = "the system does not give the address space for " +
+                     std::to_string(settings.memory_bytes.value) +
+                     " bytes of counters; lower --memory, or raise ulimit -v";
+    return opened;
+  }
+  const Durability kept = settings.kept();
+  if (kept == Durability::none) {
+    opened.store = std::move(table);
+    opened.kept = "memory, forgotten at exit";
+    return opened;
+  }
+  warn_of_limitd(settings, opened.diagnostics);
+  const store::DurableOptions options{.path = settings.path.value,
+                                      .durability = kept == Durability::always
+                                                        ? store::Durability::always
+                                                        : store::Durability::interval,
+                                      .interval = settings.interval.value,
+                                      .sync = settings.fsync.value};
+  auto durable = store::DurableStore::open(
+      options, std::move(table), spaces, [&clock] { return clock.now(); }, std::move(log),
+      opened.problem);
+  opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
+    return store->backup(target, problem);
+  };
+  opened.store = std::move(durable);
+  opened.kept = how_kept(settings);
+  return opened;
+}
+
+}  // namespace sluice::cli

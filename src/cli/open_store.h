@@ -1,0 +1,31 @@
+// The store that the settings ask for. Main's thread.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/diagnostic.h"
+#include "cli/config.h"
+#include "limit/space.h"
+#include "store/store.h"
+
+namespace sluice::cli {
+
+struct OpenedStore {
+  std::unique_ptr<store::Store> store;  // null: `problem`, with what to do
+  std::string problem;
+  // Makes a copy while it is served (server/backup_socket.h); empty: there is nothing to copy.
+  std::function<bool(const std::string& target, std::string& problem)> backup;
+  base::Diagnostics diagnostics;  // warnings
+  std::string kept;               // for the banner: where counters are, and when they are forgotten
+};
+
+// `spaces` and `clock` outlive the store.
+OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, base::Clock& clock,
+                       std::shared_ptr<spdlog::logger> log);
+
+}  // namespace sluice::cli

@@ -1,0 +1,43 @@
+// A store as a tool has it open: both databases, the dictionary, and the lock. One thread.
+#pragma once
+
+#include <string>
+
+#include "disk/dictionary.h"
+#include "disk/keys.h"
+#include "disk/layout.h"
+#include "disk/rocks.h"
+
+namespace sluice::disk {
+
+struct Offline {
+  Offline(const std::string& path, limit::Spaces& spaces)
+      : dir(path),
+        dictionary(spaces),
+        counters(counters_of(path), counters_options({})),
+        blocks(blocks_of(path), blocks_options()) {}
+
+  // False: `problem`.
+  bool open(bool to_write, std::string& problem);
+
+  // As disk::each_block, of those that are not folded.
+  template <class VisitBlock>
+  rocksdb::Status each_block(VisitBlock&& visit) {
+    uint64_t folded = 0;
+    const rocksdb::Status status =
+        counters.use([&](rocksdb::DB& db) { return read_folded(db, folded); });
+    if (!status.ok()) return status;
+    return blocks.use([&](rocksdb::DB& db) {
+      return disk::each_block(db, [&](uint64_t number, std::string_view bytes) {
+        return number <= folded ? rocksdb::Status::OK() : visit(number, bytes);
+      });
+    });
+  }
+
+  const std::string dir;
+  Lock lock;
+  Dictionary dictionary;
+  Rocks counters, blocks;
+};
+
+}  // namespace sluice::disk

@@ -1,0 +1,248 @@
+#include "disk/tools.h"
+
+#include <rocksdb/db.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/printable.h"
+#include "disk/keys.h"
+#include "disk/latest.h"
+#include "disk/layout.h"
+#include "disk/offline.h"
+#include "disk/rocks.h"
+
+namespace sluice::disk {
+
+namespace {
+
+namespace fs = std::filesystem;
+using rocksdb::Status;
+
+constexpr size_t damages_max = 100;
+
+void note(std::vector<std::string>& damages, std::string what) {
+  if (damages.size() < damages_max) damages.push_back(std::move(what));
+}
+
+bool failed(const std::string& dir, const Status& status, std::string& problem) {
+  problem = "the store in `" + base::printable(dir, 512) + "` cannot be read: " + text_of(status) +
+            "; look at it with `sluice store check DIR`";
+  return false;
+}
+
+// "counters: counter 10.0.0.7"
+std::string named(std::string_view part, std::string_view key) {
+  return std::string(part) + ": counter `" + base::printable(key, 64) + "`";
+}
+
+}  // namespace
+
+bool Offline::open(bool to_write, std::string& problem) {
+  if (!lock.take(dir, false, problem)) return false;
+  const Condition condition = look(dir, problem);
+  if (condition == Condition::absent)
+    problem = "there is no store in `" + base::printable(dir, 512) + "`";
+  if (condition != Condition::whole) return false;
+  Status status = to_write ? counters.open(false) : counters.open_to_read();
+  if (status.ok()) status = to_write ? blocks.open(false) : blocks.open_to_read();
+  std::string wrong;
+  if (status.ok())
+    status = blocks.use([&](rocksdb::DB& db) { return read_dictionary(db, dictionary, wrong); });
+  if (status.ok() && !wrong.empty()) status = Status::Corruption(wrong);
+  return status.ok() || failed(dir, status, problem);
+}
+
+bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
+  limit::Spaces spaces;
+  Offline store(dir, spaces);
+  if (!store.open(false, problem)) return false;
+  stats.format = format_number;
+  Status status = store.counters.use([&](rocksdb::DB& db) {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    options.readahead_size = size_t{2} << 20;
+    const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
+    for (at->Seek(first_counter_key); at->Valid(); at->Next())
+      if (!is_forgotten(at->value().ToStringView())) ++stats.folded;
+    return at->status();
+  });
+  if (status.ok())
+    status = store.each_block([&](uint64_t, std::string_view bytes) {
+      ++stats.blocks;
+      stats.block_counters += BlockReader(bytes).count();
+      stats.block_bytes += bytes.size();
+      return Status::OK();
+    });
+  stats.spaces = store.dictionary.spaces();
+  stats.limits = store.dictionary.lists();
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(store_of(dir), error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code gone;
+    if (const auto bytes = at->file_size(gone); !gone) stats.bytes += bytes;
+  }
+  return status.ok() || failed(dir, status, problem);
+}
+
+bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std::string& problem) {
+  Offline store(dir, spaces);
+  if (!store.open(false, problem)) return false;
+  const base::Hash hash;
+  Latest latest(hash);
+  std::vector<std::string> blocks;
+  Status status = store.each_block([&](uint64_t, std::string_view bytes) {
+    blocks.emplace_back(bytes);
+    return Status::OK();
+  });
+  if (!status.ok()) return failed(dir, status, problem);
+  for (auto at = blocks.rbegin(); at != blocks.rend(); ++at) {
+    latest.open(*at);
+    while (latest.step()) {
+    }
+  }
+  if (!latest.sound()) return failed(dir, Status::Corruption("a block cannot be read"), problem);
+  latest.sort();
+
+  StoredCounter stored;
+  Record record;
+  const auto tell = [&](std::string_view key, std::string_view value) {
+    if (!parse_key(key, stored.space, stored.key) || !parse_value(value, stored) ||
+        !store.dictionary.resolve(stored, record))
+      return Status::Corruption(named("counters", key) + " cannot be read");
+    visit(record);
+    return Status::OK();
+  };
+  size_t next = 0;
+  std::string value;
+  // Those of the blocks that come before `key`, or all.
+  const auto tell_latest = [&](const std::string_view* key) {
+    Status told;
+    for (; told.ok() && next < latest.size() && (!key || latest.key(next) <= *key); ++next) {
+      if (latest.forgotten(next)) continue;
+      value.clear();
+      latest.append_value(next, value);
+      told = tell(latest.key(next), value);
+    }
+    return told;
+  };
+  status = store.counters.use([&](rocksdb::DB& db) {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    options.readahead_size = size_t{2} << 20;
+    const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
+    for (at->Seek(first_counter_key); at->Valid(); at->Next()) {
+      const std::string_view key = at->key().ToStringView();
+      Status told = tell_latest(&key);
+      if (!told.ok()) return told;
+      if (next > 0 && latest.key(next - 1) == key) continue;
+      if (is_forgotten(at->value().ToStringView())) continue;
+      told = tell(key, at->value().ToStringView());
+      if (!told.ok()) return told;
+    }
+    return at->status();
+  });
+  if (status.ok()) status = tell_latest(nullptr);
+  return status.ok() || failed(dir, status, problem);
+}
+
+bool check(const std::string& dir, CheckReport& report, std::string& problem) {
+  limit::Spaces spaces;
+  Offline store(dir, spaces);
+  if (!store.lock.take(dir, false, problem)) return false;
+  std::string wrong;
+  switch (look(dir, wrong)) {
+    case Condition::absent:
+      problem = "there is no store in `" + base::printable(dir, 512) + "`";
+      return false;
+    case Condition::newer:
+      problem = wrong;
+      return false;
+    case Condition::damaged:
+      note(report.damages, wrong);
+      return true;
+    case Condition::whole:
+      break;
+  }
+  const auto open = [&](Rocks& part, const char* name) {
+    const Status status = part.open_to_read();
+    if (!status.ok()) note(report.damages, std::string(name) + ": " + text_of(status));
+    return status.ok();
+  };
+  const bool has_counters = open(store.counters, "counters");
+  const bool has_blocks = open(store.blocks, "blocks");
+  const auto look_through = [&](Rocks& part, const char* name, auto&& records) {
+    for (const auto& step :
+         {std::function<Status(rocksdb::DB&)>([](rocksdb::DB& db) { return db.VerifyChecksum(); }),
+          std::function<Status(rocksdb::DB&)>(records)}) {
+      const Status status = part.use(step);
+      if (!status.ok()) note(report.damages, std::string(name) + ": " + text_of(status));
+    }
+  };
+  StoredCounter stored;
+  Record record;
+  if (has_blocks) {
+    look_through(store.blocks, "blocks", [&](rocksdb::DB& db) {
+      wrong.clear();
+      const Status status = read_dictionary(db, store.dictionary, wrong);
+      if (!wrong.empty()) note(report.damages, "blocks: " + wrong);
+      if (!status.ok()) return status;
+      return each_block(db, [&](uint64_t number, std::string_view bytes) {
+        ++report.blocks;
+        BlockReader reader(bytes);
+        while (reader.next(stored)) {
+          ++report.block_counters;
+          if (store.dictionary.resolve(stored, record)) continue;
+          ++report.unreadable;
+          note(report.damages, named("blocks", stored.key) + " does not fit what it names");
+        }
+        if (!reader.sound()) {
+          ++report.unreadable;
+          note(report.damages, "blocks: block " + std::to_string(number) + " cannot be read");
+        }
+        return Status::OK();
+      });
+    });
+  }
+  if (has_counters) {
+    look_through(store.counters, "counters", [&](rocksdb::DB& db) {
+      rocksdb::ReadOptions options;
+      options.fill_cache = false;
+      options.readahead_size = size_t{2} << 20;
+      const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
+      for (at->Seek(first_counter_key); at->Valid(); at->Next()) {
+        if (is_forgotten(at->value().ToStringView())) continue;
+        ++report.counters;
+        if (parse_key(at->key().ToStringView(), stored.space, stored.key) &&
+            parse_value(at->value().ToStringView(), stored) &&
+            (!has_blocks || store.dictionary.resolve(stored, record)))
+          continue;
+        ++report.unreadable;
+        note(report.damages, named("counters", at->key().ToStringView()) + " cannot be read");
+      }
+      return at->status();
+    });
+  }
+  return true;
+}
+
+bool backup(const std::string& dir, const std::string& target, std::string& problem) {
+  {
+    // Opening would make a store where there is none.
+    Lock lock;
+    if (!lock.take(dir, false, problem)) return false;
+    const Condition condition = look(dir, problem);
+    if (condition == Condition::absent)
+      problem = "there is no store in `" + base::printable(dir, 512) + "`";
+    if (condition != Condition::whole) return false;
+  }
+  limit::Spaces spaces;
+  JournalOptions options;
+  options.path = dir;
+  options.now = [] { return base::Time{INT64_MIN}; };  // nothing is past its time
+  const auto journal = Journal::open(std::move(options), spaces, problem);
+  return journal && journal->backup(target, problem);
+}
+
+}  // namespace sluice::disk

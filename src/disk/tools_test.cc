@@ -1,0 +1,344 @@
+#include "disk/tools.h"
+
+#include <gtest/gtest.h>
+#include <leveldb/db.h>
+#include <leveldb/write_batch.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "disk/folder_test.h"
+#include "disk/layout.h"
+#include "disk/rocks_journal.h"
+#include "limit/decide.h"
+#include "tests/support/dice.h"
+
+namespace sluice::disk {
+namespace {
+
+using limit::Algorithm;
+using limit::Limit;
+using limit::State;
+
+constexpr int64_t now_us = 1'700'000'000'000'000;
+
+class ToolsTest : public testing::Test {
+ protected:
+  ToolsTest() {
+    space = spaces.intern("ip:", ":x");
+    limits_id =
+        spaces.intern_limits(std::vector<Limit>{{Algorithm::fixed_window, 9, {60'000'000}, 0}});
+  }
+  std::unique_ptr<Journal> open(size_t fold_bytes) {
+    JournalOptions options;
+    options.path = folder.path();
+    options.now = [] { return base::Time{now_us}; };
+    auto journal = std::make_unique<RocksJournal>(
+        std::move(options), spaces, Folding{fold_bytes, 1'000'000, 1 << 20, 2 << 20, 64 << 10});
+    EXPECT_TRUE(journal->open(problem)) << problem;
+    EXPECT_TRUE(journal->replay([](const Record&) {}, problem)) << problem;
+    journal->start_folding();
+    return journal;
+  }
+  void add(Journal& journal, const std::string& key, int64_t units) {
+    const State cell{now_us, units};
+    journal.add({space, limits_id, key, {&cell, units == 0 ? 0u : 1u}, INT64_MAX});
+    if (units == 0)
+      model.erase({space, key});
+    else
+      model[{space, key}] = {{cell}, limits_id, INT64_MAX};
+  }
+  // Many folds over the same counters, then some blocks that are not folded.
+  void fill() {
+    tests::Dice dice(5);
+    {
+      auto journal = open(1);
+      for (int round = 1; round <= 30; ++round) {
+        for (int i = 0; i < 300; ++i)
+          add(*journal, std::to_string(dice(1000)), dice(9) == 0 ? 0 : round);
+        ASSERT_TRUE(journal->commit(problem)) << problem;
+        for (int i = 0; i < 5000 && journal->stats().unfolded_bytes > 0; ++i) ::usleep(1000);
+      }
+    }
+    auto journal = open(1 << 20);
+    for (int round = 31; round <= 35; ++round) {
+      for (int i = 0; i < 100; ++i)
+        add(*journal, std::to_string(dice(1200)), dice(9) == 0 ? 0 : round);
+      ASSERT_TRUE(journal->commit(problem)) << problem;
+    }
+  }
+  KeptByKey dumped() {
+    KeptByKey all;
+    EXPECT_TRUE(dump(
+        folder.path(), spaces,
+        [&](const Record& record) {
+          EXPECT_FALSE(record.cells.empty());
+          EXPECT_TRUE(all.emplace(std::pair(record.space, std::string(record.key)), kept_of(record))
+                          .second);
+        },
+        problem))
+        << problem;
+    return all;
+  }
+
+  Folder folder;
+  limit::Spaces spaces;
+  const limit::Space* space = nullptr;
+  uint32_t limits_id = 0;
+  KeptByKey model;
+  std::string problem;
+};
+
+TEST_F(ToolsTest, AStoreIsLookedAt) {
+  fill();
+  EXPECT_EQ(dumped(), model);
+
+  StoreStats numbers;
+  ASSERT_TRUE(stats(folder.path(), numbers, problem)) << problem;
+  EXPECT_EQ(numbers.format, 1u);
+  EXPECT_EQ(numbers.spaces, 1u);
+  EXPECT_EQ(numbers.limits, 1u);
+  EXPECT_EQ(numbers.blocks, 5u);
+  EXPECT_EQ(numbers.block_counters, 500u);
+  EXPECT_GT(numbers.folded, 0u);
+  EXPECT_GT(numbers.bytes, numbers.block_bytes);
+
+  CheckReport report;
+  ASSERT_TRUE(check(folder.path(), report, problem)) << problem;
+  EXPECT_TRUE(report.damages.empty()) << report.damages.front();
+  EXPECT_EQ(report.blocks, 5u);
+  EXPECT_EQ(report.block_counters, 500u);
+  EXPECT_GT(report.counters, 500u);
+
+  ASSERT_TRUE(backup(folder.path(), folder / "copy", problem)) << problem;
+  const KeptByKey before = model;
+  EXPECT_TRUE(dump(
+      folder / "copy", spaces,
+      [&](const Record& record) {
+        EXPECT_EQ(model.erase({record.space, std::string(record.key)}), 1u);
+      },
+      problem))
+      << problem;
+  EXPECT_TRUE(model.empty());
+}
+
+TEST_F(ToolsTest, WhoHasItOrThatThereIsNoneIsTold) {
+  CheckReport report;
+  RepairReport repaired;
+  StoreStats numbers;
+  const auto all_say = [&](const std::string& words) {
+    const auto says = [&](bool done) {
+      EXPECT_FALSE(done);
+      EXPECT_NE(problem.find(words), std::string::npos) << problem;
+    };
+    says(check(folder.path(), report, problem));
+    says(repair(folder.path(), repaired, problem));
+    says(stats(folder.path(), numbers, problem));
+    says(dump(
+        folder.path(), spaces, [](const Record&) {}, problem));
+    says(backup(folder.path(), folder / "copy", problem));
+  };
+  all_say("there is no store in");
+  const auto journal = open(1);
+  all_say("is in use by process " + std::to_string(::getpid()));
+}
+
+class RepairTest : public ToolsTest {
+ protected:
+  std::string file_like(const std::string& part, const std::string& end) {
+    std::string found;  // the newest
+    for (const auto& at : std::filesystem::directory_iterator(folder / ("sluice/" + part))) {
+      if (at.path().string().ends_with(end)) found = std::max(found, at.path().string());
+    }
+    EXPECT_FALSE(found.empty());
+    return found;
+  }
+  void turn_bit(const std::string& path, std::streamoff at) {
+    std::fstream f(path, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekg(at);
+    const int byte = f.get();
+    f.seekp(at);
+    f.put(static_cast<char>(byte ^ 4));
+    EXPECT_TRUE(f.good());
+  }
+  // Damaged, told, repaired, sound, and nothing there that never was. Returns what is there.
+  KeptByKey mended() {
+    CheckReport report;
+    EXPECT_TRUE(check(folder.path(), report, problem)) << problem;
+    EXPECT_FALSE(report.damages.empty());
+    RepairReport repaired;
+    EXPECT_TRUE(repair(folder.path(), repaired, problem)) << problem;
+    EXPECT_FALSE(repaired.damages.empty());
+    CheckReport after;
+    EXPECT_TRUE(check(folder.path(), after, problem)) << problem;
+    EXPECT_TRUE(after.damages.empty()) << after.damages.front();
+    const KeptByKey all = dumped();
+    EXPECT_EQ(all.size(), repaired.counters);
+    EXPECT_EQ(after.blocks, 0u);
+    open(1);
+    return all;
+  }
+};
+
+// Nothing is damaged, and yet it is made anew from the tables: the latest state wins.
+TEST_F(RepairTest, OfAllTablesLosesNothing) {
+  fill();
+  std::filesystem::remove(folder / "sluice/counters/CURRENT");
+  std::filesystem::remove(folder / "sluice/blocks/CURRENT");
+  EXPECT_EQ(mended(), model);
+}
+
+TEST_F(RepairTest, OfASoundStoreChangesNothing) {
+  fill();
+  RepairReport repaired;
+  ASSERT_TRUE(repair(folder.path(), repaired, problem)) << problem;
+  EXPECT_TRUE(repaired.damages.empty()) << repaired.damages.front();
+  EXPECT_EQ(dumped(), model);
+}
+
+TEST_F(RepairTest, KeepsWhatADamagedPartLeaves) {
+  fill();
+  std::filesystem::remove(folder / "sluice/FORMAT");
+  EXPECT_EQ(mended(), model);
+
+  turn_bit(file_like("counters", ".sst"), 300);
+  EXPECT_NE(mended(), model);
+}
+
+TEST_F(RepairTest, OfALogKeepsWhatIsBeforeTheDamage) {
+  fill();
+  const std::string log = file_like("blocks", ".log");
+  turn_bit(log, static_cast<std::streamoff>(std::filesystem::file_size(log) / 2));
+  const KeptByKey all = mended();
+  EXPECT_GT(all.size(), model.size() / 2);
+  EXPECT_NE(all, model);
+}
+
+TEST_F(RepairTest, OfAStoreWithoutItsCountersKeepsTheBlocks) {
+  fill();
+  std::filesystem::remove_all(folder / "sluice/counters");
+  const KeptByKey all = mended();
+  EXPECT_GT(all.size(), 100u);
+  for (const auto& [key, its] : all) EXPECT_EQ(model.at(key), its);
+}
+
+TEST_F(RepairTest, OfANewerFormatIsRefused) {
+  fill();
+  std::ofstream(folder / "sluice/FORMAT") << "sluice store 7, read by sluice 9.0.0 and later\n";
+  RepairReport repaired;
+  EXPECT_FALSE(repair(folder.path(), repaired, problem));
+  EXPECT_NE(problem.find("sluice 9.0.0 or later"), std::string::npos) << problem;
+}
+
+class ImportTest : public ToolsTest {
+ protected:
+  ImportTest() {
+    limit::Space like;
+    like.carry = limit::Carry::left;
+    like.linger = base::seconds(120);
+    user = spaces.intern("limitd:user:", "", like);
+    fixed = spaces.intern("limitd:fixed:", "", like);
+  }
+  // As limitd writes it.
+  void write(const std::vector<std::pair<std::string, std::string>>& entries) {
+    leveldb::DB* opened = nullptr;
+    leveldb::Options options;
+    options.create_if_missing = true;
+    ASSERT_TRUE(leveldb::DB::Open(options, folder.path(), &opened).ok());
+    const std::unique_ptr<leveldb::DB> db(opened);
+    for (const auto& [key, value] : entries) ASSERT_TRUE(db->Put({}, key, value).ok());
+  }
+  static std::string key_of(const std::string& type, const std::string& key) {
+    return "\xc3\xbf" + type + "\xc3\xbf" + key;
+  }
+  bool import(ImportReport& report) {
+    return import_limitd(
+        folder.path(), base::Time{now_us}, spaces,
+        [&](std::string_view type, std::string_view key) -> std::optional<LimitdCounter> {
+          if (type == "user")
+            return LimitdCounter{user, spaces.intern_limits({&refills, 1}), refills, key};
+          if (type == "fixed")
+            return LimitdCounter{fixed, spaces.intern_limits({&stays, 1}), stays, key};
+          return std::nullopt;
+        },
+        report, problem);
+  }
+  std::string contents() const {
+    std::map<std::string, std::string> all;
+    for (const auto& at : std::filesystem::directory_iterator(folder.path())) {
+      if (!at.is_regular_file() || at.path().filename() == "sluice.lock") continue;
+      std::ostringstream text;
+      text << std::ifstream(at.path(), std::ios::binary).rdbuf();
+      all[at.path().filename()] = text.str();
+    }
+    std::string text;
+    for (const auto& [name, bytes] : all) text += name + "=" + bytes + "\n";
+    return text;
+  }
+
+  const limit::Space *user = nullptr, *fixed = nullptr;
+  const Limit refills{Algorithm::token_bucket, 2, base::seconds(1), 10};
+  const Limit stays{Algorithm::fixed_bucket, 5, {}, 5};
+};
+
+TEST_F(ImportTest, BucketsComeOverAsTheyStand) {
+  const auto ms = [](int64_t ago) { return std::to_string(now_us / 1000 - ago); };
+  write({{key_of("user", "empty"), "{\"lastDrip\":" + ms(0) + ",\"content\":0,\"size\":10}"},
+         {key_of("user", "half"), "{\"lastDrip\":" + ms(1000) + ",\"content\":3.5,\"size\":10}"},
+         {key_of("user", "full"), "{\"lastDrip\":" + ms(60'000) + ",\"content\":1,\"size\":10}"},
+         {key_of("user", "larger"), "{\"lastDrip\":" + ms(0) + ",\"content\":77,\"size\":100}"},
+         {key_of("fixed", "some"), "{\"content\":2,\"size\":5,\"reset\":0}"},
+         {key_of("gone", "k"), "{\"lastDrip\":1,\"content\":2,\"size\":5}"},
+         {key_of("ttl", "x1700000000000!" + key_of("user", "half")), key_of("user", "half")},
+         {key_of("user", "bad"), "{\"content\":\"x\"}"},
+         {"odd", "{}"}});
+  const std::string before = contents();
+  ImportReport report;
+  ASSERT_TRUE(import(report)) << problem;
+  EXPECT_EQ(contents(), before);
+  EXPECT_EQ(report.imported, 3u);
+  EXPECT_EQ(report.full, 2u);
+  EXPECT_EQ(report.untyped, 1u);
+  EXPECT_EQ(report.unreadable, 2u);
+  EXPECT_EQ(report.there, 0u);
+
+  const KeptByKey all = dumped();
+  ASSERT_EQ(all.size(), 3u);
+  const auto left = [&](const limit::Space* of, const std::string& key, const Limit& limit,
+                        int64_t at_us) {
+    const Kept& its = all.at({of, key});
+    return limit::peek(its.cells.data(), limit, {at_us}).remaining;
+  };
+  EXPECT_EQ(left(user, "empty", refills, now_us), 0);
+  EXPECT_EQ(left(user, "empty", refills, now_us + 500'000), 1);
+  // 3.5 a second ago, and 2 in it: the half unit is there in a quarter of a second.
+  EXPECT_EQ(left(user, "half", refills, now_us), 5);
+  EXPECT_EQ(left(user, "half", refills, now_us + 249'999), 5);
+  EXPECT_EQ(left(user, "half", refills, now_us + 250'000), 6);
+  EXPECT_EQ(left(fixed, "some", stays, now_us), 2);
+  EXPECT_EQ(all.at({user, "empty"}).forget_us, now_us + 125'000'000);
+  EXPECT_EQ(all.at({fixed, "some"}).forget_us, INT64_MAX);
+
+  // Once more: what is there stays.
+  ImportReport again;
+  ASSERT_TRUE(import(again)) << problem;
+  EXPECT_EQ(again.imported, 0u);
+  EXPECT_EQ(again.there, 3u);
+  EXPECT_EQ(dumped(), all);
+}
+
+TEST_F(ImportTest, WhatCannotBeImportedIsTold) {
+  ImportReport report;
+  EXPECT_FALSE(import(report));
+  EXPECT_NE(problem.find("there is no database of limitd in"), std::string::npos) << problem;
+  write({{key_of("user", "k"), "{}"}});
+  for (const auto& at : std::filesystem::directory_iterator(folder.path()))
+    if (at.path().filename().string().starts_with("MANIFEST")) std::ofstream(at.path()) << "damage";
+  EXPECT_FALSE(import(report));
+  EXPECT_NE(problem.find("limitd's database in"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("cannot be read"), std::string::npos) << problem;
+}
+
+}  // namespace
+}  // namespace sluice::disk

@@ -1,0 +1,24 @@
+#include "store/changes.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice::store {
+
+void Changes::remove(size_t stripe, Ref entry) {
+  auto& list = lists_[stripe];
+  // What goes has mostly changed a moment ago.
+  const auto at = std::find(list.rbegin(), list.rend(), entry);
+  SLUICE_CHECK(at != list.rend());
+  *at = list.back();
+  list.pop_back();
+}
+
+void Changes::raise_last(uint64_t to) {
+  uint64_t last = last_.load();
+  while (last < to && !last_.compare_exchange_weak(last, to)) {
+  }
+}
+
+}  // namespace sluice::store

@@ -1,0 +1,278 @@
+#include "store/durable_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "limit/limit.h"
+#include "store/changes.h"
+#include "store/fallback.h"
+
+namespace sluice::store {
+
+using limit::Charge;
+using limit::Error;
+using limit::Group;
+using limit::OnError;
+using limit::Ticket;
+
+std::unique_ptr<DurableStore> DurableStore::open(
+    const DurableOptions& options, std::unique_ptr<EmbeddedStore> table, limit::Spaces& spaces,
+    std::function<base::Time()> now, std::shared_ptr<spdlog::logger> log, std::string& problem) {
+  auto journal = disk::Journal::open(
+      {.path = options.path, .sync = options.sync, .now = std::move(now)}, spaces, problem);
+  if (!journal) return nullptr;
+  auto store =
+      std::make_unique<DurableStore>(options, std::move(table), std::move(journal), std::move(log));
+  if (!store->start(problem)) return nullptr;
+  return store;
+}
+
+DurableStore::DurableStore(const DurableOptions& options, std::unique_ptr<EmbeddedStore> table,
+                           std::unique_ptr<disk::Journal> journal,
+                           std::shared_ptr<spdlog::logger> log)
+    : options_(options),
+      table_(std::move(table)),
+      journal_(std::move(journal)),
+      log_(std::move(log)) {
+  table_->keep_changes();
+}
+
+bool DurableStore::start(std::string& problem) {
+  bool no_memory = false;
+  uint64_t nonsense = 0;
+  const bool read = journal_->replay(
+      [&](const disk::Record& record) {
+        const Restored restored = table_->restore(record, true);
+        no_memory |= restored == Restored::no_memory;
+        nonsense += restored == Restored::nonsense ? 1 : 0;
+      },
+      problem);
+  if (!read) return false;
+  if (no_memory) {
+    problem = "the counters of " + options_.path +
+              " need more memory than store.memory gives; raise it (--memory)";
+    return false;
+  }
+  if (nonsense > 0)
+    log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
+                options_.path, nonsense, options_.path);
+  journal_->start_folding();
+  loading_ = true;
+  table_->set_loading(true);
+  fetcher_ = std::thread([this] { keep_fetching(); });
+  scanner_ = std::thread([this] { keep_scanning(); });
+  committer_ = std::thread([this] { keep_committing(); });
+  return true;
+}
+
+DurableStore::~DurableStore() {
+  {
+    const std::lock_guard lock(loading_mutex_);
+    stopping_ = true;
+  }
+  wants_.notify_all();
+  rests_.notify_all();
+  if (fetcher_.joinable()) fetcher_.join();
+  if (scanner_.joinable()) scanner_.join();
+  stop_committing_ = true;
+  called_.fetch_add(1);
+  called_.notify_one();
+  if (committer_.joinable()) committer_.join();
+}
+
+Applied DurableStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
+                            Ticket ticket) {
+  Applied applied;
+  if (loading_.load(std::memory_order_acquire)) [[unlikely]]
+    applied = apply_loading(batch, now, port, pin, ticket);
+  else if (failing_.load(std::memory_order_relaxed)) [[unlikely]]
+    applied = apply_failing(batch, now, port, pin);
+  else
+    applied = table_->apply(batch, now, port, pin);
+  changed();
+  return applied;
+}
+
+// Whoever is answered waits for the next commit; it is to come at once.
+void DurableStore::changed() {
+  if (options_.durability != Durability::always || !asleep_.load()) return;
+  if (table_->changes().last() <= committed_.load()) return;
+  if (!asleep_.exchange(false)) return;
+  called_.fetch_add(1);
+  called_.notify_one();
+}
+
+// Group by group, as each needs its counters.
+Applied DurableStore::apply_loading(const limit::Batch& batch, base::Time now, Port* port,
+                                    const Pin& pin, Ticket ticket) {
+  Error failed = take_failure(port, ticket);
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    Group& group = batch.groups[i];
+    const limit::Batch one{batch.groups.subspan(i, 1), batch.charges, batch.decisions};
+    if (failed != Error::none) {
+      bool absent = false;
+      table_->each_absent(batch, group, [&](const Charge&) { absent = true; });
+      if (absent) {
+        // `local` cannot help: what it would begin with is unknown.
+        fall_back(group, batch, std::exchange(failed, Error::none), now);
+        if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
+        continue;
+      }
+    }
+    if (want(batch, group, port, ticket)) return {.settled = i, .later = true};
+    const Applied applied =
+        failing_.load() ? apply_failing(one, now, port, pin) : table_->apply(one, now, port, pin);
+    if (applied.settled == 1 && group.error != Error::none && !group.may_fail)
+      return {.settled = i + 1};
+  }
+  return {.settled = batch.groups.size()};
+}
+
+// Has the group's counters fetched that are not there. False: all are.
+bool DurableStore::want(const limit::Batch& batch, const Group& group, Port* port, Ticket ticket) {
+  Wanted wanted{.port = port, .ticket = ticket, .keys = {}};
+  table_->each_absent(batch, group, [&](const Charge& charge) {
+    wanted.keys.emplace_back(charge.space, std::string(charge.key));
+  });
+  if (wanted.keys.empty()) return false;
+  if (port != nullptr) know(*port);
+  {
+    const std::lock_guard lock(loading_mutex_);
+    // Who is not named asks again, so these may be passed over.
+    if (ticket != limit::no_ticket || wanted_.size() < base::bounds::unnamed_fetches_max)
+      wanted_.push_back(std::move(wanted));
+  }
+  wants_.notify_one();
+  return true;
+}
+
+Error DurableStore::take_failure(Port* port, Ticket ticket) {
+  if (ticket == limit::no_ticket) return Error::none;
+  const std::lock_guard lock(loading_mutex_);
+  const auto at = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& f) {
+    return f.port == port && f.ticket == ticket;
+  });
+  if (at == failed_.end()) return Error::none;
+  const Error error = at->error;
+  failed_.erase(at);
+  return error;
+}
+
+void DurableStore::abandon(Port& port, Ticket ticket) {
+  const auto its = [&](const auto& x) { return x.port == &port && x.ticket == ticket; };
+  const std::lock_guard lock(loading_mutex_);
+  std::erase_if(wanted_, its);
+  std::erase_if(failed_, its);
+}
+
+// The disk cannot be written, and every rule has said what it wants then.
+Applied DurableStore::apply_failing(const limit::Batch& batch, base::Time now, Port* port,
+                                    const Pin& pin) {
+  if (options_.durability != Durability::always) return table_->apply(batch, now, port, pin);
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    Group& group = batch.groups[i];
+    if (group.on_error == OnError::local || needs_no_disk(batch, group)) {
+      table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, port, pin);
+    } else {
+      fall_back(group, batch, Error::store, now);
+    }
+    if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
+  }
+  return {.settled = batch.groups.size()};
+}
+
+bool DurableStore::needs_no_disk(const limit::Batch& batch, const Group& group) const {
+  const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  return std::all_of(charges.begin(), charges.end(), [](const Charge& charge) {
+    return charge.verb == limit::Verb::peek ||
+           (!charge.keeps_limits && !limit::is_counted(charge.limits));
+  });
+}
+
+uint64_t DurableStore::gate() const {
+  if (options_.durability != Durability::always || failing_.load(std::memory_order_relaxed))
+    return 0;
+  const uint64_t last = table_->changes().last();
+  return last > committed_.load() ? last : 0;
+}
+
+void DurableStore::know(Port& port) {
+  if (std::exchange(port.known_, true)) return;
+  const std::lock_guard lock(ports_mutex_);
+  ports_.insert(&port);
+}
+
+bool DurableStore::await_commit(Port& port) {
+  know(port);
+  port.awaits_commit_.store(true);
+  return std::max(committed_.load(), given_up_.load()) < table_->changes().last();
+}
+
+void DurableStore::detach(Port& port) {
+  {
+    const std::lock_guard lock(ports_mutex_);
+    ports_.erase(&port);
+  }
+  const std::lock_guard lock(loading_mutex_);
+  std::erase_if(wanted_, [&](const Wanted& w) { return w.port == &port; });
+}
+
+void DurableStore::wake_waiting() {
+  const std::lock_guard lock(ports_mutex_);
+  for (Port* const port : ports_)
+    if (port->awaits_commit_.exchange(false)) port->wake();
+}
+
+std::string_view DurableStore::words_of(Error error) const {
+  if (error == Error::store)
+    return "the counters cannot be written to or read from disk; the server's log says why";
+  return table_->words_of(error);
+}
+
+std::optional<base::Time> DurableStore::advance(Port& port, base::Time now) {
+  const auto next = table_->advance(port, now);
+  changed();
+  return next;
+}
+
+bool DurableStore::cancel(Port& port, Ticket ticket, base::Time now) {
+  const bool cancelled = table_->cancel(port, ticket, now);
+  changed();
+  return cancelled;
+}
+
+std::vector<std::string> DurableStore::list(const limit::Space& space, std::string_view prefix,
+                                            size_t max) {
+  {
+    std::unique_lock lock(loading_mutex_);
+    rests_.wait(lock, [this] { return stopping_ || !loading_.load(); });
+    if (stopping_) return {};
+  }
+  return table_->list(space, prefix, max);
+}
+
+void DurableStore::housekeep(base::Time now) {
+  table_->housekeep(now);
+}
+
+size_t DurableStore::purge(base::Time now) {
+  const size_t gone = table_->purge(now);
+  changed();
+  return gone;
+}
+
+Stats DurableStore::stats() const {
+  Stats stats = table_->stats();
+  const disk::JournalStats journal = journal_->stats();
+  stats.loading = loading_.load();
+  stats.failing = failing_.load();
+  stats.commits = journal.blocks;
+  stats.commit_failures = journal.failures;
+  stats.committed_counters = journal.counters;
+  stats.committed_bytes = journal.bytes;
+  stats.unfolded_bytes = journal.unfolded_bytes;
+  return stats;
+}
+
+}  // namespace sluice::store

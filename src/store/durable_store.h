@@ -1,0 +1,143 @@
+// The store that survives: the table in memory decides, and what it decided is committed to a
+// journal on disk, by a thread of its own. Workers never read the disk: at the start a counter that
+// is not in the table yet is fetched by a thread, and its request waits meanwhile. Owned by main;
+// docs/durability.md says what is promised.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "disk/journal.h"
+#include "limit/space.h"
+#include "store/embedded_store.h"
+#include "store/store.h"
+
+namespace sluice::store {
+
+enum class Durability : uint8_t {
+  interval,  // committed once in an interval
+  always,    // committed before it is answered
+};
+
+struct DurableOptions {
+  std::string path;  // of the journal
+  Durability durability = Durability::interval;
+  base::Duration interval = base::milliseconds(100);
+  bool sync = false;  // a commit reaches the medium
+};
+
+class DurableStore final : public Store {
+ public:
+  // Opens what is there and brings in what is not folded yet; the rest comes by and by. `table` is
+  // empty. `now` from any thread. Null: `problem`, with what to do.
+  static std::unique_ptr<DurableStore> open(const DurableOptions& options,
+                                            std::unique_ptr<EmbeddedStore> table,
+                                            limit::Spaces& spaces, std::function<base::Time()> now,
+                                            std::shared_ptr<spdlog::logger> log,
+                                            std::string& problem);
+  // The same with a journal that is open already. For tests.
+  DurableStore(const DurableOptions& options, std::unique_ptr<EmbeddedStore> table,
+               std::unique_ptr<disk::Journal> journal, std::shared_ptr<spdlog::logger> log);
+  bool start(std::string& problem);
+  // Commits what is left. Ports are gone by then.
+  ~DurableStore() override;
+
+  Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
+                const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) override;
+  void abandon(Port& port, limit::Ticket ticket) override;
+  bool commits_first() const override { return options_.durability == Durability::always; }
+  uint64_t gate() const override;
+  uint64_t committed() const override { return committed_.load(); }
+  uint64_t given_up() const override { return given_up_.load(); }
+  bool await_commit(Port& port) override;
+  void detach(Port& port) override;
+  std::string_view words_of(limit::Error error) const override;
+  std::optional<base::Time> advance(Port& port, base::Time now) override;
+  bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
+  // Waits until everything is loaded.
+  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+                                size_t max) override;
+  void housekeep(base::Time now) override;
+  size_t purge(base::Time now) override;
+  Stats stats() const override;
+
+  // A copy of what is committed, on which a server can be started (disk::Journal::backup).
+  bool backup(const std::string& target, std::string& problem) {
+    return journal_->backup(target, problem);
+  }
+
+ private:
+  // A batch some of whose counters are to be fetched.
+  struct Wanted {
+    Port* port;
+    limit::Ticket ticket;
+    std::vector<std::pair<const limit::Space*, std::string>> keys;
+  };
+
+  // Why one could not get what it wanted.
+  struct Failed {
+    Port* port;
+    limit::Ticket ticket;
+    limit::Error error;
+  };
+
+  Applied apply_loading(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
+                        limit::Ticket ticket);
+  Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
+  bool want(const limit::Batch& batch, const limit::Group& group, Port* port, limit::Ticket ticket);
+  bool needs_no_disk(const limit::Batch& batch, const limit::Group& group) const;
+  limit::Error take_failure(Port* port, limit::Ticket ticket);
+  void changed();
+  void know(Port& port);
+
+  void keep_committing();
+  bool commit();
+  void wake_waiting();
+  void keep_fetching();
+  limit::Error fetch(const Wanted& wanted);
+  void keep_scanning();
+  enum class Scan { done, no_memory, failed, stopped };
+  Scan scan(uint64_t& loaded, uint64_t& nonsense);
+  bool rest(std::chrono::milliseconds time);
+
+  const DurableOptions options_;
+  const std::unique_ptr<EmbeddedStore> table_;
+  const std::unique_ptr<disk::Journal> journal_;
+  const std::shared_ptr<spdlog::logger> log_;
+
+  // Numbers of Changes.
+  std::atomic<uint64_t> committed_{0}, given_up_{0};
+  std::atomic<bool> failing_{false};  // the last commit failed
+  uint64_t turned_ = 0;               // the commit under way, or the last one; the committer's
+  std::atomic<bool> asleep_{false};   // the committing thread, until `called_` changes
+  std::atomic<uint32_t> called_{0};
+  std::mutex ports_mutex_;
+  std::unordered_set<Port*> ports_;  // that have ever waited for a commit
+
+  std::atomic<bool> loading_{false};
+  std::mutex loading_mutex_;  // of the three below
+  std::condition_variable wants_, rests_;
+  std::deque<Wanted> wanted_;
+  std::vector<Failed> failed_;
+  bool stopping_ = false;
+  std::atomic<bool> stop_committing_{false};
+  std::thread committer_, fetcher_, scanner_;
+};
+
+}  // namespace sluice::store

@@ -1,0 +1,150 @@
+// What a store that keeps its counters elsewhere, too, needs of the table: what has changed, and a
+// way to bring in what was stored.
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "limit/decide.h"
+#include "store/embedded_store.h"
+
+namespace sluice::store {
+
+using limit::State;
+
+namespace {
+
+// When the counter may be forgotten, as the sweep sees it.
+int64_t forget_us(const Entry& entry, const limit::Space& space) {
+  if (entry.keeps_limits()) return INT64_MAX;  // until it is purged
+  int64_t mark_us = INT64_MIN;
+  for (size_t cell = 0; cell < entry.cells(); ++cell)
+    mark_us = std::max(mark_us, entry.cell(cell).mark_us);
+  return mark_us > INT64_MAX - space.linger.us ? INT64_MAX : mark_us + space.linger.us;
+}
+
+bool holds(const Entry& entry, const State* cells) {
+  for (size_t i = 0; i < entry.cells(); ++i)
+    if (entry.cell(i) != cells[i]) return false;
+  return true;
+}
+
+}  // namespace
+
+void EmbeddedStore::keep_changes() {
+  changes_ = std::make_unique<Changes>();
+}
+
+void EmbeddedStore::write_noted(Settling& s) {
+  // A refusal mostly changes nothing.
+  if (s.entry->limits_id() == s.charge->limits_id && holds(*s.entry, s.next.data())) return;
+  s.write();
+  note(stripe_of(s.charge->hash), *s.entry);
+}
+
+void EmbeddedStore::note(size_t stripe, Entry& entry) {
+  if (loading_.load(std::memory_order_relaxed)) entry.set_newer();
+  if (entry.dirty()) return;
+  entry.set_dirty(true);
+  changes_->add(stripe, region_.ref_of(&entry));
+}
+
+void EmbeddedStore::erase(Settling& s) {
+  if (changes_ == nullptr) {
+    locked_of(*s.charge).stripe.erase(region_, s.charge->hash, s.entry);
+    s.entry = nullptr;
+    return;
+  }
+  s.entry->clear();
+  s.entry->set_erased(true);
+  note(stripe_of(s.charge->hash), *s.entry);
+}
+
+void EmbeddedStore::collect(const disk::Visit& visit) {
+  Cells cells;
+  changes_->each_stripe([&](size_t stripe) {
+    for (bool more = true; more;) {
+      const std::lock_guard lock((*table_)[stripe].mutex);
+      auto& list = changes_->list(stripe);
+      for (size_t left = std::min(list.size(), collected_per_lock); left > 0; --left) {
+        auto& entry = *static_cast<Entry*>(region_.at(list.back()));
+        list.pop_back();
+        entry.set_dirty(false);
+        const limit::Space& space = spaces_.at(entry.space());
+        disk::Record record{
+            .space = &space, .limits_id = entry.limits_id(), .key = entry.key(), .cells = {}};
+        if (!entry.erased()) {
+          entry.load(cells.data());
+          record.cells = {cells.data(), entry.cells()};
+          record.forget_us = forget_us(entry, space);
+        }
+        visit(record);
+      }
+      more = !list.empty();
+    }
+  });
+}
+
+Restored EmbeddedStore::restore(const disk::Record& record, bool newest) {
+  const limit::Space& space = *record.space;
+  const bool keeps_limits = !space.windows.empty();
+  auto cells = record.cells;
+  Restored result = Restored::yes;
+  if (!cells.empty()) {
+    const bool fits = keeps_limits
+                          ? cells.size() <= limit::cells_max && record.limits_id == 0
+                          : record.limits_id != 0 &&
+                                limit::cells(spaces_.limits(record.limits_id)) == cells.size();
+    if (!fits) {
+      result = Restored::nonsense;
+      cells = {};
+    }
+  }
+  const uint64_t hash = hash_(space.id, record.key);
+  const size_t count = std::max<size_t>(cells.size(), 1);
+  Locked& locked = (*table_)[stripe_of(hash)];
+  const std::lock_guard lock(locked.mutex);
+  Entry* entry = locked.stripe.find(region_, hash, space.id, record.key);
+  if (entry != nullptr && !newest) return result;
+  if (entry != nullptr && entry->cells() != count) {
+    SLUICE_CHECK(!entry->dirty() && !entry->waited_for());
+    locked.stripe.erase(region_, hash, entry);
+    entry = nullptr;
+  }
+  if (entry == nullptr)
+    entry = locked.stripe.insert(region_, hash_, hash, space.id, record.key, count);
+  if (entry == nullptr) return Restored::no_memory;
+  if (newest) entry->set_newer();
+  entry->set_erased(cells.empty());
+  if (cells.empty()) {
+    entry->clear();
+    return result;
+  }
+  entry->store(cells.data());
+  entry->set_limits_id(record.limits_id);
+  if (keeps_limits) entry->set_keeps_limits();
+  if (space.linger.us > 0) entry->set_lingers();
+  return result;
+}
+
+size_t EmbeddedStore::purge_noted(base::Time now) {
+  if (loading_.load()) return 0;
+  const Sweep sweep{.now = now, .purges = true, .spaces = &spaces_};
+  size_t gone = 0;
+  each_step([&](Stripe& stripe, uint32_t from) {
+    for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
+         ++chain) {
+      stripe.each(region_, chain, [&](Entry& entry) {
+        if (!sweep.drops(entry)) return;
+        entry.clear();
+        entry.set_erased(true);
+        note(stripe.index(), entry);
+        ++gone;
+      });
+    }
+  });
+  purged_.fetch_add(gone, std::memory_order_relaxed);
+  return gone;
+}
+
+}  // namespace sluice::store
