@@ -147,7 +147,7 @@ HttpResponse Admin::problem(unsigned status, const std::string& why) const {
 
 Admin::Found Admin::find(const HttpRequest& request) const {
   Found found;
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
   if (!request.path.starts_with('/')) return found;
   for (const Route& route : routes_) {
     auto parameters = fit(route.path, request.path);

@@ -44,6 +44,20 @@ void Facts::collect(metrics::Page& page) const {
   page.counter("sluice_memory_refusals_total",
                "Groups of charges that failed because the counter memory was full.",
                number(stats.refused));
+  page.gauge("sluice_store_loading", "1: not all counters are back from the disk yet.",
+             stats.loading ? 1 : 0);
+  page.gauge("sluice_store_failing", "1: the disk cannot be written at the moment.",
+             stats.failing ? 1 : 0);
+  page.counter("sluice_commits_total", "Commits to the disk.", number(stats.commits));
+  page.counter("sluice_commit_failures_total", "Commits to the disk that failed.",
+               number(stats.commit_failures));
+  page.counter("sluice_committed_counters_total", "States of counters that were committed.",
+               number(stats.committed_counters));
+  page.counter("sluice_committed_bytes_total", "Bytes that were committed.",
+               number(stats.committed_bytes));
+  page.gauge("sluice_store_unfolded_bytes",
+             "Bytes that were committed and are not under the counters' own keys yet.",
+             number(stats.unfolded_bytes));
   page.gauge("sluice_waiting_requests", "Requests that wait for units.", number(stats.waiting));
 
   const auto policy = live_.current();
