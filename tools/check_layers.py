@@ -16,6 +16,7 @@ from typing import NamedTuple
 LAYERS: dict[str, int] = {
     "base": 0,
     "limit": 1,
+    "metrics": 1,
     "policy": 2,
     "wire": 2,
     "disk": 2,

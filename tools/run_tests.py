@@ -199,7 +199,8 @@ def install() -> Tally:
     if run(make, BUILD_SECONDS_MAX)[0] != 0:
         raise Failed("make install failed")
     tally = Tally()
-    for path in ("bin/sluice", "share/doc/sluice/README.md", "share/doc/sluice/examples/example-config.ini"):
+    for path in ("bin/sluice", "share/doc/sluice/README.md", "share/doc/sluice/examples/example-config.ini",
+                 "share/doc/sluice/examples/grafana/sluice.json", "lib/systemd/system/sluice.service"):
         if (destination / "usr" / path).exists():
             tally.passed += 1
         else:

@@ -52,6 +52,16 @@ inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
 // what each has anyway. Past it: the client that needs more is told, then closed.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
+// Connections to the HTTP ports (admin, metrics) at a time. Past it: closed without a word.
+inline constexpr size_t admin_connections_max = 64;
+// The body of an HTTP request; only one that may ask gets to send it. Past it: 413, then close.
+inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
+// Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
+inline constexpr size_t admin_queued_max = 16;
+// Rules on one page of the admin port's list. Past it: 400.
+inline constexpr size_t admin_page_max = 1000;
+// Rules that metrics tell apart, by name or pattern. Past it: the others count together.
+inline constexpr size_t metric_rules_max = 4095;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is
@@ -72,6 +82,8 @@ inline constexpr size_t table_bytes_max = size_t{16} << 30;
 inline constexpr size_t unfolded_bytes_max = size_t{64} << 20;
 // How long a durable store may wait between two commits. Past it: refused at load.
 inline constexpr size_t commit_interval_ms_max = 60'000;
+// A request to a running server to copy its store. Past it: closed.
+inline constexpr size_t backup_line_bytes_max = 8 << 10;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.

@@ -52,7 +52,7 @@ int check(const Words& words, Outside& outside) {
       files.push_back({{"file", path},
                        {"ok", rules != nullptr},
                        {"rules", count},
-                       {"diagnostics", to_json(diagnostics)}});
+                       {"diagnostics", server::to_json(diagnostics)}});
       continue;
     }
     tell(diagnostics, outside);

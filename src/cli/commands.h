@@ -18,6 +18,7 @@ int limitd(const Words& words, Outside& outside);
 int check(const Words& words, Outside& outside);
 int explain(const Words& words, Outside& outside);
 int limitdctl(const Words& words, Outside& outside);
+int store(const Words& words, Outside& outside);
 int ask(const Words& words, Outside& outside);
 
 // Finds the command that the first word names, and the program's own --help and --version.

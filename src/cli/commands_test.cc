@@ -120,11 +120,11 @@ TEST_F(Commands, HelpAndVersion) {
   }
   EXPECT_EQ(command({"--help"}), 0);
   for (const char* name :
-       {"serve", "divvy", "limitd", "droplet", "check", "explain", "ask", "limitdctl"}) {
+       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
   }
   for (const char* name :
-       {"serve", "divvy", "limitd", "droplet", "check", "explain", "ask", "limitdctl"}) {
+       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     EXPECT_TRUE(said(out, std::string("Usage: sluice ") + name)) << out;
     EXPECT_TRUE(said(out, "Example:")) << out;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/operations.h"
 #include "cli/settings.h"
 
 namespace sluice::cli {
@@ -11,6 +12,23 @@ base::Diagnostic place_of(std::string subject) {
   base::Diagnostic place;
   place.subject = std::move(subject);
   return place;
+}
+
+void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
+  config.listen.clear();
+  const base::Diagnostic place = place_of("--listen");
+  for (const std::string& text : flags.listen) {
+    const size_t cut = text.find('=');
+    if (cut == std::string::npos) {
+      complain(place, "`" + text + "` has no `=`",
+               "write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`", diagnostics);
+      continue;
+    }
+    const auto protocol = protocol_named(text.substr(0, cut), place, diagnostics);
+    if (!protocol) continue;
+    if (auto address = address_of(text.substr(cut + 1), *protocol, place, diagnostics))
+      config.listen.push_back({{*protocol, std::move(*address)}, "--listen"});
+  }
 }
 
 }  // namespace
@@ -24,6 +42,7 @@ Config::Config() {
   for (const auto protocol :
        {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet})
     listen.push_back({{protocol, {"::", port_of(protocol)}}});
+  listen.push_back({{server::Protocol::admin, {"127.0.0.1", admin_port}}});
 }
 
 bool Config::serves(server::Protocol protocol) const {
@@ -38,6 +57,7 @@ server::Options Config::options() const {
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.cleanup_interval = cleanup_interval.value;
+  add_operations(*this, options);
   return options;
 }
 
@@ -70,6 +90,8 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
   apply("SLUICE_REDIS", set_redis);
   apply("SLUICE_LOG_LEVEL", set_log_level);
   apply("SLUICE_CLEANUP_INTERVAL", set_cleanup_interval);
+  apply("SLUICE_ADMIN", set_admin);
+  apply("SLUICE_ADMIN_TOKEN", set_admin_token);
 }
 
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
@@ -103,21 +125,8 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.log_level, "--log-level", set_log_level);
   apply(flags.cleanup_interval, "--cleanup-interval", set_cleanup_interval);
 
-  if (flags.listen.empty()) return;
-  config.listen.clear();
-  const base::Diagnostic place = place_of("--listen");
-  for (const std::string& text : flags.listen) {
-    const size_t cut = text.find('=');
-    if (cut == std::string::npos) {
-      complain(place, "`" + text + "` has no `=`",
-               "write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`", diagnostics);
-      continue;
-    }
-    const auto protocol = protocol_named(text.substr(0, cut), place, diagnostics);
-    if (!protocol) continue;
-    if (auto address = address_of(text.substr(cut + 1), *protocol, place, diagnostics))
-      config.listen.push_back({{*protocol, std::move(*address)}, "--listen"});
-  }
+  if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);
+  apply(flags.admin, "--admin", set_admin);
 }
 
 }  // namespace sluice::cli

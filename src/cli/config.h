@@ -65,6 +65,25 @@ struct StoreSettings {
   Durability kept() const;
 };
 
+// Divvy's own page of metrics, and what it tells statsd.
+struct DivvyPage {
+  Address address;
+  std::string path = "/metrics";
+};
+struct Statsd {
+  Address address;
+  std::string prefix;
+  bool tcp = false;
+};
+
+// What those need who run the server (cli/operations.h).
+struct Operations {
+  Setting<std::string> admin_token;       // of the environment; or of the file
+  Setting<std::string> admin_token_file;  // empty: none
+  std::optional<Setting<DivvyPage>> divvy_page{};
+  std::optional<Setting<Statsd>> statsd{};
+};
+
 struct Config {
   std::vector<Setting<Listener>> listen;  // every protocol on its own port
   Setting<unsigned> workers{0};           // 0: as many as this process may use processors
@@ -73,6 +92,7 @@ struct Config {
   Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
   Setting<base::Duration> cleanup_interval{base::seconds(60)};  // of droplet; 0: never
   std::string log_file;                                         // empty: standard error
+  Operations operations;
   std::vector<Policy> policy;
   Setting<NativeRules> rules;
   std::string file;          // the sluice.yaml that it comes from; empty: none
@@ -91,7 +111,7 @@ struct Config {
 // What flags may say, as they were written.
 struct Flags {
   std::optional<std::string> workers, connections, memory, data, durability, redis, log_level,
-      cleanup_interval;
+      cleanup_interval, admin;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
 };
 
@@ -102,7 +122,8 @@ void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
 // SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
-// SLUICE_LOG_LEVEL, SLUICE_CLEANUP_INTERVAL; one that is set but empty counts as not set.
+// SLUICE_LOG_LEVEL, SLUICE_CLEANUP_INTERVAL, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN; one that is set but
+// empty counts as not set.
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);

@@ -46,6 +46,8 @@ class Reader {
             }},
            {"log", [&](const auto&, const auto& node) { log(node); }},
            {"droplet", [&](const auto&, const auto& node) { droplet(node); }},
+           {"divvy", [&](const auto&, const auto& node) { divvy(node); }},
+           {"admin", [&](const auto&, const auto& node) { admin(node); }},
            {"rules", [&](const auto&, const auto& node) {
               has_policy = true;
               // What is wrong with them is told when they become a rule set.
@@ -110,7 +112,8 @@ class Reader {
     const bool divvy = all.empty() || !std::all_of(all.begin(), all.end(), is_limitd);
     std::erase_if(config_.listen, [&](const auto& listener) {
       const auto protocol = listener.value.protocol;
-      return !(protocol == server::Protocol::divvy && divvy) &&
+      return protocol != server::Protocol::admin &&
+             !(protocol == server::Protocol::divvy && divvy) &&
              !(protocol == server::Protocol::limitd && limitd);
     });
   }
@@ -251,10 +254,72 @@ class Reader {
                            }}});
   }
 
+  void admin(const YamlNode& node) {
+    map(node, "admin",
+        {{"token_file", [&](const std::string& key, const YamlNode& value) {
+            if (const auto path = text(key, value))
+              config_.operations.admin_token_file = {beside_file(*path), origin(value)};
+          }}});
+  }
+
+  void divvy(const YamlNode& node) {
+    map(node, "divvy",
+        {{"metrics", [&](const std::string&, const YamlNode& value) { divvy_page(value); }},
+         {"statsd", [&](const std::string&, const YamlNode& value) { statsd(value); }}});
+  }
+
+  void address(const std::string& key, const YamlNode& node, uint16_t port, Address& into) {
+    const auto value = text(key, node);
+    if (!value) return;
+    std::string problem;
+    if (auto address = parse_address(*value, port, problem))
+      into = std::move(*address);
+    else
+      complain(yaml_.place(key, node), "`" + *value + "` is no address", std::move(problem),
+               diagnostics_);
+  }
+
+  void divvy_page(const YamlNode& node) {
+    DivvyPage page{.address = {"::", divvy_metrics_port}};
+    map(node, "metrics",
+        {{"address",
+          [&](const std::string& key, const YamlNode& value) {
+            address(key, value, divvy_metrics_port, page.address);
+          }},
+         {"path", [&](const std::string& key, const YamlNode& value) {
+            if (const auto path = text(key, value)) page.path = *path;
+          }}});
+    config_.operations.divvy_page = {page, origin(node)};
+  }
+
+  void statsd(const YamlNode& node) {
+    Statsd statsd{.address = {"127.0.0.1", statsd_port}, .prefix = {}};
+    map(node, "statsd",
+        {{"address",
+          [&](const std::string& key, const YamlNode& value) {
+            address(key, value, statsd_port, statsd.address);
+          }},
+         {"prefix",
+          [&](const std::string& key, const YamlNode& value) {
+            if (const auto prefix = text(key, value)) statsd.prefix = *prefix;
+          }},
+         {"tcp", [&](const std::string& key, const YamlNode& value) {
+            const auto word = text(key, value);
+            if (!word) return;
+            statsd.tcp = *word == "true";
+            if (*word != "true" && *word != "false")
+              complain(yaml_.place(key, value), "`" + *word + "` is neither true nor false",
+                       "write `tcp: true`, or take it out for UDP", diagnostics_);
+          }}});
+    config_.operations.statsd = {statsd, origin(node)};
+  }
+
   // Droplet's requests bring their limits.
   bool needs_policy() const {
-    return std::any_of(config_.listen.begin(), config_.listen.end(),
-                       [](const auto& l) { return l.value.protocol != server::Protocol::droplet; });
+    return std::any_of(config_.listen.begin(), config_.listen.end(), [](const auto& l) {
+      return l.value.protocol != server::Protocol::droplet &&
+             l.value.protocol != server::Protocol::admin;
+    });
   }
 
   void policy(const std::string& key, const YamlNode& node) {

@@ -73,10 +73,12 @@ TEST(ReadConfig, TakesAllThatThereIs) {
 TEST(ReadConfig, LeavesDefaultsWhereTheFileIsSilent) {
   Config config;
   ASSERT_EQ(problems("policy: [{ divvy: /etc/rules.json }]", config), "");
-  ASSERT_EQ(config.listen.size(), 1u);
+  ASSERT_EQ(config.listen.size(), 2u);
   EXPECT_EQ(config.listen[0].value.address.host, "::");
   EXPECT_EQ(config.listen[0].value.address.port, 8321);
   EXPECT_EQ(config.listen[0].origin, "default");
+  EXPECT_EQ(config.listen[1].value.protocol, server::Protocol::admin);
+  EXPECT_EQ(config.listen[1].value.address.host, "127.0.0.1");
   EXPECT_EQ(config.workers.value, 0u);
   EXPECT_EQ(config.policy[0].path.value, "/etc/rules.json");
   EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::code);
@@ -163,7 +165,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"zzz: 4",
        "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
        "store, policy, "
-       "log, droplet, rules"},
+       "log, droplet, divvy, admin, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: is here twice, first on line 1; keep one of them"},
       {"workers: 0",
@@ -187,8 +189,11 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
       {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
       {"listen: [{ address: \"[::]:1\" }]", "2:10: error: listen: has no protocol"},
-      {"listen: [{ protocol: admin, address: \"[::]:1\" }]",
-       "2:22: error: protocol: the protocol `admin` is not served by this version"},
+      {"admin: { token: x }",
+       "2:10: error: token: is no key that is known here; known here: token_f"},
+      {"divvy: { statsd: { tcp: yes } }", "2:25: error: tcp: `yes` is neither true nor false"},
+      {"divvy: { statsd: { address: x:y } }", "2:29: error: address: `x:y` is no address"},
+      {"divvy: { metrics: { port: 1 } }", "2:21: error: port: is no key that is known here"},
       {"droplet: { cleanup_interval: often }",
        "2:30: error: cleanup_interval: `often` is no interval; write seconds, or a length of time "
        "as in `5m`; 0 for never"},
@@ -241,10 +246,11 @@ TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
 // Without `listen`, what there is a policy for is served where its clients look for it.
 TEST(ReadConfig, ListensByPolicy) {
   const std::pair<const char*, std::vector<uint16_t>> cases[] = {
-      {"policy: [{ divvy: a.ini }]", {8321}},
-      {"policy: [{ limitd: a.yaml }]", {9231}},
-      {"policy: [{ divvy: a.ini }, { limitd: a.yaml }]", {8321, 9231}},
-      {"rules: []", {8321}},
+      {"policy: [{ divvy: a.ini }]", {8321, 8380}},
+      {"policy: [{ limitd: a.yaml }]", {9231, 8380}},
+      {"policy: [{ divvy: a.ini }, { limitd: a.yaml }]", {8321, 9231, 8380}},
+      {"rules: []", {8321, 8380}},
+      {"listen: [{ protocol: droplet, address: \"[::]:1\" }]", {1}},
   };
   for (const auto& [text, ports] : cases) {
     Config config;
@@ -254,7 +260,7 @@ TEST(ReadConfig, ListensByPolicy) {
     for (const auto& listener : config.listen) got.push_back(listener.value.address.port);
     EXPECT_EQ(got, ports) << text;
   }
-  EXPECT_EQ(Config().listen.size(), 3u);
+  EXPECT_EQ(Config().listen.size(), 4u);
 }
 
 TEST(ReadConfig, TellsEverythingInOneRun) {
@@ -313,8 +319,6 @@ TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
             "error: --memory: `lots` is no size; write a number and a unit, as in `64MiB` or "
             "`2GiB`\n"
             "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
-            "error: --listen: the protocol `admin` is not served by this version; take it out; it "
-            "serves divvy, limitd, droplet\n"
             "error: --listen: `[::]:x` is no address; behind the host comes `:` and a port from 0 "
             "to 65535, not `:x`\n");
 }

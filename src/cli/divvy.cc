@@ -1,5 +1,6 @@
 #include "base/units.h"
 #include "cli/arguments.h"
+#include "cli/operations.h"
 #include "cli/serving.h"
 #include "cli/settings.h"
 #include "policy/pattern.h"
@@ -24,36 +25,11 @@ const std::string footer =
     server_environment_help +
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
     "                 uses it; either one is enough, the other is localhost or 6379\n"
-    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP,\n"
-    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   accepted, but not served yet: a warning each\n"
+    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what statsd is told, and where\n"
+    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
     "\n"
     "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
     "usage.";
-
-struct Unserved {
-  const char* name;
-  const char* meaning;
-};
-
-constexpr Unserved unserved[] = {
-    {"STATSD_HOST", "nothing is sent to statsd"},
-    {"STATSD_PORT", "nothing is sent to statsd"},
-    {"STATSD_PREFIX", "nothing is sent to statsd"},
-    {"STATSD_USE_TCP", "nothing is sent to statsd"},
-    {"HTTP_SERVICE_PORT", "no page of metrics is served"},
-    {"PROMETHEUS_METRICS_PATH", "no page of metrics is served"},
-};
-
-void warn_of_unserved(const Outside& outside, base::Diagnostics& diagnostics) {
-  for (const auto& [name, meaning] : unserved) {
-    if (!outside.environment(name)) continue;
-    base::Diagnostic place;
-    place.severity = base::Diagnostic::Severity::warning;
-    place.subject = name;
-    complain(place, "is set, but not served by this version",
-             std::string(meaning) + "; unset it to silence this", diagnostics);
-  }
-}
 
 // As the original's `debug` package reads DEBUG: names with `*` in them, apart by commas or blanks,
 // `-name` excludes.
@@ -87,6 +63,7 @@ void apply_divvy_environment(const Outside& outside, Config& config,
   }
   if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
     config.log_level = {spdlog::level::debug, "DEBUG"};
+  apply_divvy_operations(outside, config, diagnostics);
   const auto redis_host = outside.environment("REDIS_HOST");
   const auto redis_port = outside.environment("REDIS_PORT");
   const auto is_set = [](const auto& text) { return text && !text->empty(); };
@@ -100,15 +77,24 @@ void apply_divvy_environment(const Outside& outside, Config& config,
     setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
     config.store.redis = std::move(setting);
   }
-  warn_of_unserved(outside, diagnostics);
 }
 
-// With a Redis it is the original's to the letter.
-std::string first_line(const std::vector<server::Bound>& bound, const Config& config) {
-  std::string line = "Listening on port TCP port " + std::to_string(bound.front().port);
-  if (!config.store.redis) return line + ", embedded store\n";
-  const redis::Node& node = config.store.redis->value.nodes.front();
-  return line + ", Redis host " + node.host + ":" + std::to_string(node.port) + "\n";
+// With a Redis the first one is the original's to the letter.
+std::string first_lines(const std::vector<server::Bound>& bound, const Config& config) {
+  std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
+  if (config.store.redis) {
+    const redis::Node& node = config.store.redis->value.nodes.front();
+    text += ", Redis host " + node.host + ":" + std::to_string(node.port) + "\n";
+  } else {
+    text += ", embedded store\n";
+  }
+  for (const auto& b : bound) {
+    if (b.protocol != server::Protocol::divvy_metrics) continue;
+    const std::string& path = config.operations.divvy_page->value.path;
+    text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
+            (path.starts_with('/') ? "" : "/") + path + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -147,7 +133,7 @@ int divvy(const Words& words, Outside& outside) {
   // Nothing but the policy's file can change.
   return run_server(
       config, [&config](base::Diagnostics&) { return config; },
-      {[&config](const auto& bound) { return first_line(bound, config); }, nullptr}, outside);
+      {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, outside);
 }
 
 }  // namespace sluice::cli

@@ -64,21 +64,6 @@ std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& p
   return pairs;
 }
 
-nlohmann::ordered_json to_json(const base::Diagnostics& all) {
-  auto list = nlohmann::ordered_json::array();
-  for (const auto& d : all) {
-    const bool error = d.severity == base::Diagnostic::Severity::error;
-    list.push_back({{"severity", error ? "error" : "warning"},
-                    {"file", d.file},
-                    {"line", d.line},
-                    {"column", d.column},
-                    {"subject", d.subject},
-                    {"message", d.message},
-                    {"remedy", d.remedy}});
-  }
-  return list;
-}
-
 std::string to_text(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

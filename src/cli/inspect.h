@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/load_policy.h"
+#include "server/admin_json.h"
 
 namespace sluice::cli {
 
@@ -25,8 +26,6 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::opt
 // Nothing: a word has none; `problem` says which.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem);
-
-nlohmann::ordered_json to_json(const base::Diagnostics& all);
 
 // As text with a line end. Bytes that are no UTF-8 are replaced, as JSON cannot hold them.
 std::string to_text(const nlohmann::ordered_json& json);

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/printable.h"
 #include "cli/address.h"
+#include "disk/layout.h"
 #include "redis/redis_store.h"
 #include "store/durable_store.h"
 #include "store/embedded_store.h"
@@ -21,9 +22,21 @@ std::string how_kept(const StoreSettings& settings) {
   return text + (settings.fsync.value ? ", and synced" : "");
 }
 
-}  // namespace
-
-namespace {
+// Buckets of limitd's own that nobody has brought over: not every drop-in is meant to begin anew.
+void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostics) {
+  const std::string& dir = settings.path.value;
+  std::string unused;
+  if (!disk::has_limitd_database(dir) || disk::look(dir, unused) != disk::Condition::absent) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = settings.path.origin;
+  d.message = "`" + base::printable(dir) +
+              "` holds a database of limitd's, which is not read and not written; ours lies beside "
+              "it, in its folder `sluice`, and begins empty";
+  d.remedy = "to bring its buckets over, stop this server, run `sluice store import-limitd " +
+             base::printable(dir) + " --config FILE` with limitd's configuration, and start again";
+  diagnostics.push_back(std::move(d));
+}
 
 OpenedStore open_redis(const StoreSettings& settings, limit::Spaces& spaces,
                        std::shared_ptr<spdlog::logger> log) {
@@ -58,15 +71,20 @@ OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, bas
     opened.kept = "memory, forgotten at exit, not shared";
     return opened;
   }
+  warn_of_limitd(settings, opened.diagnostics);
   const store::DurableOptions options{.path = settings.path.value,
                                       .durability = kept == Durability::always
                                                         ? store::Durability::always
                                                         : store::Durability::interval,
                                       .interval = settings.interval.value,
                                       .sync = settings.fsync.value};
-  opened.store = store::DurableStore::open(
+  auto durable = store::DurableStore::open(
       options, std::move(table), spaces, [&clock] { return clock.now(); }, std::move(log),
       opened.problem);
+  opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
+    return store->backup(target, problem);
+  };
+  opened.store = std::move(durable);
   opened.kept = how_kept(settings);
   return opened;
 }

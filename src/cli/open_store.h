@@ -3,10 +3,12 @@
 
 #include <spdlog/logger.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/clock.h"
+#include "base/diagnostic.h"
 #include "cli/config.h"
 #include "limit/space.h"
 #include "store/store.h"
@@ -16,7 +18,10 @@ namespace sluice::cli {
 struct OpenedStore {
   std::unique_ptr<store::Store> store;  // null: `problem`, with what to do
   std::string problem;
-  std::string kept;  // for the banner: where counters are, and when they are forgotten
+  // Makes a copy while it is served (server/backup_socket.h); empty: there is nothing to copy.
+  std::function<bool(const std::string& target, std::string& problem)> backup;
+  base::Diagnostics diagnostics;  // warnings
+  std::string kept;               // for the banner: where counters are, and when they are forgotten
 };
 
 // `spaces` and `clock` outlive the store.

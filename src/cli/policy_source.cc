@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "cli/operations.h"
 #include "cli/settings.h"
 
 namespace sluice::cli {
@@ -145,6 +146,7 @@ void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diag
   check(same_store(config.store, start_.store), "store");
   check(config.log_level.value == start_.log_level.value, "log");
   check(config.cleanup_interval.value == start_.cleanup_interval.value, "droplet");
+  check(same_operations(config.operations, start_.operations), "admin or divvy");
 }
 
 }  // namespace sluice::cli

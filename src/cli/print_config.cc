@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/config.h"
+#include "cli/operations.h"
 #include "cli/settings.h"
 #include "server/server.h"
 
@@ -102,6 +103,7 @@ std::string print_config(const Config& config) {
       line("log: { level: " + level_name(config.log_level.value) + " }", config.log_level.origin);
   out += line("droplet: { cleanup_interval: " + in_one_unit(config.cleanup_interval.value) + " }",
               config.cleanup_interval.origin);
+  for (const auto& [text, origin] : lines_of(config.operations)) out += line(text, origin);
   if (!config.has_policy() && !config.serves(server::Protocol::divvy)) return out;
   if (!config.has_policy()) return out + line("# policy: the built-in example", "default");
   if (const NativeRules& rules = config.rules.value; rules.document)

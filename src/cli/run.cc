@@ -27,6 +27,7 @@ constexpr Command commands[] = {
     {"check", "say what is wrong with policy and configuration files", check},
     {"explain", "say which rules of a policy a request meets, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},
+    {"store", "look at the counters on the disk, check, repair and copy them", store},
     {"limitdctl", "ask a running server in limitdctl's flags and words", limitdctl},
 };
 

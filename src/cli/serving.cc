@@ -3,8 +3,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_file.h"
+#include "base/notify.h"
 #include "base/printable.h"
+#include "cli/candidate.h"
 #include "cli/open_store.h"
+#include "cli/operations.h"
+#include "server/backup_socket.h"
 
 namespace sluice::cli {
 namespace {
@@ -75,9 +79,17 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
 
   base::Clock clock;
   const OpenedStore opened = open_store(config.store, spaces, clock, log.logger());
+  tell(opened.diagnostics, outside);
   if (!opened.store) {
     outside.err << "sluice: " << opened.problem << std::endl;
     return exit_failure;
+  }
+  std::unique_ptr<server::BackupSocket> backups;
+  if (opened.backup) {
+    std::string problem;
+    backups = server::BackupSocket::open(config.store.path.value, opened.backup, problem);
+    if (!backups)
+      log.logger()->warn("`sluice store backup` will not reach this server: {}", problem);
   }
   server::Policy policy;
   policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
@@ -93,6 +105,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     log.logger()->warn("the policy comes from what can be read only once: it is not reloaded");
   }
   server::Options options = config.options();
+  options.on_stop = [] { base::notify_manager("STOPPING=1"); };
+  if (!set_up_admin(config, options.admin, outside)) return exit_failure;
   if (file) options.on_hangup = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log.logger());
   if (const auto problem = server.start()) {
@@ -100,6 +114,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     return exit_failure;
   }
   announce(announcement, server.bound(), opened.kept, outside);
+  base::notify_manager("READY=1");
   server.run();
   return exit_ok;
 }

@@ -195,22 +195,20 @@ uint16_t port_of(server::Protocol protocol) {
       return limitd_port;
     case server::Protocol::droplet:
       return droplet_port;
+    case server::Protocol::admin:
+      return admin_port;
+    case server::Protocol::divvy_metrics:
+      return divvy_metrics_port;
   }
   return 0;
 }
 
 std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
                                                base::Diagnostics& diagnostics) {
-  static const std::vector<std::string_view> served{"divvy", "limitd", "droplet"};
-  static const std::vector<std::string_view> planned{"admin"};
-  for (const auto protocol :
-       {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet}) {
+  static const std::vector<std::string_view> served{"divvy", "limitd", "droplet", "admin"};
+  for (const auto protocol : {server::Protocol::divvy, server::Protocol::limitd,
+                              server::Protocol::droplet, server::Protocol::admin}) {
     if (name == name_of(protocol)) return protocol;
-  }
-  if (std::find(planned.begin(), planned.end(), name) != planned.end()) {
-    complain(place, "the protocol `" + std::string(name) + "` is not served by this version",
-             "take it out; it serves " + listed(served), diagnostics);
-    return std::nullopt;
   }
   const auto near = base::nearest_word(name, served);
   complain(place, "`" + std::string(name) + "` is no protocol",

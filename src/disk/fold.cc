@@ -62,10 +62,8 @@ rocksdb::Status Fold::write_some() {
   for (size_t i = written_; status.ok() && i < end; ++i) {
     value_.clear();
     if (!latest_.forgotten(i)) latest_.append_value(i, value_);
-    if (latest_.forgotten(i) || forget_us_of(value_) <= now_us_)
-      status = writer_->Delete(latest_.key(i));
-    else
-      status = writer_->Put(latest_.key(i), value_);
+    if (latest_.forgotten(i) || forget_us_of(value_) <= now_us_) value_ = forgotten_value;
+    status = writer_->Put(latest_.key(i), value_);
   }
   written_ = std::max<size_t>(end, 1);  // the file is there
   if (!status.ok() || end < latest_.size()) return status;
@@ -79,8 +77,6 @@ rocksdb::Status Fold::ingest() {
   options.move_files = true;
   options.snapshot_consistency = false;
   options.verify_file_checksum = false;
-  // So that a repair knows which of two tables is the newer one.
-  options.write_global_seqno = true;
   return counters_.use([&](rocksdb::DB& db) { return db.IngestExternalFile({file_}, options); });
 }
 

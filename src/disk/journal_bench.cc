@@ -166,5 +166,79 @@ BENCHMARK(steady)
     ->Iterations(1)
     ->Unit(benchmark::kSecond);
 
+// A store of `range(0)` folded counters and nearly base::bounds::unfolded_bytes_max of blocks, as a
+// killed process leaves it: opened, and replayed.
+void opening(benchmark::State& state) {
+  const auto counters = static_cast<uint64_t>(state.range(0));
+  World world;
+  world.open();
+  world.journal->start_folding();
+  for (uint64_t i = 0; i < counters; ++i) {
+    world.add(i, start_us);
+    if (world.journal->pending() >= 100'000) world.commit();
+  }
+  world.commit();
+  // Those that are not folded; the copy is what a kill would leave.
+  const Folder killed;
+  const uint64_t folds = world.journal->stats().folds;
+  while (world.journal->stats().unfolded_bytes > 31u << 20 && world.journal->stats().folds == folds)
+    ::usleep(1000);
+  world.journal.reset();
+  for (auto _ : state) {
+    {
+      // Without a folding thread nothing is folded, and nothing waits.
+      World more;
+      JournalOptions options;
+      options.path = world.folder.path();
+      options.now = [] { return base::Time{start_us}; };
+      std::string problem;
+      more.journal = Journal::open(std::move(options), more.spaces, problem);
+      uint64_t there = 0;
+      more.journal->replay([&](const Record&) { ++there; }, problem);
+      for (uint64_t i = 0; more.journal->stats().unfolded_bytes < (62u << 20); ++i) {
+        more.add(more.roll() % counters, start_us);
+        if (more.journal->pending() >= 1000) more.commit();
+      }
+      std::filesystem::remove_all(killed / "copy");
+      std::filesystem::copy(world.folder.path(), killed / "copy",
+                            std::filesystem::copy_options::recursive);
+    }
+    World again;
+    JournalOptions options;
+    options.path = killed / "copy";
+    options.now = [] { return base::Time{start_us}; };
+    std::string problem;
+    const auto began = steady_clock::now();
+    again.journal = Journal::open(std::move(options), again.spaces, problem);
+    SLUICE_CHECK(again.journal != nullptr);
+    const double opened = seconds_since(began);
+    uint64_t replayed = 0;
+    SLUICE_CHECK(again.journal->replay([&](const Record&) { ++replayed; }, problem));
+    state.SetIterationTime(seconds_since(began));
+    state.counters["open_s"] = opened;
+    state.counters["replayed"] = static_cast<double>(replayed);
+    state.counters["unfolded_MiB"] =
+        static_cast<double>(again.journal->stats().unfolded_bytes) / (1 << 20);
+    const auto asked = steady_clock::now();
+    int found = 0;
+    constexpr int some = 2000;
+    for (int i = 0; i < some; ++i) {
+      char key[17];
+      World::name(again.roll() % counters, key);
+      again.space = again.spaces.intern("bench:", "");
+      if (again.journal->find(*again.space, {key, 16}, [](const Record&) {}) == Journal::Found::yes)
+        ++found;
+    }
+    state.counters["find_us"] = seconds_since(asked) / some * 1e6;
+    state.counters["found"] = static_cast<double>(found) / some;
+  }
+}
+BENCHMARK(opening)
+    ->Arg(1'000'000)
+    ->Arg(10'000'000)
+    ->UseManualTime()
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace sluice::disk

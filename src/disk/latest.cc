@@ -8,7 +8,7 @@ namespace sluice::disk {
 namespace {
 
 constexpr size_t step_records = 512;
-constexpr size_t ahead = 16;  // records whose slots are fetched at once
+constexpr size_t ahead = 32;  // records whose slots are fetched at once
 constexpr uint64_t tag_mask = ~uint64_t{UINT32_MAX};
 
 // Eight bytes of a key as a number that sorts as they do.
@@ -40,6 +40,15 @@ bool Latest::step() {
       read.hash = hash_(read.counter.space, read.counter.key);
       __builtin_prefetch(&slots_[read.hash & (slots_.size() - 1)]);
     }
+    // What a look-up needs is far apart: it is fetched for all of them, one part after the other.
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t slot = slots_[reads[i].hash & (slots_.size() - 1)];
+      reads[i].likely = (slot & ~tag_mask) - 1;
+      if (slot != 0) __builtin_prefetch(&entries_[reads[i].likely]);
+    }
+    for (size_t i = 0; i < count; ++i)
+      if (reads[i].likely < entries_.size())
+        __builtin_prefetch(keys_.data() + entries_[reads[i].likely].key_at);
     for (size_t i = 0; i < count; ++i) keep(reads[i]);
     if (count < ahead) {
       sound_ = sound_ && reader_->sound();

@@ -48,6 +48,7 @@ class Latest {
   struct Read {
     PackedCounter counter;
     uint64_t hash;
+    size_t likely;  // where its entry probably is
   };
   void keep(const Read& read);
   void grow();

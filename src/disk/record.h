@@ -89,6 +89,12 @@ void append_value(std::string& out, int64_t base_us, std::string_view state);
 // False: damaged.
 bool parse_key(std::string_view bytes, uint32_t& space, std::string_view& key);
 bool parse_value(std::string_view bytes, StoredCounter& counter);
+// A value without a state: the counter is forgotten, and what older tables say of it does not
+// count.
+inline constexpr std::string_view forgotten_value{"\0\0\0\0\0\0\0\0", 8};
+inline bool is_forgotten(std::string_view value) {
+  return value.size() == forgotten_value.size();
+}
 // From when a folded counter may be dropped; of a damaged value INT64_MAX.
 int64_t forget_us_of(std::string_view value);
 

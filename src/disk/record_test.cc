@@ -133,7 +133,8 @@ TEST(Record, DamageIsSeenOrHarmless) {
     BlockReader reader(other);
     while (reader.next(stored)) EXPECT_LE(stored.cell_count, limit::cells_max);
   }
-  BlockReader longer(block + "x");
+  const std::string more = block + "x";
+  BlockReader longer(more);
   while (longer.next(stored)) {
   }
   EXPECT_FALSE(longer.sound());

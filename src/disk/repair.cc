@@ -1,7 +1,8 @@
 #include <rocksdb/db.h>
+#include <rocksdb/sst_file_reader.h>
 
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <set>
 
 #include "base/printable.h"
@@ -38,8 +39,8 @@ class Repair {
       return false;
     }
     if (condition == Condition::damaged) note(wrong);
-    Status status = mend(store_.counters, "counters");
-    if (status.ok()) status = mend(store_.blocks, "blocks");
+    Status status = mend_blocks();
+    if (status.ok()) status = mend_counters();
     if (status.ok())
       status = store_.blocks.use([&](rocksdb::DB& db) { return read_dictionary(db); });
     if (status.ok())
@@ -58,29 +59,109 @@ class Repair {
     if (report_.damages.size() < damages_max) report_.damages.push_back(std::move(what));
   }
 
-  // What can be read of a part becomes a database again; of a part that is gone an empty one.
-  Status mend(Rocks& part, const std::string& name) {
+  // Is it as it should be? Otherwise it is closed. One that is gone is made, empty.
+  bool is_sound(Rocks& part, const std::string& name) {
     std::error_code error;
     if (!fs::exists(part.path(), error)) {
       note(name + ": were gone, and are empty now");
-      return part.open(true);
+      return part.open(true).ok();
     }
-    const Status before = part.open(false);
-    if (before.ok()) {
-      const Status sums = part.use([](rocksdb::DB& db) { return db.VerifyChecksum(); });
-      if (sums.ok()) return before;
-      note(name + ": " + text_of(sums));
-      part.close();
-    } else {
-      note(name + ": " + text_of(before));
-    }
+    Status status = part.open(false);
+    if (status.ok()) status = part.use([](rocksdb::DB& db) { return db.VerifyChecksum(); });
+    if (status.ok()) return true;
+    part.close();
+    note(name + ": " + text_of(status));
+    return false;
+  }
+
+  Status mend_blocks() {
+    Rocks& part = store_.blocks;
+    if (is_sound(part, "blocks")) return Status::OK();
     const Status repaired = rocksdb::RepairDB(part.path(), part.options());
     if (!repaired.ok()) return repaired;
+    std::error_code error;
     for (fs::directory_iterator at(part.path() + "/lost", error), end; !error && at != end;
          at.increment(error))
-      note(name + ": lost what " + at->path().filename().string() +
-           " held, or part of it; what is left of that is in lost/");
+      note("blocks: lost what " + at->path().filename().string() + " held, or part of it");
     return part.open(false);
+  }
+
+  // RepairDB would not know which of two tables is the newer one, as ingested tables do not say.
+  Status mend_counters() {
+    Rocks& part = store_.counters;
+    if (is_sound(part, "counters")) return Status::OK();
+    std::multimap<uint64_t, std::string> tables;  // by the last block in them
+    std::error_code error;
+    for (fs::directory_iterator at(part.path(), error), end; !error && at != end;
+         at.increment(error)) {
+      const std::string path = at->path().string();
+      if (path.ends_with(".sst")) tables.emplace(newest_in(path), path);
+    }
+    if (error) return Status::IOError(part.path(), error.message());
+    const std::string fresh = part.path() + ".new", old = part.path() + ".lost";
+    fs::remove_all(fresh, error);
+    Rocks made(fresh, counters_options({}));
+    Status status = made.open(true);
+    for (const auto& [number, path] : tables) {
+      if (!status.ok()) return status;
+      status = made.use([&, &table = path](rocksdb::DB& db) { return copy_table(table, db); });
+    }
+    if (status.ok()) status = made.use([](rocksdb::DB& db) { return db.Flush({}); });
+    made.close();
+    if (!status.ok()) return status;
+    fs::remove_all(old, error);
+    fs::rename(part.path(), old, error);
+    if (!error) fs::rename(fresh, part.path(), error);
+    if (error) return Status::IOError(part.path(), error.message());
+    note("counters: made anew of " + std::to_string(tables.size()) +
+         " tables; the old ones are in " + old);
+    return part.open(false);
+  }
+
+  // 0: it does not say.
+  uint64_t newest_in(const std::string& table) const {
+    rocksdb::SstFileReader reader(store_.counters.options());
+    if (!reader.Open(table).ok()) return 0;
+    const std::unique_ptr<rocksdb::Iterator> at(reader.NewIterator({}));
+    at->SeekToFirst();
+    uint64_t number = 0;
+    if (!at->Valid() || at->key() != folded_key) return 0;
+    Input input(at->value().ToStringView());
+    return input.varint(number) && input.done() ? number : 0;
+  }
+
+  // From both ends to where it is damaged.
+  Status copy_table(const std::string& table, rocksdb::DB& db) {
+    const std::string name = fs::path(table).filename().string();
+    rocksdb::SstFileReader reader(store_.counters.options());
+    Status status = reader.Open(table);
+    if (!status.ok()) {
+      note("counters: lost what " + name + " held: " + text_of(status));
+      return Status::OK();
+    }
+    rocksdb::WriteOptions unlogged;
+    unlogged.disableWAL = true;
+    rocksdb::WriteBatch batch;
+    const auto put = [&](const rocksdb::Iterator& at) {
+      batch.Put(at.key(), at.value());
+      if (batch.GetDataSize() < batch_bytes) return Status::OK();
+      const Status done = db.Write(unlogged, &batch);
+      batch.Clear();
+      return done;
+    };
+    const std::unique_ptr<rocksdb::Iterator> at(reader.NewIterator({}));
+    std::string reached;
+    for (at->SeekToFirst(); status.ok() && at->Valid(); at->Next()) {
+      reached = at->key().ToString();
+      status = put(*at);
+    }
+    if (status.ok() && !at->status().ok()) {
+      note("counters: lost a part of what " + name + " held: " + text_of(at->status()));
+      for (at->SeekToLast(); status.ok() && at->Valid() && at->key().ToStringView() > reached;
+           at->Prev())
+        status = put(*at);
+    }
+    return status.ok() ? db.Write(unlogged, &batch) : status;
   }
 
   // Numbers stay what they are: an entry that is lost has a stand-in, and what names it goes.
@@ -140,12 +221,13 @@ class Repair {
     uint64_t dropped = 0;
     Status status;
     for (at->Seek(first_counter_key); status.ok() && at->Valid(); at->Next()) {
+      if (is_forgotten(at->value().ToStringView())) continue;
       if (readable(at->key().ToStringView(), at->value().ToStringView())) {
         ++report_.counters;
         continue;
       }
       ++dropped;
-      status = db.Delete({}, at->key());
+      status = db.Put({}, at->key(), forgotten_value);
     }
     if (dropped > 0) note("counters: dropped " + std::to_string(dropped) + " that cannot be read");
     return status.ok() ? at->status() : status;
@@ -175,9 +257,9 @@ class Repair {
       Status put;
       for (size_t i = 0; put.ok() && i < latest.size(); ++i) {
         value.clear();
-        const bool was = db.Get({}, latest.key(i), &old).ok();
+        const bool was = db.Get({}, latest.key(i), &old).ok() && !is_forgotten(old);
         if (latest.forgotten(i)) {
-          batch.Delete(latest.key(i));
+          batch.Put(latest.key(i), forgotten_value);
           if (was) --report_.counters;
         } else {
           latest.append_value(i, value);

@@ -15,6 +15,7 @@
 
 #include "base/bounds.h"
 #include "base/printable.h"
+#include "disk/keys.h"
 #include "disk/record.h"
 
 namespace sluice::disk {
@@ -23,12 +24,18 @@ namespace {
 
 class Forgetting : public rocksdb::CompactionFilter {
  public:
-  explicit Forgetting(std::function<base::Time()> now) : now_(std::move(now)) {}
+  Forgetting(std::function<base::Time()> now, bool all) : now_(std::move(now)), all_(all) {}
   const char* Name() const override { return "sluice.forget"; }
-  Decision FilterV2(int, const rocksdb::Slice&, ValueType type, const rocksdb::Slice& value,
-                    std::string*, std::string*) const override {
-    if (type != ValueType::kValue) return Decision::kKeep;
-    return forget_us_of(value.ToStringView()) <= now_us() ? Decision::kRemove : Decision::kKeep;
+  Decision FilterV2(int, const rocksdb::Slice& key, ValueType type, const rocksdb::Slice& old,
+                    std::string* value, std::string*) const override {
+    const std::string_view its = old.ToStringView();
+    if (type != ValueType::kValue || key == folded_key) return Decision::kKeep;
+    if (is_forgotten(its)) return all_ ? Decision::kRemove : Decision::kKeep;
+    if (forget_us_of(its) > now_us()) return Decision::kKeep;
+    if (all_) return Decision::kRemove;
+    // Not a deletion of RocksDB's, which a repair could not see.
+    *value = forgotten_value;
+    return Decision::kChangeValue;
   }
 
  private:
@@ -38,6 +45,7 @@ class Forgetting : public rocksdb::CompactionFilter {
     return now_us_;
   }
   const std::function<base::Time()> now_;
+  const bool all_;  // of all tables: there are no older ones
   mutable uint32_t looked_ = 0;
   mutable int64_t now_us_ = 0;
 };
@@ -48,8 +56,8 @@ class ForgettingFactory : public rocksdb::CompactionFilterFactory {
   const char* Name() const override { return "sluice.forget"; }
   // Each compaction has one of its own, and is one thread.
   std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
-      const rocksdb::CompactionFilter::Context&) override {
-    return std::make_unique<Forgetting>(now_);
+      const rocksdb::CompactionFilter::Context& context) override {
+    return std::make_unique<Forgetting>(now_, context.is_full_compaction);
   }
 
  private:
@@ -129,7 +137,10 @@ rocksdb::Options counters_options(std::function<base::Time()> now) {
   options.write_buffer_size = size_t{1} << 20;  // nothing is put there
   options.compaction_style = rocksdb::kCompactionStyleUniversal;
   options.level0_file_num_compaction_trigger = 8;
-  options.target_file_size_base = uint64_t{64} << 20;
+  // Each run of counters is one table, so that each says by its folded_key how new it is: a repair
+  // may have nothing else to go by.
+  options.target_file_size_base = uint64_t{1} << 40;
+  options.target_file_size_multiplier = 1;
   options.rate_limiter.reset(rocksdb::NewGenericRateLimiter(int64_t{64} << 20));
   options.bytes_per_sync = uint64_t{1} << 20;
   if (now) {
@@ -153,24 +164,32 @@ std::string text_of(const rocksdb::Status& status) {
 
 rocksdb::Status Rocks::open(bool make) {
   const std::unique_lock lock(mutex_);
+  return open_locked(make);
+}
+
+rocksdb::Status Rocks::open_locked(bool make) {
   rocksdb::Options options = options_;
   options.listeners.push_back(std::make_shared<Watch>(failed_));
   options.create_if_missing = make;
   options.error_if_exists = make;
   rocksdb::DB* db = nullptr;
   failed_ = false;
-  closed_ = rocksdb::DB::Open(options, path_, &db);
-  if (!closed_.ok()) failed_ = true;
+  const rocksdb::Status status = rocksdb::DB::Open(options, path_, &db);
   db_.reset(db);
-  return closed_;
+  if (!status.ok()) {
+    failed_ = true;
+    closed_ = status;
+  }
+  return status;
 }
 
 rocksdb::Status Rocks::open_to_read() {
   const std::unique_lock lock(mutex_);
   rocksdb::DB* db = nullptr;
-  closed_ = rocksdb::DB::OpenForReadOnly(options_, path_, &db);
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options_, path_, &db);
   db_.reset(db);
-  return closed_;
+  if (!status.ok()) closed_ = status;
+  return status;
 }
 
 void Rocks::close() {
@@ -194,11 +213,10 @@ rocksdb::Status Rocks::mend() {
   const std::lock_guard turn(mending_);
   if (!failed_) return rocksdb::Status::OK();
   if (const rocksdb::Status space = probe(); !space.ok()) return space;
-  {
-    const std::unique_lock lock(mutex_);
-    db_.reset();
-  }
-  return open(false);
+  // Nobody may find it closed, and nothing written.
+  const std::unique_lock lock(mutex_);
+  db_.reset();
+  return open_locked(false);
 }
 
 }  // namespace sluice::disk

@@ -49,6 +49,7 @@ class Rocks {
 
  private:
   rocksdb::Status probe() const;
+  rocksdb::Status open_locked(bool make);
 
   const std::string path_;
   const rocksdb::Options options_;
@@ -56,6 +57,7 @@ class Rocks {
   std::atomic<bool> failed_{false};  // outlives the database, which sets it
   std::shared_mutex mutex_;
   std::unique_ptr<rocksdb::DB> db_;
+  // Why there is none; never ok.
   rocksdb::Status closed_ = rocksdb::Status::IOError("it is not open");
 };
 

@@ -317,6 +317,7 @@ Journal::Found RocksJournal::find(const limit::Space& space, std::string_view ke
       [&](rocksdb::DB& db) { return db.Get({}, db.DefaultColumnFamily(), bytes, &value); });
   if (status.IsNotFound()) return Found::no;
   if (!status.ok()) return Found::failed;
+  if (is_forgotten(value.ToStringView())) return Found::no;
   StoredCounter stored;
   stored.space = number;
   stored.key = key;
@@ -342,6 +343,7 @@ bool RocksJournal::scan(std::string& position, size_t max, const Visit& visit) {
         std::string last;
         for (size_t seen = 0; seen < max && at->Valid(); at->Next(), ++seen) {
           last.assign(at->key().data(), at->key().size());
+          if (is_forgotten(at->value().ToStringView())) continue;
           if (!parse_key(last, stored.space, stored.key) ||
               !parse_value(at->value().ToStringView(), stored) ||
               !dictionary_.resolve(stored, record))

@@ -64,7 +64,8 @@ bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
     options.fill_cache = false;
     options.readahead_size = size_t{2} << 20;
     const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
-    for (at->Seek(first_counter_key); at->Valid(); at->Next()) ++stats.folded;
+    for (at->Seek(first_counter_key); at->Valid(); at->Next())
+      if (!is_forgotten(at->value().ToStringView())) ++stats.folded;
     return at->status();
   });
   if (status.ok())
@@ -136,6 +137,7 @@ bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std
       Status told = tell_latest(&key);
       if (!told.ok()) return told;
       if (next > 0 && latest.key(next - 1) == key) continue;
+      if (is_forgotten(at->value().ToStringView())) continue;
       told = tell(key, at->value().ToStringView());
       if (!told.ok()) return told;
     }
@@ -210,6 +212,7 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem) {
       options.readahead_size = size_t{2} << 20;
       const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
       for (at->Seek(first_counter_key); at->Valid(); at->Next()) {
+        if (is_forgotten(at->value().ToStringView())) continue;
         ++report.counters;
         if (parse_key(at->key().ToStringView(), stored.space, stored.key) &&
             parse_value(at->value().ToStringView(), stored) &&

@@ -134,16 +134,17 @@ void RuleSet::List::add(Rule rule) {
 }
 
 void RuleSet::add(Dialect dialect, Rule rule) {
-  add_regexes(rule);
+  enroll(rule);
   dialects_[static_cast<size_t>(dialect)].add(std::move(rule));
 }
 
 void RuleSet::add_native(Rule rule) {
-  add_regexes(rule);
+  enroll(rule);
   native_.add(std::move(rule));
 }
 
-void RuleSet::add_regexes(const Rule& rule) {
+void RuleSet::enroll(Rule& rule) {
+  rule.number = size_++;
   for (const Condition& condition : rule.conditions)
     if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
 }

@@ -75,6 +75,7 @@ struct Rule {
   // 1 to limit::slots_max, on one counter; none where the space keeps the limits of requests.
   std::vector<limit::Limit> limits;
   uint32_t limits_id = 0;  // limit::Spaces::intern_limits(limits)
+  uint32_t number = 0;     // among all rules of its set, set by it
   const limit::Space* space = nullptr;
 };
 
@@ -146,6 +147,7 @@ class RuleSet {
 
   std::span<const Rule> rules(Dialect dialect) const;
   std::span<const Rule> native_rules() const;
+  size_t size() const { return size_; }
 
   // Appends one Part to `plan`: the rules that the request meets, native ones first, up to and with
   // the first enforced one that stops. Keys of charges are views into the descriptor or into the
@@ -164,7 +166,7 @@ class RuleSet {
   // A list this short is gone through faster than looked up.
   static constexpr size_t unindexed_max = 6;
 
-  void add_regexes(const Rule& rule);
+  void enroll(Rule& rule);
 
   // Rules in order, with an index.
   struct List {
@@ -185,6 +187,7 @@ class RuleSet {
   List native_;
   std::array<List, dialects> dialects_;
   std::vector<Pattern> regexes_;  // of all rules
+  uint32_t size_ = 0;
 };
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in

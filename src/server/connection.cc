@@ -92,6 +92,7 @@ void Connection::read_more() {
   // Fewer bytes than there was room for: that was all, and what comes next is told.
   if (static_cast<size_t>(n) < room && !ending_) readable_ = false;
   in_size_ += static_cast<size_t>(n);
+  worker_.tally().received(protocol_, static_cast<size_t>(n));
   end_ = n == 0;
   if (is_turned_away()) return refuse(turned_away_);
   process();
@@ -147,6 +148,8 @@ bool Connection::decide() {
     }
     closing = served == Served::ended;
     if (received_.closing && !closing) {
+      const std::string_view fault = session_->fault();
+      if (!fault.empty()) worker_.tally().fault(protocol_, fault);
       session_->farewell(out);
       closing = true;
     }
@@ -221,6 +224,7 @@ bool Connection::flush() {
   while (!text.empty()) {
     const ssize_t n = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) {
+      worker_.tally().sent(protocol_, static_cast<size_t>(n));
       text.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       hold_back(text, 0);
@@ -259,6 +263,7 @@ void Connection::write_more() {
     const ssize_t n = ::send(fd_, unsent_.data() + unsent_at_, unsent_.size() - unsent_at_,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) {
+      worker_.tally().sent(protocol_, static_cast<size_t>(n));
       unsent_at_ += static_cast<size_t>(n);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;

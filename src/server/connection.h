@@ -38,6 +38,7 @@ class Connection final : public Recipient,
   // Tells the client why it is not served, once it asks for something: a line that nobody asked for
   // would break it. If it asks for nothing, it is closed without a word.
   bool turn_away(std::string_view why);
+  Protocol protocol() const { return protocol_; }
   bool is_turned_away() const { return !turned_away_.empty(); }
   // Answers what has arrived, then closes: the server is stopping.
   void finish();

@@ -46,6 +46,7 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       clock_(s.clock),
       live_(s.live),
       lister_(s.lister),
+      tally_(s.tally),
       run_(std::move(s.run)),
       policy_(live_.current()),
       rules_(policy_->rules.get()),
@@ -75,12 +76,14 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
   if (ticket_ == no_ticket) ticket_ = new_ticket();
   Progress progress{
       .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
+  progress.since = progress.now;
   if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
   return go_on(progress, requests, out);
 }
 
 Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   const bool telling = log_->should_log(spdlog::level::debug);
+  const CountedBatch counted(tally_, p.protocol, p.now, p.since);
   const auto all = requests.items();
   for (;; p.next = 0) {
     for (; p.next < plan_.parts().size(); ++p.next) {
@@ -89,18 +92,23 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
       if (!settle(part.groups_end, p.now, ticket_)) [[unlikely]]
         return suspend(p, requests);
       if (commits_) note_strict(part);
+      if (tally_ != nullptr) tally_->decided(p.protocol, **pin_, plan_, part, request.verb);
       const auto descriptor = requests.descriptor(request);
       if (telling)
         tell(p.protocol, request.verb, descriptor, p.session->id_of(request), part, p.began);
       if (request.verb == Verb::list) [[unlikely]] {
         const auto verdict = start_list(p.protocol, request, descriptor, p.recipient);
-        if (verdict && !p.session->reply(request, *verdict, p.now, out)) return Served::ended;
+        if (!verdict) continue;
+        if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, *verdict);
+        if (!p.session->reply(request, *verdict, p.now, out)) return Served::ended;
         continue;
       }
       if (p.next < tickets_.size() && tickets_[p.next] != no_ticket) [[unlikely]] {
         if (is_parked(part, tickets_[p.next])) continue;
       }
-      if (!p.session->reply(request, verdict_of(part), p.now, out)) return Served::ended;
+      const auto verdict = verdict_of(part);
+      if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
+      if (!p.session->reply(request, verdict, p.now, out)) return Served::ended;
     }
     p.first += plan_.parts().size();
     if (p.first >= all.size()) return Served::all;

@@ -18,6 +18,7 @@
 #include "server/live_policy.h"
 #include "server/options.h"
 #include "server/parking.h"
+#include "server/tally.h"
 #include "store/store.h"
 #include "wire/session.h"
 
@@ -41,6 +42,7 @@ class Engine {
     base::Clock& clock;
     const Live& live;
     Lister* lister = nullptr;      // null: lists are empty
+    Tally* tally = nullptr;        // null: nothing is counted
     std::function<void()> wake{};  // from any thread: call `advance`
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
@@ -118,6 +120,7 @@ class Engine {
   base::Clock& clock_;
   const Live& live_;
   Lister* const lister_;
+  Tally* const tally_;
   const std::function<void(std::function<void()>)> run_;
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.
   std::shared_ptr<const LivePolicy> policy_;

@@ -48,8 +48,10 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
   parked->strict =
       group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   parked->limits.clear();
+  parked->rules.clear();
   for (const auto& step : steps) {
     if (step.rule->mode != policy::Mode::enforce) continue;
+    parked->rules.push_back(Tally::name_of(**pin_, *step.rule));
     const auto& limits = step.rule->limits;
     parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
   }
@@ -157,6 +159,9 @@ void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time 
     recipients_.push_back(parked->recipient);
   tell_late(*parked, verdict, now);
   strict_ |= parked->strict;
+  if (tally_ != nullptr)
+    tally_->late(parked->protocol, parked->request.verb, verdict, parked->rules,
+                 base::Duration{now.us - parked->since.us});
   parked->recipient->reply_late(parked->request, verdict, now);
   parking_.leave(ticket);
 }

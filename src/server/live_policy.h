@@ -23,12 +23,15 @@ struct LivePolicy {
   std::shared_ptr<const policy::RuleSet> rules;
   uint64_t hash = 0;        // of the texts it was read from
   uint64_t generation = 1;  // 1 at the start, one more with each reload
+  // What metrics count each rule by, by Rule::number; null: all rules as one.
+  std::shared_ptr<const std::vector<uint16_t>> names = {};
 };
 
 // What came of reading the policy once more.
 struct Loaded {
   std::shared_ptr<const policy::RuleSet> rules;  // null: refused, or the texts are the same
   std::optional<uint64_t> hash;                  // nothing: not all of it could be read
+  std::shared_ptr<const std::vector<uint16_t>> names = {};  // as in LivePolicy
   std::vector<std::string> files;                // whatever a change of which matters, read or not
   std::vector<std::string> missing;              // those of them that are not there
   // Look at the files that often even if nothing tells of a change; 0: no need to.

@@ -5,15 +5,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/diagnostic.h"
 #include "base/time.h"
+#include "metrics/page.h"
+#include "policy/rule_set.h"
 
 namespace sluice::server {
 
-enum class Protocol : uint8_t { divvy, limitd, droplet };
+// Behind the first three are decisions; the others are HTTP for those who watch.
+enum class Protocol : uint8_t { divvy, limitd, droplet, admin, divvy_metrics };
 
 struct ListenerOptions {
   Protocol protocol = Protocol::divvy;
@@ -22,12 +29,45 @@ struct ListenerOptions {
   uint16_t port = 0;  // 0: a free one
 };
 
+// What a candidate for the policy comes to.
+struct Candidate {
+  std::shared_ptr<const policy::RuleSet> rules;  // null: it is refused
+  base::Diagnostics diagnostics;
+  // What it would replace.
+  std::vector<policy::Dialect> dialects;
+  bool native = false;
+};
+
+// The admin port, where there is one among the listeners.
+struct AdminOptions {
+  std::string version;
+  std::string token;     // empty: none is asked for
+  std::string settings;  // as `serve --print-config` prints them
+  // Reads a candidate; `kind` as `sluice check --as` names it, "sluice" for a whole sluice.yaml.
+  // Nothing: there is no such kind. Any thread.
+  std::function<std::optional<Candidate>(std::string_view kind, const std::string& text)> check;
+};
+
+// What Divvy tells statsd.
+struct StatsdOptions {
+  std::string host;
+  uint16_t port = 8125;
+  std::string prefix;
+  bool tcp = false;
+};
+
 struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: as many as this process may use processors
   size_t connections_max = base::bounds::connections_default;
   // How often full buckets of droplet are forgotten, where it is served; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
+  AdminOptions admin = {};
+  std::string divvy_metrics_path = "/metrics";  // of listeners with Protocol::divvy_metrics
+  std::optional<StatsdOptions> statsd = {};
+  // What else metrics are collected from: stores. Outlives the server.
+  std::vector<const metrics::Source*> sources = {};
+  std::function<void()> on_stop = {};    // when the server begins to stop; on the main thread
   std::function<void()> on_hangup = {};  // SIGHUP, beside the reload; on the main thread
 };
 

@@ -49,6 +49,7 @@ struct Parked {
   // What its decisions are of, in order; `policy` keeps the rules alive.
   std::shared_ptr<const LivePolicy> policy;
   std::vector<limit::Limit> limits;
+  std::vector<uint16_t> rules;  // what metrics count them by
   uint32_t generation = 0;
 
   std::vector<limit::Entry> entries() const;

@@ -16,6 +16,9 @@ std::unique_ptr<wire::Session> make_session(Protocol protocol) {
       return std::make_unique<wire::LimitdSession>();
     case Protocol::droplet:
       return std::make_unique<wire::DropletSession>();
+    case Protocol::admin:
+    case Protocol::divvy_metrics:
+      break;  // HTTP has a server of its own
   }
   SLUICE_CHECK(false);
   return nullptr;
@@ -29,6 +32,9 @@ policy::Dialect dialect_of(Protocol protocol) {
       return policy::Dialect::limitd;
     case Protocol::droplet:
       return policy::Dialect::droplet;
+    case Protocol::admin:
+    case Protocol::divvy_metrics:
+      break;
   }
   SLUICE_CHECK(false);
   return {};
@@ -48,6 +54,10 @@ const char* name_of(Protocol protocol) {
       return "limitd";
     case Protocol::droplet:
       return "droplet";
+    case Protocol::admin:
+      return "admin";
+    case Protocol::divvy_metrics:
+      return "divvy-metrics";
   }
   SLUICE_CHECK(false);
   return "";

@@ -12,6 +12,7 @@
 
 #include "base/pace.h"
 #include "base/units.h"
+#include "server/facts.h"
 
 namespace sluice::server {
 namespace {
@@ -24,14 +25,6 @@ constexpr size_t told_max = 100;  // diagnostics of one policy; `sluice check` s
 constexpr milliseconds interval_max{86'400'000};  // of looking at files that nothing was told of
 constexpr milliseconds release_pause{1};
 constexpr milliseconds release_told{10'000};
-
-// droplet's one rule aside, which nobody wrote.
-size_t count_rules(const policy::RuleSet& rules) {
-  size_t count = rules.native_rules().size();
-  for (const auto dialect : {policy::Dialect::divvy, policy::Dialect::limitd})
-    count += rules.rules(dialect).size();
-  return count;
-}
 
 milliseconds since(steady_clock::time_point begin) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
@@ -70,15 +63,18 @@ std::optional<std::string> Reloader::start() {
   return std::nullopt;
 }
 
-void Reloader::request() {
+uint64_t Reloader::request() {
+  const uint64_t number = ++requests_;
   asked_ = true;
   wake();
+  return number;
 }
 
 void Reloader::stop() {
   if (!thread_.joinable()) return;
   stopping_ = true;
   wake();
+  readings_.close();
   thread_.join();
 }
 
@@ -179,19 +175,38 @@ Loaded Reloader::load_patiently(Cause& cause) {
 
 void Reloader::reload(Cause cause) {
   look_again_ = false;
+  const uint64_t answered = requests_;  // by a reading that begins now
   const auto begin = steady_clock::now();
   const Loaded loaded = load_patiently(cause);
   if (stopping_) return;
   if (loaded.rules && loaded.hash) {
     log_->debug("policy read in {} ms", since(begin).count());
-    return go_live(loaded);
+    return go_live(loaded, answered);
   }
-  if (!loaded.hash || *loaded.hash != live_->hash) return tell_refused(loaded, cause);
+  if (!loaded.hash || *loaded.hash != live_->hash) {
+    tell_refused(loaded, cause);
+    return record(Reading::Outcome::refused, answered, loaded);
+  }
   if (cause == Cause::request)
     log_->info("policy unchanged, generation {}", to_text(*live_));
   else if (!refused_for_.empty())
     log_->info("policy again as it is live, generation {}", to_text(*live_));
   refused_for_.clear();
+  record(Reading::Outcome::unchanged, answered, loaded);
+}
+
+void Reloader::record(Reading::Outcome outcome, uint64_t answered, const Loaded& loaded) {
+  Reading reading;
+  reading.outcome = outcome;
+  reading.answered = answered;
+  reading.at = std::chrono::system_clock::now();
+  reading.generation = live_->generation;
+  reading.hash = live_->hash;
+  reading.files = files_;
+  const auto& all = loaded.diagnostics;
+  reading.diagnostics.assign(
+      all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), told_max)));
+  readings_.put(std::move(reading));
 }
 
 void Reloader::tell(const base::Diagnostics& all) {
@@ -217,15 +232,17 @@ void Reloader::tell_refused(const Loaded& loaded, Cause cause) {
 }
 
 // Waits until nobody but this thread holds the old generation, then frees it.
-void Reloader::go_live(const Loaded& loaded) {
+void Reloader::go_live(const Loaded& loaded, uint64_t answered) {
   refused_for_.clear();
   files_ = loaded.files;
   interval_ = loaded.interval;
   tell(loaded.diagnostics);
-  const auto old = std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
-                                            loaded.rules, *loaded.hash, live_->generation + 1}));
+  const auto old =
+      std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
+                               loaded.rules, *loaded.hash, live_->generation + 1, loaded.names}));
   publish_(live_);
   const auto begin = steady_clock::now();
+  bool recorded = false;  // whoever waits for it is not to wait for a stuck one
   for (bool told = false; old.use_count() > 1 || old->rules.use_count() > 1;) {
     if (stopping_) return;
     std::this_thread::sleep_for(release_pause);
@@ -233,7 +250,10 @@ void Reloader::go_live(const Loaded& loaded) {
     told = true;
     log_->warn("policy generation {} is still in use; no other is read before it is not",
                old->generation);
+    record(Reading::Outcome::live, answered, loaded);
+    recorded = true;
   }
+  if (!recorded) record(Reading::Outcome::live, answered, loaded);
 }
 
 }  // namespace sluice::server

@@ -18,6 +18,7 @@
 
 #include "server/file_watch.h"
 #include "server/live_policy.h"
+#include "server/readings.h"
 
 namespace sluice::server {
 
@@ -41,8 +42,10 @@ class Reloader {
 
   // Says what could not be had.
   std::optional<std::string> start();
-  // Reads the policy again now, changed or not, and says what came of it.
-  void request();
+  // Reads the policy again now, changed or not, and says what came of it. Returns the number that
+  // `readings` answers.
+  uint64_t request();
+  const Readings& readings() const { return readings_; }
   // Waits for a reading that is under way.
   void stop();
 
@@ -59,7 +62,8 @@ class Reloader {
   bool watch(const std::vector<std::string>& files);
   void tell(const base::Diagnostics& all);
   void tell_refused(const Loaded& loaded, Cause cause);
-  void go_live(const Loaded& loaded);
+  void record(Reading::Outcome outcome, uint64_t answered, const Loaded& loaded);
+  void go_live(const Loaded& loaded, uint64_t answered);
   void wake();
 
   std::shared_ptr<const LivePolicy> live_;
@@ -73,7 +77,9 @@ class Reloader {
   bool look_again_ = false;               // something may have changed before it was watched
   std::vector<std::string> refused_for_;  // what was told of the policy that lies there now
   int wake_fd_ = -1;
+  std::atomic<uint64_t> requests_{0};
   std::atomic<bool> asked_{false}, stopping_{false};
+  Readings readings_;
   std::thread thread_;
 };
 

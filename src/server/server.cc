@@ -18,6 +18,7 @@
 #include "base/machine.h"
 #include "server/listener.h"
 #include "server/lister.h"
+#include "server/operate.h"
 #include "server/protocol.h"
 #include "server/reloader.h"
 #include "server/worker.h"
@@ -38,13 +39,28 @@ constexpr std::string_view too_many = "too many connections; this server has rea
 
 struct Server::Impl {
   Impl(Options o, Policy policy, store::Store& s, std::shared_ptr<spdlog::logger> l)
-      : options(std::move(o)), store(s), log(std::move(l)), live(std::move(policy.first)) {
-    if (!policy.load) return;
+      : options(std::move(o)), store(s), log(std::move(l)), live(named(std::move(policy.first))) {
+    const std::vector<std::string> files = policy.files;
+    if (policy.load) make_reloader(std::move(policy));
+    operate.prepare(options, live, reloader ? &*reloader : nullptr, files, store, log);
+  }
+
+  void make_reloader(Policy policy) {
     const auto publish = [this](std::shared_ptr<const LivePolicy> next) {
       asio::post(io, [this, next = std::move(next)] { go_live(next); });
     };
-    reloader.emplace(live.current(), std::move(policy.load), std::move(policy.files), publish, log,
-                     policy.interval);
+    const auto load = [this, read = std::move(policy.load)](uint64_t hash) {
+      Loaded loaded = read(hash);
+      if (loaded.rules) loaded.names = operate.figures().name_rules(*loaded.rules);
+      return loaded;
+    };
+    reloader.emplace(live.current(), load, std::move(policy.files), publish, log, policy.interval);
+  }
+
+  // Metrics count the rules by their names.
+  LivePolicy named(LivePolicy first) {
+    first.names = operate.figures().name_rules(*first.rules);
+    return first;
   }
 
   void take(int fd, Protocol protocol);
@@ -61,6 +77,7 @@ struct Server::Impl {
   const Options options;
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log;
+  Operate operate;
   Live live;
   base::Clock clock;
   asio::io_context io{1};
@@ -119,7 +136,8 @@ std::optional<std::string> Server::start() {
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   try {  // each has descriptors of its own
     for (unsigned i = 0; i < count; ++i)
-      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.lister, s.log));
+      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.lister,
+                                                   s.operate.figures().add_tally(), s.log));
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";
@@ -136,17 +154,20 @@ void Server::run() {
   if (s.purges()) s.purge();  // of what was there before; no bucket of a client's goes so early
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
+  s.operate.start();
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
   if (s.reloader) s.reloader->stop();
   s.close_house();
+  s.operate.stop();
   s.log->info("stopped");
 }
 
 // The worker with the fewest connections serves this one.
 void Server::Impl::take(int fd, Protocol protocol) {
+  if (operate.take(fd, protocol)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
   for (auto& worker : workers) {
@@ -179,7 +200,11 @@ void Server::Impl::on_signal() {
 
 void Server::Impl::stop() {
   stopping = true;
-  for (auto& listener : listeners) listener->stop();
+  operate.begin_stop();
+  if (options.on_stop) options.on_stop();
+  // Those who watch are told that it stops, to its end.
+  for (size_t i = 0; i < listeners.size(); ++i)
+    if (!Operate::serves(bound[i].protocol)) listeners[i]->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
 }
 

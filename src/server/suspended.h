@@ -27,6 +27,7 @@ struct Progress {
   size_t first = 0;                               // request of the plan's first part
   size_t next = 0;                                // part that is answered next
   base::Time now{};                               // of its decisions
+  base::Time since{};                             // when it came
   std::chrono::steady_clock::time_point began{};  // for the debug line, if there is one
 };
 

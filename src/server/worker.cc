@@ -20,16 +20,18 @@ constexpr size_t idle_texts_max = 1024;
 }  // namespace
 
 Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
-               std::shared_ptr<spdlog::logger> log)
+               Tally& tally, std::shared_ptr<spdlog::logger> log)
     : store_(store),
       work_(io_.get_executor()),
       deadline_(io_),
       due_(io_),
       poller_(io_),
+      tally_(tally),
       engine_({.store = store,
                .clock = clock,
                .live = live,
                .lister = &lister,
+               .tally = &tally_,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
                .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
               std::move(log)) {
@@ -58,6 +60,7 @@ void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
     }
     auto connection = std::make_shared<Connection>(*this, fd, protocol);
     all_.insert(connection);
+    if (why.empty()) tally_.connected(protocol);
     if (!(why.empty() ? connection->start() : connection->turn_away(why))) connection->abort();
   });
 }
@@ -166,6 +169,7 @@ bool Worker::hold(size_t before, size_t now) {
 void Worker::leave(const std::shared_ptr<Connection>& connection) {
   all_.erase(connection);
   auto& count = connection->is_turned_away() ? turned_away_ : connections_;
+  if (!connection->is_turned_away()) tally_.disconnected(connection->protocol());
   count.fetch_sub(1, std::memory_order_relaxed);
   end_if_idle();
 }

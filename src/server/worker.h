@@ -30,7 +30,7 @@ class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
-  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
+  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister, Tally& tally,
          std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
@@ -68,6 +68,7 @@ class Worker {
   std::string lend_text();
   void give_back_text(std::string text);
   Engine& engine() { return engine_; }
+  Tally& tally() { return tally_; }
   Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
   wire::Requests& requests() { return requests_; }
@@ -86,6 +87,7 @@ class Worker {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer deadline_, due_;
   Poller poller_;
+  Tally& tally_;
   Engine engine_;
   wire::Requests requests_;
   base::Buffer out_, late_out_;

@@ -75,13 +75,14 @@ bool DurableStore::commit() {
     wake_waiting();
     return true;
   }
+  // What is decided from here on until that is seen is given up at the next try.
+  given_up_.store(table_->changes().last());
   if (!failing_.exchange(true)) {
     log_->error("{}: {}; {}", options_.path, problem,
                 options_.durability == Durability::always
                     ? "until it can be written, rules are served by their on_store_error"
                     : "until it can be written, counters are kept in memory only");
   }
-  given_up_.store(table_->changes().last());
   wake_waiting();
   return false;
 }

@@ -238,6 +238,7 @@ Stats EmbeddedStore::stats() const {
     stats.counters += locked.stripe.entries();
   }
   stats.memory_bytes = region_.bytes();
+  stats.memory_bytes_max = region_.bytes_max();
   stats.swept = swept_.load(std::memory_order_relaxed);
   stats.purged = purged_.load(std::memory_order_relaxed);
   stats.refused = refused_.load(std::memory_order_relaxed);

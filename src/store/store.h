@@ -19,12 +19,13 @@
 namespace sluice::store {
 
 struct Stats {
-  uint64_t counters = 0;      // alive in the store, swept ones excluded
-  uint64_t memory_bytes = 0;  // held for counters, exact
-  uint64_t swept = 0;         // counters dropped because they equalled a fresh one, since the start
-  uint64_t purged = 0;        // counters that `purge` forgot, since the start
-  uint64_t refused = 0;       // groups that failed for want of memory, since the start
-  uint64_t waiting = 0;       // groups that are parked
+  uint64_t counters = 0;          // alive in the store, swept ones excluded
+  uint64_t memory_bytes = 0;      // held for counters, exact
+  uint64_t memory_bytes_max = 0;  // of these; 0: unknown
+  uint64_t swept = 0;    // counters dropped because they equalled a fresh one, since the start
+  uint64_t purged = 0;   // counters that `purge` forgot, since the start
+  uint64_t refused = 0;  // groups that failed for want of memory, since the start
+  uint64_t waiting = 0;  // groups that are parked
   // Of a store that is kept on disk.
   bool loading = false;          // not all counters are back from it yet
   bool failing = false;          // it cannot be written at the moment

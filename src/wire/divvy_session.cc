@@ -101,6 +101,11 @@ bool DivvySession::reply(const Request&, const Verdict& verdict, base::Time, bas
   return true;
 }
 
+std::string_view DivvySession::fault() const {
+  if (error_.empty()) return {};
+  return error_.starts_with("ERR unknown-command ") ? "unknown-command" : "unknown";
+}
+
 void DivvySession::farewell(base::Buffer& out) {
   if (error_.empty()) return;
   out.append(error_);

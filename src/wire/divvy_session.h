@@ -30,6 +30,8 @@ class DivvySession final : public Session {
              base::Buffer& out) override;
   bool ordered() const override { return true; }
 
+  std::string_view fault() const override;
+
   // The ERR line of the bad line; nothing unless `receive` announced the close.
   void farewell(base::Buffer& out) override;
 

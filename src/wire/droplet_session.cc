@@ -39,7 +39,10 @@ Received DropletSession::receive(std::string_view in, bool, Requests& requests) 
       case WebsocketEvent::Kind::nothing:
         break;
       case WebsocketEvent::Kind::binary:
-        if (!ask(event.payload, requests)) return close(normal_closure, {}, in.size());
+        if (!ask(event.payload, requests)) {
+          fault_ = "message";
+          return close(normal_closure, {}, in.size());
+        }
         ++owed_;
         break;
       case WebsocketEvent::Kind::ping:
@@ -49,9 +52,12 @@ Received DropletSession::receive(std::string_view in, bool, Requests& requests) 
         ++owed_;
         break;
       case WebsocketEvent::Kind::text:
+        fault_ = "message";
         return close(normal_closure, {}, in.size());
-      case WebsocketEvent::Kind::close:
       case WebsocketEvent::Kind::broken:
+        fault_ = "frame";
+        [[fallthrough]];
+      case WebsocketEvent::Kind::close:
         return close(event.code, event.payload, in.size());
     }
   }
@@ -67,6 +73,7 @@ Received DropletSession::receive_head(std::string_view in, Requests& requests) {
       head_only_ = handshake.head_only;
       return close(200, health, in.size());
     case WebsocketHandshake::Kind::refused:
+      fault_ = "handshake";
       return close(handshake.status, handshake.why, in.size());
     case WebsocketHandshake::Kind::upgrade:
       frames_ = std::make_unique<WebsocketReader>();

@@ -31,6 +31,7 @@ class DropletSession final : public Session {
   bool reply(const Request& request, const Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool ordered() const override { return true; }
+  std::string_view fault() const override { return fault_; }
   size_t unfinished_bytes() const override {
     return frames_ == nullptr ? 0 : frames_->unfinished_bytes();
   }
@@ -59,7 +60,8 @@ class DropletSession final : public Session {
   std::unique_ptr<WebsocketReader> frames_;  // since the handshake
   size_t owed_ = 0;                          // requests without a reply yet
   std::string reason_;                       // of the farewell; views end before it is given
-  uint16_t status_ = 0;     // of the farewell: a Close code, or that of HTTP; 0: nothing to say
+  uint16_t status_ = 0;  // of the farewell: a Close code, or that of HTTP; 0: nothing to say
+  std::string_view fault_{};
   bool head_only_ = false;  // of an HTTP farewell
   Phase phase_ = Phase::head;
   std::array<char, 28> accept_{};  // the handshake's, until it is answered

@@ -24,6 +24,7 @@ class LimitdSession final : public Session {
   bool reply(const Request& request, const Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool ordered() const override { return false; }
+  std::string_view fault() const override { return closing_ ? "frame" : ""; }
 
   // Nothing: the protocol has no words for either.
   void farewell(base::Buffer&) override {}

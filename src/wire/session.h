@@ -132,6 +132,10 @@ class Session {
   // What the client calls the request, for log lines; empty: nothing.
   virtual std::string_view id_of(const Request&) const { return {}; }
 
+  // By what code the peer's breach of the protocol is counted, which made `receive` announce the
+  // close; empty: it took its leave properly.
+  virtual std::string_view fault() const = 0;
+
   // Appends what the peer is told before the close that `receive` announced.
   virtual void farewell(base::Buffer& out) = 0;
 

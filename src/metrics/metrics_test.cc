@@ -1,0 +1,192 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "metrics/cells.h"
+#include "metrics/names.h"
+#include "metrics/page.h"
+#include "metrics/process.h"
+#include "metrics/ring.h"
+#include "metrics/statsd.h"
+
+namespace sluice::metrics {
+namespace {
+
+constexpr std::array<uint64_t, 3> bounds{1, 5, 10};
+
+TEST(Cells, CountWhatTheirOwnerAddsWhileOthersRead) {
+  constexpr uint64_t rounds = 200'000;
+  Cell cell;
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    for (uint64_t last = 0; !done;) {
+      const uint64_t seen = cell.read();
+      EXPECT_GE(seen, last);
+      last = seen;
+    }
+  });
+  for (uint64_t i = 0; i < rounds; ++i) cell.add(3);
+  done = true;
+  reader.join();
+  EXPECT_EQ(cell.read(), 3 * rounds);
+}
+
+TEST(Histograms, PutEachValueIntoTheBucketThatANaiveSearchFinds) {
+  std::mt19937 dice(7);
+  Histogram histogram(bounds);
+  std::array<uint64_t, 4> naive{};
+  uint64_t sum = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    const uint64_t value = dice() % 13, times = dice() % 4;
+    size_t bucket = 0;
+    while (bucket < bounds.size() && value > bounds[bucket]) ++bucket;
+    naive[bucket] += times;
+    sum += value * times;
+    histogram.observe(value, times);
+  }
+  Distribution<3> all;
+  histogram.add_to(all);
+  EXPECT_EQ(all.counts, naive);
+  EXPECT_EQ(all.sum, sum);
+  histogram.add_to(all);  // of a second worker
+  EXPECT_EQ(all.sum, 2 * sum);
+}
+
+TEST(NamesOfMetrics, AreOnePerPairOfTextsAndBounded) {
+  Names names(2);
+  EXPECT_EQ(names.at(Names::others).name, "(others)");
+  const auto a = names.intern("a", "x");
+  EXPECT_EQ(names.intern("a", "x"), a);
+  const auto b = names.intern("a", "y");
+  EXPECT_NE(a, b);
+  EXPECT_EQ(names.at(b).label, "y");
+  EXPECT_EQ(names.refused(), 0U);
+  EXPECT_EQ(names.intern("c", ""), Names::others);
+  EXPECT_EQ(names.intern("d", ""), Names::others);
+  EXPECT_EQ(names.intern("a", "x"), a);
+  EXPECT_EQ(names.size(), 3U);
+  EXPECT_EQ(names.refused(), 2U);
+}
+
+TEST(NamesOfMetrics, AreWellFormedAndCut) {
+  Names names(10);
+  EXPECT_EQ(names.at(names.intern("a\xff", "")).name, "a\xEF\xBF\xBD");
+  const auto cut = names.at(names.intern(std::string(1000, 'x'), "")).name;
+  EXPECT_EQ(cut, std::string(Names::bytes_max, 'x') + "...");
+}
+
+TEST(Pages, AreInPrometheusTextFormat) {
+  Page page;
+  page.counter("a_total", "Of a.", 3, {{"k", "say \"x\\y\"\n"}});
+  page.gauge("b", "Of b.", 0.5);
+  page.counter("a_total", "Of a.", 4, {{"k", "z"}});
+  const std::array<uint64_t, 4> counts{1, 0, 2, 1};
+  page.histogram("c_seconds", "Of c.", bounds, counts, 40, 1e-3);
+  EXPECT_EQ(page.text(),
+            "# HELP a_total Of a.\n"
+            "# TYPE a_total counter\n"
+            "a_total{k=\"say \\\"x\\\\y\\\"\\n\"} 3\n"
+            "a_total{k=\"z\"} 4\n"
+            "# HELP b Of b.\n"
+            "# TYPE b gauge\n"
+            "b 0.5\n"
+            "# HELP c_seconds Of c.\n"
+            "# TYPE c_seconds histogram\n"
+            "c_seconds_count 4\n"
+            "c_seconds_sum 0.04\n"
+            "c_seconds_bucket{le=\"0.001\"} 1\n"
+            "c_seconds_bucket{le=\"0.005\"} 1\n"
+            "c_seconds_bucket{le=\"0.01\"} 3\n"
+            "c_seconds_bucket{le=\"+Inf\"} 4\n");
+}
+
+TEST(SourcesOfAPage, AreAskedUntilTheyGo) {
+  struct One final : Source {
+    void collect(Page& page) const override { page.gauge("one", "One.", 1); }
+  } one;
+  const ProcessSource process;
+  Sources sources;
+  sources.add(one);
+  sources.add(process);
+  const std::string text = sources.text();
+  EXPECT_NE(text.find("\none 1\n"), text.npos);
+  for (const char* family : {"process_cpu_seconds_total", "process_open_fds", "process_threads",
+                             "process_resident_memory_bytes", "process_start_time_seconds"}) {
+    const size_t at = text.find("\n" + std::string(family) + " ");
+    ASSERT_NE(at, text.npos) << family;
+    if (std::string_view(family) != "process_cpu_seconds_total") {
+      EXPECT_GT(std::stod(text.substr(text.find(' ', at + 1))), 0) << family;
+    }
+  }
+  sources.remove(one);
+  EXPECT_EQ(sources.text().find("\none 1\n"), std::string::npos);
+}
+
+TEST(Rings, KeepOrderAndCountWhatFoundNoRoom) {
+  Ring<int> ring(8);
+  std::vector<int> taken;
+  const auto drain = [&] { ring.drain([&](int n) { taken.push_back(n); }); };
+  for (int i = 0; i < 3; ++i) ring.put(i);
+  drain();
+  EXPECT_TRUE(taken.empty());  // not published
+  ring.each_unpublished([](int& n) { n += 10; });
+  EXPECT_FALSE(ring.publish());
+  ring.put(3);
+  EXPECT_TRUE(ring.publish());  // half full
+  drain();
+  EXPECT_EQ(taken, (std::vector<int>{10, 11, 12, 3}));
+  for (int i = 0; i < 10; ++i) ring.put(i);
+  ring.publish();
+  EXPECT_EQ(ring.lost(), 2U);
+  taken.clear();
+  drain();
+  EXPECT_EQ(taken, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Rings, HandAllOverBetweenTwoThreads) {
+  constexpr uint64_t count = 300'000;
+  Ring<uint64_t> ring(64);
+  std::atomic<bool> done{false};
+  uint64_t taken = 0, last = 0;
+  std::thread taker([&] {
+    for (bool end = false; !end;) {
+      end = done;
+      ring.drain([&](uint64_t n) {
+        EXPECT_GT(n, last);
+        last = n;
+        ++taken;
+      });
+    }
+  });
+  for (uint64_t i = 1; i <= count; ++i) {
+    ring.put(i);
+    ring.publish();
+  }
+  done = true;
+  taker.join();
+  EXPECT_EQ(taken + ring.lost(), count);
+}
+
+TEST(StatsdBatches, HoldLinesUpToTheBytesOfADatagram) {
+  StatsdBatch batch;
+  EXPECT_TRUE(batch.empty());
+  ASSERT_TRUE(batch.add("a:1|c"));
+  ASSERT_TRUE(batch.add("b:1|c"));
+  EXPECT_EQ(batch.text(), "a:1|c\nb:1|c");
+  const size_t left = StatsdBatch::bytes_max - batch.text().size() - 1;
+  EXPECT_FALSE(batch.add(std::string(left + 1, 'x')));
+  EXPECT_EQ(batch.lines(), 2U);
+  EXPECT_TRUE(batch.add(std::string(left, 'x')));
+  EXPECT_EQ(batch.text().size(), StatsdBatch::bytes_max);
+  EXPECT_FALSE(batch.add(""));
+  batch.clear();
+  EXPECT_TRUE(batch.add(std::string(2 * StatsdBatch::bytes_max, 'x')));  // alone
+}
+
+}  // namespace
+}  // namespace sluice::metrics

@@ -1,0 +1,144 @@
+#include "server/admin_json.h"
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <utility>
+
+namespace sluice::server {
+namespace {
+
+std::string_view mode_name(policy::Mode mode) {
+  switch (mode) {
+    case policy::Mode::enforce:
+      return "enforce";
+    case policy::Mode::shadow:
+      return "shadow";
+    case policy::Mode::off:
+      return "off";
+  }
+  return "";
+}
+
+Json limit_json(const limit::Limit& limit) {
+  Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
+  if (limit.window.us > 0) json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
+  if (limit.burst > 0) json["burst"] = limit.burst;
+  return json;
+}
+
+// What a rule does, as a text that is the same if and only if that is; and where it stands is not
+// part of it.
+std::string meaning(const policy::Rule& rule, std::string_view dialect) {
+  Json json = to_json(rule, dialect);
+  for (const char* key : {"file", "line", "comment"}) json.erase(key);
+  json["until_us"] = rule.until.us;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+wire::HttpResponse json_response(unsigned status, const Json& json, std::string content_type) {
+  wire::HttpResponse response;
+  response.status = status;
+  response.content_type = std::move(content_type);
+  response.body = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  response.headers = {{"Cache-Control", "no-store"}};
+  return response;
+}
+
+std::string to_text(std::chrono::system_clock::time_point at) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string hash_text(uint64_t hash) {
+  static constexpr char hex[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = hex[hash >> (60 - 4 * i) & 15];
+  return text;
+}
+
+Json to_json(const base::Diagnostics& all) {
+  Json list = Json::array();
+  for (const auto& d : all) {
+    const bool error = d.severity == base::Diagnostic::Severity::error;
+    list.push_back({{"severity", error ? "error" : "warning"},
+                    {"file", d.file},
+                    {"line", d.line},
+                    {"column", d.column},
+                    {"subject", d.subject},
+                    {"message", d.message},
+                    {"remedy", d.remedy}});
+  }
+  return list;
+}
+
+Json to_json(const policy::Rule& rule, std::string_view dialect) {
+  Json json{{"dialect", dialect},
+            {"name", rule.name},
+            {"pattern", rule.pattern},
+            {"file", rule.file},
+            {"line", rule.line},
+            {"comment", rule.comment},
+            {"mode", mode_name(rule.mode)},
+            {"then", rule.then == policy::Then::stop ? "stop" : "continue"},
+            {"actor", rule.actor},
+            {"limits", Json::array()}};
+  for (const limit::Limit& limit : rule.limits) json["limits"].push_back(limit_json(limit));
+  return json;
+}
+
+Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t listed_max) {
+  const auto replaced = [&](std::string_view dialect) {
+    if (dialect == "native") return candidate.native;
+    const auto has = [&](policy::Dialect d) {
+      return std::find(candidate.dialects.begin(), candidate.dialects.end(), d) !=
+             candidate.dialects.end();
+    };
+    return dialect == "divvy"    ? has(policy::Dialect::divvy)
+           : dialect == "limitd" ? has(policy::Dialect::limitd)
+                                 : false;
+  };
+  // Rules by their dialect, name and pattern; of those that share all, the first meets the first.
+  using Key = std::pair<std::string, std::string>;
+  std::map<Key, std::vector<const policy::Rule*>> before;
+  const auto key_of = [](const policy::Rule& rule, std::string_view dialect) {
+    return Key{std::string(dialect), rule.name + '\n' + rule.pattern};
+  };
+  each_rule(live, [&](const policy::Rule& rule, std::string_view dialect) {
+    if (replaced(dialect)) before[key_of(rule, dialect)].push_back(&rule);
+  });
+  Json added = Json::array(), removed = Json::array(), changed = Json::array();
+  size_t unchanged = 0, unlisted = 0;
+  const auto list = [&](Json& where, Json&& what) {
+    if (where.size() < listed_max)
+      where.push_back(std::move(what));
+    else
+      ++unlisted;
+  };
+  each_rule(*candidate.rules, [&](const policy::Rule& rule, std::string_view dialect) {
+    if (!replaced(dialect)) return;
+    const auto old = before.find(key_of(rule, dialect));
+    if (old == before.end() || old->second.empty()) return list(added, to_json(rule, dialect));
+    const policy::Rule& was = *old->second.front();
+    old->second.erase(old->second.begin());
+    if (meaning(was, dialect) == meaning(rule, dialect)) {
+      ++unchanged;
+    } else {
+      list(changed, {{"before", to_json(was, dialect)}, {"after", to_json(rule, dialect)}});
+    }
+  });
+  for (const auto& [key, rules] : before)
+    for (const policy::Rule* rule : rules) list(removed, to_json(*rule, key.first));
+  return {{"added", added},
+          {"removed", removed},
+          {"changed", changed},
+          {"unchanged", unchanged},
+          {"unlisted", unlisted}};
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,44 @@
+// What the admin port says, as JSON: rules, diagnostics, differences of two policies. Pure
+// functions; any thread.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/diagnostic.h"
+#include "policy/rule_set.h"
+#include "server/options.h"
+#include "wire/http_session.h"
+
+namespace sluice::server {
+
+using Json = nlohmann::ordered_json;
+
+// Bytes that are no UTF-8 are replaced.
+wire::HttpResponse json_response(unsigned status, const Json& json,
+                                 std::string content_type = "application/json");
+
+// "2026-01-02T03:04:05Z"
+std::string to_text(std::chrono::system_clock::time_point at);
+std::string hash_text(uint64_t hash);
+
+Json to_json(const base::Diagnostics& all);
+
+// `dialect`: "native", "divvy", "limitd", "droplet".
+Json to_json(const policy::Rule& rule, std::string_view dialect);
+
+// The rules of a candidate beside those of the live policy that it would replace, by their names
+// and patterns; at most `listed_max` of each kind are listed.
+Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t listed_max);
+
+// Calls `visit(rule, dialect)` for every rule in the order in which they are asked.
+template <class Visit>
+void each_rule(const policy::RuleSet& rules, Visit&& visit) {
+  for (const auto& rule : rules.native_rules()) visit(rule, "native");
+  for (const auto& rule : rules.rules(policy::Dialect::divvy)) visit(rule, "divvy");
+  for (const auto& rule : rules.rules(policy::Dialect::limitd)) visit(rule, "limitd");
+  for (const auto& rule : rules.rules(policy::Dialect::droplet)) visit(rule, "droplet");
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,51 @@
+// A running server's ear for `sluice store backup`: a socket in the store's directory that only its
+// owner can open. One line in, `backup TARGET`, one line out, `ok` or `error WHY`; one client at a
+// time, served by a thread of its own. Owned by whoever owns the store that it copies.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace sluice::server {
+
+// DIR/sluice.sock
+std::string backup_socket_path(const std::string& dir);
+
+class BackupSocket {
+ public:
+  // Makes the copy; false: why not. Called by the socket's thread.
+  using Backup = std::function<bool(const std::string& target, std::string& problem)>;
+
+  // Null: `problem`. The caller has the store's lock, so what is there of an earlier server is
+  // removed.
+  static std::unique_ptr<BackupSocket> open(const std::string& dir, Backup backup,
+                                            std::string& problem);
+  // Waits for the copy that is being made.
+  ~BackupSocket();
+  BackupSocket(const BackupSocket&) = delete;
+  BackupSocket& operator=(const BackupSocket&) = delete;
+
+ private:
+  BackupSocket(std::string path, int listener, int wake, Backup backup);
+  void run();
+  void serve(int client);
+
+  const std::string path_;
+  const int listener_, wake_;
+  const Backup backup_;
+  std::thread thread_;
+};
+
+// The client's side.
+enum class BackupAnswer : uint8_t {
+  done,
+  failed,  // `problem` says why
+  nobody,  // no server has the store
+};
+BackupAnswer ask_for_backup(const std::string& dir, const std::string& target,
+                            std::string& problem);
+
+}  // namespace sluice::server

@@ -1,0 +1,83 @@
+#include "server/operate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::server {
+namespace {
+
+// Divvy's metrics port: one page. Any method, as there.
+class DivvyPage final : public Site {
+ public:
+  DivvyPage(const Figures& figures, std::string path) : figures_(figures), path_(std::move(path)) {
+    if (!path_.starts_with('/')) path_ = "/" + path_;
+  }
+
+  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override { return {}; }
+  bool is_slow(const wire::HttpRequest&) const override { return false; }
+  wire::HttpResponse answer(const wire::HttpRequest& request) override {
+    if (request.path != path_) return {404, {}, {}, {}};
+    return {200, "text/plain; version=0.0.4", figures_.divvy_page(), {}};
+  }
+  wire::HttpResponse problem(unsigned status, const std::string& why) const override {
+    return {status, "text/plain; charset=utf-8", why + "\n", {}};
+  }
+
+ private:
+  const Figures& figures_;
+  std::string path_;
+};
+
+}  // namespace
+
+void Operate::prepare(const Options& options, const Live& live, Reloader* reloader,
+                      std::vector<std::string> files, const store::Store& store,
+                      std::shared_ptr<spdlog::logger> log) {
+  facts_ = std::make_unique<Facts>(live, reloader == nullptr ? nullptr : &reloader->readings(),
+                                   store, options.admin.version);
+  sources_.add(*facts_);
+  sources_.add(figures_);
+  sources_.add(process_);
+  for (const metrics::Source* source : options.sources) sources_.add(*source);
+  if (options.statsd) {
+    const StatsdOptions& o = *options.statsd;
+    statsd_prefix_ = o.prefix;
+    if (!statsd_prefix_.empty() && !statsd_prefix_.ends_with('.')) statsd_prefix_ += '.';
+    statsd_ = std::make_unique<metrics::StatsdSender>(
+        metrics::StatsdSender::Options{o.host, o.port, o.tcp},
+        [this](const auto& put) { figures_.tell_statsd(statsd_prefix_, put); });
+    figures_.keep_events([this] { statsd_->wake(); });
+    sources_.add(*statsd_);
+  }
+  const bool http = std::any_of(options.listeners.begin(), options.listeners.end(),
+                                [](const auto& listener) { return serves(listener.protocol); });
+  if (!http) return;
+  admin_ = std::make_unique<Admin>(
+      options.admin, Admin::World{live, figures_, sources_, reloader, std::move(files)});
+  admin_->add_check([this]() -> std::optional<std::string> {
+    if (stopping_) return "the server is stopping";
+    if (!serving_) return "the server is starting";
+    return std::nullopt;
+  });
+  divvy_page_ = std::make_unique<DivvyPage>(figures_, options.divvy_metrics_path);
+  http_ = std::make_unique<HttpServer>(std::move(log));
+}
+
+void Operate::start() {
+  if (statsd_) statsd_->start();
+  if (http_) http_->start();
+  serving_ = true;
+}
+
+void Operate::stop() {
+  if (http_) http_->stop();
+  statsd_.reset();
+}
+
+bool Operate::take(int fd, Protocol protocol) {
+  if (!serves(protocol)) return false;
+  http_->adopt(fd, protocol == Protocol::admin ? static_cast<Site&>(*admin_) : *divvy_page_);
+  return true;
+}
+
+}  // namespace sluice::server

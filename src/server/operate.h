@@ -1,0 +1,60 @@
+// What a server has for those who run it: the counts of its workers, the admin port, Divvy's page
+// of metrics, statsd. Owned by the server, made before its workers and gone after them; main thread
+// but for what says otherwise.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/page.h"
+#include "metrics/process.h"
+#include "metrics/statsd.h"
+#include "server/admin.h"
+#include "server/facts.h"
+#include "server/figures.h"
+#include "server/http_server.h"
+#include "server/options.h"
+#include "server/reloader.h"
+
+namespace sluice::server {
+
+class Operate {
+ public:
+  // Any thread, from the start on: names for rules, tallies for workers.
+  Figures& figures() { return figures_; }
+
+  // All of it outlives this; `reloader` may be null.
+  void prepare(const Options& options, const Live& live, Reloader* reloader,
+               std::vector<std::string> files, const store::Store& store,
+               std::shared_ptr<spdlog::logger> log);
+  void start();
+  // From here on /health/ready says that the server stops.
+  void begin_stop() { stopping_ = true; }
+  void stop();
+
+  // Is it for here? Then `take` owns the socket.
+  static bool serves(Protocol protocol) {
+    return protocol == Protocol::admin || protocol == Protocol::divvy_metrics;
+  }
+  bool take(int fd, Protocol protocol);
+  Admin& admin() { return *admin_; }
+
+ private:
+  Figures figures_;
+  metrics::ProcessSource process_;
+  metrics::Sources sources_;
+  std::atomic<bool> stopping_{false}, serving_{false};
+  std::string statsd_prefix_;
+  std::unique_ptr<Facts> facts_;
+  std::unique_ptr<Admin> admin_;
+  std::unique_ptr<Site> divvy_page_;
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<metrics::StatsdSender> statsd_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,138 @@
+// A journal without a disk, for tests of who uses one: what a disk would hold outlives it in a
+// Disk, whose calls can be made to fail or to wait. Any thread.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "disk/journal.h"
+
+namespace sluice::store::tests {
+
+// A counter under the names that outlive a process.
+struct Stored {
+  std::vector<limit::Limit> limits;
+  std::vector<limit::State> cells;
+  int64_t forget_us = 0;
+};
+using StoredKey = std::tuple<std::string, std::string, std::string>;  // prefix, suffix, key
+using StoredBlock = std::map<StoredKey, Stored>;
+
+struct Disk {
+  void set(bool Disk::*what, bool to) {
+    const std::lock_guard lock(mutex);
+    this->*what = to;
+    changed.notify_all();
+  }
+  // Blocks into counters.
+  void fold() {
+    const std::lock_guard lock(mutex);
+    for (auto& block : blocks) {
+      for (auto& [key, stored] : block) {
+        if (stored.cells.empty())
+          folded.erase(key);
+        else
+          folded[key] = stored;
+      }
+    }
+    blocks.clear();
+  }
+  size_t block_count() {
+    const std::lock_guard lock(mutex);
+    return blocks.size();
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<StoredBlock> blocks;
+  StoredBlock folded;
+  bool fails = false, holds_commits = false;
+  bool fails_to_read = false, holds_finds = false, holds_scans = false;
+};
+
+class MemoryJournal final : public disk::Journal {
+ public:
+  // Attributes of spaces are what `like` says of their prefix.
+  using Like = std::map<std::string, limit::Space>;
+  MemoryJournal(Disk& disk, limit::Spaces& spaces, Like like, base::Time now)
+      : disk_(disk), spaces_(spaces), like_(std::move(like)), now_(now) {}
+
+  void add(const disk::Record& record) override {
+    Stored stored;
+    if (record.limits_id != 0) {
+      const auto limits = spaces_.limits(record.limits_id);
+      stored.limits.assign(limits.begin(), limits.end());
+    }
+    stored.cells.assign(record.cells.begin(), record.cells.end());
+    stored.forget_us = record.forget_us;
+    block_[{record.space->prefix, record.space->suffix, std::string(record.key)}] = stored;
+  }
+  size_t pending() const override { return block_.size(); }
+  bool commit(std::string& problem) override {
+    std::unique_lock lock(disk_.mutex);
+    disk_.changed.wait(lock, [this] { return !disk_.holds_commits; });
+    if (disk_.fails) {
+      problem = "the disk is full";
+      return false;
+    }
+    disk_.blocks.push_back(std::exchange(block_, {}));
+    return true;
+  }
+  bool replay(const disk::Visit& visit, std::string&) override {
+    for (const auto& block : disk_.blocks)
+      for (const auto& [key, stored] : block) tell(key, stored, visit);
+    return true;
+  }
+  void start_folding() override {}
+  Found find(const limit::Space& space, std::string_view key, const disk::Visit& visit) override {
+    std::unique_lock lock(disk_.mutex);
+    disk_.changed.wait(lock, [this] { return !disk_.holds_finds; });
+    if (disk_.fails_to_read) return Found::failed;
+    const auto at = disk_.folded.find({space.prefix, space.suffix, std::string(key)});
+    if (at == disk_.folded.end() || at->second.forget_us <= now_.us) return Found::no;
+    tell(at->first, at->second, visit);
+    return Found::yes;
+  }
+  bool scan(std::string& position, size_t max, const disk::Visit& visit) override {
+    std::unique_lock lock(disk_.mutex);
+    disk_.changed.wait(lock, [this] { return !disk_.holds_scans; });
+    if (disk_.fails_to_read) return false;
+    auto at = position.empty() ? disk_.folded.begin() : disk_.folded.upper_bound(last_);
+    for (; at != disk_.folded.end() && max > 0; ++at, --max) {
+      last_ = at->first;
+      if (at->second.forget_us > now_.us) tell(at->first, at->second, visit);
+    }
+    position = at == disk_.folded.end() ? "" : "on";
+    return true;
+  }
+  bool backup(const std::string&, std::string&) override { return false; }
+  disk::JournalStats stats() const override { return {}; }
+
+ private:
+  void tell(const StoredKey& key, const Stored& stored, const disk::Visit& visit) {
+    const auto& [prefix, suffix, name] = key;
+    const auto like = like_.find(prefix);
+    disk::Record record;
+    record.space =
+        spaces_.intern(prefix, suffix, like == like_.end() ? limit::Space{} : like->second);
+    if (!stored.limits.empty()) record.limits_id = spaces_.intern_limits(stored.limits);
+    record.key = name;
+    record.cells = stored.cells;
+    record.forget_us = stored.forget_us;
+    visit(record);
+  }
+
+  Disk& disk_;
+  limit::Spaces& spaces_;
+  const Like like_;
+  const base::Time now_;
+  StoredBlock block_;
+  StoredKey last_;
+};
+
+}  // namespace sluice::store::tests

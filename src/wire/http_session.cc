@@ -1,0 +1,184 @@
+#include "wire/http_session.h"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "base/bounds.h"
+
+namespace sluice::wire {
+
+namespace http = boost::beast::http;
+
+namespace {
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string text_of(boost::beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
+}  // namespace
+
+std::optional<std::string> percent_decoded(std::string_view text, bool plus) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+' && plus) {
+      out += ' ';
+    } else if (text[i] == '%') {
+      if (text.size() - i < 3) return std::nullopt;
+      const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
+      if (high < 0 || low < 0) return std::nullopt;
+      out += static_cast<char>(high << 4 | low);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> query_value(std::string_view query, std::string_view key) {
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(pair.size() + 1, query.size()));
+    const size_t cut = std::min(pair.find('='), pair.size());
+    if (percent_decoded(pair.substr(0, cut), true) != key) continue;
+    return percent_decoded(pair.substr(std::min(cut + 1, pair.size())), true);
+  }
+  return std::nullopt;
+}
+
+struct HttpSession::Parser {
+  explicit Parser(size_t body_bytes_max) {
+    one.header_limit(static_cast<uint32_t>(base::bounds::http_head_bytes_max));
+    one.body_limit(body_bytes_max);
+    one.eager(true);
+  }
+  http::request_parser<http::string_body> one;
+};
+
+HttpSession::HttpSession(size_t body_bytes_max)
+    : body_bytes_max_(body_bytes_max), parser_(std::make_unique<Parser>(body_bytes_max)) {}
+
+HttpSession::~HttpSession() = default;
+HttpSession::HttpSession(HttpSession&&) noexcept = default;
+
+HttpSession::Received HttpSession::receive(std::string_view in) {
+  if (refusal_status_ != 0) return {in.size(), Found::broken};
+  auto& one = parser_->one;
+  size_t consumed = 0;
+  // Empty lines before a request are skipped (RFC 9112, 2.2).
+  if (!begun_)
+    while (in.substr(consumed).starts_with("\r\n")) consumed += 2;
+  while (!one.is_done() && consumed < in.size()) {
+    // The parser sees a head as a whole and alone, and of the rest no more at a time than a head
+    // may have: so it says the same however the bytes arrive.
+    std::string_view rest = in.substr(consumed, base::bounds::http_head_bytes_max);
+    if (!one.is_header_done()) {
+      const size_t end = rest.find("\r\n\r\n");
+      if (end == rest.npos && rest.size() == base::bounds::http_head_bytes_max)
+        return refuse_head(in.size());
+      if (end == rest.npos) {
+        begun_ |= rest != "\r";
+        break;
+      }
+      rest = rest.substr(0, end + 4);
+    }
+    begun_ = true;
+    boost::beast::error_code ec;
+    const size_t n = one.put(boost::asio::buffer(rest.data(), rest.size()), ec);
+    consumed += n;
+    if (ec == http::error::header_limit) return refuse_head(in.size());
+    if (ec == http::error::body_limit)
+      return refuse(
+          413,
+          "the body of the request is longer than " + std::to_string(body_bytes_max_) + " bytes",
+          in.size());
+    // Beast 1.81 aborts on some ill-formed ones (found by the fuzz target), and nobody needs them.
+    if (one.is_header_done() && one.chunked())
+      return refuse(411, "chunked bodies are not taken; send a Content-Length", in.size());
+    if (n == 0 && (!ec || ec == http::error::need_more)) break;
+    if (ec && ec != http::error::need_more)
+      return refuse(400, "this is no HTTP/1.1 request: " + ec.message(), in.size());
+  }
+  if (one.is_done()) {
+    take_head();
+    request_.body = std::move(one.get().body());
+    return {consumed, Found::request};
+  }
+  if (!one.is_header_done() || std::exchange(head_shown_, true)) return {consumed, Found::nothing};
+  take_head();
+  return {consumed, Found::head};
+}
+
+bool HttpSession::awaits_go_ahead() const {
+  return boost::beast::iequals(parser_->one.get()[http::field::expect], "100-continue");
+}
+
+HttpSession::Received HttpSession::refuse_head(size_t consumed) {
+  return refuse(431,
+                "the head of the request is longer than " +
+                    std::to_string(base::bounds::http_head_bytes_max) + " bytes",
+                consumed);
+}
+
+HttpSession::Received HttpSession::refuse(unsigned status, std::string why, size_t consumed) {
+  refusal_status_ = status;
+  refusal_ = std::move(why);
+  return {consumed, Found::broken};
+}
+
+void HttpSession::take_head() {
+  auto& message = parser_->one.get();
+  request_ = {};
+  request_.method = text_of(message.method_string());
+  std::string target = text_of(message.target());
+  // Absolute form (RFC 9112, 3.2.2): what stands before the path is of no interest here.
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    const size_t path = target.find_first_of("/?", scheme.size());
+    target = path == target.npos ? "/" : target.substr(path);
+    break;
+  }
+  const size_t cut = std::min(target.find('?'), target.size());
+  request_.path = target.substr(0, cut);
+  request_.query = target.substr(std::min(cut + 1, target.size()));
+  request_.host = text_of(message[http::field::host]);
+  request_.origin = text_of(message[http::field::origin]);
+  request_.authorization = text_of(message[http::field::authorization]);
+  request_.content_type = text_of(message[http::field::content_type]);
+  keep_alive_ = message.keep_alive();
+  is_head_ = message.method() == http::verb::head;
+}
+
+void HttpSession::append_go_ahead(std::string& out) {
+  out += "HTTP/1.1 100 Continue\r\n\r\n";
+}
+
+bool HttpSession::reply(const HttpResponse& response, bool last, std::string& out) {
+  const bool goes_on = keep_alive_ && !last && refusal_status_ == 0;
+  const auto reason = http::obsolete_reason(http::int_to_status(response.status));
+  out.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
+  out.append(reason.data(), reason.size()).append("\r\n");
+  if (!response.content_type.empty())
+    out.append("Content-Type: ").append(response.content_type).append("\r\n");
+  out.append("Content-Length: ").append(std::to_string(response.body.size())).append("\r\n");
+  for (const auto& [name, value] : response.headers)
+    out.append(name).append(": ").append(value).append("\r\n");
+  out.append(goes_on ? "Connection: keep-alive\r\n" : "Connection: close\r\n").append("\r\n");
+  if (!is_head_) out += response.body;
+  if (!goes_on) return false;
+  parser_ = std::make_unique<Parser>(body_bytes_max_);
+  request_ = {};
+  begun_ = head_shown_ = is_head_ = false;
+  return true;
+}
+
+}  // namespace sluice::wire

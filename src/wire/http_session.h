@@ -1,0 +1,86 @@
+// The server's side of HTTP/1.1 without I/O: bytes in, one request at a time out; a response in,
+// its bytes out. Belongs to one connection and one thread. Boost.Beast's parser does the reading.
+// What a client may send is bounded: the head by base::bounds::http_head_bytes_max, the body by
+// what the owner says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sluice::wire {
+
+struct HttpRequest {
+  std::string method;  // as sent: "GET"
+  std::string path;    // as sent, without the query: "/v1/rules"
+  std::string query;   // as sent, behind the `?`
+  std::string body;
+  std::string host, origin, authorization, content_type;  // headers; empty: not there
+};
+
+struct HttpResponse {
+  unsigned status = 200;
+  std::string content_type = {};
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+// `%41` as `A`, and where `plus` is set `+` as a blank; nothing: it is ill-formed.
+std::optional<std::string> percent_decoded(std::string_view text, bool plus);
+
+// The value of a query's key, decoded; nothing: it is not there or ill-formed.
+std::optional<std::string> query_value(std::string_view query, std::string_view key);
+
+class HttpSession {
+ public:
+  explicit HttpSession(size_t body_bytes_max);
+  ~HttpSession();
+  HttpSession(HttpSession&&) noexcept;
+
+  enum class Found : uint8_t {
+    nothing,  // more bytes are needed; those that were not consumed come again
+    head,     // the same, once: request() has all but its body, so it may be refused now
+    request,  // request() is there; it wants a response
+    broken,   // no HTTP, or too much of it: `refusal` is the response, and then the end
+  };
+  struct Received {
+    size_t consumed = 0;
+    Found found = Found::nothing;
+  };
+  // Not while a request wants its response.
+  Received receive(std::string_view in);
+
+  // Until the response is given.
+  const HttpRequest& request() const { return request_; }
+  // What is wrong with a broken request: the status, and why.
+  unsigned refusal_status() const { return refusal_status_; }
+  const std::string& refusal() const { return refusal_; }
+  // Is there part of a request?
+  bool has_begun() const { return begun_; }
+
+  // Does the client wait for `append_go_ahead` before it sends its body?
+  bool awaits_go_ahead() const;
+  static void append_go_ahead(std::string& out);
+  // False: the connection ends with it. `last`: it is to end.
+  bool reply(const HttpResponse& response, bool last, std::string& out);
+
+ private:
+  struct Parser;
+  Received refuse_head(size_t consumed);
+  Received refuse(unsigned status, std::string why, size_t consumed);
+  void take_head();
+
+  const size_t body_bytes_max_;
+  std::unique_ptr<Parser> parser_;
+  HttpRequest request_;
+  unsigned refusal_status_ = 0;
+  std::string refusal_;
+  bool begun_ = false, head_shown_ = false, keep_alive_ = false, is_head_ = false;
+};
+
+}  // namespace sluice::wire

@@ -1,0 +1,113 @@
+#include "wire/http_session.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/bounds.h"
+
+namespace sluice::wire {
+namespace {
+
+using Found = HttpSession::Found;
+
+constexpr size_t body_max = 1000;
+
+// Feeds `text` in pieces of `step` bytes; each request and refusal as a line.
+std::string told(std::string_view text, size_t step) {
+  HttpSession session(body_max);
+  std::string out, in;
+  while (true) {
+    const auto [consumed, found] = session.receive(in);
+    in.erase(0, consumed);
+    if (found == Found::request) {
+      const HttpRequest& r = session.request();
+      out += r.method + " " + r.path + " ? " + r.query + " : " + r.body + " @ " + r.host + "\n";
+      std::string bytes;
+      if (!session.reply({}, false, bytes)) return out + "end\n";
+      continue;
+    }
+    if (found == Found::broken) return out + std::to_string(session.refusal_status()) + "\n";
+    if (found == Found::head && session.awaits_go_ahead()) out += "go ahead\n";
+    if (found == Found::head) continue;
+    if (text.empty()) return out + (in.empty() ? "" : "rest " + in);
+    in += text.substr(0, step);
+    text.remove_prefix(std::min(step, text.size()));
+  }
+}
+
+TEST(HttpSession, reads_requests_however_they_are_split) {
+  const std::string text =
+      "\r\nGET /metrics?a=b%20c HTTP/1.1\r\nHost: x\r\n\r\n"
+      "POST /v1/reload HTTP/1.1\r\nHost: y\r\nContent-Length: 5\r\n\r\nhello"
+      "POST http://z:1/c HTTP/1.1\r\nHost: z\r\nContent-Length: 5\r\n\r\nabcde"
+      "HEAD / HTTP/1.0\r\n\r\nGET /never HTTP/1.1\r\n\r\n";
+  const std::string all =
+      "GET /metrics ? a=b%20c :  @ x\n"
+      "POST /v1/reload ?  : hello @ y\n"
+      "POST /c ?  : abcde @ z\n"
+      "HEAD / ?  :  @ \nend\n";
+  for (size_t step = 1; step <= text.size(); ++step) ASSERT_EQ(told(text, step), all) << step;
+}
+
+TEST(HttpSession, refuses_what_is_too_long_or_no_http) {
+  const std::string longest(base::bounds::http_head_bytes_max, 'x');
+  EXPECT_EQ(told("GET / HTTP/1.1\r\nA: " + longest + "\r\n\r\n", 100), "431\n");
+  EXPECT_EQ(told("GET /" + longest + " HTTP/1.1\r\n\r\n", 99'999), "431\n");
+  EXPECT_EQ(told("POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 7), "413\n");
+  EXPECT_EQ(told("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 50),
+            "411\n");
+  EXPECT_EQ(told("HIT a=b\r\n\r\n", 3), "400\n");
+  EXPECT_EQ(told("GET / HTTP/2.0\r\n\r\n", 3), "400\n");
+  EXPECT_EQ(told("POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 3), "400\n");
+}
+
+TEST(HttpSession, takes_long_bodies_in_one_piece_or_many) {
+  const std::string body(50'000, 'b');
+  const std::string text = "POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + body;
+  for (const size_t step : {text.size(), size_t{9'000}, size_t{1'000}}) {
+    HttpSession session(body.size());
+    std::string in;
+    HttpSession::Received received;
+    for (size_t at = 0; at < text.size(); at += step) {
+      in += text.substr(at, step);
+      received = session.receive(in);
+      in.erase(0, received.consumed);
+    }
+    ASSERT_EQ(received.found, Found::request) << step;
+    EXPECT_EQ(session.request().body, body);
+  }
+}
+
+TEST(HttpSession, lets_a_client_go_ahead_once) {
+  EXPECT_EQ(told("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab", 1),
+            "go ahead\nPOST / ?  : ab @ \n");
+}
+
+TEST(HttpSession, writes_responses) {
+  const auto reply = [](std::string_view request, bool last) {
+    HttpSession session(body_max);
+    EXPECT_EQ(session.receive(request).found, Found::request);
+    std::string out;
+    session.reply({404, "text/plain", "gone", {{"Allow", "GET"}}}, last, out);
+    return out;
+  };
+  const std::string head =
+      "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\nAllow: GET\r\n";
+  EXPECT_EQ(reply("GET / HTTP/1.1\r\n\r\n", false), head + "Connection: keep-alive\r\n\r\ngone");
+  EXPECT_EQ(reply("GET / HTTP/1.1\r\n\r\n", true), head + "Connection: close\r\n\r\ngone");
+  EXPECT_EQ(reply("HEAD / HTTP/1.1\r\n\r\n", false), head + "Connection: keep-alive\r\n\r\n");
+  EXPECT_EQ(reply("GET / HTTP/1.0\r\n\r\n", false), head + "Connection: close\r\n\r\ngone");
+}
+
+TEST(HttpQueries, are_decoded) {
+  EXPECT_EQ(query_value("a=1&b=x%2By+z&c", "b"), "x+y z");
+  EXPECT_EQ(query_value("a=1&b=x%2By+z&c", "c"), "");
+  EXPECT_EQ(query_value("a=1&b=%zz", "b"), std::nullopt);
+  EXPECT_EQ(query_value("", "b"), std::nullopt);
+  EXPECT_EQ(percent_decoded("a+%2f", false), "a+/");
+  EXPECT_EQ(percent_decoded("%2", false), std::nullopt);
+}
+
+}  // namespace
+}  // namespace sluice::wire

@@ -1,0 +1,190 @@
+// The page of metrics before Debian's own judges: promtool, and a prometheus that scrapes it, with
+// the alert rules and the dashboard of examples/.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "tests/e2e/policies.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/limitd_client.h"
+#include "tests/support/line_sink.h"
+
+namespace sluice::tests {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string examples = std::string(SLUICE_SOURCE_DIR) + "/examples/";
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The families of a page, by their names; those of histograms also as their samples are called.
+std::set<std::string> families_of(const std::string& page) {
+  std::set<std::string> all;
+  const std::regex type(R"(# TYPE (\S+) (\S+))");
+  for (std::sregex_iterator at(page.begin(), page.end(), type), end; at != end; ++at) {
+    all.insert((*at)[1]);
+    if ((*at)[2] == "histogram")
+      for (const char* suffix : {"_bucket", "_sum", "_count"}) all.insert((*at)[1].str() + suffix);
+  }
+  return all;
+}
+
+std::set<std::string> metrics_named(const std::string& text) {
+  std::set<std::string> all;
+  const std::regex name(R"(\b(sluice|process)_[a-z_]+\b)");
+  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at)
+    all.insert(at->str());
+  all.erase("sluice_dashboard");
+  return all;
+}
+
+// A server of all three protocols with some traffic, a refused reload and a statsd.
+struct Served {
+  Served() {
+    folder.write("rules.ini",
+                 "[k=v]\ncreditLimit = 1\nresetSeconds = 60\nlabel = lab\n\n"
+                 "[default]\ncreditLimit = 5\nresetSeconds = 60\n");
+    folder.write("limitd.yaml",
+                 "buckets: { ip: { size: 2, per_second: 1, override: { secret-user: { size: 1, "
+                 "per_second: 1 } } } }\n");
+    const std::string file =
+        folder.write("sluice.yaml",
+                     "listen:\n"
+                     "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
+                     "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
+                     "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
+                     "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
+                     "divvy: { statsd: { address: \"127.0.0.1:" +
+                         std::to_string(statsd.port()) +
+                         "\" } }\n"
+                         "policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]\n");
+    process = std::make_unique<Process>(
+        Process::Options{.arguments = {"serve", "--config", file}, .environment = {}});
+    divvy = await_listening(*process);
+    limitd = await_listening(*process, "limitd");
+    await_listening(*process, "droplet");
+    admin = await_listening(*process, "admin");
+  }
+
+  std::string page() const { return http_get(admin, "/metrics").body; }
+
+  Folder folder;
+  LineSink statsd{LineSink::Kind::udp};
+  std::unique_ptr<Process> process;
+  uint16_t divvy = 0, limitd = 0, admin = 0;
+};
+
+TEST(Prometheus, PromtoolHasNothingToSayOfThePage) {
+  const Served served;
+  auto client = TcpClient::connect(served.divvy);
+  for (int i = 0; i < 3; ++i) client->ask("HIT k=v");
+  client->ask("HIT k=w");
+  EXPECT_EQ(TcpClient::connect(served.divvy)->ask("FOO").substr(0, 3), "ERR");
+  const std::string page = served.page();
+  const std::string file = served.folder.write("page", page);
+  Process promtool({.arguments = {"-c", "exec promtool check metrics <" + file + " 2>&1"}},
+                   "/bin/sh");
+  EXPECT_EQ(promtool.wait(), 0) << promtool.out();
+  EXPECT_EQ(promtool.out(), "");
+  EXPECT_NE(page.find("sluice_decisions_total{protocol=\"divvy\",rule=\"lab\","
+                      "outcome=\"denied\"} 2\n"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("sluice_parse_errors_total{protocol=\"divvy\"} 1\n"), std::string::npos);
+}
+
+TEST(Prometheus, NoKeyOfARequestOrOfAnOverrideIsALabel) {
+  const Served served;
+  for (int i = 0; i < 50; ++i)
+    TcpClient::connect(served.divvy)->ask("HIT k=w" + std::to_string(i) + " who=actor");
+  LimitdClient limitd(*TcpClient::connect(served.limitd));
+  for (const char* key : {"secret-user", "other-user"}) limitd.take("ip", key);
+  const std::string page = served.page();
+  EXPECT_NE(page.find("rule=\"ip (overrides)\""), std::string::npos) << page;
+  EXPECT_NE(page.find("rule=\"ip\""), std::string::npos);
+  for (const char* key : {"secret-user", "other-user", "actor", "w49"})
+    EXPECT_EQ(page.find(key), std::string::npos) << key;
+}
+
+TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
+  const Served served;
+  auto client = TcpClient::connect(served.divvy);
+  for (int i = 0; i < 3; ++i) client->ask("HIT k=v");
+  const auto families = families_of(served.page());
+  for (const char* file : {"prometheus/sluice-alerts.yml", "grafana/sluice.json"}) {
+    const std::string text = text_of(examples + file);
+    ASSERT_FALSE(text.empty()) << file;
+    const auto named = metrics_named(text);
+    EXPECT_GT(named.size(), 8u);
+    for (const auto& name : named) EXPECT_TRUE(families.contains(name)) << file << ": " << name;
+  }
+  EXPECT_GT(Json::parse(text_of(examples + "grafana/sluice.json")).at("panels").size(), 5u);
+  Process promtool({.arguments = {"-c", "exec promtool check rules '" + examples +
+                                            "prometheus/sluice-alerts.yml' 2>&1"}},
+                   "/bin/sh");
+  EXPECT_EQ(promtool.wait(), 0) << promtool.out();
+}
+
+// Nobody listens there at the moment.
+uint16_t free_port() {
+  return LineSink(LineSink::Kind::tcp).port();
+}
+
+// The value of a query of one sample; nothing yet: "".
+std::string value_of(uint16_t port, const std::string& query) {
+  const auto answer = http_get(port, "/api/v1/query?query=" + query);
+  if (answer.status != 200) return std::to_string(answer.status) + ": " + answer.body;
+  const Json result = Json::parse(answer.body).at("data").at("result");
+  return result.empty() ? "" : result[0].at("value")[1].get<std::string>();
+}
+
+TEST(Prometheus, ARealOneScrapesTheServer) {
+  const Served served;
+  auto client = TcpClient::connect(served.divvy);
+  for (int i = 0; i < 3; ++i) client->ask("HIT k=v");
+  const uint16_t port = free_port();
+  const std::string config = served.folder.write(
+      "prometheus.yml",
+      "global: { scrape_interval: 200ms, scrape_timeout: 200ms }\n"
+      "rule_files: ['" +
+          examples +
+          "prometheus/sluice-alerts.yml']\n"
+          "scrape_configs:\n  - job_name: sluice\n    static_configs: [{ targets: "
+          "['127.0.0.1:" +
+          std::to_string(served.admin) + "'] }]\n");
+  Process prometheus({.arguments = {"--config.file=" + config,
+                                    "--storage.tsdb.path=" + served.folder.path() + "/data",
+                                    "--web.listen-address=127.0.0.1:" + std::to_string(port)}},
+                     "/usr/bin/prometheus");
+  std::string up;
+  for (const auto limit = within(std::chrono::seconds(60));
+       up != "1" && std::chrono::steady_clock::now() < limit; ::usleep(50'000)) {
+    try {
+      up = value_of(port, "up");
+    } catch (const std::exception& e) {  // it does not listen yet
+      up = e.what();
+    }
+  }
+  ASSERT_EQ(up, "1") << prometheus.err();
+  EXPECT_EQ(value_of(port, "sluice_requests_total%7Bprotocol=%22divvy%22,outcome=%22denied%22%7D"),
+            "2");
+  EXPECT_EQ(value_of(port, "sluice_build_info"), "1");
+  const Json rules = Json::parse(http_get(port, "/api/v1/rules").body);
+  EXPECT_GT(rules.at("data").at("groups")[0].at("rules").size(), 5u);
+  prometheus.signal(SIGTERM);
+  EXPECT_EQ(prometheus.wait(), 0);
+}
+
+}  // namespace
+}  // namespace sluice::tests

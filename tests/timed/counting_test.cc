@@ -1,0 +1,103 @@
+// What counting costs a worker for each decision: at most 10 ns, whether requests come one by one
+// or in batches. Of several rounds the best counts, as others use the machine too.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <iostream>
+
+#include "limit/space.h"
+#include "policy/divvy.h"
+#include "server/figures.h"
+#include "tests/timed/allocations.h"
+
+namespace sluice::tests {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr double target_ns = 10;
+constexpr size_t decisions = 100'000, rounds = 60;
+
+struct Counting {
+  explicit Counting(bool statsd) {
+    base::Diagnostics diagnostics;
+    policy::read_divvy(
+        "[k=v]\ncreditLimit = 9\nresetSeconds = 60\nlabel = l\n[default]\n"
+        "creditLimit = 0\n",
+        policy::DivvyFormat::ini, policy::DivvyMatching::code, "r.ini", spaces, *rules,
+        diagnostics);
+    live.rules = rules;
+    live.names = figures.name_rules(*rules);
+    if (statsd) figures.keep_events([] {});
+    tally = &figures.add_tally();
+    const std::array descriptor{limit::Entry{"k", "v"}};
+    rules->match(policy::Dialect::divvy, {.descriptor = descriptor}, plan);
+    plan.batch().groups[0].allowed = true;
+    verdict.matched = verdict.allowed = true;
+  }
+
+  // ns for each decision, `batch` of them at a time, which take 5 us and 0.5 us for each.
+  double cost(size_t batch, bool with) {
+    const auto begin = steady_clock::now();
+    for (size_t done = 0; done < decisions; done += batch) {
+      now.us += 5 + static_cast<int64_t>(batch) / 2;
+      if (with) tally->begin(server::Protocol::divvy, now, now);
+      for (size_t i = 0; i < batch; ++i) {
+        asm volatile("" ::: "memory");  // the loop alone is what is taken off
+        if (!with) continue;
+        tally->decided(server::Protocol::divvy, live, plan, plan.parts()[0], limit::Verb::take);
+        tally->answered(server::Protocol::divvy, limit::Verb::take, verdict);
+      }
+      if (with) tally->end();
+      if (tally->events() != nullptr) tally->events()->drain([](const auto&) {});
+    }
+    return std::chrono::duration<double, std::nano>(steady_clock::now() - begin).count() /
+           static_cast<double>(decisions);
+  }
+
+  double best(size_t batch) {
+    double with = 1e9, without = 1e9;
+    for (size_t i = 0; i < rounds; ++i) {
+      with = std::min(with, cost(batch, true));
+      without = std::min(without, cost(batch, false));
+    }
+    return with - without;
+  }
+
+  limit::Spaces spaces;
+  std::shared_ptr<policy::RuleSet> rules = std::make_shared<policy::RuleSet>();
+  server::LivePolicy live;
+  server::Figures figures;
+  server::Tally* tally = nullptr;
+  policy::Plan plan;
+  wire::Verdict verdict;
+  base::Time now{1'700'000'000'000'000};
+};
+
+TEST(Counting, CostsAtMostTenNanosecondsADecision) {
+  Counting counting(false);
+  for (const size_t batch : {size_t{1}, size_t{16}, size_t{256}}) {
+    const double ns = counting.best(batch);
+    std::cout << "counting, batches of " << batch << ": " << ns << " ns a decision\n";
+    EXPECT_LE(ns, target_ns) << batch;
+  }
+  EXPECT_GT(counting.tally->said(server::Protocol::divvy, counting.live.names->at(0),
+                                 server::Said::allowed),
+            decisions);
+}
+
+TEST(Counting, AllocatesNothing) {
+  Counting counting(true);
+  counting.cost(16, true);
+  const Allocations allocations;
+  counting.cost(16, true);
+  EXPECT_EQ(allocations.count(), 0u);
+  std::cout << "counting for statsd too, batches of 16: " << counting.best(16)
+            << " ns a decision\n";
+}
+
+}  // namespace
+}  // namespace sluice::tests
