@@ -38,10 +38,6 @@ void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostic
   diagnostics.push_back(std::move(d));
 }
 
-}  // namespace
-
-namespace {
-
 OpenedStore open_redis(const StoreSettings& settings, limit::Spaces& spaces,
                        std::shared_ptr<spdlog::logger> log) {
   OpenedStore opened;
