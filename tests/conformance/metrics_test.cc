@@ -58,6 +58,8 @@ struct Served {
       if (i == 0 || i == steps.size() - 1) {
         if (client) {
           EXPECT_EQ(client->read_to_end(), "");
+          client.reset();
+          await_no_connection();
         }
         client = TcpClient::connect(port);
       }
@@ -66,6 +68,13 @@ struct Served {
         EXPECT_EQ(client->read_line(), reply.get<std::string>());
     }
     EXPECT_EQ(client->read_to_end(), "");
+  }
+
+  // Until the server has seen the last one go.
+  void await_no_connection() const {
+    for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;)
+      if (page().find("\ndivvy_tcp_connections_total 0\n") != std::string::npos) return;
+    ADD_FAILURE() << "a connection does not go";
   }
 
   std::string page() const { return http_get(page_port, "/metrics").body; }
