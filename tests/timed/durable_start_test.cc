@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -95,9 +96,13 @@ class DurableStart : public testing::Test {
     const auto third = std::chrono::duration_cast<Milliseconds>(steady_clock::now() - began);
     EXPECT_LT(first, first_reply_max);
     EXPECT_LT(third, first_reply_max);
-    std::printf("start after %s: first reply after %lld ms, three after %lld ms\n", after,
-                static_cast<long long>(first.count()), static_cast<long long>(third.count()));
-    if (whole) {
+    std::printf(
+        "start after %s: first reply after %lld ms, three after %lld ms (%lld ms of processor "
+        "time)\n",
+        after, static_cast<long long>(first.count()), static_cast<long long>(third.count()),
+        static_cast<long long>(processor_time(process.pid()).count()));
+    // Fewer are all in blocks, which are read before it listens.
+    if (whole && count >= 5'000'000) {
       ASSERT_TRUE(process.says(" counters loaded in ", within(120s))) << process.err();
       const std::string said = process.err();
       const size_t at = said.find(" counters loaded in ");
@@ -124,8 +129,13 @@ TEST_F(DurableStart, TheFirstRequestIsAnsweredWithinASecond) {
   // As `sluice explain` names it: divvy:PATTERN:ACTOR:QUOTA:WINDOW.
   fill(folder_.path() + "/data", "divvy:k=v who=*:|:100:1000000", count);
   if (HasFatalFailure()) return;
-  std::printf("%llu counters written in %.1f s\n", static_cast<unsigned long long>(count),
-              std::chrono::duration<double>(steady_clock::now() - began).count());
+  uintmax_t bytes = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder_.path()))
+    if (file.is_regular_file()) bytes += file.file_size();
+  std::printf("%llu counters written in %.1f s, %llu MiB of files\n",
+              static_cast<unsigned long long>(count),
+              std::chrono::duration<double>(steady_clock::now() - began).count(),
+              static_cast<unsigned long long>(bytes >> 20));
   start("a clean stop", count, false);
   start("kill -9", count, true);
   start("a clean stop of the server", count, false);
