@@ -1,9 +1,9 @@
 # The front door: each target is one script or tool, which says what it does.
 PREFIX ?= /usr/local
-export DESTDIR FUZZ_SECONDS JOBS
+export DESTDIR FUZZ_SECONDS JOBS SLUICE_CRASHES SLUICE_CRASH_SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all bench fuzz lint format install clean
+.PHONY: help run build test test-all test-crash bench fuzz lint format install clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,11 @@ test: ## build and run every test, with g++ and again with clang's address and u
 
 test-all: ## also thread checks, every fuzz target for a minute, the other builds, and `make install`
 	@scripts/setup bench
-	@tools/run_tests.py tools release again install clients asan tsan debug bench fuzz
+	@tools/run_tests.py tools release again install clients crash asan tsan debug bench fuzz
+
+test-crash: ## kill the server SLUICE_CRASHES times (200) under load, and compare its counters with every answer
+	@scripts/setup test
+	@tools/run_tests.py crash
 
 bench: ## microbenchmarks, processor time per reply beside a bare server's, memory per counter
 	@scripts/setup bench

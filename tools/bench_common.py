@@ -49,6 +49,8 @@ def give_up(why: str) -> NoReturn:
 
 
 def pinned(core: str) -> list[str]:
+    if core == "":
+        return []
     if len(os.sched_getaffinity(0)) < 2 or shutil.which("taskset") is None:
         give_up("this takes two processors and taskset: one for the server, one for the load")
     return ["taskset", "-c", core]
@@ -72,10 +74,10 @@ def wait_for_port(process: subprocess.Popen[bytes]) -> int:
 
 
 @contextlib.contextmanager
-def serving(command: list[str], **environment: str) -> Iterator[Server]:
-    """A server on its processor, ended with the block."""
+def serving(command: list[str], core: str = SERVER_CORE, **environment: str) -> Iterator[Server]:
+    """A server on its processor (any, if `core` is empty), ended with the block."""
     process = subprocess.Popen(
-        [*pinned(SERVER_CORE), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        [*pinned(core), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         env={"PATH": os.environ["PATH"], "SLUICE_LOG_LEVEL": "warn", **environment})
     try:
         yield Server(process.pid, wait_for_port(process))  # taskset replaces itself, so the process is the server
@@ -109,10 +111,10 @@ def serving_floor(protocol: str) -> contextlib.AbstractContextManager[Server]:
     return serving([str(BUILD / "tools/floor"), protocol])
 
 
-def load(server: Server, protocol: str = "divvy", **options: int) -> dict[str, float]:
+def load(server: Server, protocol: str = "divvy", core: str = LOAD_CORE, **options: int) -> dict[str, float]:
     """One run of the generator on its processor; what it measured, by name."""
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [*pinned(LOAD_CORE), str(BUILD / "tools/load"), "--port", str(server.port),
+    command = [*pinned(core), str(BUILD / "tools/load"), "--port", str(server.port),
                "--protocol", protocol, *flags]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:

@@ -3,10 +3,12 @@
 // Prints one line of name=value pairs.
 //
 //   load --port P [--protocol divvy|limitd|droplet] [--conns C] [--depth D]
-//        [--secs S] [--warmup S] [--keys N] [--pid PID]
+//        [--secs S] [--warmup S] [--keys N] [--pid PID] [--rate R]
 //       for S seconds, over N keys in random order. With --pid also the processor time (of all
 //       threads of that process) for each reply, which unlike the rate does not depend on how fast
-//       this generator is.
+//       this generator is. With --rate so many requests a second at most, spread over the
+//       connections and over time; latencies then count from when a request was due, so that a
+//       server that stands still is not spared the requests that it held up.
 //   load --port P [--protocol ...] [--conns C] [--depth D] --distinct N [--from M]
 //       N requests in all, each for a key of its own: the 16-digit numbers from M on.
 #include <arpa/inet.h>
@@ -55,6 +57,7 @@ struct Options {
   uint64_t pid = 0;
   uint64_t distinct = 0;
   uint64_t from = 0;
+  uint64_t rate = 0;
 };
 
 [[noreturn]] void fail(const std::string& why) {
@@ -71,10 +74,11 @@ Options parse(int argc, char** argv) {
   const struct {
     std::string_view name;
     uint64_t& value;
-  } known[] = {
-      {"--port", options.port}, {"--conns", options.conns},       {"--depth", options.depth},
-      {"--secs", options.secs}, {"--warmup", options.warmup},     {"--keys", options.keys},
-      {"--pid", options.pid},   {"--distinct", options.distinct}, {"--from", options.from}};
+  } known[] = {{"--port", options.port},     {"--conns", options.conns},
+               {"--depth", options.depth},   {"--secs", options.secs},
+               {"--warmup", options.warmup}, {"--keys", options.keys},
+               {"--pid", options.pid},       {"--distinct", options.distinct},
+               {"--from", options.from},     {"--rate", options.rate}};
   for (int i = 1; i < argc; i += 2) {
     const std::string_view name = argv[i];
     const std::string_view text = i + 1 < argc ? argv[i + 1] : "";
@@ -196,16 +200,20 @@ class Generator {
     if (!started_) {
       started_ = true;
       const auto now = Clock::now();
-      for (uint64_t i = 0; i < connections_.size(); ++i) {
+      paced_from_ = now;
+      for (uint64_t i = 0; i < connections_.size() && options_.rate == 0; ++i) {
         for (uint64_t d = 0; d < options_.depth; ++d) add(connections_[i], now);
         flush(i);
       }
     }
     std::array<epoll_event, 256> events{};
-    while (unanswered_ > 0 && !done()) {
-      const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 1000);
-      if (ready == 0 && ++silent_seconds_ == 10) fail("no reply for 10 seconds");
+    // At a rate it never sleeps, so that what is late is the server's.
+    const int wait_ms = options_.rate == 0 ? 1000 : 0;
+    while ((unanswered_ > 0 || options_.rate > 0) && !done()) {
+      const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), wait_ms);
+      if (ready == 0 && wait_ms > 0 && ++silent_seconds_ == 10) fail("no reply for 10 seconds");
       if (ready > 0) silent_seconds_ = 0;
+      if (options_.rate > 0) send_what_is_due();
       for (int i = 0; i < ready; ++i) {
         const auto& event = events[static_cast<size_t>(i)];
         if (event.events != EPOLLOUT) receive(event.data.u64);
@@ -276,6 +284,26 @@ class Generator {
       fail_errno("epoll_ctl");
   }
 
+  // `depth` requests at a time, on one connection after the other; where none has room they stay
+  // due.
+  void send_what_is_due() {
+    const auto now = Clock::now();
+    for (;;) {
+      const auto due = paced_from_ + std::chrono::nanoseconds((issued_ + options_.depth) *
+                                                              1'000'000'000 / options_.rate);
+      if (due > now) return;
+      size_t tried = 0;
+      while (connections_[turn_].unanswered > 0) {
+        turn_ = (turn_ + 1) % connections_.size();
+        if (++tried == connections_.size()) return;
+      }
+      for (uint64_t d = 0; d < options_.depth; ++d) add(connections_[turn_], due);
+      flush(turn_);
+      issued_ += options_.depth;
+      turn_ = (turn_ + 1) % connections_.size();
+    }
+  }
+
   void add(Connection& connection, Clock::time_point now) {
     if (!requests_.append_next(connection.out)) return;
     connection.sent[(connection.oldest + connection.unanswered) % connection.sent.size()] = now;
@@ -310,7 +338,7 @@ class Generator {
     Outcome outcome{};
     while (const size_t size = protocol_.read_reply(text, outcome)) {
       settle(connection, outcome, now);
-      add(connection, now);
+      if (options_.rate == 0) add(connection, now);
       text.remove_prefix(size);
     }
     connection.partial = std::string(text);
@@ -345,6 +373,9 @@ class Generator {
   Requests& requests_;
   int epoll_ = -1;
   bool started_ = false;
+  Clock::time_point paced_from_{};  // of --rate
+  uint64_t issued_ = 0;
+  size_t turn_ = 0;
   int silent_seconds_ = 0;
   uint64_t unanswered_ = 0;
   std::vector<Connection> connections_;
@@ -356,10 +387,12 @@ void report(Generator& generator, Clock::duration took, uint64_t cpu_ns) {
   const Counts& counts = generator.counts();
   const auto replies = static_cast<double>(std::max<uint64_t>(counts.replies(), 1));
   std::printf(
-      "replies=%lu allowed=%lu denied=%lu errors=%lu rate=%.0f p50_us=%lu p99_us=%lu cpu_ns=%.1f\n",
+      "replies=%lu allowed=%lu denied=%lu errors=%lu rate=%.0f p50_us=%lu p99_us=%lu p999_us=%lu "
+      "cpu_ns=%.1f\n",
       counts.replies(), counts.allowed, counts.denied, counts.errors,
       replies / std::chrono::duration<double>(took).count(), generator.latency_us(0.5),
-      generator.latency_us(0.99), static_cast<double>(cpu_ns) / replies);
+      generator.latency_us(0.99), generator.latency_us(0.999),
+      static_cast<double>(cpu_ns) / replies);
 }
 
 }  // namespace

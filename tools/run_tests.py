@@ -39,6 +39,11 @@ UNITTEST_SUMMARY = {
     "failed": r"\b(?:failures|errors)=(\d+)",
     "skipped": r"^(?:OK|FAILED) .*skipped=(\d+)",
 }
+GTEST_SUMMARY = {
+    "passed": r"^\[  PASSED  \] (\d+) tests?\.",
+    "failed": r"^ *(\d+) FAILED TESTS?$",
+    "skipped": r"^\[  SKIPPED \] (\d+) tests?, listed",
+}
 FUZZ_SUMMARY = {
     "passed": r"^fuzz: (\d+) targets passed",
     "failed": r"^fuzz: \d+ targets passed, (\d+) failed$",
@@ -243,6 +248,15 @@ def debug() -> Tally:
     return Tally(passed=1)
 
 
+def crash() -> Tally:
+    """The crash tests of tests/e2e with many more rounds; each says how many it made."""
+    build("release", "sluice", "e2e_test")
+    crashes = os.environ.get("SLUICE_CRASHES") or "200"
+    command = ["env", f"SLUICE_CRASHES={crashes}", "build/release/tests/e2e_test", "--gtest_filter=*Crash*"]
+    status, output = run(command, 60 + 20 * int(crashes), listen=True)
+    return count_words(status, output, GTEST_SUMMARY)
+
+
 def fuzz() -> Tally:
     status, output = run(["scripts/fuzz"], 4 * BUILD_SECONDS_MAX, listen=True)
     return count_words(status, output, FUZZ_SUMMARY)
@@ -259,6 +273,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "install": install,
     "again": again,
     "debug": debug,
+    "crash": crash,
     "fuzz": fuzz,
 }
 

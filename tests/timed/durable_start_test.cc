@@ -1,0 +1,146 @@
+// A server on a store of many counters answers at once: what is not loaded yet is fetched when it
+// is asked for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "disk/journal.h"
+#include "limit/limit.h"
+#include "limit/space.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/process_stats.h"
+
+namespace sluice::tests {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr Milliseconds first_reply_max = 1s;
+constexpr int64_t quota = 100;
+constexpr base::Duration window = base::seconds(1'000'000);
+
+uint64_t counters() {
+  const char* const text = std::getenv("SLUICE_START_COUNTERS");
+  return text == nullptr ? 10'000'000 : std::strtoull(text, nullptr, 10);
+}
+
+std::string key_of(uint64_t number) {
+  return "user-" + std::to_string(number);
+}
+
+// Every counter has been used a little while ago; those whose number ends in 7, up.
+void fill(const std::string& path, const std::string& space_of_rule, uint64_t count) {
+  limit::Spaces spaces;
+  base::Clock clock;
+  const size_t cut = space_of_rule.find('|');
+  const limit::Space* const space =
+      spaces.intern(space_of_rule.substr(0, cut), space_of_rule.substr(cut + 1));
+  const std::array limits{
+      limit::Limit{.algorithm = limit::Algorithm::fixed_window, .quota = quota, .window = window}};
+  const uint32_t limits_id = spaces.intern_limits(limits);
+  std::string problem;
+  const auto journal =
+      disk::Journal::open({.path = path, .now = [&clock] { return clock.now(); }}, spaces, problem);
+  ASSERT_NE(journal, nullptr) << problem;
+  ASSERT_TRUE(journal->replay([](const disk::Record&) {}, problem)) << problem;
+  journal->start_folding();
+  const int64_t now_us = clock.now().us;
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::string key = key_of(i);
+    const limit::State cell{now_us + window.us, i % 10 == 7 ? quota : 1};
+    journal->add({.space = space,
+                  .limits_id = limits_id,
+                  .key = key,
+                  .cells = {&cell, 1},
+                  .forget_us = cell.mark_us});
+    if (i % 100'000 == 99'999) {
+      ASSERT_TRUE(journal->commit(problem)) << problem;
+    }
+  }
+  ASSERT_TRUE(journal->commit(problem)) << problem;
+}
+
+class DurableStart : public testing::Test {
+ protected:
+  Process::Options options() const {
+    return {.arguments = {"divvy", rules_, "--data", folder_.path() + "/data", "--memory", "4GiB"},
+            .environment = {{"PORT", "0"}, {"SLUICE_LOG_LEVEL", "info"}}};
+  }
+
+  // Starts it and asks at once: for a counter that is used up, for one that is not, for a new one.
+  void start(const char* after, uint64_t count, bool whole) {
+    const auto began = steady_clock::now();
+    Process process(options());
+    const uint16_t port = await_listening(process);
+    auto client = TcpClient::connect(port);
+    ASSERT_TRUE(client);
+    const uint64_t last = count - count % 10;
+    const std::string used_up = client->ask("HIT k=v who=" + key_of(last - 3));
+    const auto first = std::chrono::duration_cast<Milliseconds>(steady_clock::now() - began);
+    EXPECT_TRUE(used_up.starts_with("OK false 0 ")) << used_up;
+    const std::string other =
+        client->ask("HIT k=v who=" + key_of(last - 4 - uint64_t{10} * started_));
+    EXPECT_TRUE(other.starts_with("OK true 98 ")) << other;
+    const std::string fresh = client->ask("HIT k=v who=new-" + std::to_string(started_++));
+    EXPECT_TRUE(fresh.starts_with("OK true 99 ")) << fresh;
+    const auto third = std::chrono::duration_cast<Milliseconds>(steady_clock::now() - began);
+    EXPECT_LT(first, first_reply_max);
+    EXPECT_LT(third, first_reply_max);
+    std::printf(
+        "start after %s: first reply after %lld ms, three after %lld ms (%lld ms of processor "
+        "time)\n",
+        after, static_cast<long long>(first.count()), static_cast<long long>(third.count()),
+        static_cast<long long>(processor_time(process.pid()).count()));
+    // Fewer are all in blocks, which are read before it listens.
+    if (whole && count >= 5'000'000) {
+      ASSERT_TRUE(process.says(" counters loaded in ", within(120s))) << process.err();
+      const std::string said = process.err();
+      const size_t at = said.find(" counters loaded in ");
+      std::printf("all %s; %lld MiB resident\n",
+                  said.substr(said.rfind(' ', at - 1) + 1, said.find('\n', at) - at + 12).c_str(),
+                  static_cast<long long>(resident_bytes(process.pid()) >> 20));
+    }
+    // Killed where it is: mostly while it loads.
+    process.signal(whole ? SIGTERM : SIGKILL);
+    EXPECT_EQ(process.wait(within(60s)), whole ? 0 : 128 + SIGKILL);
+  }
+
+  Folder folder_;
+  const std::string rules_ = folder_.write(
+      "rules.ini",
+      "[k=v who=*]\ncreditLimit = 100\nresetSeconds = 1000000\nactorField = who\n\n[default]\n"
+      "creditLimit = 0\n");
+  unsigned started_ = 0;
+};
+
+TEST_F(DurableStart, TheFirstRequestIsAnsweredWithinASecond) {
+  const uint64_t count = counters();
+  const auto began = steady_clock::now();
+  // As `sluice explain` names it: divvy:PATTERN:ACTOR:QUOTA:WINDOW.
+  fill(folder_.path() + "/data", "divvy:k=v who=*:|:100:1000000", count);
+  if (HasFatalFailure()) return;
+  uintmax_t bytes = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder_.path()))
+    if (file.is_regular_file()) bytes += file.file_size();
+  std::printf("%llu counters written in %.1f s, %llu MiB of files\n",
+              static_cast<unsigned long long>(count),
+              std::chrono::duration<double>(steady_clock::now() - began).count(),
+              static_cast<unsigned long long>(bytes >> 20));
+  start("a clean stop", count, false);
+  start("kill -9", count, true);
+  start("a clean stop of the server", count, false);
+  start("kill -9 while it loaded", count, false);
+}
+
+}  // namespace
+}  // namespace sluice::tests
