@@ -279,6 +279,7 @@ void Record::add(Load& load, std::map<Spoken, Instant> forgets_from, Instant end
     for (uint32_t i = 0; i < all.size(); ++i) {
       if (forgets_from.contains(spoken) && all[i].looked >= forgets_from[spoken]) {
         --all[i].low;
+        --all[i].granted;
         all[i].grants.push_back(end - all[i].looked);
       }
       all[i].looked = {};
