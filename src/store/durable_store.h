@@ -54,7 +54,7 @@ class DurableStore final : public Store {
   // The same with a journal that is open already. For tests.
   DurableStore(const DurableOptions& options, std::unique_ptr<EmbeddedStore> table,
                std::unique_ptr<disk::Journal> journal, std::shared_ptr<spdlog::logger> log);
-  bool start(std::string& problem);
+  bool start(std::string& problem);  // with `problem` empty
   // Commits what is left. Ports are gone by then.
   ~DurableStore() override;
 
@@ -97,10 +97,13 @@ class DurableStore final : public Store {
     limit::Error error;
   };
 
+  bool replay(std::string& problem);
   Applied apply_loading(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
                         limit::Ticket ticket);
   Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
   bool want(const limit::Batch& batch, const limit::Group& group, Port* port, limit::Ticket ticket);
+  bool is_behind() const;
+  static int64_t now_us();  // of a clock that is never set
   bool needs_no_disk(const limit::Batch& batch, const limit::Group& group) const;
   limit::Error take_failure(Port* port, limit::Ticket ticket);
   void changed();
@@ -123,9 +126,12 @@ class DurableStore final : public Store {
 
   // Numbers of Changes.
   std::atomic<uint64_t> committed_{0}, given_up_{0};
+  // All that was told before this time is committed, or never was; now_us().
+  std::atomic<int64_t> committed_since_us_{now_us()};
   std::atomic<bool> failing_{false};  // the last commit failed
-  uint64_t turned_ = 0;               // the commit under way, or the last one; the committer's
-  std::atomic<bool> asleep_{false};   // the committing thread, until `called_` changes
+  int64_t turned_us_ = 0;  // when collecting for it began; the committer's, as is the next
+  uint64_t turned_ = 0;    // the commit under way, or the last one; the committer's
+  std::atomic<bool> asleep_{false};  // the committing thread, until `called_` changes
   std::atomic<uint32_t> called_{0};
   std::mutex ports_mutex_;
   std::unordered_set<Port*> ports_;  // that have ever waited for a commit

@@ -30,12 +30,12 @@ constexpr size_t scanned_per_step = 64;
 void DurableStore::keep_committing() {
   const Changes& changes = table_->changes();
   const auto interval = std::chrono::microseconds(options_.interval.us);
-  auto began = steady_clock::now();
   for (;;) {
+    const auto began = steady_clock::now();
     const uint32_t called = called_.load();
     const bool stopping = stop_committing_.load();
+    const int64_t now = now_us();
     if (failing_.load() || changes.last() > turned_) {
-      began = steady_clock::now();
       if (!commit() && !stopping) {
         rest(after_failure);
         continue;
@@ -45,6 +45,8 @@ void DurableStore::keep_committing() {
       if (changes.last() <= turned_) called_.wait(called);
       asleep_.store(false);
       continue;
+    } else {
+      committed_since_us_.store(now);  // nothing has changed
     }
     if (stopping) break;
     if (options_.durability == Durability::interval)
@@ -65,12 +67,14 @@ void DurableStore::keep_committing() {
 // False: it failed, and what it holds is kept for the next.
 bool DurableStore::commit() {
   if (!failing_.load()) {
+    turned_us_ = now_us();
     turned_ = table_->changes().turn();
     table_->collect([this](const disk::Record& record) { journal_->add(record); });
   }
   std::string problem;
   if (journal_->pending() == 0 || journal_->commit(problem)) {
     committed_.store(turned_);
+    committed_since_us_.store(turned_us_);
     if (failing_.exchange(false)) log_->warn("{}: can be written again", options_.path);
     wake_waiting();
     return true;

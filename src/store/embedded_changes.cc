@@ -85,8 +85,19 @@ void EmbeddedStore::collect(const disk::Visit& visit) {
   });
 }
 
-Restored EmbeddedStore::restore(const disk::Record& record, bool newest) {
+void EmbeddedStore::reserve(uint64_t counters) {
+  const auto each =
+      static_cast<uint32_t>(std::min(counters, region_.bytes_max() / sizeof(Entry)) / stripes);
+  for (auto& locked : *table_) {
+    const std::lock_guard lock(locked.mutex);
+    locked.stripe.reserve(each);
+  }
+}
+
+Restored EmbeddedStore::restore(const disk::Record& record, bool newest, Part part) {
   const limit::Space& space = *record.space;
+  const uint64_t hash = hash_(space.id, record.key);
+  if (stripe_of(hash) % part.of != part.number) return Restored::yes;
   const bool keeps_limits = !space.windows.empty();
   auto cells = record.cells;
   Restored result = Restored::yes;
@@ -100,7 +111,6 @@ Restored EmbeddedStore::restore(const disk::Record& record, bool newest) {
       cells = {};
     }
   }
-  const uint64_t hash = hash_(space.id, record.key);
   const size_t count = std::max<size_t>(cells.size(), 1);
   Locked& locked = (*table_)[stripe_of(hash)];
   const std::lock_guard lock(locked.mutex);
