@@ -116,7 +116,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   announce(announcement, server.bound(), opened.kept, outside);
   base::notify_manager("READY=1");
   server.run();
-  return exit_ok;
+  return opened.store->close() ? exit_ok : exit_failure;
 }
 
 }  // namespace sluice::cli

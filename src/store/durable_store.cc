@@ -94,6 +94,11 @@ bool DurableStore::replay(std::string& problem) {
 }
 
 DurableStore::~DurableStore() {
+  close();
+}
+
+bool DurableStore::close() {
+  if (std::exchange(closed_, true)) return !left_;
   {
     const std::lock_guard lock(loading_mutex_);
     stopping_ = true;
@@ -106,6 +111,15 @@ DurableStore::~DurableStore() {
   called_.fetch_add(1);
   called_.notify_one();
   if (committer_.joinable()) committer_.join();
+  return !left_;
+}
+
+void DurableStore::end_lists() {
+  {
+    const std::lock_guard lock(loading_mutex_);
+    no_lists_ = true;
+  }
+  rests_.notify_all();
 }
 
 Applied DurableStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
@@ -191,6 +205,7 @@ void DurableStore::abandon(Port& port, Ticket ticket) {
   const std::lock_guard lock(loading_mutex_);
   std::erase_if(wanted_, its);
   std::erase_if(failed_, its);
+  if (fetching_ == std::pair(&port, ticket)) fetching_ = {};
 }
 
 // The disk cannot be written, and every rule has said what it wants then.
@@ -199,7 +214,8 @@ Applied DurableStore::apply_failing(const limit::Batch& batch, base::Time now, P
   if (options_.durability != Durability::always) return table_->apply(batch, now, port, pin);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
-    if (group.on_error == OnError::local || needs_no_disk(batch, group)) {
+    // One that is parked and asked anew has its place in the table.
+    if (group.on_error == OnError::local || group.arrival != 0 || needs_no_disk(batch, group)) {
       table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, port, pin);
     } else {
       fall_back(group, batch, Error::store, now);
@@ -219,8 +235,10 @@ bool DurableStore::needs_no_disk(const limit::Batch& batch, const Group& group) 
 
 uint64_t DurableStore::gate(bool strict) const {
   if (options_.durability != Durability::always && !is_behind()) return 0;
-  // What is strict was decided before it failed.
-  if (failing_.load(std::memory_order_relaxed) && !strict) return 0;
+  // What is strict was decided before it failed; in an interval nothing is.
+  if (failing_.load(std::memory_order_relaxed) &&
+      (!strict || options_.durability != Durability::always))
+    return 0;
   const uint64_t last = table_->changes().last();
   return last > committed_.load() ? last : 0;
 }
@@ -256,7 +274,9 @@ void DurableStore::detach(Port& port) {
     ports_.erase(&port);
   }
   const std::lock_guard lock(loading_mutex_);
-  std::erase_if(wanted_, [&](const Wanted& w) { return w.port == &port; });
+  const auto its = [&](const auto& x) { return x.port == &port; };
+  std::erase_if(wanted_, its);
+  std::erase_if(failed_, its);
 }
 
 void DurableStore::wake_waiting() {
@@ -287,8 +307,8 @@ std::vector<std::string> DurableStore::list(const limit::Space& space, std::stri
                                             size_t max) {
   {
     std::unique_lock lock(loading_mutex_);
-    rests_.wait(lock, [this] { return stopping_ || !loading_.load(); });
-    if (stopping_) return {};
+    rests_.wait(lock, [this] { return no_lists_ || stopping_ || !loading_.load(); });
+    if (no_lists_ || stopping_) return {};
   }
   return table_->list(space, prefix, max);
 }

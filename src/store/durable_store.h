@@ -71,6 +71,8 @@ class DurableStore final : public Store {
   std::optional<base::Time> advance(Port& port, base::Time now) override;
   bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
   // Waits until everything is loaded.
+  void end_lists() override;
+  bool close() override;
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
   void housekeep(base::Time now) override;
@@ -141,8 +143,10 @@ class DurableStore final : public Store {
   std::condition_variable wants_, rests_;
   std::deque<Wanted> wanted_;
   std::vector<Failed> failed_;
-  bool stopping_ = false;
+  bool stopping_ = false, no_lists_ = false;
+  std::pair<Port*, limit::Ticket> fetching_;  // whose batch's counters are being fetched
   std::atomic<bool> stop_committing_{false};
+  bool closed_ = false, left_ = false;  // main's; left_: something was not committed
   std::thread committer_, fetcher_, scanner_;
 };
 

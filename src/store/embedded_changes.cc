@@ -116,6 +116,8 @@ Restored EmbeddedStore::restore(const disk::Record& record, bool newest, Part pa
   const std::lock_guard lock(locked.mutex);
   Entry* entry = locked.stripe.find(region_, hash, space.id, record.key);
   if (entry != nullptr && !newest) return result;
+  // All is there, so this is not any more: it was read before.
+  if (!newest && !loading_.load()) return result;
   if (entry != nullptr && entry->cells() != count) {
     SLUICE_CHECK(!entry->dirty() && !entry->waited_for());
     locked.stripe.erase(region_, hash, entry);
