@@ -47,8 +47,9 @@ OpenedStore open_redis(const StoreSettings& settings, limit::Spaces& spaces,
         (opened.kept.empty() ? "Redis at " : ", ") + format_address(node.host, node.port);
   if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
   if (settings.memory_bytes.origin != "default") options.local_bytes = settings.memory_bytes.value;
-  opened.store =
-      redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
+  auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
+  opened.metrics = store.get();
+  opened.store = std::move(store);
   return opened;
 }
 

@@ -11,6 +11,7 @@
 #include "base/diagnostic.h"
 #include "cli/config.h"
 #include "limit/space.h"
+#include "metrics/page.h"
 #include "store/store.h"
 
 namespace sluice::cli {
@@ -20,8 +21,9 @@ struct OpenedStore {
   std::string problem;
   // Makes a copy while it is served (server/backup_socket.h); empty: there is nothing to copy.
   std::function<bool(const std::string& target, std::string& problem)> backup;
-  base::Diagnostics diagnostics;  // warnings
-  std::string kept;               // for the banner: where counters are, and when they are forgotten
+  const metrics::Source* metrics = nullptr;  // of the store's own, as long as it
+  base::Diagnostics diagnostics;             // warnings
+  std::string kept;  // for the banner: where counters are, and when they are forgotten
 };
 
 // `spaces` and `clock` outlive the store.

@@ -107,6 +107,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   server::Options options = config.options();
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, outside)) return exit_failure;
+  if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
   if (file) options.on_hangup = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log.logger());
   if (const auto problem = server.start()) {
