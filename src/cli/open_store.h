@@ -26,8 +26,8 @@ struct OpenedStore {
   std::string kept;  // for the banner: where counters are, and when they are forgotten
 };
 
-// `spaces` and `clock` outlive the store.
-OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, base::Clock& clock,
-                       std::shared_ptr<spdlog::logger> log);
+// `cleanup`: of droplet's buckets; 0: never. `spaces` and `clock` outlive the store.
+OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
+                       base::Clock& clock, std::shared_ptr<spdlog::logger> log);
 
 }  // namespace sluice::cli

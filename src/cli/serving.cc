@@ -78,7 +78,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   show_rules(*loaded.rules, *log.logger());
 
   base::Clock clock;
-  const OpenedStore opened = open_store(config.store, spaces, clock, log.logger());
+  const OpenedStore opened =
+      open_store(config.store, config.cleanup_interval.value, spaces, clock, log.logger());
   tell(opened.diagnostics, outside);
   if (!opened.store) {
     outside.err << "sluice: " << opened.problem << std::endl;

@@ -78,14 +78,7 @@ class RedisWorld {
   }
   LimitdClient limitd() { return LimitdClient(connected(limitd_)); }
   DropletLeft drop(const DropletTake& take) { return DropletClient(droplet_).ask(take); }
-  // A sample of /metrics; "" if there is none.
-  std::string metric(const std::string& name) const {
-    const std::string text = "\n" + http_get(admin_, "/metrics").body;
-    const size_t at = text.find("\n" + name + " ");
-    if (at == std::string::npos) return "";
-    const size_t from = at + name.size() + 2;
-    return text.substr(from, text.find('\n', from) - from);
-  }
+  std::string metric(const std::string& name) const { return sample(admin_, name); }
   // Until it is that. Empty: in time; else what it was.
   std::string await_metric(const std::string& name, const std::string& value,
                            Deadline deadline = soon()) const {
