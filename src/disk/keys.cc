@@ -75,4 +75,13 @@ rocksdb::Status read_epoch(rocksdb::DB& db, uint64_t& epoch) {
   return status;
 }
 
+rocksdb::Status read_last_block(rocksdb::DB& db, uint64_t& number) {
+  number = 0;
+  const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
+  at->SeekForPrev(BlockKey(UINT64_MAX));
+  if (at->Valid() && at->key().starts_with("b") && at->key().size() == 9)
+    for (size_t i = 1; i < 9; ++i) number = number << 8 | static_cast<unsigned char>(at->key()[i]);
+  return at->status();
+}
+
 }  // namespace sluice::disk

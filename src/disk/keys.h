@@ -41,6 +41,10 @@ constexpr uint64_t first_number(uint64_t epoch) {
   return epoch << 40;
 }
 
+constexpr uint64_t epoch_of(uint64_t number) {
+  return number >> 40;
+}
+
 std::string dictionary_key(bool is_space, uint32_t number);
 // 0: the key is none of the dictionary's.
 uint32_t dictionary_number(std::string_view key);
@@ -49,6 +53,8 @@ std::string epoch_value(uint64_t epoch);
 // `wrong`: what cannot be understood.
 rocksdb::Status read_dictionary(rocksdb::DB& db, Dictionary& dictionary, std::string& wrong);
 rocksdb::Status read_epoch(rocksdb::DB& db, uint64_t& epoch);
+// 0: there is no block.
+rocksdb::Status read_last_block(rocksdb::DB& db, uint64_t& number);
 
 // `visit(number, bytes)` for each block, oldest first, until it returns a Status that is not ok.
 template <class VisitBlock>

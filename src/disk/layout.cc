@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -32,6 +33,10 @@ std::string quoted(const std::string& path) {
 bool exists(const std::string& path) {
   struct stat unused;
   return ::lstat(path.c_str(), &unused) == 0 || errno != ENOENT;
+}
+
+std::string text_of(const LogsFile& logs) {
+  return "logs " + std::to_string(logs.first) + " to " + std::to_string(logs.last) + "\n";
 }
 
 std::string damaged(const std::string& dir, const std::string& what) {
@@ -160,18 +165,50 @@ bool sync_directory(const std::string& path, std::string& problem) {
   return done;
 }
 
-bool write_format(const std::string& store, std::string& problem) {
-  const std::string path = store + "/FORMAT";
-  const std::string text = std::string(format_words) + std::to_string(format_number) +
-                           std::string(since_words) + std::string(format_since) +
-                           std::string(end_words);
-  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+namespace {
+
+// All of it or what was there before, on the medium.
+bool write_whole(const std::string& store, const std::string& name, const std::string& text,
+                 std::string& problem) {
+  const std::string path = store + "/" + name, fresh = path + ".new";
+  const int fd = ::open(fresh.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   const bool done = fd >= 0 &&
                     ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                    ::fsync(fd) == 0;
+                    ::fsync(fd) == 0 && ::rename(fresh.c_str(), path.c_str()) == 0;
   if (!done) problem = with_errno(quoted(path) + " cannot be written", errno);
   if (fd >= 0) ::close(fd);
   return done && sync_directory(store, problem);
+}
+
+}  // namespace
+
+bool write_format(const std::string& store, std::string& problem) {
+  return write_whole(store, "FORMAT",
+                     std::string(format_words) + std::to_string(format_number) +
+                         std::string(since_words) + std::string(format_since) +
+                         std::string(end_words),
+                     problem);
+}
+
+bool write_logs_file(const std::string& store, const LogsFile& logs, std::string& problem) {
+  return write_whole(store, "LOGS", text_of(logs), problem);
+}
+
+bool read_logs_file(const std::string& store, LogsFile& logs, std::string& wrong) {
+  logs = {};
+  if (!exists(store + "/LOGS")) return true;
+  std::ifstream file(store + "/LOGS", std::ios::binary);
+  char text[64];
+  file.read(text, sizeof text);
+  const std::string_view all(text, static_cast<size_t>(file.gcount()));
+  unsigned first = 0, last = 0;
+  if (std::sscanf(std::string(all).c_str(), "logs %u to %u", &first, &last) == 2 && first > 0 &&
+      first <= last && text_of({first, last}) == all) {
+    logs = {first, last};
+    return true;
+  }
+  wrong = "its file LOGS does not say which logs it has";
+  return false;
 }
 
 bool has_limitd_database(const std::string& dir) {

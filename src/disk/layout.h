@@ -49,6 +49,14 @@ Condition look(const std::string& dir, std::string& problem);
 // In a store that is being made at `store`, last of all.
 bool write_format(const std::string& store, std::string& problem);
 
+// DIR/sluice/LOGS: which marks the database of blocks holds (log_marks.h).
+struct LogsFile {
+  uint32_t first = 0, last = 0;  // 0: there is no such file
+};
+// False: `wrong`.
+bool read_logs_file(const std::string& store, LogsFile& logs, std::string& wrong);
+bool write_logs_file(const std::string& store, const LogsFile& logs, std::string& problem);
+
 // Makes what was written into a directory, names included, reach the medium.
 bool sync_directory(const std::string& path, std::string& problem);
 

@@ -9,6 +9,7 @@
 #include "disk/keys.h"
 #include "disk/latest.h"
 #include "disk/layout.h"
+#include "disk/log_marks.h"
 #include "disk/offline.h"
 #include "disk/tools.h"
 
@@ -42,7 +43,12 @@ class Repair {
     Status status = mend_blocks();
     if (status.ok()) status = mend_counters();
     if (status.ok())
-      status = store_.blocks.use([&](rocksdb::DB& db) { return read_dictionary(db); });
+      status = store_.blocks.use([&](rocksdb::DB& db) {
+        std::string missing;
+        const Status read = LogMarks(store_.dir).read(db, missing);
+        if (!missing.empty()) note("blocks: " + missing);
+        return read.ok() ? read_dictionary(db) : read;
+      });
     if (status.ok())
       status = store_.counters.use([&](rocksdb::DB& db) { return drop_unreadable(db); });
     if (status.ok()) status = fold();
@@ -279,8 +285,9 @@ class Repair {
     });
     if (dropped > 0) note("blocks: dropped " + std::to_string(dropped) + " that cannot be read");
     if (!status.ok()) return status;
-    return store_.blocks.use([](rocksdb::DB& db) {
+    return store_.blocks.use([&](rocksdb::DB& db) {
       Status gone = db.DeleteRange(synced(), db.DefaultColumnFamily(), "b", "c");
+      if (gone.ok()) gone = LogMarks(store_.dir).restart(db);
       return gone.ok() ? db.Flush({}) : gone;
     });
   }

@@ -2,6 +2,7 @@
 
 #include <rocksdb/utilities/checkpoint.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -81,6 +82,7 @@ RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, Foldin
       dictionary_(spaces),
       blocks_(blocks_of(options_.path), blocks_options()),
       counters_(counters_of(options_.path), counters_options(options_.now)),
+      marks_(options_.path),
       latest_(hash_) {}
 
 RocksJournal::~RocksJournal() {
@@ -119,10 +121,17 @@ bool RocksJournal::open(std::string& problem) {
   uint64_t epoch = 0;
   if (status.ok()) {
     status = blocks_.use([&](rocksdb::DB& db) {
-      Status read = read_dictionary(db, dictionary_, wrong);
+      // First, as what is missing is why other things are not understood.
+      Status read = marks_.read(db, wrong);
+      if (read.ok() && wrong.empty()) read = read_dictionary(db, dictionary_, wrong);
       if (read.ok() && wrong.empty()) read = read_epoch(db, epoch);
+      uint64_t last = 0;
+      if (read.ok() && wrong.empty()) read = read_last_block(db, last);
       if (!read.ok() || !wrong.empty()) return read;
-      return db.Put({}, epoch_key, epoch_value(++epoch));
+      // What was repaired may have lost it, and no block may be taken for one that is folded.
+      epoch = std::max({epoch, epoch_of(folded_number_), epoch_of(last)}) + 1;
+      read = db.Put({}, epoch_key, epoch_value(epoch));
+      return read.ok() ? marks_.mark(db) : read;
     });
   }
   if (!wrong.empty()) status = Status::Corruption(wrong);
@@ -385,6 +394,7 @@ bool RocksJournal::backup(const std::string& target, std::string& problem) {
     problem = "the backup to " + quoted(target) + " failed: " + why;
     return false;
   };
+  std::string why;
   fs::remove_all(fresh, error);
   fs::create_directories(store_of(fresh), error);
   if (error) return failed(error.message());
@@ -403,8 +413,8 @@ bool RocksJournal::backup(const std::string& target, std::string& problem) {
     Status status = copy(counters_, counters_of(fresh));
     if (status.ok()) status = copy(blocks_, blocks_of(fresh));
     if (!status.ok()) return failed(text_of(status));
+    if (!marks_.write_for(store_of(fresh), why)) return failed(why);
   }
-  std::string why;
   if (!write_format(store_of(fresh), why)) return failed(why);
   fs::rename(fresh, target, error);
   if (error) return failed(error.message());

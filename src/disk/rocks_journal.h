@@ -21,6 +21,7 @@
 #include "disk/journal.h"
 #include "disk/latest.h"
 #include "disk/layout.h"
+#include "disk/log_marks.h"
 #include "disk/record.h"
 #include "disk/rocks.h"
 
@@ -108,6 +109,7 @@ class RocksJournal final : public Journal {
 
   std::atomic<bool> urgent_{false}, stopping_{false};
   std::mutex finishing_;         // a fold comes to its end, or a backup is made
+  LogMarks marks_;               // under finishing_ once folding has begun
   std::vector<uint64_t> stale_;  // blocks that were folded before the start, and not dropped
   size_t unflushed_bytes_ = 0;   // of dropped blocks; the folding thread's
 

@@ -158,6 +158,9 @@ Status RocksJournal::drop(size_t blocks) {
       // RocksDB does it sooner or later even if it refuses now.
       if (db.Flush(flush).ok()) unflushed_bytes_ = 0;
     }
+    // A flush, or opening it again after an error, has begun another log. The next fold does it
+    // if this one cannot.
+    if (done.ok()) marks_.mark(db).PermitUncheckedError();
     return done;
   });
   if (!status.ok()) return status;

@@ -10,6 +10,7 @@
 #include "disk/keys.h"
 #include "disk/latest.h"
 #include "disk/layout.h"
+#include "disk/log_marks.h"
 #include "disk/offline.h"
 #include "disk/rocks.h"
 
@@ -49,7 +50,10 @@ bool Offline::open(bool to_write, std::string& problem) {
   if (status.ok()) status = to_write ? blocks.open(false) : blocks.open_to_read();
   std::string wrong;
   if (status.ok())
-    status = blocks.use([&](rocksdb::DB& db) { return read_dictionary(db, dictionary, wrong); });
+    status = blocks.use([&](rocksdb::DB& db) {
+      const Status read = LogMarks(dir).read(db, wrong);
+      return read.ok() && wrong.empty() ? read_dictionary(db, dictionary, wrong) : read;
+    });
   if (status.ok() && !wrong.empty()) status = Status::Corruption(wrong);
   return status.ok() || failed(dir, status, problem);
 }
@@ -185,7 +189,11 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem) {
   if (has_blocks) {
     look_through(store.blocks, "blocks", [&](rocksdb::DB& db) {
       wrong.clear();
-      const Status status = read_dictionary(db, store.dictionary, wrong);
+      Status status = LogMarks(dir).read(db, wrong);
+      if (!wrong.empty()) note(report.damages, "blocks: " + wrong);
+      if (!status.ok()) return status;
+      wrong.clear();
+      status = read_dictionary(db, store.dictionary, wrong);
       if (!wrong.empty()) note(report.damages, "blocks: " + wrong);
       if (!status.ok()) return status;
       return each_block(db, [&](uint64_t number, std::string_view bytes) {

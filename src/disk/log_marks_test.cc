@@ -1,0 +1,236 @@
+#include "disk/log_marks.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "disk/folder_test.h"
+#include "disk/layout.h"
+#include "disk/offline.h"
+#include "disk/rocks_journal.h"
+#include "disk/tools.h"
+
+namespace sluice::disk {
+namespace {
+
+namespace fs = std::filesystem;
+using limit::State;
+
+constexpr int64_t now_us = 1'700'000'000'000'000;
+// Nothing is folded, and everything at once, with a new log each time.
+constexpr Folding never{}, at_once{1, 1, 1 << 20, 2 << 20, 1};
+
+class LogMarksTest : public testing::Test {
+ protected:
+  std::unique_ptr<Journal> open(const std::string& path, Folding folding = never) {
+    spaces = std::make_unique<limit::Spaces>();
+    space = spaces->intern("marks:", "");
+    limits_id = spaces->intern_limits(
+        std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
+    JournalOptions options;
+    options.path = path;
+    options.now = [] { return base::Time{now_us}; };
+    auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces, folding);
+    problem.clear();
+    if (!journal->open(problem)) return nullptr;
+    return journal;
+  }
+  // Opens it, adds a counter of this name, and closes it.
+  void add(const std::string& key, Folding folding = never) {
+    auto journal = open(data, folding);
+    ASSERT_TRUE(journal) << problem;
+    ASSERT_TRUE(journal->replay([](const Record&) {}, problem)) << problem;
+    journal->start_folding();
+    commit(*journal, key);
+    for (int i = 0; folding.bytes == 1 && i < 20'000; ++i) {
+      if (journal->stats().unfolded_bytes == 0) break;
+      ::usleep(1000);
+    }
+  }
+  void commit(Journal& journal, const std::string& key) {
+    const State cell{now_us, 1};
+    journal.add({space, limits_id, key, {&cell, 1}, INT64_MAX});
+    ASSERT_TRUE(journal.commit(problem)) << problem;
+  }
+  std::vector<std::string> keys(const std::string& path) {
+    auto journal = open(path);
+    KeptByKey all;
+    EXPECT_TRUE(journal && read_all(*journal, all, problem)) << problem;
+    std::vector<std::string> names;
+    for (const auto& [key, unused] : all) names.push_back(key.second);
+    return names;
+  }
+  static std::vector<std::string> logs(const std::string& path) {
+    std::vector<std::string> names;
+    for (const auto& at : fs::directory_iterator(blocks_of(path)))
+      if (at.path().extension() == ".log" && at.file_size() > 0)
+        names.push_back(at.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  static std::string text_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  std::string logs_file() const { return store_of(data) + "/LOGS"; }
+  size_t marks() {
+    limit::Spaces unused;
+    Offline store(data, unused);
+    EXPECT_TRUE(store.open(false, problem)) << problem;
+    size_t count = 0;
+    store.blocks.use([&](rocksdb::DB& db) {
+      const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
+      for (at->Seek("m"); at->Valid() && at->key().starts_with("m"); at->Next()) ++count;
+      return at->status();
+    });
+    return count;
+  }
+  void is_damaged(const std::string& path, const std::string& what) {
+    EXPECT_FALSE(open(path));
+    for (const std::string& words :
+         {std::string("is damaged: "), what, std::string("sluice store repair DIR")})
+      EXPECT_NE(problem.find(words), std::string::npos) << problem;
+    CheckReport report;
+    ASSERT_TRUE(check(path, report, problem)) << problem;
+    ASSERT_FALSE(report.damages.empty());
+    EXPECT_NE(report.damages[0].find(what), std::string::npos) << report.damages[0];
+    StoreStats unused;
+    EXPECT_FALSE(stats(path, unused, problem));
+  }
+
+  Folder folder;
+  const std::string data = folder / "data";
+  std::unique_ptr<limit::Spaces> spaces;
+  const limit::Space* space = nullptr;
+  uint32_t limits_id = 0;
+  std::string problem;
+};
+
+// Several openings leave a log each. Whichever is taken away, it is told; repaired, the store has
+// what the others held, and keeps what comes then.
+TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
+  const std::vector<std::string> all{"a", "b", "c", "d"};
+  for (const auto& key : all) add(key);
+  const auto names = logs(data);
+  ASSERT_GE(names.size(), 4u);
+  size_t kept = 0;
+  for (const auto& name : names) {
+    SCOPED_TRACE(name);
+    const std::string copy = folder / "copy";
+    fs::remove_all(copy);
+    fs::copy(data, copy, fs::copy_options::recursive);
+    fs::remove(blocks_of(copy) + "/" + name);
+    is_damaged(copy, "a log (.log) is missing");
+
+    RepairReport report;
+    ASSERT_TRUE(repair(copy, report, problem)) << problem;
+    ASSERT_FALSE(report.damages.empty());
+    CheckReport sound;
+    ASSERT_TRUE(check(copy, sound, problem)) << problem;
+    EXPECT_TRUE(sound.damages.empty()) << sound.damages[0];
+    kept += report.counters;
+    {
+      auto journal = open(copy);
+      ASSERT_TRUE(journal) << problem;
+      ASSERT_TRUE(journal->replay([](const Record&) {}, problem)) << problem;
+      commit(*journal, "later");
+    }
+    const auto found = keys(copy);
+    EXPECT_EQ(found.size(), report.counters + 1);
+    EXPECT_NE(std::find(found.begin(), found.end(), "later"), found.end());
+  }
+  EXPECT_GT(kept, 0u);
+  EXPECT_EQ(keys(data), all);
+}
+
+// A server that runs begins a log with each flush, and drops the ones before.
+TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
+  for (int i = 0; i < 3; ++i) {
+    auto journal = open(data, at_once);
+    ASSERT_TRUE(journal) << problem;
+    ASSERT_TRUE(journal->replay([](const Record&) {}, problem)) << problem;
+    journal->start_folding();
+    for (uint64_t n = 1; n <= 30; ++n) {
+      commit(*journal, std::to_string(n));
+      ASSERT_TRUE(wait_for_folds(*journal, n));
+    }
+  }
+  EXPECT_EQ(keys(data).size(), 30u);
+  // Nor are their marks kept.
+  EXPECT_LT(marks(), 12u);
+  const auto names = logs(data);
+  ASSERT_FALSE(names.empty());
+  fs::remove(blocks_of(data) + "/" + names.back());
+  is_damaged(data, "a log (.log) is missing");
+}
+
+// A kill between the two writes, and a store that has no such file as yet.
+TEST_F(LogMarksTest, ALogThatTheFileDoesNotNameYet) {
+  add("a");
+  const std::string before = text_of(logs_file());
+  EXPECT_TRUE(before.starts_with("logs 1 to ")) << before;
+  add("b");
+  const std::string after = text_of(logs_file());
+  EXPECT_NE(after, before);
+  std::ofstream(logs_file(), std::ios::binary) << before;
+  EXPECT_EQ(keys(data), (std::vector<std::string>{"a", "b"}));
+  fs::remove(logs_file());
+  EXPECT_EQ(keys(data), (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(fs::exists(logs_file()));
+  // It is as good as one that was always there.
+  fs::remove(blocks_of(data) + "/" + logs(data).front());
+  is_damaged(data, "a log (.log) is missing");
+}
+
+TEST_F(LogMarksTest, AFileThatIsNone) {
+  add("a");
+  for (const char* const text : {"", "logs", "logs 0 to 1\n", "logs 2 to 1\n", "logs 1 to 1",
+                                 "logs 1 to 1\n\n", "logs 1 to 4294967297\n"}) {
+    std::ofstream(logs_file(), std::ios::binary) << text;
+    is_damaged(data, "its file LOGS does not say");
+  }
+  RepairReport report;
+  ASSERT_TRUE(repair(data, report, problem)) << problem;
+  EXPECT_FALSE(report.damages.empty());
+  EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
+}
+
+TEST_F(LogMarksTest, ABackupMissesItsOwn) {
+  add("a");
+  add("b");
+  {
+    auto journal = open(data);
+    ASSERT_TRUE(journal && journal->replay([](const Record&) {}, problem)) << problem;
+    commit(*journal, "c");
+    ASSERT_TRUE(journal->backup(folder / "copy", problem)) << problem;
+  }
+  const auto names = logs(folder / "copy");
+  ASSERT_GE(names.size(), 3u);
+  for (const auto& name : names) {
+    fs::remove_all(folder / "again");
+    fs::copy(folder / "copy", folder / "again", fs::copy_options::recursive);
+    fs::remove(blocks_of(folder / "again") + "/" + name);
+    is_damaged(folder / "again", "a log (.log) is missing");
+  }
+  EXPECT_EQ(keys(folder / "copy"), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// The numbers of blocks go on behind what is folded, even if those of the openings are lost.
+TEST_F(LogMarksTest, BlocksAreNeverNumberedBelowWhatIsFolded) {
+  for (const char* const key : {"a", "b", "c"}) add(key, at_once);
+  fs::remove_all(blocks_of(data));
+  RepairReport report;
+  ASSERT_TRUE(repair(data, report, problem)) << problem;
+  // What the counters mean is lost with the blocks, and so are they.
+  EXPECT_EQ(report.counters, 0u);
+  add("d");
+  add("e");
+  EXPECT_EQ(keys(data), (std::vector<std::string>{"d", "e"}));
+}
+
+}  // namespace
+}  // namespace sluice::disk
