@@ -43,6 +43,27 @@ TEST(RedisWaiting, AQuestionThatIsLostIsAnsweredByTheRulesAndNotAskedAgain) {
   EXPECT_EQ(client.unclaimed(), 0u);
 }
 
+// Who waits has time: an answer behind the deadline of decisions is an answer.
+TEST(RedisWaiting, AnAnswerThatIsLateIsTaken) {
+  RedisServer redis;
+  RedisWorld world(redis.port());
+  LimitdClient client = world.limitd();
+  EXPECT_TRUE(client.take("fixed", "k", 3).conformant);
+  const std::string id = client.send({LimitdMethod::wait, "fixed", "k", 2});
+  EXPECT_EQ(world.await_metric("sluice_waiting_requests", "1"), "");
+  auto holds = redis.client();
+  holds({"CLIENT", "PAUSE", "400", "WRITE"});
+  holds({"DEL", "sluice:limitd:fixed:k"});
+  const auto reply = client.await(id);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_TRUE(reply->conformant && reply->delayed);
+  EXPECT_EQ(reply->remaining, 1);
+  if (world.metric(losses) == "0") {
+    EXPECT_EQ(world.metric(local), "0");
+    EXPECT_EQ(client.ask({LimitdMethod::get, "fixed", "k"}).remaining, 1);
+  }
+}
+
 // While nobody is asked, who waits goes on waiting: Redis comes back, and it has its units there.
 TEST(RedisWaiting, WhoIsNotAskedForWaitsUntilRedisIsBack) {
   RedisServer redis;
