@@ -119,7 +119,8 @@ std::optional<base::Time> Link::advance(base::Time now) {
   while (late_ < sent_.size() && sent_[late_].due_us <= now.us) {
     // The clock of the silence begins with the first.
     if (late_ == 0) heard_us_ = now.us;
-    owner_.on_late(sent_[late_++].sender);
+    Sent& late = sent_[late_++];
+    late.dropped = owner_.on_late(late.sender);
     publish();
   }
   if (phase_ == Phase::up && late_ > 0 && now.us - heard_us_ >= silence_max_us)
@@ -230,9 +231,9 @@ void Link::lose(const std::string& why) {
   close();
   phase_ = Phase::down;
   retry_us_ = INT64_MAX;
-  // The oldest are late already and were told.
-  const size_t told = std::exchange(late_, 0);
-  for (size_t i = told; i < sent_.size(); ++i) owner_.on_lost(sent_[i].sender);
+  late_ = 0;
+  for (size_t i = 0; i < sent_.size(); ++i)
+    if (!sent_[i].dropped) owner_.on_lost(sent_[i].sender);
   sent_.clear();
   out_.clear();
   out_at_ = 0;
@@ -332,7 +333,7 @@ void Link::take(Reply reply, std::string_view text) {
   const Sent of = sent_.pop();
   if (late_ > 0) {
     if (--late_ == 0) publish();
-    return;
+    if (of.dropped) return;
   }
   owner_.on_answer(of.sender, reply, text);
 }

@@ -49,8 +49,9 @@ class Link final : public store::Watcher {
    public:
     virtual ~Owner() = default;
     virtual void on_answer(const Sender& sender, Reply reply, std::string_view text) = 0;
-    // No answer by its deadline; one that comes later is dropped.
-    virtual void on_late(const Sender& sender) = 0;
+    // No answer by its deadline. True: one that comes later is dropped; else the sender hears of
+    // it, or of its loss.
+    virtual bool on_late(const Sender& sender) = 0;
     // The connection is gone, and with it what was to be answered: it may have been done.
     virtual void on_lost(const Sender& sender) = 0;
     // `advance` is to be called soon.
@@ -98,6 +99,7 @@ class Link final : public store::Watcher {
   struct Sent {
     Sender sender;
     int64_t due_us;
+    bool dropped = false;  // nobody wants its answer any more
   };
 
   void connect(base::Time now);
@@ -130,7 +132,7 @@ class Link final : public store::Watcher {
   std::string out_, greeting_out_;
   size_t out_at_ = 0;
   Ring<Sent> sent_;
-  size_t late_ = 0;  // of sent_, from the front: their owners have been told
+  size_t late_ = 0;  // of sent_, from the front: overdue
   int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
   size_t next_address_ = 0, node_ = 0;
   std::atomic<LinkState> state_{LinkState::down};

@@ -309,6 +309,7 @@ void WorkerClient::fail(const Batch& batch, size_t i, Error error, base::Time no
 
 void WorkerClient::on_answer(const Sender& sender, Reply reply, std::string_view text) {
   if (sender.kind == kind_waiting) return on_waiting_answer(sender, reply, text);
+  if (sender.kind != kind_batch) return;
   Pending& pending = pending_[sender.slot];
   if (!pending.open || pending.serial != sender.serial) return;
   Answer& answer = pending.answers[sender.index];
@@ -320,14 +321,16 @@ void WorkerClient::on_answer(const Sender& sender, Reply reply, std::string_view
   if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
 }
 
-void WorkerClient::on_late(const Sender& sender) {
-  if (sender.kind != kind_batch) return;  // who waits has time
+bool WorkerClient::on_late(const Sender& sender) {
+  if (sender.kind == kind_waiting) return false;  // who waits has time
+  if (sender.kind != kind_batch) return true;
   Pending& pending = pending_[sender.slot];
-  if (!pending.open || pending.serial != sender.serial) return;
+  if (!pending.open || pending.serial != sender.serial) return true;
   Answer& answer = pending.answers[sender.index];
   answer.what = Answer::What::error;
   answer.error = Error::deadline;
   if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
+  return true;
 }
 
 void WorkerClient::on_lost(const Sender& sender) {
@@ -339,6 +342,7 @@ void WorkerClient::on_lost(const Sender& sender) {
     on_waiting_lost(waiting, trouble());
     return;
   }
+  if (sender.kind != kind_batch) return;
   Pending& pending = pending_[sender.slot];
   if (!pending.open || pending.serial != sender.serial) return;
   Answer& answer = pending.answers[sender.index];

@@ -33,7 +33,7 @@ class WorkerClient final : public Link::Owner {
   const Link& link() const { return link_; }
 
   void on_answer(const Sender& sender, Reply reply, std::string_view text) override;
-  void on_late(const Sender& sender) override;
+  bool on_late(const Sender& sender) override;
   void on_lost(const Sender& sender) override;
   void on_change() override { port_.wake(); }
   void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }

@@ -167,7 +167,9 @@ TEST(RedisFails, RulesSayWhatIsAnsweredThen) {
   EXPECT_TRUE(world.limitd().take("fixed", "a").conformant);
   EXPECT_FALSE(world.limitd().take("fixed", "a").conformant);
   redis.start();
-  EXPECT_EQ(world.await_hit("r=error", "OK true"), "");
+  // Each worker has a connection of its own.
+  EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"up\"}", "2"), "");
+  EXPECT_EQ(world.hit("r=error").substr(0, 7), "OK true");
   EXPECT_EQ(world.hit("r=local"), "OK true 8 3600");
 }
 

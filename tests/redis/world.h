@@ -42,9 +42,10 @@ class RedisWorld {
     std::string all;
     for (const std::string& node : nodes) all += (all.empty() ? "\"" : ", \"") + node + "\"";
     folder_.write("rules.ini", "[default]\ncreditLimit = 1000\nresetSeconds = 600\n");
-    folder_.write("limitd.yaml",
-                  "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n"
-                  "  fast:\n    size: 2\n    per_second: 10\n");
+    folder_.write(
+        "limitd.yaml",
+        "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n"
+        "  fast:\n    size: 2\n    per_second: 10\n  slow:\n    size: 2\n    per_second: 1\n");
     const std::string config = folder_.write(
         "sluice.yaml",
         "listen:\n"
