@@ -1,5 +1,6 @@
 // The folding side of the journal: a thread that takes only the time that nobody else wants, and
 // one that takes the fold over when that is not enough.
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ bool RocksJournal::wants_fold() const {
 }
 
 void RocksJournal::fold_slowly() {
+  ::pthread_setname_np(::pthread_self(), "sluice-fold");
   // Linux knows the niceness of a thread.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
   const base::Paced paced;
