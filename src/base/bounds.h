@@ -79,7 +79,7 @@ inline constexpr size_t table_bytes_min = size_t{16} << 20;
 inline constexpr size_t table_bytes_max = size_t{16} << 30;
 // Bytes of a store's blocks that are not folded yet, and so the most that a start has to replay.
 // Past it: commits wait, and with them what they hold up.
-inline constexpr size_t unfolded_bytes_max = size_t{64} << 20;
+inline constexpr size_t unfolded_bytes_max = size_t{32} << 20;
 // How long a durable store may wait between two commits. Past it: refused at load.
 inline constexpr size_t commit_interval_ms_max = 60'000;
 // A request to a running server to copy its store. Past it: closed.

@@ -13,6 +13,9 @@
 namespace sluice::cli {
 namespace {
 
+// No key in Redis is without an end.
+constexpr base::Duration redis_forever = base::seconds(int64_t{100} * 365 * 86'400);
+
 std::string how_kept(const StoreSettings& settings) {
   std::string text = base::printable(settings.path.value) + ", ";
   if (settings.kept() == Durability::always)
@@ -38,7 +41,7 @@ void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostic
   diagnostics.push_back(std::move(d));
 }
 
-OpenedStore open_redis(const StoreSettings& settings, limit::Spaces& spaces,
+OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
                        std::shared_ptr<spdlog::logger> log) {
   OpenedStore opened;
   redis::Options options = settings.redis->value;
@@ -46,17 +49,19 @@ OpenedStore open_redis(const StoreSettings& settings, limit::Spaces& spaces,
     opened.kept +=
         (opened.kept.empty() ? "Redis at " : ", ") + format_address(node.host, node.port);
   if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
+  options.kept_linger = cleanup.us > 0 ? cleanup : redis_forever;
   if (settings.memory_bytes.origin != "default") options.local_bytes = settings.memory_bytes.value;
-  opened.store =
-      redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
+  auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
+  opened.metrics = store.get();
+  opened.store = std::move(store);
   return opened;
 }
 
 }  // namespace
 
-OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, base::Clock& clock,
-                       std::shared_ptr<spdlog::logger> log) {
-  if (settings.redis) return open_redis(settings, spaces, std::move(log));
+OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
+                       base::Clock& clock, std::shared_ptr<spdlog::logger> log) {
+  if (settings.redis) return open_redis(settings, cleanup, spaces, std::move(log));
   OpenedStore opened;
   auto table = store::EmbeddedStore::open(settings.memory_bytes.value, base::Hash(), spaces);
   if (!table) {

@@ -11,6 +11,7 @@
 #include "base/diagnostic.h"
 #include "cli/config.h"
 #include "limit/space.h"
+#include "metrics/page.h"
 #include "store/store.h"
 
 namespace sluice::cli {
@@ -20,12 +21,13 @@ struct OpenedStore {
   std::string problem;
   // Makes a copy while it is served (server/backup_socket.h); empty: there is nothing to copy.
   std::function<bool(const std::string& target, std::string& problem)> backup;
-  base::Diagnostics diagnostics;  // warnings
-  std::string kept;               // for the banner: where counters are, and when they are forgotten
+  const metrics::Source* metrics = nullptr;  // of the store's own, as long as it
+  base::Diagnostics diagnostics;             // warnings
+  std::string kept;  // for the banner: where counters are, and when they are forgotten
 };
 
-// `spaces` and `clock` outlive the store.
-OpenedStore open_store(const StoreSettings& settings, limit::Spaces& spaces, base::Clock& clock,
-                       std::shared_ptr<spdlog::logger> log);
+// `cleanup`: of droplet's buckets; 0: never. `spaces` and `clock` outlive the store.
+OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
+                       base::Clock& clock, std::shared_ptr<spdlog::logger> log);
 
 }  // namespace sluice::cli

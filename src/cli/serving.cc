@@ -78,7 +78,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   show_rules(*loaded.rules, *log.logger());
 
   base::Clock clock;
-  const OpenedStore opened = open_store(config.store, spaces, clock, log.logger());
+  const OpenedStore opened =
+      open_store(config.store, config.cleanup_interval.value, spaces, clock, log.logger());
   tell(opened.diagnostics, outside);
   if (!opened.store) {
     outside.err << "sluice: " << opened.problem << std::endl;
@@ -107,6 +108,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   server::Options options = config.options();
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, outside)) return exit_failure;
+  if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
   if (file) options.on_hangup = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log.logger());
   if (const auto problem = server.start()) {
@@ -116,7 +118,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   announce(announcement, server.bound(), opened.kept, outside);
   base::notify_manager("READY=1");
   server.run();
-  return exit_ok;
+  return opened.store->close() ? exit_ok : exit_failure;
 }
 
 }  // namespace sluice::cli

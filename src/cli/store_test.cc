@@ -52,7 +52,7 @@ class StoreCommand : public testing::Test {
     options.now = [] { return base::Time{now_us()}; };
     auto journal = disk::Journal::open(std::move(options), spaces, problem);
     EXPECT_TRUE(journal) << problem;
-    EXPECT_TRUE(journal->replay([](const disk::Record&) {}, problem)) << problem;
+    EXPECT_TRUE(journal->read_blocks(problem)) << problem;
     return journal;
   }
   // A fixed window with 7 of 10 taken, a bucket that never refills, and droplet's balance.

@@ -70,7 +70,7 @@ inline bool read_all(Journal& journal, KeptByKey& all, std::string& problem) {
       return false;
     }
   } while (!position.empty());
-  return journal.replay(collect(all), problem);
+  return journal.read_blocks(problem) && journal.replay(collect(all), problem);
 }
 
 // What is committed is folded now.

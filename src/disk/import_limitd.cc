@@ -120,15 +120,16 @@ bool import_limitd(const std::string& dir, base::Time now, limit::Spaces& spaces
   const auto journal = Journal::open(std::move(options), spaces, problem);
   if (!journal) return false;
   std::set<std::pair<uint32_t, std::string>> there;
-  if (!journal->replay(
-          [&](const Record& record) {
-            std::pair key(record.space->id, std::string(record.key));
-            if (record.cells.empty())
-              there.erase(key);
-            else
-              there.insert(std::move(key));
-          },
-          problem))
+  if (!journal->read_blocks(problem) || !journal->replay(
+                                            [&](const Record& record) {
+                                              std::pair key(record.space->id,
+                                                            std::string(record.key));
+                                              if (record.cells.empty())
+                                                there.erase(key);
+                                              else
+                                                there.insert(std::move(key));
+                                            },
+                                            problem))
     return false;
   journal->start_folding();
 

@@ -64,10 +64,14 @@ class Journal {
   // base::bounds::unfolded_bytes_max behind.
   virtual bool commit(std::string& problem) = 0;
 
-  // At the start, before the first commit. The blocks that are not folded, oldest first. False:
-  // `problem`.
-  virtual bool replay(const Visit& visit, std::string& problem) = 0;
-  // Starts folding what is there and what is to come. After replay.
+  // At the start, before the first commit: reads the blocks that are not folded. False: `problem`.
+  virtual bool read_blocks(std::string& problem) = 0;
+  // Counters in these; one may be in several.
+  virtual uint64_t counters_in_blocks() const = 0;
+  // What is in them, oldest first; what is past its time, too. After read_blocks. Any number of
+  // threads, each of which sees all. False: `problem`.
+  virtual bool replay(const Visit& visit, std::string& problem) const = 0;
+  // Starts folding what is there and what is to come. After the last replay.
   virtual void start_folding() = 0;
 
   // What is folded of one counter; what is past its time is not there. Any thread.

@@ -73,7 +73,7 @@ TEST(JournalCrash, DISABLED_Child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   World world;
   ASSERT_TRUE(world.open(folder, busy)) << world.problem;
-  ASSERT_TRUE(world.journal->replay([](const Record&) {}, world.problem)) << world.problem;
+  ASSERT_TRUE(world.journal->read_blocks(world.problem)) << world.problem;
   world.journal->start_folding();
   for (int64_t n = std::atoll(first);; ++n) {
     round_of(n, [&](const std::string& key, int64_t units) { world.add(key, units); });
@@ -174,7 +174,7 @@ class FullDisk : public testing::Test {
   FullDisk() {
     ::signal(SIGXFSZ, SIG_IGN);
     EXPECT_TRUE(world.open(folder / "data", folding)) << world.problem;
-    EXPECT_TRUE(world.journal->replay([](const Record&) {}, world.problem));
+    EXPECT_TRUE(world.journal->read_blocks(world.problem));
     world.journal->start_folding();
   }
   ~FullDisk() override { limit_files(RLIM_INFINITY); }
@@ -290,7 +290,7 @@ class SmallDisk : public FullDisk {
     mounted = ::mount("none", (folder / "data").c_str(), "tmpfs", 0, "size=4m") == 0;
     if (!mounted) return;
     EXPECT_TRUE(world.open(folder / "data", folding)) << world.problem;
-    EXPECT_TRUE(world.journal->replay([](const Record&) {}, world.problem));
+    EXPECT_TRUE(world.journal->read_blocks(world.problem));
     world.journal->start_folding();
   }
   ~SmallDisk() override {

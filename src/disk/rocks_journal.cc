@@ -282,25 +282,14 @@ void RocksJournal::committed(size_t blocks) {
   if (wanted) wanted_.notify_all();
 }
 
-bool RocksJournal::replay(const Visit& visit, std::string& problem) {
+bool RocksJournal::read_blocks(std::string& problem) {
   SLUICE_CHECK(!replayed_ && !folding_);
-  StoredCounter stored;
-  Record record;
   const Status status = blocks_.use([&](rocksdb::DB& db) {
     return each_block(db, [&](uint64_t number, std::string_view bytes) {
       if (number <= folded_number_) {
         stale_.push_back(number);
         return Status::OK();
       }
-      BlockReader reader(bytes);
-      while (reader.next(stored)) {
-        if (!dictionary_.resolve(stored, record))
-          return Status::Corruption("block " + std::to_string(number) +
-                                    " names what the store does not know");
-        visit(record);
-      }
-      if (!reader.sound())
-        return Status::Corruption("block " + std::to_string(number) + " cannot be read");
       unfolded_bytes_ += bytes.size();
       unfolded_.push_back({number, std::string(bytes)});
       return Status::OK();
@@ -311,6 +300,34 @@ bool RocksJournal::replay(const Visit& visit, std::string& problem) {
     return false;
   }
   replayed_ = true;
+  return true;
+}
+
+uint64_t RocksJournal::counters_in_blocks() const {
+  uint64_t count = 0;
+  for (const auto& block : unfolded_) count += BlockReader(block.bytes).count();
+  return count;
+}
+
+bool RocksJournal::replay(const Visit& visit, std::string& problem) const {
+  SLUICE_CHECK(replayed_ && !folding_);
+  StoredCounter stored;
+  Record record;
+  for (const auto& [number, bytes] : unfolded_) {
+    BlockReader reader(bytes);
+    const char* wrong = nullptr;
+    while (wrong == nullptr && reader.next(stored)) {
+      if (dictionary_.resolve(stored, record))
+        visit(record);
+      else
+        wrong = " names what the store does not know";
+    }
+    if (wrong == nullptr && !reader.sound()) wrong = " cannot be read";
+    if (wrong == nullptr) continue;
+    problem =
+        why_not_open(options_.path, Status::Corruption("block " + std::to_string(number) + wrong));
+    return false;
+  }
   return true;
 }
 

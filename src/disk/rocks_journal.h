@@ -47,7 +47,9 @@ class RocksJournal final : public Journal {
   void add(const Record& record) override;
   size_t pending() const override { return full_count_ + writer_.count(); }
   bool commit(std::string& problem) override;
-  bool replay(const Visit& visit, std::string& problem) override;
+  bool read_blocks(std::string& problem) override;
+  uint64_t counters_in_blocks() const override;
+  bool replay(const Visit& visit, std::string& problem) const override;
   void start_folding() override;
   Found find(const limit::Space& space, std::string_view key, const Visit& visit) override;
   bool scan(std::string& position, size_t max, const Visit& visit) override;

@@ -25,6 +25,8 @@ constexpr auto look_again_after = std::chrono::milliseconds(20);
 // Folds that no compaction has got to. With more of them a start would take longer.
 constexpr size_t folded_files_max = 48;
 // Memory that is kept for the blocks to come.
+// How long merging may keep a fold waiting before that counts as a failure.
+constexpr auto merging_max = std::chrono::seconds(5);
 constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
 
 }  // namespace
@@ -94,14 +96,21 @@ void RocksJournal::run_steps(bool slowly) {
     return;
   }
   std::unique_lock lock(mutex_);
+  if (stopping_) {  // nobody takes it any more
+    fold_status_ = Status::Aborted("the store is being closed");
+    return;
+  }
   is_handed_ = true;
   handed_.notify_all();
   handed_.wait(lock, [this] { return !is_handed_; });
 }
 
 Status RocksJournal::fold_once() {
+  const auto patient_until = std::chrono::steady_clock::now() + merging_max;
   while (folded_files() >= folded_files_max) {
     if (stopping_) return Status::Aborted("the store is being closed");
+    if (std::chrono::steady_clock::now() >= patient_until)
+      return Status::IOError("what was folded cannot be merged; is the disk full?");
     std::this_thread::sleep_for(look_again_after);
   }
   std::vector<std::string_view> blocks;

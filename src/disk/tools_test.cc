@@ -37,7 +37,7 @@ class ToolsTest : public testing::Test {
     auto journal = std::make_unique<RocksJournal>(
         std::move(options), spaces, Folding{fold_bytes, 1'000'000, 1 << 20, 2 << 20, 64 << 10});
     EXPECT_TRUE(journal->open(problem)) << problem;
-    EXPECT_TRUE(journal->replay([](const Record&) {}, problem)) << problem;
+    EXPECT_TRUE(journal->read_blocks(problem)) << problem;
     journal->start_folding();
     return journal;
   }

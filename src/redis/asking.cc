@@ -26,8 +26,10 @@ constexpr Wide product_max = Wide{1} << 52;
 // From here on no double tells one number from the next.
 constexpr int64_t cost_max = int64_t{1} << 53;
 
-// A bucket that is full still tells its limits, as long as one round of droplet's cleanup took.
-constexpr int64_t kept_linger_ms = 60'000;
+// What scripts are told in ms: they keep everything a second longer than need be.
+int64_t linger_of(base::Duration kept) {
+  return std::max<int64_t>(0, kept.us / 1000 - 1000);
+}
 
 char letter_of(Algorithm algorithm) {
   switch (algorithm) {
@@ -230,7 +232,8 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
     append_bulk(out, verb_of(charge));
     append_bulk(out, charge.cost);
     append_bulk(out, i < ask.ahead.size() ? ask.ahead[i] : 0);
-    append_bulk(out, charge.keeps_limits ? kept_linger_ms : charge.space->linger.us / 1000);
+    append_bulk(out,
+                charge.keeps_limits ? linger_of(ask.kept_linger) : charge.space->linger.us / 1000);
     if (charge.keeps_limits) {
       append_bulk(out, std::string_view("s1;k"));
       std::string windows;

@@ -88,6 +88,12 @@ std::string Link::name() const {
   return node.host + ":" + std::to_string(node.port);
 }
 
+void Link::publish() {
+  LinkState state = refused_ ? LinkState::refused : LinkState::down;
+  if (phase_ == Phase::up) state = late_ > 0 ? LinkState::silent : LinkState::up;
+  state_.store(state, std::memory_order_relaxed);
+}
+
 bool Link::takes() const {
   if (late_ > 0) return false;
   return phase_ == Phase::up || first_;
@@ -114,6 +120,7 @@ std::optional<base::Time> Link::advance(base::Time now) {
     // The clock of the silence begins with the first.
     if (late_ == 0) heard_us_ = now.us;
     owner_.on_late(sent_[late_++].sender);
+    publish();
   }
   if (phase_ == Phase::up && late_ > 0 && now.us - heard_us_ >= silence_max_us)
     lose("it does not answer");
@@ -206,6 +213,8 @@ void Link::on_greeted(Reply reply, std::string_view text) {
   phase_ = Phase::up;
   refused_ = false;
   pause_us_ = 0;
+  connects_.fetch_add(1, std::memory_order_relaxed);
+  publish();
   if (!std::exchange(was_up_, true) || !told_.empty()) owner_.on_news(true, name() + ": connected");
   told_.clear();
   loop_.at_turn_end(*this);
@@ -227,6 +236,8 @@ void Link::lose(const std::string& why) {
   sent_.clear();
   out_.clear();
   out_at_ = 0;
+  losses_.fetch_add(1, std::memory_order_relaxed);
+  publish();
   owner_.on_change();
 }
 
@@ -320,7 +331,7 @@ void Link::take(Reply reply, std::string_view text) {
   if (sent_.empty()) return lose("lost: it said something that nobody asked for");
   const Sent of = sent_.pop();
   if (late_ > 0) {
-    --late_;
+    if (--late_ == 0) publish();
     return;
   }
   owner_.on_answer(of.sender, reply, text);

@@ -6,6 +6,7 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,6 +33,10 @@ struct Address {
 };
 
 enum class Reply : uint8_t { text, error };
+
+// `silent`: connected, and an answer is overdue. `refused`: it was sent away.
+enum class LinkState : uint8_t { down, refused, silent, up };
+inline constexpr size_t link_states = 4;
 
 // Whose a command is; means something to the one who sent it.
 struct Sender {
@@ -79,6 +84,12 @@ class Link final : public store::Watcher {
   void leave_node(base::Time now);
   size_t under_way() const { return sent_.size(); }
 
+  // For metrics: any thread.
+  LinkState state() const { return state_.load(std::memory_order_relaxed); }
+  uint64_t connects() const { return connects_.load(std::memory_order_relaxed); }
+  // Connections that were lost, and attempts that failed.
+  uint64_t losses() const { return losses_.load(std::memory_order_relaxed); }
+
   void on_ready(bool readable, bool writable, bool ended) override;
   void on_turn_end() override;
 
@@ -99,6 +110,7 @@ class Link final : public store::Watcher {
   void read();
   void take(Reply reply, std::string_view text);
   std::string name() const;
+  void publish();
 
   const Options& options_;
   TlsContext* const tls_context_;
@@ -121,6 +133,8 @@ class Link final : public store::Watcher {
   size_t late_ = 0;  // of sent_, from the front: their owners have been told
   int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
   size_t next_address_ = 0, node_ = 0;
+  std::atomic<LinkState> state_{LinkState::down};
+  std::atomic<uint64_t> connects_{0}, losses_{0};
   std::string told_;  // the last bad news, so that it is told once
   struct FreeReader {
     void operator()(redisReader* reader) const;

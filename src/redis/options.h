@@ -27,6 +27,9 @@ struct Options {
   base::Duration deadline = base::milliseconds(50);  // for one decision
   // Servers that share the counters: what `local` divides limits by.
   unsigned servers = 1;
+  // A bucket of droplet's that is full still tells its limits for as long as one round of its
+  // cleanup takes.
+  base::Duration kept_linger = base::seconds(60);
   size_t local_bytes = size_t{64} << 20;  // of the table that decides meanwhile
   friend bool operator==(const Options&, const Options&) = default;
 };

@@ -1,6 +1,7 @@
 #include "redis/redis_store.h"
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <utility>
 
@@ -124,6 +125,41 @@ store::Stats RedisStore::stats() const {
   store::Stats stats = shared_.table->stats();
   stats.waiting += shared_.queues.size();
   return stats;
+}
+
+void RedisStore::collect(metrics::Page& page) const {
+  const auto number = [](uint64_t n) { return static_cast<double>(n); };
+  std::array<uint64_t, link_states> states{};
+  uint64_t connects = 0, losses = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [port, client] : clients_) {
+      ++states[static_cast<size_t>(client->link().state())];
+      connects += client->link().connects();
+      losses += client->link().losses();
+    }
+  }
+  constexpr std::array<const char*, link_states> state_names{"down", "refused", "silent", "up"};
+  for (size_t i = 0; i < link_states; ++i)
+    page.gauge("sluice_redis_connections",
+               "Connections to Redis, one for each worker; silent: an answer is overdue.",
+               number(states[i]), {{"state", state_names[i]}});
+  page.counter("sluice_redis_connects_total", "Connections to Redis that came about.",
+               number(connects));
+  page.counter("sluice_redis_losses_total",
+               "Connections to Redis that were lost, and attempts that failed.", number(losses));
+  page.counter("sluice_redis_calls_total", "Calls of scripts that Redis was sent.",
+               number(shared_.counts.asked.load(std::memory_order_relaxed)));
+  for (const Error error : {Error::store, Error::deadline, Error::overloaded, Error::full,
+                            Error::read_only, Error::refused, Error::foreign})
+    page.counter(
+        "sluice_redis_failures_total",
+        "Groups of charges that Redis did not decide; on_store_error says what was answered.",
+        number(shared_.counts.errors[static_cast<size_t>(error)].load(std::memory_order_relaxed)),
+        {{"reason", std::string(limit::name_of(error))}});
+  page.counter("sluice_redis_local_decisions_total",
+               "Those of them that this server's own table decided: on_store_error: local.",
+               number(shared_.counts.local.load(std::memory_order_relaxed)));
 }
 
 std::string_view RedisStore::words_of(Error error) const {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "metrics/page.h"
 #include "redis/options.h"
 #include "redis/shared.h"
 #include "redis/worker_client.h"
@@ -19,7 +20,7 @@
 
 namespace sluice::redis {
 
-class RedisStore final : public store::Store {
+class RedisStore final : public store::Store, public metrics::Source {
  public:
   // Null, and why in `problem`: the system gives no memory for the table that decides while Redis
   // does not, or there is no TLS. Looks up the names of the nodes, but does not connect: workers
@@ -47,7 +48,7 @@ class RedisStore final : public store::Store {
   store::Stats stats() const override;
   std::string_view words_of(limit::Error error) const override;
 
-  const Counts& counts() const { return shared_.counts; }
+  void collect(metrics::Page& page) const override;
 
  private:
   RedisStore(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,

@@ -1,55 +1,127 @@
 #include "redis/scan.h"
 
 #include <hiredis/hiredis.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <iterator>
 #include <memory>
 #include <set>
 
 #include "base/bounds.h"
+#include "redis/asking.h"
+#include "redis/link.h"
+#include "redis/tls.h"
 
 namespace sluice::redis {
 
 namespace {
 
-struct FreeContext {
-  void operator()(redisContext* context) const { redisFree(context); }
+constexpr std::chrono::milliseconds patience{1000};
+
+struct FreeReader {
+  void operator()(redisReader* reader) const { redisReaderFree(reader); }
 };
 struct FreeReply {
   void operator()(redisReply* reply) const { freeReplyObject(reply); }
 };
-using Context = std::unique_ptr<redisContext, FreeContext>;
 using Answer = std::unique_ptr<redisReply, FreeReply>;
-
-Answer ask(redisContext& context, std::initializer_list<std::string_view> words) {
-  std::vector<const char*> at;
-  std::vector<size_t> sizes;
-  for (const std::string_view word : words) {
-    at.push_back(word.data());
-    sizes.push_back(word.size());
-  }
-  return Answer(static_cast<redisReply*>(
-      redisCommandArgv(&context, static_cast<int>(at.size()), at.data(), sizes.data())));
-}
 
 bool is_good(const Answer& answer) {
   return answer && answer->type != REDIS_REPLY_ERROR;
 }
 
-Context connect(const Options& options, const Node& node) {
-  const timeval patience{1, 0};
-  Context context(redisConnectWithTimeout(node.host.c_str(), node.port, patience));
-  if (!context || context->err != 0) return nullptr;
-  redisSetTimeout(context.get(), patience);
-  if (!options.username.empty()) {
-    if (!is_good(ask(*context, {"AUTH", options.username, options.password}))) return nullptr;
-  } else if (!options.password.empty()) {
-    if (!is_good(ask(*context, {"AUTH", options.password}))) return nullptr;
+// A connection that asks one thing after another, and waits a second for each.
+class Line {
+ public:
+  ~Line() {
+    tls_.reset();
+    if (fd_ >= 0) ::close(fd_);
   }
-  if (options.database != 0 &&
-      !is_good(ask(*context, {"SELECT", std::to_string(options.database)})))
-    return nullptr;
-  return context;
+  // False: it does not come about, or does not let us in.
+  bool open(const Options& options, TlsContext* tls, const Address& address);
+  // Null: the connection is lost.
+  Answer ask(std::initializer_list<std::string_view> words);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Calls it until it is done, or its time is up. As the calls: what was done.
+  template <class Call>
+  ssize_t repeat(bool writes, Call&& call);
+  bool await(bool writable);
+
+  int fd_ = -1;
+  std::unique_ptr<Tls> tls_;
+  std::unique_ptr<redisReader, FreeReader> reader_{redisReaderCreate()};
+  Clock::time_point due_;
+};
+
+bool Line::await(bool writable) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(due_ - Clock::now());
+  pollfd poll{.fd = fd_, .events = static_cast<short>(writable ? POLLOUT : POLLIN), .revents = 0};
+  return left.count() > 0 && ::poll(&poll, 1, static_cast<int>(left.count())) > 0;
+}
+
+template <class Call>
+ssize_t Line::repeat(bool writes, Call&& call) {
+  for (;;) {
+    const ssize_t done = call();
+    if (done > 0) return done;
+    if (done < 0 && errno == EINTR) continue;
+    if (done == 0 || errno != EAGAIN || !await(tls_ ? tls_->wants_write() : writes)) return -1;
+  }
+}
+
+bool Line::open(const Options& options, TlsContext* tls, const Address& address) {
+  due_ = Clock::now() + patience;
+  fd_ = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) return false;
+  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
+      errno != EINPROGRESS)
+    return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (!await(true) || ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
+    return false;
+  if (tls != nullptr) tls_ = std::make_unique<Tls>(*tls, fd_, options.nodes[address.node].host);
+  if (!options.username.empty()) {
+    if (!is_good(ask({"AUTH", options.username, options.password}))) return false;
+  } else if (!options.password.empty()) {
+    if (!is_good(ask({"AUTH", options.password}))) return false;
+  }
+  if (options.database != 0 && !is_good(ask({"SELECT", std::to_string(options.database)})))
+    return false;
+  return true;
+}
+
+Answer Line::ask(std::initializer_list<std::string_view> words) {
+  due_ = Clock::now() + patience;
+  std::string out;
+  append_array(out, words.size());
+  for (const std::string_view word : words) append_bulk(out, word);
+  for (size_t at = 0; at < out.size();) {
+    const char* const from = out.data() + at;
+    const size_t size = out.size() - at;
+    const ssize_t done = repeat(true, [&] {
+      return tls_ ? tls_->write(from, size) : ::send(fd_, from, size, MSG_NOSIGNAL);
+    });
+    if (done <= 0) return nullptr;
+    at += static_cast<size_t>(done);
+  }
+  for (;;) {
+    void* reply = nullptr;
+    if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) return nullptr;
+    if (reply != nullptr) return Answer(static_cast<redisReply*>(reply));
+    char room[16 << 10];
+    const ssize_t got = repeat(false, [&] {
+      return tls_ ? tls_->read(room, sizeof room) : ::recv(fd_, room, sizeof room, 0);
+    });
+    if (got <= 0) return nullptr;
+    redisReaderFeed(reader_.get(), room, static_cast<size_t>(got));
+  }
 }
 
 // As a pattern of SCAN that fits it alone.
@@ -66,11 +138,14 @@ std::string escaped(std::string_view text) {
 
 std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
                               size_t max) {
-  if (max == 0 || shared.options.tls) return {};
-  Context context;
-  for (const Node& node : shared.options.nodes)
-    if ((context = connect(shared.options, node))) break;
-  if (!context) return {};
+  if (max == 0) return {};
+  std::unique_ptr<Line> line;
+  for (const Address& address : shared.addresses()) {
+    line = std::make_unique<Line>();
+    if (line->open(shared.options, shared.tls.get(), address)) break;
+    line.reset();
+  }
+  if (!line) return {};
   const std::string head =
       (space.form == limit::Form::own ? shared.options.key_prefix : "") + space.prefix;
   const std::string pattern = escaped(head) + escaped(prefix) + "*" + escaped(space.suffix);
@@ -80,7 +155,7 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
   constexpr size_t step = 1000;
   do {
     const Answer answer =
-        ask(*context, {"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
+        line->ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
     if (!is_good(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
         answer->element[0]->type != REDIS_REPLY_STRING)
       break;

@@ -24,8 +24,9 @@
 namespace sluice::redis {
 
 struct Counts {
-  std::atomic<uint64_t> asked{0}, local{0}, refused{0};
-  std::array<std::atomic<uint64_t>, 16> errors{};  // by limit::Error
+  // Calls of scripts; groups that the table of this server decided.
+  std::atomic<uint64_t> asked{0}, local{0};
+  std::array<std::atomic<uint64_t>, 16> errors{};  // groups, by limit::Error
 };
 
 class Shared {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -44,7 +45,8 @@ TlsContext::~TlsContext() {
   SSL_CTX_free(context_);
 }
 
-Tls::Tls(TlsContext& context, int fd, const std::string& host) : ssl_(SSL_new(context.context_)) {
+Tls::Tls(TlsContext& context, int fd, const std::string& host)
+    : ssl_(SSL_new(context.context_)), host_(host) {
   SLUICE_CHECK(ssl_ != nullptr);
   SSL_set_fd(ssl_, fd);
   X509_VERIFY_PARAM* const param = SSL_get0_param(ssl_);
@@ -65,16 +67,30 @@ Tls::~Tls() {
 
 ssize_t Tls::result_of(int done) {
   if (done > 0) return done;
-  switch (SSL_get_error(ssl_, done)) {
+  const int system_error = errno;
+  const int what = SSL_get_error(ssl_, done);
+  switch (what) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
+      wants_write_ = what == SSL_ERROR_WANT_WRITE;
       errno = EAGAIN;
       return -1;
     case SSL_ERROR_ZERO_RETURN:
       return 0;
     default: {
       const long verified = SSL_get_verify_result(ssl_);
-      problem_ = verified != X509_V_OK ? X509_verify_cert_error_string(verified) : last_error();
+      if (verified == X509_V_ERR_HOSTNAME_MISMATCH || verified == X509_V_ERR_IP_ADDRESS_MISMATCH)
+        problem_ = "its certificate is not for " + host_ +
+                   "; name the node in store.redis.nodes as its certificate does";
+      else if (verified != X509_V_OK)
+        problem_ = std::string("its certificate is not trusted: ") +
+                   X509_verify_cert_error_string(verified) +
+                   "; have SSL_CERT_FILE name the authority that is behind it";
+      else if (what == SSL_ERROR_SYSCALL && ERR_peek_error() == 0)
+        problem_ = system_error == 0 ? "it closed the connection"
+                                     : std::generic_category().message(system_error);
+      else
+        problem_ = "TLS: " + last_error();
       errno = EPROTO;
       return -1;
     }
@@ -83,11 +99,13 @@ ssize_t Tls::result_of(int done) {
 
 ssize_t Tls::read(char* to, size_t size) {
   ERR_clear_error();
+  errno = 0;
   return result_of(SSL_read(ssl_, to, clamp(size)));
 }
 
 ssize_t Tls::write(const char* from, size_t size) {
   ERR_clear_error();
+  errno = 0;
   return result_of(SSL_write(ssl_, from, clamp(size)));
 }
 

@@ -42,10 +42,14 @@ class Tls {
   ssize_t read(char* to, size_t size);
   ssize_t write(const char* from, size_t size);
   const std::string& problem() const { return problem_; }
+  // Behind EAGAIN: the socket is to be writable, else readable.
+  bool wants_write() const { return wants_write_; }
 
  private:
   ssize_t result_of(int done);
   ssl_st* const ssl_;
+  const std::string host_;
+  bool wants_write_ = false;
   std::string problem_;
 };
 

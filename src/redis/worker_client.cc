@@ -167,7 +167,8 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                  .ahead = ahead_of(charges, 0),
                  .hold = hold,
                  .weight = answer.weight,
-                 .key_prefix = shared_.options.key_prefix};
+                 .key_prefix = shared_.options.key_prefix,
+                 .kept_linger = shared_.options.kept_linger};
   answer.what = Answer::What::awaited;
   ++pending.awaited;
   send(what, answer.weight, answer.by_text,

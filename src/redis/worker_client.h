@@ -30,7 +30,7 @@ class WorkerClient final : public Link::Owner {
   void abandon(limit::Ticket ticket);
   std::optional<base::Time> advance(base::Time now);
   bool cancel(limit::Ticket ticket);
-  size_t under_way() const { return link_.under_way(); }
+  const Link& link() const { return link_; }
 
   void on_answer(const Sender& sender, Reply reply, std::string_view text) override;
   void on_late(const Sender& sender) override;

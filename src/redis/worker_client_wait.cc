@@ -134,7 +134,8 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
                  .ahead = ahead_of(charges, w.arrival),
                  .hold = hold,
                  .weight = w.weight,
-                 .key_prefix = shared_.options.key_prefix};
+                 .key_prefix = shared_.options.key_prefix,
+                 .kept_linger = shared_.options.kept_linger};
   // It has no deadline of its own; its connection has one.
   send(what, w.weight, w.by_text, {kind_waiting, 0, w.serial, 0},
        {now.us + shared_.options.deadline.us});
@@ -199,7 +200,10 @@ void WorkerClient::give_back(Waiting& w) {
   for (Charge& charge : charges) charge.verb = Verb::put;
   const auto counted = counted_of(charges);
   Weight weight;
-  send({.charges = counted, .weight = Weight::full, .key_prefix = shared_.options.key_prefix},
+  send({.charges = counted,
+        .weight = Weight::full,
+        .key_prefix = shared_.options.key_prefix,
+        .kept_linger = shared_.options.kept_linger},
        weight, true, {}, {now_.us + shared_.options.deadline.us});
 }
 

@@ -48,11 +48,12 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       lister_(s.lister),
       tally_(s.tally),
       run_(std::move(s.run)),
+      wake_(s.wake ? std::move(s.wake) : [] {}),
       policy_(live_.current()),
       rules_(policy_->rules.get()),
       log_(std::move(log)),
       commits_(store_.commits_first()),
-      port_(s.wake ? std::move(s.wake) : [] {}) {
+      port_(wake_) {
   ticket_ = new_ticket();
 }
 

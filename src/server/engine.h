@@ -102,6 +102,7 @@ class Engine {
   bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket);
   void match_again(std::vector<limit::Ticket> tickets);
   void match_again(limit::Ticket ticket, base::Time now);
+  void match_later(limit::Ticket ticket, base::Time now);
   std::optional<wire::Verdict> start_list(Protocol protocol, const wire::Request& request,
                                           std::span<const limit::Entry> descriptor,
                                           Recipient* recipient);
@@ -122,6 +123,7 @@ class Engine {
   Lister* const lister_;
   Tally* const tally_;
   const std::function<void(std::function<void()>)> run_;
+  const std::function<void()> wake_;
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.
   std::shared_ptr<const LivePolicy> policy_;
   const policy::RuleSet* rules_;  // of policy_
@@ -135,6 +137,8 @@ class Engine {
   store::Port port_;
   Parking parking_;
   std::vector<store::Settled> late_;
+  std::vector<limit::Ticket> later_;  // to be matched again at later_at_
+  base::Time later_at_{};
   std::vector<Recipient*> recipients_;  // with late replies that are not sent
   // Batches that wait for the store, by their tickets' slots; null: free, or of the batch that is
   // being served.

@@ -17,6 +17,7 @@ using limit::Verb;
 
 namespace {
 
+constexpr base::Duration match_later_after = base::milliseconds(5);
 constexpr base::Duration match_again_slice = base::milliseconds(1);
 // Suspended batches that are kept to be used again.
 constexpr size_t spare_max = 256;
@@ -120,7 +121,10 @@ void Engine::recycle(std::unique_ptr<Suspended> s) {
 }
 
 std::optional<base::Time> Engine::advance() {
-  const auto next = store_.advance(port_, clock_.now());
+  if (!later_.empty() && clock_.now() >= later_at_)
+    match_again(std::exchange(later_, std::vector<Ticket>()));
+  auto next = store_.advance(port_, clock_.now());
+  if (!later_.empty() && (!next || later_at_ < *next)) next = later_at_;
   strict_ = false;
   late_.clear();
   port_.drain(late_);
@@ -225,8 +229,7 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   if (plan_.may_wait()) {
     plan_.let_wait(ticket, parked->arrival);
     settled_ = part.groups_end - 1;  // shadow rules have counted it
-    if (!settle(part.groups_end, now, no_ticket))
-      return run_([this, ticket] { match_again(ticket, clock_.now()); });
+    if (!settle(part.groups_end, now, no_ticket)) return match_later(ticket, now);
     const limit::Group& group = plan_.group(plan_.steps(part).back());
     if (group.answered) return;
     if (group.parked) {
@@ -239,6 +242,13 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   wire::Verdict verdict = verdict_of(part);
   verdict.delayed = verdict.allowed;
   reply_late(ticket, verdict, now);
+}
+
+// The store has to ask elsewhere first, and names nobody.
+void Engine::match_later(Ticket ticket, base::Time now) {
+  later_.push_back(ticket);
+  later_at_ = {now.us + match_later_after.us};
+  if (later_.size() == 1) wake_();
 }
 
 // The verdict at once if there is nothing to look for, or nobody who could.
@@ -308,6 +318,7 @@ void Engine::on_listed(Ticket ticket, std::vector<std::string> keys) {
     }
   }
   look_at(listing);
+  send_late();
 }
 
 // With what the store answers; as often as it says that it will answer later.
@@ -344,7 +355,6 @@ void Engine::look_at(Listing& listing) {
   }
   free_ticket(listing.batch);
   std::erase_if(listings_, [&](const auto& one) { return one.get() == &listing; });
-  send_late();
 }
 
 }  // namespace sluice::server

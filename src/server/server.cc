@@ -160,6 +160,7 @@ void Server::run() {
   s.log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
+  s.store.end_lists();
   if (s.reloader) s.reloader->stop();
   s.close_house();
   s.operate.stop();

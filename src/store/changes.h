@@ -22,8 +22,7 @@ class Changes {
   // With the lock of the stripe; an entry is on the list once at most.
   void add(size_t stripe, Ref entry) {
     auto& list = lists_[stripe];
-    if (list.empty())
-      stripes_[stripe / 64].fetch_or(uint64_t{1} << stripe % 64, std::memory_order_relaxed);
+    if (list.empty()) stripes_[stripe / 64].fetch_or(uint64_t{1} << stripe % 64);
     list.push_back(entry);
     const uint64_t open = open_.load();
     if (last_.load(std::memory_order_relaxed) < open) raise_last(open);
@@ -40,7 +39,7 @@ class Changes {
   template <class Visit>
   void each_stripe(Visit&& visit) {
     for (size_t word = 0; word < stripes_.size(); ++word) {
-      uint64_t bits = stripes_[word].exchange(0, std::memory_order_relaxed);
+      uint64_t bits = stripes_[word].exchange(0);
       for (; bits != 0; bits &= bits - 1)
         visit(word * 64 + static_cast<size_t>(__builtin_ctzll(bits)));
     }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/machine.h"
 #include "limit/limit.h"
 #include "store/changes.h"
 #include "store/fallback.h"
@@ -15,6 +16,12 @@ using limit::Error;
 using limit::Group;
 using limit::OnError;
 using limit::Ticket;
+
+namespace {
+
+constexpr size_t replaying_max = 4;  // threads
+
+}  // namespace
 
 std::unique_ptr<DurableStore> DurableStore::open(
     const DurableOptions& options, std::unique_ptr<EmbeddedStore> table, limit::Spaces& spaces,
@@ -39,24 +46,7 @@ DurableStore::DurableStore(const DurableOptions& options, std::unique_ptr<Embedd
 }
 
 bool DurableStore::start(std::string& problem) {
-  bool no_memory = false;
-  uint64_t nonsense = 0;
-  const bool read = journal_->replay(
-      [&](const disk::Record& record) {
-        const Restored restored = table_->restore(record, true);
-        no_memory |= restored == Restored::no_memory;
-        nonsense += restored == Restored::nonsense ? 1 : 0;
-      },
-      problem);
-  if (!read) return false;
-  if (no_memory) {
-    problem = "the counters of " + options_.path +
-              " need more memory than store.memory gives; raise it (--memory)";
-    return false;
-  }
-  if (nonsense > 0)
-    log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
-                options_.path, nonsense, options_.path);
+  if (!journal_->read_blocks(problem) || !replay(problem)) return false;
   journal_->start_folding();
   loading_ = true;
   table_->set_loading(true);
@@ -66,7 +56,49 @@ bool DurableStore::start(std::string& problem) {
   return true;
 }
 
+// By several threads, as it is what a start waits for.
+bool DurableStore::replay(std::string& problem) {
+  struct Part {
+    bool read = false, no_memory = false;
+    uint64_t nonsense = 0;
+    std::string problem;
+  };
+  table_->reserve(journal_->counters_in_blocks());
+  std::vector<Part> parts(std::min<size_t>(base::processors(), replaying_max));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    threads.emplace_back([this, i, &parts] {
+      Part& part = parts[i];
+      part.read = journal_->replay(
+          [&](const disk::Record& record) {
+            const Restored restored = table_->restore(record, true, {i, parts.size()});
+            part.no_memory |= restored == Restored::no_memory;
+            part.nonsense += restored == Restored::nonsense ? 1 : 0;
+          },
+          part.problem);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  uint64_t nonsense = 0;
+  for (const Part& part : parts) {
+    nonsense += part.nonsense;
+    if (part.no_memory)
+      problem = "the counters of " + options_.path +
+                " need more memory than store.memory gives; raise it (--memory)";
+    if (!part.read) problem = part.problem;
+  }
+  if (nonsense > 0)
+    log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
+                options_.path, nonsense, options_.path);
+  return problem.empty();
+}
+
 DurableStore::~DurableStore() {
+  close();
+}
+
+bool DurableStore::close() {
+  if (std::exchange(closed_, true)) return !left_;
   {
     const std::lock_guard lock(loading_mutex_);
     stopping_ = true;
@@ -79,6 +111,15 @@ DurableStore::~DurableStore() {
   called_.fetch_add(1);
   called_.notify_one();
   if (committer_.joinable()) committer_.join();
+  return !left_;
+}
+
+void DurableStore::end_lists() {
+  {
+    const std::lock_guard lock(loading_mutex_);
+    no_lists_ = true;
+  }
+  rests_.notify_all();
 }
 
 Applied DurableStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
@@ -164,6 +205,7 @@ void DurableStore::abandon(Port& port, Ticket ticket) {
   const std::lock_guard lock(loading_mutex_);
   std::erase_if(wanted_, its);
   std::erase_if(failed_, its);
+  if (fetching_ == std::pair(&port, ticket)) fetching_ = {};
 }
 
 // The disk cannot be written, and every rule has said what it wants then.
@@ -172,7 +214,8 @@ Applied DurableStore::apply_failing(const limit::Batch& batch, base::Time now, P
   if (options_.durability != Durability::always) return table_->apply(batch, now, port, pin);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
-    if (group.on_error == OnError::local || needs_no_disk(batch, group)) {
+    // One that is parked and asked anew has its place in the table.
+    if (group.on_error == OnError::local || group.arrival != 0 || needs_no_disk(batch, group)) {
       table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, port, pin);
     } else {
       fall_back(group, batch, Error::store, now);
@@ -191,11 +234,26 @@ bool DurableStore::needs_no_disk(const limit::Batch& batch, const Group& group) 
 }
 
 uint64_t DurableStore::gate(bool strict) const {
-  if (options_.durability != Durability::always) return 0;
-  // What is strict was decided before it failed.
-  if (failing_.load(std::memory_order_relaxed) && !strict) return 0;
+  if (options_.durability != Durability::always && !is_behind()) return 0;
+  // What is strict was decided before it failed; in an interval nothing is.
+  if (failing_.load(std::memory_order_relaxed) &&
+      (!strict || options_.durability != Durability::always))
+    return 0;
   const uint64_t last = table_->changes().last();
   return last > committed_.load() ? last : 0;
+}
+
+// In an interval nobody waits, unless more could be forgotten than is promised: what is told now
+// may be told two intervals after the last commit began, at most.
+bool DurableStore::is_behind() const {
+  const int64_t since_us = now_us() - committed_since_us_.load(std::memory_order_relaxed);
+  return since_us > 2 * options_.interval.us;
+}
+
+int64_t DurableStore::now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void DurableStore::know(Port& port) {
@@ -216,7 +274,9 @@ void DurableStore::detach(Port& port) {
     ports_.erase(&port);
   }
   const std::lock_guard lock(loading_mutex_);
-  std::erase_if(wanted_, [&](const Wanted& w) { return w.port == &port; });
+  const auto its = [&](const auto& x) { return x.port == &port; };
+  std::erase_if(wanted_, its);
+  std::erase_if(failed_, its);
 }
 
 void DurableStore::wake_waiting() {
@@ -247,8 +307,8 @@ std::vector<std::string> DurableStore::list(const limit::Space& space, std::stri
                                             size_t max) {
   {
     std::unique_lock lock(loading_mutex_);
-    rests_.wait(lock, [this] { return stopping_ || !loading_.load(); });
-    if (stopping_) return {};
+    rests_.wait(lock, [this] { return no_lists_ || stopping_ || !loading_.load(); });
+    if (no_lists_ || stopping_) return {};
   }
   return table_->list(space, prefix, max);
 }

@@ -54,7 +54,7 @@ class DurableStore final : public Store {
   // The same with a journal that is open already. For tests.
   DurableStore(const DurableOptions& options, std::unique_ptr<EmbeddedStore> table,
                std::unique_ptr<disk::Journal> journal, std::shared_ptr<spdlog::logger> log);
-  bool start(std::string& problem);
+  bool start(std::string& problem);  // with `problem` empty
   // Commits what is left. Ports are gone by then.
   ~DurableStore() override;
 
@@ -71,6 +71,8 @@ class DurableStore final : public Store {
   std::optional<base::Time> advance(Port& port, base::Time now) override;
   bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
   // Waits until everything is loaded.
+  void end_lists() override;
+  bool close() override;
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
   void housekeep(base::Time now) override;
@@ -97,10 +99,13 @@ class DurableStore final : public Store {
     limit::Error error;
   };
 
+  bool replay(std::string& problem);
   Applied apply_loading(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
                         limit::Ticket ticket);
   Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
   bool want(const limit::Batch& batch, const limit::Group& group, Port* port, limit::Ticket ticket);
+  bool is_behind() const;
+  static int64_t now_us();  // of a clock that is never set
   bool needs_no_disk(const limit::Batch& batch, const limit::Group& group) const;
   limit::Error take_failure(Port* port, limit::Ticket ticket);
   void changed();
@@ -123,9 +128,12 @@ class DurableStore final : public Store {
 
   // Numbers of Changes.
   std::atomic<uint64_t> committed_{0}, given_up_{0};
+  // All that was told before this time is committed, or never was; now_us().
+  std::atomic<int64_t> committed_since_us_{now_us()};
   std::atomic<bool> failing_{false};  // the last commit failed
-  uint64_t turned_ = 0;               // the commit under way, or the last one; the committer's
-  std::atomic<bool> asleep_{false};   // the committing thread, until `called_` changes
+  int64_t turned_us_ = 0;  // when collecting for it began; the committer's, as is the next
+  uint64_t turned_ = 0;    // the commit under way, or the last one; the committer's
+  std::atomic<bool> asleep_{false};  // the committing thread, until `called_` changes
   std::atomic<uint32_t> called_{0};
   std::mutex ports_mutex_;
   std::unordered_set<Port*> ports_;  // that have ever waited for a commit
@@ -135,8 +143,10 @@ class DurableStore final : public Store {
   std::condition_variable wants_, rests_;
   std::deque<Wanted> wanted_;
   std::vector<Failed> failed_;
-  bool stopping_ = false;
+  bool stopping_ = false, no_lists_ = false;
+  std::pair<Port*, limit::Ticket> fetching_;  // whose batch's counters are being fetched
   std::atomic<bool> stop_committing_{false};
+  bool closed_ = false, left_ = false;  // main's; left_: something was not committed
   std::thread committer_, fetcher_, scanner_;
 };
 

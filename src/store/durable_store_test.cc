@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -528,6 +529,58 @@ TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
   disk.set(&Disk::holds_scans, false);
   lister.join();
   EXPECT_EQ(keys, std::vector<std::string>{"k"});
+}
+
+TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
+  Disk disk;
+  Life life(disk, Durability::interval);
+  life.until_loaded();
+  disk.set(&Disk::holds_commits, true);
+  life.ask({one});
+  eventually([&] { return life.store->gate() != 0; });
+  EXPECT_TRUE(life.store->await_commit(life.port));
+  const int wakes = life.wakes;
+  disk.set(&Disk::holds_commits, false);
+  eventually([&] { return life.wakes > wakes && life.store->gate() == 0; });
+}
+
+TEST(DurableStore, costs_nothing_while_nobody_asks) {
+  Disk disk;
+  for (const auto durability : {Durability::interval, Durability::always}) {
+    Life life(disk, durability);
+    life.until_loaded();
+    life.ask({one});
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::clock_t before = std::clock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 4);
+  }
+}
+
+TEST(DurableStore, a_close_says_whether_all_is_committed) {
+  Disk disk;
+  {
+    Life life(disk, Durability::interval);
+    life.ask({one});
+    EXPECT_TRUE(life.store->close());
+  }
+  Life life(disk, Durability::interval);
+  life.until_loaded();
+  disk.set(&Disk::fails, true);
+  life.ask({one});
+  EXPECT_FALSE(life.store->close());
+  EXPECT_NE(life.told.str().find("stopped without"), std::string::npos);
+}
+
+TEST(DurableStore, lists_end_before_what_they_wait_for) {
+  Disk disk;
+  use_nine(disk);
+  disk.set(&Disk::holds_scans, true);
+  Life life(disk, Durability::interval);
+  std::thread lister([&] { EXPECT_TRUE(life.store->list(*life.spaces[0], "", 10).empty()); });
+  life.store->end_lists();
+  lister.join();
+  disk.set(&Disk::holds_scans, false);
 }
 
 }  // namespace

@@ -30,21 +30,24 @@ constexpr size_t scanned_per_step = 64;
 void DurableStore::keep_committing() {
   const Changes& changes = table_->changes();
   const auto interval = std::chrono::microseconds(options_.interval.us);
-  auto began = steady_clock::now();
   for (;;) {
+    const auto began = steady_clock::now();
     const uint32_t called = called_.load();
     const bool stopping = stop_committing_.load();
+    const int64_t now = now_us();
     if (failing_.load() || changes.last() > turned_) {
-      began = steady_clock::now();
-      if (!commit() && !stopping) {
-        rest(after_failure);
-        continue;
-      }
+      const bool again = failing_.load();
+      const bool committed = commit();
+      if (!committed && !stopping) rest(after_failure);
+      // After a failure there is more than an interval's to commit.
+      if (!stopping && (again || !committed)) continue;
     } else if (!stopping && options_.durability == Durability::always) {
       asleep_.store(true);
       if (changes.last() <= turned_) called_.wait(called);
       asleep_.store(false);
       continue;
+    } else {
+      committed_since_us_.store(now);  // nothing has changed
     }
     if (stopping) break;
     if (options_.durability == Durability::interval)
@@ -56,6 +59,7 @@ void DurableStore::keep_committing() {
     if (commit()) continue;
     if (++tries == commits_at_stop) {
       log_->error("{}: stopped without what could not be written", options_.path);
+      left_ = true;
       return;
     }
     std::this_thread::sleep_for(after_failure);
@@ -65,12 +69,15 @@ void DurableStore::keep_committing() {
 // False: it failed, and what it holds is kept for the next.
 bool DurableStore::commit() {
   if (!failing_.load()) {
+    turned_us_ = now_us();
     turned_ = table_->changes().turn();
     table_->collect([this](const disk::Record& record) { journal_->add(record); });
   }
   std::string problem;
   if (journal_->pending() == 0 || journal_->commit(problem)) {
     committed_.store(turned_);
+    committed_since_us_.store(turned_us_);
+    given_up_.store(0);
     if (failing_.exchange(false)) log_->warn("{}: can be written again", options_.path);
     wake_waiting();
     return true;
@@ -102,6 +109,7 @@ void DurableStore::keep_fetching() {
       if (stopping_) return;
       wanted = std::move(wanted_.front());
       wanted_.pop_front();
+      fetching_ = {wanted.port, wanted.ticket};
     }
     const Error error = fetch(wanted);
     if (wanted.ticket == limit::no_ticket || wanted.port == nullptr) continue;
@@ -110,7 +118,8 @@ void DurableStore::keep_fetching() {
     if (!ports_.contains(wanted.port)) continue;
     if (error != Error::none) {
       const std::lock_guard lock(loading_mutex_);
-      failed_.push_back({wanted.port, wanted.ticket, error});
+      if (fetching_ == std::pair(wanted.port, wanted.ticket))
+        failed_.push_back({wanted.port, wanted.ticket, error});
     }
     wanted.port->name_batch(wanted.ticket);
   }
@@ -145,7 +154,10 @@ void DurableStore::keep_scanning() {
           "new counter is looked for on disk, and fails where there is no room",
           options_.path);
     else
-      log_->error("{}: the counters cannot be read from disk; tried again", options_.path);
+      log_->error(
+          "{}: the counters cannot be read from disk, and are tried again; see `sluice store check "
+          "{}`",
+          options_.path, options_.path);
     if (!rest(after_no_memory)) return;
     loaded = nonsense = 0;
   }

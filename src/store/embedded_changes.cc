@@ -85,8 +85,19 @@ void EmbeddedStore::collect(const disk::Visit& visit) {
   });
 }
 
-Restored EmbeddedStore::restore(const disk::Record& record, bool newest) {
+void EmbeddedStore::reserve(uint64_t counters) {
+  const auto each =
+      static_cast<uint32_t>(std::min(counters, region_.bytes_max() / sizeof(Entry)) / stripes);
+  for (auto& locked : *table_) {
+    const std::lock_guard lock(locked.mutex);
+    locked.stripe.reserve(each);
+  }
+}
+
+Restored EmbeddedStore::restore(const disk::Record& record, bool newest, Part part) {
   const limit::Space& space = *record.space;
+  const uint64_t hash = hash_(space.id, record.key);
+  if (stripe_of(hash) % part.of != part.number) return Restored::yes;
   const bool keeps_limits = !space.windows.empty();
   auto cells = record.cells;
   Restored result = Restored::yes;
@@ -100,12 +111,13 @@ Restored EmbeddedStore::restore(const disk::Record& record, bool newest) {
       cells = {};
     }
   }
-  const uint64_t hash = hash_(space.id, record.key);
   const size_t count = std::max<size_t>(cells.size(), 1);
   Locked& locked = (*table_)[stripe_of(hash)];
   const std::lock_guard lock(locked.mutex);
   Entry* entry = locked.stripe.find(region_, hash, space.id, record.key);
   if (entry != nullptr && !newest) return result;
+  // All is there, so this is not any more: it was read before.
+  if (!newest && !loading_.load()) return result;
   if (entry != nullptr && entry->cells() != count) {
     SLUICE_CHECK(!entry->dirty() && !entry->waited_for());
     locked.stripe.erase(region_, hash, entry);

@@ -75,10 +75,17 @@ class EmbeddedStore final : public Store {
   void collect(const disk::Visit& visit);
   // A counter as it was stored. `newest`: in place of what is in the table, else only if there is
   // nothing. No cells: it is known that there is none.
-  Restored restore(const disk::Record& record, bool newest);
+  Restored restore(const disk::Record& record, bool newest) { return restore(record, newest, {}); }
+  // One of `of` threads that share them out: what is another's is passed over.
+  struct Part {
+    size_t number = 0, of = 1;
+  };
+  Restored restore(const disk::Record& record, bool newest, Part part);
   // Calls `visit(charge)` for the charges of a group whose counters are not in the table.
   template <class Visit>
   void each_absent(const limit::Batch& batch, const limit::Group& group, Visit&& visit);
+  // Room for that many, in an empty table, ahead of restoring them.
+  void reserve(uint64_t counters);
   // What is not in the table may be on the disk: from `true` to `false`.
   void set_loading(bool is) { loading_.store(is); }
 

@@ -83,7 +83,9 @@ class MemoryJournal final : public disk::Journal {
     disk_.blocks.push_back(std::exchange(block_, {}));
     return true;
   }
-  bool replay(const disk::Visit& visit, std::string&) override {
+  bool read_blocks(std::string&) override { return true; }
+  uint64_t counters_in_blocks() const override { return 100; }
+  bool replay(const disk::Visit& visit, std::string&) const override {
     for (const auto& block : disk_.blocks)
       for (const auto& [key, stored] : block) tell(key, stored, visit);
     return true;
@@ -114,7 +116,7 @@ class MemoryJournal final : public disk::Journal {
   disk::JournalStats stats() const override { return {}; }
 
  private:
-  void tell(const StoredKey& key, const Stored& stored, const disk::Visit& visit) {
+  void tell(const StoredKey& key, const Stored& stored, const disk::Visit& visit) const {
     const auto& [prefix, suffix, name] = key;
     const auto like = like_.find(prefix);
     disk::Record record;

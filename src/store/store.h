@@ -103,6 +103,13 @@ class Store {
   virtual std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                         size_t max) = 0;
 
+  // Lists that wait for something end empty from now on: their thread is about to be joined.
+  virtual void end_lists() {}
+
+  // Commits what is left, once nobody asks any more. False: not all of it could be; the log says
+  // why.
+  virtual bool close() { return true; }
+
   // Housekeeping, called by one thread every housekeeping_period: forgets what need not be kept, in
   // small steps.
   virtual void housekeep(base::Time now) = 0;

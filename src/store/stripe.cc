@@ -59,6 +59,11 @@ void Stripe::close(Region& region) {
   }
 }
 
+void Stripe::reserve(uint32_t entries) {
+  const uint32_t wanted = entries / 4 * 5;
+  if (entries_ == 0 && wanted > chains() && heads_->reach(wanted)) set_chains(wanted);
+}
+
 Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
                     std::string_view key) const {
   if (entries_ == 0) return nullptr;

@@ -109,6 +109,9 @@ class Stripe {
   // Frees what the region does not hold itself (long keys).
   void close(Region& region);
 
+  // Chains for that many entries, while there are none, so that they need not grow one by one.
+  void reserve(uint32_t entries);
+
   Entry* find(const Region& region, uint64_t hash, uint32_t space, std::string_view key) const;
 
   // Adds an entry that `find` did not find, its cells zeroed. Null: no memory.

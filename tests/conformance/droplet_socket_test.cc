@@ -1,10 +1,12 @@
 // What was recorded of droplet 1.4.0, replayed against the real `sluice droplet` over its socket,
-// one server for each case.
+// one server for each case:
+// with the counters in its own memory, and in a real Redis.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -13,7 +15,10 @@
 #include <vector>
 
 #include "tests/conformance/droplet_differences.h"
+#include "tests/support/divvy_server.h"
 #include "tests/support/droplet_client.h"
+#include "tests/support/http_client.h"
+#include "tests/support/redis_server.h"
 
 namespace sluice::tests {
 namespace {
@@ -148,11 +153,17 @@ class DropletOverSocket : public testing::TestWithParam<DropletCase> {
  protected:
   // Replays the case. False: the machine was too slow for the recorded pauses to mean anything.
   // What differs is appended to `wrong`.
-  static bool replay(const DropletCase& c, std::vector<std::string>& wrong) {
+  bool replay(const DropletCase& c, std::vector<std::string>& wrong) {
     const bool timed = std::any_of(c.steps.begin(), c.steps.end(),
                                    [](const json& step) { return step["sleep_ms"] > 0; });
     const Milliseconds slip_max(timed ? 90 : 900);
-    const DropletServer server({.arguments = c.arguments});
+    Process::Options options{.arguments = c.arguments};
+    if (redis_) {
+      redis_->client()({"FLUSHALL"});
+      options.environment = {{"SLUICE_REDIS", redis_->address()}, {"SLUICE_ADMIN", "127.0.0.1:0"}};
+    }
+    DropletServer server(options);
+    const uint16_t admin = redis_ ? await_listening(server.process(), "admin") : uint16_t{0};
     std::optional<DropletClient> client;
     const auto start = steady_clock::now();
     Milliseconds planned{0};
@@ -176,19 +187,43 @@ class DropletOverSocket : public testing::TestWithParam<DropletCase> {
       if (got != Frame{pong_frame, "still there?"})
         wrong.push_back("in place of the pong: " + (got ? to_text(*got) : "the end"));
     }
+    if (!redis_) return in_time;
+    // A decision that Redis did not make in time is this server's own table's, and shows nothing.
+    if (sample(admin, "sluice_redis_local_decisions_total") != "0") return false;
+    check_redis(wrong);
     return in_time;
   }
+
+  void check_redis(std::vector<std::string>& wrong) {
+    auto client = redis_->client();
+    for (const RedisReply& key : client({"KEYS", "*"}).list)
+      if (!key.text.starts_with("sluice:droplet:") || client({"PTTL", key.text}).number <= 0)
+        wrong.push_back("a key that is not ours, or has no end: " + key.text);
+  }
+
+  void answers_as_recorded() {
+    // A busy machine stretches pauses beyond what the ranges allow: then the case is played again.
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      std::vector<std::string> wrong;
+      if (!replay(GetParam(), wrong)) continue;
+      for (const std::string& problem : wrong) ADD_FAILURE() << problem;
+      return;
+    }
+    FAIL() << "the machine was too busy eight times";
+  }
+
+  std::unique_ptr<RedisServer> redis_;
 };
 
 TEST_P(DropletOverSocket, AnswersAsRecorded) {
-  // A busy machine stretches pauses beyond what the ranges allow: then the case is played again.
-  for (int attempt = 0; attempt < 8; ++attempt) {
-    std::vector<std::string> wrong;
-    if (!replay(GetParam(), wrong)) continue;
-    for (const std::string& problem : wrong) ADD_FAILURE() << problem;
-    return;
-  }
-  FAIL() << "the machine was too busy eight times";
+  answers_as_recorded();
+}
+
+class DropletOverRedis : public DropletOverSocket {};
+
+TEST_P(DropletOverRedis, AnswersAsRecorded) {
+  redis_ = std::make_unique<RedisServer>();
+  answers_as_recorded();
 }
 
 std::string name_of(const testing::TestParamInfo<DropletCase>& tested) {
@@ -198,6 +233,7 @@ std::string name_of(const testing::TestParamInfo<DropletCase>& tested) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, DropletOverSocket, testing::ValuesIn(droplet_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Recorded, DropletOverRedis, testing::ValuesIn(droplet_cases()), name_of);
 
 TEST(DropletDifferences, AreDifferencesOfStepsThatThereAre) {
   EXPECT_EQ(droplet_cases().size(), 63u);

@@ -39,7 +39,7 @@ struct Case {
   bool counters_known = false;
   bool needs_redis = false;                             // says the recording
   std::vector<std::vector<std::string>> redis_setup{};  // commands that make what is there before
-  bool redis_known = false;  // it was recorded what is there afterwards
+  bool redis_known = false;                             // it was recorded what is there afterwards
   // That; a value that is none is of another type, a TTL of -1 is none.
   std::map<std::string, std::pair<std::optional<std::string>, int64_t>> redis_after{};
 };

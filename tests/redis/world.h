@@ -2,12 +2,16 @@
 // outlives it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/divvy_server.h"
 #include "tests/support/droplet_client.h"
+#include "tests/support/http_client.h"
 #include "tests/support/limitd_client.h"
 #include "tests/support/redis_server.h"
 
@@ -21,28 +25,44 @@ inline TcpClient connected(uint16_t port) {
 
 class RedisWorld {
  public:
-  // `rules`: what follows in sluice.yaml; `redis`: more keys of store.redis; `store`: of store.
+  struct Options {
+    std::string rules = {};  // what follows in sluice.yaml
+    std::string redis = {};  // more keys of store.redis
+    std::string store = {};  // more keys of store
+    std::map<std::string, std::string> environment = {};
+    bool connects = true;  // it is to reach Redis before anything else
+  };
+
   explicit RedisWorld(uint16_t redis_port, const std::string& rules = "",
-                      const std::string& redis = "", const std::string& store = "") {
+                      const std::string& redis = "", const std::string& store = "")
+      : RedisWorld({"127.0.0.1:" + std::to_string(redis_port)},
+                   {.rules = rules, .redis = redis, .store = store}) {}
+
+  RedisWorld(const std::vector<std::string>& nodes, const Options& options) {
+    std::string all;
+    for (const std::string& node : nodes) all += (all.empty() ? "\"" : ", \"") + node + "\"";
     folder_.write("rules.ini", "[default]\ncreditLimit = 1000\nresetSeconds = 600\n");
     folder_.write("limitd.yaml",
                   "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n"
                   "  fast:\n    size: 2\n    per_second: 10\n");
-    const std::string config =
-        folder_.write("sluice.yaml",
-                      "listen:\n"
-                      "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
-                      "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
-                      "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
-                      "store: { redis: { nodes: [\"127.0.0.1:" +
-                          std::to_string(redis_port) + "\"]" + redis + " }" + store + " }\n" +
-                          "policy:\n  - divvy: rules.ini\n  - limitd: limitd.yaml\n" + rules);
-    process_ = std::make_unique<Process>(
-        Process::Options{.arguments = {"serve", "--config", config, "--log-level", "info"}});
+    const std::string config = folder_.write(
+        "sluice.yaml",
+        "listen:\n"
+        "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
+        "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
+        "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
+        "workers: 2\n"
+        "store: { redis: { nodes: [" +
+            all + "]" + options.redis + " }" + options.store + " }\n" +
+            "policy:\n  - divvy: rules.ini\n  - limitd: limitd.yaml\n" + options.rules);
+    process_ = std::make_unique<Process>(Process::Options{
+        .arguments = {"serve", "--config", config, "--log-level", "info", "--admin", "127.0.0.1:0"},
+        .environment = options.environment});
     divvy_ = await_listening(*process_, "divvy");
     limitd_ = await_listening(*process_, "limitd");
     droplet_ = await_listening(*process_, "droplet");
-    process_->says(": connected");
+    admin_ = await_listening(*process_, "admin");
+    if (options.connects) process_->says(": connected");
   }
 
   std::string hit(const std::string& line = "") { return connected(divvy_).ask("HIT " + line); }
@@ -58,13 +78,25 @@ class RedisWorld {
   }
   LimitdClient limitd() { return LimitdClient(connected(limitd_)); }
   DropletLeft drop(const DropletTake& take) { return DropletClient(droplet_).ask(take); }
+  std::string metric(const std::string& name) const { return sample(admin_, name); }
+  // Until it is that. Empty: in time; else what it was.
+  std::string await_metric(const std::string& name, const std::string& value,
+                           Deadline deadline = soon()) const {
+    for (;;) {
+      const std::string got = metric(name);
+      if (got == value) return "";
+      if (std::chrono::steady_clock::now() > deadline) return name + " " + got;
+      std::this_thread::sleep_for(Milliseconds(20));
+    }
+  }
+  const Folder& folder() const { return folder_; }
   uint16_t divvy_port() const { return divvy_; }
   Process& process() { return *process_; }
 
  private:
   Folder folder_;
   std::unique_ptr<Process> process_;
-  uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0;
+  uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0, admin_ = 0;
 };
 
 }  // namespace sluice::tests

@@ -53,4 +53,12 @@ HttpAnswer http(uint16_t port, const std::string& method, const std::string& tar
   return answer;
 }
 
+std::string sample(uint16_t port, const std::string& name) {
+  const std::string text = "\n" + http_get(port, "/metrics").body;
+  const size_t at = text.find("\n" + name + " ");
+  if (at == std::string::npos) return "";
+  const size_t from = at + name.size() + 2;
+  return text.substr(from, text.find('\n', from) - from);
+}
+
 }  // namespace sluice::tests

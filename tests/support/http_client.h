@@ -25,4 +25,7 @@ inline HttpAnswer http_get(uint16_t port, const std::string& target,
   return http(port, "GET", target, {}, headers);
 }
 
+// A sample of /metrics, as `family{label="value"}`; "" where there is none.
+std::string sample(uint16_t port, const std::string& name);
+
 }  // namespace sluice::tests

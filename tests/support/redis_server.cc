@@ -12,9 +12,6 @@
 
 namespace sluice::tests {
 
-namespace {
-
-// Free a moment ago.
 uint16_t free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -27,6 +24,8 @@ uint16_t free_port() {
   if (!ok) throw std::runtime_error("no free port");
   return ntohs(address.sin_port);
 }
+
+namespace {
 
 RedisReply tree(const redisReply& reply) {
   RedisReply out;

@@ -15,6 +15,9 @@ struct redisContext;
 
 namespace sluice::tests {
 
+// A port that was free a moment ago.
+uint16_t free_port();
+
 // What Redis replied, as a tree.
 struct RedisReply {
   enum class Type { text, number, nil, error, list } type = Type::nil;

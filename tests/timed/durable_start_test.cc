@@ -52,7 +52,7 @@ void fill(const std::string& path, const std::string& space_of_rule, uint64_t co
   const auto journal =
       disk::Journal::open({.path = path, .now = [&clock] { return clock.now(); }}, spaces, problem);
   ASSERT_NE(journal, nullptr) << problem;
-  ASSERT_TRUE(journal->replay([](const disk::Record&) {}, problem)) << problem;
+  ASSERT_TRUE(journal->read_blocks(problem)) << problem;
   journal->start_folding();
   const int64_t now_us = clock.now().us;
   for (uint64_t i = 0; i < count; ++i) {
