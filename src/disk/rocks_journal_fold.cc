@@ -24,9 +24,9 @@ constexpr auto retry_after = std::chrono::milliseconds(500);
 constexpr auto look_again_after = std::chrono::milliseconds(20);
 // Folds that no compaction has got to. With more of them a start would take longer.
 constexpr size_t folded_files_max = 48;
-// Memory that is kept for the blocks to come.
 // How long merging may keep a fold waiting before that counts as a failure.
 constexpr auto merging_max = std::chrono::seconds(5);
+// Memory that is kept for the blocks to come.
 constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
 
 }  // namespace
