@@ -176,6 +176,7 @@ rocksdb::Status Rocks::open_locked(bool make) {
   failed_ = false;
   const rocksdb::Status status = rocksdb::DB::Open(options, path_, &db);
   db_.reset(db);
+  read_only_ = false;
   if (!status.ok()) {
     failed_ = true;
     closed_ = status;
@@ -185,10 +186,16 @@ rocksdb::Status Rocks::open_locked(bool make) {
 
 rocksdb::Status Rocks::open_to_read() {
   const std::unique_lock lock(mutex_);
+  const rocksdb::Status status = open_to_read_locked();
+  if (!status.ok()) closed_ = status;
+  return status;
+}
+
+rocksdb::Status Rocks::open_to_read_locked() {
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options_, path_, &db);
   db_.reset(db);
-  if (!status.ok()) closed_ = status;
+  read_only_ = status.ok();
   return status;
 }
 
@@ -213,10 +220,13 @@ rocksdb::Status Rocks::mend() {
   const std::lock_guard turn(mending_);
   if (!failed_) return rocksdb::Status::OK();
   if (const rocksdb::Status space = probe(); !space.ok()) return space;
-  // Nobody may find it closed, and nothing written.
+  // Nobody may find it closed.
   const std::unique_lock lock(mutex_);
   db_.reset();
-  return open_locked(false);
+  const rocksdb::Status status = open_locked(false);
+  // The space may be gone again, but not what is there.
+  if (!status.ok()) open_to_read_locked().PermitUncheckedError();
+  return status;
 }
 
 }  // namespace sluice::disk

@@ -39,9 +39,11 @@ class Rocks {
   rocksdb::Status use(Call&& call) {
     const std::shared_lock lock(mutex_);
     if (!db_) return closed_;
-    return call(*db_);
+    const rocksdb::Status status = call(*db_);
+    return read_only_ && status.IsNotSupported() ? closed_ : status;
   }
-  // After an error, if it is one that RocksDB does not get over. Not ok: it is as bad as before.
+  // After an error, if it is one that RocksDB does not get over. Not ok: it is as bad as before,
+  // and what can be read of it still can.
   rocksdb::Status mend();
 
   const std::string& path() const { return path_; }
@@ -50,6 +52,7 @@ class Rocks {
  private:
   rocksdb::Status probe() const;
   rocksdb::Status open_locked(bool make);
+  rocksdb::Status open_to_read_locked();
 
   const std::string path_;
   const rocksdb::Options options_;
@@ -57,7 +60,8 @@ class Rocks {
   std::atomic<bool> failed_{false};  // outlives the database, which sets it
   std::shared_mutex mutex_;
   std::unique_ptr<rocksdb::DB> db_;
-  // Why there is none; never ok.
+  bool read_only_ = false;
+  // Why there is none, or none that can be written; never ok.
   rocksdb::Status closed_ = rocksdb::Status::IOError("it is not open");
 };
 

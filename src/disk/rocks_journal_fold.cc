@@ -1,5 +1,6 @@
 // The folding side of the journal: a thread that takes only the time that nobody else wants, and
 // one that takes the fold over when that is not enough.
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,9 +24,9 @@ constexpr auto retry_after = std::chrono::milliseconds(500);
 constexpr auto look_again_after = std::chrono::milliseconds(20);
 // Folds that no compaction has got to. With more of them a start would take longer.
 constexpr size_t folded_files_max = 48;
-// Memory that is kept for the blocks to come.
 // How long merging may keep a fold waiting before that counts as a failure.
 constexpr auto merging_max = std::chrono::seconds(5);
+// Memory that is kept for the blocks to come.
 constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
 
 }  // namespace
@@ -46,6 +47,7 @@ bool RocksJournal::wants_fold() const {
 }
 
 void RocksJournal::fold_slowly() {
+  ::pthread_setname_np(::pthread_self(), "sluice-fold");
   // Linux knows the niceness of a thread.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
   const base::Paced paced;
