@@ -224,7 +224,7 @@ TEST_F(FullDisk, ACommitFailsIsKeptAndGoesThroughLater) {
     limit_files(4096);
     for (int i = 0; i < 30; ++i) {
       add_round(++n);
-      ASSERT_FALSE(commit() && i > 9) << i;
+      ASSERT_FALSE(commit() && i > 9) << trouble << " " << i << " " << world.problem;
     }
     EXPECT_NE(world.problem.find("File too large"), std::string::npos) << world.problem;
     EXPECT_NE(world.problem.find(folder / "data"), std::string::npos) << world.problem;
@@ -232,7 +232,8 @@ TEST_F(FullDisk, ACommitFailsIsKeptAndGoesThroughLater) {
     EXPECT_GT(world.journal->stats().failures, 0u);
     // What is folded can be read meanwhile.
     EXPECT_NE(world.journal->find(*world.space, "round", [](const Record&) {}),
-              Journal::Found::failed);
+              Journal::Found::failed)
+        << trouble << " " << world.problem;
     limit_files(RLIM_INFINITY);
     ASSERT_TRUE(commits_within(10)) << world.problem;
     EXPECT_EQ(world.journal->pending(), 0u);

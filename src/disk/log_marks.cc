@@ -5,6 +5,7 @@
 #include <rocksdb/write_batch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -73,13 +74,16 @@ Status LogMarks::read(rocksdb::DB& blocks, std::string& wrong) {
     found.emplace(number, log);
   }
   if (!at->status().ok()) return at->status();
-  for (uint64_t number = asked.first; number != 0 && number <= asked.last; ++number) {
+  // Without gaps, even where there is no file.
+  const uint32_t first = asked.first != 0 || found.empty() ? asked.first : found.begin()->first;
+  const uint32_t last = found.empty() ? asked.last : std::max(asked.last, found.rbegin()->first);
+  for (uint64_t number = first; number != 0 && number <= last; ++number) {
     if (found.contains(static_cast<uint32_t>(number))) continue;
     wrong = "a log (.log) is missing from its blocks, or the beginning of one, and what it held";
     return Status::OK();
   }
   for (const auto& [number, log] : found) {
-    if (number < asked.first)
+    if (number < first)
       gone_.push_back(number);
     else
       marks_.push_back({number, log, number <= asked.last});

@@ -147,6 +147,16 @@ TEST_F(LogMarksTest, EachLogThatIsTakenAwayIsMissed) {
   EXPECT_EQ(keys(data), all);
 }
 
+// The file is gone as well: the marks themselves say that one between them is missing.
+TEST_F(LogMarksTest, WithoutTheFileALogInTheMiddleIsMissed) {
+  for (const char* const key : {"a", "b", "c"}) add(key);
+  const auto names = logs(data);
+  ASSERT_GE(names.size(), 3u);
+  fs::remove(logs_file());
+  fs::remove(blocks_of(data) + "/" + names[names.size() - 2]);
+  is_damaged(data, "a log (.log) is missing");
+}
+
 // A server that runs begins a log with each flush, and drops the ones before.
 TEST_F(LogMarksTest, LogsThatAreDoneAreNotMissed) {
   for (int i = 0; i < 3; ++i) {
