@@ -66,7 +66,7 @@ void add_server_flags(CLI::App& app, Flags& flags) {
                  "Keep counters in this folder, so that they survive; made if missing")
       ->type_name("DIR");
   app.add_option("--durability", flags.durability,
-                 "none, interval (a kill may forget the last 100 ms), or always (what was\n"
+                 "none, interval (a kill may forget the last 200 ms), or always (what was\n"
                  "answered is never forgotten); with --data, default interval")
       ->type_name("HOW");
   app.add_option("--redis", flags.redis,
