@@ -76,7 +76,7 @@ TEST_F(DataDirectory, IsMadeIfMissingAndToldInTheBanner) {
   Process::Options other = options("none");
   Process none(other);
   await_listening(none);
-  EXPECT_EQ(none.read_line(), "sluice: counters in memory, forgotten at exit");
+  EXPECT_EQ(none.read_line(), "sluice: counters in memory, forgotten at exit, not shared");
   other.arguments = {"divvy", rules_, "--data", data_};
   Process unsaid(other);
   await_listening(unsaid);

@@ -37,7 +37,7 @@ TEST(Start, SaysInDivvysWordsAndItsOwnWhereItListens) {
   EXPECT_EQ(*second, "sluice: divvy listening on [::]:" + port);
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 0);
-  EXPECT_EQ(process.out(), "sluice: counters in memory, forgotten at exit\n");
+  EXPECT_EQ(process.out(), "sluice: counters in memory, forgotten at exit, not shared\n");
 }
 
 TEST(Start, TakesThePortOfTheEnvironmentAndNoOther) {
