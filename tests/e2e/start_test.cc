@@ -104,15 +104,6 @@ TEST(Start, RefusesAPortThatIsNone) {
   }
 }
 
-TEST(Start, TellsWhatOfTheOldEnvironmentItDoesNotServe) {
-  const std::vector<std::string> names{"REDIS_HOST", "REDIS_PORT"};
-  Process::Options options;
-  for (const auto& name : names) options.environment[name] = "1";
-  DivvyServer server("rules.ini", hundred_policy, options);
-  for (const auto& name : names) EXPECT_TRUE(server.process().says("warning: " + name)) << name;
-  EXPECT_EQ(server.client().ask("HIT k=v"), "OK true 99 600");
-}
-
 TEST(Start, DebugShowsDecisionsWithTheirRulesComments) {
   DivvyServer server("rules.ini",
                      "[k=v]\ncreditLimit = 1\nresetSeconds = 600\ncomment = 'one for all'\n"
