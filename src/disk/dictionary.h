@@ -30,13 +30,15 @@ class Dictionary {
 
   // The number of what a record names; a new one if it has none, which is then among the fresh.
   uint32_t number_of(const limit::Space& space) {
-    if (space.id < space_numbers_.size()) [[likely]]
-      if (const uint32_t number = space_numbers_[space.id]; number != 0) return number;
+    const uint32_t number = space.id < space_numbers_.size() ? space_numbers_[space.id] : 0;
+    if (number != 0) [[likely]]
+      return number;
     return add(space);
   }
   uint32_t number_of_limits(uint32_t limits_id) {
-    if (limits_id < limits_numbers_.size()) [[likely]]
-      if (const uint32_t number = limits_numbers_[limits_id]; number != 0) return number;
+    const uint32_t number = limits_id < limits_numbers_.size() ? limits_numbers_[limits_id] : 0;
+    if (number != 0) [[likely]]
+      return number;
     return limits_id == 0 ? 0 : add_limits(limits_id);
   }
 

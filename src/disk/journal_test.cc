@@ -166,7 +166,8 @@ TEST_F(JournalTest, AScanGoesOnWhereItWas) {
   KeptByKey all, model;
   for (int i = 0; i < 1000; ++i) {
     add(*journal, std::to_string(i), i);
-    model[{ip, std::to_string(i)}] = kept(i);
+    const std::string key = std::to_string(i);
+    model[{ip, key}] = kept(i);
   }
   commit(*journal);
   settle(*journal);

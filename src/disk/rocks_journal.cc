@@ -76,7 +76,7 @@ std::unique_ptr<Journal> Journal::open(JournalOptions options, limit::Spaces& sp
   return journal;
 }
 
-RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, Folding folding)
+RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, const Folding& folding)
     : options_(std::move(options)),
       when_(folding),
       dictionary_(spaces),

@@ -39,7 +39,7 @@ struct Folding {
 
 class RocksJournal final : public Journal {
  public:
-  RocksJournal(JournalOptions options, limit::Spaces& spaces, Folding folding = {});
+  RocksJournal(JournalOptions options, limit::Spaces& spaces, const Folding& folding = {});
   ~RocksJournal() override;
 
   bool open(std::string& problem);

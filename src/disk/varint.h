@@ -22,7 +22,7 @@ inline char* put_varint(char* at, uint64_t n) {
 }
 
 inline uint64_t zigzag(int64_t n) {
-  return (static_cast<uint64_t>(n) << 1) ^ static_cast<uint64_t>(n >> 63);
+  return (static_cast<uint64_t>(n) << 1) ^ (n < 0 ? ~uint64_t{0} : 0);
 }
 inline int64_t unzigzag(uint64_t n) {
   return static_cast<int64_t>((n >> 1) ^ (0 - (n & 1)));

@@ -32,13 +32,13 @@ Page::Page() : families_(std::make_unique<Families>()) {}
 Page::~Page() = default;
 
 void Page::counter(std::string_view family, std::string_view help, double value, Labels labels) {
-  families_->add(family, help, prometheus::MetricType::Counter, std::move(labels)).counter.value =
-      value;
+  auto& sample = families_->add(family, help, prometheus::MetricType::Counter, std::move(labels));
+  sample.counter.value = value;
 }
 
 void Page::gauge(std::string_view family, std::string_view help, double value, Labels labels) {
-  families_->add(family, help, prometheus::MetricType::Gauge, std::move(labels)).gauge.value =
-      value;
+  auto& sample = families_->add(family, help, prometheus::MetricType::Gauge, std::move(labels));
+  sample.gauge.value = value;
 }
 
 void Page::histogram(std::string_view family, std::string_view help,
