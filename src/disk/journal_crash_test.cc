@@ -17,6 +17,7 @@
 #include "disk/folder_test.h"
 #include "disk/rocks_journal.h"
 #include "tests/support/dice.h"
+#include "tests/support/environment.h"
 
 namespace sluice::disk {
 namespace {
@@ -132,8 +133,7 @@ TEST(JournalCrash, NothingCommittedIsLostAndNothingComesTwice) {
     round_of(n, [&](const std::string& key, int64_t units) { model[key] = units; });
     done = n;
   };
-  const char* const times = std::getenv("SLUICE_CRASHES");
-  const int crashes = times == nullptr ? 12 : std::atoi(times);
+  const int crashes = tests::number_from_environment("SLUICE_CRASHES", 12);
   for (int crash = 0; crash < crashes; ++crash) {
     const int64_t told = run_and_kill(folder / "data", done + 1, dice(dice(2) == 0 ? 20 : 400));
     ASSERT_GT(told, done);

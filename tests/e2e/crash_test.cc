@@ -6,12 +6,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <thread>
 
 #include "tests/e2e/recorded_load.h"
+#include "tests/support/environment.h"
 
 namespace sluice::tests {
 namespace {
@@ -20,13 +20,11 @@ using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 int crashes() {
-  const char* const text = std::getenv("SLUICE_CRASHES");
-  return text == nullptr ? 10 : std::atoi(text);
+  return number_from_environment("SLUICE_CRASHES", 10);
 }
 
 uint32_t new_seed() {
-  const char* const text = std::getenv("SLUICE_CRASH_SEED");
-  return text == nullptr ? std::random_device()() : static_cast<uint32_t>(std::stoul(text));
+  return number_from_environment<uint32_t>("SLUICE_CRASH_SEED", std::random_device()());
 }
 
 const std::map<Spoken, uint32_t> counters{{Spoken::divvy, sanitized ? 5'000 : 100'000},

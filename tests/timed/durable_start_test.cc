@@ -7,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "limit/limit.h"
 #include "limit/space.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/environment.h"
 #include "tests/support/process_stats.h"
 
 namespace sluice::tests {
@@ -30,8 +30,7 @@ constexpr int64_t quota = 100;
 constexpr base::Duration window = base::seconds(1'000'000);
 
 uint64_t counters() {
-  const char* const text = std::getenv("SLUICE_START_COUNTERS");
-  return text == nullptr ? 10'000'000 : std::strtoull(text, nullptr, 10);
+  return number_from_environment<uint64_t>("SLUICE_START_COUNTERS", 10'000'000);
 }
 
 std::string key_of(uint64_t number) {
