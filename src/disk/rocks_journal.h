@@ -26,6 +26,7 @@
 #include "disk/log_marks.h"
 #include "disk/record.h"
 #include "disk/rocks.h"
+#include "disk/texts.h"
 
 namespace sluice::disk {
 
@@ -56,6 +57,7 @@ class RocksJournal final : public Journal {
   Found find(const limit::Space& space, std::string_view key, const Visit& visit) override;
   bool scan(std::string& position, size_t max, const Visit& visit) override;
   bool backup(const std::string& target, std::string& problem) override;
+  Texts* texts() override { return &texts_; }
   JournalStats stats() const override;
 
  private:
@@ -86,6 +88,7 @@ class RocksJournal final : public Journal {
   Dictionary dictionary_;
   Lock lock_;
   Rocks blocks_, counters_;
+  RocksTexts texts_;
   const base::Hash hash_;
 
   // The committing thread's.
