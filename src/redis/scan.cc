@@ -21,6 +21,8 @@ namespace sluice::redis {
 namespace {
 
 constexpr std::chrono::milliseconds patience{1000};
+// Of keys, some of which are long.
+constexpr size_t reply_bytes_max = size_t{256} << 20;
 
 struct FreeReader {
   void operator()(redisReader* reader) const { redisReaderFree(reader); }
@@ -32,6 +34,12 @@ using Answer = std::unique_ptr<redisReply, FreeReply>;
 
 bool is_good(const Answer& answer) {
   return answer && answer->type != REDIS_REPLY_ERROR;
+}
+
+std::string why_bad(const Answer& answer) {
+  if (!answer) return "the connection for it is lost, or silent";
+  if (is_good(answer)) return "SCAN is answered as Redis does not";
+  return {answer->str, static_cast<size_t>(answer->len)};
 }
 
 // A connection that asks one thing after another, and waits a second for each.
@@ -120,6 +128,7 @@ Answer Line::ask(std::initializer_list<std::string_view> words) {
       return tls_ ? tls_->read(room, sizeof room) : ::recv(fd_, room, sizeof room, 0);
     });
     if (got <= 0) return nullptr;
+    if (reader_->len > reply_bytes_max) return nullptr;
     redisReaderFeed(reader_.get(), room, static_cast<size_t>(got));
   }
 }
@@ -140,12 +149,15 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
                               size_t max) {
   if (max == 0) return {};
   std::unique_ptr<Line> line;
-  for (const Address& address : shared.addresses()) {
+  for (const Address& address : shared.resolver.addresses()) {
     line = std::make_unique<Line>();
     if (line->open(shared.options, shared.tls.get(), address)) break;
     line.reset();
   }
-  if (!line) return {};
+  if (!line) {
+    shared.tell(false, "a list is empty: no connection for it comes about");
+    return {};
+  }
   const std::string head =
       (space.form == limit::Form::own ? shared.options.key_prefix : "") + space.prefix;
   const std::string pattern = escaped(head) + escaped(prefix) + "*" + escaped(space.suffix);
@@ -157,18 +169,23 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
     const Answer answer =
         line->ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
     if (!is_good(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
-        answer->element[0]->type != REDIS_REPLY_STRING)
+        answer->element[0]->type != REDIS_REPLY_STRING ||
+        answer->element[1]->type != REDIS_REPLY_ARRAY) {
+      shared.tell(false, "a list is cut short: " + why_bad(answer));
       break;
+    }
     cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));
     const redisReply& keys = *answer->element[1];
     for (size_t i = 0; i < keys.elements; ++i) {
+      if (keys.element[i]->type != REDIS_REPLY_STRING) continue;
       const std::string_view key(keys.element[i]->str, static_cast<size_t>(keys.element[i]->len));
       if (key.size() < head.size() + space.suffix.size()) continue;
       first.emplace(key.substr(head.size(), key.size() - head.size() - space.suffix.size()));
       if (first.size() > max) first.erase(std::prev(first.end()));
     }
     seen += step;
-  } while (cursor != "0" && seen < base::bounds::redis_scanned_max);
+  } while (cursor != "0" && seen < base::bounds::redis_scanned_max &&
+           !shared.ending.load(std::memory_order_relaxed));
   return {first.begin(), first.end()};
 }
 
