@@ -80,6 +80,8 @@ inline constexpr size_t group_charges_max = 64;
 // either: the request is answered by its rules' on_store_error.
 inline constexpr size_t redis_commands_max = 65'536;
 inline constexpr size_t redis_bytes_max = size_t{16} << 20;
+// A reply of Redis; none that we ask for comes near. Past it: the connection is given up.
+inline constexpr size_t redis_reply_bytes_max = size_t{1} << 20;
 // Keys that a list looks at in Redis, at most. Past it: the list is what was found so far.
 inline constexpr size_t redis_scanned_max = 10'000'000;
 // Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at

@@ -83,7 +83,11 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
       .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
   progress.since = progress.now;
   if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
-  return go_on(progress, requests, out);
+  const Served served = go_on(progress, requests, out);
+  // The store may hold answers for what is behind, and the next batch has the same ticket.
+  if (served == Served::ended) [[unlikely]]
+    store_.abandon(port_, ticket_);
+  return served;
 }
 
 Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {

@@ -116,6 +116,7 @@ Served Engine::resume(Recipient& recipient, base::Buffer& out) {
   s->progress.now = clock_.now();
   strict_ = false;
   const Served served = go_on(s->progress, s->requests, out);
+  if (served == Served::ended) store_.abandon(port_, ticket_);
   if (served != Served::later) free_ticket(ticket_);
   ticket_ = other;
   pin_ = &policy_;
