@@ -156,7 +156,7 @@ void Engine::note_strict(const policy::Plan::Part& part) {
     const limit::Charge& charge = plan_.charge(step);
     if (step.rule->mode != Mode::enforce || group.error != limit::Error::none || !group.allowed)
       continue;
-    if (charge.verb == Verb::peek || (!charge.keeps_limits && !limit::is_counted(charge.limits)))
+    if (limit::only_looks(charge.verb) || (!charge.keeps_limits && !limit::is_counted(charge.limits)))
       continue;
     strict_ |= group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   }
