@@ -47,7 +47,8 @@ RedisStore::RedisStore(Options options, limit::Spaces& spaces,
                        std::shared_ptr<spdlog::logger> log)
     : shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
       late_words_("Redis did not answer in " + std::to_string(shared_.options.deadline.us / 1000) +
-                  " ms") {
+                  " ms"),
+      keeper_(shared_) {
   shared_.resolve();
 }
 
