@@ -107,6 +107,7 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
     return store->backup(target, problem);
   };
   opened.keeper = durable->keeper();
+  opened.metrics = durable.get();
   opened.store = std::move(durable);
   opened.kept = how_kept(settings);
   return opened;

@@ -18,7 +18,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds look_every{40};
+constexpr milliseconds look_every{25};
 constexpr milliseconds pause_min{50}, pause_max{1000};
 // Changes that are told at a time; texts that a step of a pass brings.
 constexpr size_t told_at_once = 1000;
