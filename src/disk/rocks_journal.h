@@ -8,9 +8,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,8 +76,10 @@ class RocksJournal final : public Journal {
   bool wants_fold() const;
   void fold_slowly();
   void fold_fast();
+  bool hand_over(std::function<void()> work);
   void run_steps(bool slowly);
   rocksdb::Status fold_once();
+  rocksdb::Status delete_blocks(std::span<const uint64_t> numbers);
   rocksdb::Status drop(size_t blocks);
   size_t folded_files();
 
@@ -107,7 +111,7 @@ class RocksJournal final : public Journal {
   std::vector<std::string> spares_;  // memory of blocks that are folded
   std::string fold_problem_;         // why the last one failed
   bool folding_ = false;
-  bool is_handed_ = false;  // the fold is to go on in the other thread
+  std::function<void()> handed_work_;  // what the fast thread is to do, or does
   JournalStats stats_;
 
   std::atomic<bool> urgent_{false}, stopping_{false};

@@ -83,6 +83,8 @@ class DurableStore final : public Store, public metrics::Source {
   bool close() override;
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                     std::string_view after, size_t max) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
   Stats stats() const override;
@@ -112,6 +114,7 @@ class DurableStore final : public Store, public metrics::Source {
   };
 
   bool replay(std::string& problem);
+  bool await_loaded();
   Applied apply_loading(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
                         limit::Ticket ticket);
   Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
