@@ -169,11 +169,6 @@ TEST(Prometheus, EveryAlertFiresWhenItShould) {
   EXPECT_GT(count, 20u);
 }
 
-// Nobody listens there at the moment.
-uint16_t free_port() {
-  return LineSink(LineSink::Kind::tcp).port();
-}
-
 // The value of a query of one sample; nothing yet: "".
 std::string value_of(uint16_t port, const std::string& query) {
   const auto answer = http_get(port, "/api/v1/query?query=" + query);
