@@ -84,6 +84,9 @@ inline constexpr size_t redis_bytes_max = size_t{16} << 20;
 inline constexpr size_t redis_reply_bytes_max = size_t{1} << 20;
 // Keys that a list looks at in Redis, at most. Past it: the list is what was found so far.
 inline constexpr size_t redis_scanned_max = 10'000'000;
+// Names of what was changed last among the texts kept in Redis. A server that is further behind
+// reads all of them.
+inline constexpr size_t redis_kept_changes = 65'536;
 // Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at
 // start.
 inline constexpr size_t table_bytes_min = size_t{16} << 20;

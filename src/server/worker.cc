@@ -86,7 +86,7 @@ void Worker::advance() {
 }
 
 void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
-  held_.push_back({gate, std::move(connection)});
+  held_.push_back({engine_.now(), gate, std::move(connection)});
   if (engine_.await_commit()) return;
   // It came about meanwhile; but the connection is in the middle of something.
   asio::post(io_, [this] { open_gates(); });
@@ -96,10 +96,13 @@ void Worker::open_gates() {
   do {
     const uint64_t committed = engine_.committed();
     const uint64_t done = std::max(committed, engine_.given_up());
+    const bool opens = !held_.empty() && held_.front().gate <= done;
+    const base::Time now = opens ? engine_.now() : base::Time{};
     // What is opened may be held back again, behind a later gate.
     while (!held_.empty() && held_.front().gate <= done) {
       const Held first = std::move(held_.front());
       held_.pop_front();
+      tally_.held_back(now, first.since);
       first.connection->pass_gate(first.gate, first.gate <= committed);
     }
     // A commit wakes once, and this one may have been an earlier one than the next waits for.

@@ -95,6 +95,7 @@ class Worker {
   base::Buffer out_, late_out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
   struct Held {
+    base::Time since;
     uint64_t gate;
     std::shared_ptr<Connection> connection;
   };
