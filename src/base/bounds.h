@@ -62,6 +62,15 @@ inline constexpr size_t admin_queued_max = 16;
 inline constexpr size_t admin_page_max = 1000;
 // Rules that metrics tell apart, by name or pattern. Past it: the others count together.
 inline constexpr size_t metric_rules_max = 4095;
+// Overrides, of all rules together, some 400 bytes each; those of one request; bytes of the actor
+// of one, and of its comment. Past it: 507, and 422.
+inline constexpr size_t overrides_max = 2'000'000;
+inline constexpr size_t overrides_per_request_max = 1000;
+inline constexpr size_t override_actor_bytes_max = 4096;
+inline constexpr size_t override_comment_bytes_max = 1024;
+// Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
+// are gone through by a request whose actor does. Past it: 507.
+inline constexpr size_t overrides_alike_max = 64;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is

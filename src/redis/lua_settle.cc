@@ -2,7 +2,9 @@
 //
 //   KEYS   one for each charge
 //   ARGV   whether the group is refused whatever they say (0, 1), then for each charge
-//            verb      t take, g put, a put all, p peek; in capitals: forget the counter first
+//            verb      t take, g put, a put all, p peek; in capitals: forget the counter first;
+//                      q probe: as a take that is not written, qq behind another one like it (of
+//                      Divvy's counters), and so on; r take where limits are kept, refilled first
 //            cost
 //            ahead     units that are not there for it; 0 in the light script
 //            linger    ms to keep it when it is as fresh
@@ -199,10 +201,18 @@ local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
 local function take_divvy(c, hold)
   local l, cost = c.limits[1], c.cost
   local left, reset, ok, retry = c.left or l[2], Z, true, Z
+  c.elsewhere = true
+  for _ = 1, hold and 0 or c.before do
+    if cost > Z and cost <= left then
+      left = left - cost
+      if not c.left then c.ms = tonumber(S(div(l[3], N('1000')))) end
+      c.left = left
+    end
+  end
+  c.before = 0
   if c.ms then
     if c.ms < 0 then reset = NEVER else reset = mul(N(format('%.0f', c.ms)), N('1000')) end
   end
-  c.elsewhere = true
   if c.verb == 't' then
     ok = cost <= left and (left > Z or cost <= Z)
     if not ok then
@@ -224,8 +234,9 @@ end
 local function write_divvy(c, key)
   local l = c.limits[1]
   if c.verb == 't' then
-    if c.cost <= Z then return end
-    if c.left then call('DECRBY', key, S(c.cost))
+    if c.cost <= Z then
+      if c.fresh and c.old then call('DEL', key) end
+    elseif c.left then call('DECRBY', key, S(c.cost))
     else call('SET', key, S(c.after), 'PX', S(div(l[3], N('1000')))) end
   elseif c.left then
     if c.after >= l[2] then call('DEL', key) else call('INCRBY', key, S(c.after - c.left)) end
@@ -237,7 +248,14 @@ local all = not hold
 for k = 1, #KEYS do
   local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
   local c = {verb = string.lower(verb), cost = cost, ahead = ahead, linger = tonumber(A[at + 3]),
-             name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {}}
+             name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
+             before = 0}
+  c.fresh = c.verb ~= verb
+  if sub(verb, 1, 1) == 'q' then
+    c.verb, c.dry, c.before = 't', true, #verb - 1
+  elseif verb == 'r' then
+    c.verb, c.refill = 't', true
+  end
   at = at + 7
   for i = 1, n do
     c.limits[i] = {A[at], N(A[at + 1]), N(A[at + 2]), N(A[at + 3])}
@@ -245,15 +263,16 @@ for k = 1, #KEYS do
   end
   local v = call('GET', KEYS[k])
   c.old = v
-  if v and verb ~= c.verb then v = nil end
   if c.name == 's1;k' then
     if v then
       c.balances = read_kept(v)
       if not c.balances then return foreign(KEYS[k]) end
+      if c.fresh then c.balances = nil end
     end
     if not take_kept(c, false) then all = false end
   elseif c.name == 'divvy' then
     if v and not match(v, '^%-?%d+$') then return foreign(KEYS[k]) end
+    if c.fresh then v = nil end
     c.left = v and N(v)
     c.ms = v and call('PTTL', KEYS[k])
     if not take_divvy(c, false) then all = false end
@@ -261,7 +280,9 @@ for k = 1, #KEYS do
     if v then
       local name, states, limits = read(v)
       if not name or #states ~= #limits then return foreign(KEYS[k]) end
-      if name == c.name then
+      if c.fresh then
+        c.changed = true
+      elseif name == c.name then
         c.states = states
       else
         c.changed = true
@@ -355,13 +376,16 @@ end
 if esc then return esc end
 for k = 1, #charges do
   local c = charges[k]
-  if c.verb == 'p' then
+  if c.verb == 'p' or c.dry then
     -- Nothing changes.
+  elseif c.name == 's1;k' and c.verb == 'a' then
+    if c.old then call('DEL', KEYS[k]) end
   elseif c.name == 's1;k' then
     local value, ttl = write_kept(c)
     call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.linger))
   elseif c.name == 'divvy' then
-    if all then write_divvy(c, KEYS[k]) end
+    if all then write_divvy(c, KEYS[k])
+    elseif c.fresh and c.old then call('DEL', KEYS[k]) end
   elseif all or c.changed then
     write_states(KEYS[k], c.name, c.next, #c.limits, c.verb ~= 'a' and c.linger or 0, c.old)
   end
@@ -430,10 +454,11 @@ local function take_kept(c, hold)
   for i, b in pairs(c.balances or {}) do
     balances[i] = {b[1], b[2], b[3], b[4]}
     advance(balances[i], windows[i])
+    if c.refill then balances[i][3] = balances[i][2] balances[i][4] = Z end
   end
   local asked, mask, ok, said = {}, 0, true, {}
   c.elsewhere = true
-  if c.verb == 'p' then
+  if c.verb == 'p' or c.verb == 'a' then
     for i = 1, #windows do
       local b = balances[i]
       if b then

@@ -113,6 +113,11 @@ std::vector<std::string> RedisStore::list(const limit::Space& space, std::string
   return scan(shared_, space, prefix, max);
 }
 
+store::Stored RedisStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                                      std::string_view after, size_t max) {
+  return scan_stored(shared_, spaces, prefix, after, max);
+}
+
 void RedisStore::end_lists() {
   shared_.ending.store(true, std::memory_order_relaxed);
 }

@@ -41,6 +41,8 @@ class RedisStore final : public store::Store, public metrics::Source {
   // found so far.
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                            std::string_view after, size_t max) override;
   void end_lists() override;
   void housekeep(base::Time now) override;
   // Redis forgets by itself.

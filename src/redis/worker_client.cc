@@ -105,7 +105,8 @@ std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges,
   if (!shared_.queues.any()) return {};
   for (const Charge& charge : charges) {
     key_.assign(charge.space->prefix).append(charge.key).append(charge.space->suffix);
-    ahead_.push_back(charge.verb == Verb::put ? 0 : shared_.queues.ahead(key_, arrival));
+    const bool sets = charge.verb == Verb::put || charge.fresh;
+    ahead_.push_back(sets ? 0 : shared_.queues.ahead(key_, arrival));
   }
   return ahead_;
 }

@@ -147,7 +147,7 @@ bool WorkerClient::park_again(Group& group, const limit::Batch& batch, const sto
 // Something came back to these counters by us.
 void WorkerClient::brought(std::span<const Charge> charges) {
   for (const Charge& charge : charges)
-    if (charge.verb == Verb::put) shared_.queues.call(name_of(charge));
+    if (charge.verb == Verb::put || charge.fresh) shared_.queues.call(name_of(charge));
 }
 
 void WorkerClient::look_at(Waiting& w, base::Time now) {
