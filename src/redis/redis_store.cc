@@ -94,7 +94,7 @@ void RedisStore::abandon(store::Port& port, limit::Ticket ticket) {
 }
 
 std::optional<base::Time> RedisStore::advance(store::Port& port, base::Time now) {
-  // What waits in the table; it also has the port wake again from here on.
+  // Nothing waits in the table; but it has the port wake again from here on.
   auto next = shared_.table->advance(port, now);
   WorkerClient* const client = client_of(port);
   if (client == nullptr) return next;
