@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/json_fields.h"
 #include "client/fake_http.h"
+#include "client/http_client.h"
 
 namespace sluice::cli {
 namespace {
@@ -122,7 +123,7 @@ TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
       EXPECT_TRUE(said(out, part)) << name << ": " << part;
     std::istringstream text(out);
     for (std::string line; std::getline(text, line);) {
-      if (!line.starts_with("  sluice ")) EXPECT_LE(line.size(), 100u) << line;
+      EXPECT_TRUE(line.size() <= 100 || line.starts_with("  sluice ")) << line;
     }
   }
   const Words wrong[] = {
