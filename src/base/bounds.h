@@ -58,7 +58,9 @@ inline constexpr size_t admin_connections_max = 64;
 inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
 // Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
 inline constexpr size_t admin_queued_max = 16;
-// Rules on one page of the admin port's list. Past it: 400.
+// Questions of the admin port that are under way at workers. Past it: 503.
+inline constexpr size_t inquiries_max = 64;
+// Rules or counters on one page of the admin port's lists. Past it: 400.
 inline constexpr size_t admin_page_max = 1000;
 // Rules that metrics tell apart, by name or pattern. Past it: the others count together.
 inline constexpr size_t metric_rules_max = 4095;
@@ -80,6 +82,8 @@ inline constexpr size_t group_charges_max = 64;
 // either: the request is answered by its rules' on_store_error.
 inline constexpr size_t redis_commands_max = 65'536;
 inline constexpr size_t redis_bytes_max = size_t{16} << 20;
+// A reply of Redis; none that we ask for comes near. Past it: the connection is given up.
+inline constexpr size_t redis_reply_bytes_max = size_t{1} << 20;
 // Keys that a list looks at in Redis, at most. Past it: the list is what was found so far.
 inline constexpr size_t redis_scanned_max = 10'000'000;
 // Names of what was changed last among the texts kept in Redis. A server that is further behind

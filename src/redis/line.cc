@@ -20,6 +20,8 @@ namespace {
 // How long a stop may have to wait.
 constexpr std::chrono::milliseconds look_up_every{50};
 constexpr size_t told_bytes_max = 256;
+// Of a thousand keys, some of which are long.
+constexpr size_t reply_bytes_max = size_t{256} << 20;
 
 }  // namespace
 
@@ -136,6 +138,7 @@ Answer Line::ask(std::span<const std::string_view> words) {
       return tls_ ? tls_->read(room, sizeof room) : ::recv(fd_, room, sizeof room, 0);
     });
     if (got <= 0) return lost("the connection is lost, or it does not answer");
+    if (reader_->len > reply_bytes_max) return lost("its answer is too long");
     redisReaderFeed(reader_.get(), room, static_cast<size_t>(got));
   }
 }

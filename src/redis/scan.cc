@@ -9,11 +9,18 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/printable.h"
 #include "redis/line.h"
 
 namespace sluice::redis {
 
 namespace {
+
+std::string why_bad(const Line& line, const Answer& answer) {
+  if (!answer) return line.problem();
+  if (!is_error(answer)) return "SCAN is answered as Redis does not";
+  return base::printable(text_of(*answer), 256);
+}
 
 // As a pattern of SCAN that fits it alone.
 std::string escaped(std::string_view text) {
@@ -33,10 +40,11 @@ std::string_view prefix_of(const Shared& shared, limit::Form form) {
 
 // Asks node after node until one lets us in.
 std::unique_ptr<Line> connected(Shared& shared) {
-  for (const Address& address : shared.addresses()) {
-    auto line = std::make_unique<Line>();
+  for (const Address& address : shared.resolver.addresses()) {
+    auto line = std::make_unique<Line>(&shared.ending);
     if (line->open(shared.options, shared.tls.get(), address)) return line;
   }
+  shared.tell(false, "a list is empty: no connection for it comes about");
   return nullptr;
 }
 
@@ -44,20 +52,27 @@ enum class Passed : uint8_t { all, cut, failed };
 
 // Calls `visit(key)` for the keys that fit the pattern, some of them more than once.
 template <class Visit>
-Passed pass(Line& line, const std::string& pattern, size_t& seen, Visit&& visit) {
+Passed pass(Shared& shared, Line& line, const std::string& pattern, size_t& seen, Visit&& visit) {
   constexpr size_t step = 1000;
   std::string cursor = "0";
   do {
-    if (seen >= base::bounds::redis_scanned_max) return Passed::cut;
+    if (seen >= base::bounds::redis_scanned_max || shared.ending.load(std::memory_order_relaxed))
+      return Passed::cut;
     const Answer answer =
         line.ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
-        answer->element[0]->type != REDIS_REPLY_STRING)
+        answer->element[0]->type != REDIS_REPLY_STRING ||
+        answer->element[1]->type != REDIS_REPLY_ARRAY) {
+      shared.tell(false, "a list is cut short: " + why_bad(line, answer));
       return Passed::failed;
+    }
     cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));
     const redisReply& keys = *answer->element[1];
-    for (size_t i = 0; i < keys.elements; ++i)
-      visit(std::string_view(keys.element[i]->str, static_cast<size_t>(keys.element[i]->len)));
+    for (size_t i = 0; i < keys.elements; ++i) {
+      const redisReply& key = *keys.element[i];
+      if (key.type != REDIS_REPLY_STRING) continue;
+      visit(std::string_view(key.str, static_cast<size_t>(key.len)));
+    }
     seen += step;
   } while (cursor != "0");
   return Passed::all;
@@ -73,7 +88,7 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
   const std::string head = std::string(prefix_of(shared, space.form)) + space.prefix;
   std::set<std::string, std::less<>> first;
   size_t seen = 0;
-  pass(*line, escaped(head) + escaped(prefix) + "*" + escaped(space.suffix), seen,
+  pass(shared, *line, escaped(head) + escaped(prefix) + "*" + escaped(space.suffix), seen,
        [&](std::string_view key) {
          if (key.size() < head.size() + space.suffix.size()) return;
          first.emplace(key.substr(head.size(), key.size() - head.size() - space.suffix.size()));
@@ -97,7 +112,7 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
     if (!any || stored.failed || max == 0) continue;
     const std::string_view head = prefix_of(shared, form);
     const Passed passed =
-        pass(*line, escaped(head) + escaped(prefix) + "*", seen, [&](std::string_view key) {
+        pass(shared, *line, escaped(head) + escaped(prefix) + "*", seen, [&](std::string_view key) {
           key.remove_prefix(head.size());
           if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
           const auto found = spaces.find(key);

@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "server/protocol.h"
 #include "server/server.h"
+#include "server/verdict.h"
 
 namespace sluice::server {
 
@@ -83,7 +84,11 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
       .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
   progress.since = progress.now;
   if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
-  return go_on(progress, requests, out);
+  const Served served = go_on(progress, requests, out);
+  // The store may hold answers for what is behind, and the next batch has the same ticket.
+  if (served == Served::ended) [[unlikely]]
+    store_.abandon(port_, ticket_);
+  return served;
 }
 
 Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
@@ -111,7 +116,7 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
       if (p.next < tickets_.size() && tickets_[p.next] != no_ticket) [[unlikely]] {
         if (is_parked(part, tickets_[p.next])) continue;
       }
-      const auto verdict = verdict_of(part);
+      const auto verdict = verdict_of(plan_, part, store_);
       if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
       if (!p.session->reply(request, verdict, p.now, out)) return Served::ended;
     }
@@ -172,7 +177,8 @@ void Engine::note_strict(const policy::Plan::Part& part) {
     const limit::Charge& charge = plan_.charge(step);
     if (step.rule->mode != Mode::enforce || group.error != limit::Error::none || !group.allowed)
       continue;
-    if (limit::only_looks(charge.verb) || (!charge.keeps_limits && !limit::is_counted(charge.limits)))
+    if (limit::only_looks(charge.verb) ||
+        (!charge.keeps_limits && !limit::is_counted(charge.limits)))
       continue;
     strict_ |= group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   }
@@ -190,46 +196,6 @@ bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
       return false;
   }
   return true;
-}
-
-// Of several decisions the tightest is shown: the refusal with the longest wait, else the least
-// left.
-void Engine::weigh(const Decision& d, bool counted, wire::Verdict& verdict) {
-  const Decision* t = verdict.tightest;
-  const bool tighter = t == nullptr || (d.allowed != t->allowed ? !d.allowed
-                                        : d.allowed             ? d.remaining < t->remaining
-                                                                : d.retry_after > t->retry_after);
-  if (tighter) {
-    verdict.tightest = &d;
-    verdict.counted = counted;
-  }
-  verdict.more_after = std::max(verdict.more_after, d.reset_after);
-}
-
-wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
-  wire::Verdict verdict;
-  verdict.error = part.error;
-  for (const auto& step : plan_.steps(part)) {
-    if (step.rule->mode != Mode::enforce) continue;  // a shadow rule's failure harms nobody
-    const auto& group = plan_.group(step);
-    if (group.error != limit::Error::none) {
-      verdict.error = store_.words_of(group.error);
-      return verdict;
-    }
-    verdict.matched = true;
-    verdict.allowed = group.allowed;
-    const auto& charge = plan_.charge(step);
-    const auto decisions = plan_.decisions(step);
-    if (charge.keeps_limits) {
-      verdict.slots = decisions;
-      verdict.slot_mask = charge.slot_mask;
-    }
-    for (size_t i = 0; i < decisions.size(); ++i)
-      weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict);
-  }
-  if (verdict.tightest != nullptr && !verdict.allowed)
-    verdict.more_after = verdict.tightest->retry_after;
-  return verdict;
 }
 
 void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor,

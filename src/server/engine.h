@@ -25,6 +25,7 @@
 
 namespace sluice::server {
 
+class Inquiry;
 class Lister;
 
 // What became of a batch.
@@ -86,6 +87,9 @@ class Engine {
   // changed; all keep their places. While that goes on it begins anew when it is done.
   void match_again();
 
+  // Has the store answer an inquiry, now or later.
+  void inquire(std::shared_ptr<Inquiry> inquiry);
+
  private:
   void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
              Recipient* recipient);
@@ -96,8 +100,6 @@ class Engine {
   void recycle(std::unique_ptr<Suspended> suspended);
   void note_strict(const policy::Plan::Part& part);
   bool settle(uint32_t groups, base::Time now, limit::Ticket ticket);
-  static void weigh(const limit::Decision& decision, bool counted, wire::Verdict& verdict);
-  wire::Verdict verdict_of(const policy::Plan::Part& part) const;
 
   // engine_late.cc: replies and decisions that come later.
   limit::Ticket park(Protocol protocol, const wire::Request& request,
@@ -115,6 +117,8 @@ class Engine {
   struct Listing;
   void on_listed(limit::Ticket ticket, std::vector<std::string> keys);
   void look_at(Listing& listing);
+  friend class Inquiry;
+  void pursue(Inquiry& inquiry);
   void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
   void send_late();
   // Debug lines: of a request by its rules, and of a late reply.
@@ -162,7 +166,8 @@ class Engine {
   limit::Ticket ticket_ = limit::no_ticket;
   std::vector<std::unique_ptr<Suspended>> spare_;  // to be used again
   std::vector<limit::Ticket> ready_;
-  std::vector<std::shared_ptr<Listing>> listings_;  // whose counters the store is asked about
+  std::vector<std::shared_ptr<Listing>> listings_;   // whose counters the store is asked about
+  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // the same
 };
 
 }  // namespace sluice::server

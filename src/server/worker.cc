@@ -74,6 +74,12 @@ void Worker::on_new_policy() {
   });
 }
 
+void Worker::inquire(std::shared_ptr<Inquiry> inquiry) {
+  asio::post(io_, [this, inquiry = std::move(inquiry)] {
+    if (!detached_) engine_.inquire(inquiry);
+  });
+}
+
 // What is due, and a timer for what is due next.
 void Worker::advance() {
   const auto next = engine_.advance();
@@ -187,6 +193,7 @@ void Worker::end_if_idle() {
   deadline_.cancel();
   due_.cancel();
   store_.detach(engine_.port());
+  detached_ = true;
   poller_.stop();
   work_.reset();
 }
