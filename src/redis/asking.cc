@@ -188,8 +188,11 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
     if (text.wide || charge.cost >= cost_max) weight = Weight::wide;
     if (charge.verb == Verb::put || charge.fresh) weight = std::max(weight, Weight::full);
   }
-  for (const int64_t ahead : ask.ahead)
-    if (ahead > 0) weight = std::max(weight, Weight::full);
+  for (size_t i = 0; i < ask.ahead.size(); ++i) {
+    if (ask.ahead[i] <= 0) continue;
+    weight = std::max(weight, Weight::full);
+    if (ask.charges[i].cost >= cost_max - ask.ahead[i]) weight = Weight::wide;  // their sum
+  }
   return weight == Weight::light ? scripts.light(algorithms) : scripts.full(weight == Weight::wide);
 }
 

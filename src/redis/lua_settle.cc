@@ -22,8 +22,56 @@
 
 namespace sluice::redis {
 
+const std::string_view lua_states = R"lua(
+local call, sub, find, gmatch = redis.call, string.sub, string.find, string.gmatch
+local CENTURY = 3162240000000
+-- What follows the name of a value; nothing where it is no states.
+local function read_states(text)
+  if find(text, '[^%d ;-]') then return nil end
+  local states = {}
+  for one in gmatch(text, '[^;]+') do
+    local s = {}
+    if one ~= '-' then
+      for x in gmatch(one, '%S+') do
+        local n = N(x)
+        if not n then return nil end
+        s[#s + 1] = n
+      end
+      if #s == 0 or #s % 2 ~= 0 then return nil end
+    end
+    states[#states + 1] = s
+  end
+  return states
+end
+-- For as long as they matter, and `linger` ms; `old`: what there is.
+local function write_states(key, name, states, count, linger, old)
+  local texts, ttl = {}, 0
+  for i = 1, count do
+    local s = states[i]
+    if s[1] then
+      local t = {}
+      for j = 1, #s do t[j] = S(s[j]) end
+      texts[i] = table.concat(t, ' ')
+      -- Only a fixed bucket has no moment from which it is as fresh.
+      local ms = CENTURY
+      if s[1] > Z then ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
+      if ms > ttl then ttl = ms end
+    else
+      texts[i] = '-'
+    end
+  end
+  ttl = ttl + linger
+  if ttl > 0 then
+    local value = name .. ' ' .. table.concat(texts, ';')
+    if value ~= old or linger > 0 then call('SET', key, value, 'PX', format('%.0f', ttl)) end
+  elseif old then
+    call('DEL', key)
+  end
+end
+)lua";
+
 const std::string_view lua_settle_light = R"lua(
-local A, call, sub, gmatch = ARGV, redis.call, string.sub, string.gmatch
+local A = ARGV
 local hold, at, charges = A[1] == '1', 2, {}
 local all = not hold
 for k = 1, #KEYS do
@@ -32,16 +80,8 @@ for k = 1, #KEYS do
   local v, states = call('GET', KEYS[k]), nil
   if v then
     if sub(v, 1, #name + 1) ~= name .. ' ' then return '~c' end
-    states = {}
-    for text in gmatch(sub(v, #name + 2), '[^;]+') do
-      local s = {}
-      if text ~= '-' then
-        for x in gmatch(text, '%S+') do s[#s + 1] = N(x) end
-        if #s == 0 or #s % 2 ~= 0 then return '~c' end
-      end
-      states[#states + 1] = s
-    end
-    if #states ~= n then return '~c' end
+    states = read_states(sub(v, #name + 2))
+    if not states or #states ~= n then return '~c' end
   end
   c.old, c.states, c.next, c.said = v, states, {}, {}
   at = at + 7
@@ -91,57 +131,22 @@ if esc then return esc end
 for k = 1, #charges do
   local c = charges[k]
   if c.verb == 't' and (all or c.cut) then
-    local texts, ttl = {}, 0
-    for i = 1, c.n do
-      local s = c.next[i]
-      if s[1] then
-        local t = {}
-        for j = 1, #s do t[j] = S(s[j]) end
-        texts[i] = table.concat(t, ' ')
-        local ms
-        if A[c.at + 4 * (i - 1)] == 'b' then ms = 3162240000000
-        else ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
-        if ms > ttl then ttl = ms end
-      else
-        texts[i] = '-'
-      end
-    end
-    local value = c.name .. ' ' .. table.concat(texts, ';')
-    ttl = ttl + c.linger
-    if ttl > 0 then
-      if value ~= c.old or c.linger > 0 then
-        call('SET', KEYS[k], value, 'PX', format('%.0f', ttl))
-      end
-    elseif c.old then
-      call('DEL', KEYS[k])
-    end
+    write_states(KEYS[k], c.name, c.next, c.n, c.linger, c.old)
   end
 end
 return table.concat(out, ' ')
 )lua";
 
 const std::string_view lua_settle_full = R"lua(
-local A, call, sub, gmatch, match = ARGV, redis.call, string.sub, string.gmatch, string.match
-local CENTURY = 3162240000000
+local A, match = ARGV, string.match
 local function foreign(key)
-  return {err = 'FOREIGN the value of ' .. key .. ' is no counter of this server\'s'}
+  return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is no counter of this server\'s'}
 end
 -- The states of a counter that was written under `name`, and its limits then. Nothing: it is none.
 local function read(v)
   local name, rest = match(v, '^(s1;%S+) (.*)$')
-  if not name then return nil end
-  local states, limits = {}, {}
-  for text in gmatch(rest, '[^;]+') do
-    local s = {}
-    if text ~= '-' then
-      for x in gmatch(text, '%S+') do
-        s[#s + 1] = N(x)
-        if not s[#s] or not match(x, '^%-?%d+$') then return nil end
-      end
-      if #s == 0 or #s % 2 ~= 0 then return nil end
-    end
-    states[#states + 1] = s
-  end
+  local states, limits = name and read_states(rest), {}
+  if not states then return nil end
   for letter, q, w, b in gmatch(name, ';([fatslbud])(%d+),(%d+),(%d+)') do
     limits[#limits + 1] = {letter, N(q), N(w), N(b)}
     local s = states[#limits]
@@ -382,27 +387,7 @@ for k = 1, #charges do
     if all then write_divvy(c, KEYS[k])
     elseif c.fresh and c.old then call('DEL', KEYS[k]) end
   elseif all or c.changed then
-    local texts, ttl = {}, 0
-    for i = 1, #c.limits do
-      local s = c.next[i]
-      if s[1] then
-        local t = {}
-        for j = 1, #s do t[j] = S(s[j]) end
-        texts[i] = table.concat(t, ' ')
-        local ms
-        if c.limits[i][1] == 'b' then ms = CENTURY
-        else ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
-        if ms > ttl then ttl = ms end
-      else
-        texts[i] = '-'
-      end
-    end
-    if c.verb ~= 'a' then ttl = ttl + c.linger end
-    if ttl > 0 then
-      call('SET', KEYS[k], c.name .. ' ' .. table.concat(texts, ';'), 'PX', format('%.0f', ttl))
-    elseif c.old then
-      call('DEL', KEYS[k])
-    end
+    write_states(KEYS[k], c.name, c.next, #c.limits, c.verb ~= 'a' and c.linger or 0, c.old)
   end
 end
 return table.concat(out, ' ')
@@ -524,7 +509,7 @@ local function write_kept(c)
       mask = mask + 2 ^ (i - 1)
       for j = 1, 4 do t[#t + 1] = S(b[j]) end
       local wait = until_(b, b[2], c.windows[i])
-      local ms = 3162240000000
+      local ms = CENTURY
       if wait ~= NEVER then ms = tonumber(S(cdiv(wait, N('1000')))) + SPARE end
       if ms > ttl then ttl = ms end
     end

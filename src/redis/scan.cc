@@ -23,6 +23,8 @@ namespace sluice::redis {
 namespace {
 
 constexpr std::chrono::milliseconds patience{1000};
+// Of keys, some of which are long.
+constexpr size_t reply_bytes_max = size_t{256} << 20;
 
 struct FreeReader {
   void operator()(redisReader* reader) const { redisReaderFree(reader); }
@@ -34,6 +36,12 @@ using Answer = std::unique_ptr<redisReply, FreeReply>;
 
 bool is_good(const Answer& answer) {
   return answer && answer->type != REDIS_REPLY_ERROR;
+}
+
+std::string why_bad(const Answer& answer) {
+  if (!answer) return "the connection for it is lost, or silent";
+  if (is_good(answer)) return "SCAN is answered as Redis does not";
+  return {answer->str, static_cast<size_t>(answer->len)};
 }
 
 // A connection that asks one thing after another, and waits a second for each.
@@ -122,6 +130,7 @@ Answer Line::ask(std::initializer_list<std::string_view> words) {
       return tls_ ? tls_->read(room, sizeof room) : ::recv(fd_, room, sizeof room, 0);
     });
     if (got <= 0) return nullptr;
+    if (reader_->len > reply_bytes_max) return nullptr;
     redisReaderFeed(reader_.get(), room, static_cast<size_t>(got));
   }
 }
@@ -144,10 +153,11 @@ std::string_view prefix_of(const Shared& shared, limit::Form form) {
 
 // Asks node after node until one lets us in.
 std::unique_ptr<Line> connected(Shared& shared) {
-  for (const Address& address : shared.addresses()) {
+  for (const Address& address : shared.resolver.addresses()) {
     auto line = std::make_unique<Line>();
     if (line->open(shared.options, shared.tls.get(), address)) return line;
   }
+  shared.tell(false, "a list is empty: no connection for it comes about");
   return nullptr;
 }
 
@@ -155,20 +165,27 @@ enum class Passed : uint8_t { all, cut, failed };
 
 // Calls `visit(key)` for the keys that fit the pattern, some of them more than once.
 template <class Visit>
-Passed pass(Line& line, const std::string& pattern, size_t& seen, Visit&& visit) {
+Passed pass(Shared& shared, Line& line, const std::string& pattern, size_t& seen, Visit&& visit) {
   constexpr size_t step = 1000;
   std::string cursor = "0";
   do {
-    if (seen >= base::bounds::redis_scanned_max) return Passed::cut;
+    if (seen >= base::bounds::redis_scanned_max || shared.ending.load(std::memory_order_relaxed))
+      return Passed::cut;
     const Answer answer =
         line.ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
     if (!is_good(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
-        answer->element[0]->type != REDIS_REPLY_STRING)
+        answer->element[0]->type != REDIS_REPLY_STRING ||
+        answer->element[1]->type != REDIS_REPLY_ARRAY) {
+      shared.tell(false, "a list is cut short: " + why_bad(answer));
       return Passed::failed;
+    }
     cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));
     const redisReply& keys = *answer->element[1];
-    for (size_t i = 0; i < keys.elements; ++i)
-      visit(std::string_view(keys.element[i]->str, static_cast<size_t>(keys.element[i]->len)));
+    for (size_t i = 0; i < keys.elements; ++i) {
+      const redisReply& key = *keys.element[i];
+      if (key.type != REDIS_REPLY_STRING) continue;
+      visit(std::string_view(key.str, static_cast<size_t>(key.len)));
+    }
     seen += step;
   } while (cursor != "0");
   return Passed::all;
@@ -184,7 +201,7 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
   const std::string head = std::string(prefix_of(shared, space.form)) + space.prefix;
   std::set<std::string, std::less<>> first;
   size_t seen = 0;
-  pass(*line, escaped(head) + escaped(prefix) + "*" + escaped(space.suffix), seen,
+  pass(shared, *line, escaped(head) + escaped(prefix) + "*" + escaped(space.suffix), seen,
        [&](std::string_view key) {
          if (key.size() < head.size() + space.suffix.size()) return;
          first.emplace(key.substr(head.size(), key.size() - head.size() - space.suffix.size()));
@@ -208,7 +225,7 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
     if (!any || stored.failed || max == 0) continue;
     const std::string_view head = prefix_of(shared, form);
     const Passed passed =
-        pass(*line, escaped(head) + escaped(prefix) + "*", seen, [&](std::string_view key) {
+        pass(shared, *line, escaped(head) + escaped(prefix) + "*", seen, [&](std::string_view key) {
           key.remove_prefix(head.size());
           if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
           const auto found = spaces.find(key);

@@ -48,6 +48,7 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       live_(s.live),
       lister_(s.lister),
       tally_(s.tally),
+      overrides_(s.overrides),
       run_(std::move(s.run)),
       wake_(s.wake ? std::move(s.wake) : [] {}),
       policy_(live_.current()),
@@ -56,6 +57,7 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       commits_(store_.commits_first()),
       port_(wake_) {
   ticket_ = new_ticket();
+  if (overrides_ != nullptr) overrides_reader_.emplace(*overrides_);
 }
 
 Engine::~Engine() {
@@ -63,6 +65,8 @@ Engine::~Engine() {
 }
 
 bool Engine::take_policy() {
+  // Nothing that was found among them is held beyond a batch but by value.
+  if (overrides_reader_) overrides_reader_->pass();
   if (live_.generation() == policy_->generation) return false;
   plan_.clear();  // it points into the old rules
   policy_ = live_.current();
@@ -80,7 +84,11 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
       .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
   progress.since = progress.now;
   if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
-  return go_on(progress, requests, out);
+  const Served served = go_on(progress, requests, out);
+  // The store may hold answers for what is behind, and the next batch has the same ticket.
+  if (served == Served::ended) [[unlikely]]
+    store_.abandon(port_, ticket_);
+  return served;
 }
 
 Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
@@ -118,6 +126,15 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   }
 }
 
+// Before a look-up: what is found may then be newer, never older.
+void Engine::note_overrides() {
+  if (overrides_ != nullptr) overrides_seen_ = overrides_->changes();
+}
+
+const policy::Overrides* Engine::overrides() const {
+  return overrides_ != nullptr && overrides_->size() > 0 ? overrides_ : nullptr;
+}
+
 // Plans the requests from `first` on, to the end or to one that cannot be decided: it may end the
 // session, so nothing behind it is charged yet.
 void Engine::match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
@@ -126,6 +143,8 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
   pin_ = &policy_;
   tickets_.clear();
   settled_ = 0;
+  note_overrides();
+  const policy::Overrides* const overriding = overrides();
   for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
       plan_.skip();
@@ -139,7 +158,8 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
                    .fresh = request.fresh,
                    .cost = request.cost,
                    .limits = requests.limits(request),
-                   .now = now},
+                   .now = now,
+                   .overrides = overriding},
                   plan_);
     if (!plan_.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {

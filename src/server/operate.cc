@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/overrides_api.h"
+
 namespace sluice::server {
 namespace {
 
@@ -31,14 +33,15 @@ class DivvyPage final : public Site {
 }  // namespace
 
 void Operate::prepare(const Options& options, const Live& live, Reloader* reloader,
-                      std::vector<std::string> files, const store::Store& store,
-                      std::shared_ptr<spdlog::logger> log) {
+                      OverridesBook* overrides, std::vector<std::string> files,
+                      const store::Store& store, std::shared_ptr<spdlog::logger> log) {
   facts_ = std::make_unique<Facts>(live, reloader == nullptr ? nullptr : &reloader->readings(),
                                    store, options.admin.version);
   sources_.add(*facts_);
   sources_.add(figures_);
   sources_.add(process_);
   for (const metrics::Source* source : options.sources) sources_.add(*source);
+  if (overrides != nullptr) sources_.add(*overrides);
   if (options.statsd) {
     const StatsdOptions& o = *options.statsd;
     statsd_prefix_ = o.prefix;
@@ -59,6 +62,7 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
     if (!serving_) return "the server is starting";
     return std::nullopt;
   });
+  if (overrides != nullptr) add_overrides(*admin_, *overrides, live);
   divvy_page_ = std::make_unique<DivvyPage>(figures_, options.divvy_metrics_path);
   http_ = std::make_unique<HttpServer>(std::move(log));
 }

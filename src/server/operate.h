@@ -19,6 +19,7 @@
 #include "server/figures.h"
 #include "server/http_server.h"
 #include "server/options.h"
+#include "server/overrides_book.h"
 #include "server/reloader.h"
 
 namespace sluice::server {
@@ -28,9 +29,9 @@ class Operate {
   // Any thread, from the start on: names for rules, tallies for workers.
   Figures& figures() { return figures_; }
 
-  // All of it outlives this; `reloader` may be null.
+  // All of it outlives this; `reloader` and `overrides` may be null.
   void prepare(const Options& options, const Live& live, Reloader* reloader,
-               std::vector<std::string> files, const store::Store& store,
+               OverridesBook* overrides, std::vector<std::string> files, const store::Store& store,
                std::shared_ptr<spdlog::logger> log);
   void start();
   // From here on /health/ready says that the server stops.

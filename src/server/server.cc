@@ -8,6 +8,7 @@
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -22,6 +23,7 @@
 #include "server/listener.h"
 #include "server/lister.h"
 #include "server/operate.h"
+#include "server/overrides_book.h"
 #include "server/protocol.h"
 #include "server/reloader.h"
 #include "server/worker.h"
@@ -36,6 +38,7 @@ namespace {
 // A stop is over in less than five seconds, whatever the clients do.
 constexpr auto stop_limit = std::chrono::milliseconds(4000);
 constexpr int housekeeping_niceness = 10;
+constexpr auto overrides_told_every = std::chrono::milliseconds(20);
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
 
 }  // namespace
@@ -45,11 +48,17 @@ struct Server::Impl {
       : options(std::move(o)), store(s), log(std::move(l)), live(named(std::move(policy.first))) {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
-    operate.prepare(options, live, reloader ? &*reloader : nullptr, files, store, log);
+    if (options.spaces != nullptr)
+      overrides.emplace(OverridesBook::World{*options.spaces, live, clock, options.keeper,
+                                             [this] { on_overrides(); }, log});
+    operate.prepare(options, live, reloader ? &*reloader : nullptr,
+                    overrides ? &*overrides : nullptr, files, store, log);
     inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) {
       workers[asked++ % workers.size()]->inquire(std::move(inquiry));
     });
-    if (operate.has_admin()) counter_routes.add_to(operate.admin());
+    counter_routes.emplace(CounterRoutes::World{live, inquiries, clock, store,
+                                                overrides ? &overrides->table() : nullptr});
+    if (operate.has_admin()) counter_routes->add_to(operate.admin());
   }
 
   void make_reloader(Policy policy) {
@@ -72,6 +81,8 @@ struct Server::Impl {
 
   void take(int fd, Protocol protocol);
   void go_live(const std::shared_ptr<const LivePolicy>& next);
+  void on_overrides();
+  void tell_overrides();
   void on_signal();
   void stop();
   void on_ended();
@@ -87,12 +98,16 @@ struct Server::Impl {
   Operate operate;
   Live live;
   base::Clock clock;
+  std::optional<OverridesBook> overrides;
+  std::atomic<bool> telling_overrides{false};
+  std::chrono::steady_clock::time_point told_overrides_at{};
   asio::io_context io{1};
   asio::signal_set signals{io};
+  asio::steady_timer overrides_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
   Lister lister{store};  // answers to workers' loops, so it ends before them
   Inquiries inquiries{store, lister};
-  CounterRoutes counter_routes{{live, inquiries, clock, store}};
+  std::optional<CounterRoutes> counter_routes;
   std::atomic<size_t> asked{0};  // inquiries
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
@@ -138,6 +153,8 @@ std::optional<std::string> Server::start() {
           {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
     }
   }
+  if (s.overrides)
+    if (auto wrong = s.overrides->load()) return wrong;
   const size_t files = base::raise_open_files();
   if (s.options.connections_max != base::bounds::connections_default &&
       files < s.options.connections_max + 64) {
@@ -147,8 +164,9 @@ std::optional<std::string> Server::start() {
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   try {  // each has descriptors of its own
     for (unsigned i = 0; i < count; ++i)
-      s.workers.push_back(std::make_unique<Worker>(s.store, s.clock, s.live, s.lister,
-                                                   s.operate.figures().add_tally(), s.log));
+      s.workers.push_back(std::make_unique<Worker>(
+          s.store, s.clock, s.live, s.lister, s.operate.figures().add_tally(),
+          s.overrides ? &s.overrides->table() : nullptr, s.log));
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";
@@ -228,6 +246,22 @@ void Server::Impl::go_live(const std::shared_ptr<const LivePolicy>& next) {
   log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
 }
 
+// Decisions see an override at once; those who wait are told by this, at most once in a while, as
+// each time all that waits is asked about again. Any thread.
+void Server::Impl::on_overrides() {
+  if (telling_overrides.exchange(true)) return;
+  asio::post(io, [this] {
+    overrides_timer.expires_at(told_overrides_at + overrides_told_every);
+    overrides_timer.async_wait([this](error_code) { tell_overrides(); });
+  });
+}
+
+void Server::Impl::tell_overrides() {
+  telling_overrides = false;
+  told_overrides_at = std::chrono::steady_clock::now();
+  for (auto& worker : workers) worker->on_new_overrides();
+}
+
 // The loop ends with the last worker; until then a second signal is heard.
 void Server::Impl::on_ended() {
   if (++ended == workers.size()) io.stop();
@@ -270,6 +304,7 @@ void Server::Impl::keep_house() {
   while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
     lock.unlock();
     store.housekeep(clock.now());
+    if (overrides) overrides->housekeep();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
       tell_given_up();
       told_at = std::chrono::steady_clock::now();

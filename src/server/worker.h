@@ -1,6 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt`, `on_new_policy`, `inquire` and `stop` may be called from any thread, all else belongs to
-// the worker's own.
+// `adopt`, `on_new_policy`, `on_new_overrides`, `inquire` and `stop` may be called from any thread,
+// all else belongs to the worker's own.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ class Worker {
   static constexpr size_t small_buffer_bytes = 2048;
 
   Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister, Tally& tally,
-         std::shared_ptr<spdlog::logger> log);
+         const policy::Overrides* overrides, std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
   // `ended` is called on the worker's thread as the last thing it does.
@@ -43,6 +43,8 @@ class Worker {
   // Another policy is live: takes it at once, as an idle worker would otherwise hold the old one
   // until somebody asks it something.
   void on_new_policy();
+  // Overrides have changed: what waits may no longer have to.
+  void on_new_overrides() { on_new_policy(); }
   // Has the store answer it; not once the worker has ended: then nobody does.
   void inquire(std::shared_ptr<Inquiry> inquiry);
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.

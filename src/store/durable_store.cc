@@ -7,6 +7,7 @@
 #include "base/machine.h"
 #include "limit/limit.h"
 #include "store/changes.h"
+#include "store/durable_keeper.h"
 #include "store/fallback.h"
 
 namespace sluice::store {
@@ -41,6 +42,7 @@ DurableStore::DurableStore(const DurableOptions& options, std::unique_ptr<Embedd
     : options_(options),
       table_(std::move(table)),
       journal_(std::move(journal)),
+      keeper_(journal_->texts() ? std::make_unique<DurableKeeper>(*journal_->texts()) : nullptr),
       log_(std::move(log)) {
   table_->keep_changes();
 }

@@ -26,6 +26,7 @@
 #include "disk/journal.h"
 #include "limit/space.h"
 #include "store/embedded_store.h"
+#include "store/keeper.h"
 #include "store/store.h"
 
 namespace sluice::store {
@@ -85,6 +86,9 @@ class DurableStore final : public Store {
   bool backup(const std::string& target, std::string& problem) {
     return journal_->backup(target, problem);
   }
+  // What is kept beside the counters; null: the journal has no place for that. As long as the
+  // store.
+  Keeper* keeper() { return keeper_.get(); }
 
  private:
   // A batch some of whose counters are to be fetched.
@@ -127,6 +131,7 @@ class DurableStore final : public Store {
   const DurableOptions options_;
   const std::unique_ptr<EmbeddedStore> table_;
   const std::unique_ptr<disk::Journal> journal_;
+  const std::unique_ptr<Keeper> keeper_;
   const std::shared_ptr<spdlog::logger> log_;
 
   // Numbers of Changes.
