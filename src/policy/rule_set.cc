@@ -127,6 +127,15 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
   ++parts_.back().step_count;
 }
 
+limit::Charge& Plan::ask(const Rule& rule, std::string_view key, const Asked& asked) {
+  skip();
+  open_group(true);
+  add_step(rule, key, asked);
+  groups_.back().on_error = limit::OnError::error;
+  parts_.back().groups_end = static_cast<uint32_t>(groups_.size());
+  return charges_.back();
+}
+
 void Plan::override_terms(const Rule& rule, std::string_view key, const Asked& asked,
                           Terms& terms) {
   Override::Terms found;
@@ -141,16 +150,6 @@ void Plan::override_terms(const Rule& rule, std::string_view key, const Asked& a
   terms.limits = found.limits;
   terms.limits_id = found.limits_id;
   if (found.space != nullptr) terms.space = found.space;
-}
-
-limit::Charge& Plan::ask(const Rule& rule, std::string_view key, limit::Verb verb, int64_t cost,
-                         std::span<const limit::Limit> limits) {
-  skip();
-  open_group(true);
-  add_step(rule, key, {.descriptor = {}, .verb = verb, .cost = cost, .limits = limits});
-  groups_.back().on_error = limit::OnError::error;
-  parts_.back().groups_end = static_cast<uint32_t>(groups_.size());
-  return charges_.back();
 }
 
 RuleSet::List::~List() {

@@ -62,7 +62,9 @@ struct Server::Impl {
     inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) {
       workers[asked++ % workers.size()]->inquire(std::move(inquiry));
     });
-    if (operate.has_admin()) counter_routes.add_to(operate.admin());
+    counter_routes.emplace(CounterRoutes::World{live, inquiries, clock, store,
+                                                overrides ? &overrides->table() : nullptr});
+    if (operate.has_admin()) counter_routes->add_to(operate.admin());
   }
 
   void make_reloader(Policy policy) {
@@ -113,7 +115,7 @@ struct Server::Impl {
   std::vector<std::unique_ptr<Worker>> workers;
   Lister lister{store};  // answers to workers' loops, so it ends before them
   Inquiries inquiries{store, lister};
-  CounterRoutes counter_routes{{live, inquiries, clock, store}};
+  std::optional<CounterRoutes> counter_routes;
   std::atomic<size_t> asked{0};  // inquiries
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
