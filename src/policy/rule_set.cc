@@ -143,6 +143,16 @@ void Plan::override_terms(const Rule& rule, std::string_view key, const Asked& a
   if (found.space != nullptr) terms.space = found.space;
 }
 
+limit::Charge& Plan::ask(const Rule& rule, std::string_view key, limit::Verb verb, int64_t cost,
+                         std::span<const limit::Limit> limits) {
+  skip();
+  open_group(true);
+  add_step(rule, key, {.descriptor = {}, .verb = verb, .cost = cost, .limits = limits});
+  groups_.back().on_error = limit::OnError::error;
+  parts_.back().groups_end = static_cast<uint32_t>(groups_.size());
+  return charges_.back();
+}
+
 RuleSet::List::~List() {
   for (; !rules.empty(); rules.pop_back()) base::pace();
 }
