@@ -257,5 +257,48 @@ TEST_F(TerminalCommands, TheExamplesOfTheirHelpWork) {
   EXPECT_GE(examples, 20);
 }
 
+// What differs from run to run in a text: where the server is, ids, moments.
+std::string settled(std::string text, const std::string& admin) {
+  for (size_t at = 0; (at = text.find(admin, at)) != text.npos;)
+    text.replace(at, admin.size(), "127.0.0.1:8380");
+  text = std::regex_replace(text, std::regex("o-[0-9a-f]{16}"), "o-(id)");
+  text = std::regex_replace(text, std::regex("of the last [0-9dhms]+"), "of the last (time)");
+  return std::regex_replace(text, std::regex("[0-9-]{10}T[0-9:]{8}Z"), "(moment)");
+}
+
+// The session of the README, with the server that it says: the built-in example.
+TEST_F(TerminalCommands, TheReadmeShowsWhatIsSaid) {
+  server = std::make_unique<Process>(Process::Options{
+      .arguments = {"serve", "--listen", "divvy=127.0.0.1:0", "--listen", "admin=127.0.0.1:0"}});
+  divvy = await_listening(*server);
+  admin = "127.0.0.1:" + std::to_string(await_listening(*server, "admin"));
+  for (int i = 0; i < 4; ++i) hit("method=GET path=/pantry/cookies ip=10.0.0.7");
+  std::ifstream readme(SLUICE_SOURCE_DIR "/README.md");
+  std::string line, command, shown;
+  int commands = 0;
+  const auto compare = [&] {
+    if (command.empty()) return;
+    const auto finished = shell(command);
+    EXPECT_EQ(finished.status, 0) << command << "\n" << finished.err;
+    EXPECT_EQ(settled(finished.out, admin), settled(shown, admin)) << command;
+    ++commands;
+  };
+  while (std::getline(readme, line) && line != "## See who is limited") continue;
+  while (std::getline(readme, line) && line != "```console") continue;
+  while (std::getline(readme, line) && line != "```") {
+    if (!line.starts_with("$ ")) {
+      shown += line + "\n";
+      continue;
+    }
+    compare();
+    shown.clear();
+    command = line.substr(2);
+    while (command.ends_with('\\') && std::getline(readme, line))
+      command = command.substr(0, command.size() - 1) + line;
+  }
+  compare();
+  EXPECT_EQ(commands, 3);
+}
+
 }  // namespace
 }  // namespace sluice::tests
