@@ -69,9 +69,13 @@ Terminal::Size Terminal::size() const {
 
 bool Terminal::draw(std::span<const std::string> lines) {
   std::string frame(home);
+  // What was there goes before a line comes: behind a line that fills the window the cursor still
+  // stands on its last character.
   for (size_t i = 0; i < lines.size(); ++i)
-    frame.append(i == 0 ? "" : "\r\n").append(lines[i]).append(rest_of_line);
-  return write(frame.append(rest_of_screen));
+    frame.append(i == 0 ? "" : "\r\n")
+        .append(i + 1 == lines.size() ? rest_of_screen : rest_of_line)
+        .append(lines[i]);
+  return write(frame);
 }
 
 bool Terminal::write(std::string_view bytes) const {

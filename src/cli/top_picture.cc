@@ -99,8 +99,9 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
   const auto count = [&](const char* name) {
     return base::grouped(static_cast<uint64_t>(std::max(metrics.value(name), 0.0)));
   };
-  lines.figures += count("sluice_counters") + " counters, policy generation " +
-                   count("sluice_policy_generation");
+  lines.figures += count("sluice_counters") +
+                   (metrics.value("sluice_counters") == 1 ? " counter" : " counters") +
+                   ", policy generation " + count("sluice_policy_generation");
   if (metrics.value("sluice_policy_stale") != 0)
     lines.troubles.push_back("the files hold a policy that was refused: see `sluice status`");
   if (metrics.value("sluice_store_failing") != 0)

@@ -49,9 +49,17 @@ void Screen::put(char c) {
   } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
     ++unknown_;
   } else {
-    std::string& line = lines_[row_];
-    if (line.size() <= column_) line.resize(column_ + 1, ' ');
-    line[column_++] = c;
+    Line& line = lines_[row_];
+    const bool continues = (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+    if (continues && column_ > 0) {
+      line[std::min(column_, columns_) - 1] += c;
+      return;
+    }
+    // Behind the last column the cursor stays on it, and the next character takes its place.
+    const size_t at = std::min(column_, columns_ - 1);
+    if (line.size() <= at) line.resize(at + 1, " ");
+    line[at] = c;
+    column_ = at + 1;
   }
 }
 
@@ -59,7 +67,7 @@ bool Screen::obey(std::string_view sequence) {
   const bool on = sequence.ends_with('h');
   if (sequence == "?1049h" || sequence == "?1049l") {
     other_ = on;
-    lines_.assign(1, "");
+    lines_.assign(1, {});
     row_ = column_ = 0;
   } else if (sequence == "?25h" || sequence == "?25l") {
     cursor_ = on;
@@ -68,9 +76,9 @@ bool Screen::obey(std::string_view sequence) {
   } else if (sequence == "H") {
     row_ = column_ = 0;
   } else if (sequence == "K") {
-    lines_[row_].resize(std::min(lines_[row_].size(), column_));
+    lines_[row_].resize(std::min({lines_[row_].size(), column_, columns_ - 1}));
   } else if (sequence == "J") {
-    lines_[row_].resize(std::min(lines_[row_].size(), column_));
+    lines_[row_].resize(std::min({lines_[row_].size(), column_, columns_ - 1}));
     lines_.resize(row_ + 1);
   } else if (!sequence.ends_with('m')) {
     return false;
@@ -78,9 +86,18 @@ bool Screen::obey(std::string_view sequence) {
   return true;
 }
 
+std::vector<std::string> Screen::lines() const {
+  std::vector<std::string> all;
+  for (const Line& line : lines_) {
+    std::string& text = all.emplace_back();
+    for (const std::string& character : line) text += character;
+  }
+  return all;
+}
+
 std::string Screen::text() const {
   std::string text;
-  for (const std::string& line : lines_) text += line + "\n";
+  for (const std::string& line : lines()) text += line + "\n";
   return text;
 }
 
@@ -130,7 +147,8 @@ void Pty::type(std::string_view keys) const {
   if (::write(master_, keys.data(), keys.size()) != static_cast<ssize_t>(keys.size())) fail("type");
 }
 
-void Pty::resize(Size size) const {
+void Pty::resize(Size size) {
+  screen_.resize(size.columns);
   const winsize window{size.rows, size.columns, 0, 0};
   if (::ioctl(master_, TIOCSWINSZ, &window) != 0) fail("resize");
 }

@@ -17,14 +17,15 @@
 
 namespace sluice::tests {
 
-// What a terminal shows of the bytes it gets, as far as `sluice top` uses one: lines of bytes,
-// without colours. Anything else that a terminal would obey is counted.
+// What a terminal shows of the bytes it gets, as far as `sluice top` uses one: every character
+// takes one column, colours are passed over. Anything else that a terminal would obey is counted.
 class Screen {
  public:
   void feed(std::string_view bytes);
+  void resize(size_t columns) { columns_ = columns; }
 
   std::string text() const;  // of the lines that are there, each with a line end
-  std::vector<std::string> lines() const { return lines_; }
+  std::vector<std::string> lines() const;
   bool is_other() const { return other_; }  // of the two screens
   bool has_cursor() const { return cursor_; }
   bool wraps() const { return wraps_; }
@@ -34,9 +35,10 @@ class Screen {
   void put(char c);
   bool obey(std::string_view sequence);
 
+  using Line = std::vector<std::string>;  // of characters
   std::string pending_;
-  std::vector<std::string> lines_{""};
-  size_t row_ = 0, column_ = 0, unknown_ = 0;
+  std::vector<Line> lines_{1};
+  size_t columns_ = 80, row_ = 0, column_ = 0, unknown_ = 0;
   bool other_ = false, cursor_ = true, wraps_ = true;
 };
 
@@ -52,7 +54,7 @@ class Pty {
   Pty& operator=(const Pty&) = delete;
 
   void type(std::string_view keys) const;
-  void resize(Size size) const;
+  void resize(Size size);
   void signal(int number) const;
 
   // Reads until that is so. False: it is not in time, or the process ended without.
