@@ -68,6 +68,15 @@ inline constexpr size_t metric_rules_max = 4095;
 inline constexpr size_t top_keys_max = 512;
 // Bytes of a key that are kept for that. Past it: cut, and that is said.
 inline constexpr size_t top_key_bytes_max = 128;
+// Overrides, of all rules together, some 400 bytes each; those of one request; bytes of the actor
+// of one, and of its comment. Past it: 507, and 422.
+inline constexpr size_t overrides_max = 2'000'000;
+inline constexpr size_t overrides_per_request_max = 1000;
+inline constexpr size_t override_actor_bytes_max = 4096;
+inline constexpr size_t override_comment_bytes_max = 1024;
+// Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
+// are gone through by a request whose actor does. Past it: 507.
+inline constexpr size_t overrides_alike_max = 64;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is
@@ -77,6 +86,8 @@ inline constexpr size_t group_charges_max = 64;
 // either: the request is answered by its rules' on_store_error.
 inline constexpr size_t redis_commands_max = 65'536;
 inline constexpr size_t redis_bytes_max = size_t{16} << 20;
+// A reply of Redis; none that we ask for comes near. Past it: the connection is given up.
+inline constexpr size_t redis_reply_bytes_max = size_t{1} << 20;
 // Keys that a list looks at in Redis, at most. Past it: the list is what was found so far.
 inline constexpr size_t redis_scanned_max = 10'000'000;
 // Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at

@@ -105,6 +105,13 @@ std::string format_duration(Duration length) {
   return text.empty() ? "0s" : text;
 }
 
+std::string spell_duration(Duration length) {
+  for (const Length& unit : lengths)
+    if (length.us > 0 && length.us % unit.us == 0)
+      return std::to_string(length.us / unit.us) + std::string(unit.name);
+  return "0s";
+}
+
 std::optional<uint16_t> parse_port(std::string_view text) {
   uint16_t port = 0;
   const char* const end = text.data() + text.size();

@@ -29,6 +29,9 @@ std::optional<Duration> parse_duration(std::string_view text);
 // A length of time for people, in at most four units: "1h", "59m57s", "250ms", "0s".
 std::string format_duration(Duration length);
 
+// The same in one unit, exactly, as parse_duration reads it: "90s", "1h", "250ms".
+std::string spell_duration(Duration length);
+
 // A port: decimal digits, at most 65535.
 std::optional<uint16_t> parse_port(std::string_view text);
 

@@ -72,6 +72,17 @@ TEST(FormatDuration, IsForPeople) {
   EXPECT_EQ(format_duration(milliseconds(250)), "250ms");
 }
 
+TEST(SpellDuration, IsExactAndReadsBack) {
+  EXPECT_EQ(spell_duration({}), "0s");
+  EXPECT_EQ(spell_duration(seconds(3600)), "1h");
+  EXPECT_EQ(spell_duration(seconds(90)), "90s");
+  EXPECT_EQ(spell_duration(milliseconds(250)), "250ms");
+  EXPECT_EQ(spell_duration({1'000'001}), "1000001us");
+  for (const int64_t us :
+       {int64_t{1}, int64_t{86'400'000'000}, int64_t{604'800'000'000}, INT64_MAX})
+    EXPECT_EQ(parse_duration(spell_duration({us})), Duration{us});
+}
+
 TEST(ParsePort, IsSixteenBits) {
   EXPECT_EQ(parse_port("0"), 0);
   EXPECT_EQ(parse_port("65535"), 65'535);

@@ -246,6 +246,25 @@ TEST_F(Commands, DivvyWarnsOfWhatItDoesNotServe) {
   EXPECT_FALSE(said(err, "REDIS_"));
 }
 
+// Who moves from `sluice divvy` to `serve` would not notice that counters are his own again.
+TEST_F(Commands, ServeSaysThatItReadsNoRedisHost) {
+  const auto path = file("sluice.yaml", "policy: [{ divvy: rules.ini }]\n");
+  file("rules.ini", rules_ini);
+  for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
+    variables = {{name, "1"}};
+    EXPECT_EQ(command({"serve", "--config", path, "--print-config"}), 0) << err;
+    EXPECT_TRUE(said(err, "warning: " + std::string(name) + ": only `sluice divvy` reads it"))
+        << err;
+    EXPECT_TRUE(said(err, "SLUICE_REDIS")) << err;
+    variables["SLUICE_REDIS"] = "localhost:1";
+    EXPECT_EQ(command({"serve", "--config", path, "--print-config"}), 0) << err;
+    EXPECT_FALSE(said(err, "REDIS_")) << err;
+    variables = {{name, ""}};
+    EXPECT_EQ(command({"serve", "--config", path, "--print-config"}), 0) << err;
+    EXPECT_FALSE(said(err, "REDIS_")) << err;
+  }
+}
+
 TEST_F(Commands, CheckTellsSoundFilesFromOthers) {
   const auto good = file("rules.ini", rules_ini);
   const auto bad = file("bad.json", "{\"overrides\": [}");

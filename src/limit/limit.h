@@ -45,7 +45,13 @@ enum class Verb : uint8_t {
   peek,  // what there is; takes nothing
   put,   // gives units back
   list,  // which counters there are
+  probe,  // what a take would be answered now; takes nothing
 };
+
+// Does it leave every counter as it is?
+constexpr bool only_looks(Verb verb) {
+  return verb == Verb::peek || verb == Verb::probe;
+}
 
 // In the words above.
 std::string_view name_of(Verb verb);
@@ -130,10 +136,12 @@ struct Space {
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;           // within the space; lives for the batch
-  Verb verb = Verb::take;         // take, peek or put
+  Verb verb = Verb::take;         // take, peek, put or probe
   bool all = false;               // put: until it is as a fresh one, whatever the cost
-  bool fresh = false;             // forget the counter first
+  bool fresh = false;             // take: forget the counter first, and with it what others wait for
   bool keeps_limits = false;      // the space has windows
+  bool refill = false;            // take, where it has: every balance is at its limit first
+  uint8_t before = 0;             // probe: so many takes like it come first, each if it is allowed
   int64_t cost = 1;               // 0 or more; less only where the counter keeps its limits
   std::span<const Limit> limits;  // 1 to slots_max; the rule's, live as long as the rule set. Where
                                   // the counter keeps its limits: those that came along, if any

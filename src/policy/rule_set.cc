@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/hash.h"
 #include "base/pace.h"
+#include "policy/overrides.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -101,25 +103,44 @@ void Plan::open_group(bool may_fail) {
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
-  const bool keeps_limits = rule.limits.empty();
-  steps_.push_back(
-      {&rule, static_cast<uint32_t>(groups_.size() - 1), static_cast<uint32_t>(charges_.size())});
-  charges_.push_back({.space = rule.space,
+  Terms terms{rule.space, rule.limits, rule.limits_id, rule.limits.empty(), 0};
+  if (terms.keeps_limits) terms.limits = asked.limits;
+  if (asked.overrides != nullptr) [[unlikely]]
+    override_terms(rule, key, asked, terms);
+  steps_.push_back({&rule, static_cast<uint32_t>(groups_.size() - 1),
+                    static_cast<uint32_t>(charges_.size()), terms.override_id});
+  charges_.push_back({.space = terms.space,
                       .key = key,
                       .verb = asked.verb == limit::Verb::wait ? limit::Verb::take : asked.verb,
                       .all = asked.all,
-                      .fresh = keeps_limits && asked.fresh,
-                      .keeps_limits = keeps_limits,
-                      .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
-                      .limits = keeps_limits ? asked.limits : rule.limits,
-                      .limits_id = rule.limits_id,
+                      .fresh = terms.keeps_limits && asked.fresh,
+                      .keeps_limits = terms.keeps_limits,
+                      .cost = terms.keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
+                      .limits = terms.limits,
+                      .limits_id = terms.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
   decisions_.resize(decisions_.size() +
-                    (keeps_limits ? rule.space->windows.size() : rule.limits.size()));
+                    (terms.keeps_limits ? rule.space->windows.size() : terms.limits.size()));
   limit::Group& group = groups_.back();
   ++group.charge_count;
   group.on_error = std::min(group.on_error, rule.on_store_error);
   ++parts_.back().step_count;
+}
+
+void Plan::override_terms(const Rule& rule, std::string_view key, const Asked& asked,
+                          Terms& terms) {
+  Override::Terms found;
+  if (!asked.overrides->find(rule.id, key, asked.now, found)) return;
+  terms.override_id = found.id;
+  if (terms.keeps_limits && limit::is_counted(found.limits)) {
+    // In place of those that come along; a request without any is not given some.
+    if (!asked.limits.empty()) terms.limits = found.limits;
+    return;
+  }
+  terms.keeps_limits = false;
+  terms.limits = found.limits;
+  terms.limits_id = found.limits_id;
+  if (found.space != nullptr) terms.space = found.space;
 }
 
 RuleSet::List::~List() {
@@ -134,17 +155,19 @@ void RuleSet::List::add(Rule rule) {
 }
 
 void RuleSet::add(Dialect dialect, Rule rule) {
-  enroll(rule);
+  static constexpr std::array<std::string_view, dialects> names = {"divvy", "limitd", "droplet"};
+  enroll(rule, names[static_cast<size_t>(dialect)]);
   dialects_[static_cast<size_t>(dialect)].add(std::move(rule));
 }
 
 void RuleSet::add_native(Rule rule) {
-  enroll(rule);
+  enroll(rule, "native");
   native_.add(std::move(rule));
 }
 
-void RuleSet::enroll(Rule& rule) {
+void RuleSet::enroll(Rule& rule, std::string_view dialect) {
   rule.number = size_++;
+  rule.id = rule_id(dialect, name_of(rule, dialect), rule.actor);
   for (const Condition& condition : rule.conditions)
     if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
 }
@@ -224,6 +247,21 @@ const Rule* RuleSet::decider(Dialect dialect, Descriptor descriptor,
     return result != Fit::impossible && found == nullptr;
   });
   return found;
+}
+
+std::string name_of(const Rule& rule, std::string_view dialect) {
+  if (dialect == "divvy") return rule.pattern + (rule.mode == Mode::shadow ? " (canary)" : "");
+  // An override of a type's, in limitd's own file, has no name, but the same first condition.
+  if (dialect == "limitd" && !rule.conditions.empty())
+    return rule.conditions.front().pattern.text();
+  return rule.name.empty() ? rule.pattern : rule.name;
+}
+
+uint64_t rule_id(std::string_view dialect, std::string_view name,
+                 std::span<const std::string> actor) {
+  std::vector<uint64_t> digests = {base::digest(dialect), base::digest(name)};
+  for (const std::string& key : actor) digests.push_back(base::digest(key));
+  return base::digest_of(digests);
 }
 
 std::optional<Mismatch> mismatch(const Rule& rule, Descriptor descriptor, std::string_view& error) {

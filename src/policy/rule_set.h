@@ -19,6 +19,8 @@
 
 namespace sluice::policy {
 
+class Overrides;
+
 enum class Mode : uint8_t {
   enforce,  // has a say in the request
   shadow,   // is charged and counted, then the search goes on (Divvy's canary)
@@ -44,7 +46,9 @@ struct Asked {
   bool fresh = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
-  limit::Time now{};                       // for rules that end at a time
+  limit::Time now{};                       // for rules and overrides that end at a time
+  // What stands in place of rules' limits; null: nothing does. Who matches is one of its readers.
+  const Overrides* overrides = nullptr;
 };
 
 // One pair of a rule's pattern: the entry `key` must fit `pattern`.
@@ -76,6 +80,8 @@ struct Rule {
   std::vector<limit::Limit> limits;
   uint32_t limits_id = 0;  // limit::Spaces::intern_limits(limits)
   uint32_t number = 0;     // among all rules of its set, set by it
+  // The same in every set and process for rules of one dialect, name_of and actor; set by the set.
+  uint64_t id = 0;
   const limit::Space* space = nullptr;
 };
 
@@ -95,6 +101,7 @@ class Plan {
   struct Step {
     const Rule* rule;
     uint32_t group, charge;
+    uint64_t override_id;  // of what stands in place of the rule's limits; 0: nothing does
   };
   // The steps of one request, shadow rules first. groups_end: behind the last group it needs.
   // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
@@ -124,6 +131,16 @@ class Plan {
   friend class RuleSet;
   void open_group(bool may_fail);
   void add_step(const Rule& rule, std::string_view key, const Asked& asked);
+  // What a charge is made by: of the rule and the request, or of an override.
+  struct Terms {
+    const limit::Space* space;
+    std::span<const limit::Limit> limits;
+    uint32_t limits_id;
+    bool keeps_limits;
+    uint64_t override_id;
+  };
+  static void override_terms(const Rule& rule, std::string_view key, const Asked& asked,
+                             Terms& terms);
 
   std::vector<Part> parts_;
   std::vector<Step> steps_;
@@ -166,7 +183,7 @@ class RuleSet {
   // A list this short is gone through faster than looked up.
   static constexpr size_t unindexed_max = 6;
 
-  void enroll(Rule& rule);
+  void enroll(Rule& rule, std::string_view dialect);
 
   // Rules in order, with an index.
   struct List {
@@ -189,6 +206,14 @@ class RuleSet {
   std::vector<Pattern> regexes_;  // of all rules
   uint32_t size_ = 0;
 };
+
+// What a rule is called by those who set overrides: a native rule by its name, else its pattern; of
+// Divvy's by its pattern, with " (canary)" behind a canary's; all of one limitd type by that; and
+// "droplet". `dialect`: "native", "divvy", "limitd", "droplet".
+std::string name_of(const Rule& rule, std::string_view dialect);
+// Rule::id of such a rule.
+uint64_t rule_id(std::string_view dialect, std::string_view name,
+                 std::span<const std::string> actor);
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in
 // Plan::Part.

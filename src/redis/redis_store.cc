@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <random>
 #include <utility>
 
@@ -16,6 +17,7 @@ using limit::Error;
 namespace {
 
 constexpr int64_t resolve_every_us = 5'000'000;
+constexpr std::chrono::milliseconds resolve_patience{500};  // at the start
 
 // A worker asks for its own again and again.
 struct Known {
@@ -49,6 +51,7 @@ RedisStore::RedisStore(Options options, limit::Spaces& spaces,
       late_words_("Redis did not answer in " + std::to_string(shared_.options.deadline.us / 1000) +
                   " ms") {
   shared_.resolve();
+  shared_.resolver.await(resolve_patience);
 }
 
 RedisStore::~RedisStore() = default;
@@ -108,6 +111,15 @@ bool RedisStore::cancel(store::Port& port, limit::Ticket ticket, base::Time now)
 std::vector<std::string> RedisStore::list(const limit::Space& space, std::string_view prefix,
                                           size_t max) {
   return scan(shared_, space, prefix, max);
+}
+
+store::Stored RedisStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                                      std::string_view after, size_t max) {
+  return scan_stored(shared_, spaces, prefix, after, max);
+}
+
+void RedisStore::end_lists() {
+  shared_.ending.store(true, std::memory_order_relaxed);
 }
 
 void RedisStore::housekeep(base::Time now) {
@@ -173,12 +185,12 @@ std::string_view RedisStore::words_of(Error error) const {
     case Error::full:
       return "Redis has reached its maxmemory and keeps no new counter; raise it, or let it evict";
     case Error::read_only:
-      return "Redis takes no writes: it is a replica; name its primary in store.redis.nodes";
+      return "Redis takes no writes: it is a replica, or has none; name its primary in "
+             "store.redis.nodes";
     case Error::refused:
       return "Redis does not let this server in; see store.redis.username and password";
     case Error::foreign:
-      return "what Redis has under the counter's key is no counter; delete it, or choose another "
-             "store.redis.key_prefix";
+      return "what Redis has under the counter's key is no counter; the log says which";
     case Error::none:
     case Error::memory:
       break;

@@ -23,8 +23,7 @@ namespace sluice::redis {
 class RedisStore final : public store::Store, public metrics::Source {
  public:
   // Null, and why in `problem`: the system gives no memory for the table that decides while Redis
-  // does not, or there is no TLS. Looks up the names of the nodes, but does not connect: workers
-  // do.
+  // does not, or there is no TLS. Does not connect: workers do.
   static std::unique_ptr<RedisStore> open(Options options, limit::Spaces& spaces,
                                           std::shared_ptr<spdlog::logger> log,
                                           std::string& problem);
@@ -42,6 +41,9 @@ class RedisStore final : public store::Store, public metrics::Source {
   // found so far.
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                            std::string_view after, size_t max) override;
+  void end_lists() override;
   void housekeep(base::Time now) override;
   // Redis forgets by itself.
   size_t purge(base::Time now) override;

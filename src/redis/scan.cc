@@ -5,11 +5,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <iterator>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "base/bounds.h"
 #include "redis/asking.h"
@@ -21,6 +23,8 @@ namespace sluice::redis {
 namespace {
 
 constexpr std::chrono::milliseconds patience{1000};
+// Of keys, some of which are long.
+constexpr size_t reply_bytes_max = size_t{256} << 20;
 
 struct FreeReader {
   void operator()(redisReader* reader) const { redisReaderFree(reader); }
@@ -32,6 +36,12 @@ using Answer = std::unique_ptr<redisReply, FreeReply>;
 
 bool is_good(const Answer& answer) {
   return answer && answer->type != REDIS_REPLY_ERROR;
+}
+
+std::string why_bad(const Answer& answer) {
+  if (!answer) return "the connection for it is lost, or silent";
+  if (is_good(answer)) return "SCAN is answered as Redis does not";
+  return {answer->str, static_cast<size_t>(answer->len)};
 }
 
 // A connection that asks one thing after another, and waits a second for each.
@@ -120,6 +130,7 @@ Answer Line::ask(std::initializer_list<std::string_view> words) {
       return tls_ ? tls_->read(room, sizeof room) : ::recv(fd_, room, sizeof room, 0);
     });
     if (got <= 0) return nullptr;
+    if (reader_->len > reply_bytes_max) return nullptr;
     redisReaderFeed(reader_.get(), room, static_cast<size_t>(got));
   }
 }
@@ -134,42 +145,99 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+// The key as a counter's stored name; what Divvy shares has no prefix of ours.
+std::string_view prefix_of(const Shared& shared, limit::Form form) {
+  return form == limit::Form::own ? std::string_view(shared.options.key_prefix)
+                                  : std::string_view();
+}
+
+// Asks node after node until one lets us in.
+std::unique_ptr<Line> connected(Shared& shared) {
+  for (const Address& address : shared.resolver.addresses()) {
+    auto line = std::make_unique<Line>();
+    if (line->open(shared.options, shared.tls.get(), address)) return line;
+  }
+  shared.tell(false, "a list is empty: no connection for it comes about");
+  return nullptr;
+}
+
+enum class Passed : uint8_t { all, cut, failed };
+
+// Calls `visit(key)` for the keys that fit the pattern, some of them more than once.
+template <class Visit>
+Passed pass(Shared& shared, Line& line, const std::string& pattern, size_t& seen, Visit&& visit) {
+  constexpr size_t step = 1000;
+  std::string cursor = "0";
+  do {
+    if (seen >= base::bounds::redis_scanned_max || shared.ending.load(std::memory_order_relaxed))
+      return Passed::cut;
+    const Answer answer =
+        line.ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
+    if (!is_good(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
+        answer->element[0]->type != REDIS_REPLY_STRING ||
+        answer->element[1]->type != REDIS_REPLY_ARRAY) {
+      shared.tell(false, "a list is cut short: " + why_bad(answer));
+      return Passed::failed;
+    }
+    cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));
+    const redisReply& keys = *answer->element[1];
+    for (size_t i = 0; i < keys.elements; ++i) {
+      const redisReply& key = *keys.element[i];
+      if (key.type != REDIS_REPLY_STRING) continue;
+      visit(std::string_view(key.str, static_cast<size_t>(key.len)));
+    }
+    seen += step;
+  } while (cursor != "0");
+  return Passed::all;
+}
+
 }  // namespace
 
 std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
                               size_t max) {
   if (max == 0) return {};
-  std::unique_ptr<Line> line;
-  for (const Address& address : shared.addresses()) {
-    line = std::make_unique<Line>();
-    if (line->open(shared.options, shared.tls.get(), address)) break;
-    line.reset();
-  }
+  const std::unique_ptr<Line> line = connected(shared);
   if (!line) return {};
-  const std::string head =
-      (space.form == limit::Form::own ? shared.options.key_prefix : "") + space.prefix;
-  const std::string pattern = escaped(head) + escaped(prefix) + "*" + escaped(space.suffix);
+  const std::string head = std::string(prefix_of(shared, space.form)) + space.prefix;
   std::set<std::string, std::less<>> first;
-  std::string cursor = "0";
   size_t seen = 0;
-  constexpr size_t step = 1000;
-  do {
-    const Answer answer =
-        line->ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
-    if (!is_good(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
-        answer->element[0]->type != REDIS_REPLY_STRING)
-      break;
-    cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));
-    const redisReply& keys = *answer->element[1];
-    for (size_t i = 0; i < keys.elements; ++i) {
-      const std::string_view key(keys.element[i]->str, static_cast<size_t>(keys.element[i]->len));
-      if (key.size() < head.size() + space.suffix.size()) continue;
-      first.emplace(key.substr(head.size(), key.size() - head.size() - space.suffix.size()));
-      if (first.size() > max) first.erase(std::prev(first.end()));
-    }
-    seen += step;
-  } while (cursor != "0" && seen < base::bounds::redis_scanned_max);
+  pass(shared, *line, escaped(head) + escaped(prefix) + "*" + escaped(space.suffix), seen,
+       [&](std::string_view key) {
+         if (key.size() < head.size() + space.suffix.size()) return;
+         first.emplace(key.substr(head.size(), key.size() - head.size() - space.suffix.size()));
+         if (first.size() > max) first.erase(std::prev(first.end()));
+       });
   return {first.begin(), first.end()};
+}
+
+store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
+                          std::string_view after, size_t max) {
+  store::Stored stored;
+  const std::unique_ptr<Line> line = connected(shared);
+  if (!line) stored.failed = true;
+  std::set<std::string, std::less<>> first;
+  size_t seen = 0;
+  for (const limit::Form form : {limit::Form::own, limit::Form::divvy}) {
+    const auto wanted = spaces.by_id();
+    const bool any = std::any_of(wanted.begin(), wanted.end(), [&](const limit::Space* space) {
+      return space != nullptr && space->form == form;
+    });
+    if (!any || stored.failed || max == 0) continue;
+    const std::string_view head = prefix_of(shared, form);
+    const Passed passed =
+        pass(shared, *line, escaped(head) + escaped(prefix) + "*", seen, [&](std::string_view key) {
+          key.remove_prefix(head.size());
+          if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
+          const auto found = spaces.find(key);
+          if (!found || found->space->form != form) return;
+          first.emplace(key);
+          if (first.size() > max) first.erase(std::prev(first.end()));
+        });
+    stored.cut |= passed == Passed::cut;
+    stored.failed |= passed == Passed::failed;
+  }
+  stored.keys.assign(first.begin(), first.end());
+  return stored;
 }
 
 }  // namespace sluice::redis

@@ -21,44 +21,6 @@ constexpr auto reload_limit = std::chrono::seconds(30);
 constexpr size_t rules_page_default = 100;
 constexpr size_t difference_max = 1000;
 
-const char* title_of(unsigned status) {
-  switch (status) {
-    case 400:
-      return "Bad request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not found";
-    case 405:
-      return "Method not allowed";
-    case 409:
-      return "Conflict";
-    case 411:
-      return "Length required";
-    case 413:
-      return "Content too large";
-    case 422:
-      return "Unprocessable";
-    case 431:
-      return "Request head too large";
-    case 503:
-      return "Not available";
-    case 504:
-      return "Timed out";
-    default:
-      return "Error";
-  }
-}
-
-HttpResponse make_problem(unsigned status, const std::string& why, Json more = Json::object()) {
-  Json json{
-      {"type", "about:blank"}, {"title", title_of(status)}, {"status", status}, {"detail", why}};
-  json.update(more);
-  return json_response(status, json, "application/problem+json");
-}
-
 // In a time that does not depend on where they differ.
 bool are_equal(std::string_view a, std::string_view b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
@@ -142,7 +104,7 @@ Admin::Admin(AdminOptions options, World world)
 }
 
 HttpResponse Admin::problem(unsigned status, const std::string& why) const {
-  return make_problem(status, why);
+  return problem_response(status, why);
 }
 
 Admin::Found Admin::find(const HttpRequest& request) const {
@@ -166,14 +128,15 @@ std::optional<HttpResponse> Admin::refuse(const HttpRequest& request) const {
     const std::string_view given = request.authorization;
     if (given.starts_with(scheme) && are_equal(given.substr(scheme.size()), options_.token))
       return std::nullopt;
-    auto response = make_problem(401, "this needs the admin token, as `Authorization: Bearer ...`");
+    auto response =
+        problem_response(401, "this needs the admin token, as `Authorization: Bearer ...`");
     response.headers.push_back({"WWW-Authenticate", "Bearer"});
     return response;
   }
   if (!request.origin.empty() || !is_local_or_address(request.host))
-    return make_problem(403,
-                        "without a token the admin port answers no web page, and no name but "
-                        "localhost; set a token (admin.token_file)");
+    return problem_response(403,
+                            "without a token the admin port answers no web page, and no name but "
+                            "localhost; set a token (admin.token_file)");
   return std::nullopt;
 }
 
@@ -188,12 +151,12 @@ HttpResponse Admin::answer(const HttpRequest& request) {
     try {
       return found.route->handler({request, found.parameters});
     } catch (const std::exception& e) {
-      return make_problem(500, std::string("this failed: ") + e.what());
+      return problem_response(500, std::string("this failed: ") + e.what());
     }
   }
   if (found.allowed.empty())
-    return make_problem(404, "there is nothing here; /v1/openapi.json says what there is");
-  auto response = make_problem(405, "this takes " + found.allowed);
+    return problem_response(404, "there is nothing here; /v1/openapi.json says what there is");
+  auto response = problem_response(405, "this takes " + found.allowed);
   response.headers.push_back({"Allow", found.allowed});
   return response;
 }
@@ -207,8 +170,8 @@ HttpResponse Admin::ready() const {
   for (const auto& check : checks_)
     if (auto reason = check()) reasons.push_back(*reason);
   if (reasons.empty()) return json_response(200, {{"status", "ready"}});
-  return make_problem(503, "not ready: " + reasons.front().get<std::string>(),
-                      {{"reasons", reasons}});
+  return problem_response(503, "not ready: " + reasons.front().get<std::string>(),
+                          {{"reasons", reasons}});
 }
 
 HttpResponse Admin::config() const {
@@ -241,7 +204,7 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   std::optional<Candidate> candidate;
   if (options_.check) candidate = options_.check(kind, request.body);
   if (!candidate)
-    return make_problem(400, "`as` is to be one of sluice, divvy-ini, divvy-json, limitd");
+    return problem_response(400, "`as` is to be one of sluice, divvy-ini, divvy-json, limitd");
   Json json{{"ok", candidate->rules != nullptr},
             {"as", kind},
             {"rules", candidate->rules ? count_rules(*candidate->rules) : 0}};
@@ -256,14 +219,14 @@ HttpResponse Admin::check(const HttpRequest& request) const {
 
 HttpResponse Admin::reload() const {
   if (world_.reloader == nullptr)
-    return make_problem(409, "the policy comes from what can be read only once");
+    return problem_response(409, "the policy comes from what can be read only once");
   const uint64_t request = world_.reloader->request();
   const auto reading =
       world_.reloader->readings().await(request, std::chrono::steady_clock::now() + reload_limit);
   if (!reading)
-    return make_problem(504, "the policy is not read yet; GET /v1/config says when it is");
+    return problem_response(504, "the policy is not read yet; GET /v1/config says when it is");
   if (reading->outcome == Reading::Outcome::refused)
-    return make_problem(
+    return problem_response(
         422, "the policy is refused; live stays generation " + std::to_string(reading->generation),
         {{"generation", reading->generation}, {"diagnostics", to_json(reading->diagnostics)}});
   return json_response(
@@ -281,9 +244,9 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
   };
   const auto after = number("after", 0), count = number("limit", rules_page_default);
   if (!after || !count || *count < 1 || *count > base::bounds::admin_page_max)
-    return make_problem(400, "`limit` is to be 1 to " +
-                                 std::to_string(base::bounds::admin_page_max) +
-                                 ", `after` the `next` of the page before");
+    return problem_response(400, "`limit` is to be 1 to " +
+                                     std::to_string(base::bounds::admin_page_max) +
+                                     ", `after` the `next` of the page before");
   const auto policy = world_.live.current();
   Json list = Json::array();
   uint64_t place = 0;

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "base/units.h"
+
 namespace sluice::server {
 namespace {
 
@@ -20,11 +22,37 @@ std::string_view mode_name(policy::Mode mode) {
   return "";
 }
 
-Json limit_json(const limit::Limit& limit) {
-  Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
-  if (limit.window.us > 0) json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
-  if (limit.burst > 0) json["burst"] = limit.burst;
-  return json;
+const char* title_of(unsigned status) {
+  switch (status) {
+    case 400:
+      return "Bad request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not found";
+    case 405:
+      return "Method not allowed";
+    case 409:
+      return "Conflict";
+    case 411:
+      return "Length required";
+    case 413:
+      return "Content too large";
+    case 422:
+      return "Unprocessable";
+    case 431:
+      return "Request head too large";
+    case 503:
+      return "Not available";
+    case 504:
+      return "Timed out";
+    case 507:
+      return "No room";
+    default:
+      return "Error";
+  }
 }
 
 // What a rule does, as a text that is the same if and only if that is; and where it stands is not
@@ -45,6 +73,13 @@ wire::HttpResponse json_response(unsigned status, const Json& json, std::string 
   response.body = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   response.headers = {{"Cache-Control", "no-store"}};
   return response;
+}
+
+wire::HttpResponse problem_response(unsigned status, const std::string& why, const Json& more) {
+  Json json{
+      {"type", "about:blank"}, {"title", title_of(status)}, {"status", status}, {"detail", why}};
+  json.update(more);
+  return json_response(status, json, "application/problem+json");
 }
 
 std::string to_text(std::chrono::system_clock::time_point at) {
@@ -77,6 +112,16 @@ Json to_json(const base::Diagnostics& all) {
   return list;
 }
 
+Json to_json(const limit::Limit& limit) {
+  Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
+  if (limit.window.us > 0) {
+    json["window"] = base::spell_duration(limit.window);
+    json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
+  }
+  if (limit.burst > 0) json["burst"] = limit.burst;
+  return json;
+}
+
 Json to_json(const policy::Rule& rule, std::string_view dialect) {
   Json json{{"dialect", dialect},
             {"name", rule.name},
@@ -88,7 +133,7 @@ Json to_json(const policy::Rule& rule, std::string_view dialect) {
             {"then", rule.then == policy::Then::stop ? "stop" : "continue"},
             {"actor", rule.actor},
             {"limits", Json::array()}};
-  for (const limit::Limit& limit : rule.limits) json["limits"].push_back(limit_json(limit));
+  for (const limit::Limit& limit : rule.limits) json["limits"].push_back(to_json(limit));
   return json;
 }
 

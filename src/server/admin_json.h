@@ -19,11 +19,18 @@ using Json = nlohmann::ordered_json;
 wire::HttpResponse json_response(unsigned status, const Json& json,
                                  std::string content_type = "application/json");
 
+// An error as problem+json; `more` are fields beside those that each has.
+wire::HttpResponse problem_response(unsigned status, const std::string& why,
+                                    const Json& more = Json::object());
+
 // "2026-01-02T03:04:05Z"
 std::string to_text(std::chrono::system_clock::time_point at);
 std::string hash_text(uint64_t hash);
 
 Json to_json(const base::Diagnostics& all);
+
+// As native policies spell it, with all its numbers.
+Json to_json(const limit::Limit& limit);
 
 // `dialect`: "native", "divvy", "limitd", "droplet".
 Json to_json(const policy::Rule& rule, std::string_view dialect);

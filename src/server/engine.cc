@@ -49,6 +49,7 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       tally_(s.tally),
       top_keys_(s.top_keys),
       denials_(s.denials),
+      overrides_(s.overrides),
       run_(std::move(s.run)),
       wake_(s.wake ? std::move(s.wake) : [] {}),
       policy_(live_.current()),
@@ -57,6 +58,7 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       commits_(store_.commits_first()),
       port_(wake_) {
   ticket_ = new_ticket();
+  if (overrides_ != nullptr) overrides_reader_.emplace(*overrides_);
 }
 
 Engine::~Engine() {
@@ -64,6 +66,8 @@ Engine::~Engine() {
 }
 
 bool Engine::take_policy() {
+  // Nothing that was found among them is held beyond a batch but by value.
+  if (overrides_reader_) overrides_reader_->pass();
   if (live_.generation() == policy_->generation) return false;
   plan_.clear();  // it points into the old rules
   policy_ = live_.current();
@@ -81,7 +85,11 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
       .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
   progress.since = progress.now;
   if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
-  return go_on(progress, requests, out);
+  const Served served = go_on(progress, requests, out);
+  // The store may hold answers for what is behind, and the next batch has the same ticket.
+  if (served == Served::ended) [[unlikely]]
+    store_.abandon(port_, ticket_);
+  return served;
 }
 
 Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
@@ -123,6 +131,15 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   }
 }
 
+// Before a look-up: what is found may then be newer, never older.
+void Engine::note_overrides() {
+  if (overrides_ != nullptr) overrides_seen_ = overrides_->changes();
+}
+
+const policy::Overrides* Engine::overrides() const {
+  return overrides_ != nullptr && overrides_->size() > 0 ? overrides_ : nullptr;
+}
+
 // Plans the requests from `first` on, to the end or to one that cannot be decided: it may end the
 // session, so nothing behind it is charged yet.
 void Engine::match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
@@ -131,6 +148,8 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
   pin_ = &policy_;
   tickets_.clear();
   settled_ = 0;
+  note_overrides();
+  const policy::Overrides* const overriding = overrides();
   for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
       plan_.skip();
@@ -144,7 +163,8 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
                    .fresh = request.fresh,
                    .cost = request.cost,
                    .limits = requests.limits(request),
-                   .now = now},
+                   .now = now,
+                   .overrides = overriding},
                   plan_);
     if (!plan_.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {
@@ -162,7 +182,8 @@ void Engine::note_strict(const policy::Plan::Part& part) {
     const limit::Charge& charge = plan_.charge(step);
     if (step.rule->mode != Mode::enforce || group.error != limit::Error::none || !group.allowed)
       continue;
-    if (charge.verb == Verb::peek || (!charge.keeps_limits && !limit::is_counted(charge.limits)))
+    if (limit::only_looks(charge.verb) ||
+        (!charge.keeps_limits && !limit::is_counted(charge.limits)))
       continue;
     strict_ |= group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   }

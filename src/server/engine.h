@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "policy/overrides.h"
 #include "policy/rule_set.h"
 #include "server/denials.h"
 #include "server/live_policy.h"
@@ -43,11 +44,12 @@ class Engine {
     store::Store& store;
     base::Clock& clock;
     const Live& live;
-    Lister* lister = nullptr;      // null: lists are empty
-    Tally* tally = nullptr;        // null: nothing is counted
-    TopKeys* top_keys = nullptr;   // null: nobody asks for them
-    Denials* denials = nullptr;    // null: none is logged
-    std::function<void()> wake{};  // from any thread: call `advance`
+    Lister* lister = nullptr;                      // null: lists are empty
+    Tally* tally = nullptr;                        // null: nothing is counted
+    TopKeys* top_keys = nullptr;                   // null: nobody asks for them
+    Denials* denials = nullptr;                    // null: none is logged
+    const policy::Overrides* overrides = nullptr;  // null: there are none
+    std::function<void()> wake{};                  // from any thread: call `advance`
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
   };
@@ -84,7 +86,8 @@ class Engine {
 
   // Lets go of a policy that is no longer live; each batch begins so. True: there was a new one.
   bool take_policy();
-  // Asks the live policy about what waits under an older one; all keep their places.
+  // Asks the live policy about what waits under an older one, or was matched before overrides
+  // changed; all keep their places. While that goes on it begins anew when it is done.
   void match_again();
 
  private:
@@ -103,8 +106,11 @@ class Engine {
   // engine_late.cc: replies and decisions that come later.
   limit::Ticket park(Protocol protocol, const wire::Request& request,
                      std::span<const limit::Entry> descriptor, Recipient* recipient);
+  bool is_outdated(const Parked& parked) const;
   bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket);
-  void match_again(std::vector<limit::Ticket> tickets);
+  void match_some_again(std::vector<limit::Ticket> tickets, bool all);
+  void note_overrides();
+  const policy::Overrides* overrides() const;
   void match_again(limit::Ticket ticket, base::Time now);
   void match_later(limit::Ticket ticket, base::Time now);
   std::optional<wire::Verdict> start_list(Protocol protocol, const wire::Request& request,
@@ -130,6 +136,10 @@ class Engine {
   Tally* const tally_;
   TopKeys* const top_keys_;
   Denials* const denials_;
+  const policy::Overrides* const overrides_;
+  std::optional<policy::Overrides::Reader> overrides_reader_;
+  uint64_t overrides_seen_ = 0;  // their changes, when what is planned was matched, or before
+  bool matching_again_ = false, match_once_more_ = false;
   const std::function<void(std::function<void()>)> run_;
   const std::function<void()> wake_;
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.

@@ -33,6 +33,12 @@ Ticket Engine::park(Protocol protocol, const wire::Request& request,
   return ticket;
 }
 
+// Was it matched by rules or overrides that may have changed since?
+bool Engine::is_outdated(const Parked& parked) const {
+  return parked.policy != policy_ ||
+         (overrides_ != nullptr && parked.overrides_seen != overrides_->changes());
+}
+
 // Did the store park the part's group? Then what its reply will need is kept; else its ticket is
 // free again.
 bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
@@ -46,6 +52,7 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
   }
   parked->arrival = group.arrival;
   parked->policy = *pin_;
+  parked->overrides_seen = overrides_seen_;
   parked->strict =
       group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   parked->limits.clear();
@@ -53,9 +60,11 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
   for (const auto& step : steps) {
     if (step.rule->mode != policy::Mode::enforce) continue;
     parked->rules.push_back(Tally::name_of(**pin_, *step.rule));
-    const auto& limits = step.rule->limits;
+    const auto limits = plan_.charge(step).limits;
     parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
   }
+  // Who looked through those that wait has not seen it.
+  if (is_outdated(*parked)) match_later(ticket, clock_.now());
   return true;
 }
 
@@ -86,6 +95,7 @@ Served Engine::suspend(const Progress& progress, wire::Requests& requests) {
   std::swap(s->tickets, tickets_);
   s->settled = settled_;
   s->policy = *pin_;
+  s->overrides_seen = overrides_seen_;
   s->ticket = std::exchange(ticket_, no_ticket);
   waiting_[s->ticket.slot].recipient = recipient;
   recipient->suspended_ = std::move(s);
@@ -99,12 +109,14 @@ Served Engine::resume(Recipient& recipient, base::Buffer& out) {
   std::swap(s->tickets, tickets_);
   settled_ = s->settled;
   pin_ = &s->policy;
+  overrides_seen_ = s->overrides_seen;
   // The store knows the batch by its ticket.
   const Ticket other = std::exchange(ticket_, s->ticket);
   waiting_[ticket_.slot].recipient = nullptr;
   s->progress.now = clock_.now();
   strict_ = false;
   const Served served = go_on(s->progress, s->requests, out);
+  if (served == Served::ended) store_.abandon(port_, ticket_);
   if (served != Served::later) free_ticket(ticket_);
   ticket_ = other;
   pin_ = &policy_;
@@ -122,7 +134,7 @@ void Engine::recycle(std::unique_ptr<Suspended> s) {
 
 std::optional<base::Time> Engine::advance() {
   if (!later_.empty() && clock_.now() >= later_at_)
-    match_again(std::exchange(later_, std::vector<Ticket>()));
+    match_some_again(std::exchange(later_, std::vector<Ticket>()), false);
   auto next = store_.advance(port_, clock_.now());
   if (!later_.empty() && (!next || later_at_ < *next)) next = later_at_;
   strict_ = false;
@@ -196,15 +208,19 @@ void Engine::forget(Recipient& recipient) {
 }
 
 void Engine::match_again() {
+  if (std::exchange(matching_again_, true)) {
+    match_once_more_ = true;
+    return;
+  }
   auto tickets = parking_.all();
   std::sort(tickets.begin(), tickets.end(), [this](Ticket a, Ticket b) {
     return parking_.find(a)->arrival < parking_.find(b)->arrival;
   });
-  match_again(std::move(tickets));
+  match_some_again(std::move(tickets), true);
 }
 
 // A little at a time: requests are not to wait for all that waits.
-void Engine::match_again(std::vector<Ticket> tickets) {
+void Engine::match_some_again(std::vector<Ticket> tickets, bool all) {
   const base::Time now = clock_.now();
   strict_ = false;
   size_t done = 0;
@@ -212,18 +228,31 @@ void Engine::match_again(std::vector<Ticket> tickets) {
     match_again(tickets[done++], now);
   send_late();
   tickets.erase(tickets.begin(), tickets.begin() + static_cast<std::ptrdiff_t>(done));
-  if (!tickets.empty())
-    run_([this, rest = std::move(tickets)]() mutable { match_again(std::move(rest)); });
+  if (!tickets.empty()) {
+    run_([this, all, rest = std::move(tickets)]() mutable {
+      match_some_again(std::move(rest), all);
+    });
+    return;
+  }
+  if (!all) return;
+  matching_again_ = false;
+  if (std::exchange(match_once_more_, false)) run_([this] { match_again(); });
 }
 
 void Engine::match_again(Ticket ticket, base::Time now) {
   Parked* const parked = parking_.find(ticket);
-  if (parked == nullptr || parked->request.verb != Verb::wait || parked->policy == policy_) return;
+  if (parked == nullptr || parked->request.verb != Verb::wait) return;
+  if (!is_outdated(*parked)) return;
   plan_.clear();
+  note_overrides();
   const auto entries = parked->entries();
-  rules_->match(
-      dialect_of(parked->protocol),
-      {.descriptor = entries, .verb = Verb::wait, .cost = parked->request.cost, .now = now}, plan_);
+  rules_->match(dialect_of(parked->protocol),
+                {.descriptor = entries,
+                 .verb = Verb::wait,
+                 .cost = parked->request.cost,
+                 .now = now,
+                 .overrides = overrides()},
+                plan_);
   const auto& part = plan_.parts().back();
   // If it is answered it was by the policy that it was given under.
   if (plan_.may_wait()) {
@@ -314,7 +343,10 @@ void Engine::on_listed(Ticket ticket, std::vector<std::string> keys) {
     entries.push_back({rule->actor.front(), {}});
     for (const std::string& key : listing.keys) {
       entries.back().value = key;
-      rules_->match(dialect, {.descriptor = entries, .verb = Verb::peek, .now = now}, listing.plan);
+      rules_->match(
+          dialect,
+          {.descriptor = entries, .verb = Verb::peek, .now = now, .overrides = overrides()},
+          listing.plan);
     }
   }
   look_at(listing);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/overrides_api.h"
+
 namespace sluice::server {
 namespace {
 
@@ -31,8 +33,8 @@ class DivvyPage final : public Site {
 }  // namespace
 
 void Operate::prepare(const Options& options, const Live& live, Reloader* reloader,
-                      std::vector<std::string> files, const store::Store& store, base::Clock& clock,
-                      base::Log& log) {
+                      OverridesBook* overrides, std::vector<std::string> files,
+                      const store::Store& store, base::Clock& clock, base::Log& log) {
   log_control_ = std::make_unique<LogControl>(log, options.denials_every);
   facts_ = std::make_unique<Facts>(live, reloader == nullptr ? nullptr : &reloader->readings(),
                                    store, options.admin.version);
@@ -40,6 +42,7 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
   sources_.add(figures_);
   sources_.add(process_);
   for (const metrics::Source* source : options.sources) sources_.add(*source);
+  if (overrides != nullptr) sources_.add(*overrides);
   if (options.statsd) {
     const StatsdOptions& o = *options.statsd;
     statsd_prefix_ = o.prefix;
@@ -60,6 +63,7 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
     if (!serving_) return "the server is starting";
     return std::nullopt;
   });
+  if (overrides != nullptr) add_overrides(*admin_, *overrides, live);
   admin_->add({.method = "GET", .path = "/v1/log", .handler = [this](const Admin::Call&) {
                  return log_control_->get();
                }});

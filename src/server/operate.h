@@ -19,6 +19,7 @@
 #include "server/http_server.h"
 #include "server/log_control.h"
 #include "server/options.h"
+#include "server/overrides_book.h"
 #include "server/reloader.h"
 #include "server/top_board.h"
 
@@ -29,10 +30,10 @@ class Operate {
   // Any thread, from the start on: names for rules, tallies for workers.
   Figures& figures() { return figures_; }
 
-  // All of it outlives this; `reloader` may be null.
+  // All of it outlives this; `reloader` and `overrides` may be null.
   void prepare(const Options& options, const Live& live, Reloader* reloader,
-               std::vector<std::string> files, const store::Store& store, base::Clock& clock,
-               base::Log& log);
+               OverridesBook* overrides, std::vector<std::string> files, const store::Store& store,
+               base::Clock& clock, base::Log& log);
   Denials& denials() { return log_control_->denials(); }
   // Null: nobody can ask for it.
   TopBoard* top_board() { return top_board_.get(); }

@@ -14,8 +14,10 @@
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "base/time.h"
+#include "limit/space.h"
 #include "metrics/page.h"
 #include "policy/rule_set.h"
+#include "store/keeper.h"
 
 namespace sluice::server {
 
@@ -68,6 +70,10 @@ struct Options {
   std::optional<StatsdOptions> statsd = {};
   // What else metrics are collected from: stores. Outlives the server.
   std::vector<const metrics::Source*> sources = {};
+  // What rules and store intern in; outlives the server. Null: there can be no overrides.
+  limit::Spaces* spaces = nullptr;
+  // Keeps the overrides; outlives the server. Null: they are forgotten at exit.
+  store::Keeper* keeper = nullptr;
   std::function<void()> on_stop = {};    // when the server begins to stop; on the main thread
   std::function<void()> on_hangup = {};  // SIGHUP, beside the reload; on the main thread
 };

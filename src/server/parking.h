@@ -50,6 +50,7 @@ struct Parked {
   std::shared_ptr<const LivePolicy> policy;
   std::vector<limit::Limit> limits;
   std::vector<uint16_t> rules;  // what metrics count them by
+  uint64_t overrides_seen = 0;  // policy::Overrides::changes, when it was matched or before
   uint32_t generation = 0;
 
   std::vector<limit::Entry> entries() const;

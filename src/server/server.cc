@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -19,6 +20,7 @@
 #include "server/listener.h"
 #include "server/lister.h"
 #include "server/operate.h"
+#include "server/overrides_book.h"
 #include "server/protocol.h"
 #include "server/reloader.h"
 #include "server/worker.h"
@@ -34,6 +36,7 @@ namespace {
 // A stop is over in less than five seconds, whatever the clients do.
 constexpr auto stop_limit = std::chrono::milliseconds(4000);
 constexpr int housekeeping_niceness = 10;
+constexpr auto overrides_told_every = std::chrono::milliseconds(20);
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
 
 }  // namespace
@@ -48,7 +51,11 @@ struct Server::Impl {
         live(named(std::move(policy.first))) {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
-    operate.prepare(options, live, reloader ? &*reloader : nullptr, files, store, clock, l);
+    if (options.spaces != nullptr)
+      overrides.emplace(OverridesBook::World{*options.spaces, live, clock, options.keeper,
+                                             [this] { on_overrides(); }, policy_log});
+    operate.prepare(options, live, reloader ? &*reloader : nullptr,
+                    overrides ? &*overrides : nullptr, files, store, clock, l);
   }
 
   void make_reloader(Policy policy) {
@@ -72,6 +79,8 @@ struct Server::Impl {
 
   void take(int fd, Protocol protocol);
   void go_live(const std::shared_ptr<const LivePolicy>& next);
+  void on_overrides();
+  void tell_overrides();
   void on_signal();
   void stop();
   void on_ended();
@@ -88,8 +97,12 @@ struct Server::Impl {
   Operate operate;
   Live live;
   base::Clock clock;
+  std::optional<OverridesBook> overrides;
+  std::atomic<bool> telling_overrides{false};
+  std::chrono::steady_clock::time_point told_overrides_at{};
   asio::io_context io{1};
   asio::signal_set signals{io};
+  asio::steady_timer overrides_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
   Lister lister{store};  // answers to workers' loops, so it ends before them
   std::vector<std::unique_ptr<Listener>> listeners;
@@ -135,6 +148,8 @@ std::optional<std::string> Server::start() {
           {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
     }
   }
+  if (s.overrides)
+    if (auto wrong = s.overrides->load()) return wrong;
   const size_t files = base::raise_open_files();
   if (s.options.connections_max != base::bounds::connections_default &&
       files < s.options.connections_max + 64) {
@@ -150,7 +165,7 @@ std::optional<std::string> Server::start() {
           Worker::Watch{.tally = s.operate.figures().add_tally(),
                         .denials = s.operate.denials(),
                         .keys_hash = board == nullptr ? nullptr : &board->hash()},
-          s.requests_log));
+          s.overrides ? &s.overrides->table() : nullptr, s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
       board->add([&worker](TopBoard::Visit visit) { worker.visit_top_keys(std::move(visit)); });
@@ -233,6 +248,22 @@ void Server::Impl::go_live(const std::shared_ptr<const LivePolicy>& next) {
   policy_log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
 }
 
+// Decisions see an override at once; those who wait are told by this, at most once in a while, as
+// each time all that waits is asked about again. Any thread.
+void Server::Impl::on_overrides() {
+  if (telling_overrides.exchange(true)) return;
+  asio::post(io, [this] {
+    overrides_timer.expires_at(told_overrides_at + overrides_told_every);
+    overrides_timer.async_wait([this](error_code) { tell_overrides(); });
+  });
+}
+
+void Server::Impl::tell_overrides() {
+  telling_overrides = false;
+  told_overrides_at = std::chrono::steady_clock::now();
+  for (auto& worker : workers) worker->on_new_overrides();
+}
+
 // The loop ends with the last worker; until then a second signal is heard.
 void Server::Impl::on_ended() {
   if (++ended == workers.size()) io.stop();
@@ -282,6 +313,7 @@ void Server::Impl::keep_house() {
   while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
     lock.unlock();
     store.housekeep(clock.now());
+    if (overrides) overrides->housekeep();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
       tell_given_up();
       tell_passed_over();

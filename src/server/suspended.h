@@ -38,6 +38,7 @@ struct Suspended {
   uint32_t settled = 0;
   std::vector<limit::Ticket> tickets;
   std::shared_ptr<const LivePolicy> policy;  // whose rules the plan names
+  uint64_t overrides_seen = 0;               // policy::Overrides::changes, when it was matched
   limit::Ticket ticket;                      // by which the store calls it
 };
 

@@ -20,7 +20,8 @@ constexpr size_t idle_texts_max = 1024;
 }  // namespace
 
 Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
-               const Watch& watch, std::shared_ptr<spdlog::logger> log)
+               const Watch& watch, const policy::Overrides* overrides,
+               std::shared_ptr<spdlog::logger> log)
     : store_(store),
       work_(io_.get_executor()),
       deadline_(io_),
@@ -35,6 +36,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister
                .tally = &tally_,
                .top_keys = top_keys_.get(),
                .denials = &watch.denials,
+               .overrides = overrides,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
                .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
               std::move(log)) {

@@ -1,6 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt`, `on_new_policy` and `stop` may be called from any thread, all else belongs to the
-// worker's own.
+// `adopt`, `on_new_policy`, `on_new_overrides` and `stop` may be called from any thread, all else
+// belongs to the worker's own.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,8 @@ class Worker {
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
   };
   Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
-         const Watch& watch, std::shared_ptr<spdlog::logger> log);
+         const Watch& watch, const policy::Overrides* overrides,
+         std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
   // `ended` is called on the worker's thread as the last thing it does.
@@ -48,6 +49,8 @@ class Worker {
   // Another policy is live: takes it at once, as an idle worker would otherwise hold the old one
   // until somebody asks it something.
   void on_new_policy();
+  // Overrides have changed: what waits may no longer have to.
+  void on_new_overrides() { on_new_policy(); }
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);
   void join();

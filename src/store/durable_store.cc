@@ -7,6 +7,7 @@
 #include "base/machine.h"
 #include "limit/limit.h"
 #include "store/changes.h"
+#include "store/durable_keeper.h"
 #include "store/fallback.h"
 
 namespace sluice::store {
@@ -41,6 +42,7 @@ DurableStore::DurableStore(const DurableOptions& options, std::unique_ptr<Embedd
     : options_(options),
       table_(std::move(table)),
       journal_(std::move(journal)),
+      keeper_(journal_->texts() ? std::make_unique<DurableKeeper>(*journal_->texts()) : nullptr),
       log_(std::move(log)) {
   table_->keep_changes();
 }
@@ -228,7 +230,7 @@ Applied DurableStore::apply_failing(const limit::Batch& batch, base::Time now, P
 bool DurableStore::needs_no_disk(const limit::Batch& batch, const Group& group) const {
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   return std::all_of(charges.begin(), charges.end(), [](const Charge& charge) {
-    return charge.verb == limit::Verb::peek ||
+    return limit::only_looks(charge.verb) ||
            (!charge.keeps_limits && !limit::is_counted(charge.limits));
   });
 }
@@ -303,14 +305,23 @@ bool DurableStore::cancel(Port& port, Ticket ticket, base::Time now) {
   return cancelled;
 }
 
+// False: it will not be.
+bool DurableStore::await_loaded() {
+  std::unique_lock lock(loading_mutex_);
+  rests_.wait(lock, [this] { return no_lists_ || stopping_ || !loading_.load(); });
+  return !no_lists_ && !stopping_;
+}
+
 std::vector<std::string> DurableStore::list(const limit::Space& space, std::string_view prefix,
                                             size_t max) {
-  {
-    std::unique_lock lock(loading_mutex_);
-    rests_.wait(lock, [this] { return no_lists_ || stopping_ || !loading_.load(); });
-    if (no_lists_ || stopping_) return {};
-  }
+  if (!await_loaded()) return {};
   return table_->list(space, prefix, max);
+}
+
+Stored DurableStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                                 std::string_view after, size_t max) {
+  if (!await_loaded()) return {.keys = {}, .failed = true};
+  return table_->list_stored(spaces, prefix, after, max);
 }
 
 void DurableStore::housekeep(base::Time now) {

@@ -26,6 +26,7 @@
 #include "disk/journal.h"
 #include "limit/space.h"
 #include "store/embedded_store.h"
+#include "store/keeper.h"
 #include "store/store.h"
 
 namespace sluice::store {
@@ -75,6 +76,8 @@ class DurableStore final : public Store {
   bool close() override;
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                     std::string_view after, size_t max) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
   Stats stats() const override;
@@ -83,6 +86,9 @@ class DurableStore final : public Store {
   bool backup(const std::string& target, std::string& problem) {
     return journal_->backup(target, problem);
   }
+  // What is kept beside the counters; null: the journal has no place for that. As long as the
+  // store.
+  Keeper* keeper() { return keeper_.get(); }
 
  private:
   // A batch some of whose counters are to be fetched.
@@ -100,6 +106,7 @@ class DurableStore final : public Store {
   };
 
   bool replay(std::string& problem);
+  bool await_loaded();
   Applied apply_loading(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
                         limit::Ticket ticket);
   Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
@@ -124,6 +131,7 @@ class DurableStore final : public Store {
   const DurableOptions options_;
   const std::unique_ptr<EmbeddedStore> table_;
   const std::unique_ptr<disk::Journal> journal_;
+  const std::unique_ptr<Keeper> keeper_;
   const std::shared_ptr<spdlog::logger> log_;
 
   // Numbers of Changes.

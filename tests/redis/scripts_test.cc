@@ -128,6 +128,7 @@ class Both {
 
 struct Sizes {
   int64_t quota, window, step;
+  int64_t burst = quota;
 };
 
 Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
@@ -138,7 +139,7 @@ Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
     case 1:
       return {Algorithm::aligned_window, quota, {window}, 0};
     case 2:
-      return {Algorithm::token_bucket, quota, {window}, 1 + dice(sizes.quota)};
+      return {Algorithm::token_bucket, quota, {window}, 1 + dice(sizes.burst)};
     case 3:
       return {Algorithm::sliding_window, quota, {window}, 0};
     case 4:
@@ -227,7 +228,12 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
 
 constexpr Sizes tiny{6, 12, 9}, usual{1'000, 3'600'000'000, 100'000'000},
     // A million a day and more: products beyond 2^53.
-    large{2'000'000'000'000, 86'400'000'000, 20'000'000'000};
+    large{2'000'000'000'000, 86'400'000'000, 20'000'000'000},
+    // Products to either side of 2^51, 2^52 and 2^53, where one arithmetic takes over from the
+    // other, or gives up.
+    edge{3'000'000, 3'000'000'000, 300'000'000},
+    // Buckets that are full again at the end of time, or hold less for it.
+    endless{3, 3'000'000'000'000'000, 50'000'000'000'000, 9'007'199'254'740'990};
 
 TEST(Scripts, AnswerAsTheTableDoesInTheLight) {
   play(tiny, Weight::light, 1, 150, false);
@@ -241,6 +247,15 @@ TEST(Scripts, AnswerAsTheTableDoesInLimbs) {
   play(tiny, Weight::wide, 5, 60, false);
   play(usual, Weight::wide, 6, 60, false);
   play(large, Weight::light, 7, 100, false);
+}
+TEST(Scripts, AnswerAsTheTableDoesWhereDoublesEnd) {
+  play(edge, Weight::light, 13, 200, false);
+  play(edge, Weight::full, 14, 150, false);
+  play(edge, Weight::light, 15, 50, true);
+}
+TEST(Scripts, AnswerAsTheTableDoesAtTheEndOfTime) {
+  play(endless, Weight::light, 16, 100, false);
+  play(endless, Weight::full, 17, 50, true);
 }
 TEST(Scripts, GroupsSettleAllOrNothing) {
   play(tiny, Weight::light, 8, 150, true);
@@ -292,11 +307,10 @@ TEST(Scripts, KeepLimits) {
 }
 
 // Units that somebody waits for are not there for anybody behind.
-TEST(Scripts, LeaveWhatIsAheadToThoseThatWait) {
+void play_ahead(const Sizes& sizes, uint32_t seed) {
   Both both;
-  Dice dice(30);
+  Dice dice(seed);
   const limit::Space& space = *both.spaces.intern("w/", "");
-  const Sizes sizes{20, 100, 30};
   store::tests::Counting counting;
   size_t parked = 0;
   for (int round = 0; round < 300; ++round) {
@@ -327,6 +341,12 @@ TEST(Scripts, LeaveWhatIsAheadToThoseThatWait) {
           << name_of(list[0].algorithm) << " ahead " << ahead;
   }
   EXPECT_GT(parked, 50u);
+}
+
+TEST(Scripts, LeaveWhatIsAheadToThoseThatWait) {
+  play_ahead({20, 100, 30}, 30);
+  // Their sum is past what a double tells apart.
+  play_ahead({9'007'199'254'740'990, 100, 30}, 31);
 }
 
 TEST(Scripts, RefuseWhatIsNoCounterOfOurs) {

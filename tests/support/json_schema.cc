@@ -39,8 +39,9 @@ std::string object_problem(const Json& document, const Json& schema, const Json&
 std::string schema_problem(const Json& document, const Json& schema, const Json& value,
                            const std::string& place) {
   static const std::set<std::string> known{
-      "$ref", "type",    "properties", "required", "additionalProperties", "items",
-      "enum", "minimum", "maximum",    "format",   "description",          "default"};
+      "$ref",        "type",    "properties", "required", "additionalProperties",
+      "items",       "enum",    "minimum",    "maximum",  "format",
+      "description", "default", "oneOf"};
   for (const auto& [keyword, ignored] : schema.items())
     if (!known.contains(keyword))
       throw std::runtime_error("a keyword that the test does not know: " + keyword);
@@ -48,6 +49,15 @@ std::string schema_problem(const Json& document, const Json& schema, const Json&
     const auto reference = schema.at("$ref").get<std::string>();
     return schema_problem(document, document.at(Json::json_pointer(reference.substr(1))), value,
                           place);
+  }
+  if (schema.contains("oneOf")) {
+    std::string problems;
+    for (const auto& one : schema.at("oneOf")) {
+      const auto problem = schema_problem(document, one, value, place);
+      if (problem.empty()) return "";
+      problems += (problems.empty() ? "" : ", ") + problem;
+    }
+    return problems;
   }
   const auto type = schema.at("type").get<std::string>();
   if (!has_type(value, type)) return place + " is no " + type + ": " + value.dump();

@@ -1,0 +1,93 @@
+// When may what readers without a lock could still be looking at be freed? A writer takes it out of
+// their reach, then hands it here; it is freed once every reader has said that it holds nothing of
+// what it found before. Readers say so whenever it suits them, at the price of two loads; they
+// never wait, and nobody waits for them. Owned by what is read; `retire` and `reclaim` are the
+// writer's, one thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace sluice::base {
+
+class Grace {
+ public:
+  Grace() = default;
+  ~Grace() {
+    for (const Retired& one : retired_) one.free(one.what);
+  }
+  Grace(const Grace&) = delete;
+  Grace& operator=(const Grace&) = delete;
+
+  // One thread that reads, as long as this lives; made on any thread.
+  class Reader {
+   public:
+    explicit Reader(Grace& grace) : grace_(grace) {
+      const std::lock_guard lock(grace_.mutex_);
+      seen_.store(grace_.epoch_.load(std::memory_order_acquire), std::memory_order_release);
+      grace_.readers_.push_back(this);
+    }
+    ~Reader() {
+      const std::lock_guard lock(grace_.mutex_);
+      std::erase(grace_.readers_, this);
+    }
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+
+    // It holds nothing that it found until now.
+    void pass() {
+      const uint64_t epoch = grace_.epoch_.load(std::memory_order_acquire);
+      if (epoch != seen_.load(std::memory_order_relaxed))
+        seen_.store(epoch, std::memory_order_release);
+    }
+
+   private:
+    friend class Grace;
+    Grace& grace_;
+    std::atomic<uint64_t> seen_{0};
+  };
+
+  // Who looks from now on does not find it.
+  template <class T>
+  void retire(std::unique_ptr<T> what) {
+    if (what == nullptr) return;
+    const uint64_t epoch = epoch_.fetch_add(1, std::memory_order_acq_rel);
+    retired_.push_back(
+        {what.release(), [](const void* it) { delete static_cast<const T*>(it); }, epoch});
+  }
+
+  // Frees what may be freed.
+  void reclaim() {
+    if (retired_.empty()) return;
+    uint64_t seen = UINT64_MAX;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Reader* reader : readers_)
+        seen = std::min(seen, reader->seen_.load(std::memory_order_acquire));
+    }
+    for (; !retired_.empty() && retired_.front().epoch < seen; retired_.pop_front())
+      retired_.front().free(retired_.front().what);
+  }
+  // What is not freed yet.
+  size_t retired() const { return retired_.size(); }
+
+ private:
+  struct Retired {
+    const void* what;
+    void (*free)(const void* what);
+    uint64_t epoch;  // a reader that has seen a later one cannot hold it
+  };
+
+  std::atomic<uint64_t> epoch_{1};
+  std::deque<Retired> retired_;
+  std::mutex mutex_;  // of the next
+  std::vector<const Reader*> readers_;
+};
+
+}  // namespace sluice::base

@@ -1,0 +1,147 @@
+// A hash table of immutable nodes by rule and text that any thread reads without a lock while one
+// changes it. A look-up that finds nothing looks at one cache line mostly, one that finds its node
+// at two, however many there are. Nodes and tables that are replaced go to a base::Grace, whose
+// readers alone may look (or who keeps the writer out). Internal to policy/overrides.cc.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/grace.h"
+
+namespace sluice::policy {
+
+// `Node` has `uint64_t hash, rule` and `std::string key`.
+template <class Node>
+class OverrideMap {
+ public:
+  explicit OverrideMap(base::Grace& grace) : grace_(grace) {}
+  ~OverrideMap() {
+    for (Shard& shard : shards_) {
+      const std::unique_ptr<Slots> slots(shard.slots.load(std::memory_order_relaxed));
+      for (size_t i = 0; slots != nullptr && i <= slots->mask; ++i) {
+        const Node* const node = slots->at[i].node.load(std::memory_order_relaxed);
+        if (node != gone()) delete node;
+      }
+    }
+  }
+  OverrideMap(const OverrideMap&) = delete;
+  OverrideMap& operator=(const OverrideMap&) = delete;
+
+  // Any reader. What it finds lives until the reader's next Reader::pass.
+  const Node* find(uint64_t hash, uint64_t rule, std::string_view key) const {
+    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
+    if (slots == nullptr) return nullptr;
+    for (size_t i = hash;; ++i) {
+      const Slot& slot = slots->at[i & slots->mask];
+      const Node* const node = slot.node.load(std::memory_order_acquire);
+      if (node == nullptr) return nullptr;
+      // The hash may be that of another node by now; then this one is no longer wanted.
+      if (node == gone() || slot.hash.load(std::memory_order_relaxed) != hash) continue;
+      if (node->rule == rule && node->key == key) return node;
+    }
+  }
+
+  // The writer's. Replaces the node of the same rule and text, at one stroke.
+  void put(std::unique_ptr<const Node> node) {
+    Shard& shard = shard_of(node->hash);
+    Slots* slots = shard.slots.load(std::memory_order_relaxed);
+    Slot* const known = slots == nullptr ? nullptr : slot_of(*slots, *node);
+    if (known != nullptr) {
+      grace_.retire(std::unique_ptr<const Node>(
+          known->node.exchange(node.release(), std::memory_order_acq_rel)));
+      return;
+    }
+    if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) slots = resize(shard);
+    shard.used += insert(*slots, node.release());
+    ++shard.live;
+  }
+
+  // The writer's. False: there is none.
+  bool remove(uint64_t hash, uint64_t rule, std::string_view key) {
+    const Node* const node = find(hash, rule, key);
+    if (node == nullptr) return false;
+    Shard& shard = shard_of(hash);
+    Slot* const slot = slot_of(*shard.slots.load(std::memory_order_relaxed), *node);
+    slot->node.store(gone(), std::memory_order_release);
+    --shard.live;
+    grace_.retire(std::unique_ptr<const Node>(node));
+    return true;
+  }
+
+ private:
+  struct Slot {
+    std::atomic<uint64_t> hash{0};
+    std::atomic<const Node*> node{nullptr};  // null: never used
+  };
+  struct Slots {
+    explicit Slots(size_t count) : mask(count - 1), at(new Slot[count]) {}
+    const size_t mask;
+    const std::unique_ptr<Slot[]> at;
+  };
+  struct Shard {
+    std::atomic<Slots*> slots{nullptr};
+    size_t live = 0, used = 0;  // used: those that are gone as well
+  };
+  // So that a table is copied in a moment when it grows.
+  static constexpr size_t shard_bits = 6;
+  static constexpr size_t slots_min = 8;
+
+  // In the place of a node that is gone.
+  static const Node* gone() {
+    alignas(Node) static const char nothing[1] = {};
+    return reinterpret_cast<const Node*>(nothing);
+  }
+  Shard& shard_of(uint64_t hash) { return shards_[hash >> (64 - shard_bits)]; }
+  const Shard& shard_of(uint64_t hash) const { return shards_[hash >> (64 - shard_bits)]; }
+
+  static Slot* slot_of(Slots& slots, const Node& like) {
+    for (size_t i = like.hash;; ++i) {
+      Slot& slot = slots.at[i & slots.mask];
+      const Node* const node = slot.node.load(std::memory_order_relaxed);
+      if (node == nullptr) return nullptr;
+      if (node != gone() && node->hash == like.hash && node->rule == like.rule &&
+          node->key == like.key)
+        return &slot;
+    }
+  }
+
+  // 1: into a slot that was never used.
+  static size_t insert(Slots& slots, const Node* node) {
+    for (size_t i = node->hash;; ++i) {
+      Slot& slot = slots.at[i & slots.mask];
+      const Node* const there = slot.node.load(std::memory_order_relaxed);
+      if (there != nullptr && there != gone()) continue;
+      slot.hash.store(node->hash, std::memory_order_relaxed);
+      slot.node.store(node, std::memory_order_release);
+      return there == nullptr ? 1 : 0;
+    }
+  }
+
+  // With room for as many again as are alive.
+  Slots* resize(Shard& shard) {
+    auto larger = std::make_unique<Slots>(std::max(slots_min, std::bit_ceil(4 * (shard.live + 1))));
+    std::unique_ptr<Slots> old(shard.slots.load(std::memory_order_relaxed));
+    for (size_t i = 0; old != nullptr && i <= old->mask; ++i) {
+      const Node* const node = old->at[i].node.load(std::memory_order_relaxed);
+      if (node != nullptr && node != gone()) insert(*larger, node);
+    }
+    shard.used = shard.live;
+    Slots* const now = larger.release();
+    shard.slots.store(now, std::memory_order_release);
+    grace_.retire(std::move(old));
+    return now;
+  }
+
+  base::Grace& grace_;
+  std::array<Shard, size_t{1} << shard_bits> shards_;
+};
+
+}  // namespace sluice::policy

@@ -1,0 +1,116 @@
+// What stands in place of a rule's limits for one actor, or for actors that a pattern fits, until a
+// time. Set while the server runs: any number of workers look up without a lock while one thread
+// changes, and a change is seen by the next look-up. A look-up allocates nothing, and what it costs
+// does not depend on how many overrides there are. Owned by the server's book of them, which keeps
+// their texts; what is here is only what decisions need.
+//
+//   rule         is called by a number (Rule::id), that its dialect, its name and the keys of its
+//                actor make: so overrides stay in force across reloads, and one whose rule is gone
+//                does nothing until it is back.
+//   actor        a value for each entry of the rule's actor; none where it has none. `*` in it is
+//                any run of characters. Without a star it is exact.
+//   precedence   exact ones before patterns; of patterns that fit, the one with the most characters
+//                that are not stars (bytes, in all values together), then the one that was set
+//                last, then the greater id. Those whose time has passed are as if they were not.
+//   patterns     are filed under the text that every key they fit begins with, cut to one of a few
+//                lengths; a look-up tries those lengths that the rule's patterns have. What begins
+//                alike is gone through, so its number is bounded (bounds::overrides_alike_max).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/grace.h"
+#include "limit/limit.h"
+
+namespace sluice::policy {
+
+// A rule's actor by the values of its entries, and as the key of a counter: a single value as it
+// is, several joined by `|`, which like a backslash is escaped by one within them.
+std::string key_text(std::span<const std::string> values);
+// Nothing: there are not that many values in it.
+std::optional<std::vector<std::string>> key_values(std::string_view key, size_t count);
+
+struct Override {
+  // What decisions are made by; all that it points to lives for ever.
+  struct Terms {
+    uint64_t id = 0;  // not 0
+    limit::Time until{INT64_MAX};
+    const limit::Space* space = nullptr;     // null: the rule's
+    std::span<const limit::Limit> limits{};  // limit::Spaces::limits(limits_id)
+    uint32_t limits_id = 0;
+  };
+  uint64_t rule = 0;
+  std::vector<std::string> actor;
+  limit::Time set{};
+  Terms terms;
+};
+
+class Overrides {
+ public:
+  Overrides();
+  ~Overrides();
+  Overrides(const Overrides&) = delete;
+  Overrides& operator=(const Overrides&) = delete;
+
+  // Changes, one thread at a time. What is set replaces what the same rule and actor had. False:
+  // too many patterns of the rule begin alike.
+  bool set(const Override& one);
+  bool remove(uint64_t rule, std::span<const std::string> actor);
+  // The text under which a pattern is filed, and how many of its rule are there. Exact: nothing.
+  static std::optional<std::string> filed_under(std::span<const std::string> actor);
+  size_t alike(uint64_t rule, std::string_view filed_under) const;
+  // Is that pattern there?
+  bool has(uint64_t rule, std::span<const std::string> actor) const;
+
+  size_t size() const { return size_.load(std::memory_order_relaxed); }
+  // One more with each change, before its effect is over; any thread.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+
+  // A thread that looks up registers, and says now and then that it holds nothing (Grace::Reader).
+  class Reader {
+   public:
+    explicit Reader(const Overrides& overrides) : reader_(overrides.grace_) {}
+    void pass() { reader_.pass(); }
+
+   private:
+    base::Grace::Reader reader_;
+  };
+  // Who does not register looks up while it holds this; changes wait meanwhile.
+  std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
+
+  // The one that applies to a key of the rule's counters. False: none does.
+  bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms) const {
+    const uint8_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
+    return flags != 0 && look_up(flags, rule, key, now, terms);
+  }
+
+ private:
+  struct Tables;
+  static constexpr uint8_t exact_flag = 1, pattern_flag = 2;
+
+  bool look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
+               Override::Terms& terms) const;
+  bool set_pattern(const Override& one, const std::string& text, bool& replaces);
+  bool remove_pattern(uint64_t rule, std::span<const std::string> actor, const std::string& text);
+  void count(uint64_t rule, uint8_t flag, int change);
+
+  mutable base::Grace grace_;
+  mutable std::mutex mutex_;  // of changes
+  std::unique_ptr<Tables> tables_;
+  std::atomic<size_t> size_{0};
+  std::atomic<uint64_t> changes_{0};
+  // What kinds of overrides the rules have whose numbers share a place.
+  std::array<std::atomic<uint8_t>, 4096> flags_{};
+};
+
+}  // namespace sluice::policy

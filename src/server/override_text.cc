@@ -1,0 +1,388 @@
+#include "server/override_text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/hash.h"
+#include "base/rfc3339.h"
+#include "base/units.h"
+#include "limit/decide.h"
+#include "policy/droplet.h"
+#include "policy/native_limit.h"
+#include "policy/pattern.h"
+#include "policy/rule_set.h"
+
+namespace sluice::server {
+
+using limit::Algorithm;
+using limit::Limit;
+
+namespace {
+
+constexpr int kept_version = 1;
+constexpr std::string_view id_prefix = "o-";
+
+OverrideProblem wrong(std::string field, std::string why, unsigned status = 422) {
+  return {status, std::move(field), std::move(why)};
+}
+
+// As native policies are read, with the same words for what is wrong: JSON is YAML.
+OverrideProblem read_limit(const Json& json, const std::string& field, Limit& limit) {
+  if (!json.is_object())
+    return wrong(field, "is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
+  const auto algorithm = json.find("algorithm");
+  const bool is_text = algorithm != json.end() && algorithm->is_string();
+  for (const Algorithm bare : {Algorithm::unlimited, Algorithm::deny}) {
+    if (!is_text || algorithm->get_ref<const std::string&>() != limit::name_of(bare)) continue;
+    // Its quota means nothing; but answers have it.
+    for (const auto& [key, value] : json.items())
+      if (key != "algorithm" && key != "quota")
+        return wrong(field + "." + key,
+                     "means nothing to `" + std::string(limit::name_of(bare)) + "`; take it out");
+    limit = {bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}};
+    return {};
+  }
+  // What answers have beside what policies have.
+  Json plain = json;
+  if (plain.contains("window")) plain.erase("window_ms");
+  if (is_text && algorithm->get_ref<const std::string&>() == "fixed_bucket") plain.erase("burst");
+
+  base::Diagnostics diagnostics;
+  policy::YamlDocument document;
+  if (auto broken = policy::parse_yaml(plain.dump(), document))
+    return wrong(field, "cannot be read: " + to_diagnostic(std::move(*broken), "").message);
+  policy::YamlReader reader("", document, diagnostics);
+  limit = policy::read_limit(document.root(), reader);
+  for (const base::Diagnostic& d : diagnostics) {
+    if (d.severity != base::Diagnostic::Severity::error) continue;
+    const bool whole = d.subject.empty() || d.subject == "limit";
+    return wrong(whole ? field : field + "." + d.subject,
+                 d.message + (d.remedy.empty() ? "" : "; " + d.remedy));
+  }
+  return {};
+}
+
+// Whatever the rule: what stands in place of its limits must be what its counters can hold.
+OverrideProblem check_limits(std::span<const Limit> limits, std::string_view dialect) {
+  if (limits.empty() || limits.size() > limit::slots_max)
+    return wrong("limits", "is to have 1 to " + std::to_string(limit::slots_max) + " limits");
+  if (!limit::is_counted(limits) && limits.size() == 1) return {};
+  if (std::any_of(limits.begin(), limits.end(),
+                  [](const Limit& l) { return !limit::has_counter(l.algorithm); }))
+    return wrong("limits", "`unlimited` and `deny` stand alone");
+  if (limit::cells(limits) > limit::cells_max)
+    return wrong("limits",
+                 "need more memory in one counter than it may have; have at most two of algorithm "
+                 "sliding_log with a quota of 32 or more");
+  if (dialect == "divvy" && (limits.size() != 1 || limits[0].algorithm != Algorithm::fixed_window ||
+                             limits[0].window.us % 1'000'000 != 0))
+    return wrong("limits",
+                 "a rule of Divvy's has one limit of algorithm fixed_window, with a window of "
+                 "whole seconds: its counters are Divvy's own");
+  if (dialect != "droplet") return {};
+  const auto windows = policy::droplet_windows();
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const Limit& l = limits[i];
+    const std::string field = "limits[" + std::to_string(i) + "]";
+    if (l.algorithm != Algorithm::token_bucket || l.burst != l.quota)
+      return wrong(field,
+                   "a bucket of droplet's has limits of algorithm token_bucket without a "
+                   "burst of their own");
+    if (l.quota > int64_t{UINT32_MAX})
+      return wrong(field + ".quota", "droplet counts to " + std::to_string(UINT32_MAX));
+    if (std::find(windows.begin(), windows.end(), l.window) == windows.end())
+      return wrong(field + ".window", "droplet has windows of 1s, 1m, 1h, 1d, 7d and 30d");
+    for (size_t j = 0; j < i; ++j)
+      if (limits[j].window == l.window)
+        return wrong(field + ".window", "is also that of limits[" + std::to_string(j) + "]");
+  }
+  return {};
+}
+
+OverrideProblem check_actor(std::span<const std::string> values) {
+  size_t bytes = 0;
+  for (const std::string& value : values) {
+    bytes += value.size();
+    if (policy::Pattern::wildcard(value).oversized())
+      return wrong("actor", "has more than " + std::to_string(policy::Pattern::elements_max) +
+                                " characters behind its first star and a further star");
+  }
+  if (bytes > base::bounds::override_actor_bytes_max)
+    return wrong("actor", "has " + std::to_string(bytes) + " bytes; " +
+                              std::to_string(base::bounds::override_actor_bytes_max) +
+                              " is the most");
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> KnownOverride::values() const {
+  return policy::key_values(actor, rule->actor.size()).value_or(std::vector<std::string>());
+}
+
+uint64_t KnownOverride::id() const {
+  const std::array digests = {rule->id, base::digest(actor)};
+  return base::digest_of(digests);
+}
+
+std::string id_text(uint64_t id) {
+  return std::string(id_prefix) + hash_text(id);
+}
+
+std::optional<uint64_t> parse_id(std::string_view text) {
+  if (!text.starts_with(id_prefix)) return std::nullopt;
+  text.remove_prefix(id_prefix.size());
+  uint64_t id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, problem] = std::from_chars(text.data(), end, id, 16);
+  if (problem != std::errc{} || at != end || id_text(id).substr(id_prefix.size()) != text)
+    return std::nullopt;
+  return id;
+}
+
+policy::Override compiled(const KnownOverride& one, limit::Spaces& spaces) {
+  policy::Override made;
+  made.rule = one.rule->id;
+  made.actor = one.values();
+  made.set = one.created;
+  made.terms.id = one.id();
+  made.terms.until = one.until;
+  made.terms.limits_id = one.limits_id;
+  made.terms.limits = spaces.limits(one.limits_id);
+  if (one.rule->dialect == "divvy" && limit::is_counted(made.terms.limits)) {
+    // Divvy's key holds the numbers, and what is stored under it is what is left of them.
+    const Limit& limit = made.terms.limits.front();
+    limit::Space like;
+    like.form = limit::Form::divvy;
+    made.terms.space = spaces.intern(
+        one.rule->prefix,
+        ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000),
+        std::move(like));
+  }
+  return made;
+}
+
+OverrideProblem read_limits(const Json& body, std::string_view dialect,
+                            std::vector<Limit>& limits) {
+  static constexpr std::array<const char*, 4> keys = {"limit", "limits", "unlimited", "deny"};
+  const auto given =
+      std::count_if(keys.begin(), keys.end(), [&](const char* key) { return body.contains(key); });
+  if (given != 1)
+    return wrong(given == 0 ? "limit" : "limits",
+                 "write exactly one of \"limit\": {\"quota\": N, \"window\": \"1s\"}, \"limits\": "
+                 "[...], \"unlimited\": true and \"deny\": true");
+  for (const Algorithm bare : {Algorithm::unlimited, Algorithm::deny}) {
+    const std::string key(limit::name_of(bare));
+    if (!body.contains(key)) continue;
+    if (body.at(key) != true) return wrong(key, "can only be true");
+    limits = {{bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}}};
+    return check_limits(limits, dialect);
+  }
+  if (body.contains("limit")) {
+    limits.resize(1);
+    if (auto problem = read_limit(body.at("limit"), "limit", limits[0])) return problem;
+    auto problem = check_limits(limits, dialect);
+    if (problem.field.starts_with("limits[0]"))
+      problem.field.replace(0, sizeof "limits[0]" - 1, "limit");
+    else if (problem)
+      problem.field = "limit";
+    return problem;
+  }
+  const Json& list = body.at("limits");
+  if (!list.is_array() || list.empty() || list.size() > limit::slots_max)
+    return wrong("limits",
+                 "is to be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
+  limits.resize(list.size());
+  for (size_t i = 0; i < list.size(); ++i)
+    if (auto problem = read_limit(list[i], "limits[" + std::to_string(i) + "]", limits[i]))
+      return problem;
+  return check_limits(limits, dialect);
+}
+
+OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
+                           std::vector<std::string>& values) {
+  values.clear();
+  const auto names = [&] {
+    std::string all;
+    for (const std::string& key : keys) all += (all.empty() ? "`" : ", `") + key + "`";
+    return all;
+  };
+  const auto at = body.find("actor");
+  if (at == body.end()) {
+    if (keys.empty()) return {};
+    return wrong("actor", "is missing; the rule's actor is " + names());
+  }
+  if (at->is_string()) {
+    auto split = policy::key_values(at->get_ref<const std::string&>(), keys.size());
+    if (!split && keys.empty())
+      return wrong("actor", "the rule has no actor, all requests share one counter; leave it out");
+    if (!split)
+      return wrong("actor", "is to be the values of " + names() +
+                                " joined by `|`, or an object with these keys");
+    values = std::move(*split);
+    return check_actor(values);
+  }
+  if (!at->is_object()) return wrong("actor", "is to be a text, or an object of texts");
+  for (const auto& [key, value] : at->items()) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      return wrong("actor." + key, keys.empty()
+                                       ? "the rule has no actor, all requests share one counter"
+                                       : "is no key of the rule's actor, which is " + names());
+    if (!value.is_string()) return wrong("actor." + key, "is to be a text");
+  }
+  for (const std::string& key : keys) {
+    if (!at->contains(key)) return wrong("actor." + key, "is missing; `*` stands for any value");
+    values.push_back(at->at(key).get<std::string>());
+  }
+  return check_actor(values);
+}
+
+OverrideProblem read_until(const Json& body, base::Time now, base::Time& until) {
+  until = {INT64_MAX};
+  const auto at = body.find("until");
+  if (at == body.end() || at->is_null()) return {};
+  const auto time = at->is_string() ? base::parse_rfc3339(at->get_ref<const std::string&>())
+                                    : std::optional<base::Time>();
+  if (!time)
+    return wrong("until", "is to be a time as \"2026-11-27T00:00:00Z\"; leave it out for ever");
+  if (*time <= now) return wrong("until", "has passed: here it is " + base::format_rfc3339(now));
+  until = *time;
+  return {};
+}
+
+OverrideProblem read_comment(const Json& body, std::string& comment) {
+  comment.clear();
+  const auto at = body.find("comment");
+  if (at == body.end() || at->is_null()) return {};
+  if (!at->is_string()) return wrong("comment", "is to be a text");
+  comment = at->get<std::string>();
+  if (comment.size() <= base::bounds::override_comment_bytes_max) return {};
+  return wrong("comment", "has " + std::to_string(comment.size()) + " bytes; " +
+                              std::to_string(base::bounds::override_comment_bytes_max) +
+                              " is the most");
+}
+
+Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies) {
+  Json json{{"id", id_text(one.id())}, {"dialect", one.rule->dialect}, {"rule", one.rule->name}};
+  if (one.rule->actor.size() <= 1) {
+    json["actor"] = one.actor;
+  } else {
+    const auto values = one.values();
+    for (size_t i = 0; i < values.size(); ++i) json["actor"][one.rule->actor[i]] = values[i];
+  }
+  json["limits"] = Json::array();
+  for (const Limit& limit : spaces.limits(one.limits_id)) json["limits"].push_back(to_json(limit));
+  if (one.until.us != INT64_MAX) json["until"] = base::format_rfc3339(one.until);
+  if (!one.comment.empty()) json["comment"] = one.comment;
+  json["created"] = base::format_rfc3339(one.created);
+  json["applies"] = applies;
+  return json;
+}
+
+std::string kept_text(const KnownOverride& one, const limit::Spaces& spaces) {
+  Json json{{"v", kept_version},           {"dialect", one.rule->dialect},
+            {"rule", one.rule->name},      {"entries", one.rule->actor},
+            {"actor", one.actor},          {"limits", Json::array()},
+            {"created_us", one.created.us}};
+  for (const Limit& limit : spaces.limits(one.limits_id))
+    json["limits"].push_back(
+        {limit::name_of(limit.algorithm), limit.quota, limit.window.us, limit.burst});
+  if (one.until.us != INT64_MAX) json["until_us"] = one.until.us;
+  if (!one.comment.empty()) json["comment"] = one.comment;
+  if (!one.rule->prefix.empty()) json["prefix"] = one.rule->prefix;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+namespace {
+
+// One of `kept_text`. False: it is none that could be served.
+bool read_kept_limit(const Json& json, Limit& limit) {
+  if (!json.is_array() || json.size() != 4 || !json[0].is_string()) return false;
+  for (size_t i = 1; i < 4; ++i)
+    if (!json[i].is_number_integer()) return false;
+  const auto& name = json[0].get_ref<const std::string&>();
+  bool known = false;
+  for (const Algorithm a :
+       {Algorithm::unlimited, Algorithm::deny, Algorithm::fixed_window, Algorithm::aligned_window,
+        Algorithm::token_bucket, Algorithm::sliding_window, Algorithm::sliding_log,
+        Algorithm::fixed_bucket}) {
+    if (limit::name_of(a) != name) continue;
+    limit.algorithm = a;
+    known = true;
+  }
+  limit.quota = json[1].get<int64_t>();
+  limit.window = {json[2].get<int64_t>()};
+  limit.burst = json[3].get<int64_t>();
+  if (!known || limit.quota < 0 || limit.quota > base::bounds::quota_max) return false;
+  const bool is_bucket =
+      limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
+  if (is_bucket ? limit.burst < 1 || limit.burst > base::bounds::quota_max : limit.burst != 0)
+    return false;
+  if (!limit::has_counter(limit.algorithm)) return limit.window.us == 0;
+  if (limit.quota < 1) return false;
+  if (limit.algorithm == Algorithm::fixed_bucket)
+    return limit.window.us == 0 && limit.burst == limit.quota;
+  return limit.window.us >= 1 && limit.window.us <= base::bounds::window_us_max;
+}
+
+}  // namespace
+
+std::optional<KnownOverride> read_kept(std::string_view name, std::string_view text,
+                                       limit::Spaces& spaces, std::string& why) {
+  const auto refuse = [&](std::string what) {
+    why = std::move(what);
+    return std::nullopt;
+  };
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return refuse("it is no JSON object");
+  const auto text_of = [&](const char* key) -> std::optional<std::string> {
+    const auto at = json.find(key);
+    if (at == json.end() || !at->is_string()) return std::nullopt;
+    return at->get<std::string>();
+  };
+  const auto time_of = [&](const char* key, int64_t otherwise) {
+    const auto at = json.find(key);
+    return at != json.end() && at->is_number_integer() ? base::Time{at->get<int64_t>()}
+                                                       : base::Time{otherwise};
+  };
+  if (json.value("v", Json()) != kept_version)
+    return refuse("it is of another version than " + std::to_string(kept_version));
+  NamedRule rule;
+  KnownOverride one;
+  const auto dialect = text_of("dialect"), its_name = text_of("rule"), actor = text_of("actor");
+  const auto entries = json.find("entries"), limits = json.find("limits");
+  if (!dialect || !its_name || !actor || entries == json.end() || !entries->is_array() ||
+      limits == json.end() || !limits->is_array())
+    return refuse("it lacks what an override has");
+  for (const Json& entry : *entries) {
+    if (!entry.is_string()) return refuse("its entries are no texts");
+    rule.actor.push_back(entry.get<std::string>());
+  }
+  rule.dialect = *dialect;
+  rule.name = *its_name;
+  rule.prefix = text_of("prefix").value_or("");
+  rule.id = policy::rule_id(rule.dialect, rule.name, rule.actor);
+  if (rule.dialect == "divvy" && rule.prefix.empty()) return refuse("it lacks its prefix");
+  std::vector<Limit> list(std::min(limits->size(), limit::slots_max + 1));
+  for (size_t i = 0; i < list.size(); ++i)
+    if (!read_kept_limit((*limits)[i], list[i]))
+      return refuse("its limit " + std::to_string(i) + " is none");
+  if (const auto problem = check_limits(list, rule.dialect))
+    return refuse(problem.field + ": " + problem.why);
+  const auto values = policy::key_values(*actor, rule.actor.size());
+  if (!values) return refuse("its actor does not fit its entries");
+  if (const auto problem = check_actor(*values)) return refuse(problem.field + ": " + problem.why);
+  one.actor = *actor;
+  one.until = time_of("until_us", INT64_MAX);
+  one.created = time_of("created_us", 0);
+  one.comment = text_of("comment").value_or("");
+  one.rule = std::make_shared<const NamedRule>(std::move(rule));
+  if (id_text(one.id()) != name) return refuse("it is kept under another name than its own");
+  one.limits_id = spaces.intern_limits(list);
+  return one;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,75 @@
+// An override as people know it, and its texts: the JSON that the admin port takes and gives, and
+// that which a store::Keeper keeps. Pure functions but for the limits and spaces that they intern;
+// any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "limit/space.h"
+#include "policy/overrides.h"
+#include "server/admin_json.h"
+
+namespace sluice::server {
+
+// A rule that has overrides, or had; shared by these.
+struct NamedRule {
+  std::string dialect;             // "native", "divvy", "limitd", "droplet"
+  std::string name;                // policy::name_of
+  std::vector<std::string> actor;  // keys of its entries
+  std::string prefix;              // Divvy's: of its counters' stored keys
+  uint64_t id = 0;                 // policy::Rule::id
+};
+
+struct KnownOverride {
+  std::shared_ptr<const NamedRule> rule;
+  std::string actor;       // policy::key_text of its values
+  uint32_t limits_id = 0;  // limit::Spaces::intern_limits
+  base::Time until{INT64_MAX};
+  base::Time created{};
+  std::string comment;
+
+  std::vector<std::string> values() const;
+  // The same for the same rule and actor, in every process.
+  uint64_t id() const;
+};
+
+// What is wrong with what somebody asked for; status 0: nothing.
+struct OverrideProblem {
+  unsigned status = 0;
+  std::string field;  // "[3].limits[0].quota"; empty: the whole
+  std::string why;
+  Json more = Json::object();
+  explicit operator bool() const { return status != 0; }
+};
+
+// "o-0123456789abcdef", and back; nothing: it is no id.
+std::string id_text(uint64_t id);
+std::optional<uint64_t> parse_id(std::string_view text);
+
+// What decisions are made by.
+policy::Override compiled(const KnownOverride& one, limit::Spaces& spaces);
+
+// Reads `limit`, `limits`, `unlimited` or `deny` of a request, for a rule of that dialect.
+OverrideProblem read_limits(const Json& body, std::string_view dialect,
+                            std::vector<limit::Limit>& limits);
+// Reads `actor`, `until` and `comment`.
+OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
+                           std::vector<std::string>& values);
+OverrideProblem read_until(const Json& body, base::Time now, base::Time& until);
+OverrideProblem read_comment(const Json& body, std::string& comment);
+
+Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies);
+
+// For a Keeper. Reading back: nothing if it is not understood, `why` says what.
+std::string kept_text(const KnownOverride& one, const limit::Spaces& spaces);
+std::optional<KnownOverride> read_kept(std::string_view name, std::string_view text,
+                                       limit::Spaces& spaces, std::string& why);
+
+}  // namespace sluice::server

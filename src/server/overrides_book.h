@@ -1,0 +1,108 @@
+// All overrides of a server, with what people know of them: set over the admin port, kept in the
+// store where it keeps texts, and shared with the other servers that use it. A change is written
+// there first, then live: the table in it is what workers look at, without a lock. Owned by the
+// server; any thread but a worker's, as it waits for the store.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "limit/space.h"
+#include "metrics/page.h"
+#include "policy/overrides.h"
+#include "server/live_policy.h"
+#include "server/override_text.h"
+#include "store/keeper.h"
+
+namespace sluice::server {
+
+class OverridesBook final : public metrics::Source {
+ public:
+  // All of it outlives this. keeper: null: overrides are forgotten at exit. `changed` is called,
+  // on any thread, after each change of the table; it must not block.
+  struct World {
+    limit::Spaces& spaces;
+    const Live& live;
+    base::Clock& clock;
+    store::Keeper* keeper = nullptr;
+    std::function<void()> changed = [] {};
+    std::shared_ptr<spdlog::logger> log = {};
+  };
+  explicit OverridesBook(World world);
+  ~OverridesBook() override;
+  OverridesBook(const OverridesBook&) = delete;
+  OverridesBook& operator=(const OverridesBook&) = delete;
+
+  // What is kept becomes live, and what other servers write from now on. What is not understood is
+  // told and left as it is. Once, before the server serves; a text: what could not be read.
+  std::optional<std::string> load();
+
+  // What workers look up in.
+  const policy::Overrides& table() const { return table_; }
+  bool is_kept() const { return world_.keeper != nullptr; }
+
+  // Sets all of them or none; `created` is set here. `fresh`: which of them are new, not in another
+  // one's place.
+  OverrideProblem set(std::vector<KnownOverride>& all, std::vector<bool>& fresh);
+  // 404: there is none; else as it was.
+  OverrideProblem remove(uint64_t id, KnownOverride& was);
+  std::optional<KnownOverride> find(uint64_t id) const;
+
+  // Those that `wanted` says yes to, by rising id from behind `after` on (0: from the first), at
+  // most `max`; and how many there are in all.
+  struct Page {
+    std::vector<KnownOverride> items;
+    size_t total = 0;
+    bool more = false;
+  };
+  Page list(uint64_t after, size_t max,
+            const std::function<bool(const KnownOverride&)>& wanted) const;
+
+  // Has the live policy a rule of that number?
+  bool applies(const NamedRule& rule) const;
+  limit::Spaces& spaces() const { return world_.spaces; }
+  base::Time now() const { return world_.clock.now(); }
+
+  // Forgets those whose time has passed, some at a time; one thread, now and then.
+  void housekeep();
+
+  void collect(metrics::Page& page) const override;
+
+ private:
+  bool put(KnownOverride one);
+  void erase(uint64_t id);
+  OverrideProblem check_room(const std::vector<KnownOverride>& all) const;
+  void take(std::span<const store::Keeper::Change> changes);
+
+  // What a keeper calls, which outlives the book.
+  struct Watching {
+    std::mutex mutex;
+    OverridesBook* book;  // null: it is gone
+  };
+
+  const World world_;
+  const std::shared_ptr<Watching> watching_;
+  policy::Overrides table_;
+  mutable std::mutex mutex_;  // of all below, and of the keeper
+  std::map<uint64_t, KnownOverride> all_;
+  std::set<std::pair<int64_t, uint64_t>> ends_;  // of those that end, by their `until`
+  std::unordered_map<uint64_t, std::shared_ptr<const NamedRule>> rules_;
+  int64_t expire_again_us_ = 0;  // after a keeper failed
+  mutable uint64_t live_generation_ = 0;
+  mutable std::unordered_set<uint64_t> live_rules_;  // of that generation
+};
+
+}  // namespace sluice::server

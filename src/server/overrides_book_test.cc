@@ -1,0 +1,265 @@
+#include "server/overrides_book.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <map>
+#include <sstream>
+
+#include "base/bounds.h"
+#include "policy/native.h"
+
+namespace sluice::server {
+namespace {
+
+int64_t now_us = 1'800'000'000'000'000;
+
+// A keeper in memory, which may fail, and which another server may write to.
+struct FakeKeeper final : store::Keeper {
+  bool read(const std::function<void(std::string_view, std::string_view)>& visit,
+            std::string& problem) override {
+    if (fails) {
+      problem = "it fails";
+      return false;
+    }
+    for (const auto& [name, text] : kept) visit(name, text);
+    return true;
+  }
+  bool write(std::span<const Change> changes, std::string& problem) override {
+    if (fails) {
+      problem = "it fails";
+      return false;
+    }
+    ++writes;
+    for (const Change& change : changes) {
+      if (change.text)
+        kept[change.name] = *change.text;
+      else
+        kept.erase(change.name);
+    }
+    return true;
+  }
+  void watch(Changed changed) override { tell = std::move(changed); }
+
+  std::map<std::string, std::string> kept;
+  Changed tell;
+  bool fails = false;
+  int writes = 0;
+};
+
+struct Fixture {
+  explicit Fixture(store::Keeper* keeper = nullptr) {
+    auto set = std::make_shared<policy::RuleSet>();
+    base::Diagnostics diagnostics;
+    policy::read_native(
+        "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 3, window: 1h } }\n",
+        "test.yaml", spaces, *set, diagnostics);
+    live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, 2}));
+    book = std::make_unique<OverridesBook>(
+        OverridesBook::World{spaces, live, clock, keeper, [this] { ++changes; }, log});
+  }
+  KnownOverride make(const std::string& actor, int64_t quota = 10, int64_t until_us = INT64_MAX) {
+    KnownOverride one;
+    const policy::Rule& rule = live.current()->rules->native_rules().front();
+    one.rule =
+        std::make_shared<const NamedRule>(NamedRule{"native", "api", rule.actor, "", rule.id});
+    one.actor = actor;
+    const limit::Limit limit{limit::Algorithm::token_bucket, quota, base::seconds(60), quota};
+    one.limits_id = spaces.intern_limits({&limit, 1});
+    one.until = {until_us};
+    return one;
+  }
+  OverrideProblem set(std::vector<KnownOverride> all) {
+    fresh.clear();
+    return book->set(all, fresh);
+  }
+  // The quota that holds for an actor; 0: the rule's own.
+  int64_t quota(const std::string& actor) const {
+    policy::Override::Terms terms;
+    const auto held = book->table().hold();
+    const uint64_t rule = live.current()->rules->native_rules().front().id;
+    return book->table().find(rule, actor, clock.now(), terms) ? terms.limits.front().quota : 0;
+  }
+
+  std::ostringstream told;
+  std::shared_ptr<spdlog::logger> log = std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told));
+  limit::Spaces spaces;
+  mutable base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
+  int changes = 0;
+  std::vector<bool> fresh;
+  std::unique_ptr<OverridesBook> book;
+};
+
+TEST(OverridesBook, keeps_what_is_set_and_finds_it_again) {
+  FakeKeeper keeper;
+  uint64_t id = 0;
+  {
+    Fixture f(&keeper);
+    ASSERT_EQ(f.book->load(), std::nullopt);
+    auto one = f.make("10.*", 7, now_us + 1'000'000);
+    one.comment = "until Friday";
+    id = one.id();
+    EXPECT_FALSE(f.set({one, f.make("10.0.0.1", 9)}));
+    EXPECT_EQ(keeper.writes, 1);
+    EXPECT_EQ(f.fresh, (std::vector<bool>{true, true}));
+    EXPECT_EQ(f.changes, 1);
+    EXPECT_FALSE(f.set({f.make("10.0.0.1", 8)}));
+    EXPECT_EQ(f.fresh, std::vector<bool>{false});
+    EXPECT_EQ(f.book->table().size(), 2u);
+  }
+  Fixture f(&keeper);
+  ASSERT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.quota("10.0.0.1"), 8);
+  EXPECT_EQ(f.quota("10.0.0.2"), 7);
+  const auto found = f.book->find(id);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->comment, "until Friday");
+  EXPECT_EQ(found->until.us, now_us + 1'000'000);
+  EXPECT_EQ(found->created.us, now_us);
+  EXPECT_TRUE(f.book->applies(*found->rule));
+  KnownOverride was;
+  EXPECT_FALSE(f.book->remove(id, was));
+  EXPECT_EQ(f.book->remove(id, was).status, 404u);
+  EXPECT_EQ(keeper.kept.size(), 1u);
+  EXPECT_EQ(f.quota("10.0.0.2"), 0);
+}
+
+TEST(OverridesBook, nothing_is_changed_that_could_not_be_kept) {
+  FakeKeeper keeper;
+  Fixture f(&keeper);
+  EXPECT_FALSE(f.set({f.make("a")}));
+  keeper.fails = true;
+  EXPECT_EQ(f.set({f.make("b")}).status, 503u);
+  EXPECT_EQ(f.quota("b"), 0);
+  KnownOverride was;
+  EXPECT_EQ(f.book->remove(f.make("a").id(), was).status, 503u);
+  EXPECT_EQ(f.quota("a"), 10);
+  EXPECT_NE(f.book->load().value_or("").find("it fails"), std::string::npos);
+}
+
+TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
+  FakeKeeper keeper;
+  {
+    Fixture f(&keeper);
+    EXPECT_FALSE(f.set({f.make("a")}));
+  }
+  const auto [name, text] = *keeper.kept.begin();
+  // Every text with a piece missing or a byte of it another is refused or still an override.
+  Fixture reader;
+  std::string why;
+  size_t refused = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    refused += !read_kept(name, text.substr(0, i), reader.spaces, why);
+    for (const char c : {'0', '-', '"', '[', 'x', '\xff'}) {
+      std::string other = text;
+      other[i] = c;
+      if (const auto one = read_kept(name, other, reader.spaces, why)) {
+        EXPECT_EQ(id_text(one->id()), name);
+        compiled(*one, reader.spaces);
+      } else {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, text.size());
+  keeper.kept["o-0000000000000001"] = text;
+  keeper.kept["x"] = "{}";
+  keeper.kept[id_text(7)] = "{\"v\":2}";
+  Fixture f(&keeper);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.quota("a"), 10);
+  EXPECT_EQ(f.book->table().size(), 1u);
+  EXPECT_EQ(keeper.kept.size(), 4u);
+  const std::vector<std::string> wanted = {"o-0000000000000001", "the override x is", id_text(7),
+                                           "another version than 1"};
+  for (const std::string& said : wanted)
+    EXPECT_NE(f.told.str().find(said), std::string::npos) << said;
+}
+
+TEST(OverridesBook, takes_what_other_servers_write) {
+  FakeKeeper keeper, others;
+  Fixture f(&keeper), other(&others);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_FALSE(other.set({other.make("a", 5)}));
+  const auto [name, text] = *others.kept.begin();
+  const store::Keeper::Change set{name, text}, gone{name, std::nullopt};
+  keeper.tell({&set, 1});
+  EXPECT_EQ(f.quota("a"), 5);
+  EXPECT_EQ(f.changes, 1);
+  keeper.tell({&gone, 1});
+  EXPECT_EQ(f.quota("a"), 0);
+  EXPECT_EQ(f.changes, 2);
+  EXPECT_EQ(keeper.writes, 0);
+  f.book.reset();
+  keeper.tell({&set, 1});  // it outlives the book
+}
+
+TEST(OverridesBook, all_or_nothing_of_a_list) {
+  Fixture f;
+  EXPECT_EQ(f.set({f.make("a"), f.make("b"), f.make("a", 3)}).field, "[2].actor");
+  EXPECT_EQ(f.book->table().size(), 0u);
+  std::vector<KnownOverride> alike;
+  for (size_t i = 0; i <= base::bounds::overrides_alike_max; ++i)
+    alike.push_back(f.make("*" + std::to_string(i)));
+  const auto problem = f.set(alike);
+  EXPECT_EQ(problem.status, 507u);
+  EXPECT_EQ(problem.field, "[64].actor");
+  EXPECT_EQ(f.book->table().size(), 0u);
+  alike.pop_back();
+  EXPECT_FALSE(f.set(alike));
+  EXPECT_FALSE(f.set(alike));  // each in its own place
+  EXPECT_EQ(f.set({f.make("*x")}).status, 507u);
+}
+
+TEST(OverridesBook, forgets_what_has_ended) {
+  FakeKeeper keeper;
+  Fixture f(&keeper);
+  EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 20), f.make("c")}));
+  now_us += 10;
+  keeper.fails = true;
+  f.book->housekeep();
+  EXPECT_EQ(f.book->table().size(), 3u);
+  EXPECT_EQ(f.quota("a"), 0);
+  keeper.fails = false;
+  f.book->housekeep();
+  EXPECT_EQ(f.book->table().size(), 3u);  // not at once again
+  now_us += 5'000'000;
+  f.book->housekeep();
+  EXPECT_EQ(f.book->table().size(), 1u);
+  EXPECT_EQ(keeper.kept.size(), 1u);
+  EXPECT_EQ(f.changes, 2);
+}
+
+TEST(OverridesBook, pages_through_all_of_them) {
+  Fixture f;
+  std::vector<KnownOverride> all;
+  for (int i = 0; i < 25; ++i) all.push_back(f.make("k" + std::to_string(i)));
+  EXPECT_FALSE(f.set(all));
+  size_t seen = 0;
+  uint64_t after = 0;
+  for (bool more = true; more;) {
+    const auto page = f.book->list(after, 10, {});
+    EXPECT_EQ(page.total, 25u);
+    for (const auto& one : page.items) EXPECT_GT(one.id(), std::exchange(after, one.id()));
+    seen += page.items.size();
+    more = page.more;
+  }
+  EXPECT_EQ(seen, 25u);
+  const auto some = f.book->list(0, 3, [](const KnownOverride& o) { return o.actor.size() == 2; });
+  EXPECT_EQ(some.total, 10u);
+  EXPECT_EQ(some.items.size(), 3u);
+  EXPECT_TRUE(some.more);
+}
+
+TEST(OverrideText, ids_are_spelled_one_way) {
+  EXPECT_EQ(id_text(1), "o-0000000000000001");
+  EXPECT_EQ(parse_id("o-00000000000000ff"), 255u);
+  for (const char* text : {"", "o-", "o-1", "o-00000000000000FF", "p-00000000000000ff",
+                           "o-00000000000000ff0", "o--000000000000ff", "o-+00000000000000f"})
+    EXPECT_FALSE(parse_id(text)) << text;
+}
+
+}  // namespace
+}  // namespace sluice::server
