@@ -207,18 +207,19 @@ class Generator {
       }
     }
     std::array<epoll_event, 256> events{};
-    // At a rate it never sleeps, so that what is late is the server's.
-    const int wait_ms = options_.rate == 0 ? 1000 : 0;
     while ((unanswered_ > 0 || options_.rate > 0) && !done()) {
-      const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), wait_ms);
-      if (ready == 0 && wait_ms > 0 && ++silent_seconds_ == 10) fail("no reply for 10 seconds");
+      const timespec patience = patience_of();
+      const int ready =
+          epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &patience, nullptr);
+      if (ready == 0 && options_.rate == 0 && ++silent_seconds_ == 10)
+        fail("no reply for 10 seconds");
       if (ready > 0) silent_seconds_ = 0;
-      if (options_.rate > 0) send_what_is_due();
       for (int i = 0; i < ready; ++i) {
         const auto& event = events[static_cast<size_t>(i)];
         if (event.events != EPOLLOUT) receive(event.data.u64);
         flush(event.data.u64);
       }
+      if (options_.rate > 0) send_what_is_due();
     }
   }
 
@@ -284,18 +285,35 @@ class Generator {
       fail_errno("epoll_ctl");
   }
 
+  // At a rate it sleeps until more is due: it stands for clients elsewhere, which leave the
+  // server its processors.
+  timespec patience_of() const {
+    if (options_.rate == 0 || has_no_room_) return {1, 0};
+    const auto left = std::max<Clock::duration>(next_due() - Clock::now(), {});
+    return {left / std::chrono::seconds(1),
+            std::chrono::nanoseconds(left % std::chrono::seconds(1)).count()};
+  }
+
+  Clock::time_point next_due() const {
+    return paced_from_ +
+           std::chrono::nanoseconds((issued_ + options_.depth) * 1'000'000'000 / options_.rate);
+  }
+
   // `depth` requests at a time, on one connection after the other; where none has room they stay
   // due.
   void send_what_is_due() {
     const auto now = Clock::now();
+    has_no_room_ = false;
     for (;;) {
-      const auto due = paced_from_ + std::chrono::nanoseconds((issued_ + options_.depth) *
-                                                              1'000'000'000 / options_.rate);
+      const auto due = next_due();
       if (due > now) return;
       size_t tried = 0;
       while (connections_[turn_].unanswered > 0) {
         turn_ = (turn_ + 1) % connections_.size();
-        if (++tried == connections_.size()) return;
+        if (++tried == connections_.size()) {
+          has_no_room_ = true;
+          return;
+        }
       }
       for (uint64_t d = 0; d < options_.depth; ++d) add(connections_[turn_], due);
       flush(turn_);
@@ -376,6 +394,7 @@ class Generator {
   Clock::time_point paced_from_{};  // of --rate
   uint64_t issued_ = 0;
   size_t turn_ = 0;
+  bool has_no_room_ = false;  // every connection has what is due before outstanding
   int silent_seconds_ = 0;
   uint64_t unanswered_ = 0;
   std::vector<Connection> connections_;

@@ -41,6 +41,21 @@ void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostic
   diagnostics.push_back(std::move(d));
 }
 
+// Whoever has counters there and says that none are to be kept may have meant something else.
+void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
+  const std::string& dir = settings.path.value;
+  std::string unused;
+  if (dir.empty() || disk::look(dir, unused) == disk::Condition::absent) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = settings.durability.origin;
+  d.message = "`" + base::printable(dir) +
+              "` holds counters of an earlier start; with durability none they are neither read "
+              "nor written, and every limit begins anew";
+  d.remedy = "say interval or always to go on with them, or name no folder";
+  diagnostics.push_back(std::move(d));
+}
+
 OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
                        std::shared_ptr<spdlog::logger> log) {
   OpenedStore opened;
@@ -53,6 +68,7 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, li
   if (settings.memory_bytes.origin != "default") options.local_bytes = settings.memory_bytes.value;
   auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
   opened.metrics = store.get();
+  if (store) opened.keeper = &store->keeper();
   opened.store = std::move(store);
   return opened;
 }
@@ -72,6 +88,7 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
   }
   const Durability kept = settings.kept();
   if (kept == Durability::none) {
+    warn_of_unread(settings, opened.diagnostics);
     opened.store = std::move(table);
     opened.kept = "memory, forgotten at exit, not shared";
     return opened;
@@ -89,6 +106,8 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
   opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
     return store->backup(target, problem);
   };
+  opened.keeper = durable->keeper();
+  opened.metrics = durable.get();
   opened.store = std::move(durable);
   opened.kept = how_kept(settings);
   return opened;

@@ -21,9 +21,12 @@ struct Outside {
   std::function<std::optional<std::string>(const char* name)> environment;
   // All variables that there are.
   std::function<std::vector<std::pair<std::string, std::string>>()> variables = {};
+  // Are `out` and `err` the process's own, and a terminal?
+  bool out_terminal = false, err_terminal = false;
 };
 
-// Exit statuses of every command but `ask`.
+// Exit statuses of every command but `ask`; those that ask an admin port have one more
+// (cli/admin_port.h).
 inline constexpr int exit_ok = 0, exit_failure = 1, exit_usage = 2;
 
 // `text` in bold and, if it is not 0, the terminal's colour of that number; as it is where there is

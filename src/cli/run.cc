@@ -27,6 +27,13 @@ constexpr Command commands[] = {
     {"check", "say what is wrong with policy and configuration files", check},
     {"explain", "say which rules of a policy a request meets, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},
+    {"status", "say how a running server is: ready, its policy, its store", status},
+    {"top", "show who is limited most, live", top},
+    {"rules", "list the live rules with what they decide", rules},
+    {"counters", "list counters and how they stand", counters},
+    {"reset", "make a counter a fresh one", reset},
+    {"override", "give one actor another limit, for good or for a while", override_limits},
+    {"reload", "have a running server read its policy again", reload},
     {"store", "look at the counters on the disk, check, repair and copy them", store},
     {"limitdctl", "ask a running server in limitdctl's flags and words", limitdctl},
 };
@@ -111,7 +118,9 @@ int run(int argc, char** argv) {
                         all.emplace_back(text.substr(0, cut), text.substr(cut + 1));
                     }
                     return all;
-                  }};
+                  },
+                  ::isatty(STDOUT_FILENO) == 1,
+                  ::isatty(STDERR_FILENO) == 1};
   try {
     return run(Words(argv + std::min(argc, 1), argv + argc), outside);
   } catch (const std::exception& e) {

@@ -58,6 +58,23 @@ void read_config_file(const std::string& file, Config& config, base::Diagnostics
   }
 }
 
+// Who comes from `sluice divvy` has it set, and would count in this process alone.
+void warn_of_redis_host(const Config& config, const Outside& outside,
+                        base::Diagnostics& diagnostics) {
+  if (config.store.redis) return;
+  for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
+    const auto text = outside.environment(name);
+    if (!text || text->empty()) continue;
+    base::Diagnostic d;
+    d.severity = base::Diagnostic::Severity::warning;
+    d.subject = name;
+    d.message = "only `sluice divvy` reads it; counters are not in Redis, and not shared";
+    d.remedy = "set SLUICE_REDIS=HOST:PORT, or write `store: { redis: { nodes: [...] } }`";
+    diagnostics.push_back(std::move(d));
+    return;
+  }
+}
+
 }  // namespace
 
 int serve(const Words& words, Outside& outside) {
@@ -91,6 +108,7 @@ int serve(const Words& words, Outside& outside) {
   };
   base::Diagnostics diagnostics;
   const Config config = read(diagnostics);
+  warn_of_redis_host(config, outside, diagnostics);
   tell(diagnostics, outside);
   if (base::has_errors(diagnostics)) return exit_failure;
   if (print) {

@@ -25,7 +25,7 @@ constexpr const char* footer =
     "What to do:\n"
     "  dump DIR            every counter, a line of JSON for each: whose it is, and what a look at "
     "it\n"
-    "                      would be answered now\n"
+    "                      would be answered now; then what else is kept, as name and text\n"
     "  stats DIR           how much there is\n"
     "  check DIR           reads all of it, checksums and records\n"
     "  repair DIR          makes what can still be read a sound store\n"
@@ -121,15 +121,18 @@ int dump(const Asked& asked, Outside& outside) {
   limit::Spaces spaces;
   std::string problem;
   const base::Time now = base::Clock().now();
+  const auto line = [&](const ordered_json& json) {
+    outside.out << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+  };
   const bool done = disk::dump(
       asked.dir, spaces,
       [&](const disk::Record& record) {
-        if (record.forget_us > now.us)
-          outside.out << json_of(record, spaces, now)
-                             .dump(-1, ' ', false, ordered_json::error_handler_t::replace)
-                      << '\n';
+        if (record.forget_us > now.us) line(json_of(record, spaces, now));
       },
-      problem);
+      problem,
+      [&](std::string_view name, std::string_view text) {
+        line({{"name", name}, {"text", text}});
+      });
   outside.out.flush();
   return done ? exit_ok : fail(problem, outside);
 }
@@ -146,6 +149,7 @@ int stats(const Asked& asked, Outside& outside) {
                             {"block_bytes", s.block_bytes},
                             {"spaces", s.spaces},
                             {"limits", s.limits},
+                            {"texts", s.texts},
                             {"bytes", s.bytes}})
                 << std::flush;
     return exit_ok;
@@ -157,6 +161,7 @@ int stats(const Asked& asked, Outside& outside) {
               << base::counted(s.block_bytes, "byte") << '\n'
               << base::counted(s.spaces, "space") << ", " << base::counted(s.limits, "list")
               << " of limits\n"
+              << base::counted(s.texts, "text") << " kept beside them\n"
               << base::counted(s.bytes, "byte") << " on the disk" << std::endl;
   return exit_ok;
 }
@@ -171,6 +176,7 @@ int check(const Asked& asked, Outside& outside) {
                             {"counters", report.counters},
                             {"blocks", report.blocks},
                             {"block_counters", report.block_counters},
+                            {"texts", report.texts},
                             {"unreadable", report.unreadable},
                             {"damages", report.damages}})
                 << std::flush;
@@ -181,7 +187,8 @@ int check(const Asked& asked, Outside& outside) {
     outside.out << base::printable(asked.dir) << ": " << paint("ok", green, outside.out_colour)
                 << ", " << base::counted(report.counters, "counter") << ", "
                 << base::counted(report.blocks, "block") << " of "
-                << base::counted(report.block_counters, "counter") << std::endl;
+                << base::counted(report.block_counters, "counter") << ", "
+                << base::counted(report.texts, "text") << std::endl;
   else
     outside.err << "Mend it with `sluice store repair DIR`, or start on a backup." << std::endl;
   return sound ? exit_ok : exit_failure;
@@ -192,13 +199,15 @@ int repair(const Asked& asked, Outside& outside) {
   std::string problem;
   if (!disk::repair(asked.dir, report, problem)) return fail(problem, outside);
   if (asked.json)
-    outside.out << to_text({{"counters", report.counters}, {"damages", report.damages}});
+    outside.out << to_text(
+        {{"counters", report.counters}, {"texts", report.texts}, {"damages", report.damages}});
   else
     tell_damages(report.damages, outside);
   if (!asked.json)
     outside.out << base::printable(asked.dir) << ": "
                 << (report.damages.empty() ? "nothing was damaged" : "can be served again") << ", "
-                << base::counted(report.counters, "counter") << '\n';
+                << base::counted(report.counters, "counter") << ", "
+                << base::counted(report.texts, "text") << '\n';
   outside.out.flush();
   return report.damages.empty() ? exit_ok : exit_failure;
 }

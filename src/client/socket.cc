@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <system_error>
 #include <utility>
+
+#include "base/check.h"
 
 namespace sluice::client {
 namespace {
@@ -22,27 +25,35 @@ std::string words_for(int problem) {
 }  // namespace
 
 Socket::Socket(Socket&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), deadline_(other.deadline_) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      deadline_(other.deadline_),
+      interrupts_(other.interrupts_),
+      ended_(other.ended_) {}
 
 Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// Waits for the socket. 0: it is ready; else an errno, ETIMEDOUT when the deadline passed first.
+// Waits for the socket. 0: it is ready; else an errno, ETIMEDOUT when the deadline passed first,
+// ECANCELED when an interrupt came.
 int Socket::await(short events) const {
+  std::array<pollfd, 1 + interrupts_max> wanted{};
+  wanted[0] = {fd_, events, 0};
+  for (size_t i = 0; i < interrupts_.size(); ++i) wanted[1 + i] = {interrupts_[i], POLLIN, 0};
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
     if (left.count() <= 0) return ETIMEDOUT;
-    pollfd wanted{fd_, events, 0};
     const auto ms = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
-    const int ready = ::poll(&wanted, 1, static_cast<int>(ms));
-    if (ready > 0) return 0;
+    const int ready = ::poll(wanted.data(), 1 + interrupts_.size(), static_cast<int>(ms));
     if (ready < 0 && errno != EINTR) return errno;
+    if (ready > 0) return wanted[0].revents != 0 ? 0 : ECANCELED;
   }
 }
 
 std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
-                                      std::chrono::milliseconds timeout, std::string& problem) {
+                                      std::chrono::milliseconds timeout, std::string& problem,
+                                      std::span<const int> interrupts) {
+  SLUICE_CHECK(interrupts.size() <= interrupts_max);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -67,10 +78,11 @@ std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
   const auto deadline = Clock::now() + timeout;
   int last = ECONNREFUSED;
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-    Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), deadline);
+    Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), deadline,
+                  interrupts);
     last = try_address(socket, *a);
     if (last == 0) return socket;
-    if (last == ETIMEDOUT) break;
+    if (last == ETIMEDOUT || last == ECANCELED) break;
   }
   problem = "cannot connect to " + host + " port " + service + ": " +
             (last == ETIMEDOUT ? "no answer in time" : words_for(last));
@@ -84,7 +96,7 @@ bool Socket::send(std::string_view bytes) {
       bytes.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN) {
       const int problem = await(POLLOUT);
-      if (problem == ETIMEDOUT) return false;
+      if (problem == ETIMEDOUT || problem == ECANCELED) return false;
       if (problem != 0) return true;
     } else if (errno != EINTR) {
       return true;
@@ -106,6 +118,7 @@ bool Socket::receive(std::string& to, std::string& problem) {
       return true;
     }
     if (n == 0) {
+      ended_ = true;
       problem = "the server closed the connection without a reply";
       return false;
     }
@@ -113,6 +126,24 @@ bool Socket::receive(std::string& to, std::string& problem) {
     problem = "no reply: " + words_for(errno);
     return false;
   }
+}
+
+bool Socket::any_readable(std::span<const int> descriptors) {
+  return std::any_of(descriptors.begin(), descriptors.end(), [](int fd) {
+    pollfd one{fd, POLLIN, 0};
+    return ::poll(&one, 1, 0) > 0;
+  });
+}
+
+std::string Socket::peer() const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char host[NI_MAXHOST];
+  if (::getpeername(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, nullptr,
+                    0, NI_NUMERICHOST) != 0)
+    return {};
+  return host;
 }
 
 }  // namespace sluice::client

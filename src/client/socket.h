@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,9 +17,11 @@ class Socket {
   using Clock = std::chrono::steady_clock;
 
   // Connected to the first address of `host` that answers; nothing: to none, for the reason in
-  // `problem`. The deadline is `timeout` from when the name is found.
+  // `problem`. The deadline is `timeout` from when the name is found. As soon as one of the
+  // descriptors `interrupts` can be read, whatever waits gives up; they outlive the socket.
   static std::optional<Socket> connect(const std::string& host, uint16_t port,
-                                       std::chrono::milliseconds timeout, std::string& problem);
+                                       std::chrono::milliseconds timeout, std::string& problem,
+                                       std::span<const int> interrupts = {});
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&&) = delete;
   ~Socket();
@@ -30,13 +33,24 @@ class Socket {
 
   // Appends what comes next. False: nothing will, for the reason in `problem`.
   bool receive(std::string& to, std::string& problem);
+  // Has the server ended its side?
+  bool ended() const { return ended_; }
+
+  // The address that it is connected to, in digits.
+  std::string peer() const;
+
+  static constexpr size_t interrupts_max = 4;
+  static bool any_readable(std::span<const int> descriptors);
 
  private:
-  Socket(int fd, Clock::time_point deadline) : fd_(fd), deadline_(deadline) {}
+  Socket(int fd, Clock::time_point deadline, std::span<const int> interrupts)
+      : fd_(fd), deadline_(deadline), interrupts_(interrupts) {}
   int await(short events) const;
 
   int fd_;
   Clock::time_point deadline_;
+  std::span<const int> interrupts_;
+  bool ended_ = false;
 };
 
 inline constexpr const char* sent_too_late = "the request could not be sent in time";

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/printable.h"
 #include "disk/layout.h"
+#include "disk/owner.h"
 #include "disk/tools.h"
 #include "limit/fixed_bucket.h"
 #include "limit/token_bucket.h"
@@ -101,8 +102,10 @@ limit::State state_of(const LimitdBucket& bucket, const limit::Limit& limit, bas
   return limit::token_bucket::decide({}, limit, missing, then, limit.burst).next;
 }
 
-bool import_limitd(const std::string& dir, base::Time now, limit::Spaces& spaces,
-                   const ToCounter& to_counter, ImportReport& report, std::string& problem) {
+namespace {
+
+bool import_into(const std::string& dir, base::Time now, limit::Spaces& spaces,
+                 const ToCounter& to_counter, ImportReport& report, std::string& problem) {
   const std::string shown = "`" + base::printable(dir, 512) + "`";
   if (!has_limitd_database(dir)) {
     problem = "there is no database of limitd in " + shown;
@@ -199,6 +202,15 @@ bool import_limitd(const std::string& dir, base::Time now, limit::Spaces& spaces
   status = at->status();
   if (!status.ok()) return unreadable();
   return end_with(journal->commit(problem));
+}
+
+}  // namespace
+
+bool import_limitd(const std::string& dir, base::Time now, limit::Spaces& spaces,
+                   const ToCounter& to_counter, ImportReport& report, std::string& problem) {
+  const bool done = import_into(dir, now, spaces, to_counter, report, problem);
+  std::string unused;
+  return give_to_owner(dir, store_of(dir), done ? problem : unused) && done;
 }
 
 }  // namespace sluice::disk

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,26 @@ struct JournalStats {
   uint64_t unfolded_bytes = 0;  // of the blocks that are there now
   uint64_t folds = 0;           // since the start
   uint64_t failures = 0;        // commits and folds that failed, since the start
+};
+
+using VisitText = std::function<void(std::string_view name, std::string_view text)>;
+
+// Small texts by name that are kept beside the counters. Any thread; each call waits for the disk
+// and for the one before.
+class Texts {
+ public:
+  struct Change {
+    std::string_view name;
+    std::optional<std::string_view> text;  // nothing: it is kept no longer
+  };
+
+  virtual ~Texts() = default;
+
+  // In the order of the names. False: `problem`, with what to do.
+  virtual bool read(const VisitText& visit, std::string& problem) = 0;
+  // All or nothing, and kept when it returns. False: `problem`, and nothing was changed, but that
+  // after a kill before the next one it may have been.
+  virtual bool write(std::span<const Change> changes, std::string& problem) = 0;
 };
 
 class Journal {
@@ -83,6 +104,9 @@ class Journal {
   // A copy that a server can be started on, of what is committed. `target` does not exist yet. Any
   // thread but the committing one need not stop for it.
   virtual bool backup(const std::string& target, std::string& problem) = 0;
+
+  // What is kept beside the counters, as long as the journal; null: such a journal has none.
+  virtual Texts* texts() { return nullptr; }
 
   virtual JournalStats stats() const = 0;
 };

@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "base/printable.h"
-#include "disk/record.h"
+#include "disk/owner.h"
 
 namespace sluice::disk {
 
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "sluice store 1, read by sluice 0.1.0 and later"
+// "sluice store 2, read by sluice 0.1.0 and later"
 constexpr std::string_view format_words = "sluice store ", since_words = ", read by sluice ",
                            end_words = " and later\n";
 
@@ -39,13 +39,13 @@ std::string text_of(const LogsFile& logs) {
   return "logs " + std::to_string(logs.first) + " to " + std::to_string(logs.last) + "\n";
 }
 
+}  // namespace
+
 std::string damaged(const std::string& dir, const std::string& what) {
   return "the store in " + quoted(dir) + " is damaged: " + what +
          "; look at it with `sluice store check DIR`, mend it with `sluice store repair DIR`, or "
          "start on a backup";
 }
-
-}  // namespace
 
 std::string store_of(const std::string& dir) {
   return dir + "/sluice";
@@ -55,6 +55,9 @@ std::string counters_of(const std::string& dir) {
 }
 std::string blocks_of(const std::string& dir) {
   return store_of(dir) + "/blocks";
+}
+std::string texts_of(const std::string& dir) {
+  return store_of(dir) + "/texts";
 }
 std::string format_file_of(const std::string& dir) {
   return store_of(dir) + "/FORMAT";
@@ -88,6 +91,7 @@ bool Lock::take(const std::string& dir, bool make, std::string& problem) {
               "; let this user write there, or name another";
     return false;
   }
+  give_to_owner(dir, fd_);
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int why = errno;
     char text[16];
@@ -112,7 +116,7 @@ bool Lock::take(const std::string& dir, bool make, std::string& problem) {
   return true;
 }
 
-Condition look(const std::string& dir, std::string& problem) {
+Condition look(const std::string& dir, std::string& problem, uint32_t* its_format) {
   if (!exists(store_of(dir))) return Condition::absent;
   std::error_code error;
   if (!fs::is_directory(store_of(dir), error)) {
@@ -148,8 +152,10 @@ Condition look(const std::string& dir, std::string& problem) {
               ": use that version, or another directory";
     return Condition::newer;
   }
-  for (const std::string& part : {counters_of(dir), blocks_of(dir)}) {
+  if (its_format != nullptr) *its_format = format;
+  for (const std::string& part : {counters_of(dir), blocks_of(dir), texts_of(dir)}) {
     if (!exists(part + "/CURRENT")) {
+      if (format == 1 && part == texts_of(dir) && !exists(part)) continue;
       problem = damaged(dir, quoted(part + "/CURRENT") + " is missing");
       return Condition::damaged;
     }
@@ -190,14 +196,16 @@ bool write_format(const std::string& store, std::string& problem) {
                      problem);
 }
 
-bool write_logs_file(const std::string& store, const LogsFile& logs, std::string& problem) {
-  return write_whole(store, "LOGS", text_of(logs), problem);
+bool write_logs_file(const std::string& store, const std::string& name, const LogsFile& logs,
+                     std::string& problem) {
+  return write_whole(store, name, text_of(logs), problem);
 }
 
-bool read_logs_file(const std::string& store, LogsFile& logs, std::string& wrong) {
+bool read_logs_file(const std::string& store, const std::string& name, LogsFile& logs,
+                    std::string& wrong) {
   logs = {};
-  if (!exists(store + "/LOGS")) return true;
-  std::ifstream file(store + "/LOGS", std::ios::binary);
+  if (!exists(store + "/" + name)) return true;
+  std::ifstream file(store + "/" + name, std::ios::binary);
   char text[64];
   file.read(text, sizeof text);
   const std::string_view all(text, static_cast<size_t>(file.gcount()));
@@ -207,7 +215,7 @@ bool read_logs_file(const std::string& store, LogsFile& logs, std::string& wrong
     logs = {first, last};
     return true;
   }
-  wrong = "its file LOGS does not say which logs it has";
+  wrong = "its file " + name + " does not say which logs it has";
   return false;
 }
 

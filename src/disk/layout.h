@@ -9,10 +9,16 @@
 
 namespace sluice::disk {
 
+// What this program writes, and the first version of it that reads that. In format 1 there are no
+// texts; a store that has it gets them when a server opens it.
+inline constexpr uint32_t format_number = 2;
+inline constexpr std::string_view format_since = "0.1.0";
+
 // Where things lie.
 std::string store_of(const std::string& dir);     // DIR/sluice
 std::string counters_of(const std::string& dir);  // DIR/sluice/counters
 std::string blocks_of(const std::string& dir);    // DIR/sluice/blocks
+std::string texts_of(const std::string& dir);     // DIR/sluice/texts
 std::string format_file_of(const std::string& dir);
 
 // "text: No such file or directory"
@@ -44,18 +50,23 @@ enum class Condition : uint8_t {
 };
 
 // Looks at DIR/sluice without changing anything. `problem`: why it cannot be used, and what to do.
-Condition look(const std::string& dir, std::string& problem);
+// `format`: what its file says, where that can be read.
+Condition look(const std::string& dir, std::string& problem, uint32_t* format = nullptr);
+// "the store in `DIR` is damaged: WHAT; look at it with ..."
+std::string damaged(const std::string& dir, const std::string& what);
 
 // In a store that is being made at `store`, last of all.
 bool write_format(const std::string& store, std::string& problem);
 
-// DIR/sluice/LOGS: which marks the database of blocks holds (log_marks.h).
+// The files DIR/sluice/LOGS and LOGS-texts: which marks a database holds (log_marks.h).
 struct LogsFile {
   uint32_t first = 0, last = 0;  // 0: there is no such file
 };
-// False: `wrong`.
-bool read_logs_file(const std::string& store, LogsFile& logs, std::string& wrong);
-bool write_logs_file(const std::string& store, const LogsFile& logs, std::string& problem);
+// `name`: of the file in the folder `store`. False: `wrong`.
+bool read_logs_file(const std::string& store, const std::string& name, LogsFile& logs,
+                    std::string& wrong);
+bool write_logs_file(const std::string& store, const std::string& name, const LogsFile& logs,
+                     std::string& problem);
 
 // Makes what was written into a directory, names included, reach the medium.
 bool sync_directory(const std::string& path, std::string& problem);

@@ -46,23 +46,25 @@ int sync_file(const std::string& path) {
 
 }  // namespace
 
-LogMarks::LogMarks(const std::string& dir)
-    : blocks_path_(blocks_of(dir)), store_path_(store_of(dir)) {}
+LogMarks::LogMarks(const std::string& dir, Of of)
+    : path_(of == Of::blocks ? blocks_of(dir) : texts_of(dir)),
+      store_path_(store_of(dir)),
+      file_(of == Of::blocks ? "LOGS" : "LOGS-texts") {}
 
 std::string LogMarks::path_of(uint64_t log) const {
   char name[32];
   std::snprintf(name, sizeof name, "/%06llu.log", static_cast<unsigned long long>(log));
-  return blocks_path_ + name;
+  return path_ + name;
 }
 
-Status LogMarks::read(rocksdb::DB& blocks, std::string& wrong) {
+Status LogMarks::read(rocksdb::DB& db, std::string& wrong) {
   marks_.clear();
   gone_.clear();
   written_ = false;
   LogsFile asked;
-  if (!read_logs_file(store_path_, asked, wrong)) return Status::OK();
+  if (!read_logs_file(store_path_, file_, asked, wrong)) return Status::OK();
   std::map<uint32_t, uint64_t> found;
-  const std::unique_ptr<rocksdb::Iterator> at(blocks.NewIterator({}));
+  const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
   for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
     uint64_t log = 0;
     Input input(at->value().ToStringView());
@@ -79,7 +81,8 @@ Status LogMarks::read(rocksdb::DB& blocks, std::string& wrong) {
   const uint32_t last = found.empty() ? asked.last : std::max(asked.last, found.rbegin()->first);
   for (uint64_t number = first; number != 0 && number <= last; ++number) {
     if (found.contains(static_cast<uint32_t>(number))) continue;
-    wrong = "a log (.log) is missing from its blocks, or the beginning of one, and what it held";
+    wrong = "a log (.log) is missing from " + path_.substr(path_.rfind('/') + 1) +
+            ", or the beginning of one, and what it held";
     return Status::OK();
   }
   for (const auto& [number, log] : found) {
@@ -91,9 +94,9 @@ Status LogMarks::read(rocksdb::DB& blocks, std::string& wrong) {
   return Status::OK();
 }
 
-Status LogMarks::mark(rocksdb::DB& blocks) {
+Status LogMarks::mark(rocksdb::DB& db) {
   std::unique_ptr<rocksdb::LogFile> current;
-  Status status = blocks.GetCurrentWalFile(&current);
+  Status status = db.GetCurrentWalFile(&current);
   if (!status.ok()) return status;
   if (marks_.empty() || marks_.back().log != current->LogNumber()) {
     const uint32_t number = marks_.empty() ? 1 : marks_.back().number + 1;
@@ -103,7 +106,7 @@ Status LogMarks::mark(rocksdb::DB& blocks) {
       for (const uint32_t old : gone_) batch.Delete(key_of(old));
     }
     batch.Put(key_of(number), value_of(current->LogNumber()));
-    status = blocks.Write({}, &batch);
+    status = db.Write({}, &batch);
     if (!status.ok()) return status;
     if (written_) gone_.clear();
     marks_.push_back({number, current->LogNumber(), false});
@@ -126,24 +129,24 @@ Status LogMarks::mark(rocksdb::DB& blocks) {
     marks_.pop_front();
   }
   std::string problem;
-  if (!sync_directory(blocks_path_, problem) || !write_for(store_path_, problem))
+  if (!sync_directory(path_, problem) || !write_for(store_path_, problem))
     return Status::IOError(problem);
   written_ = true;
   return Status::OK();
 }
 
-Status LogMarks::restart(rocksdb::DB& blocks) {
+Status LogMarks::restart(rocksdb::DB& db) {
   marks_.clear();
   gone_.clear();
   written_ = false;
   const std::string end(1, kind + 1);
-  const Status status = blocks.DeleteRange({}, blocks.DefaultColumnFamily(), prefix, end);
-  return status.ok() ? mark(blocks) : status;
+  const Status status = db.DeleteRange({}, db.DefaultColumnFamily(), prefix, end);
+  return status.ok() ? mark(db) : status;
 }
 
 bool LogMarks::write_for(const std::string& store, std::string& problem) const {
   if (marks_.empty()) return true;
-  return write_logs_file(store, {marks_.front().number, marks_.back().number}, problem);
+  return write_logs_file(store, file_, {marks_.front().number, marks_.back().number}, problem);
 }
 
 }  // namespace sluice::disk

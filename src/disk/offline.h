@@ -1,7 +1,8 @@
-// A store as a tool has it open: both databases, the dictionary, and the lock. One thread.
+// A store as a tool has it open: its databases, the dictionary, and the lock. One thread.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "disk/dictionary.h"
 #include "disk/keys.h"
@@ -15,10 +16,13 @@ struct Offline {
       : dir(path),
         dictionary(spaces),
         counters(counters_of(path), counters_options({})),
-        blocks(blocks_of(path), blocks_options()) {}
+        blocks(blocks_of(path), blocks_options()),
+        texts(texts_of(path), texts_options()) {}
 
-  // False: `problem`.
+  // Counters and blocks. False: `problem`.
   bool open(bool to_write, std::string& problem);
+  // The texts, to be read. `has`: a store of format 1 may have none. `wrong`: what is missing.
+  rocksdb::Status open_texts(bool& has, std::string& wrong);
 
   // As disk::each_block, of those that are not folded.
   template <class VisitBlock>
@@ -37,7 +41,7 @@ struct Offline {
   const std::string dir;
   Lock lock;
   Dictionary dictionary;
-  Rocks counters, blocks;
+  Rocks counters, blocks, texts;
 };
 
 }  // namespace sluice::disk

@@ -134,7 +134,7 @@ void BlockWriter::add(uint32_t space, uint32_t limits, std::string_view key,
 std::string BlockWriter::take() {
   SLUICE_CHECK(count_ > 0);
   char* at = text_.data();
-  *at++ = static_cast<char>(format_number);
+  *at++ = static_cast<char>(block_format);
   at = put_fixed(at, count_);
   put_fixed(at, static_cast<uint64_t>(base_us_));
   std::string block;
@@ -156,7 +156,7 @@ void BlockWriter::give(std::string spare) {
 BlockReader::BlockReader(std::string_view block) : input_(block) {
   uint8_t format;
   uint64_t base;
-  sound_ = input_.byte(format) && format == format_number && input_.fixed32(count_) &&
+  sound_ = input_.byte(format) && format == block_format && input_.fixed32(count_) &&
            input_.fixed64(base) && count_ > 0;
   if (sound_) base_us_ = static_cast<int64_t>(base);
 }

@@ -16,9 +16,8 @@
 
 namespace sluice::disk {
 
-// What this program writes, and the first version of it that reads that.
-inline constexpr uint32_t format_number = 1;
-inline constexpr std::string_view format_since = "0.1.0";
+// The first byte of a block.
+inline constexpr uint8_t block_format = 1;
 
 inline constexpr size_t block_head_bytes = 13;
 

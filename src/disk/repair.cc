@@ -11,6 +11,8 @@
 #include "disk/layout.h"
 #include "disk/log_marks.h"
 #include "disk/offline.h"
+#include "disk/owner.h"
+#include "disk/texts.h"
 #include "disk/tools.h"
 
 namespace sluice::disk {
@@ -30,7 +32,8 @@ class Repair {
   bool run(std::string& problem) {
     if (!store_.lock.take(store_.dir, false, problem)) return false;
     std::string wrong;
-    const Condition condition = look(store_.dir, wrong);
+    uint32_t format = format_number;
+    const Condition condition = look(store_.dir, wrong, &format);
     if (condition == Condition::absent || !fs::is_directory(store_of(store_.dir))) {
       problem = "there is no store in `" + base::printable(store_.dir, 512) + "`";
       return false;
@@ -40,7 +43,9 @@ class Repair {
       return false;
     }
     if (condition == Condition::damaged) note(wrong);
-    Status status = mend_blocks();
+    if (!find_counters(problem)) return false;
+    Status status = mend_texts(format == 1);
+    if (status.ok()) status = mend_by_rocks(store_.blocks, "blocks");
     if (status.ok()) status = mend_counters();
     if (status.ok())
       status = store_.blocks.use([&](rocksdb::DB& db) {
@@ -80,22 +85,75 @@ class Repair {
     return false;
   }
 
-  Status mend_blocks() {
-    Rocks& part = store_.blocks;
-    if (is_sound(part, "blocks")) return Status::OK();
+  // Of a part whose tables say which is the newer one.
+  Status mend_by_rocks(Rocks& part, const std::string& name) {
+    if (is_sound(part, name)) return Status::OK();
     const Status repaired = rocksdb::RepairDB(part.path(), part.options());
     if (!repaired.ok()) return repaired;
     std::error_code error;
     for (fs::directory_iterator at(part.path() + "/lost", error), end; !error && at != end;
          at.increment(error))
-      note("blocks: lost what " + at->path().filename().string() + " held, or part of it");
+      note(name + ": lost what " + at->path().filename().string() + " held, or part of it");
     return part.open(false);
+  }
+
+  // `may_lack`: a store of that format has none.
+  Status mend_texts(bool may_lack) {
+    std::error_code error;
+    Rocks& part = store_.texts;
+    Status status = may_lack && !fs::exists(part.path(), error) ? part.open(true)
+                                                                : mend_by_rocks(part, "texts");
+    if (!status.ok()) return status;
+    status = part.use([&](rocksdb::DB& db) {
+      LogMarks marks(store_.dir, LogMarks::Of::texts);
+      std::string missing;
+      Status step = marks.read(db, missing);
+      if (!missing.empty()) note("texts: " + missing);
+      if (step.ok())
+        step = each_text(db, [&](std::string_view, std::string_view) { ++report_.texts; });
+      if (step.ok()) step = marks.restart(db);
+      return step.ok() ? db.Flush({}) : step;
+    });
+    part.close();
+    return status;
+  }
+
+  // A repair may have been stopped between its two renames. False: only people can say which
+  // counters are meant.
+  bool find_counters(std::string& problem) {
+    std::error_code error;
+    const std::string path = store_.counters.path(), fresh = path + ".new", old = path + ".lost";
+    const bool has_fresh = fs::exists(fresh, error), has_old = fs::exists(old, error);
+    if (fs::exists(path, error) || (!has_fresh && !has_old)) return true;
+    // The old ones went there when the new ones were whole.
+    if (has_fresh && has_old) {
+      fs::rename(fresh, path, error);
+      found_ = !error;
+      if (found_)
+        note(
+            "counters: a repair was stopped before its end; what it had made of them is in place, "
+            "the old ones are in " +
+            old);
+      else
+        problem = "`" + base::printable(fresh, 512) + "` cannot be renamed: " + error.message();
+      return found_;
+    }
+    problem = "`" + base::printable(path, 512) + "` is gone, and `" +
+              base::printable(has_fresh ? fresh : old, 512) +
+              (has_fresh ? "` holds what a repair had copied of it, or a part of that"
+                         : "` holds what it was before a repair") +
+              ": rename that to go on with it, or move it away to begin without counters";
+    return false;
   }
 
   // RepairDB would not know which of two tables is the newer one, as ingested tables do not say.
   Status mend_counters() {
     Rocks& part = store_.counters;
     if (is_sound(part, "counters")) return Status::OK();
+    // To make them anew would remove the old ones.
+    if (found_)
+      return Status::Corruption(part.path() + ", as a repair has made it, is damaged",
+                                "put the old one, " + part.path() + ".lost, in its place");
     std::multimap<uint64_t, std::string> tables;  // by the last block in them
     std::error_code error;
     for (fs::directory_iterator at(part.path(), error), end; !error && at != end;
@@ -119,6 +177,8 @@ class Repair {
     fs::rename(part.path(), old, error);
     if (!error) fs::rename(fresh, part.path(), error);
     if (error) return Status::IOError(part.path(), error.message());
+    std::string unsynced;
+    if (!sync_directory(store_of(store_.dir), unsynced)) return Status::IOError(unsynced);
     note("counters: made anew of " + std::to_string(tables.size()) +
          " tables; the old ones are in " + old);
     return part.open(false);
@@ -311,6 +371,7 @@ class Repair {
   RepairReport& report_;
   limit::Spaces spaces_;
   Offline store_;
+  bool found_ = false;  // the counters are what another repair has made
   std::set<uint32_t> lost_spaces_;
   StoredCounter stored_;
 };
@@ -318,7 +379,9 @@ class Repair {
 }  // namespace
 
 bool repair(const std::string& dir, RepairReport& report, std::string& problem) {
-  return Repair(dir, report).run(problem);
+  const bool done = Repair(dir, report).run(problem);
+  std::string unused;
+  return give_to_owner(dir, store_of(dir), done ? problem : unused) && done;
 }
 
 }  // namespace sluice::disk

@@ -158,6 +158,23 @@ rocksdb::Options counters_options(std::function<base::Time()> now) {
   return options;
 }
 
+rocksdb::Options texts_options() {
+  rocksdb::Options options = common();
+  // A start reads what is in the log of it, and begins another.
+  options.write_buffer_size = size_t{4} << 20;
+  options.max_write_buffer_number = 3;
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.bytes_per_sync = uint64_t{1} << 20;
+
+  rocksdb::BlockBasedTableOptions table;
+  table.block_size = 16 << 10;
+  table.format_version = 5;
+  table.checksum = rocksdb::kXXH3;
+  table.no_block_cache = true;  // they are read once, in order
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
 std::string text_of(const rocksdb::Status& status) {
   return base::printable(status.ToString(), 512);
 }

@@ -22,6 +22,9 @@ rocksdb::Options blocks_options();
 // The folded counters. What is past its time by `now` is dropped; without a clock nothing is.
 rocksdb::Options counters_options(std::function<base::Time()> now);
 
+// What is kept beside them: little, and seldom written.
+rocksdb::Options texts_options();
+
 // For people.
 std::string text_of(const rocksdb::Status& status);
 

@@ -38,9 +38,7 @@ std::string quoted(const std::string& path) {
 std::string why_not_open(const std::string& dir, const Status& status) {
   if (!status.IsCorruption() && !status.IsNotFound() && !status.IsInvalidArgument())
     return "the store in " + quoted(dir) + " cannot be opened: " + text_of(status);
-  return "the store in " + quoted(dir) + " is damaged: " + text_of(status) +
-         "; look at it with `sluice store check DIR`, mend it with `sluice store repair DIR`, or "
-         "start on a backup";
+  return damaged(dir, text_of(status));
 }
 
 // Makes an empty store: elsewhere, so that one that is there is whole.
@@ -55,9 +53,10 @@ bool make_store(const std::string& dir, std::string& problem) {
   }
   fs::permissions(fresh, fs::perms::owner_all, error);
   Rocks counters(fresh + "/counters", counters_options({})),
-      blocks(fresh + "/blocks", blocks_options());
+      blocks(fresh + "/blocks", blocks_options()), texts(fresh + "/texts", texts_options());
   Status status = counters.open(true);
   if (status.ok()) status = blocks.open(true);
+  if (status.ok()) status = texts.open(true);
   if (!status.ok()) {
     problem = "a store cannot be made in " + quoted(dir) + ": " + text_of(status);
     return false;
@@ -82,6 +81,7 @@ RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, const 
       dictionary_(spaces),
       blocks_(blocks_of(options_.path), blocks_options()),
       counters_(counters_of(options_.path), counters_options(options_.now)),
+      texts_(options_.path, options_.sync),
       marks_(options_.path),
       latest_(hash_) {}
 
@@ -100,7 +100,8 @@ RocksJournal::~RocksJournal() {
 bool RocksJournal::open(std::string& problem) {
   const std::string& dir = options_.path;
   if (!lock_.take(dir, true, problem)) return false;
-  const Condition condition = look(dir, problem);
+  uint32_t format = format_number;
+  const Condition condition = look(dir, problem, &format);
   if (condition == Condition::newer || condition == Condition::damaged) return false;
   if (condition == Condition::absent) {
     if (!make_store(dir, problem)) return false;
@@ -134,6 +135,7 @@ bool RocksJournal::open(std::string& problem) {
       return read.ok() ? marks_.mark(db) : read;
     });
   }
+  if (status.ok() && wrong.empty()) status = texts_.open(format, wrong);
   if (!wrong.empty()) status = Status::Corruption(wrong);
   if (!status.ok()) {
     problem = why_not_open(dir, status);
@@ -415,6 +417,7 @@ bool RocksJournal::backup(const std::string& target, std::string& problem) {
     if (!status.ok()) return failed(text_of(status));
     if (!marks_.write_for(store_of(fresh), why)) return failed(why);
   }
+  if (!texts_.copy_to(fresh, why)) return failed(why);
   if (!write_format(store_of(fresh), why)) return failed(why);
   fs::rename(fresh, target, error);
   if (error) return failed(error.message());

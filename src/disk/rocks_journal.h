@@ -8,9 +8,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +26,7 @@
 #include "disk/log_marks.h"
 #include "disk/record.h"
 #include "disk/rocks.h"
+#include "disk/texts.h"
 
 namespace sluice::disk {
 
@@ -54,6 +57,7 @@ class RocksJournal final : public Journal {
   Found find(const limit::Space& space, std::string_view key, const Visit& visit) override;
   bool scan(std::string& position, size_t max, const Visit& visit) override;
   bool backup(const std::string& target, std::string& problem) override;
+  Texts* texts() override { return &texts_; }
   JournalStats stats() const override;
 
  private:
@@ -72,8 +76,10 @@ class RocksJournal final : public Journal {
   bool wants_fold() const;
   void fold_slowly();
   void fold_fast();
+  bool hand_over(std::function<void()> work);
   void run_steps(bool slowly);
   rocksdb::Status fold_once();
+  rocksdb::Status delete_blocks(std::span<const uint64_t> numbers);
   rocksdb::Status drop(size_t blocks);
   size_t folded_files();
 
@@ -82,6 +88,7 @@ class RocksJournal final : public Journal {
   Dictionary dictionary_;
   Lock lock_;
   Rocks blocks_, counters_;
+  RocksTexts texts_;
   const base::Hash hash_;
 
   // The committing thread's.
@@ -104,7 +111,7 @@ class RocksJournal final : public Journal {
   std::vector<std::string> spares_;  // memory of blocks that are folded
   std::string fold_problem_;         // why the last one failed
   bool folding_ = false;
-  bool is_handed_ = false;  // the fold is to go on in the other thread
+  std::function<void()> handed_work_;  // what the fast thread is to do, or does
   JournalStats stats_;
 
   std::atomic<bool> urgent_{false}, stopping_{false};

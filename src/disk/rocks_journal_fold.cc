@@ -1,16 +1,18 @@
 // The folding side of the journal: a thread that takes only the time that nobody else wants, and
-// one that takes the fold over when that is not enough.
+// one that takes the fold over when that is not enough, and does for it whatever commits wait for.
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "base/pace.h"
 #include "disk/keys.h"
 #include "disk/rocks_journal.h"
 
@@ -26,6 +28,8 @@ constexpr auto look_again_after = std::chrono::milliseconds(20);
 constexpr size_t folded_files_max = 48;
 // How long merging may keep a fold waiting before that counts as a failure.
 constexpr auto merging_max = std::chrono::seconds(5);
+constexpr size_t deleted_per_write = 64;
+constexpr auto between_deletes = std::chrono::microseconds(100);
 // Memory that is kept for the blocks to come.
 constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
 
@@ -48,9 +52,11 @@ bool RocksJournal::wants_fold() const {
 
 void RocksJournal::fold_slowly() {
   ::pthread_setname_np(::pthread_self(), "sluice-fold");
-  // Linux knows the niceness of a thread.
+  // Whoever else wakes takes the processor from it at once, so it need not rest between its steps;
+  // where a system does not let it, it is at least nice. (Linux knows the niceness of a thread.)
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
-  const base::Paced paced;
+  const sched_param none{};
+  ::sched_setscheduler(0, SCHED_IDLE, &none);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (!wants_fold()) {
@@ -75,34 +81,33 @@ void RocksJournal::fold_slowly() {
 void RocksJournal::fold_fast() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    handed_.wait(lock, [this] { return is_handed_ || stopping_; });
-    if (!is_handed_) return;
+    handed_.wait(lock, [this] { return handed_work_ || stopping_; });
+    if (!handed_work_) return;
     lock.unlock();
-    run_steps(false);
+    handed_work_();
     lock.lock();
-    is_handed_ = false;
+    handed_work_ = nullptr;
     handed_.notify_all();
   }
 }
 
-// To the end, or until another has to go on.
+// Has the fast thread do it, and waits. False: the store is being closed, and nobody does.
+bool RocksJournal::hand_over(std::function<void()> work) {
+  std::unique_lock lock(mutex_);
+  if (stopping_) return false;
+  handed_work_ = std::move(work);
+  handed_.notify_all();
+  handed_.wait(lock, [this] { return !handed_work_; });
+  return true;
+}
+
+// To the end, or until it is urgent.
 void RocksJournal::run_steps(bool slowly) {
   while (!stopping_ && !(slowly && urgent_)) {
     if (!fold_->step(fold_status_)) return;
-    base::pace();
   }
-  if (stopping_) {
+  if (stopping_ || !hand_over([this] { run_steps(false); }))
     fold_status_ = Status::Aborted("the store is being closed");
-    return;
-  }
-  std::unique_lock lock(mutex_);
-  if (stopping_) {  // nobody takes it any more
-    fold_status_ = Status::Aborted("the store is being closed");
-    return;
-  }
-  is_handed_ = true;
-  handed_.notify_all();
-  handed_.wait(lock, [this] { return !is_handed_; });
 }
 
 Status RocksJournal::fold_once() {
@@ -114,13 +119,15 @@ Status RocksJournal::fold_once() {
     std::this_thread::sleep_for(look_again_after);
   }
   std::vector<std::string_view> blocks;
-  uint64_t last_number;
-  {
+  uint64_t last_number = 0;
+  // Who gets the processor last is not to hold a lock that a commit needs, here and below.
+  const bool taken = hand_over([&] {
     // Their bytes stay where they are: others only append to the queue.
     const std::lock_guard lock(mutex_);
     for (const Block& block : unfolded_) blocks.emplace_back(block.bytes);
     last_number = unfolded_.back().number;
-  }
+  });
+  if (!taken) return Status::Aborted("the store is being closed");
   const size_t count = blocks.size();
   fold_status_ = Status::OK();
   fold_ =
@@ -132,28 +139,45 @@ Status RocksJournal::fold_once() {
     const std::lock_guard lock(finishing_);
     status = fold_->ingest();
     // Should this fail they are folded once more, which changes nothing.
-    if (status.ok()) status = drop(count);
+    if (status.ok() && !hand_over([&] { status = drop(count); }))
+      status = Status::Aborted("the store is being closed");
   }
   fold_.reset();
   return status;
 }
 
-Status RocksJournal::drop(size_t blocks) {
+// A few at a time: a commit waits for a write that is under way.
+Status RocksJournal::delete_blocks(std::span<const uint64_t> numbers) {
   rocksdb::WriteBatch batch;
+  for (size_t i = 0; i < numbers.size(); i += deleted_per_write) {
+    batch.Clear();
+    for (const uint64_t number :
+         numbers.subspan(i, std::min(deleted_per_write, numbers.size() - i)))
+      batch.SingleDelete(BlockKey(number));
+    Status status = blocks_.use([&](rocksdb::DB& db) { return db.Write({}, &batch); });
+    if (!status.ok()) return status;
+    if (!stopping_) std::this_thread::sleep_for(between_deletes);
+  }
+  return Status::OK();
+}
+
+Status RocksJournal::drop(size_t blocks) {
+  std::vector<uint64_t> numbers = stale_;
+  numbers.reserve(numbers.size() + blocks);
   size_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (const uint64_t number : stale_) batch.SingleDelete(BlockKey(number));
     for (size_t i = 0; i < blocks; ++i) {
-      batch.SingleDelete(BlockKey(unfolded_[i].number));
+      numbers.push_back(unfolded_[i].number);
       bytes += unfolded_[i].bytes.size();
     }
   }
   unflushed_bytes_ += bytes;
-  const Status status = blocks_.use([&](rocksdb::DB& db) {
-    Status done = db.Write({}, &batch);
+  Status status = delete_blocks(numbers);
+  if (!status.ok()) return status;
+  status = blocks_.use([&](rocksdb::DB& db) {
     // Dropped blocks take memory and log until they are flushed, and leave nothing behind then.
-    if (done.ok() && unflushed_bytes_ >= when_.flush_bytes) {
+    if (unflushed_bytes_ >= when_.flush_bytes) {
       rocksdb::FlushOptions flush;
       flush.wait = false;
       flush.allow_write_stall = true;
@@ -162,8 +186,8 @@ Status RocksJournal::drop(size_t blocks) {
     }
     // A flush, or opening it again after an error, has begun another log. The next fold does it
     // if this one cannot.
-    if (done.ok()) marks_.mark(db).PermitUncheckedError();
-    return done;
+    marks_.mark(db).PermitUncheckedError();
+    return Status::OK();
   });
   if (!status.ok()) return status;
   stale_.clear();

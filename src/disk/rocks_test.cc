@@ -1,6 +1,7 @@
 #include "disk/rocks.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -184,10 +185,11 @@ TEST_F(Forgetting, ACompactionOfSomeTablesHidesTheOlderOnes) {
   EXPECT_EQ(all(), (Values{{"\1c", counter(3, INT64_MAX)}}));
 }
 
-// Threads of this process by name: niceness, and ticks of the clock that they have run for.
+// Threads of this process by name: niceness, ticks of the clock that they have run for, and the
+// policy they are scheduled by.
 struct Thread {
   std::string name;
-  long nice = 0, ticks = 0;
+  long nice = 0, ticks = 0, policy = 0;
 };
 std::vector<Thread> threads() {
   std::vector<Thread> all;
@@ -197,12 +199,13 @@ std::vector<Thread> threads() {
     const std::string stat = text.str();
     const size_t begin = stat.find('('), end = stat.rfind(')');
     if (begin == std::string::npos || end == std::string::npos) continue;  // it has ended
-    Thread thread{stat.substr(begin + 1, end - begin - 1), 0, 0};
+    Thread thread{stat.substr(begin + 1, end - begin - 1)};
     std::istringstream rest(stat.substr(end + 1));
     std::string word;
-    for (int field = 3; field <= 19 && rest >> word; ++field) {
+    for (int field = 3; field <= 41 && rest >> word; ++field) {
       if (field == 14 || field == 15) thread.ticks += std::stol(word);
       if (field == 19) thread.nice = std::stol(word);
+      if (field == 41) thread.policy = std::stol(word);
     }
     all.push_back(thread);
   }
@@ -237,7 +240,7 @@ TEST(Priorities, WhatRunsInTheBackgroundTakesWhatIsLeftOver) {
     ASSERT_TRUE(wait_for_folds(journal, n));
     for (const Thread& thread : threads()) {
       if (thread.nice != 19) continue;
-      fold |= thread.name == "sluice-fold";
+      fold |= thread.name == "sluice-fold" && thread.policy == SCHED_IDLE;
       flush |= thread.name == "rocksdb:high";
       compaction |= thread.name == "rocksdb:low";
     }

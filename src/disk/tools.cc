@@ -12,7 +12,9 @@
 #include "disk/layout.h"
 #include "disk/log_marks.h"
 #include "disk/offline.h"
+#include "disk/owner.h"
 #include "disk/rocks.h"
+#include "disk/texts.h"
 
 namespace sluice::disk {
 
@@ -58,11 +60,36 @@ bool Offline::open(bool to_write, std::string& problem) {
   return status.ok() || failed(dir, status, problem);
 }
 
+Status Offline::open_texts(bool& has, std::string& wrong) {
+  std::error_code error;
+  has = fs::exists(texts.path(), error);
+  if (!has) return Status::OK();
+  const Status status = texts.open_to_read();
+  if (!status.ok()) return status;
+  return texts.use(
+      [&](rocksdb::DB& db) { return LogMarks(dir, LogMarks::Of::texts).read(db, wrong); });
+}
+
+namespace {
+
+// All of them, or why not.
+Status read_texts(Offline& store, const VisitText& visit) {
+  bool has;
+  std::string wrong;
+  const Status status = store.open_texts(has, wrong);
+  if (!status.ok() || !has) return status;
+  if (!wrong.empty()) return Status::Corruption(wrong);
+  return store.texts.use([&](rocksdb::DB& db) { return each_text(db, visit); });
+}
+
+}  // namespace
+
 bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
   limit::Spaces spaces;
   Offline store(dir, spaces);
   if (!store.open(false, problem)) return false;
-  stats.format = format_number;
+  std::string unused;
+  look(dir, unused, &stats.format);
   Status status = store.counters.use([&](rocksdb::DB& db) {
     rocksdb::ReadOptions options;
     options.fill_cache = false;
@@ -79,6 +106,8 @@ bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
       stats.block_bytes += bytes.size();
       return Status::OK();
     });
+  if (status.ok())
+    status = read_texts(store, [&](std::string_view, std::string_view) { ++stats.texts; });
   stats.spaces = store.dictionary.spaces();
   stats.limits = store.dictionary.lists();
   std::error_code error;
@@ -90,7 +119,8 @@ bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
   return status.ok() || failed(dir, status, problem);
 }
 
-bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std::string& problem) {
+bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std::string& problem,
+          const VisitText& visit_text) {
   Offline store(dir, spaces);
   if (!store.open(false, problem)) return false;
   const base::Hash hash;
@@ -148,6 +178,7 @@ bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std
     return at->status();
   });
   if (status.ok()) status = tell_latest(nullptr);
+  if (status.ok() && visit_text) status = read_texts(store, visit_text);
   return status.ok() || failed(dir, status, problem);
 }
 
@@ -176,6 +207,11 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem) {
   };
   const bool has_counters = open(store.counters, "counters");
   const bool has_blocks = open(store.blocks, "blocks");
+  bool has_texts;
+  wrong.clear();
+  const Status texts = store.open_texts(has_texts, wrong);
+  if (!texts.ok()) note(report.damages, "texts: " + text_of(texts));
+  if (!wrong.empty()) note(report.damages, "texts: " + wrong);
   const auto look_through = [&](Rocks& part, const char* name, auto&& records) {
     for (const auto& step :
          {std::function<Status(rocksdb::DB&)>([](rocksdb::DB& db) { return db.VerifyChecksum(); }),
@@ -232,6 +268,11 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem) {
       return at->status();
     });
   }
+  if (has_texts && texts.ok()) {
+    look_through(store.texts, "texts", [&](rocksdb::DB& db) {
+      return each_text(db, [&](std::string_view, std::string_view) { ++report.texts; });
+    });
+  }
   return true;
 }
 
@@ -245,12 +286,18 @@ bool backup(const std::string& dir, const std::string& target, std::string& prob
       problem = "there is no store in `" + base::printable(dir, 512) + "`";
     if (condition != Condition::whole) return false;
   }
-  limit::Spaces spaces;
-  JournalOptions options;
-  options.path = dir;
-  options.now = [] { return base::Time{INT64_MIN}; };  // nothing is past its time
-  const auto journal = Journal::open(std::move(options), spaces, problem);
-  return journal && journal->backup(target, problem);
+  bool done = false;
+  {
+    limit::Spaces spaces;
+    JournalOptions options;
+    options.path = dir;
+    options.now = [] { return base::Time{INT64_MIN}; };  // nothing is past its time
+    const auto journal = Journal::open(std::move(options), spaces, problem);
+    done = journal && journal->backup(target, problem);
+  }
+  std::string unused;
+  if (!give_to_owner(dir, store_of(dir), done ? problem : unused)) return false;
+  return done && give_to_owner(dir, target, problem);
 }
 
 }  // namespace sluice::disk

@@ -20,17 +20,20 @@ struct StoreStats {
   uint64_t folded = 0;  // counters under their own keys
   uint64_t blocks = 0, block_counters = 0, block_bytes = 0;
   uint64_t spaces = 0, limits = 0;
+  uint64_t texts = 0;
   uint64_t bytes = 0;  // of all files
 };
 bool stats(const std::string& dir, StoreStats& stats, std::string& problem);
 
 // The latest state of every counter, in the order of the stored keys. The spaces are those of
-// `spaces`.
-bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std::string& problem);
+// `spaces`. Then the texts, by name, where they are wanted.
+bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std::string& problem,
+          const VisitText& visit_text = {});
 
 struct CheckReport {
   uint64_t counters = 0, blocks = 0, block_counters = 0;
-  uint64_t unreadable = 0;           // records, of either
+  uint64_t unreadable = 0;  // records, of either
+  uint64_t texts = 0;
   std::vector<std::string> damages;  // the first hundred
 };
 // Reads all there is, checksums and every record. False: it could not be looked at at all; what is
@@ -38,7 +41,7 @@ struct CheckReport {
 bool check(const std::string& dir, CheckReport& report, std::string& problem);
 
 struct RepairReport {
-  uint64_t counters = 0;             // that are there afterwards
+  uint64_t counters = 0, texts = 0;  // that are there afterwards
   std::vector<std::string> damages;  // what was wrong or is lost, the first hundred
 };
 // Makes a store that can be opened of what can still be read, and folds it. False: it cannot be

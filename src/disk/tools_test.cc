@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -96,7 +97,7 @@ TEST_F(ToolsTest, AStoreIsLookedAt) {
 
   StoreStats numbers;
   ASSERT_TRUE(stats(folder.path(), numbers, problem)) << problem;
-  EXPECT_EQ(numbers.format, 1u);
+  EXPECT_EQ(numbers.format, 2u);
   EXPECT_EQ(numbers.spaces, 1u);
   EXPECT_EQ(numbers.limits, 1u);
   EXPECT_EQ(numbers.blocks, 5u);
@@ -221,6 +222,80 @@ TEST_F(RepairTest, OfAStoreWithoutItsCountersKeepsTheBlocks) {
   const KeptByKey all = mended();
   EXPECT_GT(all.size(), 100u);
   for (const auto& [key, its] : all) EXPECT_EQ(model.at(key), its);
+}
+
+// Killed between its two renames, it goes on from there.
+TEST_F(RepairTest, OfARepairThatWasStoppedKeepsWhatItMade) {
+  fill();
+  const std::string counters = folder / "sluice/counters";
+  std::filesystem::remove(counters + "/CURRENT");
+  EXPECT_EQ(mended(), model);
+  ASSERT_TRUE(std::filesystem::exists(counters + ".lost"));
+  std::filesystem::rename(counters, counters + ".new");
+  EXPECT_EQ(mended(), model);
+  EXPECT_TRUE(std::filesystem::exists(counters + ".lost"));
+
+  // What it made is damaged too: the old ones stay where they are.
+  std::filesystem::rename(counters, counters + ".new");
+  std::filesystem::remove(counters + ".new/CURRENT");
+  RepairReport repaired;
+  EXPECT_FALSE(repair(folder.path(), repaired, problem));
+  EXPECT_NE(problem.find("counters.lost"), std::string::npos) << problem;
+  EXPECT_TRUE(std::filesystem::exists(counters + ".lost"));
+}
+
+TEST_F(RepairTest, WhereCountersWerePutAsideSaysWhere) {
+  fill();
+  const std::string counters = folder / "sluice/counters";
+  for (const char* aside : {".new", ".lost"}) {
+    std::filesystem::rename(counters, counters + aside);
+    RepairReport repaired;
+    EXPECT_FALSE(repair(folder.path(), repaired, problem));
+    EXPECT_NE(problem.find(counters + "` is gone, and `" + counters + aside), std::string::npos)
+        << problem;
+    std::filesystem::rename(counters + aside, counters);
+  }
+  EXPECT_EQ(dumped(), model);
+}
+
+// What root makes with a tool is for the server's user.
+TEST_F(RepairTest, WhatRootMakesIsTheOwners) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  constexpr uid_t user = 12345;
+  constexpr gid_t group = 12346;
+  fill();
+  for (const auto& at : std::filesystem::recursive_directory_iterator(folder.path()))
+    ASSERT_EQ(::lchown(at.path().c_str(), user, group), 0);
+  ASSERT_EQ(::chown(folder.path().c_str(), user, group), 0);
+  const Folder elsewhere;
+  std::filesystem::create_symlink(elsewhere.path(), folder / "sluice/link");
+  const auto all_are_the_owners = [&](const std::string& path) {
+    size_t count = 0;
+    for (const auto& at : std::filesystem::recursive_directory_iterator(path)) {
+      if (at.is_symlink()) continue;
+      struct stat its;
+      ASSERT_EQ(::lstat(at.path().c_str(), &its), 0);
+      EXPECT_EQ(its.st_uid, user) << at.path();
+      EXPECT_EQ(its.st_gid, group) << at.path();
+      ++count;
+    }
+    EXPECT_GT(count, 10u);
+  };
+  std::filesystem::remove(folder / "sluice.lock");
+  CheckReport report;
+  ASSERT_TRUE(check(folder.path(), report, problem)) << problem;
+  all_are_the_owners(folder.path());
+  ASSERT_TRUE(backup(folder.path(), elsewhere / "copy", problem)) << problem;
+  all_are_the_owners(folder.path());
+  all_are_the_owners(elsewhere / "copy");
+  std::filesystem::remove(folder / "sluice/counters/CURRENT");
+  mended();  // which opens it as this user
+  RepairReport repaired;
+  ASSERT_TRUE(repair(folder.path(), repaired, problem)) << problem;
+  all_are_the_owners(folder.path());
+  struct stat its;
+  ASSERT_EQ(::stat(elsewhere.path().c_str(), &its), 0);
+  EXPECT_EQ(its.st_uid, 0u);
 }
 
 TEST_F(RepairTest, OfANewerFormatIsRefused) {

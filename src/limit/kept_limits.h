@@ -243,6 +243,11 @@ inline Result take(std::span<const Duration> windows, std::span<const State> in,
   return result;
 }
 
+// Every balance is at its limit.
+inline void refill(std::span<State> state) {
+  for (size_t i = 1; i + 1 < state.size(); i += 2) state[i + 1] = {state[i].units, 0};
+}
+
 // What there is.
 inline Result peek(std::span<const Duration> windows, std::span<const State> in, Time now,
                    Decision* decisions) {

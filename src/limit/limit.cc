@@ -16,6 +16,8 @@ std::string_view name_of(Verb verb) {
       return "peek";
     case Verb::put:
       return "put";
+    case Verb::probe:
+      return "probe";
     case Verb::list:
       return "list";
   }

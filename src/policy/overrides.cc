@@ -272,10 +272,17 @@ bool Overrides::set(const Override& one) {
             one.set);
     if (pattern && !replaces) count_lengths(one.rule, key.size(), false, 1);
   }
+  if (one.terms.space != nullptr && has_space_.insert(one.terms.space).second)
+    spaces_.push_back(one.terms.space);
   if (!replaces) count(one.rule, pattern ? pattern_flag : exact_flag, 1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
   grace_.reclaim();
   return true;
+}
+
+std::vector<const limit::Space*> Overrides::spaces() const {
+  const std::lock_guard lock(mutex_);
+  return spaces_;
 }
 
 bool Overrides::set_listed(const Override& one, const std::string& text, bool& replaces) {

@@ -29,6 +29,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/grace.h"
@@ -72,6 +73,10 @@ class Overrides {
   // rule are there. Nothing: it is exact, or a pattern with a place of its own.
   static std::optional<std::string> filed_under(std::span<const std::string> actor);
   size_t alike(uint64_t rule, std::string_view filed_under) const;
+  // Those that overrides have in place of their rules', ever had, each once, in order of their
+  // first. Any thread but a reader that must not wait.
+  std::vector<const limit::Space*> spaces() const;
+
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // One more with each change, before its effect is over; any thread.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
@@ -116,6 +121,8 @@ class Overrides {
   mutable base::Grace grace_;
   mutable std::mutex mutex_;  // of changes
   std::unique_ptr<Tables> tables_;
+  std::vector<const limit::Space*> spaces_;  // guarded by mutex_, as is the next
+  std::unordered_set<const limit::Space*> has_space_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
   // What kinds of overrides the rules have whose numbers share a place.

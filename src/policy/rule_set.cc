@@ -123,6 +123,17 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
   ++parts_.back().step_count;
 }
 
+limit::Charge& Plan::ask(const Rule& rule, std::string_view key, const Asked& asked) {
+  skip();
+  open_group(true);
+  add_step(rule, key, asked);
+  if (asked.overrides != nullptr)
+    override_from(parts_.back().step_first, *asked.overrides, asked.now);
+  groups_.back().on_error = limit::OnError::error;
+  parts_.back().groups_end = static_cast<uint32_t>(groups_.size());
+  return charges_.back();
+}
+
 size_t Plan::room_of(const limit::Charge& charge) {
   return charge.keeps_limits ? charge.space->windows.size() : charge.limits.size();
 }

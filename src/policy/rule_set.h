@@ -115,6 +115,10 @@ class Plan {
   void clear();
   // One more part, of a request that is not asked about.
   void skip();
+  // One more part: a counter of a rule's by itself, in a group that may fail; no descriptor is
+  // looked at. `key` lives as long as the part. The charge may be changed until the next one is
+  // added.
+  limit::Charge& ask(const Rule& rule, std::string_view key, const Asked& asked);
   // Of the last part: is it settled by a group that may wait, and let it.
   bool may_wait() const { return parts_.back().error.empty() && parts_.back().enforced; }
   void let_wait(limit::Ticket ticket, uint64_t arrival);

@@ -87,7 +87,11 @@ void append_limit(std::string& out, char letter, const Limit& limit) {
 
 // In capitals: the counter is forgotten first.
 std::string_view verb_of(const Charge& charge) {
+  constexpr std::string_view probe = "qqqqqqqq";
   if (charge.verb == Verb::peek) return "p";
+  if (charge.verb == Verb::probe)
+    return probe.substr(0, std::min<size_t>(size_t{1} + charge.before, probe.size()));
+  if (charge.refill) return "r";
   if (charge.verb == Verb::put) return charge.all ? "a" : "g";
   return charge.fresh ? "T" : "t";
 }
@@ -166,7 +170,7 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
   for (const Charge& charge : ask.charges) {
     if (charge.space->form == limit::Form::divvy) {
       if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
-          charge.verb == Verb::take && charge.cost < cost_max)
+          charge.verb == Verb::take && !charge.fresh && charge.cost < cost_max)
         return scripts.divvy();
       weight = std::max(weight, Weight::full);
       if (charge.cost >= cost_max) weight = Weight::wide;
@@ -182,10 +186,13 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
     algorithms |= text.algorithms;
     if (text.wide || charge.cost >= cost_max) weight = Weight::wide;
-    if (charge.verb == Verb::put) weight = std::max(weight, Weight::full);
+    if (charge.verb == Verb::put || charge.fresh) weight = std::max(weight, Weight::full);
   }
-  for (const int64_t ahead : ask.ahead)
-    if (ahead > 0) weight = std::max(weight, Weight::full);
+  for (size_t i = 0; i < ask.ahead.size(); ++i) {
+    if (ask.ahead[i] <= 0) continue;
+    weight = std::max(weight, Weight::full);
+    if (ask.charges[i].cost >= cost_max - ask.ahead[i]) weight = Weight::wide;  // their sum
+  }
   return weight == Weight::light ? scripts.light(algorithms) : scripts.full(weight == Weight::wide);
 }
 

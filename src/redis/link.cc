@@ -14,6 +14,7 @@
 
 #include "base/bounds.h"
 #include "redis/asking.h"
+#include "redis/errors.h"
 
 namespace sluice::redis {
 
@@ -84,8 +85,7 @@ Link::~Link() {
 }
 
 std::string Link::name() const {
-  const Node& node = options_.nodes[node_ % options_.nodes.size()];
-  return node.host + ":" + std::to_string(node.port);
+  return name_of(options_.nodes[node_ % options_.nodes.size()]);
 }
 
 void Link::publish() {
@@ -106,12 +106,14 @@ bool Link::is_full() const {
 
 void Link::sent(const Sender& sender, base::Time due) {
   sent_.push({sender, due.us});
+  call_times_.queued(due.us);
   loop_.at_turn_end(*this);
 }
 
 std::optional<base::Time> Link::advance(base::Time now) {
   if (std::exchange(heard_, false)) heard_us_ = now.us;
-  if (phase_ == Phase::down && now.us >= retry_us_) connect(now);
+  // The next address at once where one refuses.
+  while (phase_ == Phase::down && !lost_ && now.us >= retry_us_) connect(now);
   if ((phase_ == Phase::connecting || phase_ == Phase::greeting) && now.us >= phase_due_us_)
     lose("it does not answer");
   // What has come is not late: it may be this process that was slow.
@@ -125,6 +127,7 @@ std::optional<base::Time> Link::advance(base::Time now) {
   }
   if (phase_ == Phase::up && late_ > 0 && now.us - heard_us_ >= silence_max_us)
     lose("it does not answer");
+  if (phase_ != Phase::up && late_ > 0) forget_unsent();
   if (std::exchange(lost_, false)) {
     first_ = false;
     pause_us_ = std::clamp(2 * pause_us_, pause_min_us, pause_max_us);
@@ -144,8 +147,10 @@ std::optional<base::Time> Link::advance(base::Time now) {
   return base::Time{next_us};
 }
 
-void Link::leave_node(base::Time) {
-  if (phase_ == Phase::up) lose("it takes no writes");
+void Link::leave_node() {
+  if (phase_ != Phase::up) return;
+  doubtful_ = true;
+  lose("it takes no writes");
 }
 
 void Link::connect(base::Time now) {
@@ -157,6 +162,7 @@ void Link::connect(base::Time now) {
   }
   const Address& address = addresses[next_address_++ % addresses.size()];
   node_ = address.node;
+  untried_ = untried_ > 0 ? std::min(untried_, addresses.size()) - 1 : addresses.size() - 1;
   if (!open(address)) lose("cannot connect: " + error_text(errno));
 }
 
@@ -213,12 +219,22 @@ void Link::on_greeted(Reply reply, std::string_view text) {
   }
   phase_ = Phase::up;
   refused_ = false;
-  pause_us_ = 0;
+  untried_ = 0;
   connects_.fetch_add(1, std::memory_order_relaxed);
   publish();
+  if (!doubtful_) tell_up();
+  loop_.at_turn_end(*this);
+}
+
+void Link::tell_up() {
   if (!std::exchange(was_up_, true) || !told_.empty()) owner_.on_news(true, name() + ": connected");
   told_.clear();
-  loop_.at_turn_end(*this);
+}
+
+// It has decided something: whatever there was is over.
+void Link::settle_in() {
+  pause_us_ = 0;
+  if (std::exchange(doubtful_, false)) tell_up();
 }
 
 // What its owners are told comes with the next `advance`, which sets the pause; nobody is called
@@ -226,20 +242,40 @@ void Link::on_greeted(Reply reply, std::string_view text) {
 void Link::lose(const std::string& why) {
   if (phase_ == Phase::down && fd_ < 0 && lost_) return;
   why_ = why;
-  lost_ = true;
-  first_ = false;
+  losses_.fetch_add(1, std::memory_order_relaxed);
+  const bool was_connecting = phase_ == Phase::connecting;
+  // What ended of itself may be back: another node is likely to be a replica.
+  if (phase_ == Phase::up && late_ == 0 && !doubtful_) --next_address_;
   close();
   phase_ = Phase::down;
-  retry_us_ = INT64_MAX;
+  if (was_connecting && untried_ > 0) {
+    retry_us_ = 0;
+  } else {
+    lost_ = true;
+    retry_us_ = INT64_MAX;
+    untried_ = 0;
+    drop_all();
+  }
+  publish();
+  owner_.on_change();
+}
+
+// Commands that were queued before there was a connection, and are late: they are not to be
+// decided whenever there is one.
+void Link::forget_unsent() {
+  drop_all();
+  publish();
+}
+
+void Link::drop_all() {
+  first_ = false;
   late_ = 0;
   for (size_t i = 0; i < sent_.size(); ++i)
     if (!sent_[i].dropped) owner_.on_lost(sent_[i].sender);
   sent_.clear();
+  call_times_.lost();
   out_.clear();
   out_at_ = 0;
-  losses_.fetch_add(1, std::memory_order_relaxed);
-  publish();
-  owner_.on_change();
 }
 
 void Link::close() {
@@ -248,6 +284,7 @@ void Link::close() {
   tls_.reset();
   ::close(std::exchange(fd_, -1));
   reader_.reset();
+  ended_ = false;
 }
 
 void Link::on_turn_end() {
@@ -261,6 +298,7 @@ void Link::flush() {
     size_t& at = greeting_out_.empty() ? out_at_ : none;
     if (greeting_out_.empty() && phase_ != Phase::up) return;
     if (at == from.size()) {
+      if (at > 0) call_times_.written();
       from.clear();
       at = 0;
       return;
@@ -279,7 +317,8 @@ void Link::flush() {
   }
 }
 
-void Link::on_ready(bool readable, bool writable, bool) {
+void Link::on_ready(bool readable, bool writable, bool ended) {
+  ended_ |= ended;
   if (phase_ == Phase::connecting && (readable || writable)) {
     int error = 0;
     socklen_t size = sizeof error;
@@ -293,8 +332,9 @@ void Link::on_ready(bool readable, bool writable, bool) {
   }
   if (readable && fd_ >= 0) read();
   if (writable && fd_ >= 0) flush();
-  // With TLS what was to be written may have waited for something to be read.
+  // With TLS either may have waited for the other.
   if (tls_ && readable && fd_ >= 0) flush();
+  if (tls_ && writable && phase_ == Phase::up) read();
 }
 
 void Link::read() {
@@ -308,17 +348,21 @@ void Link::read() {
       return lose("lost: " + (got == 0                           ? "it closed the connection"
                               : tls_ && !tls_->problem().empty() ? tls_->problem()
                                                                  : error_text(errno)));
-    heard_ = true;
     redisReaderFeed(reader_.get(), room.get(), static_cast<size_t>(got));
     for (;;) {
       void* reply = nullptr;
       if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK)
         return lose("lost: it does not speak Redis' protocol: " + std::string(reader_->errstr));
       if (reply == nullptr) break;
+      heard_ = true;
       take(seen.reply, seen.text);
       if (fd_ < 0) return;
     }
-    if (!tls_ && static_cast<size_t>(got) < read_bytes) return;
+    if (reader_->len - reader_->pos > base::bounds::redis_reply_bytes_max)
+      return lose("lost: its reply has more than " +
+                  std::to_string(base::bounds::redis_reply_bytes_max) + " bytes");
+    // Fewer bytes than there was room for were all; but not the end, which is told once.
+    if (!tls_ && !ended_ && static_cast<size_t>(got) < read_bytes) return;
   }
 }
 
@@ -326,15 +370,18 @@ void Link::take(Reply reply, std::string_view text) {
   if (phase_ == Phase::greeting) {
     on_greeted(reply, text);
     if (greetings_ > 0 || greeting_error_.empty()) return;
-    refused_ = !greeting_error_.starts_with("LOADING") && !greeting_error_.starts_with("BUSY");
+    refused_ = error_of(greeting_error_) == limit::Error::refused;
     return lose((refused_ ? "it does not let us in: " : "it says ") + greeting_error_);
   }
   if (sent_.empty()) return lose("lost: it said something that nobody asked for");
   const Sent of = sent_.pop();
+  call_times_.answered();
   if (late_ > 0) {
     if (--late_ == 0) publish();
     if (of.dropped) return;
   }
+  if (reply == Reply::text && (pause_us_ != 0 || doubtful_)) [[unlikely]]
+    settle_in();
   owner_.on_answer(of.sender, reply, text);
 }
 

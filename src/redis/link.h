@@ -4,8 +4,6 @@
 // Belongs to a worker's thread.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -16,7 +14,9 @@
 #include <vector>
 
 #include "base/time.h"
+#include "redis/call_times.h"
 #include "redis/options.h"
+#include "redis/resolver.h"
 #include "redis/ring.h"
 #include "redis/tls.h"
 #include "store/loop.h"
@@ -24,13 +24,6 @@
 struct redisReader;
 
 namespace sluice::redis {
-
-// An address of a node, found by whoever may wait for that.
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  size_t node = 0;  // of Options::nodes
-};
 
 enum class Reply : uint8_t { text, error };
 
@@ -82,10 +75,11 @@ class Link final : public store::Watcher {
   // Sees to deadlines and pauses. Returns when to be called again.
   std::optional<base::Time> advance(base::Time now);
   // Has the next node tried: this one takes no writes.
-  void leave_node(base::Time now);
+  void leave_node();
   size_t under_way() const { return sent_.size(); }
 
   // For metrics: any thread.
+  const CallTimes& call_times() const { return call_times_; }
   LinkState state() const { return state_.load(std::memory_order_relaxed); }
   uint64_t connects() const { return connects_.load(std::memory_order_relaxed); }
   // Connections that were lost, and attempts that failed.
@@ -106,7 +100,11 @@ class Link final : public store::Watcher {
   bool open(const Address& address);
   void greet();
   void on_greeted(Reply reply, std::string_view text);
+  void tell_up();
+  void settle_in();
   void lose(const std::string& why);
+  void forget_unsent();
+  void drop_all();
   void close();
   void flush();
   void read();
@@ -125,16 +123,20 @@ class Link final : public store::Watcher {
   bool was_up_ = false;  // since the last trouble; what is asked meanwhile waits for the connection
   bool first_ = true;    // nothing has gone wrong yet
   bool refused_ = false;
-  bool lost_ = false;     // to be told to the owner at the next advance
-  bool heard_ = false;    // something came since the last advance
-  size_t greetings_ = 0;  // answers that are still to come
+  bool doubtful_ = false;  // a node took no writes, and nothing has been decided since
+  bool lost_ = false;      // to be told to the owner at the next advance
+  bool heard_ = false;     // a reply came since the last advance
+  bool ended_ = false;     // the peer sends no more: what there is is read to the end
+  size_t greetings_ = 0;   // answers that are still to come
   std::string greeting_error_, why_;
   std::string out_, greeting_out_;
   size_t out_at_ = 0;
   Ring<Sent> sent_;
+  CallTimes call_times_;
   size_t late_ = 0;  // of sent_, from the front: overdue
   int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
   size_t next_address_ = 0, node_ = 0;
+  size_t untried_ = 0;  // addresses that are tried before the next pause
   std::atomic<LinkState> state_{LinkState::down};
   std::atomic<uint64_t> connects_{0}, losses_{0};
   std::string told_;  // the last bad news, so that it is told once

@@ -18,14 +18,18 @@ extern const std::string_view lua_redis_time, lua_told_time;
 // F.x of each algorithm: x(state, quota, window, burst, cost) gives allowed, remaining,
 // reset_after, retry_after, the next state, and whether a refusal has changed it. A state is a flat
 // list of marks and units, none for a fresh counter.
-extern const std::string_view lua_fixed_window, lua_aligned_window, lua_token_bucket,
-    lua_sliding_window, lua_sliding_log, lua_fixed_bucket, lua_always;
+extern const std::string_view lua_token_bucket, lua_sliding_window, lua_sliding_log,
+    lua_fixed_bucket, lua_always;
+// Heads of two functions; lua_window is the rest of either.
+extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window;
 // P.x: gives units back.
 extern const std::string_view lua_put;
 // What becomes of a state under other limits.
 extern const std::string_view lua_carry_over;
 // Counters that keep their limits.
 extern const std::string_view lua_kept_limits;
+// A value as states, and back.
+extern const std::string_view lua_states;
 // Loads, decides, writes: takes and peeks under the limits that a counter was written under, or
 // everything.
 extern const std::string_view lua_settle_light, lua_settle_full;

@@ -3,28 +3,17 @@
 
 namespace sluice::redis {
 
+// When a window that opens now ends; what follows is lua_window.
 const std::string_view lua_fixed_window = R"lua(
 F.f = function(s, q, w, b, c)
-  local m, u, latest, cut = s[1] or Z, s[2] or Z, now + w, false
-  if u > Z and now < m then
-    if m > latest then m = latest cut = true end
-  else
-    m = latest
-    u = Z
-  end
-  local left, reset, retry = q - u, Z, Z
-  local ok = c <= left
-  if ok then u = u + c left = left - c
-  elseif c > q then retry = NEVER
-  else retry = m - now end
-  if u > Z then return ok, left, m - now, retry, {m, u}, cut end
-  return ok, left, Z, retry, {}, false
-end
+  local latest = now + w
 )lua";
-
 const std::string_view lua_aligned_window = R"lua(
 F.a = function(s, q, w, b, c)
-  local m, u, latest, cut = s[1] or Z, s[2] or Z, now + (w - mod(now, w)), false
+  local latest = now + (w - mod(now, w))
+)lua";
+const std::string_view lua_window = R"lua(
+  local m, u, cut = s[1] or Z, s[2] or Z, false
   if u > Z and now < m then
     if m > latest then m = latest cut = true end
   else

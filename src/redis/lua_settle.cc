@@ -2,7 +2,9 @@
 //
 //   KEYS   one for each charge
 //   ARGV   whether the group is refused whatever they say (0, 1), then for each charge
-//            verb      t take, g put, a put all, p peek; in capitals: forget the counter first
+//            verb      t take, g put, a put all, p peek; in capitals: forget the counter first;
+//                      q probe: as a take that is not written, qq behind another one like it (of
+//                      Divvy's counters), and so on; r take where limits are kept, refilled first
 //            cost
 //            ahead     units that are not there for it; 0 in the light script
 //            linger    ms to keep it when it is as fresh
@@ -20,8 +22,56 @@
 
 namespace sluice::redis {
 
+const std::string_view lua_states = R"lua(
+local call, sub, find, gmatch = redis.call, string.sub, string.find, string.gmatch
+local CENTURY = 3162240000000
+-- What follows the name of a value; nothing where it is no states.
+local function read_states(text)
+  if find(text, '[^%d ;-]') then return nil end
+  local states = {}
+  for one in gmatch(text, '[^;]+') do
+    local s = {}
+    if one ~= '-' then
+      for x in gmatch(one, '%S+') do
+        local n = N(x)
+        if not n then return nil end
+        s[#s + 1] = n
+      end
+      if #s == 0 or #s % 2 ~= 0 then return nil end
+    end
+    states[#states + 1] = s
+  end
+  return states
+end
+-- For as long as they matter, and `linger` ms; `old`: what there is.
+local function write_states(key, name, states, count, linger, old)
+  local texts, ttl = {}, 0
+  for i = 1, count do
+    local s = states[i]
+    if s[1] then
+      local t = {}
+      for j = 1, #s do t[j] = S(s[j]) end
+      texts[i] = table.concat(t, ' ')
+      -- Only a fixed bucket has no moment from which it is as fresh.
+      local ms = CENTURY
+      if s[1] > Z then ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
+      if ms > ttl then ttl = ms end
+    else
+      texts[i] = '-'
+    end
+  end
+  ttl = ttl + linger
+  if ttl > 0 then
+    local value = name .. ' ' .. table.concat(texts, ';')
+    if value ~= old or linger > 0 then call('SET', key, value, 'PX', format('%.0f', ttl)) end
+  elseif old then
+    call('DEL', key)
+  end
+end
+)lua";
+
 const std::string_view lua_settle_light = R"lua(
-local A, call, sub, gmatch = ARGV, redis.call, string.sub, string.gmatch
+local A = ARGV
 local hold, at, charges = A[1] == '1', 2, {}
 local all = not hold
 for k = 1, #KEYS do
@@ -30,16 +80,8 @@ for k = 1, #KEYS do
   local v, states = call('GET', KEYS[k]), nil
   if v then
     if sub(v, 1, #name + 1) ~= name .. ' ' then return '~c' end
-    states = {}
-    for text in gmatch(sub(v, #name + 2), '[^;]+') do
-      local s = {}
-      if text ~= '-' then
-        for x in gmatch(text, '%S+') do s[#s + 1] = N(x) end
-        if #s == 0 or #s % 2 ~= 0 then return '~c' end
-      end
-      states[#states + 1] = s
-    end
-    if #states ~= n then return '~c' end
+    states = read_states(sub(v, #name + 2))
+    if not states or #states ~= n then return '~c' end
   end
   c.old, c.states, c.next, c.said = v, states, {}, {}
   at = at + 7
@@ -89,57 +131,22 @@ if esc then return esc end
 for k = 1, #charges do
   local c = charges[k]
   if c.verb == 't' and (all or c.cut) then
-    local texts, ttl = {}, 0
-    for i = 1, c.n do
-      local s = c.next[i]
-      if s[1] then
-        local t = {}
-        for j = 1, #s do t[j] = S(s[j]) end
-        texts[i] = table.concat(t, ' ')
-        local ms
-        if A[c.at + 4 * (i - 1)] == 'b' then ms = 3162240000000
-        else ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
-        if ms > ttl then ttl = ms end
-      else
-        texts[i] = '-'
-      end
-    end
-    local value = c.name .. ' ' .. table.concat(texts, ';')
-    ttl = ttl + c.linger
-    if ttl > 0 then
-      if value ~= c.old or c.linger > 0 then
-        call('SET', KEYS[k], value, 'PX', format('%.0f', ttl))
-      end
-    elseif c.old then
-      call('DEL', KEYS[k])
-    end
+    write_states(KEYS[k], c.name, c.next, c.n, c.linger, c.old)
   end
 end
 return table.concat(out, ' ')
 )lua";
 
 const std::string_view lua_settle_full = R"lua(
-local A, call, sub, gmatch, match = ARGV, redis.call, string.sub, string.gmatch, string.match
-local CENTURY = 3162240000000
+local A, match = ARGV, string.match
 local function foreign(key)
-  return {err = 'FOREIGN the value of ' .. key .. ' is no counter of this server\'s'}
+  return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is no counter of this server\'s'}
 end
 -- The states of a counter that was written under `name`, and its limits then. Nothing: it is none.
 local function read(v)
   local name, rest = match(v, '^(s1;%S+) (.*)$')
-  if not name then return nil end
-  local states, limits = {}, {}
-  for text in gmatch(rest, '[^;]+') do
-    local s = {}
-    if text ~= '-' then
-      for x in gmatch(text, '%S+') do
-        s[#s + 1] = N(x)
-        if not s[#s] or not match(x, '^%-?%d+$') then return nil end
-      end
-      if #s == 0 or #s % 2 ~= 0 then return nil end
-    end
-    states[#states + 1] = s
-  end
+  local states, limits = name and read_states(rest), {}
+  if not states then return nil end
   for letter, q, w, b in gmatch(name, ';([fatslbud])(%d+),(%d+),(%d+)') do
     limits[#limits + 1] = {letter, N(q), N(w), N(b)}
     local s = states[#limits]
@@ -194,10 +201,18 @@ local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
 local function take_divvy(c, hold)
   local l, cost = c.limits[1], c.cost
   local left, reset, ok, retry = c.left or l[2], Z, true, Z
+  c.elsewhere = true
+  for _ = 1, hold and 0 or c.before do
+    if cost > Z and cost <= left then
+      left = left - cost
+      if not c.left then c.ms = tonumber(S(div(l[3], N('1000')))) end
+      c.left = left
+    end
+  end
+  c.before = 0
   if c.ms then
     if c.ms < 0 then reset = NEVER else reset = mul(N(format('%.0f', c.ms)), N('1000')) end
   end
-  c.elsewhere = true
   if c.verb == 't' then
     ok = cost <= left and (left > Z or cost <= Z)
     if not ok then
@@ -219,8 +234,9 @@ end
 local function write_divvy(c, key)
   local l = c.limits[1]
   if c.verb == 't' then
-    if c.cost <= Z then return end
-    if c.left then call('DECRBY', key, S(c.cost))
+    if c.cost <= Z then
+      if c.fresh and c.old then call('DEL', key) end
+    elseif c.left then call('DECRBY', key, S(c.cost))
     else call('SET', key, S(c.after), 'PX', S(div(l[3], N('1000')))) end
   elseif c.left then
     if c.after >= l[2] then call('DEL', key) else call('INCRBY', key, S(c.after - c.left)) end
@@ -232,7 +248,14 @@ local all = not hold
 for k = 1, #KEYS do
   local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
   local c = {verb = string.lower(verb), cost = cost, ahead = ahead, linger = tonumber(A[at + 3]),
-             name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {}}
+             name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
+             before = 0}
+  c.fresh = c.verb ~= verb
+  if sub(verb, 1, 1) == 'q' then
+    c.verb, c.dry, c.before = 't', true, #verb - 1
+  elseif verb == 'r' then
+    c.verb, c.refill = 't', true
+  end
   at = at + 7
   for i = 1, n do
     c.limits[i] = {A[at], N(A[at + 1]), N(A[at + 2]), N(A[at + 3])}
@@ -240,15 +263,16 @@ for k = 1, #KEYS do
   end
   local v = call('GET', KEYS[k])
   c.old = v
-  if v and verb ~= c.verb then v = nil end
   if c.name == 's1;k' then
     if v then
       c.balances = read_kept(v)
       if not c.balances then return foreign(KEYS[k]) end
+      if c.fresh then c.balances = nil end
     end
     if not take_kept(c, false) then all = false end
   elseif c.name == 'divvy' then
     if v and not match(v, '^%-?%d+$') then return foreign(KEYS[k]) end
+    if c.fresh then v = nil end
     c.left = v and N(v)
     c.ms = v and call('PTTL', KEYS[k])
     if not take_divvy(c, false) then all = false end
@@ -256,7 +280,9 @@ for k = 1, #KEYS do
     if v then
       local name, states, limits = read(v)
       if not name or #states ~= #limits then return foreign(KEYS[k]) end
-      if name == c.name then
+      if c.fresh then
+        c.changed = true
+      elseif name == c.name then
         c.states = states
       else
         c.changed = true
@@ -350,35 +376,18 @@ end
 if esc then return esc end
 for k = 1, #charges do
   local c = charges[k]
-  if c.verb == 'p' then
+  if c.verb == 'p' or c.dry then
     -- Nothing changes.
+  elseif c.name == 's1;k' and c.verb == 'a' then
+    if c.old then call('DEL', KEYS[k]) end
   elseif c.name == 's1;k' then
     local value, ttl = write_kept(c)
     call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.linger))
   elseif c.name == 'divvy' then
-    if all then write_divvy(c, KEYS[k]) end
+    if all then write_divvy(c, KEYS[k])
+    elseif c.fresh and c.old then call('DEL', KEYS[k]) end
   elseif all or c.changed then
-    local texts, ttl = {}, 0
-    for i = 1, #c.limits do
-      local s = c.next[i]
-      if s[1] then
-        local t = {}
-        for j = 1, #s do t[j] = S(s[j]) end
-        texts[i] = table.concat(t, ' ')
-        local ms
-        if c.limits[i][1] == 'b' then ms = CENTURY
-        else ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
-        if ms > ttl then ttl = ms end
-      else
-        texts[i] = '-'
-      end
-    end
-    if c.verb ~= 'a' then ttl = ttl + c.linger end
-    if ttl > 0 then
-      call('SET', KEYS[k], c.name .. ' ' .. table.concat(texts, ';'), 'PX', format('%.0f', ttl))
-    elseif c.old then
-      call('DEL', KEYS[k])
-    end
+    write_states(KEYS[k], c.name, c.next, #c.limits, c.verb ~= 'a' and c.linger or 0, c.old)
   end
 end
 return table.concat(out, ' ')
@@ -445,10 +454,11 @@ local function take_kept(c, hold)
   for i, b in pairs(c.balances or {}) do
     balances[i] = {b[1], b[2], b[3], b[4]}
     advance(balances[i], windows[i])
+    if c.refill then balances[i][3] = balances[i][2] balances[i][4] = Z end
   end
   local asked, mask, ok, said = {}, 0, true, {}
   c.elsewhere = true
-  if c.verb == 'p' then
+  if c.verb == 'p' or c.verb == 'a' then
     for i = 1, #windows do
       local b = balances[i]
       if b then
@@ -499,7 +509,7 @@ local function write_kept(c)
       mask = mask + 2 ^ (i - 1)
       for j = 1, 4 do t[#t + 1] = S(b[j]) end
       local wait = until_(b, b[2], c.windows[i])
-      local ms = 3162240000000
+      local ms = CENTURY
       if wait ~= NEVER then ms = tonumber(S(cdiv(wait, N('1000')))) + SPARE end
       if ms > ttl then ttl = ms end
     end

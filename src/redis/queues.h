@@ -23,16 +23,19 @@ class Queues {
   uint64_t new_arrival() { return arrivals_.fetch_add(1, std::memory_order_relaxed) + 1; }
   size_t size() const { return count_.load(std::memory_order_relaxed); }
 
-  // False: there are as many as may be. `port` is woken when it comes to the front.
+  // False: there are as many as may be. `port` is woken when it is called.
   bool enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port);
+  // Who is the first then is called.
   void leave(const std::string& counter, uint64_t arrival);
   bool is_first(const std::string& counter, uint64_t arrival);
   // Units that those in front of an arrival wait for; 0: of all.
   int64_t ahead(const std::string& counter, uint64_t arrival);
-  // Something was put back: its first may have it. Returns whether somebody waits.
-  bool wake(const std::string& counter);
-  // How often that counter was woken; who finds another number asks at once.
-  uint64_t woken(const std::string& counter);
+  // Something was put back: its first is called.
+  void call(const std::string& counter);
+  // Moves the arrivals of the port's that were called since the last time to the end of `called`.
+  void take_called(store::Port& port, std::vector<uint64_t>& called);
+  // The port is about to go: it has left all queues.
+  void forget(store::Port& port);
 
  private:
   struct Place {
@@ -41,10 +44,13 @@ class Queues {
   };
   struct Queue {
     std::map<uint64_t, Place> places;
-    uint64_t woken = 0;
+    limit::Wide units = 0;  // of all of them
   };
+  void call_first(Queue& queue);
+
   std::mutex mutex_;
   std::unordered_map<std::string, Queue> queues_;
+  std::unordered_map<store::Port*, std::vector<uint64_t>> called_;
   std::atomic<size_t> count_{0};
   std::atomic<uint64_t> arrivals_{0};
 };

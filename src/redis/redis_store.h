@@ -14,6 +14,7 @@
 
 #include "metrics/page.h"
 #include "redis/options.h"
+#include "redis/redis_keeper.h"
 #include "redis/shared.h"
 #include "redis/worker_client.h"
 #include "store/store.h"
@@ -23,8 +24,7 @@ namespace sluice::redis {
 class RedisStore final : public store::Store, public metrics::Source {
  public:
   // Null, and why in `problem`: the system gives no memory for the table that decides while Redis
-  // does not, or there is no TLS. Looks up the names of the nodes, but does not connect: workers
-  // do.
+  // does not, or there is no TLS. Does not connect: workers do.
   static std::unique_ptr<RedisStore> open(Options options, limit::Spaces& spaces,
                                           std::shared_ptr<spdlog::logger> log,
                                           std::string& problem);
@@ -42,6 +42,9 @@ class RedisStore final : public store::Store, public metrics::Source {
   // found so far.
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                            std::string_view after, size_t max) override;
+  void end_lists() override;
   void housekeep(base::Time now) override;
   // Redis forgets by itself.
   size_t purge(base::Time now) override;
@@ -49,6 +52,9 @@ class RedisStore final : public store::Store, public metrics::Source {
   std::string_view words_of(limit::Error error) const override;
 
   void collect(metrics::Page& page) const override;
+
+  // What is kept beside the counters; as long as the store.
+  store::Keeper& keeper() { return keeper_; }
 
  private:
   RedisStore(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
@@ -60,6 +66,7 @@ class RedisStore final : public store::Store, public metrics::Source {
   mutable std::mutex mutex_;  // of the map; each client is its worker's own
   std::unordered_map<const store::Port*, std::unique_ptr<WorkerClient>> clients_;
   int64_t resolved_us_ = 0;
+  RedisKeeper keeper_;
 };
 
 }  // namespace sluice::redis

@@ -8,6 +8,7 @@
 
 #include "limit/limit.h"
 #include "redis/shared.h"
+#include "store/store.h"
 
 namespace sluice::redis {
 
@@ -15,5 +16,9 @@ namespace sluice::redis {
 // where Redis cannot be asked.
 std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
                               size_t max);
+
+// As store::Store::list_stored.
+store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
+                          std::string_view after, size_t max);
 
 }  // namespace sluice::redis

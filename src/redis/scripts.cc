@@ -15,12 +15,15 @@ using limit::Algorithm;
 
 struct Part {
   Algorithm algorithm;
-  std::string_view text;
+  std::string_view text, rest = {};
 };
 const Part parts[] = {
-    {Algorithm::fixed_window, lua_fixed_window}, {Algorithm::aligned_window, lua_aligned_window},
-    {Algorithm::token_bucket, lua_token_bucket}, {Algorithm::sliding_window, lua_sliding_window},
-    {Algorithm::sliding_log, lua_sliding_log},   {Algorithm::fixed_bucket, lua_fixed_bucket},
+    {Algorithm::fixed_window, lua_fixed_window, lua_window},
+    {Algorithm::aligned_window, lua_aligned_window, lua_window},
+    {Algorithm::token_bucket, lua_token_bucket},
+    {Algorithm::sliding_window, lua_sliding_window},
+    {Algorithm::sliding_log, lua_sliding_log},
+    {Algorithm::fixed_bucket, lua_fixed_bucket},
 };
 
 std::string sha1(std::string_view text) {
@@ -43,9 +46,9 @@ std::string head(bool wide, Scripts::Time time) {
 
 std::string full_text(bool wide, Scripts::Time time) {
   std::string text = head(wide, time);
-  for (const Part& part : parts) text += part.text;
+  for (const Part& part : parts) text.append(part.text).append(part.rest);
   for (const std::string_view part :
-       {lua_always, lua_put, lua_carry_over, lua_kept_limits, lua_settle_full})
+       {lua_always, lua_put, lua_carry_over, lua_states, lua_kept_limits, lua_settle_full})
     text += part;
   return text;
 }
@@ -72,10 +75,10 @@ const Script& Scripts::light(Algorithms algorithms) {
   if (const Script* script = made.load(std::memory_order_relaxed)) return *script;
   std::string text = head(false, time_);
   for (const Part& part : parts)
-    if ((algorithms & algorithm_bit(part.algorithm)) != 0) text += part.text;
+    if ((algorithms & algorithm_bit(part.algorithm)) != 0) text.append(part.text).append(part.rest);
   const Algorithms always = algorithm_bit(Algorithm::unlimited) | algorithm_bit(Algorithm::deny);
   if ((algorithms & always) != 0) text += lua_always;
-  text += lua_settle_light;
+  text.append(lua_states).append(lua_settle_light);
   const auto* const script = new Script(std::move(text));
   made.store(script, std::memory_order_release);
   return *script;

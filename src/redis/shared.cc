@@ -1,10 +1,7 @@
 #include "redis/shared.h"
 
-#include <netdb.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "base/printable.h"
@@ -27,39 +24,12 @@ Shared::Shared(Options o, limit::Spaces& s, std::unique_ptr<store::EmbeddedStore
       spaces(s),
       table(std::move(t)),
       tls(std::move(its_tls)),
+      resolver(options.nodes),
       log_(std::move(log)) {}
 
 void Shared::resolve() {
-  std::vector<Address> found;
-  std::string problem;
-  for (size_t i = 0; i < options.nodes.size(); ++i) {
-    const Node& node = options.nodes[i];
-    addrinfo hints{}, *all = nullptr;
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG;
-    const int error =
-        ::getaddrinfo(node.host.c_str(), std::to_string(node.port).c_str(), &hints, &all);
-    if (error != 0) {
-      problem = node.host + ": " + gai_strerror(error);
-      continue;
-    }
-    for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
-      Address address;
-      std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
-      address.size = one->ai_addrlen;
-      address.node = i;
-      found.push_back(address);
-    }
-    ::freeaddrinfo(all);
-  }
-  if (!problem.empty()) tell(false, problem);
-  const std::lock_guard lock(mutex_);
-  if (!found.empty()) addresses_ = std::move(found);
-}
-
-std::vector<Address> Shared::addresses() {
-  const std::lock_guard lock(mutex_);
-  return addresses_;
+  if (const std::string problem = resolver.take_problem(); !problem.empty()) tell(false, problem);
+  resolver.look();
 }
 
 void Shared::tell(bool good, const std::string& text) {
@@ -69,10 +39,9 @@ void Shared::tell(bool good, const std::string& text) {
     told_ = text;
   }
   if (!log_) return;
-  if (good)
-    log_->info("redis {}", text);
-  else
-    log_->warn("redis {}", text);
+  // It may hold what the other side said.
+  log_->log(good ? spdlog::level::info : spdlog::level::warn, "redis {}",
+            base::printable(text, told_bytes_max));
 }
 
 void Shared::tell_refusal(std::string_view text) {
@@ -93,16 +62,19 @@ void Shared::tell_refusal(std::string_view text) {
                base::printable(text, told_bytes_max));
 }
 
+limit::Limit Shared::share_of(limit::Limit limit) const {
+  limit.quota = share(limit.quota, options.servers);
+  limit.burst = share(limit.burst, options.servers);
+  return limit;
+}
+
 std::span<const limit::Limit> Shared::divided(std::span<const limit::Limit> limits,
                                               uint32_t& limits_id) {
   const std::lock_guard lock(mutex_);
   uint32_t& id = divided_[limits_id];
   if (id == 0) {
     std::vector<limit::Limit> shares(limits.begin(), limits.end());
-    for (limit::Limit& limit : shares) {
-      limit.quota = share(limit.quota, options.servers);
-      limit.burst = share(limit.burst, options.servers);
-    }
+    for (limit::Limit& limit : shares) limit = share_of(limit);
     id = spaces.intern_limits(shares);
   }
   limits_id = id;

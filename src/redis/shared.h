@@ -18,6 +18,7 @@
 #include "redis/link.h"
 #include "redis/options.h"
 #include "redis/queues.h"
+#include "redis/resolver.h"
 #include "redis/scripts.h"
 #include "store/embedded_store.h"
 
@@ -34,16 +35,17 @@ class Shared {
   Shared(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
          std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
 
-  // Looks the nodes' names up, which may take a while: not on a worker.
+  // Looks the nodes' names up again, and says what came of the last time.
   void resolve();
-  std::vector<Address> addresses();
 
   // Good news, or bad ones: each once.
   void tell(bool good, const std::string& text);
   // A command that Redis refused; not more than one in a second.
   void tell_refusal(std::string_view text);
 
-  // The limits that hold for this server alone. Their number as well.
+  // A limit as it holds for this server alone: its share, but a unit at least. Of a list, with its
+  // number.
+  limit::Limit share_of(limit::Limit limit) const;
   std::span<const limit::Limit> divided(std::span<const limit::Limit> limits, uint32_t& limits_id);
 
   const Options options;
@@ -53,11 +55,12 @@ class Shared {
   Scripts scripts;
   Queues queues;
   Counts counts;
+  Resolver resolver;
+  std::atomic<bool> ending{false};  // lists are not to be gone on with
 
  private:
   const std::shared_ptr<spdlog::logger> log_;
   std::mutex mutex_;
-  std::vector<Address> addresses_;
   std::string told_;
   int64_t refusal_s_ = 0;
   uint64_t refusals_ = 0;

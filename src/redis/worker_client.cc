@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "limit/decide.h"
+#include "redis/errors.h"
 #include "store/fallback.h"
 
 namespace sluice::redis {
@@ -37,6 +38,7 @@ WorkerClient::WorkerClient(Shared& shared, store::Port& port, store::Loop& loop,
 WorkerClient::~WorkerClient() {
   for (auto& [ticket, waiting] : waiting_)
     if (!waiting->queue.empty()) shared_.queues.leave(waiting->queue, waiting->arrival);
+  shared_.queues.forget(port_);
 }
 
 WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bool& fresh) {
@@ -103,7 +105,8 @@ std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges,
   if (!shared_.queues.any()) return {};
   for (const Charge& charge : charges) {
     key_.assign(charge.space->prefix).append(charge.key).append(charge.space->suffix);
-    ahead_.push_back(charge.verb == Verb::put ? 0 : shared_.queues.ahead(key_, arrival));
+    const bool sets = charge.verb == Verb::put || charge.fresh;
+    ahead_.push_back(sets ? 0 : shared_.queues.ahead(key_, arrival));
   }
   return ahead_;
 }
@@ -187,7 +190,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
     if (answer.what != Answer::What::text) continue;
     group.error = Error::none;
     group.allowed = group.parked = group.answered = false;
-    if (read_group(batch, i, pending, answer, now)) continue;
+    if (read_group(batch, i, pending, answer)) continue;
     const bool by_text = answer.by_text;
     ask(batch, i, pending, slot, now);
     answer.by_text = by_text;
@@ -229,8 +232,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
 }
 
 // Into the group and its decisions. False: it is to be asked again.
-bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, Answer& answer,
-                              base::Time now) {
+bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, Answer& answer) {
   Group& group = batch.groups[i];
   const std::string_view text(pending.texts.data() + answer.at, answer.size);
   if (answer.error != Error::none) {
@@ -240,8 +242,8 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
       return false;
     }
     answer.what = Answer::What::error;
-    answer.error = error_of(text);
-    if (answer.error == Error::read_only) link_.leave_node(now);
+    answer.error = refusal_of(text, batch.charges.subspan(group.charge_first, group.charge_count));
+    if (answer.error == Error::read_only) link_.leave_node();
     return true;
   }
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
@@ -265,14 +267,25 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
   return false;
 }
 
-Error WorkerClient::error_of(std::string_view text) {
-  shared_.tell_refusal(text);
-  const auto is = [text](std::string_view word) { return text.starts_with(word); };
-  if (is("WRONGTYPE") || is("FOREIGN") || is("ERR value is not an integer")) return Error::foreign;
-  if (is("OOM")) return Error::full;
-  if (is("READONLY")) return Error::read_only;
-  if (is("NOAUTH") || is("NOPERM") || is("WRONGPASS")) return Error::refused;
-  return Error::store;
+// It is told; of a value that is no counter it is told where it is.
+Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges) {
+  const Error error = error_of(text);
+  std::string told(text.substr(0, 300));
+  if (error == Error::foreign) {
+    bool own = true;
+    for (const Charge& charge : charges) {
+      if (!is_counted(charge)) continue;
+      own &= charge.space->form == limit::Form::own;
+      told += "; key ";
+      if (charge.space->form == limit::Form::own) told += shared_.options.key_prefix;
+      told.append(charge.space->prefix).append(charge.key.substr(0, 300));
+      told += charge.space->suffix;
+    }
+    // Divvy's keys are what they are.
+    told += own ? "; delete it, or choose another store.redis.key_prefix" : "; delete it";
+  }
+  shared_.tell_refusal(told);
+  return error;
 }
 
 // By its rules' on_store_error.
@@ -287,17 +300,25 @@ void WorkerClient::fail(const Batch& batch, size_t i, Error error, base::Time no
     return;
   }
   shared_.counts.local.fetch_add(1, std::memory_order_relaxed);
+  // It waits where it is asked about again, by Redis as soon as that is back.
+  const bool may_wait = std::exchange(group.may_wait, false);
+  decide_here(batch, group, now, pin);
+  group.may_wait = may_wait;
+  if (may_wait && group.error == Error::none && !group.allowed) park(group, batch, now, pin);
+}
+
+void WorkerClient::decide_here(const Batch& batch, Group& group, base::Time now,
+                               const store::Pin& pin) {
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   std::vector<std::vector<limit::Limit>> kept;
-  std::vector<Charge> before(charges.begin(), charges.end());
+  const std::vector<Charge> before(charges.begin(), charges.end());
   for (Charge& charge : charges) {
     if (!charge.keeps_limits) {
       charge.limits = shared_.divided(charge.limits, charge.limits_id);
       continue;
     }
     kept.emplace_back(charge.limits.begin(), charge.limits.end());
-    for (limit::Limit& limit : kept.back())
-      limit.quota = std::max<int64_t>(1, limit.quota / shared_.options.servers);
+    for (limit::Limit& limit : kept.back()) limit = shared_.share_of(limit);
     charge.limits = kept.back();
   }
   shared_.table->apply({{&group, 1}, batch.charges, batch.decisions}, now, &port_, pin);

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "limit/limit.h"
@@ -37,7 +39,7 @@ class WorkerClient final : public Link::Owner {
   void on_lost(const Sender& sender) override;
   void on_change() override { port_.wake(); }
   void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
-  std::vector<Address> addresses() override { return shared_.addresses(); }
+  std::vector<Address> addresses() override { return shared_.resolver.addresses(); }
 
  private:
   // What became of a group.
@@ -58,48 +60,65 @@ class WorkerClient final : public Link::Owner {
     std::string texts;
   };
 
-  // A group that waits for units, with all that it points to.
-  struct Waiting {
-    limit::Ticket ticket;
-    uint64_t arrival = 0;
+  // What somebody waits for, with all that it points to.
+  struct Wanted {
     store::Pin pin;
     std::vector<std::string> keys;
     std::vector<limit::Charge> charges;
     std::vector<limit::Decision> decisions;
-    size_t at = 0;  // of the charges: whose counter it queues at
-    std::string queue;
-    int64_t due_us = 0;
-    uint64_t woken = 0;  // how often its queue had been, when it last asked
+    limit::OnError on_error = limit::OnError::error;
+  };
+  struct Waiting {
+    limit::Ticket ticket;
+    uint64_t arrival = 0;
+    Wanted wanted;
+    std::unique_ptr<Wanted> next;  // by other rules, that came while Redis was asked by these
+    size_t at = 0;                 // of the charges: whose counter it queues at
+    std::string queue;             // empty: it stands aside
+    int64_t due_us = INT64_MAX;    // in due_, if there is such a time
     uint32_t serial = 0;
     Weight weight = Weight::light;
-    bool asked = false, by_text = false, cancelled = false;
-    limit::OnError on_error = limit::OnError::error;
+    bool asked = false, by_text = false;
+    bool called = false;     // it came to the front, or something came back, while it was asked
+    bool cancelled = false;  // its answer is nobody's
   };
 
   Pending& pending_of(limit::Ticket ticket, size_t groups, bool& fresh);
   void ask(const limit::Batch& batch, size_t i, Pending& pending, uint32_t slot, base::Time now);
   store::Applied hand_out(const limit::Batch& batch, Pending& pending, uint32_t slot,
                           base::Time now, const store::Pin& pin, limit::Ticket ticket);
-  bool read_group(const limit::Batch& batch, size_t i, Pending& pending, Answer& answer,
-                  base::Time now);
+  bool read_group(const limit::Batch& batch, size_t i, Pending& pending, Answer& answer);
   void fail(const limit::Batch& batch, size_t i, limit::Error error, base::Time now,
             const store::Pin& pin);
   bool settle_without(const limit::Batch& batch, limit::Group& group, base::Time now, bool& hold);
   limit::Error trouble() const;
-  limit::Error error_of(std::string_view text);
+  limit::Error refusal_of(std::string_view text, std::span<const limit::Charge> charges);
   void send(const Ask& what, Weight& weight, bool by_text, const Sender& sender, base::Time due);
   std::span<const limit::Charge> counted_of(std::span<const limit::Charge> charges);
   std::span<const int64_t> ahead_of(std::span<const limit::Charge> charges, uint64_t arrival);
 
+  // What this server's own table says, by its share of the limits.
+  void decide_here(const limit::Batch& batch, limit::Group& group, base::Time now,
+                   const store::Pin& pin);
+
   // worker_client_wait.cc: groups that wait for units.
   void park(limit::Group& group, const limit::Batch& batch, base::Time now, const store::Pin& pin);
   bool park_again(limit::Group& group, const limit::Batch& batch, const store::Pin& pin);
-  void copy_charges(Waiting& waiting, const limit::Group& group, const limit::Batch& batch);
+  static std::unique_ptr<Wanted> wanted_of(const limit::Group& group, const limit::Batch& batch,
+                                           const store::Pin& pin);
   void enqueue(Waiting& waiting, base::Time now);
+  void enqueue_anew(Waiting& waiting);
+  int64_t look_again() const;
+  void schedule(Waiting& waiting, int64_t due_us);
+  void look_at(Waiting& waiting, base::Time now);
+  bool granted_here(Waiting& waiting, base::Time now);
   void ask_waiting(Waiting& waiting, base::Time now);
   void on_waiting_answer(const Sender& sender, Reply reply, std::string_view text);
+  void on_waiting_refused(Waiting& waiting, std::string_view text);
   void on_waiting_lost(Waiting& waiting, limit::Error error);
+  static void take_next(Waiting& waiting);
   void answer(Waiting& waiting, limit::Error error, base::Time now);
+  void erase(Waiting& waiting);
   void give_back(Waiting& waiting);
   void brought(std::span<const limit::Charge> charges);
   static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
@@ -115,7 +134,12 @@ class WorkerClient final : public Link::Owner {
   std::vector<int64_t> ahead_;
   std::string key_;
   std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting_;  // by ticket
-  std::unordered_map<uint32_t, Waiting*> asked_;                    // by serial
+  std::unordered_map<uint64_t, Waiting*> by_arrival_;
+  std::unordered_map<uint32_t, Waiting*> asked_;  // by serial
+  // When they are to be looked at, and their arrivals; of those that are not the first of their
+  // queue some.
+  std::set<std::pair<int64_t, uint64_t>> due_;
+  std::vector<uint64_t> called_;
 };
 
 }  // namespace sluice::redis

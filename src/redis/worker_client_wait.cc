@@ -15,15 +15,19 @@ using limit::Charge;
 using limit::Decision;
 using limit::Error;
 using limit::Group;
+using limit::OnError;
 using limit::Verb;
 
 namespace {
 
 constexpr uint32_t kind_waiting = 2;
-// Units that come back by being put back may be put back by another server, which tells nobody.
+// Units that come back by being put back may be put back by another server, which tells nobody; and
+// so long a Redis that is back may not be noticed.
 constexpr int64_t look_again_us = 100'000;
 // Who comes to the front asks this often at most.
 constexpr int64_t ask_pause_us = 1'000;
+// All that wait at one worker, looked at again: 20,000 a second.
+constexpr int64_t look_pause_us = 50;
 
 std::string name_of(const Charge& charge) {
   return charge.space->prefix + std::string(charge.key) + charge.space->suffix;
@@ -31,41 +35,43 @@ std::string name_of(const Charge& charge) {
 
 }  // namespace
 
-void WorkerClient::copy_charges(Waiting& w, const Group& group, const limit::Batch& batch) {
+std::unique_ptr<WorkerClient::Wanted> WorkerClient::wanted_of(const Group& group,
+                                                              const limit::Batch& batch,
+                                                              const store::Pin& pin) {
+  auto wanted = std::make_unique<Wanted>();
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
-  w.keys.clear();
-  w.charges.assign(charges.begin(), charges.end());
-  w.decisions.clear();
-  for (const Charge& charge : charges) w.keys.emplace_back(charge.key);
-  for (size_t k = 0; k < w.charges.size(); ++k) {
-    Charge& charge = w.charges[k];
-    charge.key = w.keys[k];
-    const size_t count = charge.limits.size();
-    const auto from = batch.decisions.subspan(charge.decision_first, count);
-    charge.decision_first = static_cast<uint32_t>(w.decisions.size());
-    w.decisions.insert(w.decisions.end(), from.begin(), from.end());
+  wanted->pin = pin;
+  wanted->on_error = group.on_error;
+  wanted->charges.assign(charges.begin(), charges.end());
+  for (const Charge& charge : charges) wanted->keys.emplace_back(charge.key);
+  for (size_t k = 0; k < charges.size(); ++k) {
+    Charge& charge = wanted->charges[k];
+    charge.key = wanted->keys[k];
+    const auto from = batch.decisions.subspan(charge.decision_first, charge.limits.size());
+    charge.decision_first = static_cast<uint32_t>(wanted->decisions.size());
+    wanted->decisions.insert(wanted->decisions.end(), from.begin(), from.end());
   }
-  w.on_error = group.on_error;
+  return wanted;
 }
 
 // At the counter that lacks units for the longest.
 void WorkerClient::enqueue(Waiting& w, base::Time now) {
   int64_t longest = -1;
   size_t at = 0;
-  for (size_t k = 0; k < w.charges.size(); ++k) {
-    for (size_t j = 0; j < w.charges[k].limits.size(); ++j) {
-      const Decision& d = w.decisions[w.charges[k].decision_first + j];
+  for (size_t k = 0; k < w.wanted.charges.size(); ++k) {
+    for (size_t j = 0; j < w.wanted.charges[k].limits.size(); ++j) {
+      const Decision& d = w.wanted.decisions[w.wanted.charges[k].decision_first + j];
       if (d.allowed || d.retry_after.us <= longest) continue;
       longest = d.retry_after.us;
       at = k;
     }
   }
-  const std::string queue = name_of(w.charges[at]);
+  const Charge& charge = w.wanted.charges[at];
+  const std::string queue = name_of(charge);
   if (queue != w.queue) {
     if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
     w.queue.clear();
     // What can never fit blocks nobody.
-    const Charge& charge = w.charges[at];
     int64_t most = INT64_MAX;
     for (const limit::Limit& limit : charge.limits)
       if (limit::has_counter(limit.algorithm))
@@ -76,12 +82,36 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   }
   w.at = at;
   const bool put_back = std::any_of(
-      w.charges[at].limits.begin(), w.charges[at].limits.end(),
+      charge.limits.begin(), charge.limits.end(),
       [](const limit::Limit& l) { return l.algorithm == limit::Algorithm::fixed_bucket; });
   int64_t wait_us = longest < 0 ? ask_pause_us : longest;
-  if (put_back) wait_us = std::min(wait_us, look_again_us);
+  if (put_back || !link_.takes()) wait_us = std::min(wait_us, look_again());
   wait_us = std::max(wait_us, ask_pause_us);
-  w.due_us = w.queue.empty() || wait_us > INT64_MAX - now.us ? INT64_MAX : now.us + wait_us;
+  const bool ever = !w.queue.empty() && wait_us <= INT64_MAX - now.us;
+  schedule(w, ever ? now.us + wait_us : INT64_MAX);
+}
+
+// Less often where many do.
+int64_t WorkerClient::look_again() const {
+  return std::max(look_again_us, static_cast<int64_t>(waiting_.size()) * look_pause_us);
+}
+
+// What it wants is new: it is asked about as soon as it is the first.
+void WorkerClient::enqueue_anew(Waiting& w) {
+  for (const Charge& charge : w.wanted.charges) {
+    if (!charge.counted) continue;
+    for (size_t i = 0; i < charge.limits.size(); ++i)
+      w.wanted.decisions[charge.decision_first + i] = {.allowed = false, .retry_after = {}};
+  }
+  enqueue(w, now_);
+  if (!w.queue.empty()) schedule(w, now_.us);
+  port_.wake();
+}
+
+void WorkerClient::schedule(Waiting& w, int64_t due_us) {
+  if (w.due_us != INT64_MAX) due_.erase({w.due_us, w.arrival});
+  w.due_us = due_us;
+  if (due_us != INT64_MAX) due_.emplace(due_us, w.arrival);
 }
 
 void WorkerClient::park(Group& group, const limit::Batch& batch, base::Time now,
@@ -90,8 +120,8 @@ void WorkerClient::park(Group& group, const limit::Batch& batch, base::Time now,
   auto waiting = std::make_unique<Waiting>();
   waiting->ticket = group.ticket;
   waiting->arrival = shared_.queues.new_arrival();
-  waiting->pin = pin;
-  copy_charges(*waiting, group, batch);
+  waiting->wanted = std::move(*wanted_of(group, batch, pin));
+  by_arrival_[waiting->arrival] = waiting.get();
   enqueue(*waiting, now);
   group.parked = true;
   group.arrival = waiting->arrival;
@@ -103,31 +133,48 @@ void WorkerClient::park(Group& group, const limit::Batch& batch, base::Time now,
 bool WorkerClient::park_again(Group& group, const limit::Batch& batch, const store::Pin& pin) {
   const auto at = waiting_.find(key(group.ticket));
   if (at == waiting_.end() || at->second->cancelled) return false;
-  Waiting& waiting = *at->second;
-  waiting.pin = pin;
-  if (!waiting.asked) {
-    copy_charges(waiting, group, batch);
-    for (Decision& d : waiting.decisions) d = {.allowed = false, .retry_after = {}};
-    enqueue(waiting, now_);
-    if (!waiting.queue.empty()) waiting.due_us = 0;
-  }
+  Waiting& w = *at->second;
   group.parked = true;
-  port_.wake();
+  if (w.asked) {
+    w.next = wanted_of(group, batch, pin);
+    return true;
+  }
+  w.wanted = std::move(*wanted_of(group, batch, pin));
+  enqueue_anew(w);
   return true;
 }
 
 // Something came back to these counters by us.
 void WorkerClient::brought(std::span<const Charge> charges) {
   for (const Charge& charge : charges)
-    if (charge.verb == Verb::put) shared_.queues.wake(name_of(charge));
+    if (charge.verb == Verb::put || charge.fresh) shared_.queues.call(name_of(charge));
+}
+
+void WorkerClient::look_at(Waiting& w, base::Time now) {
+  if (link_.takes() && !link_.is_full()) return ask_waiting(w, now);
+  if (granted_here(w, now)) return;
+  schedule(w, now.us + look_again());  // it waits on, until Redis is back
+}
+
+// While Redis does not decide, by rules that want this server to.
+bool WorkerClient::granted_here(Waiting& w, base::Time now) {
+  if (w.wanted.on_error != OnError::local) return false;
+  Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
+  decide_here({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, w.wanted.pin);
+  if (group.error != Error::none || !group.allowed) return false;
+  shared_.counts.errors[static_cast<size_t>(trouble())].fetch_add(1, std::memory_order_relaxed);
+  shared_.counts.local.fetch_add(1, std::memory_order_relaxed);
+  answer(w, Error::none, now);
+  return true;
 }
 
 void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
-  const auto charges = counted_of(w.charges);
   bool hold = false;
-  Group group{.charge_count = static_cast<uint32_t>(w.charges.size())};
-  settle_without({{&group, 1}, w.charges, w.decisions}, group, now, hold);
+  Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
+  settle_without({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, hold);
+  const auto charges = counted_of(w.wanted.charges);
   w.asked = true;
+  w.called = false;
   w.serial = ++serial_;
   asked_[w.serial] = &w;
   const Ask what{.charges = charges,
@@ -147,56 +194,82 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
   Waiting& w = *at->second;
   asked_.erase(at);
   w.asked = false;
-  if (reply == Reply::error) {
-    if (text.starts_with("NOSCRIPT") && !w.by_text) {
-      w.by_text = true;
-      w.due_us = 0;
-      port_.wake();
-      return;
-    }
-    return on_waiting_lost(w, error_of(text));
-  }
-  w.by_text = false;
+  Said said = Said::nonsense;
   bool allowed = false;
-  counted_of(w.charges);
-  const bool all =
-      std::all_of(w.charges.begin(), w.charges.end(), [](const Charge& c) { return c.counted; });
-  const Said said =
-      read_answer(text, all ? std::span(w.charges) : std::span(counted_), w.decisions, allowed);
-  if (said == Said::again_full || said == Said::again_wide) {
+  if (reply == Reply::error) {
+    if (!text.starts_with("NOSCRIPT") || w.by_text) return on_waiting_refused(w, text);
+    w.by_text = true;
+  } else {
+    w.by_text = false;
+    const auto counted = counted_of(w.wanted.charges);
+    // Into the charges themselves, unless some of them have no counter.
+    said = read_answer(
+        text, counted.size() == w.wanted.charges.size() ? std::span(w.wanted.charges) : counted_,
+        w.wanted.decisions, allowed);
     const Weight wanted = said == Said::again_wide ? Weight::wide : Weight::full;
-    if (w.weight >= wanted) return on_waiting_lost(w, Error::store);
-    w.weight = wanted;
-    w.due_us = 0;
-    port_.wake();
+    if (said == Said::nonsense || (said != Said::decided && w.weight >= wanted))
+      return on_waiting_lost(w, Error::store);
+    if (said != Said::decided) w.weight = wanted;
+  }
+  if (allowed && (w.cancelled || w.next)) give_back(w);
+  if (w.cancelled) return erase(w);
+  if (w.next) {
+    take_next(w);
+    enqueue_anew(w);
     return;
   }
-  if (said == Said::nonsense) return on_waiting_lost(w, Error::store);
-  if (allowed && w.cancelled) give_back(w);
-  if (allowed || w.cancelled) return answer(w, Error::none, now_);
-  enqueue(w, now_);
+  if (allowed) return answer(w, Error::none, now_);
+  if (said == Said::decided) enqueue(w, now_);
+  if (said != Said::decided || (w.called && !w.queue.empty())) schedule(w, now_.us);
   port_.wake();
+}
+
+// Nothing was done. Who waits while its Redis takes no writes waits for one that does.
+void WorkerClient::on_waiting_refused(Waiting& w, std::string_view text) {
+  const Error error = refusal_of(text, w.wanted.charges);
+  if (error == Error::read_only) link_.leave_node();
+  if (w.cancelled || error != Error::read_only || w.wanted.on_error != OnError::local)
+    return on_waiting_lost(w, error);
+  if (w.next) take_next(w);
+  if (granted_here(w, now_)) return;
+  schedule(w, now_.us + look_again());
+  port_.wake();
+}
+
+void WorkerClient::take_next(Waiting& w) {
+  w.wanted = std::move(*w.next);
+  w.next.reset();
+  w.weight = Weight::light;
+  w.by_text = false;
 }
 
 // It may have been charged, so it is not asked again: its rules say what it is answered.
 void WorkerClient::on_waiting_lost(Waiting& w, Error error) {
   w.asked = false;
-  if (w.cancelled) return answer(w, Error::none, now_);
-  Group group{.charge_count = static_cast<uint32_t>(w.charges.size()), .on_error = w.on_error};
-  fail({{&group, 1}, w.charges, w.decisions}, 0, error, now_, w.pin);
+  if (w.cancelled) return erase(w);
+  if (w.next) take_next(w);
+  Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size()),
+              .on_error = w.wanted.on_error};
+  fail({{&group, 1}, w.wanted.charges, w.wanted.decisions}, 0, error, now_, w.wanted.pin);
   answer(w, group.error, now_);
 }
 
 void WorkerClient::answer(Waiting& w, Error error, base::Time now) {
+  port_.settle({w.ticket, error, now, std::move(w.wanted.decisions)});
+  erase(w);
+}
+
+void WorkerClient::erase(Waiting& w) {
   if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
-  if (!w.cancelled) port_.settle({w.ticket, error, now, std::move(w.decisions)});
+  schedule(w, INT64_MAX);
+  by_arrival_.erase(w.arrival);
   waiting_.erase(key(w.ticket));
 }
 
-// Taken for somebody who had gone.
+// Taken for somebody who has gone, or under limits that hold no more.
 void WorkerClient::give_back(Waiting& w) {
   if (!link_.takes() || link_.is_full()) return;
-  std::vector<Charge> charges = w.charges;
+  std::vector<Charge> charges = w.wanted.charges;
   for (Charge& charge : charges) charge.verb = Verb::put;
   const auto counted = counted_of(charges);
   Weight weight;
@@ -211,36 +284,35 @@ bool WorkerClient::cancel(limit::Ticket ticket) {
   const auto at = waiting_.find(key(ticket));
   if (at == waiting_.end()) return false;
   Waiting& w = *at->second;
-  if (!w.queue.empty()) {
-    shared_.queues.leave(w.queue, w.arrival);
-    w.queue.clear();
+  if (!w.asked) {
+    erase(w);
+    return true;
   }
-  if (w.asked)
-    w.cancelled = true;  // its answer is given back
-  else
-    waiting_.erase(at);
+  w.cancelled = true;  // its answer is given back
+  if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
+  w.queue.clear();
   return true;
 }
 
 std::optional<base::Time> WorkerClient::advance(base::Time now) {
   now_ = std::max(now_, now);
-  int64_t next_us = INT64_MAX;
-  for (const auto& [ticket, waiting] : waiting_) {
-    Waiting& w = *waiting;
-    if (w.asked || w.queue.empty()) continue;
-    const bool first = shared_.queues.is_first(w.queue, w.arrival);
-    if (!first) continue;
-    const uint64_t woken = shared_.queues.woken(w.queue);
-    if (w.due_us <= now.us || woken != w.woken) {
-      w.woken = woken;
-      if (link_.takes() && !link_.is_full()) {
-        ask_waiting(w, now);
-        continue;
-      }
-      w.due_us = now.us + look_again_us;  // it waits on, until Redis is back
+  if (!by_arrival_.empty()) {
+    called_.clear();
+    shared_.queues.take_called(port_, called_);
+    for (const uint64_t arrival : called_) {
+      const auto at = by_arrival_.find(arrival);
+      if (at == by_arrival_.end()) continue;
+      at->second->called = true;
+      if (!at->second->asked) schedule(*at->second, now.us);
     }
-    next_us = std::min(next_us, w.due_us);
   }
+  while (!due_.empty() && due_.begin()->first <= now.us) {
+    Waiting& w = *by_arrival_.at(due_.begin()->second);
+    schedule(w, INT64_MAX);
+    // Who is not the first is called when it is.
+    if (!w.asked && shared_.queues.is_first(w.queue, w.arrival)) look_at(w, now);
+  }
+  int64_t next_us = due_.empty() ? INT64_MAX : due_.begin()->first;
   if (const auto next = link_.advance(now)) next_us = std::min(next_us, next->us);
   if (next_us == INT64_MAX) return std::nullopt;
   return base::Time{next_us};

@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "server/protocol.h"
 #include "server/server.h"
+#include "server/verdict.h"
 
 namespace sluice::server {
 
@@ -48,6 +49,8 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       lister_(s.lister),
       tally_(s.tally),
       overrides_(s.overrides),
+      top_keys_(s.top_keys),
+      denials_(s.denials),
       run_(std::move(s.run)),
       wake_(s.wake ? std::move(s.wake) : [] {}),
       policy_(live_.current()),
@@ -83,11 +86,16 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
       .protocol = protocol, .session = &session, .recipient = recipient, .now = clock_.now()};
   progress.since = progress.now;
   if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
-  return go_on(progress, requests, out);
+  const Served served = go_on(progress, requests, out);
+  // The store may hold answers for what is behind, and the next batch has the same ticket.
+  if (served == Served::ended) [[unlikely]]
+    store_.abandon(port_, ticket_);
+  return served;
 }
 
 Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   const bool telling = log_->should_log(spdlog::level::debug);
+  const uint64_t told_every = denials_ == nullptr ? 0 : denials_->every();
   const CountedBatch counted(tally_, p.protocol, p.now, p.since);
   const auto all = requests.items();
   for (;; p.next = 0) {
@@ -98,6 +106,7 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
         return suspend(p, requests);
       if (commits_) note_strict(part);
       if (tally_ != nullptr) tally_->decided(p.protocol, **pin_, plan_, part, request.verb);
+      if (top_keys_ != nullptr) top_keys_->decided(p.now, **pin_, plan_, part, request.verb);
       const auto descriptor = requests.descriptor(request);
       if (telling)
         tell(p.protocol, request.verb, descriptor, p.session->id_of(request), part, p.began);
@@ -111,8 +120,10 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
       if (p.next < tickets_.size() && tickets_[p.next] != no_ticket) [[unlikely]] {
         if (is_parked(part, tickets_[p.next])) continue;
       }
-      const auto verdict = verdict_of(part);
+      const auto verdict = verdict_of(plan_, part, store_);
       if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
+      if (told_every > 0) [[unlikely]]
+        tell_denied(p, request.verb, part, verdict, told_every);
       if (!p.session->reply(request, verdict, p.now, out)) return Served::ended;
     }
     p.first += plan_.parts().size();
@@ -176,7 +187,8 @@ void Engine::note_strict(const policy::Plan::Part& part) {
     const limit::Charge& charge = plan_.charge(step);
     if (step.rule->mode != Mode::enforce || group.error != limit::Error::none || !group.allowed)
       continue;
-    if (charge.verb == Verb::peek || (!charge.keeps_limits && !limit::is_counted(charge.limits)))
+    if (limit::only_looks(charge.verb) ||
+        (!charge.keeps_limits && !limit::is_counted(charge.limits)))
       continue;
     strict_ |= group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
   }
@@ -194,46 +206,6 @@ bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
       return false;
   }
   return true;
-}
-
-// Of several decisions the tightest is shown: the refusal with the longest wait, else the least
-// left.
-void Engine::weigh(const Decision& d, bool counted, wire::Verdict& verdict) {
-  const Decision* t = verdict.tightest;
-  const bool tighter = t == nullptr || (d.allowed != t->allowed ? !d.allowed
-                                        : d.allowed             ? d.remaining < t->remaining
-                                                                : d.retry_after > t->retry_after);
-  if (tighter) {
-    verdict.tightest = &d;
-    verdict.counted = counted;
-  }
-  verdict.more_after = std::max(verdict.more_after, d.reset_after);
-}
-
-wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
-  wire::Verdict verdict;
-  verdict.error = part.error;
-  for (const auto& step : plan_.steps(part)) {
-    if (step.rule->mode != Mode::enforce) continue;  // a shadow rule's failure harms nobody
-    const auto& group = plan_.group(step);
-    if (group.error != limit::Error::none) {
-      verdict.error = store_.words_of(group.error);
-      return verdict;
-    }
-    verdict.matched = true;
-    verdict.allowed = group.allowed;
-    const auto& charge = plan_.charge(step);
-    const auto decisions = plan_.decisions(step);
-    if (charge.keeps_limits) {
-      verdict.slots = decisions;
-      verdict.slot_mask = charge.slot_mask;
-    }
-    for (size_t i = 0; i < decisions.size(); ++i)
-      weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict);
-  }
-  if (verdict.tightest != nullptr && !verdict.allowed)
-    verdict.more_after = verdict.tightest->retry_after;
-  return verdict;
 }
 
 void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor,
@@ -265,6 +237,31 @@ void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> de
     log_->debug("{} | {} | took {} us", asked,
                 verb == Verb::none || verb == Verb::list ? "no rule is asked" : "no rule applies",
                 took.count());
+}
+
+// If it was, and this one is to be told; by the rule that refused it for the longest.
+void Engine::tell_denied(const Progress& progress, Verb verb, const policy::Plan::Part& part,
+                         const wire::Verdict& verdict, uint64_t every) const {
+  if (verb != Verb::take && verb != Verb::wait) return;
+  if (fate_of(verb, verdict) != Fate::denied || !denials_->wants(every, progress.now)) return;
+  const policy::Plan::Step* by = nullptr;
+  base::Duration longest{};
+  for (const auto& step : plan_.steps(part)) {
+    if (step.rule->mode != Mode::enforce || has_allowed(plan_, step)) continue;
+    for (const auto& decision : plan_.decisions(step)) {
+      if (decision.allowed || (by != nullptr && decision.retry_after <= longest)) continue;
+      by = &step;
+      longest = decision.retry_after;
+    }
+  }
+  if (by == nullptr) return;
+  const policy::Rule& rule = *by->rule;
+  log_->info("denied | {} | rule [{}] | actor {} | retry_after {}", name_of(progress.protocol),
+             base::printable(rule.name.empty() ? rule.pattern : rule.name, told_bytes_max),
+             base::printable(plan_.charge(*by).key, told_bytes_max),
+             longest == base::never
+                 ? "never"
+                 : fmt::format("{:.3f} s", static_cast<double>(longest.us) / 1e6));
 }
 
 void Engine::tell_late(const Parked& parked, const wire::Verdict& verdict, base::Time now) const {

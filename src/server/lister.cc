@@ -27,10 +27,17 @@ Lister::~Lister() {
 }
 
 bool Lister::list(const limit::Space& space, std::string prefix, Answer answer) {
+  return look(
+      [&space, prefix = std::move(prefix), answer = std::move(answer)](store::Store& store) {
+        answer(store.list(space, prefix, base::bounds::listed_max));
+      });
+}
+
+bool Lister::look(Job job) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || jobs_.size() >= base::bounds::lists_max) return false;
-    jobs_.push_back({&space, std::move(prefix), std::move(answer)});
+    jobs_.push_back(std::move(job));
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   wanted_.notify_one();
@@ -46,7 +53,7 @@ void Lister::run() {
     const Job job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    job.answer(store_.list(*job.space, job.prefix, base::bounds::listed_max));
+    job(store_);
     lock.lock();
   }
 }

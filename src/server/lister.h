@@ -25,13 +25,11 @@ class Lister {
 
   // False: base::bounds::lists_max are queued already. The thread begins with the first list.
   bool list(const limit::Space& space, std::string prefix, Answer answer);
+  // The same for a look of any kind, which goes in small steps.
+  using Job = std::function<void(store::Store& store)>;
+  bool look(Job job);
 
  private:
-  struct Job {
-    const limit::Space* space;
-    std::string prefix;
-    Answer answer;
-  };
   void run();
 
   store::Store& store_;

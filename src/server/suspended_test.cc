@@ -53,6 +53,10 @@ class Elsewhere final : public store::Store {
   std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
     return {};
   }
+  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view,
+                            size_t) override {
+    return {};
+  }
   void housekeep(base::Time) override {}
   size_t purge(base::Time) override { return 0; }
   store::Stats stats() const override { return inner_.stats(); }

@@ -1,6 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt`, `on_new_policy`, `on_new_overrides` and `stop` may be called from any thread, all else
-// belongs to the worker's own.
+// `adopt`, `on_new_policy`, `on_new_overrides`, `inquire` and `stop` may be called from any thread,
+// all else belongs to the worker's own.
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,7 @@
 
 #include "server/connection.h"
 #include "server/engine.h"
+#include "server/inquiry.h"
 #include "server/poller.h"
 
 namespace sluice::server {
@@ -30,8 +31,15 @@ class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
-  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister, Tally& tally,
-         const policy::Overrides* overrides, std::shared_ptr<spdlog::logger> log);
+  // What is told of its decisions. All of it outlives the worker.
+  struct Watch {
+    Tally& tally;
+    Denials& denials;
+    const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
+  };
+  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
+         const Watch& watch, const policy::Overrides* overrides,
+         std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
   // `ended` is called on the worker's thread as the last thing it does.
@@ -44,9 +52,13 @@ class Worker {
   void on_new_policy();
   // Overrides have changed: what waits may no longer have to.
   void on_new_overrides() { on_new_policy(); }
+  // Has the store answer it; not once the worker has ended: then nobody does.
+  void inquire(std::shared_ptr<Inquiry> inquiry);
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);
   void join();
+  // Calls `visit` with its top keys on its own thread; never, if it has ended.
+  void visit_top_keys(std::function<void(const TopKeys&)> visit);
 
   // Handed to this worker and not gone: those that are served, and those that are turned away.
   size_t connections() const { return connections_.load(std::memory_order_relaxed); }
@@ -90,18 +102,20 @@ class Worker {
   boost::asio::steady_timer deadline_, due_;
   Poller poller_;
   Tally& tally_;
+  std::unique_ptr<TopKeys> top_keys_;
   Engine engine_;
   wire::Requests requests_;
   base::Buffer out_, late_out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
   struct Held {
+    base::Time since;
     uint64_t gate;
     std::shared_ptr<Connection> connection;
   };
   std::deque<Held> held_;  // by rising gate
   std::vector<std::string> idle_texts_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
-  bool stopping_ = false;
+  bool stopping_ = false, detached_ = false;
   std::thread thread_;
 };
 

@@ -105,7 +105,7 @@ void EmbeddedStore::prepare(const limit::Batch& batch) const {
 // memory.
 bool EmbeddedStore::make_place(Settling& s) {
   const Charge& charge = *s.charge;
-  if (!charge.counted || charge.verb == Verb::peek) return true;
+  if (!charge.counted || limit::only_looks(charge.verb)) return true;
   if (charge.all && s.queue == nullptr) return true;
   const bool lingers = charge.space->linger.us > 0;
   if (!s.is_there()) {
@@ -145,7 +145,7 @@ void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
-  if (!s.is_there() || charge.verb == Verb::peek) return;
+  if (!s.is_there() || limit::only_looks(charge.verb)) return;
   if (charge.all && allowed && s.queue == nullptr) return erase(s);
   // What is as fresh is kept for a while from now on. A second less: other workers' clocks may be
   // behind, and to them it must not look as if it were filling.
@@ -169,7 +169,7 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   Locked& locked = locked_of(charge);
   const std::lock_guard lock(locked.mutex);
   find(s);
-  const Wide ahead = s.queue != nullptr ? s.queue->units : 0;
+  const Wide ahead = s.queue != nullptr && !charge.fresh ? s.queue->units : 0;
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.hold_back(spaces_, now, ahead, decisions);
@@ -320,6 +320,71 @@ std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::str
     }
   });
   return {first.begin(), first.end()};
+}
+
+namespace {
+
+// A counter's stored name, in its three parts: put together only where it is wanted.
+struct Name {
+  std::string_view prefix, key, suffix;
+
+  std::string text() const {
+    std::string all;
+    all.reserve(prefix.size() + key.size() + suffix.size());
+    return all.append(prefix).append(key).append(suffix);
+  }
+  // As std::string_view::compare.
+  int compare(std::string_view text) const {
+    for (const std::string_view part : {prefix, key, suffix}) {
+      const int order = part.compare(text.substr(0, part.size()));
+      if (order != 0) return order;
+      text.remove_prefix(part.size());
+    }
+    return text.empty() ? 0 : -1;
+  }
+  bool starts_with(std::string_view text) const {
+    for (const std::string_view part : {prefix, key, suffix}) {
+      const size_t size = std::min(part.size(), text.size());
+      if (part.substr(0, size) != text.substr(0, size)) return false;
+      text.remove_prefix(size);
+    }
+    return text.empty();
+  }
+};
+
+// May names of the space begin with `prefix`?
+bool may_begin(const limit::Space& space, std::string_view prefix) {
+  const size_t size = std::min(space.prefix.size(), prefix.size());
+  return std::string_view(space.prefix).substr(0, size) == prefix.substr(0, size);
+}
+
+}  // namespace
+
+Stored EmbeddedStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                                  std::string_view after, size_t max) {
+  std::vector<const limit::Space*> wanted(spaces.by_id().begin(), spaces.by_id().end());
+  for (const limit::Space*& space : wanted)
+    if (space != nullptr && !may_begin(*space, prefix)) space = nullptr;
+  std::set<std::string, std::less<>> first;
+  if (max == 0) return {};
+  each_step([&](Stripe& stripe, uint32_t from) {
+    for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
+         ++chain) {
+      stripe.each(region_, chain, [&](const Entry& entry) {
+        if (entry.space() >= wanted.size() || entry.erased()) return;
+        const limit::Space* const space = wanted[entry.space()];
+        if (space == nullptr) return;
+        const Name name{space->prefix, entry.key(), space->suffix};
+        if (first.size() == max && name.compare(*first.rbegin()) >= 0) return;
+        if (!name.starts_with(prefix) || name.compare(after) <= 0) return;
+        first.insert(name.text());
+        if (first.size() > max) first.erase(std::prev(first.end()));
+      });
+    }
+  });
+  Stored stored;
+  while (!first.empty()) stored.keys.push_back(std::move(first.extract(first.begin()).value()));
+  return stored;
 }
 
 }  // namespace sluice::store

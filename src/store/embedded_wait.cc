@@ -136,7 +136,8 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Set
 }
 
 Wide EmbeddedStore::units_ahead(const Settling& s, uint64_t arrival) {
-  if (s.queue == nullptr) return 0;
+  // Who sets a counter anew sets it for those that wait as well.
+  if (s.queue == nullptr || s.charge->fresh) return 0;
   return arrival == 0 ? s.queue->units : units_before(*s.queue, arrival);
 }
 

@@ -29,7 +29,7 @@ Decision refused(const Limit& limit) {
 bool as_kept(Charge& charge, Decision* decisions, OnError wanted, base::Time now) {
   std::array<State, limit::cells_max> unused;
   const auto& windows = charge.space->windows;
-  const auto result = charge.verb == Verb::take
+  const auto result = charge.verb == Verb::take || charge.verb == Verb::probe
                           ? limit::kept_limits::take(windows, {}, charge.limits, charge.cost, now,
                                                      unused.data(), decisions, false)
                           : limit::kept_limits::peek(windows, {}, now, decisions);

@@ -79,8 +79,9 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
 
 bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
   if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
-  if (charge->verb == Verb::take) {
-    const bool behind = charge->cost > 0 && is_behind(now, ahead, decisions);
+  if (charge->verb == Verb::take || charge->verb == Verb::probe) {
+    take_before(now, next.data());
+    const bool behind = ahead > 0 && charge->cost > 0 && is_behind(now, ahead, decisions);
     const bool allowed = !behind && take(now, decisions);
     tell_left(ahead, decisions);
     return allowed;
@@ -100,6 +101,21 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
   // A put tells what it brought about, before those that wait for it have it (limitd's way).
   if (charge->verb != Verb::put) tell_left(ahead, decisions - charge->limits.size());
   return allowed;
+}
+
+// What is probed is asked behind others that would have taken by then.
+void Settling::take_before(base::Time now, State* state) const {
+  for (uint8_t i = 0; i < charge->before; ++i) {
+    Cells taken;
+    size_t first = 0;
+    bool allowed = true;
+    for (const Limit& limit : charge->limits) {
+      allowed &=
+          limit::decide(state + first, limit, charge->cost, now, taken.data() + first).allowed;
+      first += limit::cells(limit);
+    }
+    if (allowed) std::copy_n(taken.data(), first, state);
+  }
 }
 
 void Settling::tell_left(Wide ahead, Decision* decisions) const {
@@ -140,12 +156,13 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
     count = entry->cells();
     entry->load(before.data());
   }
+  if (charge->refill) limit::kept_limits::refill({before.data(), count});
   const std::span<const State> in(before.data(), count);
   const auto& windows = charge->space->windows;
-  const auto result = charge->verb == Verb::take
-                          ? limit::kept_limits::take(windows, in, charge->limits, charge->cost, now,
-                                                     next.data(), decisions, hold)
-                          : limit::kept_limits::peek(windows, in, now, decisions);
+  const bool takes = charge->verb == Verb::take || charge->verb == Verb::probe;
+  const auto result = takes ? limit::kept_limits::take(windows, in, charge->limits, charge->cost,
+                                                       now, next.data(), decisions, hold)
+                            : limit::kept_limits::peek(windows, in, now, decisions);
   charge->slot_mask = result.mask;
   cells = charge->verb == Verb::take ? result.cells : 0;
   return result.allowed;
@@ -159,6 +176,7 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   }
   Cells before;
   load(spaces, now, before.data());
+  take_before(now, before.data());
   size_t first = 0;
   for (const Limit& limit : charge->limits) {
     const size_t count = limit::cells(limit);

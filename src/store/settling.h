@@ -57,7 +57,7 @@ struct Settling {
                  limit::Decision* decisions);
 
   // May there be more for those that wait, once it is stored?
-  bool brings() const { return charge->verb == limit::Verb::put || changed; }
+  bool brings() const { return charge->verb == limit::Verb::put || charge->fresh || changed; }
 
   // Is there a counter? One that is erased only looks like it.
   bool is_there() const { return entry != nullptr && !entry->erased(); }
@@ -96,6 +96,7 @@ struct Settling {
   void load_rarely(const limit::Spaces& spaces, base::Time now, limit::State* state);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool hold);
+  void take_before(base::Time now, limit::State* state) const;
   // Of what remains, what is left behind `ahead`.
   void tell_left(limit::Wide ahead, limit::Decision* decisions) const;
   bool is_behind(base::Time now, limit::Wide ahead, limit::Decision* decisions);

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "limit/space_index.h"
 #include "store/loop.h"
 #include "store/port.h"
 
@@ -45,6 +46,13 @@ struct Applied {
   bool later = false;  // the rest has no answer yet: the port will name the batch
 };
 
+// What a search for counters by their stored names found.
+struct Stored {
+  std::vector<std::string> keys;  // prefix + key + suffix, in byte order, each once
+  bool cut = false;     // not everything was looked at: past base::bounds::redis_scanned_max
+  bool failed = false;  // it could not be looked at
+};
+
 class Store {
  public:
   static constexpr base::Duration housekeeping_period = base::milliseconds(100);
@@ -73,8 +81,8 @@ class Store {
   virtual void attach(Port&, Loop&) {}
   virtual void detach(Port&) {}
 
-  // Nobody asks for the batch again that `later` was said of. What was sent may still be taken. The
-  // port's owner's thread.
+  // Nobody asks any more for the rest of the batch: `later` was said of it, or a group of it failed.
+  // What was sent may still be taken. The port's owner's thread.
   virtual void abandon(Port&, limit::Ticket) {}
 
   // Does it commit what it decided before that may be told?
@@ -102,6 +110,11 @@ class Store {
   // them. A pass through the whole table, in small steps: for a thread of its own.
   virtual std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                         size_t max) = 0;
+
+  // The stored names of counters of these spaces that begin with `prefix` and are behind `after`,
+  // the first `max` of them. One pass, as `list`'s.
+  virtual Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                             std::string_view after, size_t max) = 0;
 
   // Lists that wait for something end empty from now on: their thread is about to be joined.
   virtual void end_lists() {}

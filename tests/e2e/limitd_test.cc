@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/limitd_client.h"
+#include "tests/support/limitd_reload.h"
 
 namespace sluice::tests {
 namespace {
@@ -130,30 +131,7 @@ TEST(Limitd, DebugShowsARequestPerLine) {
 
 // What waits is asked again by the new types.
 TEST(Limitd, AReloadAsksWhatWaitsAgain) {
-  const auto config = [](const std::string& buckets) {
-    return "db: { inMemory: true }\nbuckets:\n" + buckets;
-  };
-  LimitdServer server(config("  ip: { size: 3 }\n  gone: { size: 3 }\n  same: { size: 3 }\n"));
-  LimitdClient client = server.client();
-  for (const char* type : {"ip", "gone", "same"}) EXPECT_TRUE(client.take(type, "k", 3).conformant);
-  const auto too_large = client.send({LimitdMethod::wait, "ip", "k", 5});
-  const auto gone = client.send({LimitdMethod::wait, "gone", "k", 1});
-  const auto same = client.send({LimitdMethod::wait, "same", "k", 2});
-  EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");
-  server.folder().write("config.yml", config("  ip: { size: 10 }\n  same: { size: 3 }\n"));
-  server.process().signal(SIGHUP);
-  const auto refused = client.await(gone);
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->kind, "error");
-  // Now it can be had, once it is there.
-  client.ask({LimitdMethod::put, "ip", "k", 6});
-  const auto granted = client.await(too_large);
-  ASSERT_TRUE(granted);
-  EXPECT_TRUE(granted->conformant && granted->delayed);
-  EXPECT_EQ(granted->remaining, 1);
-  EXPECT_EQ(client.unclaimed(), 0u);
-  client.ask({LimitdMethod::put, "same", "k", 2});
-  EXPECT_TRUE(client.await(same).value().conformant);
+  expect_reload_asks_what_waits_again({});
 }
 
 // The hostile key costs nobody more than a moment, and whoever wrote the expression hears of it.

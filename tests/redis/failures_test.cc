@@ -1,9 +1,14 @@
 // What clients see when Redis is slow, gone or lying, and that sluice comes back by itself.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <sstream>
+#include <thread>
 
 #include "tests/redis/world.h"
 
@@ -38,6 +43,33 @@ TEST(RedisFails, FlushedScriptsAreSentAgain) {
   EXPECT_EQ(f.world.hit(), "OK true 999 600");
   f.ask({"SCRIPT", "FLUSH"});
   EXPECT_EQ(f.world.hit(), "OK true 998 600");
+}
+
+// Also in the middle of many, and none is charged twice.
+TEST(RedisFails, FlushedScriptsAreSentAgainInAPipeline) {
+  RedisServer redis;
+  RedisWorld world(redis.port(), "", ", deadline_ms: 10000");
+  std::atomic<bool> ends{false};
+  std::thread flushes([&] {
+    auto client = redis.client();
+    while (!ends) client({"SCRIPT", "FLUSH"});
+  });
+  TcpClient client = connected(world.divvy_port());
+  int granted = 0, others = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::string lines;
+    for (int i = 0; i < 60; ++i) lines += "HIT k=" + std::to_string(i) + "\n";
+    ASSERT_TRUE(client.send(lines));
+    for (int i = 0; i < 60; ++i) {
+      const auto reply = client.read_line();
+      ASSERT_TRUE(reply && reply->starts_with("OK")) << reply.value_or("the end");
+      ++(reply->starts_with("OK true") ? granted : others);
+    }
+  }
+  ends = true;
+  flushes.join();
+  EXPECT_EQ(granted, 1000);
+  EXPECT_EQ(others, 200);
 }
 
 TEST(RedisFails, FlushedCountersBeginAnew) {
@@ -88,17 +120,102 @@ TEST(RedisFails, APasswordAUserAndADatabaseAreUsed) {
   EXPECT_EQ(client({"DBSIZE"}).number, 0);
   client({"SELECT", "3"});
   EXPECT_EQ(client({"EXISTS", "divvy:::1000:600"}).number, 1);
+  // Each connection anew.
+  client({"CLIENT", "KILL", "USER", "limiter"});
+  EXPECT_EQ(world.await_metric("sluice_redis_connects_total", "4"), "");
+  EXPECT_EQ(world.await_hit("", "OK true"), "");
+  client({"SELECT", "0"});
+  EXPECT_EQ(client({"DBSIZE"}).number, 0);
+}
+
+// What docs/redis.md says that a user needs is enough, and what is missing is told.
+TEST(RedisFails, AUserWhoMayTooLittleIsRefused) {
+  RedisServer redis;
+  auto client = redis.client();
+  const std::string allowed = "+@read +@write +@scripting +@connection +time";
+  std::ifstream page(SLUICE_SOURCE_DIR "/docs/redis.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  EXPECT_NE(text.find("`" + allowed + "`"), std::string::npos);
+  std::vector<std::string> words{"ACL", "SETUSER", "limiter", "on", ">pass", "~*", "-@all"};
+  std::istringstream all(allowed);
+  for (std::string word; all >> word;) words.push_back(word);
+  ASSERT_FALSE(client(words).is_error());
+  RedisWorld world({redis.address()},
+                   {.rules = "rules:\n  - name: own\n    match: { r: \"*\" }\n    actor: r\n"
+                             "    limit: { quota: 9, window: 1h }\n",
+                    .redis = ", username: limiter, password: pass, database: 1"});
+  EXPECT_EQ(world.hit().substr(0, 7), "OK true");
+  EXPECT_EQ(world.hit("r=x").substr(0, 9), "OK true 8");
+  LimitdClient limitd = world.limitd();
+  EXPECT_EQ(limitd.take("fixed", "k", 2).remaining, 1);
+  EXPECT_EQ(limitd.ask({LimitdMethod::put, "fixed", "k", 2}).remaining, 3);
+  EXPECT_EQ(limitd.take("fixed", "l", 2).remaining, 1);
+  EXPECT_EQ(limitd.ask({LimitdMethod::status, "fixed", "l"}).items.size(), 1u);
+  EXPECT_EQ(world.metric("sluice_redis_local_decisions_total"), "0");
+  client({"ACL", "SETUSER", "limiter", "-time"});
+  EXPECT_TRUE(
+      world.hit("r=x").starts_with(std::string(error) + "Redis does not let this server in"))
+      << world.hit("r=x");
+  EXPECT_NE(world.metric("sluice_redis_failures_total{reason=\"refused\"}"), "0");
+  EXPECT_EQ(world.metric("sluice_redis_failures_total{reason=\"store\"}"), "0");
+  client({"ACL", "SETUSER", "limiter", "+time"});
+  EXPECT_EQ(world.hit("r=x").substr(0, 9), "OK true 7");
+}
+
+// By its number, also where the machine has no other address of IPv6.
+TEST(RedisFails, NotAtAnAddressOfIpv6) {
+  RedisServer redis({"--bind", "127.0.0.1", "::1"});
+  RedisWorld world({"[::1]:" + std::to_string(redis.port())}, {});
+  EXPECT_EQ(world.hit(), "OK true 999 600");
+  redis.stop();
+  EXPECT_TRUE(world.process().says("redis [::1]:" + std::to_string(redis.port()) + ": "));
+}
+
+// A session that ends at an error leaves no answers to the next one's requests.
+TEST(RedisFails, AnEndedSessionLeavesNothingToTheNext) {
+  RedisServer redis;
+  RedisWorld world(redis.port(),
+                   "rules:\n  - name: never\n    match: { never: \"*\" }\n    deny: true\n");
+  EXPECT_EQ(world.hit(), "OK true 999 600");
+  redis.stop();
+  EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"down\"}", "2"), "");
+  for (int i = 0; i < 60; ++i) {  // whichever worker has the next
+    TcpClient client = connected(world.divvy_port());
+    ASSERT_TRUE(client.send("HIT\nHIT never=x\n"));
+    const auto reply = client.read_line();
+    ASSERT_TRUE(reply && reply->starts_with(error)) << reply.value_or("the end");
+    EXPECT_EQ(client.read_to_end(), "");
+    EXPECT_TRUE(world.hit().starts_with(error)) << i;
+  }
 }
 
 TEST(RedisFails, AForeignValueHarmsItsOwnCounterOnly) {
   Fixture f;
-  f.ask({"SET", "divvy:::1000:600", "x"});
-  f.ask({"LPUSH", "sluice:limitd:fixed:k", "x"});
+  const std::string divvy = "divvy:::1000:600", own = "sluice:limitd:fixed:k";
+  const std::string foreign = "sluice_redis_failures_total{reason=\"foreign\"}";
+  f.ask({"SET", divvy, "x"});
   const std::string reply = f.world.hit();
   EXPECT_TRUE(reply.starts_with(std::string(error) + "what Redis has under")) << reply;
-  EXPECT_EQ(f.ask({"GET", "divvy:::1000:600"}).text, "x");
-  f.ask({"DEL", "divvy:::1000:600"});
+  EXPECT_EQ(f.ask({"GET", divvy}).text, "x");
+  // Its name is Divvy's, whatever the prefix.
+  EXPECT_EQ(reply.find("key_prefix"), std::string::npos) << reply;
+  EXPECT_TRUE(f.world.process().says("key " + divvy + "; delete it\n"));
+  f.ask({"DEL", divvy});
+  f.ask({"LPUSH", divvy, "x"});
+  EXPECT_EQ(f.world.hit(), reply);
+  f.ask({"DEL", divvy});
   EXPECT_EQ(f.world.hit(), "OK true 999 600");
+  EXPECT_EQ(f.world.metric(foreign), "2");
+  // limitd's rules have this server decide.
+  std::this_thread::sleep_for(Milliseconds(1100));  // the log tells one in a second
+  f.ask({"LPUSH", own, "x"});
+  EXPECT_EQ(f.world.limitd().take("fixed", "k", 2).remaining, 1);
+  EXPECT_EQ(f.world.limitd().take("fixed", "other", 3).remaining, 0);
+  EXPECT_EQ(f.world.metric(foreign), "3");
+  EXPECT_EQ(f.world.metric("sluice_redis_local_decisions_total"), "1");
+  EXPECT_TRUE(f.world.process().says("key " + own +
+                                     "; delete it, or choose another store.redis.key_prefix"));
+  EXPECT_EQ(f.ask({"TYPE", own}).text, "list");
 }
 
 // A pause: every request is answered within its deadline and a little, none is charged twice, and
@@ -120,10 +237,18 @@ void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
   EXPECT_LT(slowest_ms, 300 * slowness);
   EXPECT_GT(asked, 20);
   pause(false);
-  EXPECT_EQ(f.world.await_hit("", "OK true"), "");
+  // On a machine that is busy it may be asked and be late again.
+  int late = 0;
+  std::string reply;
+  for (const auto end = soon(); !(reply = f.world.hit()).starts_with("OK true");) {
+    ASSERT_LT(steady_clock::now(), end);
+    late += reply.find("did not answer") != std::string::npos ? 1 : 0;
+    std::this_thread::sleep_for(Milliseconds(20));
+  }
   const int64_t left = std::stoll(f.ask({"GET", "divvy:::1000:600"}).text);
   EXPECT_LE(left, 998);
-  EXPECT_GE(left, 1000 - 2 - asked);
+  // Each worker asked once; while that was overdue, it asked nothing.
+  EXPECT_GE(left, 998 - 2 - late);
   std::printf("%d asked in the pause, slowest answer %d ms, %ld charged all the same\n", asked,
               slowest_ms, static_cast<long>(998 - left));
 }

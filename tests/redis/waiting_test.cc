@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/redis/world.h"
+#include "tests/support/limitd_reload.h"
 
 namespace sluice::tests {
 namespace {
@@ -116,36 +117,94 @@ TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
   FAIL() << "nothing was given back, or the machine was too busy, six times";
 }
 
-// What waits is asked again by the new types.
+// Looking again every 100 ms is not to drown Redis.
+TEST(RedisWaiting, ManyAreLookedAtLessOften) {
+  RedisServer redis;
+  RedisWorld world(redis.port(), "", ", deadline_ms: 20000");
+  LimitdClient client = world.limitd();
+  constexpr int many = 8'000;
+  std::string frames;
+  for (int i = 0; i < many; ++i)
+    for (const auto method : {LimitdMethod::take, LimitdMethod::wait})
+      frames += limitd_frame({method, "fixed", std::to_string(i), 3}, std::to_string(i));
+  ASSERT_TRUE(client.send(frames));
+  EXPECT_EQ(world.await_metric("sluice_waiting_requests", std::to_string(many)), "");
+  const auto began = std::chrono::steady_clock::now();
+  const int64_t before = std::stoll(world.metric(calls));
+  std::this_thread::sleep_for(Milliseconds(1500));
+  const auto asked = static_cast<double>(std::stoll(world.metric(calls)) - before);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  EXPECT_LT(asked / took.count(), 24'000);
+  EXPECT_GT(asked, 1'000);
+  std::printf("%d wait, %.0f calls a second\n", many, asked / took.count());
+}
+
 TEST(RedisWaiting, AReloadAsksWhatWaitsAgain) {
   RedisServer redis;
-  const auto config = [](const std::string& buckets) {
-    return "db: { inMemory: true }\nbuckets:\n" + buckets;
-  };
-  LimitdServer server(config("  ip: { size: 3 }\n  gone: { size: 3 }\n  same: { size: 3 }\n"),
-                      {.environment = {{"SLUICE_REDIS", redis.address()}}});
-  LimitdClient client = server.client();
-  for (const char* type : {"ip", "gone", "same"}) EXPECT_TRUE(client.take(type, "k", 3).conformant);
-  const auto too_large = client.send({LimitdMethod::wait, "ip", "k", 5});
-  const auto gone = client.send({LimitdMethod::wait, "gone", "k", 1});
-  const auto same = client.send({LimitdMethod::wait, "same", "k", 2});
-  EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");
-  server.folder().write("config.yml", config("  ip: { size: 10 }\n  same: { size: 3 }\n"));
-  server.process().signal(SIGHUP);
-  const auto refused = client.await(gone);
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->kind, "error");
-  client.ask({LimitdMethod::put, "ip", "k", 6});
-  const auto granted = client.await(too_large);
-  ASSERT_TRUE(granted);
-  EXPECT_TRUE(granted->conformant && granted->delayed);
-  EXPECT_EQ(granted->remaining, 1);
-  EXPECT_EQ(granted->limit, 10);
-  EXPECT_EQ(client.unclaimed(), 0u);
-  client.ask({LimitdMethod::put, "same", "k", 2});
-  EXPECT_TRUE(client.await(same).value().conformant);
+  expect_reload_asks_what_waits_again({{"SLUICE_REDIS", redis.address()}});
   for (const RedisReply& key : redis.client()({"KEYS", "*"}).list)
     EXPECT_GT(redis.client()({"PTTL", key.text}).number, 0) << key.text;
+}
+
+// Also while Redis has the question: its answer is by rules that hold no more.
+TEST(RedisWaiting, AReloadWhileItIsAsked) {
+  RedisServer redis;
+  const auto rules = [](const std::string& limits) {
+    return "rules:\n  - name: pool\n    match: { type: pool, key: \"*\" }\n    actor: key\n    " +
+           limits + "\n";
+  };
+  const std::string units = "{ quota: 3, algorithm: fixed_bucket }";
+  RedisWorld world(redis.port(), rules("limit: " + units));
+  LimitdClient client = world.limitd();
+  EXPECT_TRUE(client.take("pool", "granted", 3).conformant);
+  EXPECT_TRUE(client.take("pool", "refused", 3).conformant);
+  const auto granted = client.send({LimitdMethod::wait, "pool", "granted", 2});
+  const auto refused = client.send({LimitdMethod::wait, "pool", "refused", 2});
+  EXPECT_EQ(world.await_metric("sluice_waiting_requests", "2"), "");
+  auto holds = redis.client();
+  holds({"CLIENT", "PAUSE", "600", "WRITE"});
+  std::thread fills([&] {
+    auto other = redis.client();
+    for (const RedisReply& key : other({"KEYS", "*granted*"}).list) holds({"DEL", key.text});
+  });
+  EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"silent\"}", "1"), "");
+  // Two limits where there was one.
+  world.write_rules(rules("limits:\n      - " + units + "\n      - { quota: 4, window: 1h }"));
+  world.process().signal(SIGHUP);
+  EXPECT_EQ(world.await_metric("sluice_policy_generation", "2"), "");
+  fills.join();
+  const auto reply = client.await(granted);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_TRUE(reply->conformant && reply->delayed);
+  EXPECT_EQ(client.take("pool", "granted", 1).remaining, 0);  // two of three were taken, once
+  client.ask({LimitdMethod::put, "pool", "refused", 3});
+  const auto later = client.await(refused);
+  ASSERT_TRUE(later.has_value());
+  EXPECT_TRUE(later->conformant && later->delayed);
+  EXPECT_EQ(later->remaining, 1);
+}
+
+// It began to wait at this server alone, and has its units where everybody's are.
+TEST(RedisWaiting, WhoComesWhileRedisIsGoneIsAskedForWhenItIsBack) {
+  RedisServer redis;
+  RedisWorld world(redis.port());
+  LimitdClient client = world.limitd();
+  redis.stop();
+  EXPECT_EQ(world.await_metric("sluice_redis_connections{state=\"down\"}", "2"), "");
+  EXPECT_TRUE(client.take("fixed", "k", 3).conformant);
+  const auto id = client.send({LimitdMethod::wait, "fixed", "k", 2});
+  EXPECT_EQ(world.await_metric("sluice_waiting_requests", "1"), "");
+  // By time this server gives what it has itself.
+  EXPECT_TRUE(client.take("fast", "k", 2).conformant);
+  const auto reply = client.ask({LimitdMethod::wait, "fast", "k", 2});
+  EXPECT_TRUE(reply.conformant && reply.delayed);
+  redis.start();
+  const auto back = client.await(id);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_TRUE(back->conformant && back->delayed);
+  EXPECT_EQ(back->remaining, 1);
+  EXPECT_EQ(redis.client()({"EXISTS", "sluice:limitd:fixed:k"}).number, 1);
+  EXPECT_EQ(client.ask({LimitdMethod::get, "fixed", "k"}).remaining, 1);
 }
 
 }  // namespace

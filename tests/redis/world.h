@@ -46,16 +46,16 @@ class RedisWorld {
         "limitd.yaml",
         "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n"
         "  fast:\n    size: 2\n    per_second: 10\n  slow:\n    size: 2\n    per_second: 1\n");
-    const std::string config = folder_.write(
-        "sluice.yaml",
+    before_rules_ =
         "listen:\n"
         "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
         "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
         "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
         "workers: 2\n"
         "store: { redis: { nodes: [" +
-            all + "]" + options.redis + " }" + options.store + " }\n" +
-            "policy:\n  - divvy: rules.ini\n  - limitd: limitd.yaml\n" + options.rules);
+        all + "]" + options.redis + " }" + options.store + " }\n" +
+        "policy:\n  - divvy: rules.ini\n  - limitd: limitd.yaml\n";
+    const std::string config = write_rules(options.rules);
     process_ = std::make_unique<Process>(Process::Options{
         .arguments = {"serve", "--config", config, "--log-level", "info", "--admin", "127.0.0.1:0"},
         .environment = options.environment});
@@ -66,6 +66,10 @@ class RedisWorld {
     if (options.connects) process_->says(": connected");
   }
 
+  // Other rules, for a reload. Returns the file.
+  std::string write_rules(const std::string& rules) const {
+    return folder_.write("sluice.yaml", before_rules_ + rules);
+  }
   std::string hit(const std::string& line = "") { return connected(divvy_).ask("HIT " + line); }
   // Hits until the reply begins so. Empty: in time; else the last reply.
   std::string await_hit(const std::string& line, const std::string& head,
@@ -92,10 +96,12 @@ class RedisWorld {
   }
   const Folder& folder() const { return folder_; }
   uint16_t divvy_port() const { return divvy_; }
+  uint16_t admin_port() const { return admin_; }
   Process& process() { return *process_; }
 
  private:
   Folder folder_;
+  std::string before_rules_;  // of sluice.yaml
   std::unique_ptr<Process> process_;
   uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0, admin_ = 0;
 };

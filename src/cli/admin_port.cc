@@ -1,0 +1,228 @@
+#include "cli/admin_port.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.h"
+#include "cli/address.h"
+#include "cli/inspect.h"
+#include "cli/json_fields.h"
+#include "cli/operations.h"
+#include "cli/screen_text.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* address_default = "127.0.0.1:8380";
+constexpr uint64_t timeout_ms_max = 3'600'000;
+
+std::string variable(const Outside& outside, const char* name) {
+  return outside.environment ? outside.environment(name).value_or("") : "";
+}
+
+int fail(const base::Diagnostics& diagnostics, Outside& outside) {
+  tell(diagnostics, outside);
+  return exit_unasked;
+}
+
+// The token by the flag or the environment, "" where there is neither. Nothing: it cannot be used,
+// as is told.
+std::optional<std::string> read_token(const AdminFlags& flags, Outside& outside) {
+  base::Diagnostics diagnostics;
+  base::Diagnostic place;
+  std::string text, origin = "SLUICE_ADMIN_TOKEN";
+  if (flags.token_file) {
+    auto read = read_file(*flags.token_file, diagnostics);
+    if (!read) {
+      tell(diagnostics, outside);
+      return std::nullopt;
+    }
+    text = std::move(*read);
+    while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+    place.file = *flags.token_file;
+    place.subject = "--token-file";
+    origin = "--token-file";
+  } else {
+    text = variable(outside, "SLUICE_ADMIN_TOKEN");
+    if (text.empty()) return text;
+    place.subject = origin;
+  }
+  Config read;
+  set_admin_token(text, origin, place, read, diagnostics);
+  if (!diagnostics.empty()) {
+    fail(diagnostics, outside);
+    return std::nullopt;
+  }
+  return text;
+}
+
+// A path without its query.
+std::string path_of(const std::string& target) {
+  return target.substr(0, target.find('?'));
+}
+
+// Does a described path, "/v1/counters/{key}", fit that one?
+bool fits(std::string_view described, std::string_view path) {
+  const size_t brace = described.find("/{");
+  if (brace == described.npos) return described == path;
+  return path.size() > brace + 1 && path.substr(0, brace + 1) == described.substr(0, brace + 1);
+}
+
+}  // namespace
+
+void add_admin_flags(CLI::App& app, AdminFlags& flags) {
+  app.add_option("--admin", flags.admin, "Where the server's admin port is; default 127.0.0.1:8380")
+      ->type_name("ADDRESS");
+  app.add_option("--token-file", flags.token_file,
+                 "A file with the admin token, where the server wants one")
+      ->type_name("FILE");
+  app.add_option("--timeout", flags.timeout, "Milliseconds until giving up; default 5000")
+      ->type_name("MS");
+  app.add_flag("--json", flags.json, "Print the result as JSON");
+}
+
+std::string admin_footer(const std::string& examples, const std::string& done,
+                         const std::string& failed) {
+  return "Environment:\n"
+         "  SLUICE_ADMIN         as --admin\n"
+         "  SLUICE_ADMIN_TOKEN   the admin token itself\n"
+         "\n" +
+         examples + "\n\nExit status: 0 " + done + ", 1 " + failed +
+         ", 2 wrong usage, 3 nobody could be asked (no\n"
+         "server, no answer in time, a wrong token).";
+}
+
+std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
+                                         Outside& outside, int& status) {
+  const std::string by_variable = variable(outside, "SLUICE_ADMIN");
+  const std::string text = flags.admin           ? *flags.admin
+                           : by_variable.empty() ? address_default
+                                                 : by_variable;
+  const std::string origin = flags.admin ? "--admin" : "SLUICE_ADMIN";
+  const auto misused = [&](const std::string& problem) {
+    status = arguments.misused(problem, outside);
+    return std::nullopt;
+  };
+  if (text == "off")
+    return misused(origin +
+                   " is `off`, and what is switched off cannot be asked; write "
+                   "--admin ADDRESS");
+  std::string problem;
+  const auto address = parse_address(text, admin_port, problem);
+  if (!address) return misused(origin + ": " + problem);
+  const auto ms = base::parse_count(flags.timeout);
+  if (!ms || *ms < 1 || *ms > timeout_ms_max)
+    return misused("--timeout is to be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
+  auto token = read_token(flags, outside);
+  if (!token) {
+    status = exit_unasked;
+    return std::nullopt;
+  }
+  client::HttpClient::Options options;
+  options.host = address->host;
+  options.port = address->port;
+  options.token = std::move(*token);
+  options.timeout = std::chrono::milliseconds(*ms);
+  return AdminPort(std::move(options), format_address(address->host, address->port));
+}
+
+void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
+  auto options = client_.options();
+  options.timeout = std::max(options.timeout, timeout);
+  client_ = client::HttpClient(std::move(options));
+}
+
+AdminPort::Reply AdminPort::get(const std::string& target, std::span<const int> interrupts) {
+  return ask("GET", target, nullptr, interrupts);
+}
+
+AdminPort::Reply AdminPort::ask(std::string_view method, const std::string& target,
+                                const nlohmann::ordered_json& body,
+                                std::span<const int> interrupts) {
+  const std::string text =
+      body.is_null() ? "" : body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return read(std::string(method), target, client_.ask(method, target, text, interrupts),
+              interrupts);
+}
+
+// A server's own document says whether it has such a path; a 404 may be about what stands in it.
+bool AdminPort::has_path(const std::string& target, std::span<const int> interrupts) {
+  const auto result = client_.ask("GET", "/v1/openapi.json", {}, interrupts);
+  if (!result.answer || result.answer->status != 200) return false;
+  const Json document = Json::parse(result.answer->body, nullptr, false);
+  const Json& paths = field(document, "paths");
+  if (!paths.is_object()) return false;
+  for (const auto& [described, methods] : paths.items())
+    if (fits(described, path_of(target))) return true;
+  return false;
+}
+
+AdminPort::Reply AdminPort::read(const std::string& method, const std::string& target,
+                                 client::HttpResult result, std::span<const int> interrupts) {
+  Reply reply;
+  reply.interrupted = result.interrupted;
+  if (!result.answer) {
+    const bool unconnected = result.error.starts_with("cannot ");
+    reply.problem = unconnected ? result.error : name_ + ": " + result.error;
+    if (result.error.starts_with("cannot connect"))
+      reply.problem +=
+          "; is the server up, and has it an admin port there? (`sluice serve` has "
+          "one, the others with --admin ADDRESS)";
+    return reply;
+  }
+  client::HttpAnswer& answer = *result.answer;
+  reply.status = answer.status;
+  const bool is_problem = answer.content_type == "application/problem+json";
+  if (is_problem || answer.content_type == "application/json") {
+    reply.json = Json::parse(answer.body, nullptr, false);
+    if (reply.json.is_discarded()) {
+      reply.json = nullptr;
+      reply.problem =
+          name_ + " answers " + method + " " + path_of(target) + " with JSON that is none";
+      return reply;
+    }
+  } else {
+    reply.text = std::move(answer.body);
+  }
+  if (answer.status >= 200 && answer.status < 300) {
+    reply.kind = Reply::Kind::done;
+    return reply;
+  }
+  const std::string detail = text_field(reply.json, "detail");
+  if (!is_problem || detail.empty()) {
+    reply.problem = "what listens at " + name_ + " answers " + method + " " + path_of(target) +
+                    " with " + std::to_string(answer.status) +
+                    ", and not as sluice's admin port would";
+    return reply;
+  }
+  reply.problem = detail;
+  if (answer.status == 401) {
+    reply.problem = client_.options().token.empty()
+                        ? "the server wants its admin token; give it by --token-file FILE or "
+                          "SLUICE_ADMIN_TOKEN"
+                        : "the server has another admin token than the one that was given";
+  } else if ((answer.status == 404 || answer.status == 405) && !has_path(target, interrupts)) {
+    reply.problem =
+        "the server at " + name_ + " has no " + path_of(target) + "; it is older than this command";
+  } else if (answer.status != 403) {
+    reply.kind = Reply::Kind::refused;
+  }
+  return reply;
+}
+
+int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside) {
+  const int status = reply.kind == AdminPort::Reply::Kind::refused ? exit_failure : exit_unasked;
+  if (json) {
+    Json told{{"error", reply.problem}};
+    if (reply.status != 0) told["status"] = reply.status;
+    for (const char* key : {"diagnostics", "candidates"})
+      if (!field(reply.json, key).is_null()) told[key] = field(reply.json, key);
+    outside.out << to_text(told) << std::flush;
+    return status;
+  }
+  outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(reply.problem)
+              << std::endl;
+  return status;
+}
+
+}  // namespace sluice::cli

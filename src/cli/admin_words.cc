@@ -1,0 +1,165 @@
+#include "cli/admin_words.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr size_t page_max = 1000, listed_max = 10'000'000;
+constexpr base::Duration over_max = base::seconds(60);
+
+// "1h" of `"window": "1h"` or `"window_ms": 3600000`.
+std::string window_words(const Json& limit) {
+  if (auto text = text_field(limit, "window"); !text.empty()) return text;
+  const auto ms = number_field(limit, "window_ms");
+  return ms ? base::format_duration({std::llround(*ms * 1000)}) : "";
+}
+
+std::string limit_words(const Json& limit) {
+  const std::string algorithm = text_field(limit, "algorithm");
+  if (algorithm == "unlimited") return "always allowed";
+  if (algorithm == "deny") return "always denied";
+  const int64_t quota = integer_field(limit, "quota"), burst = integer_field(limit, "burst");
+  std::string text = std::to_string(quota);
+  const std::string window = window_words(limit);
+  text += window.empty() || window == "0s" ? " at a time" : " per " + window;
+  if (algorithm != "fixed_window" && !algorithm.empty()) text += ", " + algorithm;
+  if (burst > 0 && burst != quota) text += ", burst " + std::to_string(burst);
+  return text;
+}
+
+}  // namespace
+
+const char* const outcomes[5] = {"allowed", "denied", "unmatched", "error", "answered"};
+
+std::string limits_words(const Json& limits) {
+  std::string text;
+  for (const Json& limit : limits) text += (text.empty() ? "" : "; ") + limit_words(limit);
+  return text;
+}
+
+std::string actor_words(const Json& actor) {
+  if (actor.is_string()) return actor.get<std::string>();
+  if (!actor.is_object()) return "";
+  std::string text;
+  for (const auto& [key, value] : actor.items())
+    if (value.is_string()) text += (text.empty() ? "" : " ") + key + "=" + value.get<std::string>();
+  return text;
+}
+
+std::string rule_words(const Json& rule) {
+  if (auto name = text_field(rule, "name"); !name.empty()) return name;
+  auto pattern = text_field(rule, "pattern");
+  return pattern.empty() ? "(all)" : pattern;
+}
+
+std::string seconds_words(const Json& seconds) {
+  if (!seconds.is_number()) return "never";
+  const double value = seconds.get<double>();
+  if (!(value > 0)) return "0s";
+  if (value > 1e12) return "never";
+  // In whole seconds, rounded up, where it is some of them.
+  const double us = value < 10 ? std::ceil(value * 1000) * 1e3 : std::ceil(value) * 1e6;
+  return base::format_duration({std::llround(us)});
+}
+
+std::string level_words(const Json& limit) {
+  const std::string words = limit_words(limit);
+  const std::string algorithm = text_field(limit, "algorithm");
+  if (algorithm == "unlimited" || algorithm == "deny") return words;
+  std::string text = std::to_string(integer_field(limit, "remaining")) + " left of " + words;
+  if (!true_field(limit, "allowed")) {
+    const Json& retry = field(limit, "retry_after");
+    return text + (retry.is_number() ? ", more in " + seconds_words(retry)
+                                     : ", more only when they are put back");
+  }
+  const Json& reset = field(limit, "reset_after");
+  if (!reset.is_number()) return text;
+  return reset.get<double>() > 0 ? text + ", all of them in " + seconds_words(reset) : text;
+}
+
+std::string rate_words(double per_second) {
+  if (!(per_second > 0)) return "0";
+  if (per_second >= 9.95) return base::grouped(static_cast<uint64_t>(std::llround(per_second)));
+  const auto tenths = std::max<long long>(std::llround(per_second * 10), 1);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+std::string rate_words(std::optional<double> per_second) {
+  return per_second ? rate_words(*per_second) : "-";
+}
+
+void add_over_flag(CLI::App& app, std::string& text) {
+  app.add_option("--over", text,
+                 "Look at the figures twice, that far apart, for what happens in a\n"
+                 "second; 0s: look once; default " +
+                     text)
+      ->type_name("DURATION");
+}
+
+std::optional<std::chrono::microseconds> over_of(const std::string& text,
+                                                 const Arguments& arguments, Outside& outside,
+                                                 int& status) {
+  const auto over = base::parse_duration(text);
+  if (over && *over <= over_max) return std::chrono::microseconds(over->us);
+  status = arguments.misused("--over is to be 0s to 60s, not `" + text + "`", outside);
+  return std::nullopt;
+}
+
+std::optional<size_t> listed_of(const std::string& text, const Arguments& arguments,
+                                Outside& outside, int& status) {
+  const auto count = base::parse_count(text);
+  if (count && *count >= 1 && *count <= listed_max) return static_cast<size_t>(*count);
+  status = arguments.misused("--limit is to be 1 to 10000000, not `" + text + "`", outside);
+  return std::nullopt;
+}
+
+AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const char* key,
+                            size_t count_max, Json& list) {
+  std::string after;
+  for (;;) {
+    const size_t wanted = std::min(count_max - list.size(), page_max);
+    auto page =
+        port.get(target + (target.ends_with('?') ? "" : "&") + "limit=" + std::to_string(wanted) +
+                 (after.empty() ? "" : "&after=" + client::percent_encoded(after)));
+    if (!page.is_done()) return page;
+    for (const Json& one : list_field(page.json, key)) list.push_back(one);
+    std::string next = text_field(page.json, "next");
+    if (next.empty() || next == after || list.size() >= count_max) return page;
+    after = std::move(next);
+  }
+}
+
+std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure,
+                            std::span<const int> interrupts) {
+  auto reply = port.get("/metrics", interrupts);
+  const auto now = std::chrono::steady_clock::now();
+  if (reply.is_done()) return Look{MetricsText(reply.text), now};
+  failure = std::move(reply);
+  return std::nullopt;
+}
+
+base::Diagnostics diagnostics_of(const Json& list) {
+  base::Diagnostics all;
+  for (const Json& one : list) {
+    base::Diagnostic d;
+    if (text_field(one, "severity") == "warning") d.severity = base::Diagnostic::Severity::warning;
+    d.file = text_field(one, "file");
+    d.line = static_cast<size_t>(std::max<int64_t>(integer_field(one, "line"), 0));
+    d.column = static_cast<size_t>(std::max<int64_t>(integer_field(one, "column"), 0));
+    d.subject = text_field(one, "subject");
+    d.message = text_field(one, "message");
+    d.remedy = text_field(one, "remedy");
+    all.push_back(std::move(d));
+  }
+  return all;
+}
+
+double seconds_between(const Look& before, const Look& after) {
+  return std::max(std::chrono::duration<double>(after.at - before.at).count(), 1e-3);
+}
+
+}  // namespace sluice::cli

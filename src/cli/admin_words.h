@@ -1,0 +1,62 @@
+// Words for what the admin port says of rules, counters and figures, as all commands that ask it
+// print them; and two looks at the figures, for what happens in a second. One thread.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "base/diagnostic.h"
+#include "cli/admin_port.h"
+#include "cli/json_fields.h"
+#include "cli/metrics_text.h"
+
+namespace sluice::cli {
+
+// "3 per 1h, sliding_window; 10 at a time". Of a list of limits.
+std::string limits_words(const Json& limits);
+// "10.0.0.7", "tenant=acme api=*"
+std::string actor_words(const Json& actor);
+// What a rule is called: its name, else its pattern.
+std::string rule_words(const Json& rule);
+// "59m57s" of a number of seconds; null: "never".
+std::string seconds_words(const Json& seconds);
+// "2 of 3 left, all of them in 59m57s". Of a limit of a counter.
+std::string level_words(const Json& limit);
+// "0", "0.3", "12,345"
+std::string rate_words(double per_second);
+// Nothing: "-".
+std::string rate_words(std::optional<double> per_second);
+
+// The option --over: how far apart the two looks are. Nothing: `text` is no length up to a minute;
+// it is told, and `status` is what the command ends with.
+void add_over_flag(CLI::App& app, std::string& text);
+std::optional<std::chrono::microseconds> over_of(const std::string& text,
+                                                 const Arguments& arguments, Outside& outside,
+                                                 int& status);
+
+// The option --limit of a list: 1 to 10,000,000. Nothing: as above.
+std::optional<size_t> listed_of(const std::string& text, const Arguments& arguments,
+                                Outside& outside, int& status);
+// What a list's pages hold under `key`, up to so many, into `list`. `target` has a query. Returns
+// the last page, or what went wrong.
+AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const char* key,
+                            size_t count_max, Json& list);
+
+// A page of /metrics and when it was read.
+struct Look {
+  MetricsText metrics;
+  std::chrono::steady_clock::time_point at;
+};
+// Nothing: it could not be had, as `failure` says.
+std::optional<Look> look_at(AdminPort& port, AdminPort::Reply& failure,
+                            std::span<const int> interrupts = {});
+double seconds_between(const Look& before, const Look& after);
+
+// Diagnostics as the server lists them.
+base::Diagnostics diagnostics_of(const Json& list);
+
+// What was answered to requests, by outcome: allowed, denied, unmatched, error, answered.
+extern const char* const outcomes[5];
+
+}  // namespace sluice::cli

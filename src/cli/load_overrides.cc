@@ -1,0 +1,100 @@
+#include "cli/load_overrides.h"
+
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+#include "base/units.h"
+#include "cli/inspect.h"
+#include "cli/json_fields.h"
+#include "cli/screen_text.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr size_t part_lines_max = 1000, part_bytes_max = size_t{8} << 20;
+constexpr size_t line_bytes_max = size_t{64} << 10;
+constexpr std::chrono::seconds timeout_min{60};
+
+struct Loading {
+  AdminPort& port;
+  const std::string& path;
+  const bool json;
+  Outside& outside;
+  Json part = Json::array();
+  size_t bytes = 0, line = 0, first_line = 0, loaded = 0;
+
+  int fail(const std::string& problem) {
+    if (outside.err_terminal && !json) outside.err << "\r\x1b[K";
+    if (json) {
+      outside.out << to_text({{"loaded", loaded}, {"error", problem}}) << std::flush;
+    } else {
+      outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(problem) << "\n"
+                  << base::counted(loaded, "override") << " of the lines before are in"
+                  << std::endl;
+    }
+    return exit_failure;
+  }
+  std::string place(size_t from, size_t to) const {
+    return path + ":" + std::to_string(from) + (to > from ? "-" + std::to_string(to) : "");
+  }
+
+  // exit_ok: it is in.
+  int send() {
+    if (part.empty()) return exit_ok;
+    const auto reply = port.ask("POST", "/v1/overrides", part);
+    if (!reply.is_done()) {
+      const int status = fail(place(first_line, line) + ": " + reply.problem);
+      return reply.kind == AdminPort::Reply::Kind::refused ? status : exit_unasked;
+    }
+    loaded += part.size();
+    part = Json::array();
+    bytes = 0;
+    if (outside.err_terminal && !json)
+      outside.err << "\r\x1b[K" << base::grouped(loaded) << " overrides loaded" << std::flush;
+    return exit_ok;
+  }
+
+  int take(const std::string& text) {
+    if (text.find_first_not_of(" \t\r") == text.npos) return exit_ok;
+    Json one = Json::parse(text, nullptr, false);
+    if (!one.is_object())
+      return fail(place(line, line) +
+                  ": is no JSON object; a line is to be as "
+                  "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":"
+                  "{\"quota\":100,\"window\":\"1h\"}}");
+    if (part.empty()) first_line = line;
+    part.push_back(std::move(one));
+    bytes += text.size();
+    return part.size() == part_lines_max || bytes >= part_bytes_max ? send() : exit_ok;
+  }
+};
+
+}  // namespace
+
+int load_overrides(AdminPort& port, const std::string& path, bool json, Outside& outside) {
+  port.wait_at_least(timeout_min);
+  Loading loading{port, path, json, outside};
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return loading.fail(path + ": cannot be read: " + std::generic_category().message(errno));
+  std::string text(line_bytes_max + 1, '\0');
+  while (file.getline(text.data(), static_cast<std::streamsize>(text.size())) ||
+         file.gcount() > 0) {
+    ++loading.line;
+    if (file.fail())
+      return loading.fail(loading.place(loading.line, loading.line) + ": is longer than " +
+                          std::to_string(line_bytes_max) + " bytes");
+    const auto size = static_cast<size_t>(file.gcount()) - (file.eof() ? 0u : 1u);
+    if (const int status = loading.take(text.substr(0, size)); status != exit_ok) return status;
+  }
+  if (file.bad()) return loading.fail(path + ": cannot be read to its end");
+  if (const int status = loading.send(); status != exit_ok) return status;
+  if (outside.err_terminal && !json) outside.err << "\r\x1b[K" << std::flush;
+  outside.out << (json ? to_text({{"loaded", loading.loaded}})
+                       : base::counted(loading.loaded, "override") + " loaded\n")
+              << std::flush;
+  return exit_ok;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <chrono>
+
+#include "base/units.h"
+#include "cli/admin_words.h"
+#include "cli/inspect.h"
+#include "cli/load_overrides.h"
+#include "cli/moment.h"
+#include "cli/screen_text.h"
+#include "cli/table.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Gives one actor of a rule, or those that a pattern names, a limit of their own in a running "
+    "server,\n"
+    "for good or until a time; lists and removes such overrides. They are live at once.";
+
+std::string footer() {
+  return admin_footer(
+      "What to do:\n"
+      "  set       give an actor a limit; again for the same rule and actor: another one\n"
+      "  list      those that there are\n"
+      "  show ID   one of them\n"
+      "  remove ID...\n"
+      "  load FILE many at once: a line of JSON for each, as `POST /v1/overrides` takes them\n"
+      "\n"
+      "Examples:\n"
+      "  sluice override set --rule user --actor alice --quota 100 --window 1h\n"
+      "  sluice override set --rule api --actor tenant=acme --actor 'api=*' --quota 50 --window 1s "
+      "--burst 100 --until 2030-12-01T00:00Z --comment 'ticket 4711'\n"
+      "  sluice override set --rule user --actor mallory --deny --for 3d\n"
+      "  sluice override set --rule user --actor bob --limit '{\"quota\":5,\"window\":\"1s\"}' "
+      "--limit '{\"quota\":100,\"window\":\"1h\"}'\n"
+      "  sluice override list --rule user\n"
+      "  sluice override remove o-1f\n"
+      "  sluice override load overrides.jsonl",
+      "done", "the server refuses it, or has no such override");
+}
+
+struct Asked {
+  AdminFlags admin;
+  std::optional<std::string> dialect, rule, quota, window, algorithm, burst, until, length, comment;
+  std::vector<std::string> actors, limits;
+  bool deny = false, unlimited = false;
+  std::string listed = "100";
+};
+
+void add_flags(CLI::App& app, Asked& asked) {
+  app.add_option("--rule", asked.rule, "The rule, by its name, else its pattern")
+      ->type_name("RULE");
+  app.add_option("--dialect", asked.dialect,
+                 "native, divvy, limitd or droplet, where several have such a rule")
+      ->type_name("NAME");
+  app.add_option("--actor", asked.actors,
+                 "Whose counter: a value, or KEY=VALUE once for each key that the rule\n"
+                 "counts by; a `*` in a value stands for any characters")
+      ->type_name("ACTOR")
+      ->allow_extra_args(false);
+  app.add_option("--quota", asked.quota, "Units allowed per window")->type_name("N");
+  app.add_option("--window", asked.window, "Length of time, as 1s, 5m, 1h, 30d")
+      ->type_name("DURATION");
+  app.add_option("--burst", asked.burst, "The most units at one instant")->type_name("N");
+  app.add_option("--algorithm", asked.algorithm, "As in policies; default token_bucket")
+      ->type_name("NAME");
+  app.add_option("--limit", asked.limits,
+                 "In place of these four: a limit as JSON; several are one group;\n"
+                 "of `list`: how many at most, default " +
+                     asked.listed)
+      ->type_name("JSON|N")
+      ->allow_extra_args(false);
+  app.add_flag("--deny", asked.deny, "In place of a limit: never");
+  app.add_flag("--unlimited", asked.unlimited, "In place of a limit: always");
+  app.add_option("--until", asked.until, "When it ends, as 2030-12-01T00:00Z; default never")
+      ->type_name("TIME");
+  app.add_option("--for", asked.length, "In place of --until: after so long, as 3d")
+      ->type_name("DURATION");
+  app.add_option("--comment", asked.comment, "Why it is there")->type_name("TEXT");
+  add_admin_flags(app, asked.admin);
+}
+
+// A count as the server is to have it. False: `problem` says why not.
+bool put_count(const std::optional<std::string>& text, const char* name, Json& limit,
+               std::string& problem) {
+  if (!text) return true;
+  const auto count = base::parse_count(*text);
+  if (count) limit[name] = *count;
+  if (!count) problem = std::string("--") + name + " is to be a number, not `" + *text + "`";
+  return count.has_value();
+}
+
+// The limit or limits into the body. What is wrong with them; "": nothing.
+std::string put_limits(const Asked& asked, Json& body) {
+  const bool numbers = asked.quota || asked.window || asked.burst || asked.algorithm;
+  const int ways = (numbers ? 1 : 0) + (asked.limits.empty() ? 0 : 1) + (asked.deny ? 1 : 0) +
+                   (asked.unlimited ? 1 : 0);
+  if (ways != 1)
+    return "what is wanted is one of --quota (with --window), --limit JSON, --deny and "
+           "--unlimited";
+  if (asked.deny || asked.unlimited) {
+    body["limit"] = {{"algorithm", asked.deny ? "deny" : "unlimited"}};
+    return "";
+  }
+  if (!numbers) {
+    body["limits"] = Json::array();
+    for (const std::string& text : asked.limits) {
+      Json limit = Json::parse(text, nullptr, false);
+      if (!limit.is_object())
+        return "--limit is to be JSON, as '{\"quota\":5,\"window\":\"1s\"}', not `" + text + "`";
+      body["limits"].push_back(std::move(limit));
+    }
+    return "";
+  }
+  if (!asked.quota) return "there is no --quota N";
+  Json limit = Json::object();
+  std::string problem;
+  if (!put_count(asked.quota, "quota", limit, problem)) return problem;
+  if (asked.window) limit["window"] = *asked.window;
+  if (asked.algorithm) limit["algorithm"] = *asked.algorithm;
+  if (!put_count(asked.burst, "burst", limit, problem)) return problem;
+  body["limit"] = std::move(limit);
+  return "";
+}
+
+std::string put_actor(const Asked& asked, Json& body) {
+  if (asked.actors.empty()) return "there is no --actor";
+  if (asked.actors.size() == 1 && asked.actors.front().find('=') == std::string::npos) {
+    body["actor"] = asked.actors.front();
+    return "";
+  }
+  body["actor"] = Json::object();
+  for (const std::string& actor : asked.actors) {
+    const size_t cut = actor.find('=');
+    if (cut == std::string::npos)
+      return "of several --actor each is to be KEY=VALUE, and `" + actor + "` has no `=`";
+    const std::string key = actor.substr(0, cut);
+    if (body["actor"].contains(key)) return "--actor has `" + key + "` twice";
+    body["actor"][key] = actor.substr(cut + 1);
+  }
+  return "";
+}
+
+std::string put_end(const Asked& asked, Json& body) {
+  if (asked.until && asked.length) return "--until and --for exclude each other";
+  if (asked.until) {
+    const auto until = parse_moment(*asked.until);
+    if (!until) return "--until is to be a moment as 2030-12-01T00:00Z, not `" + *asked.until + "`";
+    body["until"] = format_moment(*until);
+  }
+  if (asked.length) {
+    const auto length = base::parse_duration(*asked.length);
+    constexpr int64_t length_max_us = int64_t{100} * 366 * 86'400 * 1'000'000;
+    if (!length || length->us <= 0 || length->us > length_max_us)
+      return "--for is to be a length of time as 3d, not `" + *asked.length + "`";
+    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+    // It is not to end early: up to the next full second.
+    body["until"] = format_moment({now.count() + length->us + 999'999});
+  }
+  return "";
+}
+
+void append_line(std::string& out, const char* title, const std::string& text) {
+  if (!text.empty()) out += fitted(title, 10) + on_screen(text) + "\n";
+}
+
+std::string words_of(const Json& override_) {
+  std::string out;
+  append_line(out, "id", text_field(override_, "id"));
+  append_line(out, "rule", text_field(override_, "rule"));
+  append_line(out, "protocol", text_field(override_, "dialect"));
+  append_line(out, "actor", actor_words(field(override_, "actor")));
+  append_line(out, "limits", limits_words(list_field(override_, "limits")));
+  const std::string until = text_field(override_, "until");
+  append_line(out, "until", until.empty() ? "it is removed" : until);
+  append_line(out, "created", text_field(override_, "created"));
+  append_line(out, "comment", text_field(override_, "comment"));
+  if (!field(override_, "applies").is_null() && !true_field(override_, "applies"))
+    append_line(out, "applies", "no: the live policy has no such rule");
+  return out;
+}
+
+int tell_one(const AdminPort::Reply& reply, const Asked& asked, Outside& outside) {
+  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
+  outside.out << (asked.admin.json ? to_text(reply.json) : words_of(reply.json)) << std::flush;
+  return exit_ok;
+}
+
+int set(AdminPort& port, const Asked& asked, const Json& body, Outside& outside) {
+  return tell_one(port.ask("POST", "/v1/overrides", body), asked, outside);
+}
+
+int list(AdminPort& port, const Asked& asked, size_t count, Outside& outside) {
+  std::string target = "/v1/overrides?";
+  if (asked.rule) target += "rule=" + client::percent_encoded(*asked.rule) + "&";
+  if (!asked.actors.empty())
+    target += "actor=" + client::percent_encoded(asked.actors.front()) + "&";
+  if (target.ends_with('&')) target.pop_back();
+  Json all = Json::array();
+  const auto last = read_pages(port, target, "overrides", count, all);
+  if (!last.is_done()) return tell_failure(last, asked.admin.json, outside);
+  const std::string next = text_field(last.json, "next");
+  if (asked.admin.json) {
+    Json json{{"overrides", all}, {"total", field(last.json, "total")}};
+    if (!next.empty()) json["next"] = next;
+    outside.out << to_text(json) << std::flush;
+    return exit_ok;
+  }
+  if (all.empty()) {
+    outside.err << "there are no such overrides" << std::endl;
+    return exit_ok;
+  }
+  Table table({{"ID"}, {"RULE"}, {"ACTOR"}, {"LIMITS"}, {"UNTIL"}, {"COMMENT"}});
+  for (const Json& one : all) {
+    const bool applies = field(one, "applies").is_null() || true_field(one, "applies");
+    table.add({text_field(one, "id"), text_field(one, "rule") + (applies ? "" : " (not live)"),
+               actor_words(field(one, "actor")), limits_words(list_field(one, "limits")),
+               text_field(one, "until"), text_field(one, "comment")});
+  }
+  outside.out << table.text(outside.out_colour) << std::flush;
+  if (!next.empty())
+    outside.err << integer_field(last.json, "total") << " in all; --limit N lists more of them"
+                << std::endl;
+  return exit_ok;
+}
+
+std::string path_of(const std::string& id) {
+  return "/v1/overrides/" + client::percent_encoded(id);
+}
+
+// The first that cannot be removed ends it.
+int remove(AdminPort& port, const Asked& asked, const Words& ids, Outside& outside) {
+  Json removed = Json::array();
+  for (const std::string& id : ids) {
+    const auto reply = port.ask("DELETE", path_of(id), nullptr);
+    if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
+    if (!asked.admin.json) outside.out << on_screen(id) << ": removed" << std::endl;
+    removed.push_back(id);
+  }
+  if (asked.admin.json) outside.out << to_text({{"removed", removed}}) << std::flush;
+  return exit_ok;
+}
+
+struct Action {
+  const char* name;
+  size_t words_min, words_max;
+  const char* wants;
+};
+constexpr Action actions[] = {{"set", 0, 0, "wants no word behind it, only options"},
+                              {"list", 0, 0, "wants no word behind it, only options"},
+                              {"show", 1, 1, "wants one ID"},
+                              {"remove", 1, 1000, "wants one ID or more"},
+                              {"load", 1, 1, "wants one FILE"}};
+
+// What is wrong with the body of `set`; "": nothing.
+std::string put_body(const Asked& asked, Json& body) {
+  if (!asked.rule) return "there is no --rule";
+  if (asked.dialect) body["dialect"] = *asked.dialect;
+  body["rule"] = *asked.rule;
+  if (auto problem = put_actor(asked, body); !problem.empty()) return problem;
+  if (auto problem = put_limits(asked, body); !problem.empty()) return problem;
+  if (auto problem = put_end(asked, body); !problem.empty()) return problem;
+  if (asked.comment) body["comment"] = *asked.comment;
+  return "";
+}
+
+}  // namespace
+
+int override_limits(const Words& words, Outside& outside) {
+  Arguments arguments("sluice override set|list|show|remove|load [options] [ID|FILE]", about,
+                      footer());
+  Asked asked;
+  add_flags(arguments.app(), asked);
+  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  const Words& said = arguments.positional();
+  if (said.empty())
+    return arguments.misused("the first word is to be set, list, show, remove or load", outside);
+  const std::string& name = said.front();
+  const auto* const action = std::find_if(std::begin(actions), std::end(actions),
+                                          [&](const Action& a) { return name == a.name; });
+  if (action == std::end(actions)) {
+    std::vector<std::string_view> names;
+    for (const Action& a : actions) names.emplace_back(a.name);
+    const auto near = base::nearest_word(name, names);
+    return arguments.misused(
+        "there is no `override " + name + "`" +
+            (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"),
+        outside);
+  }
+  const size_t count = said.size() - 1;
+  if (count < action->words_min || count > action->words_max)
+    return arguments.misused(name + " " + action->wants, outside);
+
+  int ending = exit_ok;
+  Json body = Json::object();
+  std::optional<size_t> listed = size_t{100};
+  if (name == "set") {
+    if (const auto problem = put_body(asked, body); !problem.empty())
+      return arguments.misused(problem, outside);
+  } else if (name == "list" && !asked.limits.empty()) {
+    if (!(listed = listed_of(asked.limits.back(), arguments, outside, ending))) return ending;
+  }
+  auto port = AdminPort::open(asked.admin, arguments, outside, ending);
+  if (!port) return ending;
+  if (name == "set") return set(*port, asked, body, outside);
+  if (name == "list") return list(*port, asked, *listed, outside);
+  if (name == "show") return tell_one(port->get(path_of(said[1])), asked, outside);
+  if (name == "load") return load_overrides(*port, said[1], asked.admin.json, outside);
+  return remove(*port, asked, Words(said.begin() + 1, said.end()), outside);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,62 @@
+#include "base/units.h"
+#include "cli/admin_words.h"
+#include "cli/inspect.h"
+#include "cli/screen_text.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Has a running server read its policy again, and says what became of it when every worker "
+    "decides\n"
+    "by it. What is wrong is told with file, line and column; then the old policy stays.";
+
+std::string footer() {
+  return admin_footer(
+      "Examples:\n"
+      "  sluice reload\n"
+      "  sluice reload --json",
+      "it is live, or was so before", "it is refused, or cannot be read again");
+}
+
+// The server itself gives up on it after 30 s.
+constexpr std::chrono::seconds timeout_min{35};
+
+}  // namespace
+
+int reload(const Words& words, Outside& outside) {
+  Arguments arguments("sluice reload [options]", about, footer());
+  AdminFlags flags;
+  add_admin_flags(arguments.app(), flags);
+  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (!arguments.positional().empty())
+    return arguments.misused("the server knows its files; no word is wanted, and there is `" +
+                                 arguments.positional().front() + "`",
+                             outside);
+  int ending = exit_ok;
+  auto port = AdminPort::open(flags, arguments, outside, ending);
+  if (!port) return ending;
+  port->wait_at_least(timeout_min);
+  auto reply = port->ask("POST", "/v1/reload", nullptr);
+
+  const bool refused = reply.status == 422;
+  if (!reply.is_done() && !refused) return tell_failure(reply, flags.json, outside);
+  if (flags.json) {
+    Json json{{"outcome", refused ? "refused" : text_field(reply.json, "outcome")},
+              {"generation", field(reply.json, "generation")}};
+    if (!refused) json["hash"] = field(reply.json, "hash");
+    json["diagnostics"] = list_field(reply.json, "diagnostics");
+    outside.out << to_text(json) << std::flush;
+    return refused ? exit_failure : exit_ok;
+  }
+  tell(diagnostics_of(list_field(reply.json, "diagnostics")), outside);
+  if (refused) return tell_failure(reply, false, outside);
+  const bool live = text_field(reply.json, "outcome") == "live";
+  const int64_t generation = integer_field(reply.json, "generation");
+  outside.out << (live ? paint("live", green, outside.out_colour) + ": generation "
+                       : "unchanged: generation ")
+              << generation << ", hash " << on_screen(text_field(reply.json, "hash")) << std::endl;
+  return exit_ok;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,134 @@
+#include "cli/admin_words.h"
+#include "cli/inspect.h"
+#include "cli/screen_text.h"
+#include "cli/table.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about_reset =
+    "Makes one counter of a running server a fresh one, as if nothing had been taken, and says how "
+    "it is\n"
+    "then. KEY is the counter's whole name, as `sluice counters`, `sluice top` and `sluice "
+    "explain` "
+    "print it.";
+
+std::string footer_of_reset() {
+  return admin_footer(
+      "Examples:\n"
+      "  sluice reset 'divvy:ip=* method=GET path=/pantry/cookies:10.0.0.7:3:3600'\n"
+      "  sluice reset --encoded divvy%3Aip%3D%2A%20method%3DGET%20path%3D%2Fpantry%2Fcookies%3A"
+      "10.0.0.7%3A3%3A3600",
+      "done", "no rule has such a counter, or the store cannot do it now");
+}
+
+constexpr const char* about_counters =
+    "Lists counters of a running server and how they stand, in the order of their names; with "
+    "PREFIX,\n"
+    "those whose names begin so.";
+
+std::string footer_of_counters() {
+  return admin_footer(
+      "Examples:\n"
+      "  sluice counters\n"
+      "  sluice counters 'divvy:ip=*' --limit 20\n"
+      "  sluice counters --json",
+      "listed", "the server refuses it");
+}
+
+// A counter that is no UTF-8 can only be named by its path.
+std::string name_of(const Json& counter) {
+  const std::string name = text_field(counter, "counter");
+  return name.empty() ? text_field(counter, "path") : name;
+}
+
+std::string levels_of(const Json& counter) {
+  std::string text;
+  for (const Json& limit : list_field(counter, "limits"))
+    text += (text.empty() ? "" : "; ") + level_words(limit);
+  if (const auto id = text_field(counter, "override"); !id.empty())
+    text += " (override " + id + ")";
+  return text;
+}
+
+// One that the shell has taken apart would name another counter.
+bool is_encoded(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte <= ' ' || byte >= 0x7f || text[i] == '?' || text[i] == '#') return false;
+  }
+  return !text.empty();
+}
+
+}  // namespace
+
+int reset(const Words& words, Outside& outside) {
+  Arguments arguments("sluice reset [options] KEY", about_reset, footer_of_reset());
+  AdminFlags flags;
+  bool encoded = false;
+  add_admin_flags(arguments.app(), flags);
+  arguments.app().add_flag("--encoded", encoded,
+                           "KEY is percent-encoded, as `path` in JSON: for one that is no UTF-8");
+  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (arguments.positional().size() != 1 || arguments.positional().front().empty())
+    return arguments.misused("one KEY is wanted; has it blanks or stars, put it in quotes",
+                             outside);
+  const std::string& key = arguments.positional().front();
+  if (encoded && !is_encoded(key))
+    return arguments.misused("`" + on_screen(key) + "` is not percent-encoded", outside);
+  int ending = exit_ok;
+  auto port = AdminPort::open(flags, arguments, outside, ending);
+  if (!port) return ending;
+  const auto reply = port->ask(
+      "DELETE", "/v1/counters/" + (encoded ? key : client::percent_encoded(key)), nullptr);
+  if (!reply.is_done()) return tell_failure(reply, flags.json, outside);
+  if (flags.json)
+    outside.out << to_text(reply.json) << std::flush;
+  else
+    outside.out << on_screen(name_of(reply.json)) << ": " << on_screen(levels_of(reply.json))
+                << std::endl;
+  return exit_ok;
+}
+
+int counters(const Words& words, Outside& outside) {
+  Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
+  AdminFlags flags;
+  std::string limit_text = "100";
+  add_admin_flags(arguments.app(), flags);
+  arguments.app()
+      .add_option("--limit", limit_text, "List so many at most; default " + limit_text)
+      ->type_name("N");
+  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (arguments.positional().size() > 1)
+    return arguments.misused("one PREFIX is enough; has it blanks or stars, put it in quotes",
+                             outside);
+  int ending = exit_ok;
+  const auto limit = listed_of(limit_text, arguments, outside, ending);
+  if (!limit) return ending;
+  auto port = AdminPort::open(flags, arguments, outside, ending);
+  if (!port) return ending;
+
+  const std::string prefix =
+      arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
+  Json list = Json::array();
+  const auto last = read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
+  if (!last.is_done()) return tell_failure(last, flags.json, outside);
+  const std::string next = text_field(last.json, "next");
+  if (flags.json) {
+    Json json{{"counters", list}};
+    if (!next.empty()) json["next"] = next;
+    outside.out << to_text(json) << std::flush;
+    return exit_ok;
+  }
+  if (list.empty()) {
+    outside.err << "there are no such counters" << std::endl;
+    return exit_ok;
+  }
+  Table table({{"COUNTER"}, {"HOW IT STANDS"}});
+  for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
+  outside.out << table.text(outside.out_colour) << std::flush;
+  if (!next.empty()) outside.err << "there are more; --limit N lists more of them" << std::endl;
+  return exit_ok;
+}
+
+}  // namespace sluice::cli

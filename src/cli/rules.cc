@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/units.h"
+#include "cli/admin_words.h"
+#include "cli/inspect.h"
+#include "cli/table.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Lists the rules that a running server decides by, in the order in which they are asked, with "
+    "what\n"
+    "each has decided: so far, and in a second. With TEXT, those whose name, pattern or comment "
+    "has "
+    "it.";
+
+std::string footer() {
+  return admin_footer(
+      "Of a shadow rule, what it would have allowed and denied is counted. Rules of one name or\n"
+      "label are counted together.\n"
+      "\n"
+      "Examples:\n"
+      "  sluice rules\n"
+      "  sluice rules cookies --over 5s\n"
+      "  sluice rules --json --over 0s",
+      "listed", "no rule has TEXT");
+}
+
+// More than a rule set has.
+constexpr size_t rules_max = 2'000'000;
+
+// What rules said, by protocol and by the name that they are counted by.
+using Said = std::map<std::pair<std::string, std::string>, std::map<std::string, double>>;
+
+Said said_in(const MetricsText& metrics) {
+  Said all;
+  for (const auto& sample : metrics.of("sluice_decisions_total"))
+    all[{std::string(sample.label("protocol")), std::string(sample.label("rule"))}]
+       [std::string(sample.label("outcome"))] += sample.value;
+  return all;
+}
+
+// A native rule sees requests of every protocol.
+double said_by(const Said& said, const Json& rule, const std::string& outcome) {
+  const std::string dialect = text_field(rule, "dialect"), name = text_field(rule, "counted_as");
+  double total = 0;
+  for (const char* protocol : {"divvy", "limitd", "droplet"}) {
+    if (dialect != "native" && dialect != protocol) continue;
+    const auto at = said.find({protocol, name});
+    if (at == said.end()) continue;
+    const auto count = at->second.find(outcome);
+    if (count != at->second.end()) total += count->second;
+  }
+  return total;
+}
+
+bool has_text(const Json& rule, const std::string& text) {
+  for (const char* key : {"name", "pattern", "comment", "counted_as"})
+    if (text_field(rule, key).find(text) != std::string::npos) return true;
+  return false;
+}
+
+std::string count_words(const Json& rule, const char* plain, const char* shadow) {
+  const Json& decisions = field(rule, "decisions");
+  int64_t count = integer_field(decisions, plain);
+  if (shadow != nullptr) count += integer_field(decisions, shadow);
+  return base::grouped(static_cast<uint64_t>(std::max<int64_t>(count, 0)));
+}
+
+std::string rate_of(const Json& rule, const char* outcome) {
+  const Json& rates = field(rule, "per_second");
+  return rate_words(rates.is_object() ? number_field(rates, outcome) : std::nullopt);
+}
+
+std::string table_of(const Json& rules, bool with_rates, bool coloured) {
+  std::vector<Table::Column> columns{{"RULE"},        {"PROTOCOL"},      {"MODE"},
+                                     {"LIMITS"},      {"ALLOWED", true}, {"DENIED", true},
+                                     {"ERRORS", true}};
+  if (with_rates) {
+    columns.push_back({"ALLOWED/S", true});
+    columns.push_back({"DENIED/S", true});
+  }
+  Table table(columns);
+  for (const Json& rule : rules) {
+    const std::string dialect = text_field(rule, "dialect");
+    std::vector<std::string> row{rule_words(rule),
+                                 dialect == "native" ? "all" : dialect,
+                                 text_field(rule, "mode"),
+                                 limits_words(list_field(rule, "limits")),
+                                 count_words(rule, "allowed", "shadow_allowed"),
+                                 count_words(rule, "denied", "shadow_denied"),
+                                 count_words(rule, "error", nullptr)};
+    row.push_back(rate_of(rule, "allowed"));
+    row.push_back(rate_of(rule, "denied"));
+    table.add(row);
+  }
+  return table.text(coloured);
+}
+
+// What happened between the looks, into each rule as `per_second`.
+void add_rates(Json& rules, const Look& before, const Look& after) {
+  const Said first = said_in(before.metrics), second = said_in(after.metrics);
+  const double seconds = seconds_between(before, after);
+  for (Json& rule : rules) {
+    Json rates = Json::object();
+    for (const std::string outcome : {"allowed", "denied", "error"}) {
+      double more = said_by(second, rule, outcome) - said_by(first, rule, outcome);
+      if (outcome != "error")
+        more +=
+            said_by(second, rule, "shadow_" + outcome) - said_by(first, rule, "shadow_" + outcome);
+      rates[outcome] = std::max(more, 0.0) / seconds;
+    }
+    rule["per_second"] = std::move(rates);
+  }
+}
+
+}  // namespace
+
+int rules(const Words& words, Outside& outside) {
+  Arguments arguments("sluice rules [options] [TEXT]", about, footer());
+  AdminFlags flags;
+  std::string over_text = "1s";
+  add_admin_flags(arguments.app(), flags);
+  add_over_flag(arguments.app(), over_text);
+  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", outside);
+  const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();
+  int ending = exit_ok;
+  const auto over = over_of(over_text, arguments, outside, ending);
+  if (!over) return ending;
+  auto port = AdminPort::open(flags, arguments, outside, ending);
+  if (!port) return ending;
+
+  AdminPort::Reply failure;
+  std::optional<Look> before, after;
+  if (over->count() > 0) {
+    if (!(before = look_at(*port, failure))) return tell_failure(failure, flags.json, outside);
+    std::this_thread::sleep_for(*over);
+  }
+  Json list = Json::array();
+  const auto last = read_pages(*port, "/v1/rules?", "rules", rules_max, list);
+  if (!last.is_done()) return tell_failure(last, flags.json, outside);
+  if (!text.empty())
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [&](const Json& rule) { return !has_text(rule, text); }),
+               list.end());
+  if (before) {
+    if (!(after = look_at(*port, failure))) return tell_failure(failure, flags.json, outside);
+    add_rates(list, *before, *after);
+  }
+  const bool found = text.empty() || !list.empty();
+  if (flags.json) {
+    outside.out << to_text({{"generation", field(last.json, "generation")},
+                            {"total", field(last.json, "total")},
+                            {"rules", list}})
+                << std::flush;
+  } else if (!found) {
+    outside.err << "no rule has `" << text << "`" << std::endl;
+  } else {
+    outside.out << table_of(list, before.has_value(), outside.out_colour) << std::flush;
+  }
+  return found ? exit_ok : exit_failure;
+}
+
+}  // namespace sluice::cli

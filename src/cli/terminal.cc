@@ -1,0 +1,141 @@
+#include "cli/terminal.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr std::string_view other_screen = "\x1b[?1049h", own_screen = "\x1b[?1049l";
+constexpr std::string_view no_cursor = "\x1b[?25l", cursor = "\x1b[?25h";
+// A line that a terminal takes for wider than we do is cut there, not wrapped.
+constexpr std::string_view no_wrap = "\x1b[?7l", wrap = "\x1b[?7h";
+constexpr std::string_view home = "\x1b[H", rest_of_line = "\x1b[K", rest_of_screen = "\x1b[J";
+constexpr size_t columns_max = 1000, rows_max = 1000;
+
+}  // namespace
+
+Terminal::Terminal(int in, int out) : in_(in), out_(out) {
+  ::sigemptyset(&held_);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGPIPE})
+    ::sigaddset(&held_, number);
+  SLUICE_CHECK(::pthread_sigmask(SIG_BLOCK, &held_, &mask_before_) == 0);
+  signals_ = ::signalfd(-1, &held_, SFD_NONBLOCK | SFD_CLOEXEC);
+  SLUICE_CHECK(signals_ >= 0);
+  descriptors_[descriptor_count_++] = signals_;
+  has_keys_ = ::isatty(in_) == 1 && ::tcgetattr(in_, &before_) == 0;
+  if (has_keys_) descriptors_[descriptor_count_++] = in_;
+}
+
+Terminal::~Terminal() {
+  leave();
+  ::close(signals_);
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+void Terminal::enter() {
+  if (has_keys_) {
+    termios now = before_;
+    // Keys come at once and are not shown; Ctrl-C and Ctrl-Z go on to be signals.
+    now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    now.c_cc[VMIN] = 1;
+    now.c_cc[VTIME] = 0;
+    ::tcsetattr(in_, TCSANOW, &now);
+  }
+  entered_ = true;
+  write(std::string(other_screen).append(no_cursor).append(no_wrap));
+}
+
+void Terminal::leave() {
+  if (!entered_) return;
+  entered_ = false;
+  write(std::string(wrap).append(cursor).append(own_screen));
+  if (has_keys_) ::tcsetattr(in_, TCSADRAIN, &before_);
+}
+
+Terminal::Size Terminal::size() const {
+  winsize window{};
+  if (::ioctl(out_, TIOCGWINSZ, &window) != 0 || window.ws_col == 0 || window.ws_row == 0)
+    return {80, 24};
+  return {std::min<size_t>(window.ws_col, columns_max), std::min<size_t>(window.ws_row, rows_max)};
+}
+
+bool Terminal::draw(std::span<const std::string> lines) {
+  std::string frame(home);
+  for (size_t i = 0; i < lines.size(); ++i)
+    frame.append(i == 0 ? "" : "\r\n").append(lines[i]).append(rest_of_line);
+  return write(frame.append(rest_of_screen));
+}
+
+bool Terminal::write(std::string_view bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(out_, bytes.data(), bytes.size());
+    if (n > 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (n < 0 && errno == EAGAIN) {
+      pollfd wanted{out_, POLLOUT, 0};
+      ::poll(&wanted, 1, 1000);
+    } else if (n == 0 || errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Terminal::Event Terminal::next(std::chrono::steady_clock::time_point until) {
+  std::array<pollfd, 2> wanted{};
+  for (size_t i = 0; i < descriptor_count_; ++i) wanted[i] = {descriptors_[i], POLLIN, 0};
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const auto ms = std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 60'000);
+    const int ready = ::poll(wanted.data(), descriptor_count_, static_cast<int>(ms));
+    if (ready < 0 && errno != EINTR) return {Event::Kind::end};
+    if (ready == 0 && left.count() <= 60'000) return {};
+    if (ready <= 0) continue;
+    Event event;
+    if (wanted[0].revents != 0) event = take_signal();
+    if (event.kind == Event::Kind::none && wanted[1].revents != 0) event = take_keys();
+    if (event.kind != Event::Kind::none) return event;
+  }
+}
+
+Terminal::Event Terminal::take_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_, &info, sizeof info) != sizeof info) return {};
+  switch (info.ssi_signo) {
+    case SIGWINCH:
+      return {Event::Kind::redraw};
+    case SIGTSTP:
+      leave();
+      ::kill(::getpid(), SIGSTOP);
+      return {};  // SIGCONT is the next one
+    case SIGCONT:
+      enter();
+      return {Event::Kind::redraw};
+    case SIGPIPE:
+      return {};  // a write tells it
+    default:
+      return {Event::Kind::end};
+  }
+}
+
+Terminal::Event Terminal::take_keys() {
+  char bytes[64];
+  const ssize_t n = ::read(in_, bytes, sizeof bytes);
+  if (n <= 0)
+    return {n < 0 && (errno == EINTR || errno == EAGAIN) ? Event::Kind::none : Event::Kind::end};
+  // Arrows and the like send an escape and more; of keys that came together the last one counts.
+  const std::string_view text(bytes, static_cast<size_t>(n));
+  if (text.find('\x1b') != text.npos) return {};
+  return {Event::Kind::key, text.find('q') != text.npos ? 'q' : text.back()};
+}
+
+}  // namespace sluice::cli

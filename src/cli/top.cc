@@ -1,0 +1,207 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/units.h"
+#include "cli/admin_words.h"
+#include "cli/inspect.h"
+#include "cli/terminal.h"
+#include "cli/top_picture.h"
+
+namespace sluice::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* about =
+    "Shows whose requests a running server denies most, or who asks most, over the last minutes: "
+    "on a\n"
+    "terminal live until you press q (d: by denied, a: by active), else once.";
+
+std::string footer() {
+  return admin_footer(
+      "Counts are of the last minutes, and of a busy server's rarer keys at most a little too "
+      "high\n"
+      "(error_max in JSON).\n"
+      "\n"
+      "Examples:\n"
+      "  sluice top\n"
+      "  sluice top --by active --every 5s\n"
+      "  sluice top --once --limit 5\n"
+      "  sluice top --json",
+      "shown", "the server refuses it");
+}
+
+constexpr size_t listed_min = 100, listed_more = 50, listed_max = 1000;
+constexpr base::Duration every_min = base::milliseconds(100), every_max = base::seconds(3600);
+
+struct Asked {
+  AdminFlags admin;
+  std::string by = "denied", limit = "20", every = "1s", over = "500ms";
+  bool once = false;
+};
+
+// One refresh: what is listed, and the server's figures.
+struct Seen {
+  Json answer;
+  std::optional<Look> look;
+};
+
+AdminPort::Reply see(AdminPort& port, const std::string& by, size_t count, Seen& seen,
+                     std::span<const int> interrupts = {}) {
+  auto reply = port.get("/v1/top?by=" + by + "&limit=" + std::to_string(count), interrupts);
+  if (!reply.is_done()) return reply;
+  seen.answer = reply.json;
+  seen.look = look_at(port, reply, interrupts);
+  return reply;
+}
+
+// Only the first items; of more the rates are known when they come up.
+Json first_items(const Json& answer, size_t count) {
+  Json cut = answer;
+  Json items = Json::array();
+  for (const Json& item : list_field(answer, "items"))
+    if (items.size() < count) items.push_back(item);
+  cut["items"] = std::move(items);
+  return cut;
+}
+
+int show_once(AdminPort& port, const Asked& asked, size_t count, std::chrono::microseconds over,
+              Outside& outside) {
+  TopRates rates;
+  const size_t listed = std::clamp(count, listed_min, listed_max);
+  Seen seen;
+  if (over.count() > 0) {
+    const auto first = see(port, asked.by, listed, seen);
+    if (!first.is_done()) return tell_failure(first, asked.admin.json, outside);
+    rates.add(seen.answer, Clock::now());
+    std::this_thread::sleep_for(over);
+  }
+  const std::optional<Look> before = std::move(seen.look);
+  const auto reply = see(port, asked.by, listed, seen);
+  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
+  rates.add(seen.answer, Clock::now());
+  const Json answer = first_items(seen.answer, count);
+  if (asked.admin.json) {
+    outside.out << to_text(answer) << std::flush;
+    return exit_ok;
+  }
+  const ServerLines server = server_lines(port.name(), before, *seen.look);
+  outside.out << server.name << '\n' << server.figures << '\n';
+  for (const std::string& trouble : server.troubles)
+    outside.out << paint(trouble, red, outside.out_colour) << '\n';
+  const Table table = table_of_top(answer);
+  outside.out << order_words(answer) << (table.rows() == 0 ? ": nobody\n" : "\n\n");
+  if (table.rows() > 0) outside.out << table.text(outside.out_colour);
+  outside.out.flush();
+  return exit_ok;
+}
+
+class LiveTop {
+ public:
+  LiveTop(AdminPort& port, std::string by, std::chrono::microseconds every, bool coloured)
+      : port_(port), by_(std::move(by)), every_(every), coloured_(coloured) {}
+
+  // What is asked before the terminal is touched: what is wrong is told there as ever.
+  AdminPort::Reply begin() { return refresh(listed_min, {}); }
+
+  void run() {
+    Terminal terminal(STDIN_FILENO, STDOUT_FILENO);
+    terminal.enter();
+    auto due = Clock::now() + every_;
+    for (;;) {
+      const auto [columns, rows] = terminal.size();
+      if (!terminal.draw(lines_of(picture_, columns, rows, coloured_))) return;
+      const auto event = terminal.next(due);
+      switch (event.kind) {
+        case Terminal::Event::Kind::end:
+          return;
+        case Terminal::Event::Kind::redraw:
+          continue;
+        case Terminal::Event::Kind::key:
+          if (event.key == 'q') return;
+          if (event.key != 'd' && event.key != 'a' && event.key != ' ') continue;
+          if (event.key != ' ') by_ = event.key == 'd' ? "denied" : "active";
+          break;
+        case Terminal::Event::Kind::none:
+          break;
+      }
+      // A key or a signal that comes meanwhile goes first; then it is asked again.
+      // Of those below the window's end the rates are known when they come up.
+      const size_t listed = std::clamp(rows + listed_more, listed_min, listed_max);
+      if (refresh(listed, terminal.descriptors()).interrupted) continue;
+      due = Clock::now() + every_;
+    }
+  }
+
+ private:
+  AdminPort::Reply refresh(size_t listed, std::span<const int> interrupts) {
+    Seen seen;
+    const auto reply = see(port_, by_, listed, seen, interrupts);
+    if (reply.interrupted) return reply;
+    picture_.problem = reply.is_done() ? "" : reply.problem;
+    if (!reply.is_done()) return reply;
+    rates_.add(seen.answer, Clock::now());
+    picture_.server = server_lines(port_.name(), look_, *seen.look);
+    picture_.answer = std::move(seen.answer);
+    look_ = std::move(seen.look);
+    return reply;
+  }
+
+  AdminPort& port_;
+  std::string by_;
+  const std::chrono::microseconds every_;
+  const bool coloured_;
+  TopRates rates_;
+  std::optional<Look> look_;
+  TopPicture picture_;
+};
+
+void add_flags(CLI::App& app, Asked& asked) {
+  app.add_option("--by", asked.by, "The order: denied or active; default denied")
+      ->type_name("WHAT");
+  app.add_option("--every", asked.every, "How often it is shown anew, 100ms to 1h; default 1s")
+      ->type_name("DURATION");
+  app.add_flag("--once", asked.once, "Show it once, also on a terminal");
+  app.add_option("--limit", asked.limit, "Of once: how many, 1 to 1000; default 20")
+      ->type_name("N");
+  add_over_flag(app, asked.over);
+  add_admin_flags(app, asked.admin);
+}
+
+}  // namespace
+
+int top(const Words& words, Outside& outside) {
+  Arguments arguments("sluice top [options]", about, footer());
+  Asked asked;
+  add_flags(arguments.app(), asked);
+  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (!arguments.positional().empty())
+    return arguments.misused(
+        "no word is wanted, and there is `" + arguments.positional().front() + "`", outside);
+  if (asked.by != "denied" && asked.by != "active")
+    return arguments.misused("--by is to be denied or active, not `" + asked.by + "`", outside);
+  const auto count = base::parse_count(asked.limit);
+  if (!count || *count < 1 || *count > listed_max)
+    return arguments.misused("--limit is to be 1 to 1000, not `" + asked.limit + "`", outside);
+  const auto every = base::parse_duration(asked.every);
+  if (!every || *every < every_min || *every > every_max)
+    return arguments.misused("--every is to be 100ms to 1h, not `" + asked.every + "`", outside);
+  int ending = exit_ok;
+  const auto over = over_of(asked.over, arguments, outside, ending);
+  if (!over) return ending;
+  auto port = AdminPort::open(asked.admin, arguments, outside, ending);
+  if (!port) return ending;
+
+  if (asked.once || asked.admin.json || !outside.out_terminal)
+    return show_once(*port, asked, *count, *over, outside);
+  LiveTop live(*port, asked.by, std::chrono::microseconds(every->us), outside.out_colour);
+  const auto first = live.begin();
+  if (!first.is_done()) return tell_failure(first, false, outside);
+  live.run();
+  return exit_ok;
+}
+
+}  // namespace sluice::cli

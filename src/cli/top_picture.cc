@@ -1,0 +1,140 @@
+#include "cli/top_picture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.h"
+#include "cli/screen_text.h"
+#include "cli/table.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* keys_words = "d: most denied, a: most active, q: end";
+constexpr int reverse = 7;
+
+std::string count_words(const Json& item, const char* key) {
+  return base::grouped(static_cast<uint64_t>(std::max<int64_t>(integer_field(item, key), 0)));
+}
+
+// What a key is called: who it is, or where the rule has one counter for all, nothing more.
+std::string who(const Json& item) {
+  auto actor = actor_words(field(item, "actor"));
+  if (!actor.empty()) return actor;
+  actor = text_field(item, "counter");
+  return actor.empty() ? "(all)" : actor;
+}
+
+}  // namespace
+
+void TopRates::add(Json& answer, Clock::time_point at) {
+  std::map<std::string, Counts> now;
+  const double seconds = std::max(std::chrono::duration<double>(at - at_).count(), 1e-3);
+  const Json& found = list_field(answer, "items");
+  Json items = found;
+  for (Json& item : items) {
+    const std::string key = text_field(item, "rule") + '\n' + text_field(item, "path");
+    Counts counts;
+    counts.allowed = number_field(item, "allowed").value_or(0);
+    counts.denied = number_field(item, "denied").value_or(0);
+    if (const auto at_before = before_.find(key); at_before != before_.end()) {
+      const Counts& before = at_before->second;
+      // As the oldest minute goes, counts become less; then the rates before still hold.
+      const bool less = counts.allowed < before.allowed || counts.denied < before.denied;
+      counts.allowed_rate =
+          less ? before.allowed_rate : (counts.allowed - before.allowed) / seconds;
+      counts.denied_rate = less ? before.denied_rate : (counts.denied - before.denied) / seconds;
+    }
+    if (counts.allowed_rate) item["allowed_per_second"] = *counts.allowed_rate;
+    if (counts.denied_rate) item["denied_per_second"] = *counts.denied_rate;
+    now.emplace(key, counts);
+  }
+  answer["items"] = std::move(items);
+  before_ = std::move(now);
+  at_ = at;
+}
+
+Table table_of_top(const Json& answer) {
+  Table table({{"WHO", false, true},
+               {"RULE", false, true},
+               {"DENIED/S", true},
+               {"ALLOWED/S", true},
+               {"DENIED", true},
+               {"ALLOWED", true}});
+  for (const Json& item : list_field(answer, "items"))
+    table.add({who(item), text_field(item, "rule"),
+               rate_words(number_field(item, "denied_per_second")),
+               rate_words(number_field(item, "allowed_per_second")), count_words(item, "denied"),
+               count_words(item, "allowed")});
+  return table;
+}
+
+std::string order_words(const Json& answer) {
+  const std::string by = text_field(answer, "by") == "active" ? "most active" : "most denied";
+  return by + " of the last " + seconds_words(field(answer, "window_seconds"));
+}
+
+ServerLines server_lines(const std::string& address, const std::optional<Look>& before,
+                         const Look& now) {
+  const MetricsText& metrics = now.metrics;
+  ServerLines lines;
+  const auto& build = metrics.of("sluice_build_info");
+  lines.name = "sluice " +
+               (build.empty() ? std::string() : on_screen(build.front().label("version")) + " ") +
+               "at " + address;
+  if (before) {
+    for (const char* outcome : {"allowed", "denied", "unmatched", "error"}) {
+      const double more = metrics.sum("sluice_requests_total", "outcome", outcome) -
+                          before->metrics.sum("sluice_requests_total", "outcome", outcome);
+      const bool always =
+          std::string_view(outcome) == "allowed" || std::string_view(outcome) == "denied";
+      if (more > 0 || always)
+        lines.figures += (lines.figures.empty() ? "" : ", ") +
+                         rate_words(std::max(more, 0.0) / seconds_between(*before, now)) + "/s " +
+                         outcome;
+    }
+    lines.figures += "; ";
+  }
+  const auto count = [&](const char* name) {
+    return base::grouped(static_cast<uint64_t>(std::max(metrics.value(name), 0.0)));
+  };
+  lines.figures += count("sluice_counters") + " counters, policy generation " +
+                   count("sluice_policy_generation");
+  if (metrics.value("sluice_policy_stale") != 0)
+    lines.troubles.push_back("the files hold a policy that was refused: see `sluice status`");
+  if (metrics.value("sluice_store_failing") != 0)
+    lines.troubles.push_back("the disk cannot be written at the moment");
+  if (metrics.has("sluice_redis_connections") &&
+      metrics.sum("sluice_redis_connections", "state", "up") == 0)
+    lines.troubles.push_back("Redis is gone: no connection is up");
+  return lines;
+}
+
+std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, size_t rows,
+                                  bool coloured) {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& text, int colour = -1) {
+    if (lines.size() == rows) return;
+    const std::string cut = cut_to(text, columns);
+    lines.push_back(colour < 0 ? cut : paint(cut, colour, coloured));
+  };
+  add(picture.server.name, 0);
+  if (!picture.problem.empty()) add(on_screen(picture.problem), red);
+  for (const std::string& trouble : picture.server.troubles) add(trouble, red);
+  if (!picture.server.figures.empty()) add(picture.server.figures);
+  if (picture.answer.is_null()) return lines;
+  add(order_words(picture.answer) + "   (" + keys_words + ")");
+  const Table table = table_of_top(picture.answer);
+  // What is above goes before rows only where there is room for both.
+  if (rows >= 12) add("");
+  bool first = true;
+  for (const std::string& line : table.lines(columns)) {
+    if (lines.size() == rows) break;
+    lines.push_back(first ? paint(fitted(line, columns), reverse, coloured) : line);
+    first = false;
+  }
+  if (table.rows() == 0) add("nobody");
+  return lines;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,111 @@
+#include "cli/top_picture.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/screen_text.h"
+#include "tests/support/dice.h"
+
+namespace sluice::cli {
+namespace {
+
+using Clock = TopRates::Clock;
+
+Json item(const std::string& who, int64_t allowed, int64_t denied) {
+  return {{"rule", "r"}, {"path", who}, {"actor", who}, {"allowed", allowed}, {"denied", denied}};
+}
+
+Json answer_of(std::vector<Json> items) {
+  Json answer{{"window_seconds", 300}, {"by", "denied"}, {"items", Json::array()}};
+  for (auto& one : items) answer["items"].push_back(std::move(one));
+  return answer;
+}
+
+TEST(TopRates, AreOfTwoAnswersInARow) {
+  const Clock::time_point begin{};
+  TopRates rates;
+  Json first = answer_of({item("a", 10, 0), item("b", 5, 5)});
+  rates.add(first, begin);
+  EXPECT_FALSE(first["items"][0].contains("allowed_per_second"));
+  // In half a second; `c` is new, and of `b` the oldest minute has gone.
+  Json second = answer_of({item("a", 20, 2), item("c", 1, 0), item("b", 6, 4)});
+  rates.add(second, begin + std::chrono::milliseconds(500));
+  EXPECT_EQ(second["items"][0]["allowed_per_second"], 20.0);
+  EXPECT_EQ(second["items"][0]["denied_per_second"], 4.0);
+  EXPECT_FALSE(second["items"][1].contains("allowed_per_second"));
+  EXPECT_FALSE(second["items"][2].contains("denied_per_second"));
+  // Where less is counted, what held before still does.
+  Json third = answer_of({item("a", 3, 0), item("b", 8, 4)});
+  rates.add(third, begin + std::chrono::milliseconds(1500));
+  EXPECT_EQ(third["items"][0]["allowed_per_second"], 20.0);
+  EXPECT_EQ(third["items"][1]["allowed_per_second"], 2.0);
+  EXPECT_EQ(third["items"][1]["denied_per_second"], 0.0);
+}
+
+TopPicture picture_of(Json answer) {
+  const Look before{MetricsText("sluice_requests_total{outcome=\"denied\"} 5\n"), {}};
+  const Look now{MetricsText("sluice_build_info{version=\"1.2.3\"} 1\n"
+                             "sluice_requests_total{outcome=\"allowed\",verb=\"take\"} 4\n"
+                             "sluice_requests_total{outcome=\"denied\",verb=\"take\"} 25\n"
+                             "sluice_counters 12345\n"
+                             "sluice_policy_generation 2\n"
+                             "sluice_policy_stale 1\n"
+                             "sluice_redis_connections{state=\"down\"} 2\n"),
+                 Clock::time_point(std::chrono::seconds(2))};
+  TopPicture picture;
+  picture.server = server_lines("127.0.0.1:1", before, now);
+  picture.answer = std::move(answer);
+  return picture;
+}
+
+TEST(TopPicture, SaysHowTheServerIsAndWhoIsLimited) {
+  Json one = item("10.0.0.7", 1234, 56);
+  one["denied_per_second"] = 12.0;
+  one["allowed_per_second"] = 0.25;
+  Json all = item("", 1, 0);
+  const auto lines = lines_of(picture_of(answer_of({one, all})), 80, 24, false);
+  const std::vector<std::string> expected{
+      "sluice 1.2.3 at 127.0.0.1:1",
+      "the files hold a policy that was refused: see `sluice status`",
+      "Redis is gone: no connection is up",
+      "2.0/s allowed, 10/s denied; 12,345 counters, policy generation 2",
+      "most denied of the last 5m   (d: most denied, a: most active, q: end)",
+      "",
+      "WHO       RULE  DENIED/S  ALLOWED/S  DENIED  ALLOWED",
+      "10.0.0.7  r           12        0.3      56    1,234",
+      "(all)     r            -          -       0        1"};
+  ASSERT_EQ(lines.size(), expected.size());
+  for (size_t i = 0; i < lines.size(); ++i)
+    EXPECT_EQ(lines[i].substr(0, lines[i].find_last_not_of(' ') + 1), expected[i]);
+}
+
+TEST(TopPicture, SaysWhyItIsNotOfNow) {
+  TopPicture picture = picture_of(answer_of({}));
+  picture.problem = "cannot connect to \x1b[2J";
+  const auto lines = lines_of(picture, 80, 24, true);
+  EXPECT_EQ(lines[1], "\x1b[1;31mcannot connect to \\x1b[2J\x1b[0m");
+  EXPECT_EQ(lines.back(), "nobody");
+}
+
+TEST(TopPicture, FitsIntoAnyWindowWhateverClientsSend) {
+  tests::Dice dice(8);
+  for (int round = 0; round < 2'000; ++round) {
+    std::vector<Json> items;
+    for (int count = dice(30); count > 0; --count) {
+      static const char* const pieces[] = {"\x1b[31m", "日本", "a", "\u0301", "\n", "\u009b", "%s"};
+      std::string who;
+      for (int parts = dice(40); parts > 0; --parts) who += pieces[dice(std::size(pieces))];
+      items.push_back(item(who, dice(1'000'000), dice(1'000'000)));
+    }
+    const size_t columns = 1 + dice(size_t{100}), rows = 1 + dice(size_t{40});
+    const auto lines = lines_of(picture_of(answer_of(std::move(items))), columns, rows, false);
+    ASSERT_LE(lines.size(), rows);
+    for (const auto& line : lines) {
+      ASSERT_LE(columns_of(line), columns) << line;
+      for (const char c : line) ASSERT_GE(static_cast<unsigned char>(c), 0x20) << line;
+      ASSERT_EQ(line.find("\u009b"), line.npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::cli

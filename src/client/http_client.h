@@ -1,0 +1,58 @@
+// A small client of HTTP/1.1 for people and scripts: one question, one answer, a deadline over
+// both, and a bound on what is taken. Blocks the calling thread; holds no connection between
+// calls. What the answer means is for others to say.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sluice::client {
+
+struct HttpAnswer {
+  unsigned status = 0;
+  std::string content_type;  // without parameters: "application/json"
+  std::string body;
+};
+
+// Either an answer, or in words what went wrong.
+struct HttpResult {
+  std::optional<HttpAnswer> answer;
+  std::string error;  // empty with an answer
+  bool interrupted = false;
+};
+
+class HttpClient {
+ public:
+  struct Options {
+    std::string host;
+    uint16_t port = 0;
+    std::string token;  // shown as `Authorization: Bearer`; empty: none
+    std::chrono::milliseconds timeout{5000};
+    size_t answer_bytes_max = size_t{64} << 20;  // of a body; more is an error
+  };
+
+  // Nothing is done before the first call.
+  explicit HttpClient(Options options);
+
+  // `target` is what stands in the request line, encoded. A body that is not empty is JSON. The
+  // first call looks the name up, in the time that the system's resolver takes; all later ones go
+  // to the address that answered it. When a descriptor of `interrupts` can be read, gives up.
+  HttpResult ask(std::string_view method, std::string_view target, std::string_view body = {},
+                 std::span<const int> interrupts = {});
+
+  const Options& options() const { return options_; }
+
+ private:
+  Options options_;
+  std::string address_;  // in digits; empty: not known yet
+};
+
+// `text` as one segment of a path: all but letters, digits and `-._~` as %XX.
+std::string percent_encoded(std::string_view text);
+
+}  // namespace sluice::client

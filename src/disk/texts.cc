@@ -1,0 +1,160 @@
+#include "disk/texts.h"
+
+#include <rocksdb/utilities/checkpoint.h>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "base/printable.h"
+#include "disk/layout.h"
+
+namespace sluice::disk {
+
+namespace {
+
+namespace fs = std::filesystem;
+using rocksdb::Status;
+
+// Names have a letter in front of them, as the marks of the logs have theirs.
+constexpr char kind = 't';
+
+std::string key_of(std::string_view name) {
+  std::string key(1, kind);
+  key += name;
+  return key;
+}
+
+}  // namespace
+
+Status each_text(rocksdb::DB& db, const VisitText& visit) {
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  options.readahead_size = size_t{2} << 20;
+  const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
+  for (at->Seek({&kind, 1}); at->Valid() && at->key()[0] == kind; at->Next()) {
+    std::string_view name = at->key().ToStringView();
+    name.remove_prefix(1);
+    visit(name, at->value().ToStringView());
+  }
+  return at->status();
+}
+
+RocksTexts::RocksTexts(const std::string& dir, bool sync)
+    : dir_(dir),
+      sync_(sync),
+      rocks_(texts_of(dir), texts_options()),
+      marks_(dir, LogMarks::Of::texts) {}
+
+Status RocksTexts::open(uint32_t format, std::string& wrong) {
+  const std::lock_guard lock(mutex_);
+  std::error_code error;
+  if (format == 1 && !fs::exists(rocks_.path(), error)) {
+    // Elsewhere first, so that what is there is whole.
+    const std::string fresh = rocks_.path() + ".new";
+    fs::remove_all(fresh, error);
+    Rocks made(fresh, texts_options());
+    Status status = made.open(true);
+    made.close();
+    if (!status.ok()) return status;
+    fs::rename(fresh, rocks_.path(), error);
+    if (error) return Status::IOError(rocks_.path(), error.message());
+  }
+  std::string problem;
+  if (format == 1 &&
+      (!sync_directory(store_of(dir_), problem) || !write_format(store_of(dir_), problem)))
+    return Status::IOError(problem);
+  const Status status = rocks_.open(false);
+  if (!status.ok()) return status;
+  return rocks_.use([&](rocksdb::DB& db) {
+    const Status read = marks_.read(db, wrong);
+    return read.ok() && wrong.empty() ? marks_.mark(db) : read;
+  });
+}
+
+bool RocksTexts::read(const VisitText& visit, std::string& problem) {
+  const std::lock_guard lock(mutex_);
+  const Status status = rocks_.use([&](rocksdb::DB& db) { return each_text(db, visit); });
+  if (status.ok()) return true;
+  problem = damaged(dir_, "texts: " + text_of(status));
+  return false;
+}
+
+bool RocksTexts::write(std::span<const Change> changes, std::string& problem) {
+  const std::lock_guard lock(mutex_);
+  Status status = put(changes);
+  // There may be space again since the last one.
+  if (!status.ok() && rocks_.mend().ok()) status = put(changes);
+  if (status.ok()) return true;
+  problem = "`" + base::printable(rocks_.path(), 512) + "` cannot be written: " + text_of(status) +
+            "; see to the disk, and try again";
+  return false;
+}
+
+Status RocksTexts::put(std::span<const Change> changes) {
+  rocksdb::WriteBatch batch = undo_;
+  for (const Change& change : changes) {
+    if (change.text)
+      batch.Put(key_of(change.name), *change.text);
+    else
+      batch.Delete(key_of(change.name));
+  }
+  rocksdb::WriteOptions options;
+  options.sync = sync_;
+  const Status status = rocks_.use([&](rocksdb::DB& db) {
+    const Status done = db.Write(options, &batch);
+    // A full memory table has begun another log. The next write does it if this one cannot.
+    if (done.ok()) marks_.mark(db).PermitUncheckedError();
+    return done;
+  });
+  if (status.ok())
+    undo_.Clear();
+  else
+    remember(changes);
+  return status;
+}
+
+// What is under those names, once: at the second failure it may be what the first one wrote.
+void RocksTexts::remember(std::span<const Change> changes) {
+  struct Names : rocksdb::WriteBatch::Handler {
+    std::set<std::string> all;
+    Status PutCF(uint32_t, const rocksdb::Slice& key, const rocksdb::Slice&) override {
+      all.insert(key.ToString());
+      return Status::OK();
+    }
+    Status DeleteCF(uint32_t, const rocksdb::Slice& key) override {
+      all.insert(key.ToString());
+      return Status::OK();
+    }
+  } known;
+  undo_.Iterate(&known).PermitUncheckedError();
+  rocks_
+      .use([&](rocksdb::DB& db) {
+        std::string value;
+        for (const Change& change : changes) {
+          const std::string key = key_of(change.name);
+          if (!known.all.insert(key).second) continue;
+          const Status found = db.Get({}, key, &value);
+          if (found.ok()) undo_.Put(key, value);
+          if (found.IsNotFound()) undo_.Delete(key);
+        }
+        return Status::OK();
+      })
+      .PermitUncheckedError();
+}
+
+bool RocksTexts::copy_to(const std::string& dir, std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const Status status = rocks_.use([&](rocksdb::DB& db) {
+    rocksdb::Checkpoint* made = nullptr;
+    Status copied = rocksdb::Checkpoint::Create(&db, &made);
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    // The log as it is, without a flush.
+    if (copied.ok()) copied = checkpoint->CreateCheckpoint(texts_of(dir), UINT64_MAX);
+    return copied;
+  });
+  if (!status.ok()) why = text_of(status);
+  return status.ok() && marks_.write_for(store_of(dir), why);
+}
+
+}  // namespace sluice::disk

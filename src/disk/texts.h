@@ -1,0 +1,48 @@
+// The texts of a store on disk: a RocksDB of their own, so that nothing of the journal meets it. A
+// write is one batch in its log. Owned by the journal, whose lock holds for it too.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
+
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "disk/journal.h"
+#include "disk/log_marks.h"
+#include "disk/rocks.h"
+
+namespace sluice::disk {
+
+// Of the database of texts; `visit` in the order of the names.
+rocksdb::Status each_text(rocksdb::DB& db, const VisitText& visit);
+
+class RocksTexts final : public Texts {
+ public:
+  // Of the store in `dir`. `sync`: a write reaches the medium, not only the system.
+  RocksTexts(const std::string& dir, bool sync);
+
+  // Of a store that is whole; `format`: what it says, and 1 gets them here. `wrong`: what is
+  // damaged. Before all else.
+  rocksdb::Status open(uint32_t format, std::string& wrong);
+
+  bool read(const VisitText& visit, std::string& problem) override;
+  bool write(std::span<const Change> changes, std::string& problem) override;
+  // A copy as part of the store that is being made in `dir`. False: `why`.
+  bool copy_to(const std::string& dir, std::string& why);
+
+ private:
+  rocksdb::Status put(std::span<const Change> changes);
+  void remember(std::span<const Change> changes);
+
+  const std::string dir_;
+  const bool sync_;
+  std::mutex mutex_;
+  Rocks rocks_;
+  LogMarks marks_;
+  // What failed may be in the log all the same: this takes it back, with the next that succeeds.
+  rocksdb::WriteBatch undo_;
+};
+
+}  // namespace sluice::disk

@@ -1,0 +1,58 @@
+#include "redis/errors.h"
+
+#include <algorithm>
+#include <array>
+
+namespace sluice::redis {
+
+using limit::Error;
+
+namespace {
+
+struct Known {
+  std::string_view head;
+  Error error;
+};
+constexpr std::array known{
+    Known{"WRONGTYPE", Error::foreign},
+    Known{"FOREIGN", Error::foreign},
+    Known{"ERR value is not an integer", Error::foreign},
+    Known{"ERR increment or decrement would overflow", Error::foreign},
+    Known{"OOM", Error::full},
+    Known{"READONLY", Error::read_only},
+    Known{"MASTERDOWN", Error::read_only},  // a replica that has lost its primary
+    Known{"NOREPLICAS", Error::read_only},  // a primary that has lost its replicas
+    Known{"NOAUTH", Error::refused},
+    Known{"NOPERM", Error::refused},
+    Known{"WRONGPASS", Error::refused},
+    Known{"DENIED", Error::refused},
+    Known{"ERR AUTH", Error::refused},
+    Known{"ERR Client sent AUTH", Error::refused},
+    Known{"ERR invalid password", Error::refused},
+    // A command that the script is not allowed: Redis 7.0, and from 7.2 on.
+    Known{"ERR The user executing the script", Error::refused},
+    Known{"ERR ACL failure in script", Error::refused},
+};
+
+// Redis 5 to 6.2 wrap what a command of a script says, with a `-` in front or none:
+//   ERR Error running script (call to f_...): @user_script:4: @user_script: 4: -READONLY ...
+std::string_view unwrapped(std::string_view text) {
+  constexpr std::string_view place = "@user_script";
+  if (!text.starts_with("ERR Error running script")) return text;
+  const size_t at = text.rfind(place);
+  if (at == std::string_view::npos) return text;
+  text.remove_prefix(at + place.size());
+  text.remove_prefix(std::min(text.find_first_not_of(": 0123456789-"), text.size()));
+  return text;
+}
+
+}  // namespace
+
+Error error_of(std::string_view text) {
+  text = unwrapped(text);
+  for (const auto& [head, error] : known)
+    if (text.starts_with(head)) return error;
+  return Error::store;
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,466 @@
+// A link with a clock of the test's own and a peer that says what the test wants: whatever a Redis,
+// or something that is none, may do to it.
+#include "redis/link.h"
+
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "base/bounds.h"
+#include "redis/peer_test.h"
+
+namespace sluice::redis {
+namespace {
+
+constexpr int64_t ms = 1000, second = 1'000'000;
+
+// Edge by edge, as the workers' own.
+class FakeLoop final : public store::Loop {
+ public:
+  ~FakeLoop() { ::close(epoll_); }
+  bool watch(int fd, store::Watcher& watcher) override {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.ptr = watched_ = &watcher;
+    return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+  }
+  void unwatch(store::Watcher&) override { watched_ = nullptr; }
+  void at_turn_end(store::Watcher& watcher) override { ending_ = &watcher; }
+
+  // Tells what is new, if there is something within a moment.
+  bool turn(int wait_ms = 0) {
+    epoll_event event{};
+    const bool told = ::epoll_wait(epoll_, &event, 1, wait_ms) > 0;
+    if (told && event.data.ptr == watched_ && watched_ != nullptr)
+      watched_->on_ready((event.events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0,
+                         (event.events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0,
+                         (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+    if (auto* const one = std::exchange(ending_, nullptr)) one->on_turn_end();
+    return told;
+  }
+
+ private:
+  const int epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  store::Watcher* watched_ = nullptr;
+  store::Watcher* ending_ = nullptr;
+};
+
+class LinkTest : public testing::Test, public Link::Owner {
+ protected:
+  void on_answer(const Sender& sender, Reply reply, std::string_view text) override {
+    told_ += std::to_string(sender.index) + (reply == Reply::error ? " error " : " says ") +
+             std::string(text.substr(0, 40)) + "; ";
+  }
+  bool on_late(const Sender& sender) override {
+    told_ += std::to_string(sender.index) + " late; ";
+    return sender.kind == 1;
+  }
+  void on_lost(const Sender& sender) override { told_ += std::to_string(sender.index) + " lost; "; }
+  void on_change() override {}
+  void on_news(bool good, const std::string& text) override {
+    ++news_;
+    last_news_ = (good ? "good: " : "bad: ") + text;
+  }
+  std::vector<Address> addresses() override { return addresses_; }
+
+  Link& link() {
+    if (!link_) {
+      for (size_t i = options_.nodes.size(); i < addresses_.size(); ++i)
+        options_.nodes.push_back({"node" + std::to_string(i), 1});
+      for (size_t i = 0; i < addresses_.size(); ++i) addresses_[i].node = i;
+      link_ = std::make_unique<Link>(options_, nullptr, loop_, *this, 1);
+    }
+    return *link_;
+  }
+  std::optional<base::Time> advance(int64_t by_us = 0) {
+    now_us_ += by_us;
+    return link().advance({now_us_});
+  }
+  void ask(uint32_t index, uint32_t kind = 1) {
+    link().out() += "ask" + std::to_string(index) + "\r\n";
+    link().sent({kind, 0, 0, index}, {now_us_ + 50 * ms});
+  }
+  // Until nothing happens any more.
+  void settle() {
+    while (loop_.turn(20)) {
+    }
+  }
+  void greet(Peer& peer) {
+    advance();
+    settle();
+    ASSERT_TRUE(peer.accept());
+    settle();
+    EXPECT_NE(peer.heard("PING").find("PING"), std::string::npos);
+    peer.say("+PONG\r\n");
+    settle();
+  }
+  std::string told() { return std::exchange(told_, ""); }
+
+  Options options_;
+  FakeLoop loop_;
+  std::vector<Address> addresses_;
+  std::unique_ptr<Link> link_;
+  int64_t now_us_ = 1'000 * second;
+  std::string told_, last_news_;
+  int news_ = 0;
+};
+
+TEST_F(LinkTest, AnswersComeInTheirOrderAndAnywhereCut) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  EXPECT_EQ(link().state(), LinkState::up);
+  EXPECT_EQ(last_news_, "good: localhost:6379: connected");
+  for (uint32_t i = 0; i < 5; ++i) ask(i);
+  settle();
+  EXPECT_EQ(peer.heard("ask4"), "ask0\r\nask1\r\nask2\r\nask3\r\nask4\r\n");
+  for (const char c : std::string("$3\r\nabc\r\n-ERR no\r\n:7\r\n$-1\r\n*2\r\n$1\r\nx\r\n:1\r\n")) {
+    peer.say({&c, 1});
+    loop_.turn(20);
+  }
+  settle();
+  EXPECT_EQ(told(), "0 says abc; 1 error ERR no; 2 says 7; 3 says ; 4 says ; ");
+}
+
+// An answer that comes behind its deadline is nobody's, least of all the next one's.
+TEST_F(LinkTest, ALateAnswerIsDropped) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  ask(0);
+  ask(1, 2);  // who has time
+  settle();
+  EXPECT_TRUE(link().takes());
+  advance(60 * ms);
+  EXPECT_EQ(told(), "0 late; 1 late; ");
+  EXPECT_FALSE(link().takes());
+  EXPECT_EQ(link().state(), LinkState::silent);
+  peer.say("$4\r\nold0\r\n");
+  settle();
+  EXPECT_FALSE(link().takes());
+  peer.say("$4\r\nold1\r\n");
+  settle();
+  EXPECT_EQ(told(), "1 says old1; ");
+  EXPECT_TRUE(link().takes());
+  ask(2);
+  settle();
+  peer.say("$4\r\nnew2\r\n");
+  settle();
+  EXPECT_EQ(told(), "2 says new2; ");
+}
+
+// What has come and was not read is not late.
+TEST_F(LinkTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  ask(0);
+  settle();
+  peer.say("$2\r\nok\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  advance(10 * second);
+  EXPECT_EQ(told(), "0 says ok; ");
+  EXPECT_EQ(link().state(), LinkState::up);
+}
+
+TEST_F(LinkTest, SilenceForASecondIsTheEnd) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  ask(0);
+  ask(1, 2);
+  settle();
+  advance(60 * ms);
+  told();
+  advance(900 * ms);
+  EXPECT_EQ(link().state(), LinkState::silent);
+  advance(200 * ms);
+  EXPECT_EQ(told(), "1 lost; ");
+  EXPECT_EQ(link().state(), LinkState::down);
+  EXPECT_EQ(last_news_, "bad: localhost:6379: it does not answer; trying again");
+}
+
+// A reply that never ends is none, however much of it comes.
+TEST_F(LinkTest, ATrickleIsSilence) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  ask(0);
+  settle();
+  peer.say("*1000000\r\n");
+  for (int i = 0; i < 30; ++i) {
+    peer.say(":1\r\n");
+    settle();
+    advance(50 * ms);
+  }
+  EXPECT_EQ(link().state(), LinkState::down);
+}
+
+TEST_F(LinkTest, AReplyHasABound) {
+  for (const std::string head : {"$2000000000\r\n", "+"}) {
+    Peer peer;
+    peer.listen();
+    addresses_ = {peer.address};
+    link_.reset();
+    greet(peer);
+    ask(0);
+    settle();
+    told();
+    peer.say(head);
+    const std::string much(64 << 10, 'x');
+    size_t said = 0;
+    for (; said < 4 * base::bounds::redis_reply_bytes_max && link().state() == LinkState::up;
+         said += much.size()) {
+      peer.say(much);
+      settle();
+    }
+    EXPECT_LE(said, 2 * base::bounds::redis_reply_bytes_max);
+    EXPECT_EQ(told(), "0 lost; ");
+    advance();
+    EXPECT_NE(last_news_.find("more than 1048576 bytes"), std::string::npos) << last_news_;
+  }
+}
+
+TEST_F(LinkTest, WhatIsNoRedisIsToldFromOne) {
+  for (const std::string says : {"HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-x\r\n", "\r\n"}) {
+    Peer peer;
+    peer.listen();
+    addresses_ = {peer.address};
+    link_.reset();
+    advance();
+    settle();
+    ASSERT_TRUE(peer.accept());
+    peer.say(says);
+    settle();
+    advance();
+    EXPECT_EQ(link().state(), LinkState::down);
+    EXPECT_NE(last_news_.find("does not speak Redis' protocol"), std::string::npos) << last_news_;
+  }
+}
+
+TEST_F(LinkTest, AnAnswerToNothingIsTheEnd) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  peer.say("+what?\r\n");
+  settle();
+  EXPECT_EQ(link().state(), LinkState::down);
+  EXPECT_EQ(told(), "");
+}
+
+TEST_F(LinkTest, OnlyWhoIsSentAwayIsRefused) {
+  const std::pair<const char*, LinkState> greetings[] = {
+      {"-NOAUTH Authentication required.\r\n", LinkState::refused},
+      {"-WRONGPASS invalid username-password pair\r\n", LinkState::refused},
+      {"-LOADING Redis is loading the dataset in memory\r\n", LinkState::down},
+      {"-MASTERDOWN Link with MASTER is down\r\n", LinkState::down},
+      {"-ERR max number of clients reached\r\n", LinkState::down},
+  };
+  for (const auto& [says, state] : greetings) {
+    Peer peer;
+    peer.listen();
+    addresses_ = {peer.address};
+    link_.reset();
+    advance();
+    settle();
+    ASSERT_TRUE(peer.accept());
+    peer.say(says);
+    settle();
+    advance();
+    EXPECT_EQ(link().state(), state) << says;
+    EXPECT_EQ(link().is_refused(), state == LinkState::refused);
+  }
+}
+
+// Its end may come with its last bytes, and is told once.
+TEST_F(LinkTest, AnEndBehindAnAnswerIsSeen) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  ask(0);
+  settle();
+  peer.heard("ask0");
+  peer.say("$2\r\nok\r\n");
+  peer.hang_up();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  settle();
+  EXPECT_EQ(told(), "0 says ok; ");
+  EXPECT_EQ(link().state(), LinkState::down);
+}
+
+TEST_F(LinkTest, OneAddressThatRefusesCostsNothing) {
+  Peer nobody, peer;  // the first does not listen
+  peer.listen();
+  addresses_ = {nobody.address, peer.address};
+  ask(0);
+  advance();
+  settle();
+  advance();
+  settle();
+  ASSERT_TRUE(peer.accept());
+  peer.say("+PONG\r\n");
+  settle();
+  EXPECT_EQ(link().state(), LinkState::up);
+  EXPECT_EQ(last_news_, "good: node1:1: connected");
+  EXPECT_EQ(news_, 1);
+  peer.say("$2\r\nok\r\n");
+  settle();
+  EXPECT_EQ(told(), "0 says ok; ");
+}
+
+// Once all have refused there is a pause, longer each time and never the same.
+TEST_F(LinkTest, PausesGrowAndDiffer) {
+  Peer nobody, neither;
+  addresses_ = {nobody.address, neither.address};
+  int64_t last = 0;
+  std::map<int64_t, int> seen;
+  for (int i = 0; i < 12; ++i) {
+    const uint64_t before = link().losses();
+    std::optional<base::Time> next = advance();
+    settle();
+    next = advance();
+    settle();
+    next = advance();
+    ASSERT_EQ(link().losses(), before + 2);
+    const int64_t pause = next->us - now_us_;
+    EXPECT_GE(pause, std::min<int64_t>(10 * ms << i, 500 * ms)) << i;
+    EXPECT_LE(pause, std::min<int64_t>(20 * ms << i, second)) << i;
+    ++seen[pause];
+    last = pause;
+    EXPECT_FALSE(link().takes());
+    now_us_ = next->us;
+  }
+  EXPECT_GE(last, 500 * ms);
+  EXPECT_GE(seen.size(), 10u);
+  EXPECT_EQ(news_, 1);  // of the node that was the last
+}
+
+// A node that takes no writes is left, and come back to after a pause that grows: it is told once.
+TEST_F(LinkTest, ReplicasAreNotAskedOverAndOver) {
+  Peer replica;
+  replica.listen();
+  addresses_ = {replica.address};
+  int64_t pauses = 0;
+  for (int i = 0; i < 8; ++i) {
+    greet(replica);
+    ASSERT_EQ(link().state(), LinkState::up);
+    ask(0);
+    settle();
+    replica.say("-READONLY You can't write against a read only replica.\r\n");
+    settle();
+    link().leave_node();
+    const auto next = advance();
+    pauses += next->us - now_us_;
+    now_us_ = next->us;
+  }
+  EXPECT_GE(pauses, 2 * second);
+  EXPECT_EQ(news_, 2);
+  EXPECT_EQ(last_news_, "bad: localhost:6379: it takes no writes; trying again");
+  // It is promoted.
+  greet(replica);
+  ask(1);
+  settle();
+  replica.say("$2\r\nok\r\n");
+  settle();
+  EXPECT_EQ(last_news_, "good: localhost:6379: connected");
+}
+
+// What ended of itself may be back, and the next node a replica.
+TEST_F(LinkTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
+  Peer first, second_one;
+  first.listen();
+  second_one.listen();
+  addresses_ = {first.address, second_one.address};
+  greet(first);
+  first.hang_up();
+  settle();
+  const auto next = advance();
+  now_us_ = next->us;
+  greet(first);
+  EXPECT_EQ(last_news_, "good: localhost:6379: connected");
+  // One that is silent is not.
+  ask(0);
+  settle();
+  advance(60 * ms);
+  advance(1100 * ms);
+  now_us_ = advance()->us;
+  greet(second_one);
+  EXPECT_EQ(last_news_, "good: node1:1: connected");
+}
+
+// Who was told that Redis cannot be reached is not charged when it turns up, minutes later.
+TEST_F(LinkTest, WhatNeverLeftIsForgotten) {
+  Peer peer;  // nobody listens, and no name is found yet
+  ask(0);
+  ask(1, 2);
+  EXPECT_TRUE(link().takes());
+  advance();
+  advance(60 * ms);
+  EXPECT_EQ(told(), "0 late; 1 late; 1 lost; ");
+  EXPECT_FALSE(link().takes());
+  EXPECT_EQ(link().under_way(), 0u);
+  peer.listen();
+  addresses_ = {peer.address};
+  now_us_ += 60 * second;
+  greet(peer);
+  ask(2);
+  settle();
+  EXPECT_EQ(peer.heard("ask"), "ask2\r\n");
+}
+
+TEST_F(LinkTest, WhatIsUnderWayHasABound) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  for (uint32_t i = 0; i < base::bounds::redis_commands_max; ++i) {
+    ASSERT_FALSE(link().is_full());
+    ask(i);
+  }
+  EXPECT_TRUE(link().is_full());
+  advance(60 * ms);
+  told();
+  advance(1100 * ms);
+  EXPECT_FALSE(link().is_full());
+  EXPECT_EQ(link().under_way(), 0u);
+  // By bytes, where few are asked.
+  now_us_ = advance()->us;
+  greet(peer);
+  link().out().append(base::bounds::redis_bytes_max, 'x');
+  EXPECT_TRUE(link().is_full());
+}
+
+// A socket that takes no more, and goes on when it does.
+TEST_F(LinkTest, WhatDoesNotFitTheSocketLeavesLater) {
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  const std::string much(12 << 20, 'y');
+  link().out() += much;
+  link().sent({1, 0, 0, 0}, {now_us_ + second});
+  settle();
+  size_t heard = 0;
+  for (int i = 0; i < 3000 && heard < much.size(); ++i) {
+    heard += peer.heard().size();
+    loop_.turn(5);
+  }
+  EXPECT_EQ(heard, much.size());
+  peer.say("$2\r\nok\r\n");
+  settle();
+  EXPECT_EQ(told(), "0 says ok; ");
+}
+
+}  // namespace
+}  // namespace sluice::redis

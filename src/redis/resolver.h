@@ -1,0 +1,47 @@
+// Where the nodes are. Names are looked up on a thread of its own, for which nobody waits: a name
+// server may be silent for long. Any thread.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "redis/options.h"
+
+namespace sluice::redis {
+
+// An address of a node.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  size_t node = 0;  // of Options::nodes
+};
+
+class Resolver {
+ public:
+  // The addresses of a node; none, and why in `problem`.
+  using Lookup = std::function<std::vector<Address>(const Node& node, std::string& problem)>;
+  explicit Resolver(std::vector<Node> nodes, Lookup lookup = by_system);
+
+  // Begins to look, unless it does. What nodes are called by number is not looked for again.
+  void look();
+  // Until all that was begun is found, or for so long.
+  void await(std::chrono::milliseconds patience);
+  // As found last, node by node; of one that is not found any more, where it was.
+  std::vector<Address> addresses() const;
+  // Of the last look, once; empty: none.
+  std::string take_problem();
+
+ private:
+  struct State;
+  static std::vector<Address> by_system(const Node& node, std::string& problem);
+  static void run(State& state);
+
+  const std::shared_ptr<State> state_;  // the thread has it too
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,29 @@
+// A keeper whose texts are in the directory of a durable store. Owned by it.
+#pragma once
+
+#include "disk/journal.h"
+#include "store/keeper.h"
+
+namespace sluice::store {
+
+class DurableKeeper final : public Keeper {
+ public:
+  // `texts` outlives it.
+  explicit DurableKeeper(disk::Texts& texts) : texts_(texts) {}
+
+  bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
+            std::string& problem) override {
+    return texts_.read(visit, problem);
+  }
+  bool write(std::span<const Change> changes, std::string& problem) override {
+    std::vector<disk::Texts::Change> all;
+    all.reserve(changes.size());
+    for (const Change& change : changes) all.push_back({change.name, change.text});
+    return texts_.write(all, problem);
+  }
+
+ private:
+  disk::Texts& texts_;
+};
+
+}  // namespace sluice::store
