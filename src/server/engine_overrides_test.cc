@@ -82,7 +82,7 @@ struct Fixture {
         "- { name: shut, match: { s: '*' }, actor: s, deny: true }\n",
         "test.yaml", spaces, *set, diagnostics);
     policy::read_divvy(
-        "[method=GET ip=*]\ncreditLimit = 1\nresetSeconds = 60\nactorField = ip\n"
+        "[ip=* method=GET]\ncreditLimit = 1\nresetSeconds = 60\nactorField = ip\n"
         "matchPolicy = canary\nlabel = trial\n"
         "[method=GET ip=*]\ncreditLimit = 2\nresetSeconds = 60\nactorField = ip\nlabel = get\n"
         "[default]\ncreditLimit = 1\nresetSeconds = 60\n",
@@ -261,9 +261,9 @@ TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
       f.spaces.intern("divvy:ip=* method=GET:", ":5:120");  // known already
   EXPECT_EQ(space->form, limit::Form::divvy);
   EXPECT_EQ(f.store.list(*space, "", 10), std::vector<std::string>{"10.0.0.7"});
-  // The canary of the same pattern has its own name, and was not touched.
-  EXPECT_NE(f.override_of("divvy", rule + " (canary)", "x", {deny}).rule->id,
-            f.override_of("divvy", rule, "x", {deny}).rule->id);
+  // The canary of the same operation has a name of its own, and was not touched.
+  EXPECT_EQ(f.store.list(*f.spaces.intern("divvy:ip=* method=GET:", ":1:60"), "", 10).size(), 1u);
+  EXPECT_NE(f.override_of("divvy", "ip=* method=GET (canary)", "x", {deny}).rule, nullptr);
   f.set(f.override_of("divvy", rule, "10.0.0.7", {deny}));
   EXPECT_FALSE(f.take(Protocol::divvy, get).allowed);
   f.remove(f.override_of("divvy", rule, "10.0.0.7", {deny}).id());

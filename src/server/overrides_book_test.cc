@@ -172,8 +172,9 @@ TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
   EXPECT_EQ(f.quota("a"), 10);
   EXPECT_EQ(f.book->table().size(), 1u);
   EXPECT_EQ(keeper.kept.size(), 4u);
-  for (const char* said :
-       {"o-0000000000000001", "the override x is", id_text(7).c_str(), "another version than 1"})
+  const std::vector<std::string> wanted = {"o-0000000000000001", "the override x is", id_text(7),
+                                           "another version than 1"};
+  for (const std::string& said : wanted)
     EXPECT_NE(f.told.str().find(said), std::string::npos) << said;
 }
 

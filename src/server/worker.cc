@@ -20,20 +20,23 @@ constexpr size_t idle_texts_max = 1024;
 }  // namespace
 
 Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
-               Tally& tally, const policy::Overrides* overrides,
+               const Watch& watch, const policy::Overrides* overrides,
                std::shared_ptr<spdlog::logger> log)
     : store_(store),
       work_(io_.get_executor()),
       deadline_(io_),
       due_(io_),
       poller_(io_),
-      tally_(tally),
+      tally_(watch.tally),
+      top_keys_(watch.keys_hash == nullptr ? nullptr : std::make_unique<TopKeys>(*watch.keys_hash)),
       engine_({.store = store,
                .clock = clock,
                .live = live,
                .lister = &lister,
                .tally = &tally_,
                .overrides = overrides,
+               .top_keys = top_keys_.get(),
+               .denials = &watch.denials,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
                .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
               std::move(log)) {
@@ -92,7 +95,7 @@ void Worker::advance() {
 }
 
 void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
-  held_.push_back({gate, std::move(connection)});
+  held_.push_back({engine_.now(), gate, std::move(connection)});
   if (engine_.await_commit()) return;
   // It came about meanwhile; but the connection is in the middle of something.
   asio::post(io_, [this] { open_gates(); });
@@ -102,10 +105,13 @@ void Worker::open_gates() {
   do {
     const uint64_t committed = engine_.committed();
     const uint64_t done = std::max(committed, engine_.given_up());
+    const bool opens = !held_.empty() && held_.front().gate <= done;
+    const base::Time now = opens ? engine_.now() : base::Time{};
     // What is opened may be held back again, behind a later gate.
     while (!held_.empty() && held_.front().gate <= done) {
       const Held first = std::move(held_.front());
       held_.pop_front();
+      tally_.held_back(now, first.since);
       first.connection->pass_gate(first.gate, first.gate <= committed);
     }
     // A commit wakes once, and this one may have been an earlier one than the next waits for.
@@ -143,6 +149,10 @@ void Worker::stop(std::chrono::milliseconds limit) {
 
 void Worker::join() {
   if (thread_.joinable()) thread_.join();
+}
+
+void Worker::visit_top_keys(std::function<void(const TopKeys&)> visit) {
+  asio::post(io_, [this, visit = std::move(visit)] { visit(*top_keys_); });
 }
 
 std::optional<Worker::Lent> Worker::lend(size_t bytes) {

@@ -159,6 +159,34 @@ Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
   }
 }
 
+// What was just granted is kept until it is as fresh, to the millisecond; and by these scripts for
+// `spare_ms` more, which is long, as the time they are told is not Redis'.
+std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
+  constexpr int64_t spare_ms = 100'000'000, century_ms = 3'162'240'000'000, slow_ms = 20'000;
+  for (const Decision& d : q.decisions)
+    if (!d.allowed) return "";
+  for (const Charge& c : q.charges) {
+    int64_t wanted_ms = 0;
+    for (size_t i = 0; i < c.limits.size() && c.cost > 0; ++i) {
+      const Algorithm algorithm = c.limits[i].algorithm;
+      if (!limit::has_counter(algorithm)) continue;
+      const int64_t reset_us = q.decisions[c.decision_first + i].reset_after.us;
+      wanted_ms = std::max(wanted_ms, algorithm == Algorithm::fixed_bucket
+                                          ? century_ms
+                                          : (reset_us + 999) / 1000 + spare_ms);
+    }
+    if (wanted_ms == 0) continue;
+    const std::string key = "p:" + c.space->prefix + std::string(c.key) + c.space->suffix;
+    const int64_t ttl_ms = client({"PTTL", key}).number;
+    // Past 2^53 ms it is rounded; those are 285,000 years.
+    const int64_t most_ms = wanted_ms + (wanted_ms >> 53 != 0 ? 1 : 0);
+    if (ttl_ms > most_ms || ttl_ms < wanted_ms - slow_ms)
+      return key + " is kept for " + std::to_string(ttl_ms) + " ms, not " +
+             std::to_string(wanted_ms);
+  }
+  return "";
+}
+
 // Few keys, few limits, so that counters meet one another's past.
 void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with_groups) {
   Both both;
@@ -223,7 +251,8 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
                   std::to_string(l.window.us) + "/" + std::to_string(l.burst);
       }
       told += "\n";
-      const std::string wrong = both.ask(q, {now}, least);
+      std::string wrong = both.ask(q, {now}, least);
+      if (verb == Verb::take) wrong += wrong_ttls(both.client(), q);
       told += "   " + text_of(q.decisions[0]) + "\n";
       ASSERT_EQ(wrong, "") << "seed " << seed << " round " << round << "\n" << told;
     }

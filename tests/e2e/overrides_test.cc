@@ -1,0 +1,328 @@
+// Overrides over the admin port of the real binary: every answer is held against the document that
+// it serves, and every worker decides by a change at once.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/json_schema.h"
+#include "tests/support/limitd_client.h"
+
+namespace sluice::tests {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+const std::string path = "/v1/overrides", path_of_one = "/v1/overrides/{id}";
+
+struct Answer {
+  int status = 0;
+  Json json;
+};
+
+// Asks, and holds the answer against the document. `described`: the path there.
+Answer ask(uint16_t port, const std::string& method, const std::string& described,
+           const std::string& target, const Json& body = {}, const std::string& headers = {}) {
+  static const Json openapi = [] {
+    std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/openapi.json");
+    return Json::parse(file);
+  }();
+  const auto answer = http(port, method, target, body.is_null() ? "" : body.dump(), headers);
+  std::string verb = method;
+  for (char& c : verb) c = static_cast<char>(std::tolower(c));
+  const Json& responses = openapi.at("paths").at(described).at(verb).at("responses");
+  const std::string status = std::to_string(answer.status);
+  const Json json = Json::parse(answer.body, nullptr, false);
+  if (!responses.contains(status)) {
+    ADD_FAILURE() << method << " " << target << " answers " << status << ": " << answer.body;
+    return {answer.status, json};
+  }
+  const Json& content = responses.at(status).at("content");
+  const std::string type = answer.headers.at("content-type");
+  EXPECT_TRUE(content.contains(type)) << type;
+  EXPECT_EQ(schema_problem(openapi, content.at(type).at("schema"), json), "") << answer.body;
+  return {answer.status, json};
+}
+
+struct Served {
+  explicit Served(const std::string& more = "", const std::string& workers = "4") {
+    folder.write("rules.ini",
+                 "[method=GET ip=*]\ncreditLimit = 2\nresetSeconds = 600\nactorField = ip\n"
+                 "label = get\n"
+                 "[ip=* method=GET path=*]\ncreditLimit = 2\nresetSeconds = 600\n"
+                 "matchPolicy = canary\n[default]\ncreditLimit = 1000000\nresetSeconds = 600\n");
+    folder.write("limitd.yaml",
+                 "db: { inMemory: true }\nbuckets: { ip: { size: 2 }, \"same\": { size: 2 } }\n");
+    file = folder.write(
+        "sluice.yaml",
+        "listen:\n- { protocol: divvy, address: \"127.0.0.1:0\" }\n"
+        "- { protocol: limitd, address: \"127.0.0.1:0\" }\n"
+        "- { protocol: admin, address: \"127.0.0.1:0\" }\n"
+        "workers: " +
+            workers + "\n" + more +
+            "policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]\n"
+            "rules:\n"
+            "- { name: api, match: { tenant: '*', api: '*' }, actor: [tenant, api], limit: { "
+            "quota: 3, window: 1h } }\n"
+            "- { name: same, match: { same: '*' }, limit: { quota: 3, window: 1h } }\n"
+            "- { match: { user: '*' }, actor: user, limit: { quota: 3, window: 1h } }\n");
+    start();
+  }
+  void start() {
+    process = std::make_unique<Process>(Process::Options{.arguments = {"serve", "--config", file}});
+    divvy = await_listening(*process);
+    limitd = await_listening(*process, "limitd");
+    admin = await_listening(*process, "admin");
+  }
+  Answer set(const Json& body) const { return ask(admin, "POST", path, path, body); }
+  Answer get(const std::string& query = "") const { return ask(admin, "GET", path, path + query); }
+  Answer one(const std::string& method, const std::string& id) const {
+    return ask(admin, method, path_of_one, path + "/" + id);
+  }
+  TcpClient client() const { return std::move(*TcpClient::connect(divvy)); }
+
+  Folder folder;
+  std::string file;
+  std::unique_ptr<Process> process;
+  uint16_t divvy = 0, limitd = 0, admin = 0;
+};
+
+TEST(Overrides, AreSetListedAndRemoved) {
+  const Served s;
+  EXPECT_EQ(s.get().json, (Json{{"total", 0}, {"kept", false}, {"overrides", Json::array()}}));
+  const Json body = {{"rule", "api"},
+                     {"actor", {{"tenant", "acme"}, {"api", "*"}}},
+                     {"limit", {{"quota", 10}, {"window", "1m"}}},
+                     {"until", "2099-01-01T01:00:00+01:00"},
+                     {"comment", "until the launch"}};
+  const auto made = s.set(body);
+  EXPECT_EQ(made.status, 201);
+  const std::string id = made.json.at("id");
+  EXPECT_EQ(made.json.at("dialect"), "native");
+  EXPECT_EQ(made.json.at("actor"), body.at("actor"));
+  EXPECT_EQ(made.json.at("until"), "2099-01-01T00:00:00Z");
+  EXPECT_EQ(made.json.at("limits"), (Json::array({{{"algorithm", "token_bucket"},
+                                                   {"quota", 10},
+                                                   {"window", "1m"},
+                                                   {"window_ms", 60'000.0},
+                                                   {"burst", 10}}})));
+  EXPECT_TRUE(made.json.at("applies"));
+  EXPECT_FALSE(made.json.at("kept"));
+  auto client = s.client();
+  EXPECT_EQ(client.ask("HIT tenant=acme api=v1"), "OK true 9 6");
+  EXPECT_EQ(client.ask("HIT tenant=other api=v1"), "OK true 2 1200");
+
+  // What an answer has can be sent back; the same rule and actor is the same override.
+  Json again = {{"dialect", "native"}, {"rule", "api"}, {"actor", "acme|*"}};
+  again["limits"] = made.json.at("limits");
+  again["limits"][0]["quota"] = 20;
+  again["limits"][0]["burst"] = 20;
+  const auto replaced = s.set(again);
+  EXPECT_EQ(replaced.status, 200);
+  EXPECT_EQ(replaced.json.at("id"), id);
+  EXPECT_FALSE(replaced.json.contains("until"));
+  EXPECT_EQ(client.ask("HIT tenant=acme api=v1"), "OK true 18 6");
+
+  EXPECT_EQ(s.get().json.at("total"), 1);
+  Json listed = s.get("?rule=api&actor=acme%7C*").json.at("overrides").at(0);
+  EXPECT_EQ(listed, s.one("GET", id).json);
+  EXPECT_EQ(s.get("?rule=other").json.at("total"), 0);
+  EXPECT_EQ(s.get("?limit=0").status, 400);
+  EXPECT_EQ(s.get("?after=x").status, 400);
+  EXPECT_EQ(sample(s.admin, "sluice_overrides"), "1");
+  EXPECT_EQ(s.one("DELETE", id).status, 200);
+  EXPECT_EQ(s.one("DELETE", id).status, 404);
+  EXPECT_EQ(s.one("GET", "x").status, 404);
+  EXPECT_EQ(client.ask("HIT tenant=acme api=v1"), "OK true 0 3600");
+}
+
+TEST(Overrides, AreOfEveryDialect) {
+  const Served s;
+  auto client = s.client();
+  const Json window = {{"quota", 5}, {"window", "100s"}, {"algorithm", "fixed_window"}};
+  const auto get = s.set({{"rule", "get"}, {"actor", "10.0.0.*"}, {"limit", window}});
+  EXPECT_EQ(get.status, 201);
+  EXPECT_EQ(get.json.at("rule"), "method=GET ip=*");  // by its label
+  EXPECT_EQ(client.ask("HIT method=GET ip=10.0.0.7"), "OK true 4 100");
+  EXPECT_EQ(client.ask("HIT method=GET ip=10.0.1.7"), "OK true 1 600");
+  EXPECT_EQ(s.set({{"rule", "ip=* method=GET path=*"}, {"limit", window}}).json.at("rule"),
+            "ip=* method=GET path=* (canary)");
+  EXPECT_EQ(s.set({{"rule", "default"}, {"actor", ""}, {"limit", window}}).status, 201);
+  EXPECT_EQ(client.ask("HIT x=y"), "OK true 4 100");
+  EXPECT_EQ(
+      s.set({{"rule", "ip"}, {"actor", "vip"}, {"limit", {{"quota", 9}, {"window", "1d"}}}}).status,
+      201);
+  LimitdClient limitd(std::move(*TcpClient::connect(s.limitd)));
+  EXPECT_EQ(limitd.take("ip", "vip").remaining, 8);
+  EXPECT_EQ(limitd.take("ip", "x").remaining, 1);
+  EXPECT_EQ(s.set({{"rule", "user=*"}, {"actor", "bad"}, {"deny", true}}).status, 201);
+  EXPECT_EQ(client.ask("HIT user=bad").substr(0, 8), "OK false");
+  EXPECT_EQ(client.ask("HIT user=good").substr(0, 7), "OK true");
+}
+
+TEST(Overrides, SayWhatIsWrongAndWhere) {
+  const Served s;
+  const Json good = {{"quota", 5}, {"window", "100s"}};
+  const Json bucket = {{"quota", 5}, {"window", "1m"}};
+  const auto refused = [&](const Json& body, int status, const std::string& field) {
+    const auto answer = s.set(body);
+    EXPECT_EQ(answer.status, status) << body;
+    EXPECT_EQ(answer.json.value("field", ""), field) << answer.json;
+    return answer.json;
+  };
+  refused(Json("x"), 422, "");
+  refused(Json::array(), 422, "");
+  refused(Json::array({{{"rule", "api"}}, 3}), 422, "[0].actor");
+  refused({{"actor", "x"}, {"limit", good}}, 422, "rule");
+  refused({{"rule", "nobody"}, {"limit", good}}, 422, "rule");
+  refused({{"rule", "ip"}, {"dialect", "http"}, {"limit", good}}, 422, "dialect");
+  refused({{"rule", "ip"}, {"dialect", "native"}, {"limit", good}}, 422, "rule");
+  EXPECT_EQ(refused({{"rule", "same"}, {"limit", good}}, 409, "rule").at("candidates").size(), 2u);
+  refused({{"rule", "ip"}, {"limit", good}}, 422, "actor");
+  refused({{"rule", "ip"}, {"actor", 7}, {"limit", good}}, 422, "actor");
+  refused({{"rule", "ip"}, {"actor", {{"ip", "1"}}}, {"limit", good}}, 422, "actor.ip");
+  refused({{"rule", "api"}, {"actor", {{"api", "1"}}}, {"limit", good}}, 422, "actor.tenant");
+  refused({{"rule", "api"}, {"actor", "a|b|c"}, {"limit", good}}, 422, "actor");
+  refused({{"rule", "ip"}, {"actor", std::string(5000, 'x')}, {"limit", good}}, 422, "actor");
+  refused({{"rule", "default"}, {"actor", "x"}, {"limit", good}}, 422, "actor");
+  const auto with = [&](const Json& more) {
+    Json body = {{"rule", "ip"}, {"actor", "x"}};
+    body.update(more);
+    return body;
+  };
+  refused(with({{"untill", "x"}}), 422, "untill");
+  refused(with({}), 422, "limit");
+  refused(with({{"limit", good}, {"deny", true}}), 422, "limits");
+  refused(with({{"deny", false}}), 422, "deny");
+  refused(with({{"limit", 5}}), 422, "limit");
+  refused(with({{"limit", {{"quota", 0}, {"window", "1s"}}}}), 422, "limit.quota");
+  refused(with({{"limit", {{"quota", 5}}}}), 422, "limit");
+  refused(with({{"limit", {{"quota", 5}, {"window", 60}}}}), 422, "limit.window");
+  refused(with({{"limits", Json::array({good, {{"quota", "x"}, {"window", "1s"}}})}}), 422,
+          "limits[1].quota");
+  refused(with({{"limits", Json::array({good, {{"algorithm", "deny"}}})}}), 422, "limits");
+  refused(with({{"limits", Json(9, good)}}), 422, "limits");
+  refused(with({{"limit", good}, {"until", "Friday"}}), 422, "until");
+  refused(with({{"limit", good}, {"until", "2020-01-01T00:00:00Z"}}), 422, "until");
+  refused(with({{"limit", good}, {"comment", std::string(2000, 'x')}}), 422, "comment");
+  // Divvy's counters are Divvy's own.
+  for (const Json& limit :
+       {bucket, Json{{"quota", 1}, {"window", "1500ms"}, {"algorithm", "fixed_window"}}})
+    refused({{"rule", "get"}, {"actor", "x"}, {"limit", limit}}, 422, "limit");
+  EXPECT_EQ(http(s.admin, "POST", path, "{").status, 400);
+  EXPECT_EQ(s.get().json.at("total"), 0);
+}
+
+TEST(Overrides, AreTakenByTheThousandOrNotAtAll) {
+  const Served s;
+  Json all = Json::array();
+  for (int i = 0; i < 1000; ++i)
+    all.push_back({{"rule", "ip"},
+                   {"actor", "k" + std::to_string(i)},
+                   {"limit", {{"quota", 9}, {"window", "1d"}}}});
+  Json broken = all;
+  broken[999]["limit"]["window"] = "soon";
+  const auto refused = s.set(broken);
+  EXPECT_EQ(refused.status, 422);
+  EXPECT_EQ(refused.json.at("field"), "[999].limit.window");
+  EXPECT_EQ(s.get().json.at("total"), 0);
+  const auto made = s.set(all);
+  EXPECT_EQ(made.status, 201);
+  EXPECT_EQ(made.json.at("overrides").size(), 1000u);
+  EXPECT_EQ(s.set(all).status, 200);
+  all.push_back(all[0]);
+  EXPECT_EQ(s.set(all).status, 422);
+  size_t seen = 0;
+  for (std::string after; seen < 1000;) {
+    const auto page = s.get("?limit=400" + (after.empty() ? "" : "&after=" + after)).json;
+    seen += page.at("overrides").size();
+    if (!page.contains("next")) break;
+    after = page.at("next");
+  }
+  EXPECT_EQ(seen, 1000u);
+  LimitdClient limitd(std::move(*TcpClient::connect(s.limitd)));
+  EXPECT_EQ(limitd.take("ip", "k999").remaining, 8);
+}
+
+// A change over the admin port is what every worker decides by, 100 ms later at the latest: from
+// the moment that the request leaves.
+TEST(Overrides, AreLiveOnAllWorkersAtOnce) {
+  const Served s;
+  std::vector<TcpClient> clients;  // the one with fewest gets the next: two on each worker
+  for (int i = 0; i < 8; ++i) clients.push_back(s.client());
+  const auto limit_seen = [](const std::string& reply) {
+    // "OK true LEFT SECONDS" of a bucket that is asked for nothing.
+    return std::stol(reply.substr(reply.find(' ', 3) + 1));
+  };
+  Clock::duration longest{};
+  for (int quota = 100; quota < 120; ++quota) {
+    const std::string hit = "HIT user=u" + std::to_string(quota);
+    for (auto& client : clients) EXPECT_LE(limit_seen(client.ask(hit)), 3);
+    const auto began = Clock::now();
+    EXPECT_EQ(s.set({{"rule", "user=*"},
+                     {"actor", "u" + std::to_string(quota)},
+                     {"limit", {{"quota", quota}, {"window", "1h"}}}})
+                  .status,
+              201);
+    for (auto& client : clients) EXPECT_GE(limit_seen(client.ask(hit)), 3) << quota;
+    longest = std::max(longest, Clock::now() - began);
+  }
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(longest).count();
+  RecordProperty("longest_ms", static_cast<int>(ms));
+  std::printf("from the request to the last worker's decision: %d ms at most\n",
+              static_cast<int>(ms));
+  EXPECT_LT(ms, 100 * slowness);
+}
+
+TEST(Overrides, WakeThoseWhoWait) {
+  const Served s;
+  LimitdClient client(std::move(*TcpClient::connect(s.limitd)));
+  EXPECT_EQ(client.take("ip", "w", 2).remaining, 0);
+  const auto first = client.send({LimitdMethod::wait, "ip", "w", 1});
+  const auto second = client.send({LimitdMethod::wait, "ip", "w", 2});
+  ASSERT_TRUE(client.ask({LimitdMethod::ping, "", ""}).kind == "pong");
+  EXPECT_EQ(sample(s.admin, "sluice_waiting_requests"), "2");
+  const auto began = Clock::now();
+  const auto made = s.set({{"rule", "ip"}, {"actor", "w"}, {"unlimited", true}});
+  for (const auto& id : {first, second}) {
+    const auto reply = client.await(id);
+    ASSERT_TRUE(reply);
+    EXPECT_TRUE(reply->conformant);
+    EXPECT_TRUE(reply->delayed);
+  }
+  EXPECT_LT(Clock::now() - began, std::chrono::milliseconds(1000) * slowness);
+  EXPECT_EQ(s.one("DELETE", made.json.at("id")).status, 200);
+  EXPECT_FALSE(client.take("ip", "w").conformant);  // what was used before is used
+}
+
+TEST(Overrides, EndByThemselvesAndSurviveAReload) {
+  Served s;
+  auto client = s.client();
+  const auto now = std::chrono::system_clock::now();
+  const auto at = std::chrono::system_clock::to_time_t(now + std::chrono::seconds(2));
+  char until[32];
+  std::tm parts{};
+  ::gmtime_r(&at, &parts);
+  std::strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  const Json limit = {{"quota", 9}, {"window", "1h"}};
+  EXPECT_EQ(s.set({{"rule", "user=*"}, {"actor", "u"}, {"limit", limit}, {"until", until}}).status,
+            201);
+  EXPECT_EQ(s.set({{"rule", "user=*"}, {"actor", "v"}, {"limit", limit}}).status, 201);
+  EXPECT_EQ(client.ask("HIT user=u").substr(0, 9), "OK true 8");
+  EXPECT_EQ(http(s.admin, "POST", "/v1/reload").status, 200);
+  EXPECT_EQ(client.ask("HIT user=v").substr(0, 9), "OK true 8");
+  for (const auto deadline = soon(); s.get().json.at("total") != 1;)
+    ASSERT_LT(Clock::now(), deadline);
+  EXPECT_EQ(client.ask("HIT user=u").substr(0, 9), "OK true 1");
+  EXPECT_EQ(client.ask("HIT user=v").substr(0, 9), "OK true 7");
+}
+
+}  // namespace
+}  // namespace sluice::tests
