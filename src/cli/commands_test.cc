@@ -120,7 +120,8 @@ TEST_F(Commands, HelpAndVersion) {
   }
   EXPECT_EQ(command({"--help"}), 0);
   for (const char* name :
-       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl"}) {
+       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl",
+        "status", "top", "rules", "counters", "reset", "override", "reload"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
   }
   for (const char* name :

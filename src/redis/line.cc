@@ -81,7 +81,7 @@ ssize_t Line::repeat(bool writes, Call&& call) {
 
 bool Line::open(const Options& options, TlsContext* tls, const Address& address) {
   const Node& node = options.nodes[address.node];
-  name_ = node.host + ":" + std::to_string(node.port);
+  name_ = name_of(node);
   const auto failed = [this](int error) {
     lost(error == 0 ? "it does not answer"
                     : std::string("cannot connect: ") + std::strerror(error));

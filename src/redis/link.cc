@@ -85,9 +85,7 @@ Link::~Link() {
 }
 
 std::string Link::name() const {
-  const Node& node = options_.nodes[node_ % options_.nodes.size()];
-  const bool ipv6 = node.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + node.host + "]" : node.host) + ":" + std::to_string(node.port);
+  return name_of(options_.nodes[node_ % options_.nodes.size()]);
 }
 
 void Link::publish() {

@@ -50,10 +50,17 @@ std::unique_ptr<Line> connected(Shared& shared) {
 
 enum class Passed : uint8_t { all, cut, failed };
 
-// Calls `visit(key)` for the keys that fit the pattern, some of them more than once.
+// Which keys are wanted: `head`, `prefix`, anything, `suffix`.
+struct Wanted {
+  std::string_view head, prefix, suffix = {};
+};
+
+// Calls `visit(key)` for these without their head, for some of them more than once.
 template <class Visit>
-Passed pass(Shared& shared, Line& line, const std::string& pattern, size_t& seen, Visit&& visit) {
+Passed pass(Shared& shared, Line& line, const Wanted& wanted, size_t& seen, Visit&& visit) {
   constexpr size_t step = 1000;
+  const std::string begin = std::string(wanted.head) + std::string(wanted.prefix);
+  const std::string pattern = escaped(begin) + "*" + escaped(wanted.suffix);
   std::string cursor = "0";
   do {
     if (seen >= base::bounds::redis_scanned_max || shared.ending.load(std::memory_order_relaxed))
@@ -69,9 +76,13 @@ Passed pass(Shared& shared, Line& line, const std::string& pattern, size_t& seen
     cursor.assign(answer->element[0]->str, static_cast<size_t>(answer->element[0]->len));
     const redisReply& keys = *answer->element[1];
     for (size_t i = 0; i < keys.elements; ++i) {
-      const redisReply& key = *keys.element[i];
-      if (key.type != REDIS_REPLY_STRING) continue;
-      visit(std::string_view(key.str, static_cast<size_t>(key.len)));
+      std::string_view key = text_of(*keys.element[i]);
+      // It might be no Redis that answers.
+      if (key.size() < begin.size() + wanted.suffix.size() || !key.starts_with(begin) ||
+          !key.ends_with(wanted.suffix))
+        continue;
+      key.remove_prefix(wanted.head.size());
+      visit(key);
     }
     seen += step;
   } while (cursor != "0");
@@ -88,12 +99,11 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
   const std::string head = std::string(prefix_of(shared, space.form)) + space.prefix;
   std::set<std::string, std::less<>> first;
   size_t seen = 0;
-  pass(shared, *line, escaped(head) + escaped(prefix) + "*" + escaped(space.suffix), seen,
-       [&](std::string_view key) {
-         if (key.size() < head.size() + space.suffix.size()) return;
-         first.emplace(key.substr(head.size(), key.size() - head.size() - space.suffix.size()));
-         if (first.size() > max) first.erase(std::prev(first.end()));
-       });
+  pass(shared, *line, {head, prefix, space.suffix}, seen, [&](std::string_view key) {
+    key.remove_suffix(space.suffix.size());
+    first.emplace(key);
+    if (first.size() > max) first.erase(std::prev(first.end()));
+  });
   return {first.begin(), first.end()};
 }
 
@@ -111,15 +121,13 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
     });
     if (!any || stored.failed || max == 0) continue;
     const std::string_view head = prefix_of(shared, form);
-    const Passed passed =
-        pass(shared, *line, escaped(head) + escaped(prefix) + "*", seen, [&](std::string_view key) {
-          key.remove_prefix(head.size());
-          if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
-          const auto found = spaces.find(key);
-          if (!found || found->space->form != form) return;
-          first.emplace(key);
-          if (first.size() > max) first.erase(std::prev(first.end()));
-        });
+    const Passed passed = pass(shared, *line, {head, prefix}, seen, [&](std::string_view key) {
+      if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
+      const auto found = spaces.find(key);
+      if (!found || found->space->form != form) return;
+      first.emplace(key);
+      if (first.size() > max) first.erase(std::prev(first.end()));
+    });
     stored.cut |= passed == Passed::cut;
     stored.failed |= passed == Passed::failed;
   }

@@ -39,7 +39,8 @@ void eventually(Condition&& condition) {
 
 // One life of a server: a durable store over a disk that outlives it.
 struct Life {
-  Life(Disk& disk, Durability durability, Time now = start, size_t memory_bytes = 0)
+  Life(Disk& disk, Durability durability, Time now = start, size_t memory_bytes = 0,
+       base::Duration interval = base::milliseconds(1))
       : log(std::make_shared<spdlog::logger>(
             "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told))),
         world(0) {
@@ -53,7 +54,7 @@ struct Life {
     auto table = std::make_unique<EmbeddedStore>(memory_bytes, base::Hash(1), world.spaces);
     auto journal = std::make_unique<MemoryJournal>(disk, world.spaces, like, now);
     store = std::make_unique<DurableStore>(
-        DurableOptions{.path = "DIR", .durability = durability, .interval = base::milliseconds(1)},
+        DurableOptions{.path = "DIR", .durability = durability, .interval = interval},
         std::move(table), std::move(journal), log);
     std::string problem;
     EXPECT_TRUE(store->start(problem)) << problem;
@@ -542,6 +543,54 @@ TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
   const int wakes = life.wakes;
   disk.set(&Disk::holds_commits, false);
   eventually([&] { return life.wakes > wakes && life.store->gate() == 0; });
+}
+
+// Also where the clock of the last tick is read for it.
+TEST(DurableStore, the_tick_of_the_clock_makes_it_no_more) {
+  using std::chrono::steady_clock;
+  Disk disk;
+  for (int round = 0; round < 10; ++round) {
+    constexpr auto interval = std::chrono::milliseconds(40);
+    Life life(disk, Durability::interval, start, 0, base::milliseconds(interval.count()));
+    life.until_loaded();
+    std::this_thread::sleep_for(std::chrono::microseconds(700 * round));
+    disk.set(&Disk::holds_commits, true);
+    life.ask({one});
+    const auto since = steady_clock::now();
+    for (;;) {
+      const auto now = steady_clock::now();
+      if (life.store->gate() != 0) break;
+      ASSERT_LE(now - since, 2 * interval);
+    }
+    disk.set(&Disk::holds_commits, false);
+    life.until_committed();
+  }
+}
+
+TEST(DurableStore, commits_are_timed) {
+  Disk disk;
+  Life life(disk, Durability::always);
+  life.until_loaded();
+  const auto count = [&] {
+    metrics::Page page;
+    life.store->collect(page);
+    const std::string text = page.text(), name = "sluice_commit_seconds_count ";
+    const size_t at = text.find(name);
+    return at == std::string::npos ? -1 : std::atoi(text.c_str() + at + name.size());
+  };
+  EXPECT_EQ(count(), 0);
+  for (int i = 1; i <= 3; ++i) {
+    life.ask({one});
+    life.until_committed();
+    EXPECT_EQ(count(), i);
+  }
+  // One that fails is not, until it goes through.
+  disk.set(&Disk::fails, true);
+  life.ask({one});
+  eventually([&] { return life.store->stats().failing; });
+  EXPECT_EQ(count(), 3);
+  disk.set(&Disk::fails, false);
+  eventually([&] { return count() == 4; });
 }
 
 TEST(DurableStore, costs_nothing_while_nobody_asks) {
