@@ -166,7 +166,7 @@ Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
   if (step == steps.end()) return json;
   if (!step->counter.empty()) {
     json["counter"] = step->counter;
-    json["path"] = path_text(step->counter);
+    json["path"] = wire::percent_encoded(step->counter);
   }
   if (step->override_id != 0) json["override"] = id_text(step->override_id);
   if (!step->error.empty()) json["error"] = step->error;
