@@ -58,16 +58,12 @@ inline constexpr size_t admin_connections_max = 64;
 inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
 // Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
 inline constexpr size_t admin_queued_max = 16;
-// Rules on one page of the admin port's list. Past it: 400.
+// Questions of the admin port that are under way at workers. Past it: 503.
+inline constexpr size_t inquiries_max = 64;
+// Rules or counters on one page of the admin port's lists. Past it: 400.
 inline constexpr size_t admin_page_max = 1000;
 // Rules that metrics tell apart, by name or pattern. Past it: the others count together.
 inline constexpr size_t metric_rules_max = 4095;
-// Keys that a worker tracks in each order (most active, most denied) for each minute. Past it: the
-// least counted one makes room, and counts say by how much they may be too high. A worker holds 1.6
-// MB for it at most, and an answer of /v1/top 2 MB more for each worker while it is made.
-inline constexpr size_t top_keys_max = 512;
-// Bytes of a key that are kept for that. Past it: cut, and that is said.
-inline constexpr size_t top_key_bytes_max = 128;
 // Overrides, of all rules together, some 400 bytes each; those of one request; bytes of the actor
 // of one, and of its comment. Past it: 507, and 422.
 inline constexpr size_t overrides_max = 2'000'000;
@@ -77,6 +73,12 @@ inline constexpr size_t override_comment_bytes_max = 1024;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
 // are gone through by a request whose actor does. Past it: 507.
 inline constexpr size_t overrides_alike_max = 64;
+// Keys that a worker tracks in each order (most active, most denied) for each minute. Past it: the
+// least counted one makes room, and counts say by how much they may be too high. A worker holds 1.6
+// MB for it at most, and an answer of /v1/top 2 MB more for each worker while it is made.
+inline constexpr size_t top_keys_max = 512;
+// Bytes of a key that are kept for that. Past it: cut, and that is said.
+inline constexpr size_t top_key_bytes_max = 128;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is
@@ -90,6 +92,9 @@ inline constexpr size_t redis_bytes_max = size_t{16} << 20;
 inline constexpr size_t redis_reply_bytes_max = size_t{1} << 20;
 // Keys that a list looks at in Redis, at most. Past it: the list is what was found so far.
 inline constexpr size_t redis_scanned_max = 10'000'000;
+// Names of what was changed last among the texts kept in Redis. A server that is further behind
+// reads all of them.
+inline constexpr size_t redis_kept_changes = 65'536;
 // Memory of the counter table: what 32-bit references to 4-byte units reach. Past it: refused at
 // start.
 inline constexpr size_t table_bytes_min = size_t{16} << 20;

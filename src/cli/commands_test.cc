@@ -120,7 +120,8 @@ TEST_F(Commands, HelpAndVersion) {
   }
   EXPECT_EQ(command({"--help"}), 0);
   for (const char* name :
-       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl"}) {
+       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl",
+        "status", "top", "rules", "counters", "reset", "override", "reload"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
   }
   for (const char* name :
@@ -350,6 +351,35 @@ TEST_F(Commands, ExplainTakesWordsLiterallyAndTheLastOfAKeyCounts) {
   EXPECT_TRUE(result["rules"].back()["actor"].empty());
   EXPECT_EQ(result["rules"][0]["mismatch"]["has"], "POST");
   EXPECT_EQ(result["unreached"], 1);
+}
+
+TEST_F(Commands, ExplainKnowsLimitdsTypes) {
+  const auto path = file("limitd.yaml",
+                         "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 5\n    per_second: 1\n"
+                         "    override:\n      10.0.0.7: { size: 9, until: 2020-01-01 }\n"
+                         "      10.0.0.8: { size: 8 }\n");
+  EXPECT_EQ(command({"explain", "--policy", path, "type=ip", "key=10.0.0.7"}), 0) << err;
+  EXPECT_TRUE(said(out, "[type=ip key=10.0.0.7]\n    does not apply: its time is over")) << out;
+  EXPECT_TRUE(said(out, "`key` is `10.0.0.7`, and the rule wants `10.0.0.8`")) << out;
+  EXPECT_TRUE(said(out, "1 per 1s, token_bucket, burst 5")) << out;
+  EXPECT_TRUE(said(out, "counter: limitd:ip:10.0.0.7")) << out;
+  EXPECT_EQ(command({"explain", "--as", "limitd", "--policy", path, "type=x", "key=k"}), 0) << err;
+  EXPECT_TRUE(said(out, "No rule decides it. limitd's protocol answers UNKNOWN_BUCKET_TYPE"))
+      << out;
+  EXPECT_EQ(command({"explain", "--protocol", "divvy", "--policy", path, "type=ip"}), 0) << err;
+  EXPECT_TRUE(said(out, "Divvy's protocol answers `OK false 0 -1`")) << out;
+  EXPECT_EQ(command({"explain", "--protocol", "http", "--policy", path, "type=ip"}), 2);
+}
+
+TEST_F(Commands, ExplainShowsTheActorOfARuleThatIsOff) {
+  const auto path = file("sluice.yaml",
+                         "rules:\n  - { name: a, match: { ip: '*' }, actor: ip, mode: off,\n"
+                         "      limit: { quota: 1, window: 1s } }\n");
+  EXPECT_EQ(command({"explain", "--json", "--policy", path, "ip=1"}), 0) << err;
+  const json result = json::parse(out);
+  EXPECT_EQ(result["rules"][0]["mode"], "off");
+  EXPECT_EQ(result["rules"][0]["applies"], false);
+  EXPECT_EQ(result["rules"][0]["actor"], json({{{"key", "ip"}, {"value", "1"}}}));
 }
 
 TEST_F(Commands, ExplainSaysThatARuleCannotBeEvaluated) {

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "cli/arguments.h"
 #include "cli/explanation.h"
 #include "cli/inspect.h"
@@ -16,24 +17,42 @@ constexpr const char* footer =
     "\n"
     "Example:\n"
     "  sluice explain --policy rules.ini method=GET path=/pantry/cookies ip=10.0.0.7\n"
+    "  sluice explain --policy limitd.yaml type=ip key=10.0.0.7\n"
     "\n"
     "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
+
+using policy::Dialect;
+
+Dialect dialect_of(const policy::RuleSet& rules, const std::optional<std::string>& protocol) {
+  if (protocol) return *protocol == "limitd" ? Dialect::limitd : Dialect::divvy;
+  const bool types_alone = !rules.rules(Dialect::limitd).empty() &&
+                           rules.rules(Dialect::divvy).empty() && rules.native_rules().empty();
+  return types_alone ? Dialect::limitd : Dialect::divvy;
+}
 
 }  // namespace
 
 int explain(const Words& words, Outside& outside) {
   Arguments arguments("sluice explain --policy FILE [options] key=value...", about, footer);
-  std::optional<std::string> path, as;
+  std::optional<std::string> path, as, protocol;
   bool documented = false, json = false;
   arguments.app()
       .add_option("--policy", path, "The policy, or a sluice.yaml that names one")
       ->type_name("FILE");
   add_kind_flags(arguments.app(), as, documented);
+  arguments.app()
+      .add_option("--protocol", protocol,
+                  "Whose request it is: divvy or limitd (otherwise limitd's where the policy has "
+                  "bucket types alone)")
+      ->type_name("NAME");
   arguments.app().add_flag("--json", json, "Print the explanation as JSON");
   if (const auto status = arguments.parse(words, outside)) return *status;
   std::optional<FileKind> kind;
   if (as && !(kind = kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
   if (!path) return arguments.misused("there is no --policy FILE", outside);
+  if (protocol && *protocol != "divvy" && *protocol != "limitd")
+    return arguments.misused("--protocol is to be divvy or limitd, not `" + *protocol + "`",
+                             outside);
   std::string problem;
   const auto pairs = pairs_of(arguments.positional(), problem);
   if (!pairs) return arguments.misused(problem, outside);
@@ -43,9 +62,13 @@ int explain(const Words& words, Outside& outside) {
   const auto rules = inspect(*path, kind, documented, spaces, diagnostics);
   tell(diagnostics, outside);
   if (!rules) return exit_failure;
-  const Explanation explanation = explain(*rules, *pairs);
+  std::vector<limit::Entry> descriptor;
+  for (const auto& [key, value] : *pairs) descriptor.push_back({key, value});
+  const Dialect dialect = dialect_of(*rules, protocol);
+  const auto explanation =
+      policy::explain(*rules, dialect, {.descriptor = descriptor, .now = base::Clock().now()});
   outside.out << (json ? to_text(to_json(explanation, *pairs))
-                       : to_text(explanation, *pairs, outside.out_colour))
+                       : to_text(explanation, dialect, *pairs, outside.out_colour))
               << std::flush;
   return exit_ok;
 }

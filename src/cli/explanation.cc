@@ -10,6 +10,7 @@ namespace {
 
 using base::printable;
 using limit::Algorithm;
+using policy::RuleExplanation;
 
 std::string in_ticks(std::string_view text) {
   return "`" + printable(text) + "`";
@@ -69,6 +70,8 @@ void append(std::string& out, const RuleExplanation& e, bool coloured) {
   out += "\n    ";
   if (e.off) {
     out += "is switched off\n";
+  } else if (e.over) {
+    out += "does not apply: its time is over\n";
   } else if (!e.error.empty()) {
     out += paint("cannot be evaluated", red, coloured) +
            ", so the request fails: " + printable(e.error) + "\n";
@@ -83,7 +86,7 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
   const policy::Rule& rule = *e.rule;
   nlohmann::ordered_json json{
       {"file", rule.file}, {"line", rule.line}, {"pattern", rule.pattern}, {"name", rule.name}};
-  json["applies"] = e.error.empty() && !e.mismatch && !e.off;
+  json["applies"] = e.applies();
   json["decides"] = e.ends;
   json["mode"] = rule.mode == policy::Mode::shadow ? "shadow" : e.off ? "off" : "enforce";
   json["then"] = rule.then == policy::Then::stop ? "stop" : "continue";
@@ -112,52 +115,16 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
   return json;
 }
 
-}  // namespace
-
-Explanation explain(const policy::RuleSet& rules, const Pairs& request) {
-  std::vector<limit::Entry> descriptor;
-  for (const auto& [key, value] : request) descriptor.push_back({key, value});
-  // What is charged is read from the plan that a server would settle, so that both agree.
-  policy::Plan plan;
-  rules.match(policy::Dialect::divvy, {descriptor}, plan);
-  const auto steps = plan.steps(plan.parts().front());
-
-  Explanation explanation;
-  const auto native = rules.native_rules(), divvy = rules.rules(policy::Dialect::divvy);
-  std::vector<const policy::Rule*> all;
-  for (const auto& rule : native) all.push_back(&rule);
-  for (const auto& rule : divvy) all.push_back(&rule);
-  for (const policy::Rule* rule : all) {
-    RuleExplanation& e = explanation.reached.emplace_back();
-    e.rule = rule;
-    e.off = rule->mode == policy::Mode::off;
-    if (e.off) continue;
-    e.mismatch = policy::mismatch(*rule, descriptor, e.error);
-    if (!e.error.empty()) break;
-    if (e.mismatch) continue;
-    for (const auto& actor : rule->actor) {
-      auto& value = e.actor_values.emplace_back();
-      for (const auto& [key, has] : request)
-        if (key == actor) value = has;
-    }
-    for (const auto& step : steps)
-      if (step.rule == rule && limit::is_counted(rule->limits))
-        e.counter = rule->space->prefix + std::string(plan.charge(step).key) + rule->space->suffix;
-    e.has_say = rule->mode == policy::Mode::enforce;
-    e.ends = e.has_say && rule->then == policy::Then::stop;
-    if (e.ends) break;
-  }
-  explanation.unreached = all.size() - explanation.reached.size();
-  return explanation;
-}
-
-bool decided(const Explanation& explanation) {
+bool decided(const policy::Explanation& explanation) {
   if (explanation.reached.empty() || !explanation.reached.back().error.empty()) return false;
   return std::any_of(explanation.reached.begin(), explanation.reached.end(),
                      [](const RuleExplanation& e) { return e.has_say; });
 }
 
-std::string to_text(const Explanation& explanation, const Pairs& request, bool coloured) {
+}  // namespace
+
+std::string to_text(const policy::Explanation& explanation, policy::Dialect dialect,
+                    const Pairs& request, bool coloured) {
   std::string out = "request:";
   for (const auto& [key, value] : request) out += " " + printable(key) + "=" + printable(value);
   out += "\n\n";
@@ -165,14 +132,15 @@ std::string to_text(const Explanation& explanation, const Pairs& request, bool c
   if (!decided(explanation) &&
       (explanation.reached.empty() || explanation.reached.back().error.empty()))
     out += paint("No rule decides it.", red, coloured) +
-           " Divvy's protocol answers `OK false 0 -1`.\n";
+           (dialect == policy::Dialect::limitd ? " limitd's protocol answers UNKNOWN_BUCKET_TYPE.\n"
+                                               : " Divvy's protocol answers `OK false 0 -1`.\n");
   if (explanation.unreached > 0)
     out += base::counted(explanation.unreached, "rule") + " behind it " +
            (explanation.unreached == 1 ? "is" : "are") + " not reached.\n";
   return out;
 }
 
-nlohmann::ordered_json to_json(const Explanation& explanation, const Pairs& request) {
+nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request) {
   nlohmann::ordered_json json;
   json["request"] = nlohmann::ordered_json::object();
   for (const auto& [key, value] : request) json["request"][key] = value;

@@ -68,6 +68,7 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, li
   if (settings.memory_bytes.origin != "default") options.local_bytes = settings.memory_bytes.value;
   auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
   opened.metrics = store.get();
+  if (store) opened.keeper = &store->keeper();
   opened.store = std::move(store);
   return opened;
 }
@@ -105,7 +106,8 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
   opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
     return store->backup(target, problem);
   };
-  opened.keeper = durable->keeper();
+  if (durable) opened.keeper = durable->keeper();
+  opened.metrics = durable.get();
   opened.store = std::move(durable);
   opened.kept = how_kept(settings);
   return opened;

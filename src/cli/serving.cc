@@ -124,6 +124,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   }
   server::Options options = config.options();
   options.spaces = &spaces;
+  options.keeper = opened.keeper;
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, outside)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);

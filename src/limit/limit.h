@@ -39,12 +39,12 @@ std::string_view name_of(Algorithm algorithm);
 
 // What is asked of counters.
 enum class Verb : uint8_t {
-  none,  // nothing; the reply has its turn
-  take,  // now or not at all
-  wait,  // as take, but the reply may come once there is enough
-  peek,  // what there is; takes nothing
-  put,   // gives units back
-  list,  // which counters there are
+  none,   // nothing; the reply has its turn
+  take,   // now or not at all
+  wait,   // as take, but the reply may come once there is enough
+  peek,   // what there is; takes nothing
+  put,    // gives units back
+  list,   // which counters there are
   probe,  // what a take would be answered now; takes nothing
 };
 
@@ -135,14 +135,14 @@ struct Space {
 // One cost against one key with all its limits: one probe of the table, one slot per limit.
 struct Charge {
   const Space* space = nullptr;
-  std::string_view key;           // within the space; lives for the batch
-  Verb verb = Verb::take;         // take, peek, put or probe
-  bool all = false;               // put: until it is as a fresh one, whatever the cost
-  bool fresh = false;             // take: forget the counter first, and with it what others wait for
-  bool keeps_limits = false;      // the space has windows
-  bool refill = false;            // take, where it has: every balance is at its limit first
-  uint8_t before = 0;             // probe: so many takes like it come first, each if it is allowed
-  int64_t cost = 1;               // 0 or more; less only where the counter keeps its limits
+  std::string_view key;       // within the space; lives for the batch
+  Verb verb = Verb::take;     // take, peek, put or probe
+  bool all = false;           // put: until it is as a fresh one, whatever the cost
+  bool fresh = false;         // take: forget the counter first, and with it what others wait for
+  bool keeps_limits = false;  // the space has windows
+  bool refill = false;        // take, where it has: every balance is at its limit first
+  uint8_t before = 0;         // probe: so many takes like it come first, each if it is allowed
+  int64_t cost = 1;           // 0 or more; less only where the counter keeps its limits
   std::span<const Limit> limits;  // 1 to slots_max; the rule's, live as long as the rule set. Where
                                   // the counter keeps its limits: those that came along, if any
   uint32_t limits_id = 0;         // Spaces::intern_limits(limits); 0 where the counter keeps them

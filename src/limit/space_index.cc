@@ -14,9 +14,8 @@ SpaceIndex::SpaceIndex(std::span<const Space* const> spaces) {
     sizes_.push_back(space->prefix.size());
   }
   for (auto& [prefix, its] : by_prefix_)
-    std::sort(its.begin(), its.end(), [](const Space* a, const Space* b) {
-      return a->suffix.size() > b->suffix.size();
-    });
+    std::sort(its.begin(), its.end(),
+              [](const Space* a, const Space* b) { return a->suffix.size() > b->suffix.size(); });
   std::sort(sizes_.begin(), sizes_.end(), std::greater<>());
   sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
 }

@@ -85,9 +85,7 @@ Link::~Link() {
 }
 
 std::string Link::name() const {
-  const Node& node = options_.nodes[node_ % options_.nodes.size()];
-  const bool ipv6 = node.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + node.host + "]" : node.host) + ":" + std::to_string(node.port);
+  return name_of(options_.nodes[node_ % options_.nodes.size()]);
 }
 
 void Link::publish() {
@@ -108,6 +106,7 @@ bool Link::is_full() const {
 
 void Link::sent(const Sender& sender, base::Time due) {
   sent_.push({sender, due.us});
+  call_times_.queued(due.us);
   loop_.at_turn_end(*this);
 }
 
@@ -274,6 +273,7 @@ void Link::drop_all() {
   for (size_t i = 0; i < sent_.size(); ++i)
     if (!sent_[i].dropped) owner_.on_lost(sent_[i].sender);
   sent_.clear();
+  call_times_.lost();
   out_.clear();
   out_at_ = 0;
 }
@@ -298,6 +298,7 @@ void Link::flush() {
     size_t& at = greeting_out_.empty() ? out_at_ : none;
     if (greeting_out_.empty() && phase_ != Phase::up) return;
     if (at == from.size()) {
+      if (at > 0) call_times_.written();
       from.clear();
       at = 0;
       return;
@@ -374,6 +375,7 @@ void Link::take(Reply reply, std::string_view text) {
   }
   if (sent_.empty()) return lose("lost: it said something that nobody asked for");
   const Sent of = sent_.pop();
+  call_times_.answered();
   if (late_ > 0) {
     if (--late_ == 0) publish();
     if (of.dropped) return;

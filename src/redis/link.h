@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "redis/call_times.h"
 #include "redis/options.h"
 #include "redis/resolver.h"
 #include "redis/ring.h"
@@ -78,6 +79,7 @@ class Link final : public store::Watcher {
   size_t under_way() const { return sent_.size(); }
 
   // For metrics: any thread.
+  const CallTimes& call_times() const { return call_times_; }
   LinkState state() const { return state_.load(std::memory_order_relaxed); }
   uint64_t connects() const { return connects_.load(std::memory_order_relaxed); }
   // Connections that were lost, and attempts that failed.
@@ -130,6 +132,7 @@ class Link final : public store::Watcher {
   std::string out_, greeting_out_;
   size_t out_at_ = 0;
   Ring<Sent> sent_;
+  CallTimes call_times_;
   size_t late_ = 0;  // of sent_, from the front: overdue
   int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
   size_t next_address_ = 0, node_ = 0;

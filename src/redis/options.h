@@ -16,6 +16,12 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
+// For people: "localhost:6379", "[::1]:6379".
+inline std::string name_of(const Node& node) {
+  const bool ipv6 = node.host.find(':') != std::string::npos;
+  return (ipv6 ? "[" + node.host + "]" : node.host) + ":" + std::to_string(node.port);
+}
+
 struct Options {
   // Addresses of the same data, a primary and whatever may become it: the first that takes writes
   // is used.

@@ -49,7 +49,8 @@ RedisStore::RedisStore(Options options, limit::Spaces& spaces,
                        std::shared_ptr<spdlog::logger> log)
     : shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
       late_words_("Redis did not answer in " + std::to_string(shared_.options.deadline.us / 1000) +
-                  " ms") {
+                  " ms"),
+      keeper_(shared_) {
   shared_.resolve();
   shared_.resolver.await(resolve_patience);
 }
@@ -93,7 +94,7 @@ void RedisStore::abandon(store::Port& port, limit::Ticket ticket) {
 }
 
 std::optional<base::Time> RedisStore::advance(store::Port& port, base::Time now) {
-  // What waits in the table; it also has the port wake again from here on.
+  // Nothing waits in the table; but it has the port wake again from here on.
   auto next = shared_.table->advance(port, now);
   WorkerClient* const client = client_of(port);
   if (client == nullptr) return next;
@@ -143,12 +144,14 @@ void RedisStore::collect(metrics::Page& page) const {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
   std::array<uint64_t, link_states> states{};
   uint64_t connects = 0, losses = 0;
+  CallDistribution times;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [port, client] : clients_) {
       ++states[static_cast<size_t>(client->link().state())];
       connects += client->link().connects();
       losses += client->link().losses();
+      client->link().call_times().add_to(times);
     }
   }
   constexpr std::array<const char*, link_states> state_names{"down", "refused", "silent", "up"};
@@ -162,6 +165,13 @@ void RedisStore::collect(metrics::Page& page) const {
                "Connections to Redis that were lost, and attempts that failed.", number(losses));
   page.counter("sluice_redis_calls_total", "Calls of scripts that Redis was sent.",
                number(shared_.counts.asked.load(std::memory_order_relaxed)));
+  page.histogram("sluice_redis_call_seconds",
+                 "Time from writing a call to Redis to its answer, for each that was answered.",
+                 call_bounds_us, times.counts, times.sum, 1e-6);
+  if (const auto age = keeper_.age())
+    page.gauge("sluice_redis_kept_age_seconds",
+               "How long ago this server last knew of all that servers keep in Redis: overrides.",
+               static_cast<double>(age->count()) * 1e-6);
   for (const Error error : {Error::store, Error::deadline, Error::overloaded, Error::full,
                             Error::read_only, Error::refused, Error::foreign})
     page.counter(

@@ -14,6 +14,7 @@
 
 #include "metrics/page.h"
 #include "redis/options.h"
+#include "redis/redis_keeper.h"
 #include "redis/shared.h"
 #include "redis/worker_client.h"
 #include "store/store.h"
@@ -52,6 +53,9 @@ class RedisStore final : public store::Store, public metrics::Source {
 
   void collect(metrics::Page& page) const override;
 
+  // What is kept beside the counters; as long as the store.
+  store::Keeper& keeper() { return keeper_; }
+
  private:
   RedisStore(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
@@ -62,6 +66,7 @@ class RedisStore final : public store::Store, public metrics::Source {
   mutable std::mutex mutex_;  // of the map; each client is its worker's own
   std::unordered_map<const store::Port*, std::unique_ptr<WorkerClient>> clients_;
   int64_t resolved_us_ = 0;
+  RedisKeeper keeper_;
 };
 
 }  // namespace sluice::redis

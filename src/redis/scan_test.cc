@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "limit/space.h"
+#include "limit/space_index.h"
 #include "redis/peer_test.h"
 #include "redis/shared.h"
 
@@ -20,8 +21,8 @@ struct ScanTest : testing::Test {
     options.nodes = {
         {"127.0.0.1", ntohs(reinterpret_cast<const sockaddr_in&>(peer.address.storage).sin_port)}};
   }
-  // What is listed, with the same answer to each step.
-  std::vector<std::string> list(const std::string& answer) {
+  // What is listed, with the same answer to each step; of all that is stored.
+  std::vector<std::string> list(const std::string& answer, bool stored = false) {
     auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
     Shared shared(options, spaces, std::move(table), nullptr, nullptr);
     shared.resolve();
@@ -34,7 +35,9 @@ struct ScanTest : testing::Test {
         peer.say(answer);
       }
     });
-    const auto found = scan(shared, space, "", 100);
+    const limit::Space* const all[] = {&space};
+    const auto found = stored ? scan_stored(shared, limit::SpaceIndex(all), "", "", 100).keys
+                              : scan(shared, space, "", 100);
     done = true;
     redis.join();
     return found;
@@ -67,6 +70,18 @@ TEST_F(ScanTest, WhatIsNoListEndsIt) {
   }
   done = false;
   EXPECT_TRUE(list("*2\r\n$1\r\n0\r\n*2\r\n:1\r\n*-1\r\n").empty());
+}
+
+// Whoever does not look at what was asked for.
+TEST_F(ScanTest, WhatWasNotAskedForIsLeftOut) {
+  for (const bool stored : {false, true}) {
+    done = false;
+    const auto found = list(
+        "*2\r\n$1\r\n0\r\n*4\r\n$1\r\nx\r\n$0\r\n\r\n$12\r\nsomething:s:\r\n$11\r\nsluice:s:ok\r\n",
+        stored);
+    EXPECT_EQ(found, std::vector<std::string>{stored ? "s:ok" : "ok"});
+    peer.hang_up();
+  }
 }
 
 }  // namespace

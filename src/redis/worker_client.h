@@ -108,6 +108,7 @@ class WorkerClient final : public Link::Owner {
                                            const store::Pin& pin);
   void enqueue(Waiting& waiting, base::Time now);
   void enqueue_anew(Waiting& waiting);
+  int64_t look_again() const;
   void schedule(Waiting& waiting, int64_t due_us);
   void look_at(Waiting& waiting, base::Time now);
   bool granted_here(Waiting& waiting, base::Time now);

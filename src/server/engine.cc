@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "server/protocol.h"
 #include "server/server.h"
+#include "server/verdict.h"
 
 namespace sluice::server {
 
@@ -47,9 +48,9 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       live_(s.live),
       lister_(s.lister),
       tally_(s.tally),
+      overrides_(s.overrides),
       top_keys_(s.top_keys),
       denials_(s.denials),
-      overrides_(s.overrides),
       run_(std::move(s.run)),
       wake_(s.wake ? std::move(s.wake) : [] {}),
       policy_(live_.current()),
@@ -119,7 +120,7 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
       if (p.next < tickets_.size() && tickets_[p.next] != no_ticket) [[unlikely]] {
         if (is_parked(part, tickets_[p.next])) continue;
       }
-      const auto verdict = verdict_of(part);
+      const auto verdict = verdict_of(plan_, part, store_);
       if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
       if (told_every > 0) [[unlikely]]
         tell_denied(p, request.verb, part, verdict, told_every);
@@ -149,7 +150,12 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
   tickets_.clear();
   settled_ = 0;
   note_overrides();
-  const policy::Overrides* const overriding = overrides();
+  match_all(protocol, requests, first, now, recipient);
+  if (const policy::Overrides* const overriding = overrides()) plan_.override_all(*overriding, now);
+}
+
+void Engine::match_all(Protocol protocol, const wire::Requests& requests, size_t first,
+                       base::Time now, Recipient* recipient) {
   for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
       plan_.skip();
@@ -163,8 +169,7 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
                    .fresh = request.fresh,
                    .cost = request.cost,
                    .limits = requests.limits(request),
-                   .now = now,
-                   .overrides = overriding},
+                   .now = now},
                   plan_);
     if (!plan_.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {
@@ -201,46 +206,6 @@ bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
       return false;
   }
   return true;
-}
-
-// Of several decisions the tightest is shown: the refusal with the longest wait, else the least
-// left.
-void Engine::weigh(const Decision& d, bool counted, wire::Verdict& verdict) {
-  const Decision* t = verdict.tightest;
-  const bool tighter = t == nullptr || (d.allowed != t->allowed ? !d.allowed
-                                        : d.allowed             ? d.remaining < t->remaining
-                                                                : d.retry_after > t->retry_after);
-  if (tighter) {
-    verdict.tightest = &d;
-    verdict.counted = counted;
-  }
-  verdict.more_after = std::max(verdict.more_after, d.reset_after);
-}
-
-wire::Verdict Engine::verdict_of(const policy::Plan::Part& part) const {
-  wire::Verdict verdict;
-  verdict.error = part.error;
-  for (const auto& step : plan_.steps(part)) {
-    if (step.rule->mode != Mode::enforce) continue;  // a shadow rule's failure harms nobody
-    const auto& group = plan_.group(step);
-    if (group.error != limit::Error::none) {
-      verdict.error = store_.words_of(group.error);
-      return verdict;
-    }
-    verdict.matched = true;
-    verdict.allowed = group.allowed;
-    const auto& charge = plan_.charge(step);
-    const auto decisions = plan_.decisions(step);
-    if (charge.keeps_limits) {
-      verdict.slots = decisions;
-      verdict.slot_mask = charge.slot_mask;
-    }
-    for (size_t i = 0; i < decisions.size(); ++i)
-      weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict);
-  }
-  if (verdict.tightest != nullptr && !verdict.allowed)
-    verdict.more_after = verdict.tightest->retry_after;
-  return verdict;
 }
 
 void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor,

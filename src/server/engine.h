@@ -27,6 +27,7 @@
 
 namespace sluice::server {
 
+class Inquiry;
 class Lister;
 
 // What became of a batch.
@@ -46,9 +47,9 @@ class Engine {
     const Live& live;
     Lister* lister = nullptr;                      // null: lists are empty
     Tally* tally = nullptr;                        // null: nothing is counted
+    const policy::Overrides* overrides = nullptr;  // null: there are none
     TopKeys* top_keys = nullptr;                   // null: nobody asks for them
     Denials* denials = nullptr;                    // null: none is logged
-    const policy::Overrides* overrides = nullptr;  // null: there are none
     std::function<void()> wake{};                  // from any thread: call `advance`
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
@@ -90,9 +91,14 @@ class Engine {
   // changed; all keep their places. While that goes on it begins anew when it is done.
   void match_again();
 
+  // Has the store answer an inquiry, now or later.
+  void inquire(std::shared_ptr<Inquiry> inquiry);
+
  private:
   void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
              Recipient* recipient);
+  void match_all(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
+                 Recipient* recipient);
   Served go_on(Progress& progress, wire::Requests& requests, base::Buffer& out);
   Served suspend(const Progress& progress, wire::Requests& requests);
   limit::Ticket new_ticket();
@@ -100,8 +106,6 @@ class Engine {
   void recycle(std::unique_ptr<Suspended> suspended);
   void note_strict(const policy::Plan::Part& part);
   bool settle(uint32_t groups, base::Time now, limit::Ticket ticket);
-  static void weigh(const limit::Decision& decision, bool counted, wire::Verdict& verdict);
-  wire::Verdict verdict_of(const policy::Plan::Part& part) const;
 
   // engine_late.cc: replies and decisions that come later.
   limit::Ticket park(Protocol protocol, const wire::Request& request,
@@ -119,6 +123,8 @@ class Engine {
   struct Listing;
   void on_listed(limit::Ticket ticket, std::vector<std::string> keys);
   void look_at(Listing& listing);
+  friend class Inquiry;
+  void pursue(Inquiry& inquiry);
   void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
   void send_late();
   // Debug lines: of a request by its rules, and of a late reply.
@@ -134,12 +140,12 @@ class Engine {
   const Live& live_;
   Lister* const lister_;
   Tally* const tally_;
-  TopKeys* const top_keys_;
-  Denials* const denials_;
   const policy::Overrides* const overrides_;
   std::optional<policy::Overrides::Reader> overrides_reader_;
   uint64_t overrides_seen_ = 0;  // their changes, when what is planned was matched, or before
   bool matching_again_ = false, match_once_more_ = false;
+  TopKeys* const top_keys_;
+  Denials* const denials_;
   const std::function<void(std::function<void()>)> run_;
   const std::function<void()> wake_;
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.
@@ -170,7 +176,8 @@ class Engine {
   limit::Ticket ticket_ = limit::no_ticket;
   std::vector<std::unique_ptr<Suspended>> spare_;  // to be used again
   std::vector<limit::Ticket> ready_;
-  std::vector<std::shared_ptr<Listing>> listings_;  // whose counters the store is asked about
+  std::vector<std::shared_ptr<Listing>> listings_;   // whose counters the store is asked about
+  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // the same
 };
 
 }  // namespace sluice::server

@@ -6,8 +6,10 @@
 
 #include "base/check.h"
 #include "server/engine.h"
+#include "server/inquiry.h"
 #include "server/lister.h"
 #include "server/protocol.h"
+#include "server/verdict.h"
 
 namespace sluice::server {
 
@@ -268,7 +270,7 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   } else if (!store_.cancel(port_, ticket, now)) {
     return;
   }
-  wire::Verdict verdict = verdict_of(part);
+  wire::Verdict verdict = verdict_of(plan_, part, store_);
   verdict.delayed = verdict.allowed;
   reply_late(ticket, verdict, now);
 }
@@ -364,7 +366,7 @@ void Engine::look_at(Listing& listing) {
   const bool answered = parts.empty() || settle(parts.back().groups_end, now, listing.batch);
   std::vector<wire::Listed> listed;
   for (size_t i = 0; answered && i < parts.size(); ++i) {
-    const wire::Verdict verdict = verdict_of(parts[i]);
+    const wire::Verdict verdict = verdict_of(plan_, parts[i], store_);
     if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
     // One that is full and would not have been otherwise without a put is as if it were not.
     const limit::Decision& d = *verdict.tightest;
@@ -387,6 +389,45 @@ void Engine::look_at(Listing& listing) {
   }
   free_ticket(listing.batch);
   std::erase_if(listings_, [&](const auto& one) { return one.get() == &listing; });
+}
+
+void Engine::inquire(std::shared_ptr<Inquiry> inquiry) {
+  inquiry->engine_ = this;
+  inquiry->ticket_ = new_ticket();
+  inquiries_.push_back(inquiry);
+  pursue(*inquiry);
+}
+
+// Round by round, as long as the store answers at once.
+void Engine::pursue(Inquiry& inquiry) {
+  std::swap(plan_, inquiry.plan_);
+  std::swap(settled_, inquiry.settled_);
+  pin_ = &inquiry.policy_;
+  waiting_[inquiry.ticket_.slot].recipient = nullptr;
+  bool answered = true;
+  for (;;) {
+    const base::Time now = clock_.now();
+    const auto parts = plan_.parts();
+    if (!parts.empty()) answered = settle(parts.back().groups_end, now, inquiry.ticket_);
+    if (!answered) break;
+    settled_ = 0;
+    if (!inquiry.next(plan_, {now, store_, overrides()})) break;
+  }
+  std::swap(plan_, inquiry.plan_);
+  std::swap(settled_, inquiry.settled_);
+  pin_ = &policy_;
+  if (!answered) {
+    waiting_[inquiry.ticket_.slot].recipient = &inquiry;
+    return;
+  }
+  free_ticket(inquiry.ticket_);
+  const auto its = std::find_if(inquiries_.begin(), inquiries_.end(),
+                                [&](const auto& one) { return one.get() == &inquiry; });
+  const std::shared_ptr<Inquiry> last = std::move(*its);
+  inquiries_.erase(its);
+  if (inquiry.changes()) inquiry.gate_ = store_.gate(true);
+  inquiry.under_way_.reset();
+  inquiry.answered_.set_value();
 }
 
 }  // namespace sluice::server

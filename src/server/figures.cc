@@ -137,6 +137,12 @@ void Figures::collect(Page& page) const {
       }
     }
   }
+  metrics::Distribution<commit_wait_bounds_us.size()> commit_waits;
+  for (const Tally* tally : all) tally->commit_waits().add_to(commit_waits);
+  if (commit_waits.count() > 0)
+    page.histogram("sluice_commit_wait_seconds",
+                   "Time that what a connection had to send waited for its commit.",
+                   commit_wait_bounds_us, commit_waits.counts, commit_waits.sum, 1e-6);
   uint64_t lost = 0;
   for (const auto& tally : all) lost += tally->events_lost();
   page.counter("sluice_statsd_events_lost_total",

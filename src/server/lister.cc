@@ -27,9 +27,10 @@ Lister::~Lister() {
 }
 
 bool Lister::list(const limit::Space& space, std::string prefix, Answer answer) {
-  return look([&space, prefix = std::move(prefix), answer = std::move(answer)](store::Store& store) {
-    answer(store.list(space, prefix, base::bounds::listed_max));
-  });
+  return look(
+      [&space, prefix = std::move(prefix), answer = std::move(answer)](store::Store& store) {
+        answer(store.list(space, prefix, base::bounds::listed_max));
+      });
 }
 
 bool Lister::look(Job job) {

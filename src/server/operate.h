@@ -47,6 +47,7 @@ class Operate {
     return protocol == Protocol::admin || protocol == Protocol::divvy_metrics;
   }
   bool take(int fd, Protocol protocol);
+  bool has_admin() const { return admin_ != nullptr; }
   Admin& admin() { return *admin_; }
 
  private:

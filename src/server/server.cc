@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,6 +18,8 @@
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "server/counter_routes.h"
+#include "server/inquiry.h"
 #include "server/listener.h"
 #include "server/lister.h"
 #include "server/operate.h"
@@ -56,6 +59,12 @@ struct Server::Impl {
                                              [this] { on_overrides(); }, policy_log});
     operate.prepare(options, live, reloader ? &*reloader : nullptr,
                     overrides ? &*overrides : nullptr, files, store, clock, l);
+    inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) {
+      workers[asked++ % workers.size()]->inquire(std::move(inquiry));
+    });
+    counter_routes.emplace(CounterRoutes::World{live, inquiries, clock, store,
+                                                overrides ? &overrides->table() : nullptr});
+    if (operate.has_admin()) counter_routes->add_to(operate.admin());
   }
 
   void make_reloader(Policy policy) {
@@ -105,6 +114,9 @@ struct Server::Impl {
   asio::steady_timer overrides_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
   Lister lister{store};  // answers to workers' loops, so it ends before them
+  Inquiries inquiries{store, lister};
+  std::optional<CounterRoutes> counter_routes;
+  std::atomic<size_t> asked{0};  // inquiries
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
   size_t ended = 0;  // workers
@@ -191,6 +203,7 @@ void Server::run() {
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
+  s.inquiries.end();
   s.store.end_lists();
   if (s.reloader) s.reloader->stop();
   s.close_house();

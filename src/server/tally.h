@@ -47,6 +47,9 @@ inline constexpr std::array<uint64_t, 6> divvy_bounds_ms{1, 2, 5, 10, 100, 500};
 inline constexpr std::array<uint64_t, 12> wait_bounds_us{
     1'000,     10'000,    50'000,     100'000,    250'000,     500'000,
     1'000'000, 2'500'000, 10'000'000, 60'000'000, 600'000'000, 3'600'000'000};
+inline constexpr std::array<uint64_t, 13> commit_wait_bounds_us{
+    100,    200,    500,     1'000,   2'000,   5'000,    10'000,
+    20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000};
 
 class Tally {
  public:
@@ -83,6 +86,10 @@ class Tally {
   void disconnected(Protocol protocol);
   void received(Protocol protocol, size_t bytes) { of(protocol).received.add(bytes); }
   void sent(Protocol protocol, size_t bytes) { of(protocol).sent.add(bytes); }
+  // Replies left then that had to wait for their commit since then.
+  void held_back(base::Time until, base::Time since) {
+    commit_waits_.observe(until.us > since.us ? static_cast<uint64_t>(until.us - since.us) : 0);
+  }
   // The peer broke the protocol; `code` as in wire::Session::fault.
   void fault(Protocol protocol, std::string_view code);
 
@@ -102,6 +109,9 @@ class Tally {
     return first_faults_[static_cast<size_t>(fault)].read();
   }
   const metrics::Histogram<divvy_bounds_ms.size()>& divvy_latency() const { return divvy_ms_; }
+  const metrics::Histogram<commit_wait_bounds_us.size()>& commit_waits() const {
+    return commit_waits_;
+  }
   uint64_t events_lost() const { return events_ == nullptr ? 0 : events_->lost(); }
   // The one thread that tells statsd; null: nobody does.
   metrics::Ring<Event>* events() { return events_.get(); }
@@ -137,6 +147,7 @@ class Tally {
   std::array<std::array<std::atomic<Chunk*>, chunks>, policy::dialects> said_{};
   std::array<metrics::Cell, fault_count> faults_, first_faults_;
   metrics::Histogram<divvy_bounds_ms.size()> divvy_ms_{divvy_bounds_ms};
+  metrics::Histogram<commit_wait_bounds_us.size()> commit_waits_{commit_wait_bounds_us};
   std::unique_ptr<metrics::Ring<Event>> events_;
 
   // The batch.

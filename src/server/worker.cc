@@ -34,9 +34,9 @@ Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister
                .live = live,
                .lister = &lister,
                .tally = &tally_,
+               .overrides = overrides,
                .top_keys = top_keys_.get(),
                .denials = &watch.denials,
-               .overrides = overrides,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
                .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
               std::move(log)) {
@@ -77,6 +77,12 @@ void Worker::on_new_policy() {
   });
 }
 
+void Worker::inquire(std::shared_ptr<Inquiry> inquiry) {
+  asio::post(io_, [this, inquiry = std::move(inquiry)] {
+    if (!detached_) engine_.inquire(inquiry);
+  });
+}
+
 // What is due, and a timer for what is due next.
 void Worker::advance() {
   const auto next = engine_.advance();
@@ -89,7 +95,7 @@ void Worker::advance() {
 }
 
 void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
-  held_.push_back({gate, std::move(connection)});
+  held_.push_back({engine_.now(), gate, std::move(connection)});
   if (engine_.await_commit()) return;
   // It came about meanwhile; but the connection is in the middle of something.
   asio::post(io_, [this] { open_gates(); });
@@ -99,10 +105,13 @@ void Worker::open_gates() {
   do {
     const uint64_t committed = engine_.committed();
     const uint64_t done = std::max(committed, engine_.given_up());
+    const bool opens = !held_.empty() && held_.front().gate <= done;
+    const base::Time now = opens ? engine_.now() : base::Time{};
     // What is opened may be held back again, behind a later gate.
     while (!held_.empty() && held_.front().gate <= done) {
       const Held first = std::move(held_.front());
       held_.pop_front();
+      tally_.held_back(now, first.since);
       first.connection->pass_gate(first.gate, first.gate <= committed);
     }
     // A commit wakes once, and this one may have been an earlier one than the next waits for.
@@ -191,6 +200,7 @@ void Worker::end_if_idle() {
   deadline_.cancel();
   due_.cancel();
   store_.detach(engine_.port());
+  detached_ = true;
   poller_.stop();
   work_.reset();
 }

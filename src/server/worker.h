@@ -1,6 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt`, `on_new_policy`, `on_new_overrides` and `stop` may be called from any thread, all else
-// belongs to the worker's own.
+// `adopt`, `on_new_policy`, `on_new_overrides`, `inquire` and `stop` may be called from any thread,
+// all else belongs to the worker's own.
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,7 @@
 
 #include "server/connection.h"
 #include "server/engine.h"
+#include "server/inquiry.h"
 #include "server/poller.h"
 
 namespace sluice::server {
@@ -51,6 +52,8 @@ class Worker {
   void on_new_policy();
   // Overrides have changed: what waits may no longer have to.
   void on_new_overrides() { on_new_policy(); }
+  // Has the store answer it; not once the worker has ended: then nobody does.
+  void inquire(std::shared_ptr<Inquiry> inquiry);
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);
   void join();
@@ -105,13 +108,14 @@ class Worker {
   base::Buffer out_, late_out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
   struct Held {
+    base::Time since;
     uint64_t gate;
     std::shared_ptr<Connection> connection;
   };
   std::deque<Held> held_;  // by rising gate
   std::vector<std::string> idle_texts_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
-  bool stopping_ = false;
+  bool stopping_ = false, detached_ = false;
   std::thread thread_;
 };
 

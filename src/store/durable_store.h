@@ -6,6 +6,7 @@
 
 #include <spdlog/logger.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -25,6 +26,8 @@
 #include "base/time.h"
 #include "disk/journal.h"
 #include "limit/space.h"
+#include "metrics/cells.h"
+#include "metrics/page.h"
 #include "store/embedded_store.h"
 #include "store/keeper.h"
 #include "store/store.h"
@@ -43,7 +46,11 @@ struct DurableOptions {
   bool sync = false;  // a commit reaches the medium
 };
 
-class DurableStore final : public Store {
+inline constexpr std::array<uint64_t, 15> commit_bounds_us{
+    50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
+    20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
+
+class DurableStore final : public Store, public metrics::Source {
  public:
   // Opens what is there and brings in what is not folded yet; the rest comes by and by. `table` is
   // empty. `now` from any thread. Null: `problem`, with what to do.
@@ -81,6 +88,7 @@ class DurableStore final : public Store {
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
   Stats stats() const override;
+  void collect(metrics::Page& page) const override;
 
   // A copy of what is committed, on which a server can be started (disk::Journal::backup).
   bool backup(const std::string& target, std::string& problem) {
@@ -112,6 +120,7 @@ class DurableStore final : public Store {
   Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
   bool want(const limit::Batch& batch, const limit::Group& group, Port* port, limit::Ticket ticket);
   bool is_behind() const;
+  static int64_t about_now_us();
   static int64_t now_us();  // of a clock that is never set
   bool needs_no_disk(const limit::Batch& batch, const limit::Group& group) const;
   limit::Error take_failure(Port* port, limit::Ticket ticket);
@@ -141,6 +150,7 @@ class DurableStore final : public Store {
   std::atomic<bool> failing_{false};  // the last commit failed
   int64_t turned_us_ = 0;  // when collecting for it began; the committer's, as is the next
   uint64_t turned_ = 0;    // the commit under way, or the last one; the committer's
+  metrics::Histogram<commit_bounds_us.size()> commit_times_{commit_bounds_us};  // the committer's
   std::atomic<bool> asleep_{false};  // the committing thread, until `called_` changes
   std::atomic<uint32_t> called_{0};
   std::mutex ports_mutex_;

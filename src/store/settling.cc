@@ -160,10 +160,9 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   const std::span<const State> in(before.data(), count);
   const auto& windows = charge->space->windows;
   const bool takes = charge->verb == Verb::take || charge->verb == Verb::probe;
-  const auto result = takes
-                          ? limit::kept_limits::take(windows, in, charge->limits, charge->cost, now,
-                                                     next.data(), decisions, hold)
-                          : limit::kept_limits::peek(windows, in, now, decisions);
+  const auto result = takes ? limit::kept_limits::take(windows, in, charge->limits, charge->cost,
+                                                       now, next.data(), decisions, hold)
+                            : limit::kept_limits::peek(windows, in, now, decisions);
   charge->slot_mask = result.mask;
   cells = charge->verb == Verb::take ? result.cells : 0;
   return result.allowed;

@@ -57,9 +57,7 @@ struct Settling {
                  limit::Decision* decisions);
 
   // May there be more for those that wait, once it is stored?
-  bool brings() const {
-    return charge->verb == limit::Verb::put || charge->fresh || changed;
-  }
+  bool brings() const { return charge->verb == limit::Verb::put || charge->fresh || changed; }
 
   // Is there a counter? One that is erased only looks like it.
   bool is_there() const { return entry != nullptr && !entry->erased(); }

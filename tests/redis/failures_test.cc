@@ -237,11 +237,18 @@ void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
   EXPECT_LT(slowest_ms, 300 * slowness);
   EXPECT_GT(asked, 20);
   pause(false);
-  EXPECT_EQ(f.world.await_hit("", "OK true"), "");
+  // On a machine that is busy it may be asked and be late again.
+  int late = 0;
+  std::string reply;
+  for (const auto end = soon(); !(reply = f.world.hit()).starts_with("OK true");) {
+    ASSERT_LT(steady_clock::now(), end);
+    late += reply.find("did not answer") != std::string::npos ? 1 : 0;
+    std::this_thread::sleep_for(Milliseconds(20));
+  }
   const int64_t left = std::stoll(f.ask({"GET", "divvy:::1000:600"}).text);
   EXPECT_LE(left, 998);
   // Each worker asked once; while that was overdue, it asked nothing.
-  EXPECT_GE(left, 998 - 2);
+  EXPECT_GE(left, 998 - 2 - late);
   std::printf("%d asked in the pause, slowest answer %d ms, %ld charged all the same\n", asked,
               slowest_ms, static_cast<long>(998 - left));
 }

@@ -2,6 +2,7 @@
 // the same decisions, in both arithmetics.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <deque>
 #include <string>
 #include <vector>
@@ -68,6 +69,7 @@ class Both {
   limit::Spaces spaces;
   store::EmbeddedStore table{0, base::Hash(1), spaces};
   bool sweeps = true;  // what is as fresh is forgotten at once
+  int64_t near = 0;    // times may differ by that
   size_t light = 0, full = 0, wide = 0, again = 0;
 
   // Empty: they agree.
@@ -108,8 +110,10 @@ class Both {
       size_t count = theirs[k].limits.size();
       if (theirs[k].keeps_limits) count = static_cast<size_t>(std::popcount(theirs[k].slot_mask));
       for (size_t i = 0; i < count; ++i) {
-        const Decision &a = q.decisions[theirs[k].decision_first + i],
-                       &b = decided[theirs[k].decision_first + i];
+        const Decision& a = q.decisions[theirs[k].decision_first + i];
+        Decision& b = decided[theirs[k].decision_first + i];
+        if (std::abs(a.reset_after.us - b.reset_after.us) < near) b.reset_after = a.reset_after;
+        if (std::abs(a.retry_after.us - b.retry_after.us) < near) b.retry_after = a.retry_after;
         if (text_of(a) != text_of(b))
           wrong += "charge " + std::to_string(k) + ": " + text_of(a) + " here, " + text_of(b) +
                    " there; ";
@@ -155,6 +159,34 @@ Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
   }
 }
 
+// What was just granted is kept until it is as fresh, to the millisecond; and by these scripts for
+// `spare_ms` more, which is long, as the time they are told is not Redis'.
+std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
+  constexpr int64_t spare_ms = 100'000'000, century_ms = 3'162'240'000'000, slow_ms = 20'000;
+  for (const Decision& d : q.decisions)
+    if (!d.allowed) return "";
+  for (const Charge& c : q.charges) {
+    int64_t wanted_ms = 0;
+    for (size_t i = 0; i < c.limits.size() && c.cost > 0; ++i) {
+      const Algorithm algorithm = c.limits[i].algorithm;
+      if (!limit::has_counter(algorithm)) continue;
+      const int64_t reset_us = q.decisions[c.decision_first + i].reset_after.us;
+      wanted_ms = std::max(wanted_ms, algorithm == Algorithm::fixed_bucket
+                                          ? century_ms
+                                          : (reset_us + 999) / 1000 + spare_ms);
+    }
+    if (wanted_ms == 0) continue;
+    const std::string key = "p:" + c.space->prefix + std::string(c.key) + c.space->suffix;
+    const int64_t ttl_ms = client({"PTTL", key}).number;
+    // Past 2^53 ms it is rounded; those are 285,000 years.
+    const int64_t most_ms = wanted_ms + (wanted_ms >> 53 != 0 ? 1 : 0);
+    if (ttl_ms > most_ms || ttl_ms < wanted_ms - slow_ms)
+      return key + " is kept for " + std::to_string(ttl_ms) + " ms, not " +
+             std::to_string(wanted_ms);
+  }
+  return "";
+}
+
 // Few keys, few limits, so that counters meet one another's past.
 void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with_groups) {
   Both both;
@@ -193,7 +225,10 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
       if (dice(3) > 0) now += dice(sizes.step);
       if (!both.sweeps && dice(10) == 0) now -= dice(sizes.step);
       Question q;
-      const Verb verb = dice(6) == 0 ? Verb::put : dice(6) == 0 ? Verb::peek : Verb::take;
+      const Verb verb = dice(6) == 0   ? Verb::put
+                        : dice(6) == 0 ? Verb::peek
+                        : dice(6) == 0 ? Verb::probe
+                                       : Verb::take;
       const int charges = with_groups ? 1 + dice(3) : 1;
       const int first = dice(3);
       // Mostly the first list: the same limits again.
@@ -205,16 +240,19 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
               verb, cost);
       }
       if (verb == Verb::put && dice(4) == 0) q.charges[0].all = true;
+      for (Charge& c : q.charges) c.fresh = verb == Verb::take && dice(12) == 0;
       told += std::to_string(step) + ": at " + std::to_string(now - start_us) + " " +
               std::string(name_of(verb));
       for (const Charge& c : q.charges) {
-        told += " " + std::string(c.key) + " " + std::to_string(c.cost) + (c.all ? " all" : "");
+        told += " " + std::string(c.key) + " " + std::to_string(c.cost) + (c.all ? " all" : "") +
+                (c.fresh ? " anew" : "");
         for (const Limit& l : c.limits)
           told += " " + std::string(name_of(l.algorithm)) + " " + std::to_string(l.quota) + "/" +
                   std::to_string(l.window.us) + "/" + std::to_string(l.burst);
       }
       told += "\n";
-      const std::string wrong = both.ask(q, {now}, least);
+      std::string wrong = both.ask(q, {now}, least);
+      if (verb == Verb::take) wrong += wrong_ttls(both.client(), q);
       told += "   " + text_of(q.decisions[0]) + "\n";
       ASSERT_EQ(wrong, "") << "seed " << seed << " round " << round << "\n" << told;
     }
@@ -285,10 +323,20 @@ void play_kept(int64_t limits, int64_t costs, Weight least, uint32_t seed, int r
       Question q;
       const int64_t cost = dice(5) == 0 ? -dice(costs) : dice(3) == 0 ? dice(costs) : dice(5);
       q.add(space, std::to_string(round), asked, both.spaces,
-            dice(6) == 0 ? Verb::peek : Verb::take, cost);
-      if (q.charges[0].verb == Verb::take && dice(20) == 0) q.charges[0].fresh = true;
-      told += std::to_string(step) + ": at " + std::to_string(now - start_us) + " cost " +
-              std::to_string(cost);
+            dice(6) == 0   ? Verb::peek
+            : dice(8) == 0 ? Verb::probe
+                           : Verb::take,
+            cost);
+      Charge& charge = q.charges[0];
+      if (charge.verb == Verb::take && dice(20) == 0) charge.fresh = true;
+      if (charge.verb == Verb::take && !charge.fresh && dice(12) == 0) charge.refill = true;
+      if (charge.verb == Verb::peek && dice(3) == 0) {
+        charge.verb = Verb::put;
+        charge.all = true;
+      }
+      told += std::to_string(step) + ": at " + std::to_string(now - start_us) + " " +
+              std::string(name_of(charge.verb)) + (charge.refill ? " refilled" : "") +
+              (charge.fresh ? " anew" : "") + " cost " + std::to_string(cost);
       for (const Limit& l : asked)
         told += " " + std::to_string(l.quota) + "/" + std::to_string(l.window.us);
       told += "\n";
@@ -304,6 +352,52 @@ TEST(Scripts, KeepLimits) {
   play_kept(10, 12, Weight::wide, 21, 50);
   play_kept(UINT32_MAX, int64_t{1} << 31, Weight::light, 22, 60);
   play_kept(100, int64_t{1} << 60, Weight::light, 23, 60);
+}
+
+// Divvy's form lives by Redis' own time, so all of it happens in one moment of a long window.
+TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
+  constexpr int64_t second = 1'000'000, window = 1'000 * second;
+  Dice dice(40);
+  size_t refused = 0, probed = 0;
+  for (int round = 0; round < 150; ++round) {
+    Both both;
+    limit::Space like;
+    like.form = limit::Form::divvy;
+    const limit::Space &shared = *both.spaces.intern("divvy:a=1:", ":5:1000", like),
+                       &own = *both.spaces.intern("n/", "");
+    const int64_t quota = 1 + dice(int64_t{6});
+    both.sweeps = false;
+    both.near = 10 * second;
+    std::string told = "quota " + std::to_string(quota) + "\n";
+    for (int step = 0; step < 20; ++step) {
+      Question q;
+      const Verb verb = dice(6) == 0   ? Verb::put
+                        : dice(6) == 0 ? Verb::peek
+                        : dice(3) == 0 ? Verb::probe
+                                       : Verb::take;
+      const int64_t cost = dice(std::min<int64_t>(quota, 3) + 1);
+      q.add(shared, std::to_string(round), {{Algorithm::fixed_window, quota, {window}, 0}},
+            both.spaces, verb, cost);
+      if (dice(3) == 0)
+        q.add(own, std::to_string(round), {{Algorithm::fixed_bucket, 4, {}, 4}}, both.spaces, verb,
+              dice(int64_t{3}));
+      Charge& charge = q.charges[0];
+      charge.all = verb == Verb::put && dice(3) == 0;
+      charge.fresh = verb == Verb::take && dice(4) == 0;
+      if (verb == Verb::probe) charge.before = static_cast<uint8_t>(dice(4));
+      told += std::string(name_of(verb)) + " " + std::to_string(cost) + (charge.all ? " all" : "") +
+              (charge.fresh ? " anew" : "") + " behind " + std::to_string(charge.before) + " of " +
+              std::to_string(q.charges.size()) + "\n";
+      const std::string wrong =
+          both.ask(q, {start_us}, dice(5) == 0 ? Weight::wide : Weight::light);
+      ASSERT_EQ(wrong, "") << "round " << round << "\n" << told;
+      told += "   " + text_of(q.decisions[0]) + "\n";
+      refused += q.decisions[0].allowed ? 0u : 1u;
+      probed += verb == Verb::probe ? 1u : 0u;
+    }
+  }
+  EXPECT_GT(refused, 200u);
+  EXPECT_GT(probed, 500u);
 }
 
 // Units that somebody waits for are not there for anybody behind.

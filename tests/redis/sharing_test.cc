@@ -1,13 +1,17 @@
 // Several servers, and a Divvy, on the counters of one Redis.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/redis/world.h"
 
 namespace sluice::tests {
 namespace {
+
+using Json = nlohmann::json;
 
 // What Divvy's documentation says that it does to a counter: a credit of a window, or none.
 class StandIn {
@@ -69,6 +73,47 @@ TEST(RedisSharing, EveryProtocolSharesItsCounters) {
     EXPECT_TRUE(key.text.starts_with("sluice:")) << key.text;
     EXPECT_GT(client({"PTTL", key.text}).number, 0) << key.text;
   }
+}
+
+TEST(RedisSharing, AnOverrideIsInForceAtAnotherServerWithinATenthOfASecond) {
+  RedisServer redis;
+  const std::string rules =
+      "rules:\n  - name: api\n    match: { r: \"*\" }\n    actor: r\n    limits:\n"
+      "      - { quota: 3, window: 1h }\n";
+  auto one = std::make_unique<RedisWorld>(redis.port(), rules);
+  RedisWorld two(redis.port(), rules);
+  const auto set = [](const RedisWorld& world, const std::string& actor, int quota) {
+    const auto said = http(world.admin_port(), "POST", "/v1/overrides",
+                           R"({"rule":"api","actor":")" + actor + R"(","limit":{"quota":)" +
+                               std::to_string(quota) + R"(,"window":"1h"}})");
+    EXPECT_EQ(said.status / 100, 2) << said.body;
+  };
+  std::vector<std::chrono::steady_clock::duration> times;
+  for (int i = 0; i < 10; ++i) {
+    const std::string actor = "a" + std::to_string(i);
+    RedisWorld& from = i % 2 == 0 ? *one : two;
+    RedisWorld& to = i % 2 == 0 ? two : *one;
+    set(from, actor, 100 + i);
+    const auto began = std::chrono::steady_clock::now();
+    // Nothing is taken of it until it is in force.
+    const auto quota = [&] {
+      const std::string reply = to.hit("r=" + actor);
+      return std::atoi(reply.substr(8).c_str());
+    };
+    while (quota() < 50 && std::chrono::steady_clock::now() < began + std::chrono::seconds(10)) {
+    }
+    EXPECT_GT(quota(), 50) << actor;
+    times.push_back(std::chrono::steady_clock::now() - began);
+  }
+  std::sort(times.begin(), times.end());
+  EXPECT_LT(times[times.size() * 8 / 10], Milliseconds(100 * slowness));
+
+  // One that starts later has them, and so has one whose Redis was away.
+  one = std::make_unique<RedisWorld>(redis.port(), rules);
+  EXPECT_GT(std::atoi(one->hit("r=a3").substr(8).c_str()), 50);
+  EXPECT_EQ(Json::parse(http_get(one->admin_port(), "/v1/overrides").body).at("total"), 10);
+  set(*one, "a3", 4);
+  for (RedisWorld* world : {one.get(), &two}) EXPECT_EQ(world->await_hit("r=a3", "OK false 0"), "");
 }
 
 TEST(RedisSharing, WhoWaitsHasWhatIsPutBackAtAnotherServer) {

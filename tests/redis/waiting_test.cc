@@ -117,6 +117,28 @@ TEST(RedisWaiting, WhatIsGrantedToNobodyIsGivenBack) {
   FAIL() << "nothing was given back, or the machine was too busy, six times";
 }
 
+// Looking again every 100 ms is not to drown Redis.
+TEST(RedisWaiting, ManyAreLookedAtLessOften) {
+  RedisServer redis;
+  RedisWorld world(redis.port(), "", ", deadline_ms: 20000");
+  LimitdClient client = world.limitd();
+  constexpr int many = 8'000;
+  std::string frames;
+  for (int i = 0; i < many; ++i)
+    for (const auto method : {LimitdMethod::take, LimitdMethod::wait})
+      frames += limitd_frame({method, "fixed", std::to_string(i), 3}, std::to_string(i));
+  ASSERT_TRUE(client.send(frames));
+  EXPECT_EQ(world.await_metric("sluice_waiting_requests", std::to_string(many)), "");
+  const auto began = std::chrono::steady_clock::now();
+  const int64_t before = std::stoll(world.metric(calls));
+  std::this_thread::sleep_for(Milliseconds(1500));
+  const auto asked = static_cast<double>(std::stoll(world.metric(calls)) - before);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  EXPECT_LT(asked / took.count(), 24'000);
+  EXPECT_GT(asked, 1'000);
+  std::printf("%d wait, %.0f calls a second\n", many, asked / took.count());
+}
+
 TEST(RedisWaiting, AReloadAsksWhatWaitsAgain) {
   RedisServer redis;
   expect_reload_asks_what_waits_again({{"SLUICE_REDIS", redis.address()}});

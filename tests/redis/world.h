@@ -96,6 +96,7 @@ class RedisWorld {
   }
   const Folder& folder() const { return folder_; }
   uint16_t divvy_port() const { return divvy_; }
+  uint16_t admin_port() const { return admin_; }
   Process& process() { return *process_; }
 
  private:

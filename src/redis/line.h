@@ -1,0 +1,73 @@
+// A connection to Redis that asks one thing after another and waits for each answer, a second at
+// most. Blocks: for a thread that may, and belongs to it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "redis/link.h"
+#include "redis/options.h"
+#include "redis/tls.h"
+
+struct redisReader;
+struct redisReply;
+
+namespace sluice::redis {
+
+struct FreeReply {
+  void operator()(redisReply* reply) const;
+};
+using Answer = std::unique_ptr<redisReply, FreeReply>;
+
+bool is_error(const Answer& answer);  // also of none
+// Of a string or an error; empty: it is neither.
+std::string_view text_of(const redisReply& reply);
+
+class Line {
+ public:
+  static constexpr std::chrono::milliseconds patience{1000};
+
+  // `stop`: once it is true nothing is waited for any more.
+  explicit Line(const std::atomic<bool>* stop = nullptr);
+  ~Line();
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  // Connects and greets, once. False: it does not come about, or does not let us in; see `problem`.
+  bool open(const Options& options, TlsContext* tls, const Address& address);
+  // Null: the connection is lost.
+  Answer ask(std::span<const std::string_view> words);
+  Answer ask(std::initializer_list<std::string_view> words) {
+    return ask(std::span(words.begin(), words.size()));
+  }
+  // Why the last call failed, for people.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Calls it until it is done, or its time is up. As the calls: what was done.
+  template <class Call>
+  ssize_t repeat(bool writes, Call&& call);
+  bool await(bool writable);
+  bool greet(std::initializer_list<std::string_view> words);
+  Answer lost(const std::string& why);
+
+  const std::atomic<bool>* const stop_;
+  int fd_ = -1;
+  std::string name_;
+  std::unique_ptr<Tls> tls_;
+  struct FreeReader {
+    void operator()(redisReader* reader) const;
+  };
+  std::unique_ptr<redisReader, FreeReader> reader_;
+  Clock::time_point due_;
+  std::string problem_;
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,73 @@
+#include "redis/name_set.h"
+
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "base/check.h"
+
+namespace sluice::redis {
+
+namespace {
+
+constexpr size_t slots_min = 16;
+constexpr size_t first_place = 2;
+
+}  // namespace
+
+std::string_view NameSet::name_at(uint32_t place) const {
+  uint32_t size;
+  const char* const at = bytes_.data() + (place - first_place);
+  std::memcpy(&size, at, sizeof size);
+  return {at + sizeof size, size};
+}
+
+// Its slot; none: table_.size().
+size_t NameSet::find(std::string_view name) const {
+  if (table_.empty()) return 0;
+  const size_t mask = table_.size() - 1;
+  for (size_t slot = std::hash<std::string_view>()(name) & mask;; slot = (slot + 1) & mask) {
+    if (table_[slot] == free) return table_.size();
+    if (table_[slot] > gone && name_at(table_[slot]) == name) return slot;
+  }
+}
+
+bool NameSet::contains(std::string_view name) const {
+  return find(name) < table_.size();
+}
+
+bool NameSet::insert(std::string_view name) {
+  if (contains(name)) return false;
+  if (4 * (used_ + 1) > 3 * table_.size()) grow();
+  const size_t mask = table_.size() - 1;
+  size_t slot = std::hash<std::string_view>()(name) & mask;
+  while (table_[slot] > gone) slot = (slot + 1) & mask;
+  if (table_[slot] == free) ++used_;
+  const size_t place = first_place + bytes_.size();
+  SLUICE_CHECK(place + sizeof(uint32_t) + name.size() <= UINT32_MAX);
+  const auto size = static_cast<uint32_t>(name.size());
+  bytes_.append(reinterpret_cast<const char*>(&size), sizeof size).append(name);
+  table_[slot] = static_cast<uint32_t>(place);
+  ++size_;
+  return true;
+}
+
+bool NameSet::erase(std::string_view name) {
+  const size_t slot = find(name);
+  if (slot >= table_.size()) return false;
+  table_[slot] = gone;
+  --size_;
+  return true;
+}
+
+// Room for twice as many as there are; what is gone leaves its bytes.
+void NameSet::grow() {
+  NameSet other;
+  size_t slots = slots_min;
+  while (slots < 3 * size_) slots *= 2;
+  other.table_.assign(slots, free);
+  each([&](std::string_view name) { other.insert(name); });
+  *this = std::move(other);
+}
+
+}  // namespace sluice::redis

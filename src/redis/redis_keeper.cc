@@ -1,0 +1,323 @@
+#include "redis/redis_keeper.h"
+
+#include <hiredis/hiredis.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/bounds.h"
+#include "base/printable.h"
+
+namespace sluice::redis {
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds look_every{25};
+constexpr milliseconds pause_min{50}, pause_max{1000};
+// Changes that are told at a time; texts that a step of a pass brings.
+constexpr size_t told_at_once = 1000;
+constexpr std::string_view scanned_at_once = "1000";
+// How often a look is repeated because this server has written meanwhile.
+constexpr int repeats_max = 3;
+
+// KEYS: texts, version, changes. ARGV: how many changes stay listed; then of each `+`, name, text,
+// or `-`, name, nothing. Reply: the version. What is there is looked at before anything is written,
+// so that it is all or nothing.
+constexpr std::string_view write_text = R"lua(
+local call, A = redis.call, ARGV
+local version = call('GET', KEYS[2])
+local n = 0
+if version then
+  n = tonumber(string.match(version, '^(%d+) %d+$'))
+  if not n then return {err = 'FOREIGN the value of ' .. KEYS[2] .. ' is no version'} end
+end
+call('HLEN', KEYS[1])
+call('LLEN', KEYS[3])
+local t = call('TIME')
+local now = t[1] .. string.rep('0', 6 - #t[2]) .. t[2]
+for i = 2, #A, 3 do
+  if A[i] == '+' then call('HSET', KEYS[1], A[i + 1], A[i + 2]) else call('HDEL', KEYS[1], A[i + 1]) end
+  call('RPUSH', KEYS[3], now .. ' ' .. A[i + 1])
+  n = n + 1
+end
+call('LTRIM', KEYS[3], -tonumber(A[1]), -1)
+version = string.format('%.0f', n) .. ' ' .. now
+call('SET', KEYS[2], version)
+return version
+)lua";
+
+// KEYS: as above. ARGV: a position, and how many changes at most. Reply: the version alone: nothing
+// is new; the version and `all`: the changes since are not listed any more; or a position and what
+// has changed up to there, each with its text, or none.
+constexpr std::string_view fetch_text = R"lua(
+local call = redis.call
+local version = call('GET', KEYS[2])
+if not version then
+  if ARGV[1] == '' then return {''} end
+  return {'', 'all'}
+end
+if version == ARGV[1] then return {version} end
+local n = tonumber(string.match(version, '^(%d+) %d+$'))
+if not n then return {err = 'FOREIGN the value of ' .. KEYS[2] .. ' is no version'} end
+local from, at = string.match(ARGV[1], '^(%d+) (%d+)$')
+if not from then return {version, 'all'} end
+local new = n - tonumber(from)
+-- The change that is known has to be where it was.
+local known = new >= 0 and call('LINDEX', KEYS[3], -(new + 1))
+if not known or string.match(known, '^%d+') ~= at then return {version, 'all'} end
+local last = math.min(new, tonumber(ARGV[2]))
+local names = call('LRANGE', KEYS[3], -new, last - new - 1)
+local out = {''}
+for i = 1, #names do
+  local name = string.match(names[i], '^%d+ (.*)$')
+  out[#out + 1] = name
+  out[#out + 1] = call('HGET', KEYS[1], name)
+end
+out[1] = string.format('%.0f', tonumber(from) + #names) .. ' ' .. string.match(names[#names], '^%d+')
+return out
+)lua";
+
+bool is_foreign(std::string_view error) {
+  return error.starts_with("WRONGTYPE") || error.starts_with("FOREIGN");
+}
+
+}  // namespace
+
+RedisKeeper::RedisKeeper(Shared& shared)
+    : shared_(shared),
+      keys_{shared.options.key_prefix + "kept", shared.options.key_prefix + "kept:version",
+            shared.options.key_prefix + "kept:changes", shared.options.key_prefix + "kept:none"},
+      write_(std::string(write_text)),
+      fetch_(std::string(fetch_text)),
+      random_(std::random_device()()) {}
+
+RedisKeeper::~RedisKeeper() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+// To the first node that takes writes, else to one that can be read.
+std::unique_ptr<Line> RedisKeeper::connect(const std::atomic<bool>* stop,
+                                           std::string& problem) const {
+  std::unique_ptr<Line> reader;
+  problem = "the names of the nodes of Redis are not found";
+  for (const Address& address : shared_.resolver.addresses()) {
+    auto line = std::make_unique<Line>(stop);
+    if (!line->open(shared_.options, shared_.tls.get(), address)) {
+      problem = line->problem();
+      continue;
+    }
+    // Of a key that is never there.
+    const Answer probe = line->ask({"DEL", keys_.none});
+    if (!is_error(probe)) return line;
+    problem = line->problem();
+    if (probe && !reader) reader = std::move(line);
+  }
+  return reader;
+}
+
+Answer RedisKeeper::call(Line& line, const Script& script,
+                         std::span<const std::string_view> arguments) const {
+  std::vector<std::string_view> words{"EVALSHA",   script.sha,    "3",
+                                      keys_.texts, keys_.version, keys_.changes};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  Answer answer = line.ask(words);
+  if (!answer || !is_error(answer) || !text_of(*answer).starts_with("NOSCRIPT")) return answer;
+  words[0] = "EVAL";
+  words[1] = script.text;
+  return line.ask(words);
+}
+
+bool RedisKeeper::read_all(
+    Line& line, std::string& version, std::string& problem,
+    const std::function<void(std::string_view, std::string_view)>& visit) const {
+  const auto failed = [&](const Answer& answer) {
+    problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
+    return false;
+  };
+  // First, so that what changes meanwhile is fetched again.
+  const Answer first = line.ask({"GET", keys_.version});
+  if (is_error(first)) return failed(first);
+  version = text_of(*first);
+  std::string cursor = "0";
+  do {
+    const Answer answer = line.ask({"HSCAN", keys_.texts, cursor, "COUNT", scanned_at_once});
+    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2)
+      return failed(answer);
+    cursor = text_of(*answer->element[0]);
+    const redisReply& all = *answer->element[1];
+    for (size_t i = 0; i + 1 < all.elements; i += 2)
+      visit(text_of(*all.element[i]), text_of(*all.element[i + 1]));
+  } while (cursor != "0" && !cursor.empty());
+  return true;
+}
+
+bool RedisKeeper::read(
+    const std::function<void(std::string_view name, std::string_view text)>& visit,
+    std::string& problem) {
+  std::string why, version;
+  const auto line = connect(nullptr, why);
+  const bool done =
+      line && read_all(*line, version, why, [&](std::string_view name, std::string_view text) {
+        // A pass may show one twice.
+        names_.insert(name);
+        visit(name, text);
+      });
+  if (done) {
+    position_ = version;
+    known_us_ = now_us();
+    return true;
+  }
+  if (is_foreign(why)) {
+    problem = "what Redis has under `" + base::printable(keys_.texts, 256) +
+              "` or beside it is not this server's: " + why +
+              "; delete it, or choose another store.redis.key_prefix";
+    return false;
+  }
+  shared_.tell(false, "cannot be asked for what is kept there, as overrides are: " + why +
+                          "; they come into force as soon as it can");
+  return true;
+}
+
+bool RedisKeeper::write(std::span<const Change> changes, std::string& problem) {
+  if (changes.empty()) return true;
+  ++writes_;
+  const auto line = connect(nullptr, problem);
+  if (!line) return false;
+  const std::string listed = std::to_string(base::bounds::redis_kept_changes);
+  std::vector<std::string_view> words{listed};
+  for (const Change& change : changes) {
+    words.emplace_back(change.text ? "+" : "-");
+    words.emplace_back(change.name);
+    words.emplace_back(change.text ? std::string_view(*change.text) : std::string_view());
+  }
+  const Answer answer = call(*line, write_, words);
+  if (!is_error(answer)) return true;
+  problem = answer ? "Redis refuses it: " + base::printable(text_of(*answer), 256)
+                   : line->problem() + "; it may have been kept all the same";
+  return false;
+}
+
+void RedisKeeper::watch(Changed changed) {
+  changed_ = std::move(changed);
+  thread_ = std::thread([this] { run(); });
+}
+
+int64_t RedisKeeper::now_us() {
+  return std::chrono::duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+std::optional<microseconds> RedisKeeper::age() const {
+  const int64_t known_us = known_us_.load(std::memory_order_relaxed);
+  if (known_us == 0) return std::nullopt;
+  return microseconds(now_us() - known_us);
+}
+
+// False: it is to stop.
+bool RedisKeeper::rest(microseconds time) {
+  std::unique_lock lock(mutex_);
+  return !stop_.wait_for(lock, time, [this] { return stopping_.load(); });
+}
+
+void RedisKeeper::run() {
+  ::pthread_setname_np(::pthread_self(), "sluice-kept");
+  std::unique_ptr<Line> line;
+  microseconds pause{0};
+  std::string told;
+  while (!stopping_) {
+    std::string problem;
+    if (!line) line = connect(&stopping_, problem);
+    const Looked looked = line ? look(*line, problem) : Looked::failed;
+    if (looked == Looked::more) continue;
+    if (looked == Looked::done) {
+      known_us_ = now_us();
+      pause = microseconds(0);
+      told.clear();
+      if (!rest(look_every)) return;
+      continue;
+    }
+    if (stopping_) return;
+    line.reset();
+    if (std::exchange(told, problem) != problem)
+      shared_.tell(false, "cannot be asked for what other servers keep there: " + problem +
+                              "; trying again");
+    pause = std::clamp<microseconds>(2 * pause, pause_min, pause_max);
+    // Half of it, and as much again by chance.
+    if (!rest(pause / 2 + microseconds(static_cast<int64_t>(random_()) % (pause.count() / 2))))
+      return;
+  }
+}
+
+// `more`: there is more to fetch at once.
+RedisKeeper::Looked RedisKeeper::look(Line& line, std::string& problem) {
+  const std::string most = std::to_string(told_at_once);
+  for (int tries = 0;; ++tries) {
+    const uint64_t writes = writes_.load();
+    const std::string_view arguments[] = {position_, most};
+    const Answer answer = call(line, fetch_, arguments);
+    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements == 0) {
+      problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
+      return Looked::failed;
+    }
+    if (answer->elements == 1) return Looked::done;
+    if (answer->elements == 2) return tell_all(line, problem) ? Looked::more : Looked::failed;
+    // What this server has written since may be newer than what was fetched.
+    if (tries < repeats_max && writes_.load() != writes) continue;
+    std::vector<Change> changes;
+    for (size_t i = 1; i + 1 < answer->elements; i += 2) {
+      Change& change = changes.emplace_back();
+      change.name = text_of(*answer->element[i]);
+      const redisReply& text = *answer->element[i + 1];
+      if (text.type == REDIS_REPLY_STRING) change.text = text_of(text);
+      if (change.text)
+        names_.insert(change.name);
+      else
+        names_.erase(change.name);
+    }
+    position_ = text_of(*answer->element[0]);
+    changed_(changes);
+    return Looked::more;
+  }
+}
+
+// All that there is, and that what was there is there no longer.
+bool RedisKeeper::tell_all(Line& line, std::string& problem) {
+  std::vector<Change> changes;
+  const auto tell = [&](bool rest) {
+    if (changes.empty() || (!rest && changes.size() < told_at_once)) return;
+    changed_(changes);
+    changes.clear();
+  };
+  NameSet seen;
+  std::string version;
+  const bool done =
+      read_all(line, version, problem, [&](std::string_view name, std::string_view text) {
+        seen.insert(name);
+        names_.insert(name);
+        changes.push_back({std::string(name), std::string(text)});
+        tell(false);
+      });
+  tell(true);
+  if (!done) return false;
+  names_.each([&](std::string_view name) {
+    if (seen.contains(name)) return;
+    changes.push_back({std::string(name), std::nullopt});
+    tell(false);
+  });
+  tell(true);
+  names_ = std::move(seen);
+  position_ = version;
+  return true;
+}
+
+}  // namespace sluice::redis

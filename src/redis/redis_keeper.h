@@ -1,0 +1,74 @@
+// A keeper whose texts are in Redis, shared by all servers that use the same one: a hash, a number
+// that every write raises, and the names that were changed last. Each call has a connection of its
+// own; a thread looks at the number and fetches what is new. Owned by the store; docs/redis.md
+// tells what is stored.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "redis/line.h"
+#include "redis/name_set.h"
+#include "redis/scripts.h"
+#include "redis/shared.h"
+#include "store/keeper.h"
+
+namespace sluice::redis {
+
+class RedisKeeper final : public store::Keeper {
+ public:
+  // `shared` outlives it.
+  explicit RedisKeeper(Shared& shared);
+  ~RedisKeeper() override;
+
+  // A Redis that cannot be asked is no problem: `watch` brings what is kept as soon as it can.
+  bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
+            std::string& problem) override;
+  bool write(std::span<const Change> changes, std::string& problem) override;
+  void watch(Changed changed) override;
+
+  // Since all that is kept was known here; none: nobody watches, or it never was. Any thread.
+  std::optional<std::chrono::microseconds> age() const;
+
+ private:
+  enum class Looked : uint8_t { done, more, failed };
+  struct Keys {
+    std::string texts, version, changes, none;
+  };
+
+  std::unique_ptr<Line> connect(const std::atomic<bool>* stop, std::string& problem) const;
+  Answer call(Line& line, const Script& script, std::span<const std::string_view> arguments) const;
+  bool read_all(Line& line, std::string& version, std::string& problem,
+                const std::function<void(std::string_view, std::string_view)>& visit) const;
+  void run();
+  Looked look(Line& line, std::string& problem);
+  bool tell_all(Line& line, std::string& problem);
+  bool rest(std::chrono::microseconds time);
+  static int64_t now_us();
+
+  Shared& shared_;
+  const Keys keys_;
+  const Script write_, fetch_;
+  // Up to where the changes are known here: a number and a time, as the version; empty: nothing is.
+  // With the names, of the thread once there is one.
+  std::string position_;
+  NameSet names_;
+  Changed changed_;
+  std::minstd_rand random_;
+  std::atomic<uint64_t> writes_{0};  // that were begun here
+  std::atomic<int64_t> known_us_{0};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;  // of the rest between two looks
+  std::condition_variable stop_;
+  std::thread thread_;
+};
+
+}  // namespace sluice::redis

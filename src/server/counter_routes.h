@@ -1,0 +1,53 @@
+// The admin port's answers about counters: /v1/counters, and /v1/explain, which says what would be
+// decided now. Owned by the server, outlives the HTTP server; the handlers run on its slow thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "server/admin.h"
+#include "server/counter_inquiry.h"
+#include "server/inquiry.h"
+#include "server/live_counters.h"
+#include "server/live_policy.h"
+#include "store/store.h"
+
+namespace sluice::server {
+
+class CounterRoutes {
+ public:
+  // All of it outlives this.
+  struct World {
+    const Live& live;
+    Inquiries& inquiries;
+    base::Clock& clock;
+    const store::Store& store;
+    const policy::Overrides* overrides = nullptr;  // null: there are none
+  };
+  explicit CounterRoutes(const World& world) : world_(world) {}
+
+  void add_to(Admin& admin);
+
+ private:
+  wire::HttpResponse list(const wire::HttpRequest& request);
+  wire::HttpResponse one(const std::string& stored, CounterInquiry::Change change, int64_t used);
+  wire::HttpResponse put(const Admin::Call& call);
+  wire::HttpResponse explain(const wire::HttpRequest& request);
+  std::shared_ptr<const LiveCounters> counters(const LivePolicy& policy);
+  // Those that there are, in their order.
+  std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
+
+  const World world_;
+  // Of the policy that was live when last asked, and of how many spaces of overrides.
+  std::shared_ptr<const LiveCounters> counters_;
+  uint64_t generation_ = 0;
+  size_t others_ = 0;
+};
+
+// What is said where an inquiry came to nothing.
+wire::HttpResponse problem_of(Inquiries::Outcome outcome);
+
+}  // namespace sluice::server

@@ -1,0 +1,90 @@
+#include "server/explain_inquiry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/verdict.h"
+
+namespace sluice::server {
+
+ExplainInquiry::ExplainInquiry(std::shared_ptr<const LivePolicy> policy, ExplainedRequest request)
+    : Inquiry(std::move(policy)), request_(std::move(request)) {
+  for (const auto& [key, value] : request_.descriptor) entries_.push_back({key, value});
+}
+
+policy::Asked ExplainInquiry::asked() const {
+  return {.descriptor = entries_,
+          .verb = limit::Verb::probe,
+          .cost = request_.cost,
+          .limits = request_.limits,
+          .now = now_};
+}
+
+bool ExplainInquiry::next(policy::Plan& its_plan, const Asking& asking) {
+  if (std::exchange(asked_, true)) {
+    read(its_plan, asking.store);
+    return false;
+  }
+  now_ = asking.now;
+  plan(its_plan, asking.overrides);
+  return true;
+}
+
+void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides) {
+  policy::Asked its = asked();
+  its.overrides = overrides;
+  policy().rules->match(request_.dialect, its, plan);
+  // Shadow rules take first, each by itself. One that shares a counter has taken by then.
+  const limit::Batch batch = plan.batch();
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    const auto charges_of = [&](const limit::Group& group) {
+      return batch.charges.subspan(group.charge_first, group.charge_count);
+    };
+    for (limit::Charge& charge : charges_of(batch.groups[i])) {
+      for (const limit::Group& before : batch.groups.first(i)) {
+        const limit::Charge& other = charges_of(before).front();
+        const bool same = other.space == charge.space && other.key == charge.key &&
+                          other.limits_id == charge.limits_id;
+        if (same && charge.before < UINT8_MAX) ++charge.before;
+      }
+    }
+  }
+}
+
+void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
+  const auto& part = plan.parts().front();
+  base::Duration reset_after{};
+  for (const auto& step : plan.steps(part)) {
+    ExplainedStep& one = steps_.emplace_back();
+    one.rule = step.rule;
+    one.override_id = step.override_id;
+    const limit::Charge& charge = plan.charge(step);
+    if (charge.keeps_limits || limit::is_counted(charge.limits))
+      one.counter = charge.space->prefix + std::string(charge.key) + charge.space->suffix;
+    const limit::Group& group = plan.group(step);
+    if (group.error != limit::Error::none) {
+      one.error = store.words_of(group.error);
+      continue;
+    }
+    const auto decisions = plan.decisions(step);
+    const auto limits = limits_of(charge, decisions);
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      const limit::Decision& d = decisions[i];
+      one.decisions.push_back({limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after});
+      if (step.rule->mode == policy::Mode::enforce)
+        reset_after = std::max(reset_after, d.reset_after);
+    }
+  }
+  const wire::Verdict verdict = verdict_of(plan, part, store);
+  verdict_.error = verdict.error;
+  if (!verdict.error.empty() || !verdict.matched) return;
+  verdict_.matched = true;
+  verdict_.allowed = verdict.allowed;
+  verdict_.reset_after = reset_after;
+  verdict_.retry_after = verdict.allowed ? base::Duration{} : base::never;
+  if (verdict.tightest == nullptr) return;
+  verdict_.remaining = verdict.tightest->remaining;
+  if (!verdict.allowed) verdict_.retry_after = verdict.tightest->retry_after;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,85 @@
+#include "server/inquiry.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/bounds.h"
+#include "server/engine.h"
+#include "server/lister.h"
+
+namespace sluice::server {
+
+namespace {
+
+constexpr auto answer_limit = std::chrono::seconds(5), list_limit = std::chrono::seconds(30);
+// How long it takes to notice that the server has stopped.
+constexpr auto look_up_every = std::chrono::milliseconds(20);
+constexpr auto look_for_commit_every = std::chrono::milliseconds(1);
+
+}  // namespace
+
+void Inquiry::go_on() {
+  engine_->pursue(*this);
+}
+
+Inquiries::Outcome Inquiries::ask(std::shared_ptr<Inquiry> inquiry) {
+  // Those that nobody waits for any more count as long as the store has not answered.
+  if (count_->fetch_add(1) >= base::bounds::inquiries_max) {
+    count_->fetch_sub(1);
+    return Outcome::too_many;
+  }
+  inquiry->under_way_ =
+      std::shared_ptr<void>(nullptr, [count = count_](void*) { count->fetch_sub(1); });
+  const auto deadline = Clock::now() + answer_limit;
+  auto answered = inquiry->answered_.get_future();
+  post_(inquiry);
+  const Outcome outcome = await(answered, deadline);
+  if (outcome != Outcome::answered || inquiry->gate_ == 0) return outcome;
+  return await_commit(inquiry->gate_, deadline);
+}
+
+Inquiries::Outcome Inquiries::list(std::shared_ptr<const limit::SpaceIndex> spaces,
+                                   std::string prefix, std::string after, size_t max,
+                                   store::Stored& stored) {
+  struct Search {
+    std::shared_ptr<const limit::SpaceIndex> spaces;
+    std::string prefix, after;
+    store::Stored found;
+    std::promise<void> done;
+  };
+  auto search = std::make_shared<Search>();
+  search->spaces = std::move(spaces);
+  search->prefix = std::move(prefix);
+  search->after = std::move(after);
+  auto done = search->done.get_future();
+  const bool begun = lister_.look([search, max](store::Store& store) {
+    search->found = store.list_stored(*search->spaces, search->prefix, search->after, max);
+    search->done.set_value();
+  });
+  if (!begun) return ended_ ? Outcome::stopping : Outcome::too_many;
+  const Outcome outcome = await(done, Clock::now() + list_limit);
+  if (outcome == Outcome::answered) stored = std::move(search->found);
+  return outcome;
+}
+
+Inquiries::Outcome Inquiries::await(std::future<void>& answered, Clock::time_point deadline) const {
+  while (!ended_) {
+    const auto until = std::min(deadline, Clock::now() + look_up_every);
+    if (answered.wait_until(until) == std::future_status::ready) return Outcome::answered;
+    if (Clock::now() >= deadline) return Outcome::late;
+  }
+  return Outcome::stopping;
+}
+
+Inquiries::Outcome Inquiries::await_commit(uint64_t gate, Clock::time_point deadline) const {
+  while (store_.committed() < gate) {
+    if (store_.given_up() >= gate) return Outcome::lost;
+    if (ended_) return Outcome::stopping;
+    if (Clock::now() >= deadline) return Outcome::late;
+    std::this_thread::sleep_for(look_for_commit_every);
+  }
+  return Outcome::answered;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,481 @@
+// Counters and explanations over the admin port of the real binary, on every store. Each answer is
+// held against docs/openapi.json.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/droplet_client.h"
+#include "tests/support/http_client.h"
+#include "tests/support/json_schema.h"
+#include "tests/support/limitd_client.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::tests {
+namespace {
+
+using Json = nlohmann::json;
+
+enum class Kept { memory, interval, always, redis };
+
+std::string name_of(const testing::TestParamInfo<Kept>& info) {
+  return std::vector<std::string>{"Memory", "Interval", "Always",
+                                  "Redis"}[static_cast<size_t>(info.param)];
+}
+
+struct Said {
+  int status = 0;
+  Json body;
+};
+
+// `described`: the path as the document has it.
+Said ask(uint16_t port, const std::string& method, const std::string& described,
+         const std::string& target, const std::string& body = {}) {
+  static const Json openapi = [] {
+    std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/openapi.json");
+    return Json::parse(file);
+  }();
+  const HttpAnswer answer = http(port, method, target, body);
+  std::string verb = method;
+  for (char& c : verb) c = static_cast<char>(std::tolower(c));
+  const Json& content = openapi.at("paths")
+                            .at(described)
+                            .at(verb)
+                            .at("responses")
+                            .at(std::to_string(answer.status))
+                            .at("content");
+  const Json json = Json::parse(answer.body);
+  EXPECT_EQ(
+      schema_problem(openapi, content.at(answer.headers.at("content-type")).at("schema"), json), "")
+      << answer.body;
+  return {answer.status, json};
+}
+
+class World {
+ public:
+  explicit World(Kept kept) : kept_(kept) {
+    std::string store = "{ memory: 64MiB }";
+    if (kept == Kept::interval) store = "{ path: \"" + folder_.path() + "/store\" }";
+    if (kept == Kept::always)
+      store = "{ path: \"" + folder_.path() + "/store\", durability: always }";
+    if (kept == Kept::redis) {
+      redis_ = std::make_unique<RedisServer>();
+      store = "{ redis: { nodes: [\"" + redis_->address() + "\"], deadline_ms: 2000 } }";
+    }
+    // A canary that shares its counter with the rule behind it; and one that cannot be evaluated.
+    folder_.write("rules.json", R"({"overrides": [
+      {"operation": {"k": "v"}, "creditLimit": 100, "resetSeconds": 600, "actorField": "who"},
+      {"operation": {"shadowed": "1"}, "creditLimit": 2, "resetSeconds": 600,
+       "matchPolicy": "canary"},
+      {"operation": {"shadowed": "1"}, "creditLimit": 2, "resetSeconds": 600},
+      {"operation": {"bad": "x", "path": "**"}, "creditLimit": 2, "resetSeconds": 600}],
+      "default": {"operation": {}, "creditLimit": 0, "resetSeconds": 0}})");
+    folder_.write("limitd.yaml",
+                  "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n    override:\n"
+                  "      big: { size: 5 }\n  user:\n    size: 2\n    per_hour: 2\n");
+    config_ = folder_.write("sluice.yaml",
+                            "listen:\n"
+                            "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
+                            "  - { protocol: limitd, address: \"127.0.0.1:0\" }\n"
+                            "  - { protocol: droplet, address: \"127.0.0.1:0\" }\n"
+                            "workers: 2\n"
+                            "store: " +
+                                store +
+                                "\npolicy:\n  - divvy: rules.json\n  - limitd: limitd.yaml\n"
+                                "rules:\n"
+                                "  - name: per-tenant\n"
+                                "    match: { tenant: \"*\", api: \"*\" }\n"
+                                "    actor: [tenant, api]\n"
+                                "    limits:\n"
+                                "      - { quota: 5, window: 1h, burst: 10 }\n"
+                                "      - { quota: 20, window: 1d, algorithm: sliding_window }\n"
+                                "  - name: shadow\n"
+                                "    match: { k: \"*\" }\n"
+                                "    limit: { quota: 2, window: 1h, algorithm: sliding_log }\n"
+                                "    mode: shadow\n");
+    start();
+  }
+
+  void start() {
+    process_ = std::make_unique<Process>(
+        Process::Options{.arguments = {"serve", "--config", config_, "--log-level", "info",
+                                       "--admin", "127.0.0.1:0"}});
+    divvy_ = await_listening(*process_, "divvy");
+    limitd_ = await_listening(*process_, "limitd");
+    droplet_ = await_listening(*process_, "droplet");
+    admin_ = await_listening(*process_, "admin");
+    if (kept_ != Kept::redis) return;
+    const std::string up = "sluice_redis_connections{state=\"up\"}";
+    for (const auto limit = soon(); sample(admin_, up) != "2";) {
+      if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("no Redis");
+      std::this_thread::sleep_for(Milliseconds(10));
+    }
+  }
+
+  std::string hit(const std::string& line) { return client(divvy_).ask("HIT " + line); }
+  LimitdClient limitd() { return LimitdClient(client(limitd_)); }
+  DropletLeft drop(const DropletTake& take) { return DropletClient(droplet_).ask(take); }
+  Said get(const std::string& path) { return one("GET", path); }
+  Said put(const std::string& path, const std::string& body) { return one("PUT", path, body); }
+  Said forget(const std::string& path) { return one("DELETE", path); }
+  Said one(const std::string& method, const std::string& path, const std::string& body = {}) {
+    return ask(admin_, method, "/v1/counters/{key}", "/v1/counters/" + path, body);
+  }
+  Said list(const std::string& query) {
+    return ask(admin_, "GET", "/v1/counters", "/v1/counters" + query);
+  }
+  Said explain(const std::string& body) {
+    return ask(admin_, "POST", "/v1/explain", "/v1/explain", body);
+  }
+  static TcpClient client(uint16_t port) {
+    auto client = TcpClient::connect(port);
+    if (!client) throw std::runtime_error("refused");
+    return std::move(*client);
+  }
+  RedisServer& redis() { return *redis_; }
+  Process& process() { return *process_; }
+  uint16_t divvy_port() const { return divvy_; }
+  uint16_t admin_port() const { return admin_; }
+
+ private:
+  const Kept kept_;
+  Folder folder_;
+  std::unique_ptr<RedisServer> redis_;
+  std::string config_;
+  std::unique_ptr<Process> process_;
+  uint16_t divvy_ = 0, limitd_ = 0, droplet_ = 0, admin_ = 0;
+};
+
+class Counters : public testing::TestWithParam<Kept> {};
+INSTANTIATE_TEST_SUITE_P(Stores, Counters,
+                         testing::Values(Kept::memory, Kept::interval, Kept::always, Kept::redis),
+                         name_of);
+
+const std::string me = "divvy:k=v:me:100:600";
+
+TEST_P(Counters, AreLookedAtSetAndForgotten) {
+  World world(GetParam());
+  for (int i = 0; i < 3; ++i) world.hit("k=v who=me");
+  Said said = world.get(me);
+  ASSERT_EQ(said.status, 200) << said.body;
+  EXPECT_EQ(said.body.at("counter"), me);
+  EXPECT_EQ(said.body.at("path"), "divvy%3Ak%3Dv%3Ame%3A100%3A600");
+  EXPECT_EQ(said.body.at("dialect"), "divvy");
+  EXPECT_EQ(said.body.at("rule"), "k=v");
+  EXPECT_EQ(said.body.at("actor"), "me");
+  const Json limit = said.body.at("limits").at(0);
+  EXPECT_EQ(limit.at("quota"), 100);
+  EXPECT_EQ(limit.at("window"), "10m");
+  EXPECT_EQ(limit.at("remaining"), 97);
+  EXPECT_EQ(limit.at("allowed"), true);
+  EXPECT_EQ(limit.at("retry_after"), 0);
+  EXPECT_GT(limit.at("reset_after"), 500);
+  EXPECT_LE(limit.at("reset_after"), 600);
+
+  said = world.put(me, "{\"used\": 99}");
+  ASSERT_EQ(said.status, 200) << said.body;
+  EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 1);
+  if (GetParam() == Kept::redis) {
+    auto client = world.redis().client();
+    EXPECT_EQ(client({"GET", me}).text, "1") << "in Divvy's own form";
+    EXPECT_GT(client({"PTTL", me}).number, 590'000);
+  }
+  EXPECT_EQ(world.hit("k=v who=me").substr(0, 9), "OK true 0");
+  EXPECT_EQ(world.hit("k=v who=me").substr(0, 10), "OK false 0");
+  said = world.get(me);
+  EXPECT_EQ(said.body.at("limits").at(0).at("allowed"), false);
+  EXPECT_GT(said.body.at("limits").at(0).at("retry_after"), 500);
+
+  EXPECT_EQ(world.put(me, "{\"used\": 101}").status, 422);
+  for (const char* wrong : {"", "x", "{}", "[1]", "{\"used\": -1}", "{\"used\": 1.5}",
+                            "{\"used\": \"1\"}", "{\"used\": 1, \"more\": 2}"})
+    EXPECT_EQ(world.put(me, wrong).status, 400) << wrong;
+  EXPECT_EQ(world.get(me).body.at("limits").at(0).at("remaining"), 0);
+
+  said = world.forget(me);
+  EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 100);
+  EXPECT_EQ(said.body.at("limits").at(0).at("reset_after"), 0);
+  EXPECT_EQ(world.hit("k=v who=me").substr(0, 10), "OK true 99");
+  // One that is not there is as a fresh one; what no rule has is not.
+  EXPECT_EQ(world.get("divvy:k=v:you:100:600").body.at("limits").at(0).at("remaining"), 100);
+  for (const char* unknown : {"divvy:k=v:me:100:601", "x", "droplet", "limitd:nobody:k"})
+    EXPECT_EQ(world.get(unknown).status, 404) << unknown;
+  EXPECT_EQ(world.forget("x").status, 404);
+}
+
+TEST_P(Counters, WhatWaitsForUnitsIsAnswered) {
+  World world(GetParam());
+  auto limitd = world.limitd();
+  limitd.take("fixed", "k", 3);
+  const std::string first = limitd.send(LimitdAsked{LimitdMethod::wait, "fixed", "k", 2});
+  const std::string second = limitd.send(LimitdAsked{LimitdMethod::wait, "fixed", "k", 2});
+  // Behind these it is answered once they wait.
+  limitd.ask({LimitdMethod::ping, "", ""});
+  Said said = world.get("limitd:fixed:k");
+  EXPECT_EQ(said.body.at("rule"), "fixed");
+  EXPECT_EQ(said.body.at("limits").at(0).at("retry_after"), nullptr);
+  EXPECT_EQ(said.body.at("limits").at(0).at("reset_after"), nullptr);
+  ASSERT_EQ(world.put("limitd:fixed:k", "{\"used\": 1}").status, 200);
+  auto reply = limitd.await(first);
+  ASSERT_TRUE(reply);
+  EXPECT_TRUE(reply->conformant && reply->delayed);
+  ASSERT_EQ(world.forget("limitd:fixed:k").status, 200);
+  reply = limitd.await(second);
+  ASSERT_TRUE(reply);
+  EXPECT_TRUE(reply->conformant && reply->delayed);
+  EXPECT_EQ(world.get("limitd:fixed:k").body.at("limits").at(0).at("remaining"), 1);
+  // A type's own override holds for its key.
+  EXPECT_EQ(world.get("limitd:fixed:big").body.at("limits").at(0).at("quota"), 5);
+}
+
+TEST_P(Counters, ThatKeepTheirLimitsGoOnWithThem) {
+  World world(GetParam());
+  world.drop({.bucket = "b", .count = 3, .limits = {{"lm", 10}, {"lh", 20}}});
+  Said said = world.get("droplet:b");
+  ASSERT_EQ(said.status, 200) << said.body;
+  EXPECT_EQ(said.body.at("rule"), "droplet");
+  ASSERT_EQ(said.body.at("limits").size(), 2u);
+  EXPECT_EQ(said.body.at("limits").at(0).at("quota"), 10);
+  EXPECT_EQ(said.body.at("limits").at(0).at("window"), "1m");
+  EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 7);
+  EXPECT_EQ(said.body.at("limits").at(1).at("remaining"), 17);
+  EXPECT_EQ(world.put("droplet:b", "{\"used\": 11}").status, 422);
+  said = world.put("droplet:b", "{\"used\": 10}");
+  ASSERT_EQ(said.body.at("limits").size(), 2u) << said.body;
+  EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 0);
+  EXPECT_GT(said.body.at("limits").at(0).at("retry_after"), 0);
+  EXPECT_LE(said.body.at("limits").at(0).at("retry_after"), 6);
+  EXPECT_EQ(said.body.at("limits").at(1).at("remaining"), 10);
+  EXPECT_EQ(said.body.at("limits").at(1).at("retry_after"), 0);
+  EXPECT_TRUE(world.forget("droplet:b").body.at("limits").empty());
+  EXPECT_EQ(world.put("droplet:b", "{\"used\": 1}").status, 422) << "there is no limit yet";
+  EXPECT_TRUE(world.drop({.bucket = "b", .count = 10, .limits = {{"lm", 10}}}).accept);
+}
+
+TEST_P(Counters, AreListedPageByPageInTheOrderOfTheirNames) {
+  World world(GetParam());
+  std::vector<std::string> expected;
+  for (const char* who : {"b", "a/b c%", "a", "\xc3\xa9", "a:100:600"}) {
+    world.hit("k=v who=\"" + std::string(who) + "\"");
+    expected.push_back("divvy:k=v:" + std::string(who) + ":100:600");
+  }
+  world.hit("shadowed=1");
+  world.hit("tenant=acme api=x|y");
+  world.limitd().take("user", "u");
+  world.drop({.bucket = "b", .count = 1, .limits = {{"lm", 10}}});
+  expected.insert(
+      expected.end(),
+      {"divvy:shadowed=1::2:600", "limitd:user:u", "droplet:b", "native:shadow::sliding_log",
+       "native:per-tenant:acme|x\\|y:tenant,api:token_bucket,sliding_window"});
+  std::sort(expected.begin(), expected.end());
+  const auto names = [](const Json& counters) {
+    std::vector<std::string> all;
+    for (const Json& one : counters) all.push_back(one.at("counter"));
+    return all;
+  };
+  const Said whole = world.list("?limit=1000");
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  EXPECT_EQ(names(whole.body.at("counters")), expected);
+  EXPECT_FALSE(whole.body.contains("next"));
+  // As each is by itself, but for the time that passes.
+  for (const Json& one : whole.body.at("counters")) {
+    const Said alone = world.get(one.at("path"));
+    ASSERT_EQ(alone.status, 200) << one;
+    EXPECT_EQ(alone.body.at("counter"), one.at("counter"));
+    ASSERT_EQ(alone.body.at("limits").size(), one.at("limits").size()) << one;
+    for (size_t i = 0; i < one.at("limits").size(); ++i)
+      EXPECT_EQ(alone.body.at("limits")[i].at("remaining"), one.at("limits")[i].at("remaining"));
+  }
+  for (const size_t limit : {size_t{1}, size_t{3}}) {
+    std::vector<std::string> paged;
+    std::string after;
+    for (;;) {
+      const Said page = world.list("?limit=" + std::to_string(limit) + after);
+      for (const std::string& name : names(page.body.at("counters"))) paged.push_back(name);
+      if (!page.body.contains("next")) break;
+      EXPECT_EQ(page.body.at("counters").size(), limit);
+      after = "&after=" + page.body.at("next").get<std::string>();
+    }
+    EXPECT_EQ(paged, expected) << limit;
+  }
+  EXPECT_EQ(names(world.list("?prefix=divvy:k%3Dv:a").body.at("counters")),
+            (std::vector<std::string>{"divvy:k=v:a/b c%:100:600", "divvy:k=v:a:100:600",
+                                      "divvy:k=v:a:100:600:100:600"}));
+  EXPECT_TRUE(world.list("?prefix=nothing").body.at("counters").empty());
+  for (const char* wrong : {"?limit=0", "?limit=1001", "?limit=x", "?after=x", "?after=0"})
+    EXPECT_EQ(world.list(wrong).status, 400) << wrong;
+}
+
+TEST_P(Counters, ExplanationsSayWhatIsThenAnswered) {
+  World world(GetParam());
+  const auto verdict = [&](const std::string& body) {
+    const Said said = world.explain(body);
+    EXPECT_EQ(said.status, 200) << said.body;
+    return said.body.at("verdict");
+  };
+  const std::string divvy = R"({"protocol": "divvy", "descriptor": {"k": "v", "who": "me"}})";
+  for (int i = 0; i < 3; ++i) {
+    const Json said = verdict(divvy);
+    EXPECT_EQ(said.at("allowed"), true);
+    EXPECT_EQ(said.at("remaining"), 99 - i);
+    EXPECT_EQ(world.hit("k=v who=me").substr(0, 11), "OK true " + std::to_string(99 - i) + " ");
+  }
+  const Json rules = world.explain(divvy).body.at("rules");
+  ASSERT_EQ(rules.size(), 3u) << rules;
+  EXPECT_EQ(rules[0].at("rule"), "per-tenant");
+  EXPECT_EQ(rules[0].at("applies"), false);
+  EXPECT_EQ(rules[0].at("mismatch").at("value"), nullptr);
+  EXPECT_EQ(rules[1].at("mode"), "shadow");
+  EXPECT_EQ(rules[1].at("has_say"), false);
+  EXPECT_EQ(rules[1].at("decisions").at(0).at("allowed"), false) << "after three";
+  EXPECT_EQ(rules[2].at("counter"), me);
+  EXPECT_EQ(rules[2].at("has_say"), true);
+  EXPECT_EQ(world.explain(divvy).body.at("unreached"), 4);
+
+  // The canary takes of the same counter first.
+  const std::string both = R"({"protocol": "divvy", "descriptor": {"shadowed": "1"}})";
+  EXPECT_EQ(verdict(both).at("remaining"), 0);
+  EXPECT_EQ(world.hit("shadowed=1").substr(0, 9), "OK true 0");
+  EXPECT_EQ(verdict(both).at("allowed"), false);
+  EXPECT_EQ(world.hit("shadowed=1").substr(0, 8), "OK false");
+
+  // Several limits, all or nothing.
+  const std::string tenant =
+      R"({"protocol": "divvy", "cost": 6, "descriptor":
+          [{"key": "tenant", "value": "acme"}, {"key": "api", "value": "x"}]})";
+  EXPECT_EQ(verdict(tenant).at("allowed"), true);
+  EXPECT_EQ(verdict(tenant).at("remaining"), 4);
+  ASSERT_EQ(world
+                .put("native:per-tenant:acme%7Cx:tenant,api:token_bucket,sliding_window",
+                     "{\"used\": 10}")
+                .status,
+            200);
+  Json said = verdict(tenant);
+  EXPECT_EQ(said.at("allowed"), false);
+  EXPECT_GT(said.at("retry_after"), 3000);
+
+  // limitd's, with who waits already.
+  auto limitd = world.limitd();
+  limitd.take("fixed", "w", 2);
+  const std::string waits = limitd.send(LimitdAsked{LimitdMethod::wait, "fixed", "w", 3});
+  limitd.ask({LimitdMethod::ping, "", ""});
+  const std::string take = R"({"protocol": "limitd", "descriptor": {"type": "fixed", "key": "w"}})";
+  said = verdict(take);
+  EXPECT_EQ(said.at("allowed"), false);
+  EXPECT_EQ(said.at("remaining"), 0);
+  EXPECT_FALSE(limitd.take("fixed", "w", 1).conformant);
+  EXPECT_EQ(verdict(R"({"protocol": "limitd", "descriptor": {"type": "none", "key": "w"}})")
+                .at("matched"),
+            false);
+
+  // droplet's bring their limits along.
+  const std::string bucket =
+      R"({"protocol": "droplet", "descriptor": {"bucket": "e"}, "cost": 4,
+          "limits": [{"quota": 10, "window": "1m"}, {"quota": 5, "window": "1h"}]})";
+  EXPECT_EQ(verdict(bucket).at("remaining"), 1);
+  EXPECT_TRUE(world.drop({.bucket = "e", .count = 4, .limits = {{"lm", 10}, {"lh", 5}}}).accept);
+  EXPECT_EQ(verdict(bucket).at("allowed"), false);
+  EXPECT_FALSE(world.drop({.bucket = "e", .count = 4, .limits = {{"lm", 10}, {"lh", 5}}}).accept);
+
+  said = verdict(R"({"protocol": "divvy", "descriptor": {"bad": "x"}})");
+  EXPECT_TRUE(said.contains("error")) << said;
+  EXPECT_EQ(verdict(R"({"protocol": "divvy"})").at("allowed"), false) << "denied by default";
+  for (const char* wrong :
+       {"", "[]", "{}", R"({"protocol": "http"})", R"({"protocol": "divvy", "x": 1})",
+        R"({"protocol": "divvy", "descriptor": {"a": 1}})", R"({"protocol": "divvy", "cost": 1.5})",
+        R"({"protocol": "divvy", "cost": -1})", R"({"protocol": "divvy", "limits": []})",
+        R"({"protocol": "divvy", "descriptor": [{"key": "a"}]})",
+        R"({"protocol": "droplet", "limits": [{"quota": 1, "window": "2m"}]})",
+        R"({"protocol": "droplet", "limits": [{"quota": 0, "window": "1m"}]})"})
+    EXPECT_EQ(world.explain(wrong).status, 422) << wrong;
+}
+
+// Each reset gives the whole quota again, and not a unit more.
+TEST_P(Counters, AreChangedBesideFullLoad) {
+  World world(GetParam());
+  constexpr int clients = 3, resets = 20;
+  std::atomic<bool> stop{false};
+  std::atomic<int> granted{0}, asked{0}, odd{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < clients; ++i) {
+    threads.emplace_back([&] {
+      auto client = World::client(world.divvy_port());
+      std::string lines;
+      for (int n = 0; n < 20; ++n) lines += "HIT k=v who=me\n";
+      while (!stop) {
+        client.send(lines);
+        for (int n = 0; n < 20; ++n) {
+          const std::string reply = client.read_line().value_or("");
+          ++asked;
+          if (reply.starts_with("OK true"))
+            ++granted;
+          else if (!reply.starts_with("OK false 0 "))
+            ++odd;
+        }
+      }
+    });
+  }
+  const auto await = [&](int units) {
+    const auto limit = soon();
+    while (granted < units && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(Milliseconds(1));
+    const int before = asked;
+    while (asked < before + 200 && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(Milliseconds(1));
+    return granted.load();
+  };
+  int expected = 100;
+  for (int i = 0; i < resets; ++i) {
+    ASSERT_EQ(await(expected), expected);
+    const int used = i % 2 == 0 ? 0 : i * 4;
+    ASSERT_EQ(i % 4 == 0 ? world.forget(me).status
+                         : world.put(me, "{\"used\": " + std::to_string(used) + "}").status,
+              200);
+    expected += 100 - used;
+  }
+  EXPECT_EQ(await(expected), expected);
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(odd, 0);
+}
+
+TEST(CountersOnDisk, AreAnsweredOnceTheyAreCommitted) {
+  World world(Kept::always);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(world.put(me, "{\"used\": " + std::to_string(10 + i) + "}").status, 200);
+    world.process().signal(SIGKILL);
+    world.process().wait(soon());
+    world.start();
+    EXPECT_EQ(world.get(me).body.at("limits").at(0).at("remaining"), 90 - i);
+  }
+  ASSERT_EQ(world.forget(me).status, 200);
+  world.process().signal(SIGKILL);
+  world.process().wait(soon());
+  world.start();
+  EXPECT_EQ(world.get(me).body.at("limits").at(0).at("remaining"), 100);
+}
+
+TEST(CountersInRedis, AreAProblemWhileItIsGone) {
+  World world(Kept::redis);
+  world.hit("k=v who=me");
+  world.redis().stop();
+  EXPECT_EQ(world.get(me).status, 503);
+  EXPECT_EQ(world.put(me, "{\"used\": 1}").status, 503);
+  EXPECT_EQ(world.list("").status, 503);
+  // Explained is what would be answered, by the rules' on_store_error.
+  const Said said =
+      world.explain(R"({"protocol": "divvy", "descriptor": {"k": "v", "who": "me"}})");
+  EXPECT_EQ(said.status, 200);
+  EXPECT_TRUE(said.body.at("verdict").contains("error")) << said.body;
+}
+
+}  // namespace
+}  // namespace sluice::tests

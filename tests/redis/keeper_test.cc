@@ -1,0 +1,326 @@
+// What is kept in Redis: all or nothing, and known to every server that uses it soon.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "redis/redis_store.h"
+#include "tests/support/dice.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::tests {
+namespace {
+
+using Map = std::map<std::string, std::string>;
+using Change = store::Keeper::Change;
+using std::chrono::steady_clock;
+
+// A store of Redis without a server, and what its keeper told.
+class Keeping {
+ public:
+  explicit Keeping(const std::vector<uint16_t>& ports) {
+    redis::Options options;
+    options.nodes.clear();
+    for (const uint16_t port : ports) options.nodes.push_back({"127.0.0.1", port});
+    options.local_bytes = size_t{16} << 20;
+    store_ = redis::RedisStore::open(std::move(options), spaces_, nullptr, problem);
+    EXPECT_NE(store_, nullptr) << problem;
+  }
+  store::Keeper& keeper() { return store_->keeper(); }
+
+  bool write(const std::vector<Change>& changes) { return keeper().write(changes, problem); }
+  bool set(const std::string& name, const std::string& text) { return write({{name, text}}); }
+  bool read() {
+    const std::lock_guard lock(mutex_);
+    return keeper().read(
+        [this](std::string_view name, std::string_view text) {
+          all_[std::string(name)] = std::string(text);
+        },
+        problem);
+  }
+  void watch() {
+    keeper().watch([this](std::span<const Change> changes) {
+      const std::lock_guard lock(mutex_);
+      told_ += changes.size();
+      for (const Change& change : changes) {
+        if (change.text)
+          all_[change.name] = *change.text;
+        else
+          all_.erase(change.name);
+      }
+    });
+  }
+  void begin() {
+    EXPECT_TRUE(read()) << problem;
+    watch();
+  }
+  Map all() {
+    const std::lock_guard lock(mutex_);
+    return all_;
+  }
+  size_t told() {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+  std::string text(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto at = all_.find(name);
+    return at == all_.end() ? "" : at->second;
+  }
+  // Until it holds that. How long it took; negative: it never did.
+  std::chrono::milliseconds await(const Map& wanted, Deadline deadline = soon()) {
+    const auto began = steady_clock::now();
+    while (all() != wanted) {
+      if (steady_clock::now() > deadline) return std::chrono::milliseconds(-1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - began);
+  }
+
+  std::string problem;
+
+ private:
+  limit::Spaces spaces_;
+  std::mutex mutex_;
+  Map all_;
+  size_t told_ = 0;
+  std::unique_ptr<redis::RedisStore> store_;  // first to go, with its thread
+};
+
+Map kept_in(const RedisServer& redis) {
+  auto client = redis.client();
+  Map all;
+  const auto said = client({"HGETALL", "sluice:kept"}).list;
+  for (size_t i = 0; i + 1 < said.size(); i += 2) all[said[i].text] = said[i + 1].text;
+  return all;
+}
+
+std::vector<Change> some_changes(Dice& dice, int names, Map& model) {
+  std::vector<Change> changes;
+  for (int i = dice(20) + 1; i > 0; --i) {
+    Change& change = changes.emplace_back();
+    change.name = std::string("o-\0\n", 4) + std::to_string(dice(names));
+    if (dice(3) != 0)
+      change.text =
+          std::to_string(dice(1'000'000)) + std::string(static_cast<size_t>(dice(50)), '\xff');
+    if (change.text)
+      model[change.name] = *change.text;
+    else
+      model.erase(change.name);
+  }
+  return changes;
+}
+
+TEST(RedisKeeper, KeepsWhatWasWrittenLast) {
+  RedisServer redis;
+  Dice dice(8);
+  Map model;
+  Keeping one({redis.port()});
+  EXPECT_TRUE(one.read());
+  EXPECT_EQ(one.all(), Map());
+  for (int i = 0; i < 100; ++i)
+    ASSERT_TRUE(one.write(some_changes(dice, 100, model))) << one.problem;
+  EXPECT_TRUE(one.write({}));
+  EXPECT_EQ(kept_in(redis), model);
+  Keeping other({redis.port()});
+  EXPECT_TRUE(other.read());
+  EXPECT_EQ(other.all(), model);
+  // They stay for good.
+  EXPECT_EQ(redis.client()({"PTTL", "sluice:kept"}).number, -1);
+}
+
+TEST(RedisKeeper, AChangeIsKnownElsewhereWithinATenthOfASecond) {
+  RedisServer redis;
+  Keeping one({redis.port()}), two({redis.port()});
+  one.begin();
+  two.begin();
+  Map model;
+  std::vector<std::chrono::milliseconds> times;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "o-" + std::to_string(i % 7);
+    const bool gone = i % 5 == 4;
+    const Change change{name, gone ? std::nullopt : std::optional(std::to_string(i))};
+    if (gone)
+      model.erase(name);
+    else
+      model[name] = *change.text;
+    ASSERT_TRUE((i % 2 == 0 ? one : two).write({change}));
+    for (Keeping* each : {&one, &two}) {
+      const auto took = each->await(model);
+      ASSERT_GE(took.count(), 0);
+      times.push_back(took);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(i));
+  }
+  // Where others have the processors a thread may be late now and then.
+  std::sort(times.begin(), times.end());
+  EXPECT_LT(times[times.size() * 9 / 10].count(), 100 * slowness);
+  // Once each.
+  EXPECT_EQ(one.told(), 40u);
+}
+
+// Whoever wrote last wins, everywhere.
+TEST(RedisKeeper, ServersThatWriteAtOnceAgreeInTheEnd) {
+  RedisServer redis;
+  Keeping one({redis.port()}), two({redis.port()});
+  std::vector<std::thread> threads;
+  for (Keeping* each : {&one, &two}) {
+    each->begin();
+    threads.emplace_back([each, seed = static_cast<uint32_t>(threads.size())] {
+      Dice dice(seed);
+      Map unused;
+      for (int i = 0; i < 300; ++i) ASSERT_TRUE(each->write(some_changes(dice, 50, unused)));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  const Map model = kept_in(redis);
+  EXPECT_GT(model.size(), 20u);
+  EXPECT_GE(one.await(model).count(), 0);
+  EXPECT_GE(two.await(model).count(), 0);
+}
+
+// More has changed than is listed, and a step of many.
+TEST(RedisKeeper, WhoeverIsFarBehindReadsAll) {
+  RedisServer redis;
+  Keeping one({redis.port()}), two({redis.port()});
+  Map model;
+  const auto write = [&](int from, int count, bool set) {
+    std::vector<Change> changes;
+    for (int i = from; i < from + count; ++i) {
+      const std::string name = "o-" + std::to_string(i);
+      changes.push_back({name, set ? std::optional("text " + name) : std::nullopt});
+      if (set)
+        model[name] = "text " + name;
+      else
+        model.erase(name);
+    }
+    ASSERT_TRUE(one.write(changes)) << one.problem;
+  };
+  write(0, 20'000, true);
+  EXPECT_TRUE(two.read());
+  EXPECT_EQ(two.all(), model);
+  for (int i = 0; i < 7; ++i) write(10'000 * i, 10'000, i % 3 != 0);
+  EXPECT_EQ(redis.client()({"LLEN", "sluice:kept:changes"}).number, 65'536);
+  two.watch();
+  EXPECT_GE(two.await(model).count(), 0);
+  EXPECT_GE(two.told(), model.size());
+  // From here on only what changes.
+  const size_t told = two.told();
+  write(5, 3000, true);
+  EXPECT_GE(two.await(model).count(), 0);
+  EXPECT_EQ(two.told(), told + 3000);
+}
+
+TEST(RedisKeeper, WhatRedisLosesIsLost) {
+  RedisServer redis;
+  Keeping one({redis.port()}), two({redis.port()});
+  two.begin();
+  ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}, {"c", "3"}}));
+  EXPECT_GE(two.await({{"a", "1"}, {"b", "2"}, {"c", "3"}}).count(), 0);
+  redis.client()({"FLUSHALL"});
+  EXPECT_GE(two.await({}).count(), 0);
+  // It keeps nothing on disk; and its number of changes comes to be what it was.
+  ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}, {"c", "3"}}));
+  EXPECT_GE(two.await({{"a", "1"}, {"b", "2"}, {"c", "3"}}).count(), 0);
+  redis.stop();
+  redis.start();
+  ASSERT_TRUE(one.write({{"x", "1"}, {"y", "2"}, {"z", "3"}}));
+  EXPECT_GE(two.await({{"x", "1"}, {"y", "2"}, {"z", "3"}}).count(), 0);
+}
+
+int64_t processor_ms() {
+  rusage used;
+  ::getrusage(RUSAGE_SELF, &used);
+  return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000 +
+         (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
+}
+
+TEST(RedisKeeper, ARedisThatIsGoneIsWaitedFor) {
+  RedisServer redis;
+  {
+    Keeping one({redis.port()});
+    ASSERT_TRUE(one.set("a", "1"));
+  }
+  redis.stop();
+  Keeping one({redis.port()});
+  EXPECT_TRUE(one.read()) << one.problem;
+  one.watch();
+  EXPECT_FALSE(one.set("b", "2"));
+  EXPECT_NE(one.problem.find("127.0.0.1:" + std::to_string(redis.port())), std::string::npos)
+      << one.problem;
+  const int64_t before = processor_ms();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_LT(processor_ms() - before, 150 * slowness);
+  redis.start();
+  ASSERT_TRUE(one.set("c", "3")) << one.problem;
+  EXPECT_GE(one.await({{"c", "3"}}).count(), 0);
+}
+
+TEST(RedisKeeper, ARedisThatIsSilentHoldsUpNoEnd) {
+  RedisServer redis;
+  auto one = std::make_unique<Keeping>(std::vector<uint16_t>{redis.port()});
+  one->begin();
+  redis.signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto began = steady_clock::now();
+  one.reset();
+  EXPECT_LT(steady_clock::now() - began, std::chrono::milliseconds(500) * slowness);
+  redis.signal(SIGCONT);
+}
+
+TEST(RedisKeeper, AllOrNothing) {
+  RedisServer redis;
+  Keeping one({redis.port()});
+  ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}}));
+  auto client = redis.client();
+  client({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_FALSE(one.write({{"a", "3"}, {"b", {}}, {"c", "4"}}));
+  EXPECT_NE(one.problem.find("OOM"), std::string::npos) << one.problem;
+  client({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_EQ(kept_in(redis), (Map{{"a", "1"}, {"b", "2"}}));
+
+  // Something else under one of its keys.
+  for (const char* key : {"sluice:kept:changes", "sluice:kept:version", "sluice:kept"}) {
+    client({"FLUSHALL"});
+    ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}}));
+    const bool texts = std::string(key) == "sluice:kept";
+    client({"DEL", key});
+    client({"SET", key, "what"});
+    EXPECT_FALSE(one.write({{"a", "3"}, {"c", "4"}})) << key;
+    EXPECT_NE(one.problem.find("Redis refuses it: "), std::string::npos) << one.problem;
+    if (!texts) {
+      EXPECT_EQ(kept_in(redis), (Map{{"a", "1"}, {"b", "2"}})) << key;
+    }
+    Keeping other({redis.port()});
+    EXPECT_EQ(other.read(), !texts) << other.problem;
+    if (texts) {
+      EXPECT_NE(other.problem.find("store.redis.key_prefix"), std::string::npos) << other.problem;
+    }
+  }
+}
+
+TEST(RedisKeeper, WritesToTheNodeThatTakesWrites) {
+  RedisServer primary;
+  RedisServer replica({"--replicaof", "127.0.0.1", std::to_string(primary.port())});
+  const auto deadline = soon();
+  while (replica.client()({"INFO", "replication"}).text.find("master_link_status:up") ==
+             std::string::npos &&
+         steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  Keeping one({replica.port(), primary.port()});
+  one.begin();
+  ASSERT_TRUE(one.set("a", "1")) << one.problem;
+  EXPECT_EQ(kept_in(primary), (Map{{"a", "1"}}));
+  EXPECT_GE(one.await({{"a", "1"}}).count(), 0);
+  Keeping other({replica.port()});
+  EXPECT_TRUE(other.read()) << other.problem;
+  EXPECT_FALSE(other.set("b", "2"));
+  EXPECT_NE(other.problem.find("READONLY"), std::string::npos) << other.problem;
+}
+
+}  // namespace
+}  // namespace sluice::tests
