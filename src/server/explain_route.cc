@@ -46,9 +46,9 @@ class Body {
     bool has_protocol = false;
     for (const auto& [key, value] : json.items()) {
       if (key == "protocol") {
-        const auto its =
-            std::find_if(std::begin(protocols), std::end(protocols),
-                         [&](const auto& one) { return value == std::string(one.first); });
+        const auto its = std::find_if(
+            std::begin(protocols), std::end(protocols),
+            [&, &name = value](const auto& one) { return name == std::string(one.first); });
         if (its == std::end(protocols)) return fail("`protocol` is to be divvy, limitd or droplet");
         request.dialect = its->second;
         has_protocol = true;
