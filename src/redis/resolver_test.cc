@@ -61,7 +61,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
   // The thread outlives it, and harms nobody.
   slow->let_go();
   Resolver resolver({{"somewhere", 1}},
-                    [slow](const Node&, std::string&) { return std::vector{address_of(8)}; });
+                    [](const Node&, std::string&) { return std::vector{address_of(8)}; });
   resolver.look();
   resolver.await(20s);
   EXPECT_EQ(ports_of(resolver.addresses()), "0:8 ");

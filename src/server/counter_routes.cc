@@ -23,7 +23,7 @@ constexpr size_t page_default = 100;
 
 Json to_json(const CounterState& counter) {
   Json json{{"counter", counter.stored},
-            {"path", path_text(counter.stored)},
+            {"path", wire::percent_encoded(counter.stored)},
             {"dialect", counter.owner.dialect},
             {"rule", policy::name_of(*counter.owner.rule, counter.owner.dialect)},
             {"actor", counter.key}};

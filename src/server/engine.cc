@@ -150,7 +150,12 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
   tickets_.clear();
   settled_ = 0;
   note_overrides();
-  const policy::Overrides* const overriding = overrides();
+  match_all(protocol, requests, first, now, recipient);
+  if (const policy::Overrides* const overriding = overrides()) plan_.override_all(*overriding, now);
+}
+
+void Engine::match_all(Protocol protocol, const wire::Requests& requests, size_t first,
+                       base::Time now, Recipient* recipient) {
   for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
       plan_.skip();
@@ -164,8 +169,7 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
                    .fresh = request.fresh,
                    .cost = request.cost,
                    .limits = requests.limits(request),
-                   .now = now,
-                   .overrides = overriding},
+                   .now = now},
                   plan_);
     if (!plan_.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {

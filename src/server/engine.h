@@ -97,6 +97,8 @@ class Engine {
  private:
   void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
              Recipient* recipient);
+  void match_all(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
+                 Recipient* recipient);
   Served go_on(Progress& progress, wire::Requests& requests, base::Buffer& out);
   Served suspend(const Progress& progress, wire::Requests& requests);
   limit::Ticket new_ticket();

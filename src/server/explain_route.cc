@@ -46,9 +46,9 @@ class Body {
     bool has_protocol = false;
     for (const auto& [key, value] : json.items()) {
       if (key == "protocol") {
-        const auto its =
-            std::find_if(std::begin(protocols), std::end(protocols),
-                         [&](const auto& one) { return value == std::string(one.first); });
+        const auto its = std::find_if(
+            std::begin(protocols), std::end(protocols),
+            [&, &name = value](const auto& one) { return name == std::string(one.first); });
         if (its == std::end(protocols)) return fail("`protocol` is to be divvy, limitd or droplet");
         request.dialect = its->second;
         has_protocol = true;
@@ -166,7 +166,7 @@ Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
   if (step == steps.end()) return json;
   if (!step->counter.empty()) {
     json["counter"] = step->counter;
-    json["path"] = path_text(step->counter);
+    json["path"] = wire::percent_encoded(step->counter);
   }
   if (step->override_id != 0) json["override"] = id_text(step->override_id);
   if (!step->error.empty()) json["error"] = step->error;

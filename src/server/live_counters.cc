@@ -23,25 +23,6 @@ bool takes(const policy::Rule& rule, std::string_view key, base::Time now) {
 
 }  // namespace
 
-std::string path_text(std::string_view bytes) {
-  static constexpr char hex[] = "0123456789ABCDEF";
-  static constexpr std::string_view plain = "-._~:=,@";
-  std::string out;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool alphanumeric =
-        (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-    if (alphanumeric || plain.find(c) != plain.npos) {
-      out += c;
-    } else {
-      out += '%';
-      out += hex[byte >> 4];
-      out += hex[byte & 15];
-    }
-  }
-  return out;
-}
-
 LiveCounters::LiveCounters(const policy::RuleSet& rules,
                            std::span<const limit::Space* const> others) {
   std::vector<const limit::Space*> spaces;

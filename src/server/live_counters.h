@@ -4,7 +4,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -14,9 +13,6 @@
 #include "policy/rule_set.h"
 
 namespace sluice::server {
-
-// Any bytes as they may stand in a path, and survive clients that tidy paths up.
-std::string path_text(std::string_view bytes);
 
 class LiveCounters {
  public:

@@ -37,14 +37,6 @@ struct Name {
   std::string rule;
 };
 
-// A rule by the word that requests for overrides and counters have for it.
-std::string name_of_rule(const policy::Rule& rule, std::string_view dialect) {
-  if (dialect == "droplet") return std::string(dialect);
-  if (dialect == "limitd" && !rule.conditions.empty())
-    return std::string(rule.conditions.front().pattern.text());
-  return dialect == "native" && !rule.name.empty() ? rule.name : rule.pattern;
-}
-
 std::chrono::system_clock::time_point wall(base::Time at) {
   return std::chrono::system_clock::time_point(std::chrono::microseconds(at.us));
 }
@@ -95,8 +87,9 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
   for (const auto& item : items) names.try_emplace(item.family);
   each_rule(*live_.current()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
     const auto at = names.find(rule.space);
-    if (at != names.end() && at->second.dialect.empty())
-      at->second = {dialect, name_of_rule(rule, dialect)};
+    if (at == names.end() || !at->second.dialect.empty()) return;
+    // A canary may share the counters of an enforced rule.
+    if (rule.mode == policy::Mode::enforce) at->second = {dialect, policy::name_of(rule, dialect)};
   });
 
   Json list = Json::array();

@@ -67,7 +67,7 @@ TEST_F(DataDirectory, ThatIsPassedOverIsTold) {
   const std::string words = "`" + data_ + "` holds counters of an earlier start";
   {
     DivvyServer none(options("none"));
-    EXPECT_EQ(none.process().err().find("warning"), std::string::npos) << none.process().err();
+    EXPECT_EQ(none.process().err().find("holds counters"), std::string::npos) << none.process().err();
   }
   fill(3);
   DivvyServer none(options("none"));
@@ -163,9 +163,9 @@ TEST_F(DataDirectory, OneOfAKilledServerIsFree) {
 
 TEST_F(DataDirectory, ALaterFormatIsRefusedWithTheVersionThatReadsIt) {
   fill(3);
-  write(data_ + "/sluice/FORMAT", "sluice store 2, read by sluice 7.8.9 and later\n");
-  refuses({"has format 2", "sluice 7.8.9 or later", "this program reads format 1"});
-  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), "sluice store 2, read by sluice 7.8.9 and later\n");
+  write(data_ + "/sluice/FORMAT", "sluice store 3, read by sluice 7.8.9 and later\n");
+  refuses({"has format 3", "sluice 7.8.9 or later", "this program reads format 2"});
+  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), "sluice store 3, read by sluice 7.8.9 and later\n");
 }
 
 std::vector<fs::path> files_of(const fs::path& store) {
