@@ -363,9 +363,9 @@ TEST_F(AdminCommands, RulesAreListedOverAllPages) {
   EXPECT_EQ(ask({"rules", "--over", "0s"}), 0) << err;
   EXPECT_EQ(
       out,
-      "RULE    PROTOCOL  MODE     LIMITS                             ALLOWED  DENIED  ERRORS\n"
-      "all     all       enforce  3 per 1h, token_bucket, burst 9      1,234       6       0\n"
-      "k=\\x1b  divvy     enforce  3 per 1h, token_bucket, burst 9      1,234       6       0\n");
+      "RULE    PROTOCOL  MODE     LIMITS                           ALLOWED  DENIED  ERRORS\n"
+      "all     all       enforce  3 per 1h, token_bucket, burst 9    1,234       6       0\n"
+      "k=\\x1b  divvy     enforce  3 per 1h, token_bucket, burst 9    1,234       6       0\n");
   EXPECT_EQ(ask({"rules", "--over", "0s", "k="}), 0) << err;
   EXPECT_EQ(lines().size(), 2u) << out;
   EXPECT_EQ(ask({"rules", "--over", "0s", "nothing"}), 1);
@@ -593,8 +593,8 @@ TEST_F(AdminCommands, TopIsOneTableWithoutATerminal) {
                      "\n"
                      "0/s allowed, 0/s denied; 7 counters, policy generation 4\n"
                      "most active of the last 5m\n\n"
-                     "WHO            RULE  DENIED/S  ALLOWED/S  DENIED  ALLOWED\n"
-                     "10.0.0.7       k=*          0          0   3,456       12\n"
+                     "WHO          RULE  DENIED/S  ALLOWED/S  DENIED  ALLOWED\n"
+                     "10.0.0.7     k=*          0          0   3,456       12\n"
                      "evil\\x1b[2J  k=*          0          0   3,456       12\n");
   EXPECT_EQ(ask({"top", "--by", "active", "--over", "0s", "--json"}), 0) << err;
   EXPECT_EQ(result()["items"].size(), 3u);

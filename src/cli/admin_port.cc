@@ -87,9 +87,8 @@ std::string admin_footer(const std::string& examples, const std::string& done,
          "  SLUICE_ADMIN         as --admin\n"
          "  SLUICE_ADMIN_TOKEN   the admin token itself\n"
          "\n" +
-         examples + "\n\nExit status: 0 " + done + ", 1 " + failed +
-         ", 2 wrong usage, 3 nobody could be asked (no\n"
-         "server, no answer in time, a wrong token).";
+         examples + "\n\nExit status: 0 " + done + ",\n1 " + failed +
+         ",\n2 wrong usage, 3 nobody could be asked (no server, no answer in time, a wrong token).";
 }
 
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,

@@ -7,11 +7,10 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* about_reset =
-    "Makes one counter of a running server a fresh one, as if nothing had been taken, and says how "
-    "it is\n"
-    "then. KEY is the counter's whole name, as `sluice counters`, `sluice top` and `sluice "
-    "explain` "
-    "print it.";
+    "Makes one counter of a running server a fresh one, as if nothing had been taken, and says "
+    "how\n"
+    "it is then. KEY is the counter's whole name, as `sluice counters` and `sluice explain` print "
+    "it.";
 
 std::string footer_of_reset() {
   return admin_footer(

@@ -28,30 +28,30 @@ std::vector<size_t> Table::widths(size_t columns_max) const {
     all[i] = columns_of(columns_[i].title);
     for (const auto& row : rows_) all[i] = std::max(all[i], columns_of(row[i]));
   }
-  const auto total = [&] {
-    return std::accumulate(all.begin(), all.end(), size_t{0}) + gap.size() * (all.size() - 1);
-  };
-  while (total() > columns_max) {
-    // The widest that can give gives most.
-    size_t widest = all.size();
+  const auto gaps = [&] { return gap.size() * (all.size() - 1); };
+  const auto narrowest = [&] {
+    size_t total = gaps();
     for (size_t i = 0; i < all.size(); ++i)
-      if (columns_[i].elastic && all[i] > elastic_min &&
-          (widest == all.size() || all[i] > all[widest]))
-        widest = i;
-    if (widest < all.size()) {
-      size_t next = elastic_min;
-      for (size_t i = 0; i < all.size(); ++i)
-        if (i != widest && columns_[i].elastic && all[i] < all[widest])
-          next = std::max(next, all[i]);
-      // Down to the next widest at once; of two that are as wide, by one in turn.
-      const bool alone = std::count(all.begin(), all.end(), all[widest]) == 1;
-      const size_t excess = total() - columns_max;
-      all[widest] -= alone ? std::min(excess, all[widest] - next) : 1;
-    } else if (all.size() > 1) {
-      all.pop_back();
-    } else {
-      all.front() = columns_max;
+      total += columns_[i].elastic ? std::min(all[i], elastic_min) : all[i];
+    return total;
+  };
+  while (all.size() > 1 && narrowest() > columns_max) all.pop_back();
+  if (all.size() == 1) return {std::min(all.front(), columns_max)};
+  // The widest that can give gives, down to the next widest at once; of two that are as wide, by
+  // one in turn.
+  for (size_t total = std::accumulate(all.begin(), all.end(), gaps()); total > columns_max;) {
+    size_t widest = 0, next = elastic_min;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!columns_[i].elastic) continue;
+      if (!columns_[widest].elastic || all[i] > all[widest]) widest = i;
     }
+    for (size_t i = 0; i < all.size(); ++i)
+      if (columns_[i].elastic && all[i] < all[widest]) next = std::max(next, all[i]);
+    size_t less = std::min(total - columns_max, all[widest] - next);
+    for (size_t i = 0; i < all.size(); ++i)
+      if (i != widest && columns_[i].elastic && all[i] == all[widest]) less = 1;
+    all[widest] -= less;
+    total -= less;
   }
   return all;
 }
