@@ -73,6 +73,12 @@ inline constexpr size_t override_comment_bytes_max = 1024;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
 // are gone through by a request whose actor does. Past it: 507.
 inline constexpr size_t overrides_alike_max = 64;
+// Keys that a worker tracks in each order (most active, most denied) for each minute. Past it: the
+// least counted one makes room, and counts say by how much they may be too high. A worker holds 1.6
+// MB for it at most, and an answer of /v1/top 2 MB more for each worker while it is made.
+inline constexpr size_t top_keys_max = 512;
+// Bytes of a key that are kept for that. Past it: cut, and that is said.
+inline constexpr size_t top_key_bytes_max = 128;
 // Worker threads. Past it: refused at start.
 inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is

@@ -19,9 +19,7 @@ namespace sluice::base {
 class Grace {
  public:
   Grace() = default;
-  ~Grace() {
-    for (const Retired& one : retired_) one.free(one.what);
-  }
+  ~Grace() { free_all(); }
   Grace(const Grace&) = delete;
   Grace& operator=(const Grace&) = delete;
 
@@ -53,13 +51,16 @@ class Grace {
     std::atomic<uint64_t> seen_{0};
   };
 
-  // Who looks from now on does not find it.
+  // Who looks from now on does not find it. Freed by `free(context, what)`.
+  void retire(void* what, void (*free)(void* context, void* what), void* context) {
+    const uint64_t epoch = epoch_.fetch_add(1, std::memory_order_acq_rel);
+    retired_.push_back({what, free, context, epoch});
+  }
   template <class T>
   void retire(std::unique_ptr<T> what) {
     if (what == nullptr) return;
-    const uint64_t epoch = epoch_.fetch_add(1, std::memory_order_acq_rel);
-    retired_.push_back(
-        {what.release(), [](const void* it) { delete static_cast<const T*>(it); }, epoch});
+    retire(
+        what.release(), [](void*, void* it) { delete static_cast<T*>(it); }, nullptr);
   }
 
   // Frees what may be freed.
@@ -72,16 +73,22 @@ class Grace {
         seen = std::min(seen, reader->seen_.load(std::memory_order_acquire));
     }
     for (; !retired_.empty() && retired_.front().epoch < seen; retired_.pop_front())
-      retired_.front().free(retired_.front().what);
+      retired_.front().free();
+  }
+  // All of it: nobody reads any more.
+  void free_all() {
+    for (; !retired_.empty(); retired_.pop_front()) retired_.front().free();
   }
   // What is not freed yet.
   size_t retired() const { return retired_.size(); }
 
  private:
   struct Retired {
-    const void* what;
-    void (*free)(const void* what);
+    void* what;
+    void (*free_it)(void* context, void* what);
+    void* context;
     uint64_t epoch;  // a reader that has seen a later one cannot hold it
+    void free() const { free_it(context, what); }
   };
 
   std::atomic<uint64_t> epoch_{1};

@@ -17,6 +17,8 @@
 #include <string>
 #include <utility>
 
+#include "base/log_json.h"
+
 namespace sluice::base {
 namespace {
 
@@ -77,6 +79,28 @@ class StandardError : public spdlog::sinks::base_sink<spdlog::details::null_mute
   spdlog::memory_buf_t text_;
 };
 
+// A line as the format of the moment has it.
+class LineForm final : public spdlog::formatter {
+ public:
+  explicit LineForm(std::shared_ptr<const std::atomic<LogFormat>> format)
+      : format_(std::move(format)), text_(line_pattern, spdlog::pattern_time_type::utc) {}
+
+  void format(const spdlog::details::log_msg& line, spdlog::memory_buf_t& out) override {
+    if (*format_ == LogFormat::text) return text_.format(line, out);
+    json_.clear();
+    append_json_line(json_, line);
+    out.append(json_.data(), json_.data() + json_.size());
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<LineForm>(format_);
+  }
+
+ private:
+  const std::shared_ptr<const std::atomic<LogFormat>> format_;
+  spdlog::pattern_formatter text_;
+  std::string json_;
+};
+
 // As much of the text as a line may have, whole characters of it.
 std::string_view start_of(std::string_view text, size_t bytes) {
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
@@ -98,6 +122,19 @@ std::optional<spdlog::level::level_enum> log_level(std::string_view name) {
   const auto at = std::find(names.begin(), names.end(), name);
   if (at == names.end()) return std::nullopt;
   return levels[at - names.begin()];
+}
+
+std::string_view name_of(spdlog::level::level_enum level) {
+  if (level == spdlog::level::critical) level = spdlog::level::err;
+  for (const std::string_view name : log_level_names())
+    if (log_level(name) == level) return name;
+  return "off";
+}
+
+std::optional<LogModule> log_module(std::string_view name) {
+  const auto at = std::find(log_module_names.begin(), log_module_names.end(), name);
+  if (at == log_module_names.end()) return std::nullopt;
+  return static_cast<LogModule>(at - log_module_names.begin());
 }
 
 // What stands between those who log and the one who writes. It belongs to both, as a writer that
@@ -195,10 +232,11 @@ Log::Log(spdlog::level::level_enum level)
 
 Log::Log(spdlog::level::level_enum level, spdlog::sink_ptr sink, size_t queue_lines)
     : queue_(std::make_shared<Queue>(std::move(sink), queue_lines)),
-      logger_(std::make_shared<spdlog::logger>("sluice", queue_)) {
-  logger_->set_level(level);
-  logger_->set_formatter(
-      std::make_unique<spdlog::pattern_formatter>(line_pattern, spdlog::pattern_time_type::utc));
+      format_(std::make_shared<std::atomic<LogFormat>>(LogFormat::text)) {
+  for (size_t i = 0; i < loggers_.size(); ++i)
+    loggers_[i] = std::make_shared<spdlog::logger>(std::string(log_module_names[i]), queue_);
+  queue_->set_formatter(std::make_unique<LineForm>(format_));
+  set({.level = level});
   writer_ = std::thread([queue = queue_] { queue->write(); });
 }
 
@@ -207,6 +245,21 @@ Log::~Log() {
     writer_.join();
   else
     writer_.detach();
+}
+
+LogSettings Log::settings() const {
+  const std::lock_guard lock(mutex_);
+  return settings_;
+}
+
+void Log::set(const LogSettings& settings) {
+  const std::lock_guard lock(mutex_);
+  settings_ = settings;
+  *format_ = settings.format;
+  for (size_t i = 0; i < loggers_.size(); ++i) {
+    const auto own = settings.modules.find(static_cast<LogModule>(i));
+    loggers_[i]->set_level(own == settings.modules.end() ? settings.level : own->second);
+  }
 }
 
 size_t Log::dropped() const {

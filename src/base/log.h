@@ -1,14 +1,20 @@
-// The process's logger: made by main, handed down as std::shared_ptr<spdlog::logger>, never looked
-// up. Any thread may log; a line is formatted by the caller, queued, and written to standard error
-// by one thread of its own, so that a slow terminal or pipe never holds up a worker. The queue is
-// bounded, and so is each line: past the one the oldest lines are dropped, counted and told; past
-// the other a line is cut.
+// The process's log: made by main; each of its modules is handed down as
+// std::shared_ptr<spdlog::logger>, never looked up, and has a level of its own, which may be
+// changed while it runs. Any thread may log; a line is formatted by the caller, queued, and written
+// to standard error by one thread of its own, so that a slow terminal or pipe never holds up a
+// worker. The queue is bounded, and so is each line: past the one the oldest lines are dropped,
+// counted and told; past the other a line is cut.
 #pragma once
 
 #include <spdlog/logger.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -21,6 +27,37 @@ const std::vector<std::string_view>& log_level_names();  // trace debug info war
 
 // The level of a name; nothing for any other word.
 std::optional<spdlog::level::level_enum> log_level(std::string_view name);
+
+// The word for a level, the nearest one for those that have none.
+std::string_view name_of(spdlog::level::level_enum level);
+
+// Who logs.
+enum class LogModule : uint8_t {
+  server,    // start, stop, listeners, signals
+  requests,  // what was asked and what became of it, where that is wanted
+  policy,    // rules that are read, refused, live
+  store,     // counters and the disk
+  redis,     // its connections
+  admin,     // the admin port, and what is asked of it
+};
+inline constexpr std::array<std::string_view, 6> log_module_names{"server", "requests", "policy",
+                                                                  "store",  "redis",    "admin"};
+inline std::string_view name_of(LogModule module) {
+  return log_module_names[static_cast<size_t>(module)];
+}
+std::optional<LogModule> log_module(std::string_view name);
+
+// text: a time, a level, and the message. json: an object a line, with the module as well.
+enum class LogFormat : uint8_t { text, json };
+inline constexpr std::array<std::string_view, 2> log_format_names{"text", "json"};
+
+// What of it is written, and how.
+struct LogSettings {
+  spdlog::level::level_enum level = spdlog::level::info;
+  std::map<LogModule, spdlog::level::level_enum> modules{};  // those with a level of their own
+  LogFormat format = LogFormat::text;
+  friend bool operator==(const LogSettings&, const LogSettings&) = default;
+};
 
 class Log {
  public:
@@ -38,7 +75,13 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  const std::shared_ptr<spdlog::logger>& logger() const { return logger_; }
+  const std::shared_ptr<spdlog::logger>& logger(LogModule module = LogModule::server) const {
+    return loggers_[static_cast<size_t>(module)];
+  }
+
+  // Any thread.
+  LogSettings settings() const;
+  void set(const LogSettings& settings);
 
   // Lines that were dropped so far because the queue was full. While it runs that is told in the
   // log itself, at most every ten seconds.
@@ -48,7 +91,11 @@ class Log {
   class Queue;
 
   std::shared_ptr<Queue> queue_;
-  std::shared_ptr<spdlog::logger> logger_;
+  std::array<std::shared_ptr<spdlog::logger>, log_module_names.size()> loggers_;
+  mutable std::mutex mutex_;
+  LogSettings settings_;  // guarded
+  // Of the format; shared with whoever writes.
+  const std::shared_ptr<std::atomic<LogFormat>> format_;
   std::thread writer_;
 };
 

@@ -222,6 +222,10 @@ int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside) {
   }
   outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(reply.problem)
               << std::endl;
+  // The rules that a name may stand for.
+  for (const Json& one : list_field(reply.json, "candidates"))
+    outside.err << "  --dialect " << on_screen(text_field(one, "dialect")) << " --rule '"
+                << on_screen(text_field(one, "rule")) << "'" << std::endl;
   return status;
 }
 

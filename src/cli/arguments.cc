@@ -74,6 +74,8 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->type_name("HOST:PORT");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
+  app.add_option("--log-format", flags.log_format, "text, or json: an object a line")
+      ->type_name("FORMAT");
   app.add_option("--admin", flags.admin,
                  "Where the admin port listens, as 127.0.0.1:8380; off: nowhere")
       ->type_name("ADDRESS");
@@ -104,7 +106,8 @@ void add_documented_flag(CLI::App& app, bool& documented) {
 
 const char* const server_environment_help =
     "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,\n"
-    "  SLUICE_REDIS, SLUICE_LOG_LEVEL, SLUICE_ADMIN   as the flags of these names\n"
+    "  SLUICE_REDIS, SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these\n"
+    "                 names\n"
     "  SLUICE_ADMIN_TOKEN   what requests to the admin port have to show\n";
 const char* const cleanup_environment_help = "  SLUICE_CLEANUP_INTERVAL   as --cleanup-interval\n";
 

@@ -38,7 +38,7 @@ class Arguments {
 };
 
 // The options that every serving command has: --workers, --connections, --memory, --data,
-// --durability, --log-level.
+// --durability, --redis, --log-level, --log-format, --admin.
 void add_server_flags(CLI::App& app, Flags& flags);
 
 // The option of those that may serve droplet: --cleanup-interval.

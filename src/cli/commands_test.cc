@@ -114,13 +114,14 @@ TEST_F(Commands, HelpAndVersion) {
   EXPECT_EQ(out, "sluice " + std::string(version) + "\n");
   for (const char* name : {"serve", "divvy", "limitd", "droplet"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
-    for (const char* variable :
-         {"SLUICE_WORKERS", "SLUICE_CONNECTIONS", "SLUICE_MEMORY", "SLUICE_LOG_LEVEL"})
+    for (const char* variable : {"SLUICE_WORKERS", "SLUICE_CONNECTIONS", "SLUICE_MEMORY",
+                                 "SLUICE_LOG_LEVEL", "SLUICE_LOG_FORMAT", "--log-format"})
       EXPECT_TRUE(said(out, variable)) << name << ": " << variable;
   }
   EXPECT_EQ(command({"--help"}), 0);
   for (const char* name :
-       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl"}) {
+       {"serve", "divvy", "limitd", "droplet", "check", "explain", "store", "ask", "limitdctl",
+        "status", "top", "rules", "counters", "reset", "override", "reload"}) {
     EXPECT_TRUE(said(out, std::string("\n  ") + name + " ")) << name;
   }
   for (const char* name :

@@ -45,6 +45,12 @@ Config::Config() {
   listen.push_back({{server::Protocol::admin, {"127.0.0.1", admin_port}}});
 }
 
+base::LogSettings LogConfig::settings() const {
+  base::LogSettings settings{.level = level.value, .format = format.value};
+  for (const auto& [module, its] : modules) settings.modules[module] = its.value;
+  return settings;
+}
+
 bool Config::serves(server::Protocol protocol) const {
   return std::any_of(listen.begin(), listen.end(),
                      [&](const auto& l) { return l.value.protocol == protocol; });
@@ -57,6 +63,7 @@ server::Options Config::options() const {
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.cleanup_interval = cleanup_interval.value;
+  options.denials_every = log.denials_every.value;
   add_operations(*this, options);
   return options;
 }
@@ -89,6 +96,7 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
   apply("SLUICE_DURABILITY", set_durability);
   apply("SLUICE_REDIS", set_redis);
   apply("SLUICE_LOG_LEVEL", set_log_level);
+  apply("SLUICE_LOG_FORMAT", set_log_format);
   apply("SLUICE_CLEANUP_INTERVAL", set_cleanup_interval);
   apply("SLUICE_ADMIN", set_admin);
   apply("SLUICE_ADMIN_TOKEN", set_admin_token);
@@ -123,6 +131,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.durability, "--durability", set_durability);
   apply(flags.redis, "--redis", set_redis);
   apply(flags.log_level, "--log-level", set_log_level);
+  apply(flags.log_format, "--log-format", set_log_format);
   apply(flags.cleanup_interval, "--cleanup-interval", set_cleanup_interval);
 
   if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);

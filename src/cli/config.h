@@ -6,6 +6,7 @@
 #include <spdlog/common.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "base/bounds.h"
 #include "base/diagnostic.h"
+#include "base/log.h"
 #include "cli/address.h"
 #include "cli/load_policy.h"
 #include "cli/outside.h"
@@ -65,6 +67,16 @@ struct StoreSettings {
   Durability kept() const;
 };
 
+// What is logged, and how.
+struct LogConfig {
+  Setting<spdlog::level::level_enum> level{spdlog::level::info};
+  Setting<base::LogFormat> format{base::LogFormat::text};
+  std::map<base::LogModule, Setting<spdlog::level::level_enum>> modules{};  // with their own level
+  Setting<uint64_t> denials_every{0};  // every Nth denial; 0: none
+
+  base::LogSettings settings() const;
+};
+
 // Divvy's own page of metrics, and what it tells statsd.
 struct DivvyPage {
   Address address;
@@ -89,7 +101,7 @@ struct Config {
   Setting<unsigned> workers{0};           // 0: as many as this process may use processors
   Setting<uint64_t> connections{base::bounds::connections_default};  // at most, at a time
   StoreSettings store;
-  Setting<spdlog::level::level_enum> log_level{spdlog::level::info};
+  LogConfig log;
   Setting<base::Duration> cleanup_interval{base::seconds(60)};  // of droplet; 0: never
   std::string log_file;                                         // empty: standard error
   Operations operations;
@@ -111,7 +123,7 @@ struct Config {
 // What flags may say, as they were written.
 struct Flags {
   std::optional<std::string> workers, connections, memory, data, durability, redis, log_level,
-      cleanup_interval, admin;
+      log_format, cleanup_interval, admin;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
 };
 
@@ -122,8 +134,8 @@ void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
 // SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
-// SLUICE_LOG_LEVEL, SLUICE_CLEANUP_INTERVAL, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN; one that is set but
-// empty counts as not set.
+// SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_CLEANUP_INTERVAL, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN;
+// one that is set but empty counts as not set.
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);

@@ -178,15 +178,10 @@ class Reader {
             named = sequence(key, value, "write `nodes: [\"localhost:6379\"]`");
             options.nodes.clear();
             for (YamlNode one = value.first_child(); named && one; one = one.next()) {
-              std::string problem;
               const auto name = text(key, one);
-              const auto address = name ? parse_address(*name, redis::Node{}.port, problem)
-                                        : std::optional<Address>();
-              if (address)
-                options.nodes.push_back({address->host, address->port});
-              else if (name)
-                complain(yaml_.place(key, one), "`" + *name + "` is no address of a Redis",
-                         std::move(problem), diagnostics_);
+              if (!name) continue;
+              if (auto address = redis_node_of(*name, yaml_.place(key, one), diagnostics_))
+                options.nodes.push_back(std::move(*address));
             }
           }},
          {"username",
@@ -243,9 +238,30 @@ class Reader {
   }
 
   void log(const YamlNode& node) {
-    map(node, "log", {{"level", [&](const std::string& key, const YamlNode& value) {
-                         scalar(key, value, set_log_level);
-                       }}});
+    map(node, "log",
+        {{"level", [&](const std::string& key,
+                       const YamlNode& value) { scalar(key, value, set_log_level); }},
+         {"format", [&](const std::string& key,
+                        const YamlNode& value) { scalar(key, value, set_log_format); }},
+         {"modules", [&](const std::string&, const YamlNode& value) { log_modules(value); }},
+         {"denials", [&](const std::string&, const YamlNode& value) {
+            map(value, "denials", {{"every", [&](const std::string& key, const YamlNode& every) {
+                                      scalar(key, every, set_denials_every);
+                                    }}});
+          }}});
+  }
+
+  void log_modules(const YamlNode& node) {
+    std::vector<Known> known;
+    for (const std::string_view name : base::log_module_names)
+      known.push_back({name, [&](const std::string& key, const YamlNode& value) {
+                         const auto word = text(key, value);
+                         if (!word) return;
+                         if (const auto level =
+                                 log_level_of(*word, yaml_.place(key, value), diagnostics_))
+                           config_.log.modules[*base::log_module(key)] = {*level, origin(value)};
+                       }});
+    map(node, "modules", known);
   }
 
   void droplet(const YamlNode& node) {

@@ -65,7 +65,7 @@ TEST(ReadConfig, TakesAllThatThereIs) {
   ASSERT_EQ(config.policy.size(), 1u);
   EXPECT_EQ(config.policy[0].path.value, "conf/rules.ini");
   EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::documented);
-  EXPECT_EQ(config.log_level.value, spdlog::level::warn);
+  EXPECT_EQ(config.log.level.value, spdlog::level::warn);
   EXPECT_EQ(config.options().listeners.size(), 2u);
   EXPECT_EQ(config.options().workers, 4u);
 }
@@ -191,6 +191,19 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
        "2:15: error: level: `loud` is no log level; use one of trace, debug, info, warn, error, "
        "off"},
       {"log: { level: inof }", "2:15: error: level: `inof` is no log level"},
+      {"log: { format: xml }",
+       "2:16: error: format: `xml` is no format of the log; write `text`, or `json` for an object"},
+      {"log: { modules: { stroe: debug } }",
+       "2:19: error: stroe: is no key that is known here; did you mean `store`?"},
+      {"log: { modules: { store: debgu } }",
+       "2:26: error: store: `debgu` is no log level; did you mean `debug`?"},
+      {"log: { modules: [store] }", "2:17: error: modules: is to be a map of keys to values"},
+      {"log: { denials: { every: some } }",
+       "2:26: error: every: `some` is no number of denials; write 1 to log each, 100 for every"},
+      {"log: { denials: { every: 1000000001 } }", "2:26: error: every: `1000000001` is no number"},
+      {"log: { denials: 10 }", "2:17: error: denials: is to be a map of keys to values"},
+      {"store: { redis: { nodes: [\"redis://:secret@host:x\"] } }",
+       "error: nodes: `...@host:x` is no address of a Redis; write HOST:PORT; `username` and"},
       {"log: { levle: info }", "2:8: error: levle: is no key that is known here; did you mean `le"},
       {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
       {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
@@ -287,7 +300,8 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   world.variables = {{"SLUICE_WORKERS", "5"},
                      {"SLUICE_MEMORY", "3GiB"},
                      {"SLUICE_LOG_LEVEL", ""},
-                     {"SLUICE_CLEANUP_INTERVAL", "5"}};
+                     {"SLUICE_CLEANUP_INTERVAL", "5"},
+                     {"SLUICE_LOG_FORMAT", "json"}};
   Flags flags;
   flags.workers = "6";
   flags.cleanup_interval = "7";
@@ -304,7 +318,13 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   EXPECT_EQ(config.store.memory_bytes.origin, "SLUICE_MEMORY");
   EXPECT_EQ(config.cleanup_interval.value.us, 7'000'000);
   EXPECT_EQ(config.cleanup_interval.origin, "--cleanup-interval");
-  EXPECT_EQ(config.log_level.origin, "s.yaml:12");
+  EXPECT_EQ(config.log.level.origin, "s.yaml:12");
+  EXPECT_EQ(config.log.format.value, base::LogFormat::json);
+  EXPECT_EQ(config.log.format.origin, "SLUICE_LOG_FORMAT");
+  flags.log_format = "text";
+  apply_flags(flags, config, diagnostics);
+  EXPECT_EQ(config.log.format.value, base::LogFormat::text);
+  EXPECT_EQ(config.log.format.origin, "--log-format");
   ASSERT_EQ(config.listen.size(), 2u);
   EXPECT_EQ(config.listen[1].value.address.host, "localhost");
   EXPECT_EQ(config.listen[1].origin, "--listen");
@@ -352,10 +372,36 @@ TEST(PrintConfig, IsReadBackAndNamesOrigins) {
   EXPECT_EQ(again.listen[0].value.address.host, config.listen[0].value.address.host);
   EXPECT_EQ(again.workers.value, config.workers.value);
   EXPECT_EQ(again.store.memory_bytes.value, config.store.memory_bytes.value);
-  EXPECT_EQ(again.log_level.value, spdlog::level::err);
+  EXPECT_EQ(again.log.level.value, spdlog::level::err);
   EXPECT_EQ(again.cleanup_interval.value, config.cleanup_interval.value);
   EXPECT_EQ(again.policy[0].path.value, config.policy[0].path.value);
   EXPECT_EQ(again.policy[0].matching.value, config.policy[0].matching.value);
+}
+
+TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {
+  Config config;
+  base::Diagnostics diagnostics;
+  read_config(
+      "policy: [{ divvy: a.ini }]\n"
+      "log:\n  format: json\n  modules: { requests: trace, store: \"off\" }\n"
+      "  denials: { every: 1k }\n",
+      "s.yaml", config, diagnostics);
+  const std::string text = print_config(config);
+  for (const char* part :
+       {"\nlog:\n  level: info ", "\n  format: json ", "# s.yaml:3\n  modules:\n",
+        "\n    requests: trace ", "\n    store: off ", "\n  denials: { every: 1000 } "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  Config again;
+  read_config(text, "b.yaml", again, diagnostics);
+  ASSERT_EQ(messages(diagnostics), "");
+  const base::LogSettings expected{.level = spdlog::level::info,
+                                   .modules = {{base::LogModule::requests, spdlog::level::trace},
+                                               {base::LogModule::store, spdlog::level::off}},
+                                   .format = base::LogFormat::json};
+  EXPECT_EQ(config.log.settings(), expected);
+  EXPECT_EQ(again.log.settings(), expected);
+  EXPECT_EQ(again.log.denials_every.value, 1000u);
+  EXPECT_EQ(again.options().denials_every, 1000u);
 }
 
 TEST(PrintConfig, SaysThatItIsTheExample) {

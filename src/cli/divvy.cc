@@ -62,7 +62,7 @@ void apply_divvy_environment(const Outside& outside, Config& config,
     }
   }
   if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
-    config.log_level = {spdlog::level::debug, "DEBUG"};
+    config.log.level = {spdlog::level::debug, "DEBUG"};
   const auto redis_host = outside.environment("REDIS_HOST");
   const auto redis_port = outside.environment("REDIS_PORT");
   const auto is_set = [](const auto& text) { return text && !text->empty(); };

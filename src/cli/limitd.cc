@@ -129,7 +129,7 @@ void apply_settings(const LimitdFlags& flags, const policy::LimitdConfig& said, 
         {"warn", spdlog::level::warn},      {"info", spdlog::level::info},
         {"debug", spdlog::level::debug},    {"trace", spdlog::level::trace}};
     for (const auto& [name, level] : levels)
-      if (name == said.log_level->value) config.log_level = {level, place_of(*said.log_level)};
+      if (name == said.log_level->value) config.log.level = {level, place_of(*said.log_level)};
   }
 }
 

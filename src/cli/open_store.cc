@@ -106,7 +106,7 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
   opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
     return store->backup(target, problem);
   };
-  opened.keeper = durable->keeper();
+  if (durable) opened.keeper = durable->keeper();
   opened.metrics = durable.get();
   opened.store = std::move(durable);
   opened.kept = how_kept(settings);

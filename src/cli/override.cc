@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/rfc3339.h"
 #include "base/units.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
@@ -55,7 +56,8 @@ void add_flags(CLI::App& app, Asked& asked) {
       ->type_name("NAME");
   app.add_option("--actor", asked.actors,
                  "Whose counter: a value, or KEY=VALUE once for each key that the rule\n"
-                 "counts by; a `*` in a value stands for any characters")
+                 "counts by; a `*` in a value stands for any characters; of `list`:\n"
+                 "several values joined by `|`")
       ->type_name("ACTOR")
       ->allow_extra_args(false);
   app.add_option("--quota", asked.quota, "Units allowed per window")->type_name("N");
@@ -99,7 +101,7 @@ std::string put_limits(const Asked& asked, Json& body) {
     return "what is wanted is one of --quota (with --window), --limit JSON, --deny and "
            "--unlimited";
   if (asked.deny || asked.unlimited) {
-    body["limit"] = {{"algorithm", asked.deny ? "deny" : "unlimited"}};
+    body[asked.deny ? "deny" : "unlimited"] = true;
     return "";
   }
   if (!numbers) {
@@ -146,7 +148,7 @@ std::string put_end(const Asked& asked, Json& body) {
   if (asked.until) {
     const auto until = parse_moment(*asked.until);
     if (!until) return "--until is to be a moment as 2030-12-01T00:00Z, not `" + *asked.until + "`";
-    body["until"] = format_moment(*until);
+    body["until"] = base::format_rfc3339(*until);
   }
   if (asked.length) {
     const auto length = base::parse_duration(*asked.length);
@@ -156,7 +158,8 @@ std::string put_end(const Asked& asked, Json& body) {
     const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::system_clock::now().time_since_epoch());
     // It is not to end early: up to the next full second.
-    body["until"] = format_moment({now.count() + length->us + 999'999});
+    const int64_t end_us = now.count() + length->us + 999'999;
+    body["until"] = base::format_rfc3339({end_us - end_us % 1'000'000});
   }
   return "";
 }
@@ -178,6 +181,8 @@ std::string words_of(const Json& override_) {
   append_line(out, "comment", text_field(override_, "comment"));
   if (!field(override_, "applies").is_null() && !true_field(override_, "applies"))
     append_line(out, "applies", "no: the live policy has no such rule");
+  if (field(override_, "kept").is_boolean() && !true_field(override_, "kept"))
+    append_line(out, "kept", "no: a restart of the server forgets it");
   return out;
 }
 

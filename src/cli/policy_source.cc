@@ -121,6 +121,10 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
 
 namespace {
 
+bool same_log(const LogConfig& a, const LogConfig& b) {
+  return a.settings() == b.settings() && a.denials_every.value == b.denials_every.value;
+}
+
 bool same_store(const StoreSettings& a, const StoreSettings& b) {
   return a.memory_bytes.value == b.memory_bytes.value && a.path.value == b.path.value &&
          a.kept() == b.kept() && a.interval.value == b.interval.value &&
@@ -144,7 +148,7 @@ void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diag
   check(config.workers.value == start_.workers.value, "workers");
   check(config.connections.value == start_.connections.value, "connections");
   check(same_store(config.store, start_.store), "store");
-  check(config.log_level.value == start_.log_level.value, "log");
+  check(same_log(config.log, start_.log), "log");
   check(config.cleanup_interval.value == start_.cleanup_interval.value, "droplet");
   check(same_operations(config.operations, start_.operations), "admin or divvy");
 }

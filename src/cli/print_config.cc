@@ -44,10 +44,19 @@ std::string in_one_unit(base::Duration length) {
   return std::to_string(length.us) + "us";
 }
 
-std::string level_name(spdlog::level::level_enum level) {
-  for (const auto name : base::log_level_names())
-    if (base::log_level(name) == level) return std::string(name);
-  return "off";
+std::string print_log(const LogConfig& log) {
+  std::string out =
+      "log:\n" + line("  level: " + std::string(base::name_of(log.level.value)), log.level.origin);
+  out += line(
+      "  format: " + std::string(base::log_format_names[static_cast<size_t>(log.format.value)]),
+      log.format.origin);
+  if (!log.modules.empty()) out += "  modules:\n";
+  for (const auto& [module, level] : log.modules)
+    out += line("    " + std::string(base::name_of(module)) + ": " +
+                    std::string(base::name_of(level.value)),
+                level.origin);
+  return out + line("  denials: { every: " + std::to_string(log.denials_every.value) + " }",
+                    log.denials_every.origin);
 }
 
 std::string print_redis(const StoreSettings& store) {
@@ -99,8 +108,7 @@ std::string print_config(const Config& config) {
   out +=
       line("connections: " + std::to_string(config.connections.value), config.connections.origin);
   out += print_store(config.store);
-  out +=
-      line("log: { level: " + level_name(config.log_level.value) + " }", config.log_level.origin);
+  out += print_log(config.log);
   out += line("droplet: { cleanup_interval: " + in_one_unit(config.cleanup_interval.value) + " }",
               config.cleanup_interval.origin);
   for (const auto& [text, origin] : lines_of(config.operations)) out += line(text, origin);

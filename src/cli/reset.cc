@@ -114,9 +114,13 @@ int counters(const Words& words, Outside& outside) {
   const auto last = read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
   if (!last.is_done()) return tell_failure(last, flags.json, outside);
   const std::string next = text_field(last.json, "next");
+  const bool cut = true_field(last.json, "cut");
+  if (cut && !flags.json)
+    outside.err << "the list is not complete: Redis has more keys than are looked at" << std::endl;
   if (flags.json) {
     Json json{{"counters", list}};
     if (!next.empty()) json["next"] = next;
+    if (cut) json["cut"] = true;
     outside.out << to_text(json) << std::flush;
     return exit_ok;
   }

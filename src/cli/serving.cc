@@ -32,8 +32,22 @@ void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
               base::printable(rule.comment));
 }
 
+// What the start finds: as every command tells it, or as lines of the log for programs that read
+// nothing else of standard error.
+void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log,
+         Outside& outside) {
+  const bool as_lines = config.log.format.value == base::LogFormat::json &&
+                        config.log_file.empty() && log.should_log(spdlog::level::err);
+  if (!as_lines) return tell(all, outside);
+  for (const auto& d : all)
+    log.log(
+        d.severity == base::Diagnostic::Severity::error ? spdlog::level::err : spdlog::level::warn,
+        "{}", base::to_string(d));
+}
+
 // Every request of such a listener would be told that there is no such type.
-void warn_of_limitd(const Config& config, const policy::RuleSet& rules, Outside& outside) {
+void warn_of_limitd(const Config& config, const policy::RuleSet& rules,
+                    base::Diagnostics& diagnostics) {
   if (!rules.rules(policy::Dialect::limitd).empty() || !rules.native_rules().empty()) return;
   for (const auto& [listener, origin] : config.listen) {
     if (listener.protocol != server::Protocol::limitd || origin == "default") continue;
@@ -44,7 +58,7 @@ void warn_of_limitd(const Config& config, const policy::RuleSet& rules, Outside&
                 " serves limitd, and there is no bucket type: every request is answered "
                 "UNKNOWN_BUCKET_TYPE";
     d.remedy = "add `policy: [{ limitd: limitd.yaml }]`";
-    tell({d}, outside);
+    diagnostics.push_back(std::move(d));
     return;
   }
 }
@@ -67,20 +81,24 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
       return exit_failure;
     }
   }
-  const base::Log log =
-      file ? base::Log(config.log_level.value, file, log_lines) : base::Log(config.log_level.value);
+  const auto level = config.log.level.value;
+  base::Log log = file ? base::Log(level, file, log_lines) : base::Log(level);
+  log.set(config.log.settings());
+  const auto& policy_log = log.logger(base::LogModule::policy);
   limit::Spaces spaces;
   PolicySource source(config, std::move(read), spaces);
   server::Loaded loaded = source.first();
-  tell(loaded.diagnostics, outside);
-  if (loaded.rules) warn_of_limitd(config, *loaded.rules, outside);
+  if (loaded.rules) warn_of_limitd(config, *loaded.rules, loaded.diagnostics);
+  say(loaded.diagnostics, config, *policy_log, outside);
   if (!loaded.rules) return exit_failure;
-  show_rules(*loaded.rules, *log.logger());
+  show_rules(*loaded.rules, *policy_log);
 
   base::Clock clock;
+  const auto& store_log =
+      log.logger(config.store.redis ? base::LogModule::redis : base::LogModule::store);
   const OpenedStore opened =
-      open_store(config.store, config.cleanup_interval.value, spaces, clock, log.logger());
-  tell(opened.diagnostics, outside);
+      open_store(config.store, config.cleanup_interval.value, spaces, clock, store_log);
+  say(opened.diagnostics, config, *store_log, outside);
   if (!opened.store) {
     outside.err << "sluice: " << opened.problem << std::endl;
     return exit_failure;
@@ -89,21 +107,20 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (opened.backup) {
     std::string problem;
     backups = server::BackupSocket::open(config.store.path.value, opened.backup, problem);
-    if (!backups)
-      log.logger()->warn("`sluice store backup` will not reach this server: {}", problem);
+    if (!backups) store_log->warn("`sluice store backup` will not reach this server: {}", problem);
   }
   server::Policy policy;
   policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
   if (source.is_repeatable()) {
     policy.files = std::move(loaded.files);
     policy.interval = loaded.interval;
-    policy.load = [&source, log = log.logger()](uint64_t hash) {
+    policy.load = [&source, policy_log](uint64_t hash) {
       server::Loaded again = source.again(hash);
-      if (again.rules) show_rules(*again.rules, *log);
+      if (again.rules) show_rules(*again.rules, *policy_log);
       return again;
     };
   } else {
-    log.logger()->warn("the policy comes from what can be read only once: it is not reloaded");
+    policy_log->warn("the policy comes from what can be read only once: it is not reloaded");
   }
   server::Options options = config.options();
   options.spaces = &spaces;
@@ -112,7 +129,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (!set_up_admin(config, options.admin, outside)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
   if (file) options.on_hangup = [file] { file->reopen(); };
-  server::Server server(std::move(options), std::move(policy), *opened.store, log.logger());
+  server::Server server(std::move(options), std::move(policy), *opened.store, log);
   if (const auto problem = server.start()) {
     outside.err << "sluice: " << *problem << std::endl;
     return exit_failure;

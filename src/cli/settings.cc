@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "server/denials.h"
 #include "server/server.h"
 
 namespace sluice::cli {
@@ -128,19 +129,31 @@ void set_fsync(std::string_view text, const std::string& origin, const base::Dia
              "write `true` to have commits survive a power cut, else `false`", diagnostics);
 }
 
+std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diagnostic& place,
+                                         base::Diagnostics& diagnostics) {
+  std::string problem;
+  std::optional<Address> address;
+  const size_t at = text.rfind('@');
+  if (at == std::string_view::npos)
+    address = parse_address(text, redis::Node{}.port, problem);
+  else
+    problem = "write HOST:PORT; `username` and `password` are keys beside `nodes`";
+  if (address) return redis::Node{address->host, address->port};
+  // What is before an `@` may be secret.
+  const std::string shown =
+      at == std::string_view::npos ? std::string(text) : "..." + std::string(text.substr(at));
+  complain(place, "`" + shown + "` is no address of a Redis", std::move(problem), diagnostics);
+  return std::nullopt;
+}
+
 void set_redis(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics) {
   std::vector<redis::Node> nodes;
   while (!text.empty()) {
     const size_t end = std::min(text.find(','), text.size());
-    std::string problem;
-    const auto address = parse_address(text.substr(0, end), redis::Node{}.port, problem);
-    if (!address) {
-      complain(place, "`" + std::string(text.substr(0, end)) + "` is no address of a Redis",
-               std::move(problem), diagnostics);
-      return;
-    }
-    nodes.push_back({address->host, address->port});
+    auto node = redis_node_of(text.substr(0, end), place, diagnostics);
+    if (!node) return;
+    nodes.push_back(std::move(*node));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (nodes.empty()) {
@@ -152,17 +165,43 @@ void set_redis(std::string_view text, const std::string& origin, const base::Dia
   config.store.redis->value.nodes = std::move(nodes);
 }
 
-void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                   Config& config, base::Diagnostics& diagnostics) {
-  if (const auto level = base::log_level(text)) {
-    config.log_level = {*level, origin};
-    return;
-  }
+std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
+                                                      const base::Diagnostic& place,
+                                                      base::Diagnostics& diagnostics) {
+  if (const auto level = base::log_level(text)) return level;
   const auto near = base::nearest_word(text, base::log_level_names());
   complain(place, "`" + std::string(text) + "` is no log level",
            near.empty() ? "use one of " + listed(base::log_level_names())
                         : "did you mean `" + std::string(near) + "`?",
            diagnostics);
+  return std::nullopt;
+}
+
+void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics) {
+  if (const auto level = log_level_of(text, place, diagnostics))
+    config.log.level = {*level, origin};
+}
+
+void set_log_format(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                    Config& config, base::Diagnostics& diagnostics) {
+  if (text == "text" || text == "json")
+    config.log.format = {text == "json" ? base::LogFormat::json : base::LogFormat::text, origin};
+  else
+    complain(place, "`" + std::string(text) + "` is no format of the log",
+             "write `text`, or `json` for an object a line", diagnostics);
+}
+
+void set_denials_every(std::string_view text, const std::string& origin,
+                       const base::Diagnostic& place, Config& config,
+                       base::Diagnostics& diagnostics) {
+  const auto n = base::parse_count(text);
+  if (!n || *n > server::Denials::every_max) {
+    complain(place, "`" + std::string(text) + "` is no number of denials",
+             "write 1 to log each, 100 for every hundredth; 0 for none", diagnostics);
+    return;
+  }
+  config.log.denials_every = {*n, origin};
 }
 
 // Seconds as droplet counts them, which may be negative, or a length of time with its unit.

@@ -27,11 +27,21 @@ void set_interval_ms(std::string_view text, const std::string& origin,
 void set_fsync(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics);
 std::string_view name_of(Durability durability);
+std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diagnostic& place,
+                                         base::Diagnostics& diagnostics);
 // HOST:PORT of one node, or several apart by commas.
 void set_redis(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics);
 void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                    Config& config, base::Diagnostics& diagnostics);
+void set_log_format(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                    Config& config, base::Diagnostics& diagnostics);
+void set_denials_every(std::string_view text, const std::string& origin,
+                       const base::Diagnostic& place, Config& config,
+                       base::Diagnostics& diagnostics);
+std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
+                                                      const base::Diagnostic& place,
+                                                      base::Diagnostics& diagnostics);
 void set_cleanup_interval(std::string_view text, const std::string& origin,
                           const base::Diagnostic& place, Config& config,
                           base::Diagnostics& diagnostics);

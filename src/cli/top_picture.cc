@@ -20,6 +20,7 @@ std::string count_words(const Json& item, const char* key) {
 // What a key is called: who it is, or where the rule has one counter for all, nothing more.
 std::string who(const Json& item) {
   auto actor = actor_words(field(item, "actor"));
+  if (true_field(item, "cut")) actor += "\u2026";
   if (!actor.empty()) return actor;
   actor = text_field(item, "counter");
   return actor.empty() ? "(all)" : actor;

@@ -338,9 +338,9 @@ TEST_F(JournalTest, OnlyOneHasIt) {
 
 TEST_F(JournalTest, ANewerFormatIsRefusedAndNamesItsReader) {
   ASSERT_TRUE(open());
-  std::ofstream(file("sluice/FORMAT")) << "sluice store 2, read by sluice 3.14.0 and later\n";
+  std::ofstream(file("sluice/FORMAT")) << "sluice store 3, read by sluice 3.14.0 and later\n";
   EXPECT_FALSE(open());
-  EXPECT_NE(problem.find("has format 2, which sluice 3.14.0 or later reads"), std::string::npos)
+  EXPECT_NE(problem.find("has format 3, which sluice 3.14.0 or later reads"), std::string::npos)
       << problem;
   std::ofstream(file("sluice/FORMAT")) << "?";
   EXPECT_FALSE(open());

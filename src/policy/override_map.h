@@ -11,24 +11,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <utility>
 
 #include "base/grace.h"
+#include "policy/override_memory.h"
 
 namespace sluice::policy {
 
-// `Node` has `uint64_t hash, rule` and `std::string key`.
+// `Node` has `uint64_t hash, rule` and a `key` that is compared with a text.
 template <class Node>
 class OverrideMap {
  public:
   explicit OverrideMap(base::Grace& grace) : grace_(grace) {}
+  // Behind the end of the Grace's retired ones.
   ~OverrideMap() {
     for (Shard& shard : shards_) {
       const std::unique_ptr<Slots> slots(shard.slots.load(std::memory_order_relaxed));
       for (size_t i = 0; slots != nullptr && i <= slots->mask; ++i) {
-        const Node* const node = slots->at[i].node.load(std::memory_order_relaxed);
-        if (node != gone()) delete node;
+        Node* const node = slots->at[i].node.load(std::memory_order_relaxed);
+        if (node != nullptr && node != gone()) pool_.free(node);
       }
     }
   }
@@ -48,78 +51,106 @@ class OverrideMap {
       if (node->rule == rule && node->key == key) return node;
     }
   }
+  // Has the processor fetch what `find` looks at first; then what it looks at next.
+  void prefetch_slot(uint64_t hash) const {
+    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
+    if (slots != nullptr) __builtin_prefetch(&slots->at[hash & slots->mask]);
+  }
+  void prefetch_node(uint64_t hash) const {
+    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
+    if (slots == nullptr) return;
+    const Slot& slot = slots->at[hash & slots->mask];
+    const Node* const node = slot.node.load(std::memory_order_relaxed);
+    if (node == nullptr || node == gone() || slot.hash.load(std::memory_order_relaxed) != hash)
+      return;
+    __builtin_prefetch(node);
+    if constexpr (sizeof(Node) > 64) __builtin_prefetch(reinterpret_cast<const char*>(node) + 64);
+  }
 
   // The writer's. Replaces the node of the same rule and text, at one stroke.
-  void put(std::unique_ptr<const Node> node) {
-    Shard& shard = shard_of(node->hash);
+  template <class... Parts>
+  void put(uint64_t hash, uint64_t rule, Parts&&... parts) {
+    Node* const node = pool_.make(hash, rule, std::forward<Parts>(parts)...);
+    Shard& shard = shard_of(hash);
     Slots* slots = shard.slots.load(std::memory_order_relaxed);
-    Slot* const known = slots == nullptr ? nullptr : slot_of(*slots, *node);
+    Slot* const known = slots == nullptr ? nullptr : slot_of(*slots, hash, rule, node->key);
     if (known != nullptr) {
-      grace_.retire(std::unique_ptr<const Node>(
-          known->node.exchange(node.release(), std::memory_order_acq_rel)));
+      retire(known->node.exchange(node, std::memory_order_acq_rel));
       return;
     }
     if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) slots = resize(shard);
-    shard.used += insert(*slots, node.release());
+    shard.used += insert(*slots, hash, node);
     ++shard.live;
   }
 
   // The writer's. False: there is none.
   bool remove(uint64_t hash, uint64_t rule, std::string_view key) {
-    const Node* const node = find(hash, rule, key);
-    if (node == nullptr) return false;
     Shard& shard = shard_of(hash);
-    Slot* const slot = slot_of(*shard.slots.load(std::memory_order_relaxed), *node);
-    slot->node.store(gone(), std::memory_order_release);
+    Slots* const slots = shard.slots.load(std::memory_order_relaxed);
+    Slot* const slot = slots == nullptr ? nullptr : slot_of(*slots, hash, rule, key);
+    if (slot == nullptr) return false;
+    retire(slot->node.exchange(gone(), std::memory_order_acq_rel));
     --shard.live;
-    grace_.retire(std::unique_ptr<const Node>(node));
     return true;
   }
 
  private:
   struct Slot {
     std::atomic<uint64_t> hash{0};
-    std::atomic<const Node*> node{nullptr};  // null: never used
+    std::atomic<Node*> node{nullptr};  // null: never used
   };
   struct Slots {
-    explicit Slots(size_t count) : mask(count - 1), at(new Slot[count]) {}
+    explicit Slots(size_t count)
+        : mask(count - 1), at(static_cast<Slot*>(map_memory(count * sizeof(Slot)))) {
+      for (size_t i = 0; i < count; ++i) new (&at[i]) Slot;
+    }
+    ~Slots() { unmap_memory(at, (mask + 1) * sizeof(Slot)); }
+    Slots(const Slots&) = delete;
+    Slots& operator=(const Slots&) = delete;
     const size_t mask;
-    const std::unique_ptr<Slot[]> at;
+    Slot* const at;
   };
   struct Shard {
     std::atomic<Slots*> slots{nullptr};
     size_t live = 0, used = 0;  // used: those that are gone as well
   };
   // So that a table is copied in a moment when it grows.
-  static constexpr size_t shard_bits = 6;
-  static constexpr size_t slots_min = 8;
+  static constexpr size_t shard_bits = 4;
+  static constexpr size_t slots_min = 256;
 
   // In the place of a node that is gone.
-  static const Node* gone() {
-    alignas(Node) static const char nothing[1] = {};
-    return reinterpret_cast<const Node*>(nothing);
+  static Node* gone() {
+    alignas(Node) static char nothing[1] = {};
+    return reinterpret_cast<Node*>(nothing);
   }
   Shard& shard_of(uint64_t hash) { return shards_[hash >> (64 - shard_bits)]; }
   const Shard& shard_of(uint64_t hash) const { return shards_[hash >> (64 - shard_bits)]; }
 
-  static Slot* slot_of(Slots& slots, const Node& like) {
-    for (size_t i = like.hash;; ++i) {
+  void retire(Node* node) {
+    grace_.retire(
+        node,
+        [](void* pool, void* it) { static_cast<Pool<Node>*>(pool)->free(static_cast<Node*>(it)); },
+        &pool_);
+  }
+
+  template <class Key>
+  static Slot* slot_of(Slots& slots, uint64_t hash, uint64_t rule, const Key& key) {
+    for (size_t i = hash;; ++i) {
       Slot& slot = slots.at[i & slots.mask];
       const Node* const node = slot.node.load(std::memory_order_relaxed);
       if (node == nullptr) return nullptr;
-      if (node != gone() && node->hash == like.hash && node->rule == like.rule &&
-          node->key == like.key)
+      if (node != gone() && node->hash == hash && node->rule == rule && node->key == key)
         return &slot;
     }
   }
 
   // 1: into a slot that was never used.
-  static size_t insert(Slots& slots, const Node* node) {
-    for (size_t i = node->hash;; ++i) {
+  static size_t insert(Slots& slots, uint64_t hash, Node* node) {
+    for (size_t i = hash;; ++i) {
       Slot& slot = slots.at[i & slots.mask];
       const Node* const there = slot.node.load(std::memory_order_relaxed);
       if (there != nullptr && there != gone()) continue;
-      slot.hash.store(node->hash, std::memory_order_relaxed);
+      slot.hash.store(hash, std::memory_order_relaxed);
       slot.node.store(node, std::memory_order_release);
       return there == nullptr ? 1 : 0;
     }
@@ -130,8 +161,9 @@ class OverrideMap {
     auto larger = std::make_unique<Slots>(std::max(slots_min, std::bit_ceil(4 * (shard.live + 1))));
     std::unique_ptr<Slots> old(shard.slots.load(std::memory_order_relaxed));
     for (size_t i = 0; old != nullptr && i <= old->mask; ++i) {
-      const Node* const node = old->at[i].node.load(std::memory_order_relaxed);
-      if (node != nullptr && node != gone()) insert(*larger, node);
+      Node* const node = old->at[i].node.load(std::memory_order_relaxed);
+      if (node != nullptr && node != gone())
+        insert(*larger, old->at[i].hash.load(std::memory_order_relaxed), node);
     }
     shard.used = shard.live;
     Slots* const now = larger.release();
@@ -141,6 +173,7 @@ class OverrideMap {
   }
 
   base::Grace& grace_;
+  Pool<Node> pool_;
   std::array<Shard, size_t{1} << shard_bits> shards_;
 };
 

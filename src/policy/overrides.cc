@@ -79,11 +79,29 @@ std::string_view unescaped(std::string_view segment, std::string& room) {
   return room;
 }
 
+// What decides between patterns.
+struct Rank {
+  size_t literal = 0;  // bytes that are not stars
+  limit::Time set{};
+  uint64_t id = 0;
+  bool goes_before(const Rank& other) const {
+    if (literal != other.literal) return literal > other.literal;
+    if (set != other.set) return set > other.set;
+    return id > other.id;
+  }
+};
+
+Rank rank_of(const Override& one) {
+  Rank rank{0, one.set, one.terms.id};
+  for (const std::string& value : one.actor)
+    rank.literal += value.size() - static_cast<size_t>(std::count(value.begin(), value.end(), '*'));
+  return rank;
+}
+
 struct OnePattern {
   std::string text;  // key_text of the actor
   std::vector<Pattern> values;
-  size_t literal = 0;  // bytes that are not stars
-  limit::Time set{};
+  Rank rank;
   Override::Terms terms;
 
   bool fits(std::string_view key) const {
@@ -95,32 +113,83 @@ struct OnePattern {
   }
 };
 
-// Does `a` come first?
-bool goes_before(const OnePattern& a, const OnePattern& b) {
-  if (a.literal != b.literal) return a.literal > b.literal;
-  if (a.set != b.set) return a.set > b.set;
-  return a.terms.id > b.terms.id;
-}
+// A text that is beside its node where it is short.
+class NearText {
+ public:
+  NearText(std::string_view text) : size_(static_cast<uint32_t>(text.size())) {
+    char* const room = size_ <= sizeof near_ ? near_ : (far_ = new char[size_]);
+    std::copy(text.begin(), text.end(), room);
+  }
+  ~NearText() {
+    if (size_ > sizeof near_) delete[] far_;
+  }
+  NearText(const NearText&) = delete;
+  NearText& operator=(const NearText&) = delete;
+  std::string_view view() const { return {size_ <= sizeof near_ ? near_ : far_, size_}; }
+  friend bool operator==(const NearText& a, std::string_view b) { return a.view() == b; }
+  friend bool operator==(const NearText& a, const NearText& b) { return a.view() == b.view(); }
 
-struct ExactNode {
-  uint64_t hash, rule;
-  std::string key;
-  Override::Terms terms;
+ private:
+  uint32_t size_;
+  union {
+    char near_[24];
+    char* far_;
+  };
 };
 
+// An exact one, or a pattern that is its key and a star.
+struct alignas(128) TermsNode {
+  uint64_t hash, rule;
+  NearText key;
+  Override::Terms terms;
+  uint32_t literal;
+  limit::Time set;
+  Rank rank() const { return {literal, set, terms.id}; }
+};
+static_assert(sizeof(TermsNode) == 128);
+
 // Patterns that are filed under the same text, in the order of precedence.
-struct PatternNode {
+struct ListNode {
   uint64_t hash, rule;
   std::string key;
   std::vector<std::shared_ptr<const OnePattern>> all;
 };
 
-// Under which lengths a rule has patterns.
+// Under which lengths a rule has patterns: of those with a place of their own, and of lists.
 struct RuleNode {
   uint64_t hash, rule;
   std::string key;
-  uint32_t lengths;
+  uint32_t single, listed;
 };
+
+// What all keys begin with that the pattern fits.
+std::string beginning_of(std::span<const std::string> actor) {
+  std::string begin;
+  for (const std::string& value : actor) {
+    const size_t star = value.find('*');
+    if (&value != &actor.front()) begin += '|';
+    const std::string literal = value.substr(0, star);
+    // Escaped as in the key of several values.
+    begin += actor.size() == 1 ? literal : key_text(std::array{literal, std::string()});
+    if (actor.size() > 1) begin.pop_back();  // the `|`
+    if (star != value.npos) break;
+  }
+  return begin;
+}
+
+// Does the pattern fit all keys that begin so, and has that a length to be filed under?
+bool is_single(std::span<const std::string> actor, std::string_view beginning) {
+  if (!std::binary_search(lengths.begin(), lengths.end(), beginning.size())) return false;
+  bool starred = false;
+  for (const std::string& value : actor) {
+    if (starred && value != "*") return false;
+    const size_t star = value.find('*');
+    if (star == value.npos) continue;
+    if (star + 1 != value.size()) return false;
+    starred = true;
+  }
+  return starred;
+}
 
 }  // namespace
 
@@ -149,14 +218,16 @@ std::optional<std::vector<std::string>> key_values(std::string_view key, size_t 
 }
 
 struct Overrides::Tables {
-  explicit Tables(base::Grace& grace) : exact(grace), patterns(grace), rules(grace) {}
+  explicit Tables(base::Grace& grace) : exact(grace), singles(grace), lists(grace), rules(grace) {}
 
-  OverrideMap<ExactNode> exact;
-  OverrideMap<PatternNode> patterns;
+  OverrideMap<TermsNode> exact, singles;
+  OverrideMap<ListNode> lists;
   OverrideMap<RuleNode> rules;
-  // The writer's own: how many lists of patterns a rule has of each length; how many overrides make
-  // each flag.
-  std::unordered_map<uint64_t, std::array<uint32_t, lengths.size()>> lists;
+  // The writer's own: how many a rule has of each length; how many overrides make each flag.
+  struct Counts {
+    std::array<uint32_t, lengths.size()> single{}, listed{};
+  };
+  std::unordered_map<uint64_t, Counts> counts;
   std::array<std::array<uint32_t, 2>, 4096> flag_counts{};
 };
 
@@ -165,40 +236,23 @@ Overrides::Overrides() : tables_(std::make_unique<Tables>(grace_)) {
                 std::tuple_size_v<decltype(Tables::flag_counts)>);
 }
 
-Overrides::~Overrides() = default;
+Overrides::~Overrides() {
+  grace_.free_all();
+}
 
 std::optional<std::string> Overrides::filed_under(std::span<const std::string> actor) {
   if (!is_pattern(actor)) return std::nullopt;
-  std::string begin;
-  for (const std::string& value : actor) {
-    const size_t star = value.find('*');
-    if (&value != &actor.front()) begin += '|';
-    const std::string literal = value.substr(0, star);
-    // Escaped as in the key of several values.
-    begin += actor.size() == 1 ? literal : key_text(std::array{literal, std::string()});
-    if (actor.size() > 1) begin.pop_back();  // the `|`
-    if (star != value.npos) break;
-  }
+  std::string begin = beginning_of(actor);
+  if (is_single(actor, begin)) return std::nullopt;
   begin.resize(lengths[length_index(begin.size())]);
   return begin;
 }
 
 size_t Overrides::alike(uint64_t rule, std::string_view filed_under) const {
   const std::lock_guard lock(mutex_);
-  const PatternNode* const node =
-      tables_->patterns.find(prefix_hash_of(rule, filed_under), rule, filed_under);
+  const ListNode* const node =
+      tables_->lists.find(prefix_hash_of(rule, filed_under), rule, filed_under);
   return node == nullptr ? 0 : node->all.size();
-}
-
-bool Overrides::has(uint64_t rule, std::span<const std::string> actor) const {
-  const std::lock_guard lock(mutex_);
-  const std::string text = key_text(actor);
-  const auto filed = filed_under(actor);
-  if (!filed) return tables_->exact.find(hash_of(rule, text), rule, text) != nullptr;
-  const PatternNode* const node =
-      tables_->patterns.find(prefix_hash_of(rule, *filed), rule, *filed);
-  return node != nullptr && std::any_of(node->all.begin(), node->all.end(),
-                                        [&](const auto& one) { return one->text == text; });
 }
 
 bool Overrides::set(const Override& one) {
@@ -206,49 +260,51 @@ bool Overrides::set(const Override& one) {
   const std::string text = key_text(one.actor);
   const bool pattern = is_pattern(one.actor);
   bool replaces = false;
-  if (pattern) {
-    if (!set_pattern(one, text, replaces)) return false;
+  if (filed_under(one.actor)) {
+    if (!set_listed(one, text, replaces)) return false;
   } else {
-    const uint64_t hash = hash_of(one.rule, text);
-    replaces = tables_->exact.find(hash, one.rule, text) != nullptr;
-    tables_->exact.put(
-        std::make_unique<const ExactNode>(ExactNode{hash, one.rule, text, one.terms}));
+    auto& map = pattern ? tables_->singles : tables_->exact;
+    const std::string key = pattern ? beginning_of(one.actor) : text;
+    const uint64_t hash = pattern ? prefix_hash_of(one.rule, key) : hash_of(one.rule, key);
+    const Rank rank = rank_of(one);
+    replaces = map.find(hash, one.rule, key) != nullptr;
+    map.put(hash, one.rule, std::string_view(key), one.terms, static_cast<uint32_t>(rank.literal),
+            one.set);
+    if (pattern && !replaces) count_lengths(one.rule, key.size(), false, 1);
   }
+  if (one.terms.space != nullptr && has_space_.insert(one.terms.space).second)
+    spaces_.push_back(one.terms.space);
   if (!replaces) count(one.rule, pattern ? pattern_flag : exact_flag, 1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
   grace_.reclaim();
   return true;
 }
 
-bool Overrides::set_pattern(const Override& one, const std::string& text, bool& replaces) {
+std::vector<const limit::Space*> Overrides::spaces() const {
+  const std::lock_guard lock(mutex_);
+  return spaces_;
+}
+
+bool Overrides::set_listed(const Override& one, const std::string& text, bool& replaces) {
   const std::string filed = *filed_under(one.actor);
   const uint64_t hash = prefix_hash_of(one.rule, filed);
-  const PatternNode* const old = tables_->patterns.find(hash, one.rule, filed);
-  auto node = std::make_unique<PatternNode>(PatternNode{hash, one.rule, filed, {}});
-  if (old != nullptr) node->all = old->all;
-  replaces = std::erase_if(node->all, [&](const auto& other) { return other->text == text; }) > 0;
-  if (node->all.size() >= base::bounds::overrides_alike_max) return false;
+  const ListNode* const old = tables_->lists.find(hash, one.rule, filed);
+  std::vector<std::shared_ptr<const OnePattern>> all;
+  if (old != nullptr) all = old->all;
+  replaces = std::erase_if(all, [&](const auto& other) { return other->text == text; }) > 0;
+  if (all.size() >= base::bounds::overrides_alike_max) return false;
   auto its = std::make_shared<OnePattern>();
   its->text = text;
-  for (const std::string& value : one.actor) {
-    its->values.push_back(Pattern::wildcard(value));
-    its->literal += value.size() - static_cast<size_t>(std::count(value.begin(), value.end(), '*'));
-  }
-  its->set = one.set;
+  for (const std::string& value : one.actor) its->values.push_back(Pattern::wildcard(value));
+  its->rank = rank_of(one);
   its->terms = one.terms;
   const auto place =
-      std::upper_bound(node->all.begin(), node->all.end(), its,
-                       [](const auto& a, const auto& b) { return goes_before(*a, *b); });
-  node->all.insert(place, std::move(its));
-  tables_->patterns.put(std::move(node));
-  if (old != nullptr) return true;
-  auto& lists = tables_->lists[one.rule];
-  const size_t length = length_index(filed.size());
-  if (++lists[length] > 1) return true;
-  uint32_t mask = 0;
-  for (size_t i = 0; i < lists.size(); ++i) mask |= lists[i] > 0 ? uint32_t{1} << i : 0;
-  tables_->rules.put(
-      std::make_unique<const RuleNode>(RuleNode{hash_of(one.rule, {}), one.rule, {}, mask}));
+      std::upper_bound(all.begin(), all.end(), its,
+                       [](const auto& a, const auto& b) { return a->rank.goes_before(b->rank); });
+  all.insert(place, std::move(its));
+  const bool is_first = old == nullptr;
+  tables_->lists.put(hash, one.rule, filed, std::move(all));
+  if (is_first) count_lengths(one.rule, filed.size(), true, 1);
   return true;
 }
 
@@ -256,41 +312,54 @@ bool Overrides::remove(uint64_t rule, std::span<const std::string> actor) {
   const std::lock_guard lock(mutex_);
   const std::string text = key_text(actor);
   const bool pattern = is_pattern(actor);
-  if (!(pattern ? remove_pattern(rule, actor, text)
-                : tables_->exact.remove(hash_of(rule, text), rule, text)))
+  if (filed_under(actor)) {
+    if (!remove_listed(rule, actor, text)) return false;
+  } else if (pattern) {
+    const std::string key = beginning_of(actor);
+    if (!tables_->singles.remove(prefix_hash_of(rule, key), rule, key)) return false;
+    count_lengths(rule, key.size(), false, -1);
+  } else if (!tables_->exact.remove(hash_of(rule, text), rule, text)) {
     return false;
+  }
   count(rule, pattern ? pattern_flag : exact_flag, -1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
   grace_.reclaim();
   return true;
 }
 
-bool Overrides::remove_pattern(uint64_t rule, std::span<const std::string> actor,
-                               const std::string& text) {
+bool Overrides::remove_listed(uint64_t rule, std::span<const std::string> actor,
+                              const std::string& text) {
   const std::string filed = *filed_under(actor);
   const uint64_t hash = prefix_hash_of(rule, filed);
-  const PatternNode* const old = tables_->patterns.find(hash, rule, filed);
+  const ListNode* const old = tables_->lists.find(hash, rule, filed);
   if (old == nullptr) return false;
-  auto node = std::make_unique<PatternNode>(PatternNode{hash, rule, filed, old->all});
-  if (std::erase_if(node->all, [&](const auto& other) { return other->text == text; }) == 0)
-    return false;
-  if (!node->all.empty()) {
-    tables_->patterns.put(std::move(node));
+  auto all = old->all;
+  if (std::erase_if(all, [&](const auto& other) { return other->text == text; }) == 0) return false;
+  if (!all.empty()) {
+    tables_->lists.put(hash, rule, filed, std::move(all));
     return true;
   }
-  tables_->patterns.remove(hash, rule, filed);
-  auto& lists = tables_->lists[rule];
-  if (--lists[length_index(filed.size())] > 0) return true;
-  uint32_t mask = 0;
-  for (size_t i = 0; i < lists.size(); ++i) mask |= lists[i] > 0 ? uint32_t{1} << i : 0;
-  if (mask != 0) {
-    tables_->rules.put(
-        std::make_unique<const RuleNode>(RuleNode{hash_of(rule, {}), rule, {}, mask}));
-  } else {
-    tables_->rules.remove(hash_of(rule, {}), rule, {});
-    tables_->lists.erase(rule);
-  }
+  tables_->lists.remove(hash, rule, filed);
+  count_lengths(rule, filed.size(), true, -1);
   return true;
+}
+
+void Overrides::count_lengths(uint64_t rule, size_t length, bool listed, int change) {
+  auto& counts = tables_->counts[rule];
+  uint32_t& its = (listed ? counts.listed : counts.single)[length_index(length)];
+  its += static_cast<uint32_t>(change);
+  if (its > 1 || (its == 1 && change < 0)) return;  // there are some as before
+  uint32_t single = 0, in_lists = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    single |= counts.single[i] > 0 ? uint32_t{1} << i : 0;
+    in_lists |= counts.listed[i] > 0 ? uint32_t{1} << i : 0;
+  }
+  if ((single | in_lists) != 0) {
+    tables_->rules.put(hash_of(rule, {}), rule, std::string(), single, in_lists);
+    return;
+  }
+  tables_->rules.remove(hash_of(rule, {}), rule, {});
+  tables_->counts.erase(rule);
 }
 
 void Overrides::count(uint64_t rule, uint8_t flag, int change) {
@@ -303,10 +372,33 @@ void Overrides::count(uint64_t rule, uint8_t flag, int change) {
       std::memory_order_release);
 }
 
+void Overrides::prefetch(uint64_t rule, std::string_view key, bool nodes) const {
+  const uint8_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
+  const auto one = [nodes](const auto& map, uint64_t hash) {
+    nodes ? map.prefetch_node(hash) : map.prefetch_slot(hash);
+  };
+  if ((flags & exact_flag) != 0) one(tables_->exact, hash_of(rule, key));
+  if ((flags & pattern_flag) == 0) return;
+  const RuleNode* const of_rule = tables_->rules.find(hash_of(rule, {}), rule, {});
+  if (of_rule == nullptr) return;
+  PrefixHash hash(rule);
+  size_t hashed = 0;
+  for (uint32_t mask = of_rule->single | of_rule->listed; mask != 0; mask &= mask - 1) {
+    const uint32_t bit = mask & -mask;
+    const size_t length = lengths[static_cast<size_t>(std::countr_zero(mask))];
+    if (length > key.size()) break;
+    hash.add(key.substr(hashed, length - hashed));
+    hashed = length;
+    const uint64_t value = hash.value();
+    if ((of_rule->single & bit) != 0) one(tables_->singles, value);
+    if ((of_rule->listed & bit) != 0) one(tables_->lists, value);
+  }
+}
+
 bool Overrides::look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
                         Override::Terms& terms) const {
   if ((flags & exact_flag) != 0) {
-    const ExactNode* const node = tables_->exact.find(hash_of(rule, key), rule, key);
+    const TermsNode* const node = tables_->exact.find(hash_of(rule, key), rule, key);
     if (node != nullptr && now < node->terms.until) {
       terms = node->terms;
       return true;
@@ -315,26 +407,39 @@ bool Overrides::look_up(uint8_t flags, uint64_t rule, std::string_view key, limi
   if ((flags & pattern_flag) == 0) return false;
   const RuleNode* const of_rule = tables_->rules.find(hash_of(rule, {}), rule, {});
   if (of_rule == nullptr) return false;
-  const OnePattern* best = nullptr;
+  const Override::Terms* best = nullptr;
+  Rank rank;
+  const auto better = [&](const Rank& other) { return best == nullptr || other.goes_before(rank); };
   PrefixHash hash(rule);
   size_t hashed = 0;
-  for (uint32_t mask = of_rule->lengths; mask != 0; mask &= mask - 1) {
+  for (uint32_t mask = of_rule->single | of_rule->listed; mask != 0; mask &= mask - 1) {
+    const uint32_t bit = mask & -mask;
     const size_t length = lengths[static_cast<size_t>(std::countr_zero(mask))];
     if (length > key.size()) break;
     hash.add(key.substr(hashed, length - hashed));
     hashed = length;
-    const PatternNode* const node =
-        tables_->patterns.find(hash.value(), rule, key.substr(0, length));
-    if (node == nullptr) continue;
-    for (const auto& one : node->all) {
-      if (best != nullptr && goes_before(*best, *one)) break;
+    const uint64_t value = hash.value();
+    const std::string_view begin = key.substr(0, length);
+    if ((of_rule->single & bit) != 0) {
+      const TermsNode* const node = tables_->singles.find(value, rule, begin);
+      if (node != nullptr && now < node->terms.until && better(node->rank())) {
+        best = &node->terms;
+        rank = node->rank();
+      }
+    }
+    if ((of_rule->listed & bit) == 0) continue;
+    const ListNode* const list = tables_->lists.find(value, rule, begin);
+    if (list == nullptr) continue;
+    for (const auto& one : list->all) {
+      if (!better(one->rank)) break;
       if (now >= one->terms.until || !one->fits(key)) continue;
-      best = one.get();
+      best = &one->terms;
+      rank = one->rank;
       break;
     }
   }
   if (best == nullptr) return false;
-  terms = best->terms;
+  terms = *best;
   return true;
 }
 

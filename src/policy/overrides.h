@@ -13,8 +13,10 @@
 //                that are not stars (bytes, in all values together), then the one that was set
 //                last, then the greater id. Those whose time has passed are as if they were not.
 //   patterns     are filed under the text that every key they fit begins with, cut to one of a few
-//                lengths; a look-up tries those lengths that the rule's patterns have. What begins
-//                alike is gone through, so its number is bounded (bounds::overrides_alike_max).
+//                lengths; a look-up tries those lengths that the rule's patterns have. Of patterns
+//                that are a beginning of such a length and a star (`10.0.*`) there may be any
+//                number. What of the others is filed alike is gone through, so its number is
+//                bounded (bounds::overrides_alike_max).
 #pragma once
 
 #include <array>
@@ -27,6 +29,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/grace.h"
@@ -66,11 +69,13 @@ class Overrides {
   // too many patterns of the rule begin alike.
   bool set(const Override& one);
   bool remove(uint64_t rule, std::span<const std::string> actor);
-  // The text under which a pattern is filed, and how many of its rule are there. Exact: nothing.
+  // The text under which a pattern is filed that shares its place with others, and how many of its
+  // rule are there. Nothing: it is exact, or a pattern with a place of its own.
   static std::optional<std::string> filed_under(std::span<const std::string> actor);
   size_t alike(uint64_t rule, std::string_view filed_under) const;
-  // Is that pattern there?
-  bool has(uint64_t rule, std::span<const std::string> actor) const;
+  // Those that overrides have in place of their rules', ever had, each once, in order of their
+  // first. Any thread but a reader that must not wait.
+  std::vector<const limit::Space*> spaces() const;
 
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // One more with each change, before its effect is over; any thread.
@@ -88,6 +93,12 @@ class Overrides {
   // Who does not register looks up while it holds this; changes wait meanwhile.
   std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
 
+  // Worth it where several are to be found at once, and there are many: has the processor fetch
+  // what `find` will look at first, and then, for all of them, what it will look at next.
+  bool prefetches() const { return size() > prefetched_from; }
+  void prefetch_slots(uint64_t rule, std::string_view key) const { prefetch(rule, key, false); }
+  void prefetch_nodes(uint64_t rule, std::string_view key) const { prefetch(rule, key, true); }
+
   // The one that applies to a key of the rule's counters. False: none does.
   bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms) const {
     const uint8_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
@@ -96,17 +107,22 @@ class Overrides {
 
  private:
   struct Tables;
+  static constexpr size_t prefetched_from = 4096;
   static constexpr uint8_t exact_flag = 1, pattern_flag = 2;
 
   bool look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
                Override::Terms& terms) const;
-  bool set_pattern(const Override& one, const std::string& text, bool& replaces);
-  bool remove_pattern(uint64_t rule, std::span<const std::string> actor, const std::string& text);
+  void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
+  bool set_listed(const Override& one, const std::string& text, bool& replaces);
+  bool remove_listed(uint64_t rule, std::span<const std::string> actor, const std::string& text);
+  void count_lengths(uint64_t rule, size_t length, bool listed, int change);
   void count(uint64_t rule, uint8_t flag, int change);
 
   mutable base::Grace grace_;
   mutable std::mutex mutex_;  // of changes
   std::unique_ptr<Tables> tables_;
+  std::vector<const limit::Space*> spaces_;  // guarded by mutex_, as is the next
+  std::unordered_set<const limit::Space*> has_space_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
   // What kinds of overrides the rules have whose numbers share a place.

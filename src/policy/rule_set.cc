@@ -103,54 +103,75 @@ void Plan::open_group(bool may_fail) {
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
-  Terms terms{rule.space, rule.limits, rule.limits_id, rule.limits.empty(), 0};
-  if (terms.keeps_limits) terms.limits = asked.limits;
-  if (asked.overrides != nullptr) [[unlikely]]
-    override_terms(rule, key, asked, terms);
+  const bool keeps_limits = rule.limits.empty();
   steps_.push_back({&rule, static_cast<uint32_t>(groups_.size() - 1),
-                    static_cast<uint32_t>(charges_.size()), terms.override_id});
-  charges_.push_back({.space = terms.space,
+                    static_cast<uint32_t>(charges_.size()), 0});
+  charges_.push_back({.space = rule.space,
                       .key = key,
                       .verb = asked.verb == limit::Verb::wait ? limit::Verb::take : asked.verb,
                       .all = asked.all,
-                      .fresh = terms.keeps_limits && asked.fresh,
-                      .keeps_limits = terms.keeps_limits,
-                      .cost = terms.keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
-                      .limits = terms.limits,
-                      .limits_id = terms.limits_id,
+                      .fresh = keeps_limits && asked.fresh,
+                      .keeps_limits = keeps_limits,
+                      .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
+                      .limits = keeps_limits ? asked.limits : rule.limits,
+                      .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
-  decisions_.resize(decisions_.size() +
-                    (terms.keeps_limits ? rule.space->windows.size() : terms.limits.size()));
+  decisions_.resize(decisions_.size() + room_of(charges_.back()));
   limit::Group& group = groups_.back();
   ++group.charge_count;
   group.on_error = std::min(group.on_error, rule.on_store_error);
   ++parts_.back().step_count;
 }
 
-void Plan::override_terms(const Rule& rule, std::string_view key, const Asked& asked,
-                          Terms& terms) {
-  Override::Terms found;
-  if (!asked.overrides->find(rule.id, key, asked.now, found)) return;
-  terms.override_id = found.id;
-  if (terms.keeps_limits && limit::is_counted(found.limits)) {
-    // In place of those that come along; a request without any is not given some.
-    if (!asked.limits.empty()) terms.limits = found.limits;
-    return;
-  }
-  terms.keeps_limits = false;
-  terms.limits = found.limits;
-  terms.limits_id = found.limits_id;
-  if (found.space != nullptr) terms.space = found.space;
-}
-
-limit::Charge& Plan::ask(const Rule& rule, std::string_view key, limit::Verb verb, int64_t cost,
-                         std::span<const limit::Limit> limits) {
+limit::Charge& Plan::ask(const Rule& rule, std::string_view key, const Asked& asked) {
   skip();
   open_group(true);
-  add_step(rule, key, {.descriptor = {}, .verb = verb, .cost = cost, .limits = limits});
+  add_step(rule, key, asked);
+  if (asked.overrides != nullptr)
+    override_from(parts_.back().step_first, *asked.overrides, asked.now);
   groups_.back().on_error = limit::OnError::error;
   parts_.back().groups_end = static_cast<uint32_t>(groups_.size());
   return charges_.back();
+}
+
+size_t Plan::room_of(const limit::Charge& charge) {
+  return charge.keeps_limits ? charge.space->windows.size() : charge.limits.size();
+}
+
+void Plan::override_from(size_t first, const Overrides& overrides, limit::Time now) {
+  const auto steps = std::span(steps_).subspan(first);
+  if (steps.size() > 1 && overrides.prefetches()) {
+    for (const Step& step : steps)
+      overrides.prefetch_slots(step.rule->id, charges_[step.charge].key);
+    for (const Step& step : steps)
+      overrides.prefetch_nodes(step.rule->id, charges_[step.charge].key);
+  }
+  bool moved = false;
+  for (Step& step : steps) {
+    limit::Charge& charge = charges_[step.charge];
+    Override::Terms terms;
+    if (!overrides.find(step.rule->id, charge.key, now, terms)) continue;
+    step.override_id = terms.id;
+    const size_t room = room_of(charge);
+    if (charge.keeps_limits && limit::is_counted(terms.limits)) {
+      // In place of those that come along; a request without any is not given some.
+      if (!charge.limits.empty()) charge.limits = terms.limits;
+    } else {
+      charge.keeps_limits = charge.fresh = false;
+      charge.cost = std::max<int64_t>(charge.cost, 0);
+      charge.limits = terms.limits;
+      charge.limits_id = terms.limits_id;
+      if (terms.space != nullptr) charge.space = terms.space;
+    }
+    moved |= room != room_of(charge);
+  }
+  if (!moved) return;
+  size_t end = 0;
+  for (limit::Charge& charge : charges_) {
+    charge.decision_first = static_cast<uint32_t>(end);
+    end += room_of(charge);
+  }
+  decisions_.resize(end);
 }
 
 RuleSet::List::~List() {
@@ -245,6 +266,7 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
     for (const auto& [rule, key] : plan.enforced_) plan.add_step(*rule, key, asked);
   }
   part.groups_end = static_cast<uint32_t>(plan.groups_.size());
+  if (asked.overrides != nullptr) plan.override_from(part.step_first, *asked.overrides, asked.now);
 }
 
 const Rule* RuleSet::decider(Dialect dialect, Descriptor descriptor,

@@ -47,7 +47,8 @@ struct Asked {
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
   limit::Time now{};                       // for rules and overrides that end at a time
-  // What stands in place of rules' limits; null: nothing does. Who matches is one of its readers.
+  // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. Who
+  // matches is one of its readers.
   const Overrides* overrides = nullptr;
 };
 
@@ -114,13 +115,18 @@ class Plan {
   void clear();
   // One more part, of a request that is not asked about.
   void skip();
-  // One more part: a counter of a rule's by itself, in a group that may fail. `key` lives as long
-  // as the part. The charge may be changed until the next one is added.
-  limit::Charge& ask(const Rule& rule, std::string_view key, limit::Verb verb, int64_t cost,
-                     std::span<const limit::Limit> limits = {});
+  // One more part: a counter of a rule's by itself, in a group that may fail; no descriptor is
+  // looked at. `key` lives as long as the part. The charge may be changed until the next one is
+  // added.
+  limit::Charge& ask(const Rule& rule, std::string_view key, const Asked& asked);
   // Of the last part: is it settled by a group that may wait, and let it.
   bool may_wait() const { return parts_.back().error.empty() && parts_.back().enforced; }
   void let_wait(limit::Ticket ticket, uint64_t arrival);
+  // Puts the terms of overrides in place of the rules' for all that was matched without: for many
+  // requests at once that is cheaper than one by one. Before any of it is settled.
+  void override_all(const Overrides& overrides, limit::Time now) {
+    override_from(0, overrides, now);
+  }
   std::span<const Part> parts() const { return parts_; }
   std::span<const Step> steps(const Part& part) const {
     return std::span(steps_).subspan(part.step_first, part.step_count);
@@ -135,16 +141,8 @@ class Plan {
   friend class RuleSet;
   void open_group(bool may_fail);
   void add_step(const Rule& rule, std::string_view key, const Asked& asked);
-  // What a charge is made by: of the rule and the request, or of an override.
-  struct Terms {
-    const limit::Space* space;
-    std::span<const limit::Limit> limits;
-    uint32_t limits_id;
-    bool keeps_limits;
-    uint64_t override_id;
-  };
-  static void override_terms(const Rule& rule, std::string_view key, const Asked& asked,
-                             Terms& terms);
+  static size_t room_of(const limit::Charge& charge);
+  void override_from(size_t step, const Overrides& overrides, limit::Time now);
 
   std::vector<Part> parts_;
   std::vector<Step> steps_;

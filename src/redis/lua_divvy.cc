@@ -13,7 +13,8 @@ local value = call('GET', key)
 if not value then
   local left = ARGV[2] - cost
   if left < 0 then return 'd 0 ' .. ARGV[2] .. ' 0 n' end
-  if cost ~= '0' then call('SET', key, string.format('%.0f', left), 'EX', ARGV[3]) end
+  if cost == '0' then return 'd 1 ' .. ARGV[2] .. ' 0 0' end
+  call('SET', key, string.format('%.0f', left), 'EX', ARGV[3])
   return 'd 1 ' .. string.format('%.0f', left) .. ' ' .. ARGV[3] .. '000 0'
 end
 local left, ms = tonumber(value), call('PTTL', key)
@@ -21,7 +22,7 @@ if not left then
   return {err = 'FOREIGN the value of ' .. key .. ' is no number'}
 end
 if ms < 0 then ms = 'n' end
-if left > 0 and left >= tonumber(cost) then
+if left >= tonumber(cost) and (left > 0 or cost == '0') then
   if cost ~= '0' then left = call('DECRBY', key, cost) end
   return 'd 1 ' .. string.format('%.0f', left) .. ' ' .. ms .. ' 0'
 end

@@ -67,9 +67,15 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
       bool hold = false;
       group.error = Error::none;
       group.allowed = group.parked = group.answered = false;
-      if (settle_without(batch, group, now, hold)) continue;
-      if (group.arrival == 0) return {i, true};
-      if (!park_again(group, batch, pin)) group.answered = true;
+      const bool settled = settle_without(batch, group, now, hold);
+      if (group.arrival == 0) {
+        if (settled) continue;
+        return {i, true};
+      }
+      // Where no counter has a say any more it is allowed now, or waits for another policy.
+      const bool goes_on =
+          settled && group.allowed ? cancel(group.ticket) : park_again(group, batch, pin);
+      if (!goes_on) group.answered = true;
     }
     return {batch.groups.size(), false};
   }

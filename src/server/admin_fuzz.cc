@@ -36,7 +36,7 @@ constexpr std::string_view native =
 constexpr std::string_view divvy =
     "[k=v]\ncreditLimit = 10\nresetSeconds = 600\nactorField = who\n"
     "[s=*]\ncreditLimit = 2\nresetSeconds = 60\nmatchPolicy = canary\n"
-    "[bad=**]\ncreditLimit = 2\nresetSeconds = 60\n"
+    "[bad=1 p=**]\ncreditLimit = 2\nresetSeconds = 60\n"
     "[default]\ncreditLimit = 3\nresetSeconds = 60\n";
 constexpr std::string_view limitd =
     "db: { inMemory: true }\nbuckets:\n  user:\n    size: 3\n    override:\n"

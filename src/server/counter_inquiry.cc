@@ -36,25 +36,25 @@ CounterInquiry::CounterInquiry(std::shared_ptr<const LivePolicy> policy,
                                std::vector<CounterState> counters, Change change, int64_t used)
     : Inquiry(std::move(policy)), counters_(std::move(counters)), change_(change), used_(used) {}
 
-bool CounterInquiry::next(policy::Plan& plan, base::Time, const store::Store&) {
+bool CounterInquiry::next(policy::Plan& plan, const Asking& asking) {
   switch (stage_) {
     case Stage::begin:
       // What a fresh counter has is said by its limits: first these.
-      if (change_ != Change::set) return plan_change(plan);
-      plan_looks(plan);
+      if (change_ != Change::set) return plan_change(plan, asking);
+      plan_looks(plan, asking);
       stage_ = Stage::limits_known;
       return true;
     case Stage::limits_known:
       read_looks(plan);
-      if (counters_.front().error != limit::Error::none) return false;
+      if (counters_.front().moved || counters_.front().error != limit::Error::none) return false;
       most_ = most_of(counters_.front().limits);
       too_much_ = used_ > most_;
       if (too_much_) return false;
-      return plan_change(plan);
+      return plan_change(plan, asking);
     case Stage::looked:
       read_looks(plan);
       stage_ = Stage::asked;
-      return plan_probes(plan);
+      return plan_probes(plan, asking);
     case Stage::asked:
       read_probes(plan);
       break;
@@ -62,24 +62,38 @@ bool CounterInquiry::next(policy::Plan& plan, base::Time, const store::Store&) {
   return false;
 }
 
-bool CounterInquiry::plan_change(policy::Plan& plan) {
+limit::Charge& CounterInquiry::ask(policy::Plan& plan, const CounterState& one,
+                                   const Asking& asking, Verb verb, int64_t cost,
+                                   std::span<const Limit> limits) {
+  return plan.ask(*one.owner.rule, one.key,
+                  {.descriptor = {},
+                   .verb = verb,
+                   .cost = cost,
+                   .limits = limits,
+                   .now = asking.now,
+                   .overrides = one.owner.overridden ? asking.overrides : nullptr});
+}
+
+bool CounterInquiry::plan_change(policy::Plan& plan, const Asking& asking) {
   plan.clear();
   if (change_ != Change::none) {
-    const CounterState& one = counters_.front();
+    CounterState& one = counters_.front();
     const bool sets = change_ == Change::set;
-    auto& charge = plan.ask(*one.rule, one.key, sets ? Verb::take : Verb::put, sets ? used_ : 0);
+    auto& charge = ask(plan, one, asking, sets ? Verb::take : Verb::put, sets ? used_ : 0);
+    one.moved = charge.space != one.owner.space;
+    if (one.moved) return false;
     charge.all = !sets;
     charge.refill = sets && charge.keeps_limits;
     charge.fresh = sets && !charge.keeps_limits;
     changed_ = true;
   }
-  plan_looks(plan);
+  plan_looks(plan, asking);
   stage_ = Stage::looked;
   return true;
 }
 
-void CounterInquiry::plan_looks(policy::Plan& plan) {
-  for (const CounterState& one : counters_) plan.ask(*one.rule, one.key, Verb::peek, 0);
+void CounterInquiry::plan_looks(policy::Plan& plan, const Asking& asking) {
+  for (const CounterState& one : counters_) ask(plan, one, asking, Verb::peek, 0);
 }
 
 void CounterInquiry::read_looks(const policy::Plan& plan) {
@@ -93,8 +107,12 @@ void CounterInquiry::read_looks(const policy::Plan& plan) {
     const auto& step = plan.steps(parts[before + i]).front();
     if (one.error == limit::Error::none) one.error = plan.group(step).error;
     if (one.error != limit::Error::none) continue;
+    const limit::Charge& charge = plan.charge(step);
+    one.moved = charge.space != one.owner.space;
+    one.override_id = step.override_id;
+    one.keeps_limits = charge.keeps_limits;
     const auto decisions = plan.decisions(step);
-    const auto limits = limits_of(plan.charge(step), decisions);
+    const auto limits = limits_of(charge, decisions);
     one.limits.clear();
     for (size_t j = 0; j < limits.size(); ++j) {
       const Decision& d = decisions[j];
@@ -106,7 +124,7 @@ void CounterInquiry::read_looks(const policy::Plan& plan) {
 }
 
 // Only a take is told how long to wait.
-bool CounterInquiry::plan_probes(policy::Plan& plan) {
+bool CounterInquiry::plan_probes(policy::Plan& plan, const Asking& asking) {
   plan.clear();
   in_probes_.reserve(counters_.size());
   for (size_t i = 0; i < counters_.size(); ++i) {
@@ -114,9 +132,11 @@ bool CounterInquiry::plan_probes(policy::Plan& plan) {
     if (std::all_of(one.limits.begin(), one.limits.end(), [](const auto& l) { return l.allowed; }))
       continue;
     auto& limits = in_probes_.emplace_back();
-    if (one.rule->limits.empty())
+    if (one.keeps_limits)
       for (const CounterLimit& l : one.limits) limits.push_back(l.limit);
-    plan.ask(*one.rule, one.key, Verb::probe, 1, limits);
+    // By the limits that it keeps, whatever an override puts in their place next time.
+    Asking as_kept{asking.now, asking.store, one.keeps_limits ? nullptr : asking.overrides};
+    ask(plan, one, as_kept, Verb::probe, 1, limits);
     probed_.push_back(i);
   }
   return !probed_.empty();

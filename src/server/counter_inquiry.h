@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/inquiry.h"
+#include "server/live_counters.h"
 
 namespace sluice::server {
 
@@ -22,9 +23,11 @@ struct CounterLimit {
 
 struct CounterState {
   std::string stored, key;
-  const policy::Rule* rule = nullptr;
-  std::string_view dialect{};
+  LiveCounters::Owner owner;  // its key is the one above
   // The answer.
+  bool moved = false;  // its override came or went meanwhile: nothing was done
+  uint64_t override_id = 0;
+  bool keeps_limits = false;
   limit::Error error = limit::Error::none;
   std::vector<CounterLimit> limits{};
 };
@@ -54,16 +57,17 @@ class CounterInquiry final : public Inquiry {
   int64_t most() const { return most_; }
 
  protected:
-  bool next(policy::Plan& plan, base::Time now, const store::Store& store) override;
+  bool next(policy::Plan& plan, const Asking& asking) override;
   bool changes() const override { return changed_; }
 
  private:
   enum class Stage : uint8_t { begin, limits_known, looked, asked };
-  bool keeps_limits() const { return counters_.front().rule->limits.empty(); }
-  bool plan_change(policy::Plan& plan);
-  void plan_looks(policy::Plan& plan);
+  limit::Charge& ask(policy::Plan& plan, const CounterState& one, const Asking& asking,
+                     limit::Verb verb, int64_t cost, std::span<const limit::Limit> limits = {});
+  bool plan_change(policy::Plan& plan, const Asking& asking);
+  void plan_looks(policy::Plan& plan, const Asking& asking);
   void read_looks(const policy::Plan& plan);
-  bool plan_probes(policy::Plan& plan);
+  bool plan_probes(policy::Plan& plan, const Asking& asking);
   void read_probes(const policy::Plan& plan);
 
   std::vector<CounterState> counters_;

@@ -1,5 +1,7 @@
 #include "server/counter_routes.h"
 
+#include <algorithm>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "base/units.h"
 #include "server/admin_json.h"
 #include "server/counter_json.h"
+#include "server/override_text.h"
 
 namespace sluice::server {
 
@@ -19,9 +22,13 @@ namespace {
 constexpr size_t page_default = 100;
 
 Json to_json(const CounterState& counter) {
-  Json json{{"counter", counter.stored},  {"path", path_text(counter.stored)},
-            {"dialect", counter.dialect}, {"rule", rule_text(*counter.rule, counter.dialect)},
-            {"actor", counter.key},       {"limits", Json::array()}};
+  Json json{{"counter", counter.stored},
+            {"path", wire::percent_encoded(counter.stored)},
+            {"dialect", counter.owner.dialect},
+            {"rule", policy::name_of(*counter.owner.rule, counter.owner.dialect)},
+            {"actor", counter.key}};
+  if (counter.override_id != 0) json["override"] = id_text(counter.override_id);
+  json["limits"] = Json::array();
   for (const CounterLimit& one : counter.limits) json["limits"].push_back(to_json(one));
   return json;
 }
@@ -107,10 +114,27 @@ void CounterRoutes::add_to(Admin& admin) {
 }
 
 std::shared_ptr<const LiveCounters> CounterRoutes::counters(const LivePolicy& policy) {
-  if (generation_ != policy.generation)
-    counters_ = std::make_shared<const LiveCounters>(*policy.rules);
+  std::vector<const limit::Space*> others;
+  if (world_.overrides != nullptr) others = world_.overrides->spaces();
+  if (generation_ != policy.generation || others_ != others.size())
+    counters_ = std::make_shared<const LiveCounters>(*policy.rules, others);
   generation_ = policy.generation;
+  others_ = others.size();
   return counters_;
+}
+
+std::vector<CounterState> CounterRoutes::states(const LiveCounters& live,
+                                                std::span<const std::string> stored) {
+  const base::Time now = world_.clock.now();
+  std::unique_lock<std::mutex> held;
+  if (world_.overrides != nullptr) held = world_.overrides->hold();
+  std::vector<CounterState> all;
+  for (const std::string& name : stored) {
+    const auto owner = live.find(name, now, world_.overrides);
+    if (owner.rule != nullptr)
+      all.push_back({.stored = name, .key = std::string(owner.key), .owner = owner});
+  }
+  return all;
 }
 
 HttpResponse CounterRoutes::put(const Admin::Call& call) {
@@ -124,22 +148,20 @@ HttpResponse CounterRoutes::one(const std::string& stored, CounterInquiry::Chang
                                 int64_t used) {
   const auto policy = world_.live.current();
   const auto live = counters(*policy);
-  const auto owner = live->find(stored, world_.clock.now());
-  if (owner.rule == nullptr)
+  auto asked = states(*live, {&stored, 1});
+  if (asked.empty())
     return problem_response(
         404,
         "no live rule has counters of such names; a counter's name is its rule's prefix, the "
         "actor and the rule's suffix, as GET /v1/counters and POST /v1/explain spell them");
-  std::vector<CounterState> asked{{.stored = stored,
-                                   .key = std::string(owner.key),
-                                   .rule = owner.rule,
-                                   .dialect = owner.dialect}};
   const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(asked), change, used);
   const auto outcome = world_.inquiries.ask(inquiry);
   if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
   const CounterState& answer = inquiry->counters().front();
   if (answer.error != limit::Error::none)
     return problem_response(503, std::string(world_.store.words_of(answer.error)));
+  if (answer.moved)
+    return problem_response(409, "the override of this actor changed meanwhile; ask again");
   if (inquiry->too_much())
     return problem_response(422, "`used` is to be 0 to " + std::to_string(inquiry->most()) +
                                      ", which is what a fresh counter has");
@@ -171,17 +193,9 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
     json["next"] = to_token(stored.keys.back());
   }
   if (stored.cut) json["cut"] = true;
-  const base::Time now = world_.clock.now();
-  for (size_t at = 0; at < stored.keys.size();) {
-    std::vector<CounterState> some;
-    for (; at < stored.keys.size() && some.size() < counters_asked_max; ++at) {
-      const auto owner = live->find(stored.keys[at], now);
-      if (owner.rule == nullptr) continue;
-      some.push_back({.stored = stored.keys[at],
-                      .key = std::string(owner.key),
-                      .rule = owner.rule,
-                      .dialect = owner.dialect});
-    }
+  for (size_t at = 0; at < stored.keys.size(); at += counters_asked_max) {
+    const auto names = std::span(stored.keys).subspan(at);
+    auto some = states(*live, names.first(std::min(names.size(), counters_asked_max)));
     if (some.empty()) continue;
     const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(some));
     const auto outcome = world_.inquiries.ask(inquiry);
@@ -189,6 +203,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
     for (const CounterState& counter : inquiry->counters()) {
       if (counter.error != limit::Error::none)
         return problem_response(503, std::string(world_.store.words_of(counter.error)));
+      if (counter.moved) continue;
       json["counters"].push_back(to_json(counter));
     }
   }

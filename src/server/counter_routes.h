@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "server/admin.h"
@@ -23,6 +25,7 @@ class CounterRoutes {
     Inquiries& inquiries;
     base::Clock& clock;
     const store::Store& store;
+    const policy::Overrides* overrides = nullptr;  // null: there are none
   };
   explicit CounterRoutes(const World& world) : world_(world) {}
 
@@ -34,10 +37,14 @@ class CounterRoutes {
   wire::HttpResponse put(const Admin::Call& call);
   wire::HttpResponse explain(const wire::HttpRequest& request);
   std::shared_ptr<const LiveCounters> counters(const LivePolicy& policy);
+  // Those that there are, in their order.
+  std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
 
   const World world_;
-  std::shared_ptr<const LiveCounters> counters_;  // of the policy that was live when last asked
-  uint64_t generation_ = 0;                       // that
+  // Of the policy that was live when last asked, and of how many spaces of overrides.
+  std::shared_ptr<const LiveCounters> counters_;
+  uint64_t generation_ = 0;
+  size_t others_ = 0;
 };
 
 // What is said where an inquiry came to nothing.

@@ -49,6 +49,8 @@ Engine::Engine(Surroundings&& s, std::shared_ptr<spdlog::logger> log)
       lister_(s.lister),
       tally_(s.tally),
       overrides_(s.overrides),
+      top_keys_(s.top_keys),
+      denials_(s.denials),
       run_(std::move(s.run)),
       wake_(s.wake ? std::move(s.wake) : [] {}),
       policy_(live_.current()),
@@ -93,6 +95,7 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
 
 Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   const bool telling = log_->should_log(spdlog::level::debug);
+  const uint64_t told_every = denials_ == nullptr ? 0 : denials_->every();
   const CountedBatch counted(tally_, p.protocol, p.now, p.since);
   const auto all = requests.items();
   for (;; p.next = 0) {
@@ -103,6 +106,7 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
         return suspend(p, requests);
       if (commits_) note_strict(part);
       if (tally_ != nullptr) tally_->decided(p.protocol, **pin_, plan_, part, request.verb);
+      if (top_keys_ != nullptr) top_keys_->decided(p.now, **pin_, plan_, part, request.verb);
       const auto descriptor = requests.descriptor(request);
       if (telling)
         tell(p.protocol, request.verb, descriptor, p.session->id_of(request), part, p.began);
@@ -118,6 +122,8 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
       }
       const auto verdict = verdict_of(plan_, part, store_);
       if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
+      if (told_every > 0) [[unlikely]]
+        tell_denied(p, request.verb, part, verdict, told_every);
       if (!p.session->reply(request, verdict, p.now, out)) return Served::ended;
     }
     p.first += plan_.parts().size();
@@ -144,7 +150,12 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
   tickets_.clear();
   settled_ = 0;
   note_overrides();
-  const policy::Overrides* const overriding = overrides();
+  match_all(protocol, requests, first, now, recipient);
+  if (const policy::Overrides* const overriding = overrides()) plan_.override_all(*overriding, now);
+}
+
+void Engine::match_all(Protocol protocol, const wire::Requests& requests, size_t first,
+                       base::Time now, Recipient* recipient) {
   for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
       plan_.skip();
@@ -158,8 +169,7 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
                    .fresh = request.fresh,
                    .cost = request.cost,
                    .limits = requests.limits(request),
-                   .now = now,
-                   .overrides = overriding},
+                   .now = now},
                   plan_);
     if (!plan_.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && recipient != nullptr && plan_.may_wait()) {
@@ -227,6 +237,31 @@ void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> de
     log_->debug("{} | {} | took {} us", asked,
                 verb == Verb::none || verb == Verb::list ? "no rule is asked" : "no rule applies",
                 took.count());
+}
+
+// If it was, and this one is to be told; by the rule that refused it for the longest.
+void Engine::tell_denied(const Progress& progress, Verb verb, const policy::Plan::Part& part,
+                         const wire::Verdict& verdict, uint64_t every) const {
+  if (verb != Verb::take && verb != Verb::wait) return;
+  if (fate_of(verb, verdict) != Fate::denied || !denials_->wants(every, progress.now)) return;
+  const policy::Plan::Step* by = nullptr;
+  base::Duration longest{};
+  for (const auto& step : plan_.steps(part)) {
+    if (step.rule->mode != Mode::enforce || has_allowed(plan_, step)) continue;
+    for (const auto& decision : plan_.decisions(step)) {
+      if (decision.allowed || (by != nullptr && decision.retry_after <= longest)) continue;
+      by = &step;
+      longest = decision.retry_after;
+    }
+  }
+  if (by == nullptr) return;
+  const policy::Rule& rule = *by->rule;
+  log_->info("denied | {} | rule [{}] | actor {} | retry_after {}", name_of(progress.protocol),
+             base::printable(rule.name.empty() ? rule.pattern : rule.name, told_bytes_max),
+             base::printable(plan_.charge(*by).key, told_bytes_max),
+             longest == base::never
+                 ? "never"
+                 : fmt::format("{:.3f} s", static_cast<double>(longest.us) / 1e6));
 }
 
 void Engine::tell_late(const Parked& parked, const wire::Verdict& verdict, base::Time now) const {

@@ -16,10 +16,12 @@
 #include "base/clock.h"
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
+#include "server/denials.h"
 #include "server/live_policy.h"
 #include "server/options.h"
 #include "server/parking.h"
 #include "server/tally.h"
+#include "server/top_keys.h"
 #include "store/store.h"
 #include "wire/session.h"
 
@@ -46,6 +48,8 @@ class Engine {
     Lister* lister = nullptr;                      // null: lists are empty
     Tally* tally = nullptr;                        // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
+    TopKeys* top_keys = nullptr;                   // null: nobody asks for them
+    Denials* denials = nullptr;                    // null: none is logged
     std::function<void()> wake{};                  // from any thread: call `advance`
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
@@ -93,6 +97,8 @@ class Engine {
  private:
   void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
              Recipient* recipient);
+  void match_all(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
+                 Recipient* recipient);
   Served go_on(Progress& progress, wire::Requests& requests, base::Buffer& out);
   Served suspend(const Progress& progress, wire::Requests& requests);
   limit::Ticket new_ticket();
@@ -125,6 +131,8 @@ class Engine {
   void tell(Protocol protocol, limit::Verb verb, std::span<const limit::Entry> descriptor,
             std::string_view id, const policy::Plan::Part& part,
             std::chrono::steady_clock::time_point began) const;
+  void tell_denied(const Progress& progress, limit::Verb verb, const policy::Plan::Part& part,
+                   const wire::Verdict& verdict, uint64_t every) const;
   void tell_late(const Parked& parked, const wire::Verdict& verdict, base::Time now) const;
 
   store::Store& store_;
@@ -136,6 +144,8 @@ class Engine {
   std::optional<policy::Overrides::Reader> overrides_reader_;
   uint64_t overrides_seen_ = 0;  // their changes, when what is planned was matched, or before
   bool matching_again_ = false, match_once_more_ = false;
+  TopKeys* const top_keys_;
+  Denials* const denials_;
   const std::function<void(std::function<void()>)> run_;
   const std::function<void()> wake_;
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.

@@ -411,7 +411,7 @@ void Engine::pursue(Inquiry& inquiry) {
     if (!parts.empty()) answered = settle(parts.back().groups_end, now, inquiry.ticket_);
     if (!answered) break;
     settled_ = 0;
-    if (!inquiry.next(plan_, now, store_)) break;
+    if (!inquiry.next(plan_, {now, store_, overrides()})) break;
   }
   std::swap(plan_, inquiry.plan_);
   std::swap(settled_, inquiry.settled_);

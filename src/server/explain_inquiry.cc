@@ -20,18 +20,20 @@ policy::Asked ExplainInquiry::asked() const {
           .now = now_};
 }
 
-bool ExplainInquiry::next(policy::Plan& its_plan, base::Time now, const store::Store& store) {
+bool ExplainInquiry::next(policy::Plan& its_plan, const Asking& asking) {
   if (std::exchange(asked_, true)) {
-    read(its_plan, store);
+    read(its_plan, asking.store);
     return false;
   }
-  now_ = now;
-  plan(its_plan);
+  now_ = asking.now;
+  plan(its_plan, asking.overrides);
   return true;
 }
 
-void ExplainInquiry::plan(policy::Plan& plan) {
-  policy().rules->match(request_.dialect, asked(), plan);
+void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides) {
+  policy::Asked its = asked();
+  its.overrides = overrides;
+  policy().rules->match(request_.dialect, its, plan);
   // Shadow rules take first, each by itself. One that shares a counter has taken by then.
   const limit::Batch batch = plan.batch();
   for (size_t i = 0; i < batch.groups.size(); ++i) {
@@ -41,8 +43,9 @@ void ExplainInquiry::plan(policy::Plan& plan) {
     for (limit::Charge& charge : charges_of(batch.groups[i])) {
       for (const limit::Group& before : batch.groups.first(i)) {
         const limit::Charge& other = charges_of(before).front();
-        if (other.space == charge.space && other.key == charge.key && charge.before < UINT8_MAX)
-          ++charge.before;
+        const bool same = other.space == charge.space && other.key == charge.key &&
+                          other.limits_id == charge.limits_id;
+        if (same && charge.before < UINT8_MAX) ++charge.before;
       }
     }
   }
@@ -54,13 +57,17 @@ void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
   for (const auto& step : plan.steps(part)) {
     ExplainedStep& one = steps_.emplace_back();
     one.rule = step.rule;
+    one.override_id = step.override_id;
+    const limit::Charge& charge = plan.charge(step);
+    if (charge.keeps_limits || limit::is_counted(charge.limits))
+      one.counter = charge.space->prefix + std::string(charge.key) + charge.space->suffix;
     const limit::Group& group = plan.group(step);
     if (group.error != limit::Error::none) {
       one.error = store.words_of(group.error);
       continue;
     }
     const auto decisions = plan.decisions(step);
-    const auto limits = limits_of(plan.charge(step), decisions);
+    const auto limits = limits_of(charge, decisions);
     for (size_t i = 0; i < decisions.size(); ++i) {
       const limit::Decision& d = decisions[i];
       one.decisions.push_back({limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after});

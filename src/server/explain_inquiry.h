@@ -22,7 +22,9 @@ struct ExplainedRequest {
 // Of a rule that applies: what its limits would answer.
 struct ExplainedStep {
   const policy::Rule* rule = nullptr;
-  std::string error;  // not empty: its store cannot decide; there are no decisions
+  std::string counter;       // its stored name; empty: it has none
+  uint64_t override_id = 0;  // of what stands in place of the rule's limits; 0: nothing does
+  std::string error;         // not empty: its store cannot decide; there are no decisions
   std::vector<CounterLimit> decisions;
 };
 
@@ -37,16 +39,16 @@ class ExplainInquiry final : public Inquiry {
  public:
   ExplainInquiry(std::shared_ptr<const LivePolicy> policy, ExplainedRequest request);
 
-  // As rules see it; valid as long as this.
+  // As rules see it, overrides aside; valid as long as this.
   policy::Asked asked() const;
   const std::vector<ExplainedStep>& steps() const { return steps_; }
   const ExplainedVerdict& verdict() const { return verdict_; }
 
  protected:
-  bool next(policy::Plan& plan, base::Time now, const store::Store& store) override;
+  bool next(policy::Plan& plan, const Asking& asking) override;
 
  private:
-  void plan(policy::Plan& plan);
+  void plan(policy::Plan& plan, const policy::Overrides* overrides);
   void read(const policy::Plan& plan, const store::Store& store);
 
   const ExplainedRequest request_;

@@ -11,6 +11,7 @@
 #include "server/counter_json.h"
 #include "server/counter_routes.h"
 #include "server/explain_inquiry.h"
+#include "server/override_text.h"
 
 namespace sluice::server {
 
@@ -45,9 +46,9 @@ class Body {
     bool has_protocol = false;
     for (const auto& [key, value] : json.items()) {
       if (key == "protocol") {
-        const auto its =
-            std::find_if(std::begin(protocols), std::end(protocols),
-                         [&](const auto& one) { return value == std::string(one.first); });
+        const auto its = std::find_if(
+            std::begin(protocols), std::end(protocols),
+            [&, &name = value](const auto& one) { return name == std::string(one.first); });
         if (its == std::end(protocols)) return fail("`protocol` is to be divvy, limitd or droplet");
         request.dialect = its->second;
         has_protocol = true;
@@ -142,7 +143,7 @@ class Body {
 Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
              const std::vector<ExplainedStep>& steps) {
   Json json{{"dialect", dialect},
-            {"rule", rule_text(*e.rule, dialect)},
+            {"rule", policy::name_of(*e.rule, dialect)},
             {"file", e.rule->file},
             {"line", e.rule->line},
             {"mode", e.off                                  ? "off"
@@ -159,14 +160,15 @@ Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
     if (e.mismatch->value) json["mismatch"]["value"] = *e.mismatch->value;
   }
   if (!e.applies()) return json;
-  if (!e.counter.empty()) {
-    json["counter"] = e.counter;
-    json["path"] = path_text(e.counter);
-  }
   const auto step = std::find_if(steps.begin(), steps.end(),
                                  [&](const ExplainedStep& one) { return one.rule == e.rule; });
   json["decisions"] = Json::array();
   if (step == steps.end()) return json;
+  if (!step->counter.empty()) {
+    json["counter"] = step->counter;
+    json["path"] = wire::percent_encoded(step->counter);
+  }
+  if (step->override_id != 0) json["override"] = id_text(step->override_id);
   if (!step->error.empty()) json["error"] = step->error;
   for (const CounterLimit& one : step->decisions) json["decisions"].push_back(to_json(one));
   return json;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <string>
@@ -96,18 +97,17 @@ struct World {
   }
 
   CounterState change(const std::string& stored, CounterInquiry::Change change, int64_t used) {
-    const LiveCounters counters(*live.current()->rules);
-    const auto owner = counters.find(stored, clock.now());
+    const LiveCounters counters(*live.current()->rules, overrides.spaces());
+    const auto owner = counters.find(stored, clock.now(), &overrides);
     EXPECT_NE(owner.rule, nullptr) << stored;
     if (owner.rule == nullptr) return {};
-    const auto inquiry =
-        std::make_shared<CounterInquiry>(live.current(),
-                                         std::vector<CounterState>{{.stored = stored,
-                                                                    .key = std::string(owner.key),
-                                                                    .rule = owner.rule,
-                                                                    .dialect = owner.dialect}},
-                                         change, used);
+    const auto inquiry = std::make_shared<CounterInquiry>(
+        live.current(),
+        std::vector<CounterState>{
+            {.stored = stored, .key = std::string(owner.key), .owner = owner}},
+        change, used);
     EXPECT_EQ(inquiries.ask(inquiry), Inquiries::Outcome::answered);
+    EXPECT_FALSE(inquiry->counters().front().moved);
     return inquiry->counters().front();
   }
 
@@ -116,7 +116,10 @@ struct World {
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store;
   Live live;
-  Engine engine{Engine::Surroundings{.store = store, .clock = clock, .live = live}, log};
+  policy::Overrides overrides;
+  Engine engine{
+      Engine::Surroundings{.store = store, .clock = clock, .live = live, .overrides = &overrides},
+      log};
   Lister lister{store};
   Inquiries inquiries{store, lister};
   Client client;
@@ -211,6 +214,41 @@ std::shared_ptr<policy::RuleSet> random_rules(Dice& dice, limit::Spaces& spaces,
   }
 }
 
+// For some actors of some rules.
+void set_overrides(Dice& dice, limit::Spaces& spaces, World& world) {
+  const policy::RuleSet& rules = *world.live.current()->rules;
+  std::vector<const policy::Rule*> all;
+  for (const auto& rule : rules.native_rules()) all.push_back(&rule);
+  for (const Dialect dialect : {Dialect::divvy, Dialect::limitd, Dialect::droplet})
+    for (const auto& rule : rules.rules(dialect)) all.push_back(&rule);
+  for (int i = dice(6); i > 0; --i) {
+    const policy::Rule& rule = *all[dice(all.size())];
+    policy::Override one;
+    one.rule = rule.id;
+    for (const std::string& actor : rule.actor)
+      one.actor.push_back(dice(3) == 0     ? "*"
+                          : actor == "key" ? "k" + std::to_string(1 + dice(3))
+                                           : std::to_string(1 + dice(3)));
+    const int64_t quota = 1 + dice(int64_t{6}), window = 5 + dice(int64_t{3});
+    const bool divvy = rule.space->form == limit::Form::divvy, keeps = rule.limits.empty();
+    limit::Limit limit{limit::Algorithm::token_bucket, quota, base::seconds(keeps ? 60 : window),
+                       quota};
+    if (divvy) limit = {limit::Algorithm::fixed_window, quota, base::seconds(window), 0};
+    if (dice(6) == 0) limit = {limit::Algorithm::deny, 0, {}, 0};
+    one.terms.limits_id = spaces.intern_limits({&limit, 1});
+    one.terms.limits = spaces.limits(one.terms.limits_id);
+    one.terms.id = static_cast<uint64_t>(i);
+    if (dice(4) == 0) one.terms.until = {start_us + dice(int64_t{60'000'000})};
+    if (divvy && has_counter(limit.algorithm)) {
+      limit::Space like;
+      like.form = limit::Form::divvy;
+      one.terms.space = spaces.intern(
+          rule.space->prefix, ":" + std::to_string(quota) + ":" + std::to_string(window), like);
+    }
+    EXPECT_TRUE(world.overrides.set(one));
+  }
+}
+
 ExplainedRequest random_request(Dice& dice) {
   ExplainedRequest asked;
   asked.dialect = std::array{Dialect::divvy, Dialect::limitd, Dialect::droplet}[dice(size_t{3})];
@@ -240,13 +278,14 @@ ExplainedRequest random_request(Dice& dice) {
 
 TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
   std::array<size_t, 3> allowed{}, refused{};
-  size_t waiting = 0, stopped = 0;
+  size_t waiting = 0, stopped = 0, overridden = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {
     Dice dice(seed);
     limit::Spaces spaces;
     std::string text;
     now_us = start_us;
     World world(random_rules(dice, spaces, text), spaces);
+    if (seed % 2 == 0) set_overrides(dice, spaces, world);
     for (int step = 0; step < 60; ++step) {
       if (dice(3) == 0) now_us += dice(int64_t{3'000'000});
       world.engine.advance();
@@ -273,8 +312,9 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
       EXPECT_EQ(said.allowed, told.allowed);
       EXPECT_EQ(said.matched, told.matched);
       EXPECT_EQ(said.remaining, told.remaining);
-      if (said.matched)
+      if (said.matched) {
         EXPECT_EQ(said.allowed ? said.reset_after.us : said.retry_after.us, told.more_after.us);
+      }
       if (!told.slots.empty()) {
         const auto& decisions = steps.back().decisions;
         ASSERT_EQ(decisions.size(), told.slots.size());
@@ -286,6 +326,8 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
       }
       ++(said.allowed ? allowed : refused)[static_cast<size_t>(asked.dialect)];
       stopped += steps.size() > 1 ? 1u : 0u;
+      overridden += std::any_of(steps.begin(), steps.end(),
+                                [](const ExplainedStep& one) { return one.override_id != 0; });
       ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step << "\n" << text;
     }
   }
@@ -295,25 +337,28 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
   }
   EXPECT_GT(waiting, 1'000u);
   EXPECT_GT(stopped, 1'000u);
+  EXPECT_GT(overridden, 1'000u);
 }
 
 // Every counter that rules make is found by its name and is what requests are told.
 TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
-  size_t set = 0, refused = 0;
+  size_t set = 0, refused = 0, found = 0;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
     Dice dice(seed);
     limit::Spaces spaces;
     std::string text;
     now_us = start_us;
     World world(random_rules(dice, spaces, text), spaces);
+    if (seed % 2 == 0) set_overrides(dice, spaces, world);
     for (int step = 0; step < 30; ++step) {
       now_us += dice(int64_t{2'000'000});
       world.ask(random_request(dice), limit::Verb::take);
     }
-    const LiveCounters counters(*world.live.current()->rules);
+    const LiveCounters counters(*world.live.current()->rules, world.overrides.spaces());
     const auto stored = world.store.list_stored(counters.spaces(), "", "", 100);
-    EXPECT_GT(stored.keys.size(), 0u);
+    found += stored.keys.size();
     for (const std::string& name : stored.keys) {
+      if (counters.find(name, {now_us}, &world.overrides).rule == nullptr) continue;
       const CounterState before = world.change(name, CounterInquiry::Change::none, 0);
       ASSERT_EQ(before.error, limit::Error::none);
       for (const CounterLimit& one : before.limits) {
@@ -344,6 +389,7 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
       ASSERT_FALSE(HasFailure()) << "seed " << seed << " " << name << "\n" << text;
     }
   }
+  EXPECT_GT(found, 500u);
   EXPECT_GT(set, 100u);
   EXPECT_GT(refused, 50u);
 }

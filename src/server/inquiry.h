@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 
+#include "policy/overrides.h"
 #include "policy/rule_set.h"
 #include "server/live_policy.h"
 #include "server/parking.h"
@@ -21,6 +22,13 @@ namespace sluice::server {
 class Engine;
 class Lister;
 
+// What a round is planned and read by.
+struct Asking {
+  base::Time now;
+  const store::Store& store;
+  const policy::Overrides* overrides;  // null: there are none; to be looked up in while planning
+};
+
 class Inquiry : public Recipient {
  public:
   // By the rules of that policy, which it keeps alive.
@@ -30,7 +38,7 @@ class Inquiry : public Recipient {
  protected:
   // Plans a round; in `plan` are the answers of the one before. False: there is none. On the
   // worker's thread, at most some hundred counters a round.
-  virtual bool next(policy::Plan& plan, base::Time now, const store::Store& store) = 0;
+  virtual bool next(policy::Plan& plan, const Asking& asking) = 0;
   // Is what it did to be committed before it is told?
   virtual bool changes() const { return false; }
 

@@ -3,39 +3,36 @@
 // it is asked: a reload waits until nobody holds the old one.
 #pragma once
 
-#include <string>
+#include <span>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "limit/space_index.h"
+#include "policy/overrides.h"
 #include "policy/rule_set.h"
 
 namespace sluice::server {
 
-// What requests and answers of the admin port call a rule: its name, else its pattern; of limitd
-// the bucket type.
-std::string rule_text(const policy::Rule& rule, std::string_view dialect);
-
-// Any bytes as they may stand in a path, and survive clients that tidy paths up.
-std::string path_text(std::string_view bytes);
-
 class LiveCounters {
  public:
-  explicit LiveCounters(const policy::RuleSet& rules);
+  // `others`: Overrides::spaces.
+  LiveCounters(const policy::RuleSet& rules, std::span<const limit::Space* const> others);
 
-  // Of rules that have counters and are not switched off. As long as this lives.
+  // Of rules that have counters and are not switched off, and of overrides of such. They outlive
+  // this.
   const limit::SpaceIndex& spaces() const { return spaces_; }
 
   struct Owner {
     const policy::Rule* rule = nullptr;  // null: no such counter
     std::string_view dialect;
-    std::string_view key;  // in the rule's space; a view of what was asked
+    const limit::Space* space = nullptr;
+    std::string_view key;     // in that; a view of what was asked
+    bool overridden = false;  // the counter is one of an override, or its limits are
   };
   // Where rules share their counters (limitd's type and its overrides), the first that would apply
-  // to the key.
-  Owner find(std::string_view stored, base::Time now) const;
+  // to the key. overrides: held (Overrides::hold), or null: there are none.
+  Owner find(std::string_view stored, base::Time now, const policy::Overrides* overrides) const;
 
  private:
   struct Member {
@@ -43,7 +40,9 @@ class LiveCounters {
     std::string_view dialect;
   };
   limit::SpaceIndex spaces_;
-  std::unordered_map<uint32_t, std::vector<Member>> members_;  // by the space's id, in order
+  // In order: by their space's id; and Divvy's, whose overrides have other spaces, by its prefix.
+  std::unordered_map<uint32_t, std::vector<Member>> members_;
+  std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;
 };
 
 }  // namespace sluice::server

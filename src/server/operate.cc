@@ -34,7 +34,8 @@ class DivvyPage final : public Site {
 
 void Operate::prepare(const Options& options, const Live& live, Reloader* reloader,
                       OverridesBook* overrides, std::vector<std::string> files,
-                      const store::Store& store, std::shared_ptr<spdlog::logger> log) {
+                      const store::Store& store, base::Clock& clock, base::Log& log) {
+  log_control_ = std::make_unique<LogControl>(log, options.denials_every);
   facts_ = std::make_unique<Facts>(live, reloader == nullptr ? nullptr : &reloader->readings(),
                                    store, options.admin.version);
   sources_.add(*facts_);
@@ -63,8 +64,25 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
     return std::nullopt;
   });
   if (overrides != nullptr) add_overrides(*admin_, *overrides, live);
+  admin_->add({.method = "GET", .path = "/v1/log", .handler = [this](const Admin::Call&) {
+                 return log_control_->get();
+               }});
+  admin_->add({.method = "PUT", .path = "/v1/log", .handler = [this](const Admin::Call& call) {
+                 return log_control_->put(call.request, *admin_);
+               }});
+  const bool asks = std::any_of(options.listeners.begin(), options.listeners.end(),
+                                [](const auto& l) { return l.protocol == Protocol::admin; });
+  if (asks) {
+    top_board_ = std::make_unique<TopBoard>(clock, live, figures_);
+    admin_->add({.method = "GET",
+                 .path = "/v1/top",
+                 .slow = true,
+                 .handler = [this](const Admin::Call& call) {
+                   return top_board_->answer(call.request, *admin_);
+                 }});
+  }
   divvy_page_ = std::make_unique<DivvyPage>(figures_, options.divvy_metrics_path);
-  http_ = std::make_unique<HttpServer>(std::move(log));
+  http_ = std::make_unique<HttpServer>(log.logger(base::LogModule::admin));
 }
 
 void Operate::start() {

@@ -3,14 +3,13 @@
 // but for what says otherwise.
 #pragma once
 
-#include <spdlog/logger.h>
-
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "metrics/page.h"
 #include "metrics/process.h"
 #include "metrics/statsd.h"
@@ -18,9 +17,11 @@
 #include "server/facts.h"
 #include "server/figures.h"
 #include "server/http_server.h"
+#include "server/log_control.h"
 #include "server/options.h"
 #include "server/overrides_book.h"
 #include "server/reloader.h"
+#include "server/top_board.h"
 
 namespace sluice::server {
 
@@ -32,7 +33,10 @@ class Operate {
   // All of it outlives this; `reloader` and `overrides` may be null.
   void prepare(const Options& options, const Live& live, Reloader* reloader,
                OverridesBook* overrides, std::vector<std::string> files, const store::Store& store,
-               std::shared_ptr<spdlog::logger> log);
+               base::Clock& clock, base::Log& log);
+  Denials& denials() { return log_control_->denials(); }
+  // Null: nobody can ask for it.
+  TopBoard* top_board() { return top_board_.get(); }
   void start();
   // From here on /health/ready says that the server stops.
   void begin_stop() { stopping_ = true; }
@@ -53,7 +57,9 @@ class Operate {
   std::atomic<bool> stopping_{false}, serving_{false};
   std::string statsd_prefix_;
   std::unique_ptr<Facts> facts_;
+  std::unique_ptr<LogControl> log_control_;
   std::unique_ptr<Admin> admin_;
+  std::unique_ptr<TopBoard> top_board_;
   std::unique_ptr<Site> divvy_page_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<metrics::StatsdSender> statsd_;

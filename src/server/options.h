@@ -64,6 +64,7 @@ struct Options {
   size_t connections_max = base::bounds::connections_default;
   // How often full buckets of droplet are forgotten, where it is served; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
+  uint64_t denials_every = 0;  // every Nth is logged; 0: none
   AdminOptions admin = {};
   std::string divvy_metrics_path = "/metrics";  // of listeners with Protocol::divvy_metrics
   std::optional<StatsdOptions> statsd = {};

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "server/engine.h"
 #include "server/server.h"
 #include "store/embedded_store.h"
@@ -162,7 +163,8 @@ TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
   Options options;
   options.listeners = {{Protocol::divvy, "127.0.0.1", 0}};
   options.workers = 3;
-  Server server(options, std::move(policy), store, quiet_log());
+  base::Log log(spdlog::level::off);
+  Server server(options, std::move(policy), store, log);
   ASSERT_EQ(server.start(), std::nullopt);
   std::thread running([&] { server.run(); });
   kill(getpid(), SIGHUP);

@@ -31,6 +31,7 @@
 namespace sluice::server {
 
 namespace asio = boost::asio;
+using base::LogModule;
 using boost::system::error_code;
 
 namespace {
@@ -44,19 +45,26 @@ constexpr std::string_view too_many = "too many connections; this server has rea
 }  // namespace
 
 struct Server::Impl {
-  Impl(Options o, Policy policy, store::Store& s, std::shared_ptr<spdlog::logger> l)
-      : options(std::move(o)), store(s), log(std::move(l)), live(named(std::move(policy.first))) {
+  Impl(Options o, Policy policy, store::Store& s, base::Log& l)
+      : options(std::move(o)),
+        store(s),
+        log(l.logger(LogModule::server)),
+        policy_log(l.logger(LogModule::policy)),
+        requests_log(l.logger(LogModule::requests)),
+        live(named(std::move(policy.first))) {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr)
       overrides.emplace(OverridesBook::World{*options.spaces, live, clock, options.keeper,
-                                             [this] { on_overrides(); }, log});
+                                             [this] { on_overrides(); }, policy_log});
     operate.prepare(options, live, reloader ? &*reloader : nullptr,
-                    overrides ? &*overrides : nullptr, files, store, log);
+                    overrides ? &*overrides : nullptr, files, store, clock, l);
     inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) {
       workers[asked++ % workers.size()]->inquire(std::move(inquiry));
     });
-    if (operate.has_admin()) counter_routes.add_to(operate.admin());
+    counter_routes.emplace(CounterRoutes::World{live, inquiries, clock, store,
+                                                overrides ? &overrides->table() : nullptr});
+    if (operate.has_admin()) counter_routes->add_to(operate.admin());
   }
 
   void make_reloader(Policy policy) {
@@ -68,7 +76,8 @@ struct Server::Impl {
       if (loaded.rules) loaded.names = operate.figures().name_rules(*loaded.rules);
       return loaded;
     };
-    reloader.emplace(live.current(), load, std::move(policy.files), publish, log, policy.interval);
+    reloader.emplace(live.current(), load, std::move(policy.files), publish, policy_log,
+                     policy.interval);
   }
 
   // Metrics count the rules by their names.
@@ -87,12 +96,13 @@ struct Server::Impl {
   bool purges() const;
   void purge();
   void tell_given_up();
+  void tell_passed_over();
   void keep_house();
   void close_house();
 
   const Options options;
   store::Store& store;
-  const std::shared_ptr<spdlog::logger> log;
+  const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
   Operate operate;
   Live live;
   base::Clock clock;
@@ -105,7 +115,7 @@ struct Server::Impl {
   std::vector<std::unique_ptr<Worker>> workers;
   Lister lister{store};  // answers to workers' loops, so it ends before them
   Inquiries inquiries{store, lister};
-  CounterRoutes counter_routes{{live, inquiries, clock, store}};
+  std::optional<CounterRoutes> counter_routes;
   std::atomic<size_t> asked{0};  // inquiries
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
@@ -120,9 +130,8 @@ struct Server::Impl {
   std::optional<Reloader> reloader;
 };
 
-Server::Server(Options options, Policy policy, store::Store& store,
-               std::shared_ptr<spdlog::logger> log)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(policy), store, std::move(log))) {}
+Server::Server(Options options, Policy policy, store::Store& store, base::Log& log)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(policy), store, log)) {}
 
 Server::~Server() = default;
 
@@ -160,11 +169,19 @@ std::optional<std::string> Server::start() {
                 s.options.connections_max, files);
   }
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
+  TopBoard* const board = s.operate.top_board();
   try {  // each has descriptors of its own
-    for (unsigned i = 0; i < count; ++i)
+    for (unsigned i = 0; i < count; ++i) {
       s.workers.push_back(std::make_unique<Worker>(
-          s.store, s.clock, s.live, s.lister, s.operate.figures().add_tally(),
-          s.overrides ? &s.overrides->table() : nullptr, s.log));
+          s.store, s.clock, s.live, s.lister,
+          Worker::Watch{.tally = s.operate.figures().add_tally(),
+                        .denials = s.operate.denials(),
+                        .keys_hash = board == nullptr ? nullptr : &board->hash()},
+          s.overrides ? &s.overrides->table() : nullptr, s.requests_log));
+      if (board == nullptr) continue;
+      Worker& worker = *s.workers.back();
+      board->add([&worker](TopBoard::Visit visit) { worker.visit_top_keys(std::move(visit)); });
+    }
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";
@@ -183,7 +200,7 @@ void Server::run() {
   for (auto& listener : s.listeners) listener->start();
   s.operate.start();
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
-  s.log->info("policy generation {}", to_text(*s.live.current()));
+  s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
   s.inquiries.end();
@@ -241,7 +258,7 @@ void Server::Impl::stop() {
 void Server::Impl::go_live(const std::shared_ptr<const LivePolicy>& next) {
   const auto old = live.exchange(next);
   for (auto& worker : workers) worker->on_new_policy();
-  log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
+  policy_log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
 }
 
 // Decisions see an override at once; those who wait are told by this, at most once in a while, as
@@ -287,10 +304,17 @@ void Server::Impl::tell_given_up() {
   given_up = policy->rules->regexes_given_up();
   given_up_in = policy->generation;
   if (given_up == before) return;
-  log->warn(
+  policy_log->warn(
       "regular expressions gave up on {} values, {} since policy generation {} is live; these "
       "count as no match; write the expression without repeats within repeats",
       given_up - before, given_up, given_up_in);
+}
+
+void Server::Impl::tell_passed_over() {
+  const uint64_t count = operate.denials().take_passed_over();
+  if (count == 0) return;
+  requests_log->info("{} more denials were passed over; at most {} a second are told", count,
+                     Denials::lines_per_second_max);
 }
 
 void Server::Impl::keep_house() {
@@ -305,6 +329,7 @@ void Server::Impl::keep_house() {
     if (overrides) overrides->housekeep();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
       tell_given_up();
+      tell_passed_over();
       told_at = std::chrono::steady_clock::now();
     }
     if (purges() && std::chrono::steady_clock::now() - purged_at >= cleanup_interval) {
@@ -322,6 +347,7 @@ void Server::Impl::close_house() {
   }
   house_closed.notify_one();
   house.join();
+  tell_passed_over();
 }
 
 }  // namespace sluice::server

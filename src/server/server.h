@@ -4,13 +4,12 @@
 // every reply owed is out.
 #pragma once
 
-#include <spdlog/logger.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "server/live_policy.h"
 #include "server/options.h"
 #include "store/store.h"
@@ -25,8 +24,8 @@ struct Bound {
 
 class Server {
  public:
-  // `store` outlives the server.
-  Server(Options options, Policy policy, store::Store& store, std::shared_ptr<spdlog::logger> log);
+  // `store` and `log` outlive the server.
+  Server(Options options, Policy policy, store::Store& store, base::Log& log);
   ~Server();
 
   // Makes the workers and binds every listener, or says what could not be had and why ("listen

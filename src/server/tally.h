@@ -203,6 +203,16 @@ inline void Tally::say(Protocol protocol, uint16_t rule, Said said) {
     events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
 }
 
+// Did the rule of that step allow it? Of several that settle together each says for itself.
+inline bool has_allowed(const policy::Plan& plan, const policy::Plan::Step& step) {
+  const limit::Group& group = plan.group(step);
+  if (group.allowed || group.charge_count == 1) [[likely]]
+    return group.allowed;
+  const auto decisions = plan.decisions(step);
+  return std::all_of(decisions.begin(), decisions.end(),
+                     [](const limit::Decision& d) { return d.allowed; });
+}
+
 inline void Tally::decided(Protocol protocol, const LivePolicy& policy, const policy::Plan& plan,
                            const policy::Plan::Part& part, limit::Verb verb) {
   if (verb != limit::Verb::take && verb != limit::Verb::wait) return;
@@ -210,13 +220,8 @@ inline void Tally::decided(Protocol protocol, const LivePolicy& policy, const po
     const auto& group = plan.group(step);
     if (group.parked || group.answered) continue;
     const policy::Rule& rule = *step.rule;
-    bool allowed = group.allowed;
-    if (!allowed && group.charge_count > 1) [[unlikely]] {  // which of them refused?
-      const auto decisions = plan.decisions(step);
-      allowed = std::all_of(decisions.begin(), decisions.end(),
-                            [](const limit::Decision& d) { return d.allowed; });
-    }
-    auto said = static_cast<Said>((rule.counted_as_shadow ? 2 : 0) + (allowed ? 0 : 1));
+    auto said =
+        static_cast<Said>((rule.counted_as_shadow ? 2 : 0) + (has_allowed(plan, step) ? 0 : 1));
     if (group.error != limit::Error::none) [[unlikely]]
       said = Said::failed;
     say(protocol, name_of(policy, rule), said);

@@ -20,20 +20,23 @@ constexpr size_t idle_texts_max = 1024;
 }  // namespace
 
 Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
-               Tally& tally, const policy::Overrides* overrides,
+               const Watch& watch, const policy::Overrides* overrides,
                std::shared_ptr<spdlog::logger> log)
     : store_(store),
       work_(io_.get_executor()),
       deadline_(io_),
       due_(io_),
       poller_(io_),
-      tally_(tally),
+      tally_(watch.tally),
+      top_keys_(watch.keys_hash == nullptr ? nullptr : std::make_unique<TopKeys>(*watch.keys_hash)),
       engine_({.store = store,
                .clock = clock,
                .live = live,
                .lister = &lister,
                .tally = &tally_,
                .overrides = overrides,
+               .top_keys = top_keys_.get(),
+               .denials = &watch.denials,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
                .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
               std::move(log)) {
@@ -146,6 +149,10 @@ void Worker::stop(std::chrono::milliseconds limit) {
 
 void Worker::join() {
   if (thread_.joinable()) thread_.join();
+}
+
+void Worker::visit_top_keys(std::function<void(const TopKeys&)> visit) {
+  asio::post(io_, [this, visit = std::move(visit)] { visit(*top_keys_); });
 }
 
 std::optional<Worker::Lent> Worker::lend(size_t bytes) {

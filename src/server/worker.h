@@ -31,8 +31,15 @@ class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
-  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister, Tally& tally,
-         const policy::Overrides* overrides, std::shared_ptr<spdlog::logger> log);
+  // What is told of its decisions. All of it outlives the worker.
+  struct Watch {
+    Tally& tally;
+    Denials& denials;
+    const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
+  };
+  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
+         const Watch& watch, const policy::Overrides* overrides,
+         std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
   // `ended` is called on the worker's thread as the last thing it does.
@@ -50,6 +57,8 @@ class Worker {
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);
   void join();
+  // Calls `visit` with its top keys on its own thread; never, if it has ended.
+  void visit_top_keys(std::function<void(const TopKeys&)> visit);
 
   // Handed to this worker and not gone: those that are served, and those that are turned away.
   size_t connections() const { return connections_.load(std::memory_order_relaxed); }
@@ -93,6 +102,7 @@ class Worker {
   boost::asio::steady_timer deadline_, due_;
   Poller poller_;
   Tally& tally_;
+  std::unique_ptr<TopKeys> top_keys_;
   Engine engine_;
   wire::Requests requests_;
   base::Buffer out_, late_out_;

@@ -33,6 +33,9 @@ struct HttpResponse {
 // `%41` as `A`, and where `plus` is set `+` as a blank; nothing: it is ill-formed.
 std::optional<std::string> percent_decoded(std::string_view text, bool plus);
 
+// The other way: but for letters, digits and `-._~` every byte as `%2F`.
+std::string percent_encoded(std::string_view text);
+
 // The value of a query's key, decoded; nothing: it is not there or ill-formed.
 std::optional<std::string> query_value(std::string_view query, std::string_view key);
 

@@ -16,7 +16,8 @@ void expect_in(const std::string& text, const std::string& part) {
 TEST(Commands, HelpNamesThemAll) {
   const auto help = run({.arguments = {"--help"}});
   EXPECT_EQ(help.status, 0);
-  for (const char* command : {"serve", "divvy", "droplet", "check", "explain", "ask"})
+  for (const char* command : {"serve", "divvy", "droplet", "check", "explain", "ask", "status",
+                              "top", "rules", "counters", "reset", "override", "reload"})
     expect_in(help.out, std::string("\n  ") + command + " ");
   EXPECT_EQ(run({.arguments = {}}).status, 2);
   EXPECT_EQ(run({.arguments = {"sevre"}}).status, 2);

@@ -167,7 +167,7 @@ TEST_P(Counters, AreLookedAtSetAndForgotten) {
   Said said = world.get(me);
   ASSERT_EQ(said.status, 200) << said.body;
   EXPECT_EQ(said.body.at("counter"), me);
-  EXPECT_EQ(said.body.at("path"), me);
+  EXPECT_EQ(said.body.at("path"), "divvy%3Ak%3Dv%3Ame%3A100%3A600");
   EXPECT_EQ(said.body.at("dialect"), "divvy");
   EXPECT_EQ(said.body.at("rule"), "k=v");
   EXPECT_EQ(said.body.at("actor"), "me");

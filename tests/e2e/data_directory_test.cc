@@ -63,6 +63,19 @@ class DataDirectory : public testing::Test {
   const std::string rules_;
 };
 
+TEST_F(DataDirectory, ThatIsPassedOverIsTold) {
+  const std::string words = "`" + data_ + "` holds counters of an earlier start";
+  {
+    DivvyServer none(options("none"));
+    EXPECT_EQ(none.process().err().find("holds counters"), std::string::npos) << none.process().err();
+  }
+  fill(3);
+  DivvyServer none(options("none"));
+  EXPECT_TRUE(none.process().says(words));
+  EXPECT_TRUE(none.process().says("with durability none they are neither read nor written"));
+  EXPECT_EQ(none.client().ask("HIT k=v who=1"), "OK true 99 600");
+}
+
 TEST_F(DataDirectory, IsMadeIfMissingAndToldInTheBanner) {
   const std::vector<std::pair<std::string, std::string>> all{
       {"always", ", committed before they are answered"}, {"interval", ", committed every 100 ms"}};
@@ -150,9 +163,9 @@ TEST_F(DataDirectory, OneOfAKilledServerIsFree) {
 
 TEST_F(DataDirectory, ALaterFormatIsRefusedWithTheVersionThatReadsIt) {
   fill(3);
-  write(data_ + "/sluice/FORMAT", "sluice store 2, read by sluice 7.8.9 and later\n");
-  refuses({"has format 2", "sluice 7.8.9 or later", "this program reads format 1"});
-  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), "sluice store 2, read by sluice 7.8.9 and later\n");
+  write(data_ + "/sluice/FORMAT", "sluice store 3, read by sluice 7.8.9 and later\n");
+  refuses({"has format 3", "sluice 7.8.9 or later", "this program reads format 2"});
+  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), "sluice store 3, read by sluice 7.8.9 and later\n");
 }
 
 std::vector<fs::path> files_of(const fs::path& store) {

@@ -52,12 +52,13 @@ Answer ask(uint16_t port, const std::string& method, const std::string& describe
 }
 
 struct Served {
-  explicit Served(const std::string& more = "", const std::string& workers = "4") {
+  Served() {
     folder.write("rules.ini",
+                 "[ip=* method=GET path=*]\ncreditLimit = 2\nresetSeconds = 600\n"
+                 "matchPolicy = canary\n"
                  "[method=GET ip=*]\ncreditLimit = 2\nresetSeconds = 600\nactorField = ip\n"
                  "label = get\n"
-                 "[ip=* method=GET path=*]\ncreditLimit = 2\nresetSeconds = 600\n"
-                 "matchPolicy = canary\n[default]\ncreditLimit = 1000000\nresetSeconds = 600\n");
+                 "[default]\ncreditLimit = 1000000\nresetSeconds = 600\n");
     folder.write("limitd.yaml",
                  "db: { inMemory: true }\nbuckets: { ip: { size: 2 }, \"same\": { size: 2 } }\n");
     file = folder.write(
@@ -65,14 +66,13 @@ struct Served {
         "listen:\n- { protocol: divvy, address: \"127.0.0.1:0\" }\n"
         "- { protocol: limitd, address: \"127.0.0.1:0\" }\n"
         "- { protocol: admin, address: \"127.0.0.1:0\" }\n"
-        "workers: " +
-            workers + "\n" + more +
-            "policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]\n"
-            "rules:\n"
-            "- { name: api, match: { tenant: '*', api: '*' }, actor: [tenant, api], limit: { "
-            "quota: 3, window: 1h } }\n"
-            "- { name: same, match: { same: '*' }, limit: { quota: 3, window: 1h } }\n"
-            "- { match: { user: '*' }, actor: user, limit: { quota: 3, window: 1h } }\n");
+        "workers: 4\n"
+        "policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]\n"
+        "rules:\n"
+        "- { name: api, match: { tenant: '*', api: '*' }, actor: [tenant, api], limit: { "
+        "quota: 3, window: 1h } }\n"
+        "- { name: same, match: { same: '*' }, limit: { quota: 3, window: 1h } }\n"
+        "- { match: { user: '*' }, actor: user, limit: { quota: 3, window: 1h } }\n");
     start();
   }
   void start() {
@@ -140,7 +140,8 @@ TEST(Overrides, AreSetListedAndRemoved) {
   EXPECT_EQ(s.one("DELETE", id).status, 200);
   EXPECT_EQ(s.one("DELETE", id).status, 404);
   EXPECT_EQ(s.one("GET", "x").status, 404);
-  EXPECT_EQ(client.ask("HIT tenant=acme api=v1"), "OK true 0 3600");
+  // Two of the rule's three were used, less what came back at the higher speed.
+  EXPECT_EQ(client.ask("HIT tenant=acme api=v1").substr(0, 11), "OK true 0 3");
 }
 
 TEST(Overrides, AreOfEveryDialect) {
@@ -198,7 +199,7 @@ TEST(Overrides, SayWhatIsWrongAndWhere) {
     return body;
   };
   refused(with({{"untill", "x"}}), 422, "untill");
-  refused(with({}), 422, "limit");
+  refused(with(Json::object()), 422, "limit");
   refused(with({{"limit", good}, {"deny", true}}), 422, "limits");
   refused(with({{"deny", false}}), 422, "deny");
   refused(with({{"limit", 5}}), 422, "limit");
@@ -274,11 +275,10 @@ TEST(Overrides, AreLiveOnAllWorkersAtOnce) {
     for (auto& client : clients) EXPECT_GE(limit_seen(client.ask(hit)), 3) << quota;
     longest = std::max(longest, Clock::now() - began);
   }
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(longest).count();
-  RecordProperty("longest_ms", static_cast<int>(ms));
-  std::printf("from the request to the last worker's decision: %d ms at most\n",
-              static_cast<int>(ms));
-  EXPECT_LT(ms, 100 * slowness);
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(longest).count();
+  std::printf("from the request to the last worker's decision: %d us at most\n",
+              static_cast<int>(us));
+  EXPECT_LT(us, 100'000 * slowness);
 }
 
 TEST(Overrides, WakeThoseWhoWait) {

@@ -184,6 +184,35 @@ TEST(RedisWaiting, AReloadWhileItIsAsked) {
   EXPECT_EQ(later->remaining, 1);
 }
 
+// An override is live for who waits as well; and who is set free takes nothing any more.
+TEST(RedisWaiting, AnOverrideAsksWhatWaitsAgain) {
+  RedisServer redis;
+  RedisWorld world(redis.port());
+  LimitdClient client = world.limitd();
+  const auto set = [&](const std::string& key, const std::string& limit) {
+    const auto answer = http(world.admin_port(), "POST", "/v1/overrides",
+                             "{\"rule\":\"fixed\",\"actor\":\"" + key + "\"," + limit + "}");
+    EXPECT_EQ(answer.status / 100, 2) << answer.body;
+  };
+  for (const char* key : {"free", "more"}) EXPECT_TRUE(client.take("fixed", key, 3).conformant);
+  const auto free = client.send({LimitdMethod::wait, "fixed", "free", 2});
+  const auto more = client.send({LimitdMethod::wait, "fixed", "more", 2});
+  EXPECT_EQ(world.await_metric("sluice_waiting_requests", "2"), "");
+  set("free", "\"deny\":true");
+  set("more", "\"limit\":{\"quota\":9,\"algorithm\":\"fixed_bucket\"}");
+  EXPECT_EQ(client.ask({LimitdMethod::ping, "", ""}).kind, "pong");
+  EXPECT_EQ(world.metric("sluice_waiting_requests"), "2");  // what is left is left: nothing
+  set("free", "\"unlimited\":true");
+  set("more", "\"limits\":[{\"quota\":9,\"window\":\"1d\",\"algorithm\":\"sliding_window\"}]");
+  for (const auto& id : {free, more}) {
+    const auto reply = client.await(id);
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_TRUE(reply->conformant && reply->delayed);
+  }
+  EXPECT_EQ(world.await_metric("sluice_waiting_requests", "0"), "");
+  EXPECT_EQ(client.take("fixed", "more", 1).remaining, 6);
+}
+
 // It began to wait at this server alone, and has its units where everybody's are.
 TEST(RedisWaiting, WhoComesWhileRedisIsGoneIsAskedForWhenItIsBack) {
   RedisServer redis;

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "limit/space.h"
 #include "policy/divvy.h"
 #include "server/server.h"
@@ -76,10 +77,11 @@ TEST(Allocation, serving_requests_allocates_nothing) {
                      spaces, *rules, diagnostics);
   ASSERT_FALSE(base::has_errors(diagnostics));
   store::EmbeddedStore store(size_t{64} << 20, base::Hash(1), spaces);
-  auto log =
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  base::Log log(spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 64);
   server::Options options;
-  options.listeners = {{server::Protocol::divvy, "127.0.0.1", 0}};
+  // With an admin port top keys are tracked.
+  options.listeners = {{server::Protocol::divvy, "127.0.0.1", 0},
+                       {server::Protocol::admin, "127.0.0.1", 0}};
   options.workers = 2;
   server::Server server(options, {.first = {rules}}, store, log);
   ASSERT_EQ(server.start(), std::nullopt);

@@ -1,0 +1,304 @@
+// The commands over the admin port, with the real binary at both ends: what they print, as text and
+// as JSON, the examples of their help, and what the manuals show.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+
+namespace sluice::tests {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::string cookies = "method=GET path=/pantry/cookies ip=*";
+const std::string cookie_jar = "divvy:ip=* method=GET path=/pantry/cookies:10.0.0.7:3:3600";
+const std::string policy = "[" + cookies +
+                           "]\ncreditLimit = 3\nresetSeconds = 3600\nactorField = ip\n\n"
+                           "[default]\ncreditLimit = 0\nresetSeconds = 0\n";
+
+class TerminalCommands : public testing::Test {
+ protected:
+  TerminalCommands() { serve({}); }
+
+  void serve(std::map<std::string, std::string> environment) {
+    folder.write("rules.ini", policy);
+    const auto yaml = folder.write(
+        "sluice.yaml",
+        "listen:\n  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"
+        "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
+        "policy: [{ divvy: rules.ini }]\n"
+        "rules:\n"
+        "  - { name: user, match: { user: '*' }, actor: user, limit: { quota: 10, window: 1h } }\n"
+        "  - { name: api, match: { tenant: '*', api: '*' }, actor: [tenant, api],\n"
+        "      limit: { quota: 10, window: 1h } }\n");
+    server = std::make_unique<Process>(Process::Options{.arguments = {"serve", "--config", yaml},
+                                                        .environment = std::move(environment)});
+    divvy = await_listening(*server);
+    admin = "127.0.0.1:" + std::to_string(await_listening(*server, "admin"));
+  }
+  std::string hit(const std::string& descriptor) const {
+    auto client = TcpClient::connect(divvy);
+    return client ? client->ask("HIT " + descriptor) : "refused";
+  }
+  // Four of three, and one of ten.
+  void make_traffic() const {
+    for (int i = 0; i < 4; ++i) hit("method=GET path=/pantry/cookies ip=10.0.0.7");
+    hit("user=alice");
+  }
+
+  int ask(std::vector<std::string> words, std::map<std::string, std::string> environment = {}) {
+    environment.try_emplace("SLUICE_ADMIN", admin);
+    words.insert(words.end(), {"--timeout", "20000"});
+    const auto finished = run({.arguments = std::move(words), .environment = environment});
+    out = finished.out;
+    err = finished.err;
+    return finished.status;
+  }
+  Json result() const { return Json::parse(out, nullptr, false); }
+  bool says(std::string_view part) const { return out.find(part) != std::string::npos; }
+
+  // A line as a shell runs it, with `sluice` in its path.
+  Finished shell(const std::string& line) const {
+    const std::string bin = folder.path() + "/bin";
+    std::error_code ignored;
+    std::filesystem::create_directory(bin, ignored);
+    std::filesystem::create_symlink(SLUICE_BINARY, bin + "/sluice", ignored);
+    Process process({.arguments = {"-c", line},
+                     .environment = {{"PATH", bin + ":/usr/bin:/bin"}, {"SLUICE_ADMIN", admin}},
+                     .folder = folder.path()},
+                    "/bin/sh");
+    const auto status = process.wait();
+    if (!status) throw std::runtime_error("does not end: " + line);
+    return {*status, process.out(), process.err()};
+  }
+
+  Folder folder;
+  std::unique_ptr<Process> server;
+  uint16_t divvy = 0;
+  std::string admin, out, err;
+};
+
+TEST_F(TerminalCommands, StatusAndRulesSayWhatHappens) {
+  make_traffic();
+  EXPECT_EQ(ask({"status"}), 0) << err;
+  EXPECT_TRUE(says(" at " + admin + ": ready\n")) << out;
+  EXPECT_TRUE(says("generation 1, live since ")) << out;
+  EXPECT_TRUE(says("store        memory alone")) << out;
+  EXPECT_EQ(ask({"status", "--json", "--over", "0s"}), 0) << err;
+  EXPECT_EQ(result()["requests"]["total"]["allowed"], 4);
+  EXPECT_EQ(result()["requests"]["total"]["denied"], 1);
+  EXPECT_EQ(result()["policy"]["rules"], 4);
+  EXPECT_EQ(result()["policy"]["stale"], false);
+  EXPECT_GE(result()["counters"]["count"], 2);
+  EXPECT_GE(result()["up_seconds"], 0);
+
+  EXPECT_EQ(ask({"rules", "--over", "10ms"}), 0) << err;
+  EXPECT_TRUE(says(cookies)) << out;
+  EXPECT_TRUE(says("3 per 1h")) << out;
+  EXPECT_EQ(ask({"rules", "cookies", "--json", "--over", "0s"}), 0) << err;
+  ASSERT_EQ(result()["rules"].size(), 1u);
+  EXPECT_EQ(result()["rules"][0]["decisions"]["allowed"], 3);
+  EXPECT_EQ(result()["rules"][0]["decisions"]["denied"], 1);
+}
+
+TEST_F(TerminalCommands, StatusKnowsAStoreOnDisk) {
+  serve({{"SLUICE_DATA", folder.path() + "/data"}, {"SLUICE_DURABILITY", "always"}});
+  make_traffic();
+  EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << err;
+  EXPECT_TRUE(says("store        disk, durability always, ")) << out;
+  EXPECT_EQ(ask({"status", "--over", "0s", "--json"}), 0) << err;
+  EXPECT_EQ(result()["store"]["kind"], "disk");
+  EXPECT_GE(result()["store"]["commits"], 1);
+  EXPECT_EQ(result()["store"]["failing"], false);
+}
+
+TEST_F(TerminalCommands, ReloadSaysWhatBecameOfIt) {
+  EXPECT_EQ(ask({"reload"}), 0) << err;
+  EXPECT_TRUE(out.starts_with("unchanged: generation 1, hash ")) << out;
+  folder.write("rules.ini", "[a=1]\nresetSeconds = 60\n");
+  EXPECT_EQ(ask({"reload"}), 1);
+  EXPECT_NE(err.find("rules.ini:1:"), std::string::npos) << err;
+  EXPECT_NE(err.find("creditLimit is missing"), std::string::npos) << err;
+  EXPECT_NE(err.find("live stays generation 1"), std::string::npos) << err;
+  EXPECT_EQ(ask({"reload", "--json"}), 1);
+  EXPECT_EQ(result()["outcome"], "refused");
+  EXPECT_EQ(ask({"status", "--over", "0s"}), 1);
+  EXPECT_TRUE(says("a newer one was refused")) << out;
+  folder.write("rules.ini", "[a=1]\ncreditLimit = 1\nresetSeconds = 60\n\n" + policy);
+  EXPECT_EQ(ask({"reload"}), 0) << err;
+  EXPECT_TRUE(says(": generation 2, hash ")) << out;
+  EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << out;
+}
+
+TEST_F(TerminalCommands, ATokenIsShownAndNeverPrinted) {
+  const std::string token = "0123456789-token";
+  serve({{"SLUICE_ADMIN_TOKEN", token}});
+  EXPECT_EQ(ask({"reload"}), 3);
+  EXPECT_NE(err.find("--token-file"), std::string::npos) << err;
+  EXPECT_EQ(ask({"status", "--over", "0s"}, {{"SLUICE_ADMIN_TOKEN", token}}), 0) << err;
+  const auto file = folder.write("token", token + "\n");
+  EXPECT_EQ(ask({"reload", "--token-file", file}), 0) << err;
+  EXPECT_EQ(ask({"reload"}, {{"SLUICE_ADMIN_TOKEN", token + "x"}}), 3);
+  EXPECT_EQ(err.find(token), std::string::npos) << err;
+}
+
+TEST_F(TerminalCommands, TopNamesWhoIsLimited) {
+  make_traffic();
+  hit("user=evil\x1b[2Jname");
+  EXPECT_EQ(ask({"top", "--over", "0s"}), 0) << err;
+  EXPECT_TRUE(says("most denied of the last ")) << out;
+  EXPECT_TRUE(says("\n10.0.0.7")) << out;
+  EXPECT_EQ(ask({"top", "--by", "active", "--over", "10ms"}), 0) << err;
+  EXPECT_TRUE(says("\nalice ")) << out;
+  EXPECT_TRUE(says("\nevil\\x1b[2Jname ")) << out;
+  EXPECT_EQ(ask({"top", "--json", "--limit", "1", "--over", "0s"}), 0) << err;
+  ASSERT_EQ(result()["items"].size(), 1u);
+  EXPECT_EQ(result()["items"][0]["actor"], "10.0.0.7");
+  EXPECT_EQ(result()["items"][0]["denied"], 1);
+}
+
+TEST_F(TerminalCommands, CountersAreListedAndReset) {
+  make_traffic();
+  EXPECT_EQ(ask({"counters", "divvy:"}), 0) << err;
+  EXPECT_TRUE(says("\n" + cookie_jar + "  0 left of 3 per 1h, more in ")) << out;
+  EXPECT_FALSE(says("native:")) << out;
+  EXPECT_EQ(hit("method=GET path=/pantry/cookies ip=10.0.0.7").substr(0, 8), "OK false");
+  EXPECT_EQ(ask({"reset", cookie_jar}), 0) << err;
+  EXPECT_EQ(out, cookie_jar + ": 3 left of 3 per 1h\n");
+  EXPECT_EQ(hit("method=GET path=/pantry/cookies ip=10.0.0.7").substr(0, 9), "OK true 2");
+  EXPECT_EQ(ask({"counters", "--json", "--limit", "1"}), 0) << err;
+  ASSERT_EQ(result()["counters"].size(), 1u);
+  const std::string path = result()["counters"][0]["path"];
+  EXPECT_EQ(ask({"reset", "--encoded", path, "--json"}), 0) << err;
+  EXPECT_EQ(result()["counter"], cookie_jar);
+  EXPECT_EQ(ask({"reset", "nobody:knows"}), 1);
+  EXPECT_NE(err.find("error: "), std::string::npos);
+}
+
+TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "alice", "--quota", "100",
+                 "--window", "1h", "--for", "3d", "--comment", "ticket 4711", "--json"}),
+            0)
+      << out << err;
+  const std::string id = result()["id"];
+  EXPECT_EQ(ask({"override", "set", "--rule", cookies, "--actor", "10.0.0.7", "--deny"}), 0) << err;
+  EXPECT_TRUE(says("limits    always denied\n")) << out;
+  EXPECT_EQ(hit("user=alice").substr(0, 10), "OK true 99");
+  EXPECT_EQ(hit("user=bob").substr(0, 9), "OK true 9");
+  EXPECT_EQ(hit("method=GET path=/pantry/cookies ip=10.0.0.7").substr(0, 8), "OK false");
+  EXPECT_EQ(ask({"override", "list"}), 0) << err;
+  EXPECT_TRUE(says("ticket 4711")) << out;
+  EXPECT_TRUE(says(cookies)) << out;
+  EXPECT_EQ(ask({"override", "list", "--rule", "user", "--json"}), 0) << err;
+  ASSERT_EQ(result()["overrides"].size(), 1u);
+  EXPECT_EQ(result()["overrides"][0]["id"], id);
+  EXPECT_EQ(ask({"override", "show", id}), 0) << err;
+  EXPECT_TRUE(says("actor     alice\n")) << out;
+  EXPECT_EQ(ask({"override", "remove", id}), 0) << err;
+  EXPECT_EQ(hit("user=alice").substr(0, 9), "OK true 9");
+  EXPECT_EQ(ask({"override", "show", id}), 1);
+  EXPECT_EQ(ask({"override", "set", "--rule", "nobody", "--actor", "a", "--deny"}), 1) << err;
+}
+
+TEST_F(TerminalCommands, OverridesAreLoadedFromAFile) {
+  std::string text;
+  for (int i = 0; i < 2100; ++i)
+    text += R"({"rule":"user","actor":"u)" + std::to_string(i) +
+            R"(","limit":{"quota":100,"window":"1h"}})" + "\n";
+  EXPECT_EQ(ask({"override", "load", folder.write("all.jsonl", text)}), 0) << err;
+  EXPECT_EQ(out, "2100 overrides loaded\n");
+  EXPECT_EQ(hit("user=u2099").substr(0, 10), "OK true 99");
+  EXPECT_EQ(ask({"override", "list", "--limit", "1500", "--json"}), 0) << err;
+  EXPECT_EQ(result()["overrides"].size(), 1500u);
+  EXPECT_EQ(result()["total"], 2100);
+  const auto bad = folder.write(
+      "bad.jsonl", text.substr(0, text.find('\n') + 1) + "{\"rule\":\"nobody\",\"actor\":\"a\"}\n");
+  EXPECT_EQ(ask({"override", "load", bad}), 1);
+  EXPECT_NE(err.find("bad.jsonl:1-2: "), std::string::npos) << err;
+}
+
+// Every line of a help's examples, as a shell runs it.
+TEST_F(TerminalCommands, TheExamplesOfTheirHelpWork) {
+  make_traffic();
+  folder.write("admin.token", "0123456789-token\n");
+  folder.write("overrides.jsonl",
+               R"({"rule":"user","actor":"carol","limit":{"quota":100,"window":"1h"}})"
+               "\n");
+  int examples = 0;
+  for (const char* command :
+       {"status", "top", "rules", "counters", "reset", "override", "reload"}) {
+    const auto help = run({.arguments = {command, "--help"}});
+    ASSERT_EQ(help.status, 0);
+    std::istringstream lines(help.out.substr(help.out.find("\nExamples:\n") + 11));
+    for (std::string line; std::getline(lines, line) && line.starts_with("  ");) {
+      const std::string elsewhere = "10.0.0.5:8380";
+      if (const size_t at = line.find(elsewhere); at != line.npos)
+        line.replace(at, elsewhere.size(), admin);
+      if (const size_t at = line.find("remove o-1f"); at != line.npos) {
+        EXPECT_EQ(ask({"override", "list", "--json"}), 0);
+        line.replace(at, 11, "remove " + result()["overrides"][0]["id"].get<std::string>());
+      }
+      const auto finished = shell(line);
+      EXPECT_EQ(finished.status, 0) << line << "\n" << finished.err;
+      EXPECT_NE(finished.out, "") << line;
+      ++examples;
+    }
+  }
+  EXPECT_GE(examples, 20);
+}
+
+// What differs from run to run in a text: where the server is, ids, moments.
+std::string settled(std::string text, const std::string& admin) {
+  for (size_t at = 0; (at = text.find(admin, at)) != text.npos;)
+    text.replace(at, admin.size(), "127.0.0.1:8380");
+  text = std::regex_replace(text, std::regex("o-[0-9a-f]{16}"), "o-(id)");
+  text = std::regex_replace(text, std::regex("of the last [0-9dhms]+"), "of the last (time)");
+  return std::regex_replace(text, std::regex("[0-9-]{10}T[0-9:]{8}Z"), "(moment)");
+}
+
+// The session of the README, with the server that it says: the built-in example.
+TEST_F(TerminalCommands, TheReadmeShowsWhatIsSaid) {
+  server = std::make_unique<Process>(Process::Options{
+      .arguments = {"serve", "--listen", "divvy=127.0.0.1:0", "--listen", "admin=127.0.0.1:0"}});
+  divvy = await_listening(*server);
+  admin = "127.0.0.1:" + std::to_string(await_listening(*server, "admin"));
+  for (int i = 0; i < 4; ++i) hit("method=GET path=/pantry/cookies ip=10.0.0.7");
+  std::ifstream readme(SLUICE_SOURCE_DIR "/README.md");
+  std::string line, command, shown;
+  int commands = 0;
+  const auto compare = [&] {
+    if (command.empty()) return;
+    const auto finished = shell(command);
+    EXPECT_EQ(finished.status, 0) << command << "\n" << finished.err;
+    EXPECT_EQ(settled(finished.out, admin), settled(shown, admin)) << command;
+    ++commands;
+  };
+  while (std::getline(readme, line) && line != "## See who is limited") continue;
+  while (std::getline(readme, line) && line != "```console") continue;
+  while (std::getline(readme, line) && line != "```") {
+    if (!line.starts_with("$ ")) {
+      shown += line + "\n";
+      continue;
+    }
+    compare();
+    shown.clear();
+    command = line.substr(2);
+    while (command.ends_with('\\') && std::getline(readme, line))
+      command = command.substr(0, command.size() - 1) + line;
+  }
+  compare();
+  EXPECT_EQ(commands, 3);
+}
+
+}  // namespace
+}  // namespace sluice::tests

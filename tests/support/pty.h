@@ -1,0 +1,83 @@
+// The real binary on a terminal of its own, as a person has it: keys, a window with a size, signals
+// from the keyboard; and what stands on the screen. Reads only while it waits. Destroying one kills
+// what still runs. Trouble of the harness itself is thrown.
+#pragma once
+
+#include <sys/types.h>
+#include <termios.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/patience.h"
+
+namespace sluice::tests {
+
+// What a terminal shows of the bytes it gets, as far as `sluice top` uses one: lines of bytes,
+// without colours. Anything else that a terminal would obey is counted.
+class Screen {
+ public:
+  void feed(std::string_view bytes);
+
+  std::string text() const;  // of the lines that are there, each with a line end
+  std::vector<std::string> lines() const { return lines_; }
+  bool is_other() const { return other_; }  // of the two screens
+  bool has_cursor() const { return cursor_; }
+  bool wraps() const { return wraps_; }
+  size_t unknown() const { return unknown_; }
+
+ private:
+  void put(char c);
+  bool obey(std::string_view sequence);
+
+  std::string pending_;
+  std::vector<std::string> lines_{""};
+  size_t row_ = 0, column_ = 0, unknown_ = 0;
+  bool other_ = false, cursor_ = true, wraps_ = true;
+};
+
+class Pty {
+ public:
+  struct Size {
+    unsigned short columns, rows;
+  };
+  Pty(std::vector<std::string> arguments, std::map<std::string, std::string> environment, Size size,
+      const std::string& program = SLUICE_BINARY);
+  ~Pty();
+  Pty(const Pty&) = delete;
+  Pty& operator=(const Pty&) = delete;
+
+  void type(std::string_view keys) const;
+  void resize(Size size) const;
+  void signal(int number) const;
+
+  // Reads until that is so. False: it is not in time, or the process ended without.
+  bool await(const std::function<bool(const Screen&)>& so, Deadline deadline = soon());
+  bool shows(std::string_view text, Deadline deadline = soon());
+  // Waits until it is stopped.
+  bool await_stop(Deadline deadline = soon());
+  // The exit status, 128 + N for signal N; nothing when it still runs at the deadline.
+  std::optional<int> wait(Deadline deadline = soon());
+
+  const Screen& screen() const { return screen_; }
+  // All that came.
+  const std::string& output() const { return output_; }
+  // How the terminal treats keys now.
+  termios mode() const;
+
+ private:
+  bool read_some();
+  bool has_ended();
+
+  int master_ = -1, slave_ = -1;
+  pid_t pid_ = -1;
+  std::optional<int> status_;
+  std::string output_;
+  Screen screen_;
+};
+
+}  // namespace sluice::tests

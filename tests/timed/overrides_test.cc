@@ -1,0 +1,187 @@
+// What overrides cost a request: the same whether there are ten or a million of them. Requests go
+// from entries to verdicts, through rules and store, without a socket, for one of a million actors
+// at random; so a counter is a miss of the processor's caches in any case. Rounds with few and with
+// many overrides alternate, and the best of each count.
+#include "policy/overrides.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "limit/space.h"
+#include "policy/native.h"
+#include "server/engine.h"
+#include "store/embedded_store.h"
+#include "tests/support/dice.h"
+#include "tests/timed/allocations.h"
+
+namespace sluice::tests {
+namespace {
+
+constexpr size_t actors = 1'000'000, few = 10, batch = 64;
+
+// Takes verdicts and does nothing with them.
+struct Silent final : wire::Session {
+  wire::Received receive(std::string_view, bool, wire::Requests&) override { return {}; }
+  bool reply(const wire::Request&, const wire::Verdict& verdict, base::Time,
+             base::Buffer&) override {
+    allowed += verdict.allowed;
+    return true;
+  }
+  bool ordered() const override { return true; }
+  std::string_view fault() const override { return ""; }
+  void farewell(base::Buffer&) override {}
+  void refuse(std::string_view, base::Buffer&) override {}
+  size_t allowed = 0;
+};
+
+// Of this thread.
+double processor_ns() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
+// A number of ten digits, as a user's.
+std::string user(size_t i) {
+  const std::string digits = std::to_string(i * 2'654'435'761u % 1'000'000'007u);
+  return std::string(10 - digits.size(), '0') + digits;
+}
+
+class World {
+ public:
+  World() {
+    auto rules = std::make_shared<policy::RuleSet>();
+    base::Diagnostics diagnostics;
+    policy::read_native(
+        "rules:\n- { name: api, match: { user: '*' }, actor: user, limit: { quota: 1000000, "
+        "window: 1h } }\n",
+        "test.yaml", spaces_, *rules, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    rule_ = rules->native_rules().front().id;
+    live_ = std::make_unique<server::Live>(server::LivePolicy{std::move(rules)});
+    for (size_t i = 0; i < actors; ++i) users_.push_back(user(i));
+  }
+
+  // An engine with overrides of the first `count` actors, or of as many patterns that fit one each.
+  std::unique_ptr<server::Engine> engine(policy::Overrides* overrides, size_t count,
+                                         bool patterns) {
+    const limit::Limit limit{limit::Algorithm::token_bucket, 2'000'000, base::seconds(3600),
+                             2'000'000};
+    policy::Override one;
+    one.rule = rule_;
+    one.terms.limits_id = spaces_.intern_limits({&limit, 1});
+    one.terms.limits = spaces_.limits(one.terms.limits_id);
+    for (size_t i = 0; i < count; ++i) {
+      // Of ten of them as many lengths as of a million.
+      one.actor = {patterns ? users_[i].substr(0, 9 + i % 2) + "*" : users_[i]};
+      one.terms.id = i + 1;
+      EXPECT_TRUE(overrides->set(one));
+    }
+    return std::make_unique<server::Engine>(
+        server::Engine::Surroundings{
+            .store = store_, .clock = clock_, .live = *live_, .overrides = overrides},
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+
+  // Nanoseconds of the processor a request.
+  double round(server::Engine& engine, size_t per_batch, size_t requests) {
+    Silent session;
+    wire::Requests asked;
+    base::Buffer out;
+    order_.clear();
+    for (size_t i = 0; i < requests; ++i) order_.push_back(static_cast<uint32_t>(dice_(actors)));
+    const double began = processor_ns();
+    for (size_t at = 0; at < requests; at += per_batch) {
+      asked.clear();
+      for (size_t i = 0; i < per_batch; ++i) {
+        asked.open();
+        asked.add(limit::Entry{"user", users_[order_[at + i]]});
+        asked.commit({.prefix = {}, .tag = {}});
+      }
+      engine.serve(server::Protocol::divvy, session, asked, out);
+    }
+    const double took = processor_ns() - began;
+    EXPECT_EQ(session.allowed, requests);
+    return took / static_cast<double>(requests);
+  }
+
+  // All counters are there, under either limits.
+  void warm(server::Engine& engine) {
+    Silent session;
+    wire::Requests asked;
+    base::Buffer out;
+    for (const std::string& one : users_) {
+      asked.clear();
+      asked.open();
+      asked.add(limit::Entry{"user", one});
+      asked.commit({.prefix = {}, .tag = {}});
+      engine.serve(server::Protocol::divvy, session, asked, out);
+    }
+  }
+
+ private:
+  limit::Spaces spaces_;
+  store::EmbeddedStore store_{size_t{256} << 20, base::Hash(1), spaces_};
+  base::Clock clock_;
+  std::unique_ptr<server::Live> live_;
+  uint64_t rule_ = 0;
+  std::vector<std::string> users_;
+  std::vector<uint32_t> order_;
+  Dice dice_{1};
+};
+
+void compare(bool patterns) {
+  World world;
+  policy::Overrides none, ten, million;
+  const auto by_none = world.engine(&none, 0, false), by_ten = world.engine(&ten, few, patterns),
+             by_million = world.engine(&million, actors, patterns);
+  for (const size_t per_batch : {size_t{1}, batch}) {
+    double without = 1e9, with_few = 1e9, with_many = 1e9;
+    for (int i = 0; i < 12; ++i) {
+      // Not all rounds with many: a counter that goes from one limit to the other is written anew.
+      if (i == 0) world.warm(*by_ten);
+      without = std::min(without, world.round(*by_none, per_batch, 64 * 1024));
+      with_few = std::min(with_few, world.round(*by_ten, per_batch, 64 * 1024));
+    }
+    world.warm(*by_million);
+    for (int i = 0; i < 12; ++i)
+      with_many = std::min(with_many, world.round(*by_million, per_batch, 64 * 1024));
+    std::printf("%s, %zu a batch: none %.0f ns, ten %.0f ns, a million %.0f ns a request\n",
+                patterns ? "patterns" : "exact", per_batch, without, with_few, with_many);
+    EXPECT_LT(with_many, with_few * 1.5 + 50);
+  }
+}
+
+TEST(OverridesTimed, AMillionExactOnesCostWhatTenDo) {
+  compare(false);
+}
+
+TEST(OverridesTimed, AMillionPatternsCostWhatTenDo) {
+  compare(true);
+}
+
+TEST(OverridesTimed, NothingIsAllocatedForThem) {
+  World world;
+  policy::Overrides overrides;
+  const auto engine = world.engine(&overrides, 1000, true);
+  world.round(*engine, batch, 64 * 1024);
+  world.warm(*engine);
+  world.round(*engine, batch, 64 * 1024);
+  const Allocations allocations;
+  wire::Requests asked;
+  const double ns = world.round(*engine, batch, 64 * 1024);
+  // The round's own: buffers of its requests.
+  EXPECT_LT(allocations.count(), 40u) << ns;
+}
+
+}  // namespace
+}  // namespace sluice::tests
