@@ -131,15 +131,35 @@ Terminal::Event Terminal::take_signal() {
   }
 }
 
+namespace {
+
+// Without what arrows and the like send: an escape, and then `[`, parameters and a letter, or `O`
+// and a letter, or one character (ECMA-48, 5.4).
+std::string keys_of(std::string_view text) {
+  std::string keys;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\x1b') {
+      keys += text[i];
+    } else if (++i < text.size() && text[i] == '[') {
+      while (++i < text.size() && (text[i] < '@' || text[i] > '~')) continue;
+    } else if (i < text.size() && text[i] == 'O') {
+      ++i;
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+// Of keys that came together the last one counts, but for the one that ends it.
 Terminal::Event Terminal::take_keys() {
   char bytes[64];
   const ssize_t n = ::read(in_, bytes, sizeof bytes);
   if (n <= 0)
     return {n < 0 && (errno == EINTR || errno == EAGAIN) ? Event::Kind::none : Event::Kind::end};
-  // Arrows and the like send an escape and more; of keys that came together the last one counts.
-  const std::string_view text(bytes, static_cast<size_t>(n));
-  if (text.find('\x1b') != text.npos) return {};
-  return {Event::Kind::key, text.find('q') != text.npos ? 'q' : text.back()};
+  const std::string keys = keys_of({bytes, static_cast<size_t>(n)});
+  if (keys.empty()) return {};
+  return {Event::Kind::key, keys.find('q') != keys.npos ? 'q' : keys.back()};
 }
 
 }  // namespace sluice::cli
