@@ -20,6 +20,18 @@ constexpr std::string_view no_wrap = "\x1b[?7l", wrap = "\x1b[?7h";
 constexpr std::string_view home = "\x1b[H", rest_of_line = "\x1b[K", rest_of_screen = "\x1b[J";
 constexpr size_t columns_max = 1000, rows_max = 1000;
 
+// Bytes of what a key without a character of its own sends (ECMA-48: `ESC [ 1 ; 5 A`, `ESC O P`),
+// at the front of `text`; 0: none stands there.
+size_t escape_bytes(std::string_view text) {
+  if (!text.starts_with('\x1b')) return 0;
+  size_t at = 1;
+  if (text.substr(1).starts_with('['))
+    for (++at; at < text.size() && (text[at] < 0x40 || text[at] > 0x7e);) ++at;
+  else if (text.substr(1).starts_with('O'))
+    ++at;
+  return std::min(at + 1, text.size());
+}
+
 }  // namespace
 
 Terminal::Terminal(int in, int out) : in_(in), out_(out) {
@@ -136,10 +148,18 @@ Terminal::Event Terminal::take_keys() {
   const ssize_t n = ::read(in_, bytes, sizeof bytes);
   if (n <= 0)
     return {n < 0 && (errno == EINTR || errno == EAGAIN) ? Event::Kind::none : Event::Kind::end};
-  // Arrows and the like send an escape and more; of keys that came together the last one counts.
-  const std::string_view text(bytes, static_cast<size_t>(n));
-  if (text.find('\x1b') != text.npos) return {};
-  return {Event::Kind::key, text.find('q') != text.npos ? 'q' : text.back()};
+  // Of keys that came together the last one counts, but none more than the one that ends it. Arrows
+  // and the like send an escape and more.
+  Event event;
+  for (std::string_view text(bytes, static_cast<size_t>(n)); !text.empty();) {
+    if (const size_t skipped = escape_bytes(text); skipped > 0) {
+      text.remove_prefix(skipped);
+      continue;
+    }
+    if (event.key != 'q') event = {Event::Kind::key, text.front()};
+    text.remove_prefix(1);
+  }
+  return event;
 }
 
 }  // namespace sluice::cli
