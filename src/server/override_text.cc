@@ -277,7 +277,7 @@ Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies
   for (const Limit& limit : spaces.limits(one.limits_id)) json["limits"].push_back(to_json(limit));
   if (one.until.us != INT64_MAX) json["until"] = base::format_rfc3339(one.until);
   if (!one.comment.empty()) json["comment"] = one.comment;
-  json["created"] = base::format_rfc3339(one.created);
+  json["created"] = base::format_rfc3339({one.created.us / 1'000'000 * 1'000'000});
   json["applies"] = applies;
   return json;
 }
