@@ -50,7 +50,9 @@ void OverridesBook::take(std::span<const store::Keeper::Change> changes) {
   bool changed = false;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [name, text] : changes) {
+    for (const store::Keeper::Change& change : changes) {
+      const std::string& name = change.name;
+      const std::optional<std::string>& text = change.text;
       const auto told = [&](const std::string& why) {
         world_.log->warn("the override {} is kept and not in force: {}", base::printable(name, 100),
                          base::printable(why, 500));
