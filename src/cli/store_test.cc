@@ -133,7 +133,7 @@ TEST_F(StoreCommand, StatsCheckBackupRepair) {
   EXPECT_EQ(command({"store", "stats", dir}), 0) << err;
   EXPECT_TRUE(said(out, "not folded yet: 1 block of 3 counters, ")) << out;
   EXPECT_EQ(command({"store", "check", dir}), 0) << err;
-  EXPECT_TRUE(said(out, ": ok, 0 counters, 1 block of 3 counters\n")) << out;
+  EXPECT_TRUE(said(out, ": ok, 0 counters, 1 block of 3 counters, 0 texts\n")) << out;
   EXPECT_EQ(command({"store", "backup", dir, copy}), 0) << err;
   EXPECT_EQ(command({"store", "backup", dir, copy}), 1);
   EXPECT_TRUE(said(err, "is there already")) << err;

@@ -20,18 +20,6 @@ constexpr std::string_view no_wrap = "\x1b[?7l", wrap = "\x1b[?7h";
 constexpr std::string_view home = "\x1b[H", rest_of_line = "\x1b[K", rest_of_screen = "\x1b[J";
 constexpr size_t columns_max = 1000, rows_max = 1000;
 
-// Bytes of what a key without a character of its own sends (ECMA-48: `ESC [ 1 ; 5 A`, `ESC O P`),
-// at the front of `text`; 0: none stands there.
-size_t escape_bytes(std::string_view text) {
-  if (!text.starts_with('\x1b')) return 0;
-  size_t at = 1;
-  if (text.substr(1).starts_with('['))
-    for (++at; at < text.size() && (text[at] < 0x40 || text[at] > 0x7e);) ++at;
-  else if (text.substr(1).starts_with('O'))
-    ++at;
-  return std::min(at + 1, text.size());
-}
-
 }  // namespace
 
 Terminal::Terminal(int in, int out) : in_(in), out_(out) {
@@ -143,23 +131,35 @@ Terminal::Event Terminal::take_signal() {
   }
 }
 
+namespace {
+
+// Without what arrows and the like send: an escape, and then `[`, parameters and a letter, or `O`
+// and a letter, or one character (ECMA-48, 5.4).
+std::string keys_of(std::string_view text) {
+  std::string keys;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\x1b') {
+      keys += text[i];
+    } else if (++i < text.size() && text[i] == '[') {
+      while (++i < text.size() && (text[i] < '@' || text[i] > '~')) continue;
+    } else if (i < text.size() && text[i] == 'O') {
+      ++i;
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+// Of keys that came together the last one counts, but for the one that ends it.
 Terminal::Event Terminal::take_keys() {
   char bytes[64];
   const ssize_t n = ::read(in_, bytes, sizeof bytes);
   if (n <= 0)
     return {n < 0 && (errno == EINTR || errno == EAGAIN) ? Event::Kind::none : Event::Kind::end};
-  // Of keys that came together the last one counts, but none more than the one that ends it. Arrows
-  // and the like send an escape and more.
-  Event event;
-  for (std::string_view text(bytes, static_cast<size_t>(n)); !text.empty();) {
-    if (const size_t skipped = escape_bytes(text); skipped > 0) {
-      text.remove_prefix(skipped);
-      continue;
-    }
-    if (event.key != 'q') event = {Event::Kind::key, text.front()};
-    text.remove_prefix(1);
-  }
-  return event;
+  const std::string keys = keys_of({bytes, static_cast<size_t>(n)});
+  if (keys.empty()) return {};
+  return {Event::Kind::key, keys.find('q') != keys.npos ? 'q' : keys.back()};
 }
 
 }  // namespace sluice::cli

@@ -62,8 +62,7 @@ local function write_states(key, name, states, count, linger, old)
   end
   ttl = ttl + linger
   if ttl > 0 then
-    local value = name .. ' ' .. table.concat(texts, ';')
-    if value ~= old or linger > 0 then call('SET', key, value, 'PX', format('%.0f', ttl)) end
+    call('SET', key, name .. ' ' .. table.concat(texts, ';'), 'PX', format('%.0f', ttl))
   elseif old then
     call('DEL', key)
   end

@@ -1,7 +1,5 @@
 #include "store/durable_store.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -23,19 +21,6 @@ using limit::Ticket;
 namespace {
 
 constexpr size_t replaying_max = 4;  // threads
-
-int64_t read_us(clockid_t clock) {
-  timespec time;
-  ::clock_gettime(clock, &time);
-  return int64_t{time.tv_sec} * 1'000'000 + time.tv_nsec / 1'000;
-}
-
-// By how much about_now_us may be late: the kernel's tick.
-int64_t tick_us() {
-  timespec tick;
-  ::clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
-  return int64_t{tick.tv_sec} * 1'000'000 + (tick.tv_nsec + 999) / 1'000;
-}
 
 }  // namespace
 
@@ -261,21 +246,16 @@ uint64_t DurableStore::gate(bool strict) const {
 }
 
 // In an interval nobody waits, unless more could be forgotten than is promised: what is told now
-// may be told two intervals after the last commit began, at most. Each write of replies asks, so it
-// is the clock of the last tick that is read, where an interval is many ticks.
+// may be told two intervals after the last commit began, at most.
 bool DurableStore::is_behind() const {
-  static const int64_t tick = tick_us();
-  constexpr int64_t many = 8;
-  const int64_t now = 2 * options_.interval.us >= many * tick ? about_now_us() + tick : now_us();
-  return now - committed_since_us_.load(std::memory_order_relaxed) > 2 * options_.interval.us;
-}
-
-int64_t DurableStore::about_now_us() {
-  return read_us(CLOCK_MONOTONIC_COARSE);
+  const int64_t since_us = now_us() - committed_since_us_.load(std::memory_order_relaxed);
+  return since_us >= 2 * options_.interval.us;
 }
 
 int64_t DurableStore::now_us() {
-  return read_us(CLOCK_MONOTONIC);
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void DurableStore::know(Port& port) {

@@ -120,7 +120,6 @@ class DurableStore final : public Store, public metrics::Source {
   Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
   bool want(const limit::Batch& batch, const limit::Group& group, Port* port, limit::Ticket ticket);
   bool is_behind() const;
-  static int64_t about_now_us();
   static int64_t now_us();  // of a clock that is never set
   bool needs_no_disk(const limit::Batch& batch, const limit::Group& group) const;
   limit::Error take_failure(Port* port, limit::Ticket ticket);

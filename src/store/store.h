@@ -81,8 +81,8 @@ class Store {
   virtual void attach(Port&, Loop&) {}
   virtual void detach(Port&) {}
 
-  // Nobody asks any more for the rest of the batch: `later` was said of it, or a group of it failed.
-  // What was sent may still be taken. The port's owner's thread.
+  // Nobody asks any more for the rest of the batch: `later` was said of it, or a group of it
+  // failed. What was sent may still be taken. The port's owner's thread.
   virtual void abandon(Port&, limit::Ticket) {}
 
   // Does it commit what it decided before that may be told?
