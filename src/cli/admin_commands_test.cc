@@ -92,43 +92,47 @@ TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
       EXPECT_TRUE(line.size() <= 100 || line.starts_with("  sluice ")) << line;
     }
   }
-  const Words wrong[] = {
-      {"status", "word"},
-      {"status", "--over", "2m"},
-      {"status", "--admin", "::1:80"},
-      {"status", "--admin", "off"},
-      {"status", "--timeout", "0"},
-      {"top", "--by", "name"},
-      {"top", "--limit", "0"},
-      {"top", "--limit", "1001"},
-      {"top", "--every", "1ms"},
-      {"rules", "a", "b"},
-      {"counters", "a", "b"},
-      {"counters", "--limit", "x"},
-      {"reset"},
-      {"reset", "a", "b"},
-      {"reset", "--encoded", "a b"},
-      {"reload", "file"},
-      {"override"},
-      {"override", "sett"},
-      {"override", "list", "word"},
-      {"override", "show"},
-      {"override", "remove"},
-      {"override", "load"},
-      {"override", "set"},
-      {"override", "set", "--rule", "r"},
-      {"override", "set", "--rule", "r", "--actor", "a"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--window", "1h"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--quota", "x"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--quota", "1", "--deny"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--limit", "[1]"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--actor", "k=v", "--deny"},
-      {"override", "set", "--rule", "r", "--actor", "k=v", "--actor", "k=w", "--deny"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--deny", "--until", "soon"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--deny", "--for", "0s"},
-      {"override", "set", "--rule", "r", "--actor", "a", "--deny", "--for", "1d", "--until",
-       "2030-01-01"}};
-  for (const Words& words : wrong) {
+  const Words wrong[] = {{"status", "word"},
+                         {"status", "--over", "2m"},
+                         {"status", "--admin", "::1:80"},
+                         {"status", "--admin", "off"},
+                         {"status", "--timeout", "0"},
+                         {"top", "--by", "name"},
+                         {"top", "--limit", "0"},
+                         {"top", "--limit", "1001"},
+                         {"top", "--every", "1ms"},
+                         {"rules", "a", "b"},
+                         {"counters", "a", "b"},
+                         {"counters", "--limit", "x"},
+                         {"reset"},
+                         {"reset", "a", "b"},
+                         {"reset", "--encoded", "a b"},
+                         {"reload", "file"},
+                         {"override"},
+                         {"override", "sett"},
+                         {"override", "list", "word"},
+                         {"override", "show"},
+                         {"override", "remove"},
+                         {"override", "load"},
+                         {"override", "set"},
+                         {"override", "set", "--rule", "r"}};
+  // Behind `override set --rule r`.
+  const Words wrong_set[] = {{"--actor", "a"},
+                             {"--actor", "a", "--window", "1h"},
+                             {"--actor", "a", "--quota", "x"},
+                             {"--actor", "a", "--quota", "1", "--deny"},
+                             {"--actor", "a", "--limit", "[1]"},
+                             {"--actor", "a", "--actor", "k=v", "--deny"},
+                             {"--actor", "k=v", "--actor", "k=w", "--deny"},
+                             {"--actor", "a", "--deny", "--until", "soon"},
+                             {"--actor", "a", "--deny", "--for", "0s"},
+                             {"--actor", "a", "--deny", "--for", "1d", "--until", "2030-01-01"}};
+  std::vector<Words> all(std::begin(wrong), std::end(wrong));
+  for (const Words& more : wrong_set) {
+    all.push_back({"override", "set", "--rule", "r"});
+    all.back().insert(all.back().end(), more.begin(), more.end());
+  }
+  for (const Words& words : all) {
     EXPECT_EQ(command(words), 2) << words.front() << " ... " << words.back();
     EXPECT_TRUE(said(err, "error: ")) << err;
   }

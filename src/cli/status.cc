@@ -46,7 +46,7 @@ std::string store_setting(const std::string& settings, std::string_view key) {
     if (!here || text == line.npos || !std::string_view(line).substr(text).starts_with(key))
       continue;
     std::string value = line.substr(text + key.size());
-    value = value.substr(0, value.find(" #"));
+    value.resize(std::min(value.find(" #"), value.size()));
     const size_t from = value.find_first_not_of(' ');
     if (from == value.npos) return "there";
     return without_quotes(value.substr(from, value.find_last_not_of(' ') + 1 - from));

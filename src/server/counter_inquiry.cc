@@ -65,13 +65,13 @@ bool CounterInquiry::next(policy::Plan& plan, const Asking& asking) {
 limit::Charge& CounterInquiry::ask(policy::Plan& plan, const CounterState& one,
                                    const Asking& asking, Verb verb, int64_t cost,
                                    std::span<const Limit> limits) {
-  return plan.ask(*one.owner.rule, one.key,
-                  {.descriptor = {},
-                   .verb = verb,
-                   .cost = cost,
-                   .limits = limits,
-                   .now = asking.now,
-                   .overrides = one.owner.overridden ? asking.overrides : nullptr});
+  const policy::Asked asked{.descriptor = {},
+                            .verb = verb,
+                            .cost = cost,
+                            .limits = limits,
+                            .now = asking.now,
+                            .overrides = one.owner.overridden ? asking.overrides : nullptr};
+  return plan.ask(*one.owner.rule, one.key, asked);
 }
 
 bool CounterInquiry::plan_change(policy::Plan& plan, const Asking& asking) {

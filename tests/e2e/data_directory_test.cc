@@ -67,7 +67,8 @@ TEST_F(DataDirectory, ThatIsPassedOverIsTold) {
   const std::string words = "`" + data_ + "` holds counters of an earlier start";
   {
     DivvyServer none(options("none"));
-    EXPECT_EQ(none.process().err().find("holds counters"), std::string::npos) << none.process().err();
+    EXPECT_EQ(none.process().err().find("holds counters"), std::string::npos)
+        << none.process().err();
   }
   fill(3);
   DivvyServer none(options("none"));
