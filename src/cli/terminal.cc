@@ -91,10 +91,11 @@ bool Terminal::draw(std::span<const std::string> lines) {
 }
 
 bool Terminal::write(std::string_view bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(out_, bytes.data(), bytes.size());
+  for (size_t written = 0; written < bytes.size();) {
+    const std::string_view rest = bytes.substr(written);
+    const ssize_t n = ::write(out_, rest.data(), rest.size());
     if (n > 0) {
-      bytes.remove_prefix(static_cast<size_t>(n));
+      written += static_cast<size_t>(n);
     } else if (n < 0 && errno == EAGAIN) {
       pollfd wanted{out_, POLLOUT, 0};
       ::poll(&wanted, 1, 1000);
