@@ -398,6 +398,53 @@ TEST_P(Counters, ExplanationsSayWhatIsThenAnswered) {
     EXPECT_EQ(world.explain(wrong).status, 422) << wrong;
 }
 
+// Of Divvy's rules an override has a counter of its own; elsewhere it has the rule's.
+TEST_P(Counters, OfOverridesAreNamedAndSetByThem) {
+  World world(GetParam());
+  const auto set = [&](const std::string& body) {
+    const Said said = ask(world.admin_port(), "POST", "/v1/overrides", "/v1/overrides", body);
+    EXPECT_EQ(said.status, 201) << said.body;
+    return said.body.at("id").get<std::string>();
+  };
+  const std::string divvy = set(
+      R"({"dialect": "divvy", "rule": "k=v", "actor": "me",
+          "limit": {"quota": 7, "window": "300s", "algorithm": "fixed_window"}})");
+  const std::string limitd = set(
+      R"({"dialect": "limitd", "rule": "fixed", "actor": "k",
+          "limit": {"quota": 9, "algorithm": "fixed_bucket"}})");
+  const std::string its = "divvy:k=v:me:7:300",
+                    request = R"({"protocol": "divvy", "descriptor": {"k": "v", "who": "me"}})";
+  // Live on all workers within 100 ms.
+  for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;)
+    if (world.get(its).status == 200) break;
+  const Json rule = world.explain(request).body.at("rules").back();
+  EXPECT_EQ(rule.at("override"), divvy);
+  EXPECT_EQ(rule.at("counter"), its);
+  EXPECT_EQ(world.hit("k=v who=me").substr(0, 9), "OK true 6");
+  Said said = world.get(its);
+  EXPECT_EQ(said.body.at("override"), divvy);
+  EXPECT_EQ(said.body.at("rule"), "k=v");
+  EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 6);
+  EXPECT_EQ(said.body.at("limits").at(0).at("window"), "5m");
+  EXPECT_EQ(world.put(its, "{\"used\": 8}").status, 422);
+  EXPECT_EQ(world.put(its, "{\"used\": 7}").body.at("limits").at(0).at("allowed"), false);
+  EXPECT_EQ(world.hit("k=v who=me").substr(0, 8), "OK false");
+  EXPECT_EQ(world.list("?prefix=divvy:k").body.at("counters").at(0).at("counter"), its);
+  // The rule's own counter of that actor is there as well, and nobody's.
+  said = world.get(me);
+  EXPECT_FALSE(said.body.contains("override"));
+  EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 100);
+
+  said = world.put("limitd:fixed:k", "{\"used\": 5}");
+  EXPECT_EQ(said.body.at("override"), limitd);
+  EXPECT_EQ(said.body.at("limits").at(0).at("remaining"), 4);
+  EXPECT_TRUE(world.limitd().take("fixed", "k", 4).conformant);
+
+  ASSERT_EQ(http(world.admin_port(), "DELETE", "/v1/overrides/" + divvy).status, 200);
+  EXPECT_EQ(world.get(its).status, 404);
+  EXPECT_TRUE(world.list("?prefix=divvy:k").body.at("counters").empty());
+}
+
 // Each reset gives the whole quota again, and not a unit more.
 TEST_P(Counters, AreChangedBesideFullLoad) {
   World world(GetParam());
