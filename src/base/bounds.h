@@ -70,6 +70,10 @@ inline constexpr size_t overrides_max = 2'000'000;
 inline constexpr size_t overrides_per_request_max = 1000;
 inline constexpr size_t override_actor_bytes_max = 4096;
 inline constexpr size_t override_comment_bytes_max = 1024;
+// Different lists of limits that are known, of rules and overrides together, past which an override
+// brings no new one; likewise the beginnings and ends of Divvy's keys, as these hold the limits.
+// Both are known until the process ends. Past it: 507.
+inline constexpr size_t override_limits_max = 1'000'000;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
 // are gone through by a request whose actor does. Past it: 507.
 inline constexpr size_t overrides_alike_max = 64;

@@ -15,8 +15,9 @@ bool Spaces::Less::operator()(std::span<const Limit> a, std::span<const Limit> b
       });
 }
 
-const Space* Spaces::intern(std::string prefix, std::string suffix, Space like) {
+const Space* Spaces::intern(std::string prefix, std::string suffix, Space like, size_t most) {
   const std::lock_guard lock(mutex_);
+  if (spaces_.size() >= most && !by_identity_.contains({prefix, suffix})) return nullptr;
   auto [at, fresh] = by_identity_.try_emplace({prefix, suffix});
   if (fresh) {
     like.id = static_cast<uint32_t>(spaces_.size());
@@ -35,10 +36,11 @@ Duration Spaces::linger(uint32_t id) const {
   return spaces_[id].linger;
 }
 
-uint32_t Spaces::intern_limits(std::span<const Limit> limits) {
+uint32_t Spaces::intern_limits(std::span<const Limit> limits, size_t most) {
   const std::lock_guard lock(mutex_);
   const auto known = by_limits_.find(limits);
   if (known != by_limits_.end()) return known->second;
+  if (lists_.size() >= most) return 0;
   const auto& list = lists_.push_back({limits.begin(), limits.end()});
   const auto id = static_cast<uint32_t>(lists_.size());
   by_limits_.emplace(list, id);

@@ -4,6 +4,7 @@
 // priority. A Space lives as long as its registry.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <span>
@@ -23,7 +24,9 @@ class Spaces {
 
  public:
   // `like` tells all but the id and the identity; the first to intern an identity settles it.
-  const Space* intern(std::string prefix, std::string suffix, Space like = {});
+  // Null: it is none of those there are, which are `most` or more.
+  const Space* intern(std::string prefix, std::string suffix, Space like = {},
+                      size_t most = SIZE_MAX);
 
   // The space with that id, which was interned.
   const Space& at(uint32_t id) const;
@@ -31,8 +34,9 @@ class Spaces {
   Duration linger(uint32_t id) const;
 
   // A number for a list of limits, from 1: equal lists have the same one for ever, so that a
-  // counter can say under which it was written.
-  uint32_t intern_limits(std::span<const Limit> limits);
+  // counter can say under which it was written. 0: it is none of those there are, which are `most`
+  // or more.
+  uint32_t intern_limits(std::span<const Limit> limits, size_t most = SIZE_MAX);
   // The list of that number; it lives as long as the registry.
   std::span<const Limit> limits(uint32_t id) const;
 

@@ -280,6 +280,11 @@ bool Overrides::set(const Override& one) {
   return true;
 }
 
+void Overrides::reclaim() {
+  const std::lock_guard lock(mutex_);
+  grace_.reclaim();
+}
+
 std::vector<const limit::Space*> Overrides::spaces() const {
   const std::lock_guard lock(mutex_);
   return spaces_;

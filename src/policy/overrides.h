@@ -77,6 +77,10 @@ class Overrides {
   // first. Any thread but a reader that must not wait.
   std::vector<const limit::Space*> spaces() const;
 
+  // Frees what no reader can be looking at any more; a change does so too. Any thread but a reader
+  // that must not wait.
+  void reclaim();
+
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // One more with each change, before its effect is over; any thread.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }

@@ -23,11 +23,10 @@ constexpr milliseconds pause_min{50}, pause_max{1000};
 // Changes that are told at a time; texts that a step of a pass brings.
 constexpr size_t told_at_once = 1000;
 constexpr std::string_view scanned_at_once = "1000";
-// How often a look is repeated because this server has written meanwhile.
-constexpr int repeats_max = 3;
 
-// KEYS: texts, version, changes. ARGV: how many changes stay listed; then of each `+`, name, text,
-// or `-`, name, nothing. Reply: the version. What is there is looked at before anything is written,
+// KEYS: texts, version, changes. ARGV: how many changes stay listed; then of each a sign, the name,
+// the text and what has to be there. Signs: `+` sets, `-` deletes, `+?` and `-?` only if that is
+// there. What changes nothing is not listed. What is there is looked at before anything is written,
 // so that it is all or nothing.
 constexpr std::string_view write_text = R"lua(
 local call, A = redis.call, ARGV
@@ -41,15 +40,26 @@ call('HLEN', KEYS[1])
 call('LLEN', KEYS[3])
 local t = call('TIME')
 local now = t[1] .. string.rep('0', 6 - #t[2]) .. t[2]
-for i = 2, #A, 3 do
-  if A[i] == '+' then call('HSET', KEYS[1], A[i + 1], A[i + 2]) else call('HDEL', KEYS[1], A[i + 1]) end
-  call('RPUSH', KEYS[3], now .. ' ' .. A[i + 1])
-  n = n + 1
+local listed = n
+for i = 2, #A, 4 do
+  local sign, name, changed = A[i], A[i + 1], false
+  if #sign == 1 or call('HGET', KEYS[1], name) == A[i + 3] then
+    if string.sub(sign, 1, 1) == '+' then
+      call('HSET', KEYS[1], name, A[i + 2])
+      changed = true
+    else
+      changed = call('HDEL', KEYS[1], name) == 1
+    end
+  end
+  if changed then
+    call('RPUSH', KEYS[3], now .. ' ' .. name)
+    n = n + 1
+  end
 end
+if n == listed then return 0 end
 call('LTRIM', KEYS[3], -tonumber(A[1]), -1)
-version = string.format('%.0f', n) .. ' ' .. now
-call('SET', KEYS[2], version)
-return version
+call('SET', KEYS[2], string.format('%.0f', n) .. ' ' .. now)
+return n - listed
 )lua";
 
 // KEYS: as above. ARGV: a position, and how many changes at most. Reply: the version alone: nothing
@@ -138,9 +148,9 @@ Answer RedisKeeper::call(Line& line, const Script& script,
   return line.ask(words);
 }
 
-bool RedisKeeper::read_all(
-    Line& line, std::string& version, std::string& problem,
-    const std::function<void(std::string_view, std::string_view)>& visit) const {
+bool RedisKeeper::read_all(Line& line, std::string& version, std::string& problem,
+                           std::mutex* order,
+                           const std::function<void(std::span<const Change> page)>& visit) const {
   const auto failed = [&](const Answer& answer) {
     problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
     return false;
@@ -151,13 +161,18 @@ bool RedisKeeper::read_all(
   version = text_of(*first);
   std::string cursor = "0";
   do {
+    std::unique_lock<std::mutex> held;
+    if (order != nullptr) held = std::unique_lock(*order);
     const Answer answer = line.ask({"HSCAN", keys_.texts, cursor, "COUNT", scanned_at_once});
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2)
       return failed(answer);
     cursor = text_of(*answer->element[0]);
     const redisReply& all = *answer->element[1];
+    std::vector<Change> page;
     for (size_t i = 0; i + 1 < all.elements; i += 2)
-      visit(text_of(*all.element[i]), text_of(*all.element[i + 1]));
+      page.push_back(
+          {std::string(text_of(*all.element[i])), std::string(text_of(*all.element[i + 1]))});
+    visit(page);
   } while (cursor != "0" && !cursor.empty());
   return true;
 }
@@ -168,10 +183,12 @@ bool RedisKeeper::read(
   std::string why, version;
   const auto line = connect(nullptr, why);
   const bool done =
-      line && read_all(*line, version, why, [&](std::string_view name, std::string_view text) {
+      line && read_all(*line, version, why, nullptr, [&](std::span<const Change> page) {
         // A pass may show one twice.
-        names_.insert(name);
-        visit(name, text);
+        for (const Change& one : page) {
+          names_.insert(one.name);
+          visit(one.name, *one.text);
+        }
       });
   if (done) {
     position_ = version;
@@ -189,27 +206,28 @@ bool RedisKeeper::read(
   return true;
 }
 
-bool RedisKeeper::write(std::span<const Change> changes, std::string& problem) {
-  if (changes.empty()) return true;
-  ++writes_;
+store::Keeper::Written RedisKeeper::write(std::span<const Change> changes, std::string& problem) {
+  if (changes.empty()) return Written::yes;
   const auto line = connect(nullptr, problem);
-  if (!line) return false;
+  if (!line) return Written::no;
   const std::string listed = std::to_string(base::bounds::redis_kept_changes);
   std::vector<std::string_view> words{listed};
   for (const Change& change : changes) {
-    words.emplace_back(change.text ? "+" : "-");
+    const bool sets = change.text.has_value(), tests = change.only_if.has_value();
+    words.emplace_back(sets ? (tests ? "+?" : "+") : (tests ? "-?" : "-"));
     words.emplace_back(change.name);
-    words.emplace_back(change.text ? std::string_view(*change.text) : std::string_view());
+    words.emplace_back(sets ? std::string_view(*change.text) : std::string_view());
+    words.emplace_back(tests ? std::string_view(*change.only_if) : std::string_view());
   }
   const Answer answer = call(*line, write_, words);
-  if (!is_error(answer)) return true;
-  problem = answer ? "Redis refuses it: " + base::printable(text_of(*answer), 256)
-                   : line->problem() + "; it may have been kept all the same";
-  return false;
+  if (!is_error(answer)) return Written::yes;
+  problem =
+      answer ? "Redis refuses it: " + base::printable(text_of(*answer), 256) : line->problem();
+  return answer ? Written::no : Written::maybe;
 }
 
-void RedisKeeper::watch(Changed changed) {
-  changed_ = std::move(changed);
+void RedisKeeper::watch(std::shared_ptr<Watcher> watcher) {
+  watcher_ = std::move(watcher);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -261,62 +279,80 @@ void RedisKeeper::run() {
 // `more`: there is more to fetch at once.
 RedisKeeper::Looked RedisKeeper::look(Line& line, std::string& problem) {
   const std::string most = std::to_string(told_at_once);
-  for (int tries = 0;; ++tries) {
-    const uint64_t writes = writes_.load();
-    const std::string_view arguments[] = {position_, most};
-    const Answer answer = call(line, fetch_, arguments);
-    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements == 0) {
-      problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
-      return Looked::failed;
-    }
-    if (answer->elements == 1) return Looked::done;
-    if (answer->elements == 2) return tell_all(line, problem) ? Looked::more : Looked::failed;
-    // What this server has written since may be newer than what was fetched.
-    if (tries < repeats_max && writes_.load() != writes) continue;
-    std::vector<Change> changes;
-    for (size_t i = 1; i + 1 < answer->elements; i += 2) {
-      Change& change = changes.emplace_back();
-      change.name = text_of(*answer->element[i]);
-      const redisReply& text = *answer->element[i + 1];
-      if (text.type == REDIS_REPLY_STRING) change.text = text_of(text);
-      if (change.text)
-        names_.insert(change.name);
-      else
-        names_.erase(change.name);
-    }
-    position_ = text_of(*answer->element[0]);
-    changed_(changes);
-    return Looked::more;
+  const std::string_view arguments[] = {position_, most};
+  std::unique_lock held(watcher_->order);
+  const Answer answer = call(line, fetch_, arguments);
+  if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements == 0) {
+    problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
+    return Looked::failed;
   }
+  if (answer->elements == 1) return Looked::done;
+  if (answer->elements == 2) {
+    held.unlock();
+    return tell_all(line, problem) ? Looked::more : Looked::failed;
+  }
+  std::vector<Change> changes;
+  for (size_t i = 1; i + 1 < answer->elements; i += 2) {
+    Change& change = changes.emplace_back();
+    change.name = text_of(*answer->element[i]);
+    const redisReply& text = *answer->element[i + 1];
+    if (text.type == REDIS_REPLY_STRING) change.text = text_of(text);
+    if (change.text)
+      names_.insert(change.name);
+    else
+      names_.erase(change.name);
+  }
+  position_ = text_of(*answer->element[0]);
+  watcher_->changed(changes);
+  return Looked::more;
 }
 
 // All that there is, and that what was there is there no longer.
 bool RedisKeeper::tell_all(Line& line, std::string& problem) {
-  std::vector<Change> changes;
-  const auto tell = [&](bool rest) {
-    if (changes.empty() || (!rest && changes.size() < told_at_once)) return;
-    changed_(changes);
-    changes.clear();
-  };
   NameSet seen;
   std::string version;
   const bool done =
-      read_all(line, version, problem, [&](std::string_view name, std::string_view text) {
-        seen.insert(name);
-        names_.insert(name);
-        changes.push_back({std::string(name), std::string(text)});
-        tell(false);
+      read_all(line, version, problem, &watcher_->order, [&](std::span<const Change> page) {
+        for (const Change& one : page) {
+          seen.insert(one.name);
+          names_.insert(one.name);
+        }
+        if (!page.empty()) watcher_->changed(page);
       });
-  tell(true);
-  if (!done) return false;
-  names_.each([&](std::string_view name) {
-    if (seen.contains(name)) return;
-    changes.push_back({std::string(name), std::nullopt});
-    tell(false);
-  });
-  tell(true);
+  if (!done || !tell_unseen(line, seen, problem)) return false;
   names_ = std::move(seen);
   position_ = version;
+  return true;
+}
+
+// Of what was known and a pass has not met: what has become of it. Asked for anew, as this server
+// may have set it again meanwhile.
+bool RedisKeeper::tell_unseen(Line& line, NameSet& seen, std::string& problem) {
+  std::vector<std::string> names;
+  names_.each([&](std::string_view name) {
+    if (!seen.contains(name)) names.emplace_back(name);
+  });
+  for (size_t at = 0; at < names.size(); at += told_at_once) {
+    const auto some = std::span(names).subspan(at, std::min(told_at_once, names.size() - at));
+    std::vector<std::string_view> words{"HMGET", keys_.texts};
+    words.insert(words.end(), some.begin(), some.end());
+    const std::lock_guard held(watcher_->order);
+    const Answer answer = line.ask(words);
+    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != some.size()) {
+      problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
+      return false;
+    }
+    std::vector<Change> changes;
+    for (size_t i = 0; i < some.size(); ++i) {
+      Change& change = changes.emplace_back();
+      change.name = some[i];
+      const redisReply& text = *answer->element[i];
+      if (text.type != REDIS_REPLY_STRING) continue;
+      change.text = text_of(text);
+      seen.insert(some[i]);
+    }
+    watcher_->changed(changes);
+  }
   return true;
 }
 

@@ -32,8 +32,9 @@ class RedisKeeper final : public store::Keeper {
   // A Redis that cannot be asked is no problem: `watch` brings what is kept as soon as it can.
   bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
             std::string& problem) override;
-  bool write(std::span<const Change> changes, std::string& problem) override;
-  void watch(Changed changed) override;
+  Written write(std::span<const Change> changes, std::string& problem) override;
+  bool is_shared() const override { return true; }
+  void watch(std::shared_ptr<Watcher> watcher) override;
 
   // Since all that is kept was known here; none: nobody watches, or it never was. Any thread.
   std::optional<std::chrono::microseconds> age() const;
@@ -46,11 +47,13 @@ class RedisKeeper final : public store::Keeper {
 
   std::unique_ptr<Line> connect(const std::atomic<bool>* stop, std::string& problem) const;
   Answer call(Line& line, const Script& script, std::span<const std::string_view> arguments) const;
-  bool read_all(Line& line, std::string& version, std::string& problem,
-                const std::function<void(std::string_view, std::string_view)>& visit) const;
+  // `order`: held while each page is fetched and visited, if not null.
+  bool read_all(Line& line, std::string& version, std::string& problem, std::mutex* order,
+                const std::function<void(std::span<const Change> page)>& visit) const;
   void run();
   Looked look(Line& line, std::string& problem);
   bool tell_all(Line& line, std::string& problem);
+  bool tell_unseen(Line& line, NameSet& seen, std::string& problem);
   bool rest(std::chrono::microseconds time);
   static int64_t now_us();
 
@@ -61,9 +64,8 @@ class RedisKeeper final : public store::Keeper {
   // With the names, of the thread once there is one.
   std::string position_;
   NameSet names_;
-  Changed changed_;
+  std::shared_ptr<Watcher> watcher_;
   std::minstd_rand random_;
-  std::atomic<uint64_t> writes_{0};  // that were begun here
   std::atomic<int64_t> known_us_{0};
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // of the rest between two looks

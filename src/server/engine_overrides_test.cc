@@ -109,10 +109,11 @@ struct Fixture {
   }
 
   // Of the live rule of that dialect and name.
-  KnownOverride override_of(const std::string& dialect, const std::string& name,
+  AskedOverride override_of(const std::string& dialect, const std::string& name,
                             const std::string& actor, std::vector<limit::Limit> limits,
                             int64_t until_us = INT64_MAX) {
-    KnownOverride one;
+    AskedOverride asked;
+    KnownOverride& one = asked.one;
     each_rule(*live.current()->rules, [&](const policy::Rule& rule, std::string_view its) {
       if (its != dialect || policy::name_of(rule, its) != name) return;
       NamedRule named{dialect, name, rule.actor, "", rule.id};
@@ -121,16 +122,16 @@ struct Fixture {
     });
     EXPECT_NE(one.rule, nullptr) << name;
     one.actor = actor;
-    one.limits_id = spaces.intern_limits(limits);
+    asked.limits = std::move(limits);
     one.until = {until_us};
-    return one;
+    return asked;
   }
-  uint64_t set(const KnownOverride& one) {
-    std::vector<KnownOverride> all = {one};
+  uint64_t set(const AskedOverride& one) {
+    std::vector<AskedOverride> all = {one};
     std::vector<bool> fresh;
     const auto problem = book->set(all, fresh);
     EXPECT_FALSE(problem) << problem.why;
-    return one.id();
+    return one.one.id();
   }
   void remove(uint64_t id) {
     KnownOverride was;
@@ -263,10 +264,10 @@ TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
   EXPECT_EQ(f.store.list(*space, "", 10), std::vector<std::string>{"10.0.0.7"});
   // The canary of the same operation has a name of its own, and was not touched.
   EXPECT_EQ(f.store.list(*f.spaces.intern("divvy:ip=* method=GET:", ":1:60"), "", 10).size(), 1u);
-  EXPECT_NE(f.override_of("divvy", "ip=* method=GET (canary)", "x", {deny}).rule, nullptr);
+  EXPECT_NE(f.override_of("divvy", "ip=* method=GET (canary)", "x", {deny}).one.rule, nullptr);
   f.set(f.override_of("divvy", rule, "10.0.0.7", {deny}));
   EXPECT_FALSE(f.take(Protocol::divvy, get).allowed);
-  f.remove(f.override_of("divvy", rule, "10.0.0.7", {deny}).id());
+  f.remove(f.override_of("divvy", rule, "10.0.0.7", {deny}).one.id());
   f.remove(id);
   EXPECT_EQ(f.take(Protocol::divvy, get).remaining, 0);  // as it was before
   f.set(f.override_of("divvy", "default", "", {fixed_window(3, 60)}));

@@ -143,7 +143,31 @@ std::optional<uint64_t> parse_id(std::string_view text) {
   return id;
 }
 
-policy::Override compiled(const KnownOverride& one, limit::Spaces& spaces) {
+OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most) {
+  KnownOverride& one = asked.one;
+  one.limits_id = spaces.intern_limits(asked.limits, most);
+  one.space = nullptr;
+  bool room = one.limits_id != 0;
+  if (room && one.rule->dialect == "divvy" && limit::is_counted(asked.limits)) {
+    // Divvy's key holds the numbers, and what is stored under it is what is left of them.
+    const Limit& limit = asked.limits.front();
+    limit::Space like;
+    like.form = limit::Form::divvy;
+    one.space = spaces.intern(
+        one.rule->prefix,
+        ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000),
+        std::move(like), most);
+    room = one.space != nullptr;
+  }
+  if (room) return {};
+  return wrong("limits",
+               "are not among the " + std::to_string(most) +
+                   " different ones that are known, which is the most until a restart; use some "
+                   "that rules or other overrides have",
+               507);
+}
+
+policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces) {
   policy::Override made;
   made.rule = one.rule->id;
   made.actor = one.values();
@@ -152,16 +176,7 @@ policy::Override compiled(const KnownOverride& one, limit::Spaces& spaces) {
   made.terms.until = one.until;
   made.terms.limits_id = one.limits_id;
   made.terms.limits = spaces.limits(one.limits_id);
-  if (one.rule->dialect == "divvy" && limit::is_counted(made.terms.limits)) {
-    // Divvy's key holds the numbers, and what is stored under it is what is left of them.
-    const Limit& limit = made.terms.limits.front();
-    limit::Space like;
-    like.form = limit::Form::divvy;
-    made.terms.space = spaces.intern(
-        one.rule->prefix,
-        ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000),
-        std::move(like));
-  }
+  made.terms.space = one.space;
   return made;
 }
 
@@ -282,12 +297,12 @@ Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies
   return json;
 }
 
-std::string kept_text(const KnownOverride& one, const limit::Spaces& spaces) {
+std::string kept_text(const KnownOverride& one, std::span<const Limit> limits) {
   Json json{{"v", kept_version},           {"dialect", one.rule->dialect},
             {"rule", one.rule->name},      {"entries", one.rule->actor},
             {"actor", one.actor},          {"limits", Json::array()},
             {"created_us", one.created.us}};
-  for (const Limit& limit : spaces.limits(one.limits_id))
+  for (const Limit& limit : limits)
     json["limits"].push_back(
         {limit::name_of(limit.algorithm), limit.quota, limit.window.us, limit.burst});
   if (one.until.us != INT64_MAX) json["until_us"] = one.until.us;
@@ -330,8 +345,8 @@ bool read_kept_limit(const Json& json, Limit& limit) {
 
 }  // namespace
 
-std::optional<KnownOverride> read_kept(std::string_view name, std::string_view text,
-                                       limit::Spaces& spaces, std::string& why) {
+std::optional<AskedOverride> read_kept(std::string_view name, std::string_view text,
+                                       std::string& why) {
   const auto refuse = [&](std::string what) {
     why = std::move(what);
     return std::nullopt;
@@ -351,7 +366,8 @@ std::optional<KnownOverride> read_kept(std::string_view name, std::string_view t
   if (json.value("v", Json()) != kept_version)
     return refuse("it is of another version than " + std::to_string(kept_version));
   NamedRule rule;
-  KnownOverride one;
+  AskedOverride asked;
+  KnownOverride& one = asked.one;
   const auto dialect = text_of("dialect"), its_name = text_of("rule"), actor = text_of("actor");
   const auto entries = json.find("entries"), limits = json.find("limits");
   if (!dialect || !its_name || !actor || entries == json.end() || !entries->is_array() ||
@@ -366,7 +382,8 @@ std::optional<KnownOverride> read_kept(std::string_view name, std::string_view t
   rule.prefix = text_of("prefix").value_or("");
   rule.id = policy::rule_id(rule.dialect, rule.name, rule.actor);
   if (rule.dialect == "divvy" && rule.prefix.empty()) return refuse("it lacks its prefix");
-  std::vector<Limit> list(std::min(limits->size(), limit::slots_max + 1));
+  std::vector<Limit>& list = asked.limits;
+  list.resize(std::min(limits->size(), limit::slots_max + 1));
   for (size_t i = 0; i < list.size(); ++i)
     if (!read_kept_limit((*limits)[i], list[i]))
       return refuse("its limit " + std::to_string(i) + " is none");
@@ -381,8 +398,7 @@ std::optional<KnownOverride> read_kept(std::string_view name, std::string_view t
   one.comment = text_of("comment").value_or("");
   one.rule = std::make_shared<const NamedRule>(std::move(rule));
   if (id_text(one.id()) != name) return refuse("it is kept under another name than its own");
-  one.limits_id = spaces.intern_limits(list);
-  return one;
+  return asked;
 }
 
 }  // namespace sluice::server

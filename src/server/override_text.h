@@ -1,6 +1,5 @@
 // An override as people know it, and its texts: the JSON that the admin port takes and gives, and
-// that which a store::Keeper keeps. Pure functions but for the limits and spaces that they intern;
-// any thread.
+// that which a store::Keeper keeps. Pure functions, but for what `settle` interns; any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +28,9 @@ struct NamedRule {
 
 struct KnownOverride {
   std::shared_ptr<const NamedRule> rule;
-  std::string actor;       // policy::key_text of its values
-  uint32_t limits_id = 0;  // limit::Spaces::intern_limits
+  std::string actor;                    // policy::key_text of its values
+  uint32_t limits_id = 0;               // limit::Spaces::intern_limits
+  const limit::Space* space = nullptr;  // null: the rule's
   base::Time until{INT64_MAX};
   base::Time created{};
   std::string comment;
@@ -38,6 +38,12 @@ struct KnownOverride {
   std::vector<std::string> values() const;
   // The same for the same rule and actor, in every process.
   uint64_t id() const;
+};
+
+// One whose limits are not interned yet.
+struct AskedOverride {
+  KnownOverride one;
+  std::vector<limit::Limit> limits;
 };
 
 // What is wrong with what somebody asked for; status 0: nothing.
@@ -53,8 +59,12 @@ struct OverrideProblem {
 std::string id_text(uint64_t id);
 std::optional<uint64_t> parse_id(std::string_view text);
 
-// What decisions are made by.
-policy::Override compiled(const KnownOverride& one, limit::Spaces& spaces);
+// Gives it its limits, and the space of a Divvy rule's. 507: they are new, and there are `most`
+// different ones or more.
+OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most);
+
+// What decisions are made by, of one that is settled.
+policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces);
 
 // Reads `limit`, `limits`, `unlimited` or `deny` of a request, for a rule of that dialect.
 OverrideProblem read_limits(const Json& body, std::string_view dialect,
@@ -67,9 +77,10 @@ OverrideProblem read_comment(const Json& body, std::string& comment);
 
 Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies);
 
-// For a Keeper. Reading back: nothing if it is not understood, `why` says what.
-std::string kept_text(const KnownOverride& one, const limit::Spaces& spaces);
-std::optional<KnownOverride> read_kept(std::string_view name, std::string_view text,
-                                       limit::Spaces& spaces, std::string& why);
+// For a Keeper, of a list of limits. Reading back: nothing if it is not understood, `why` says
+// what; else the same override always has the same text.
+std::string kept_text(const KnownOverride& one, std::span<const limit::Limit> limits);
+std::optional<AskedOverride> read_kept(std::string_view name, std::string_view text,
+                                       std::string& why);
 
 }  // namespace sluice::server

@@ -19,6 +19,12 @@ namespace {
 
 constexpr size_t page_default = 100;
 
+Json shown(const KnownOverride& one, const OverridesBook& book) {
+  Json json = to_json(one, book.spaces(), book.applies(*one.rule));
+  if (one.until <= book.now()) json["ended"] = true;
+  return json;
+}
+
 HttpResponse refusal(OverrideProblem problem) {
   if (!problem.field.empty()) problem.more["field"] = problem.field;
   return problem_response(problem.status,
@@ -94,7 +100,7 @@ class Resolver {
 };
 
 OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& book,
-                         KnownOverride& one) {
+                         AskedOverride& asked) {
   static constexpr std::array<std::string_view, 9> keys = {
       "dialect", "rule", "actor", "limit", "limits", "unlimited", "deny", "until", "comment"};
   if (!body.is_object()) return {422, "", "is to be an object"};
@@ -106,14 +112,13 @@ OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& bo
                 (near.empty() ? std::string() : "; did you mean `" + std::string(near) + "`?")};
   }
   std::vector<std::string> values;
-  std::vector<limit::Limit> limits;
+  KnownOverride& one = asked.one;
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = read_actor(body, one.rule->actor, values)) return problem;
-  if (auto problem = read_limits(body, one.rule->dialect, limits)) return problem;
+  if (auto problem = read_limits(body, one.rule->dialect, asked.limits)) return problem;
   if (auto problem = read_until(body, book.now(), one.until)) return problem;
   if (auto problem = read_comment(body, one.comment)) return problem;
   one.actor = policy::key_text(values);
-  one.limits_id = book.spaces().intern_limits(limits);
   return {};
 }
 
@@ -128,7 +133,7 @@ HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& l
                                      " overrides");
   const auto policy = live.current();
   Resolver resolver(*policy->rules);
-  std::vector<KnownOverride> all(many ? body.size() : 1);
+  std::vector<AskedOverride> all(many ? body.size() : 1);
   for (size_t i = 0; i < all.size(); ++i) {
     auto problem = read_one(many ? body[i] : body, resolver, book, all[i]);
     if (!problem) continue;
@@ -144,10 +149,9 @@ HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& l
   Json answer = Json::object();
   if (many) {
     answer["overrides"] = Json::array();
-    for (const KnownOverride& one : all)
-      answer["overrides"].push_back(to_json(one, book.spaces(), book.applies(*one.rule)));
+    for (const AskedOverride& asked : all) answer["overrides"].push_back(shown(asked.one, book));
   } else {
-    answer = to_json(all.front(), book.spaces(), book.applies(*all.front().rule));
+    answer = shown(all.front().one, book);
   }
   answer["kept"] = book.is_kept();
   return json_response(any_fresh ? 201 : 200, answer);
@@ -171,8 +175,7 @@ HttpResponse list(const HttpRequest& request, const OverridesBook& book) {
     };
   const auto page = book.list(*after, *max, filter);
   Json json{{"total", page.total}, {"kept", book.is_kept()}, {"overrides", Json::array()}};
-  for (const KnownOverride& one : page.items)
-    json["overrides"].push_back(to_json(one, book.spaces(), book.applies(*one.rule)));
+  for (const KnownOverride& one : page.items) json["overrides"].push_back(shown(one, book));
   if (page.more) json["next"] = id_text(page.items.back().id());
   return json_response(200, json);
 }
@@ -181,7 +184,7 @@ HttpResponse get(const std::string& name, const OverridesBook& book) {
   const auto id = parse_id(name);
   const auto one = id ? book.find(*id) : std::nullopt;
   if (!one) return problem_response(404, "there is no override of that id");
-  return json_response(200, to_json(*one, book.spaces(), book.applies(*one->rule)));
+  return json_response(200, shown(*one, book));
 }
 
 HttpResponse erase(const std::string& name, OverridesBook& book) {
@@ -189,7 +192,7 @@ HttpResponse erase(const std::string& name, OverridesBook& book) {
   if (!id) return problem_response(404, "there is no override of that id");
   KnownOverride was;
   if (auto problem = book.remove(*id, was)) return refusal(std::move(problem));
-  return json_response(200, to_json(was, book.spaces(), book.applies(*was.rule)));
+  return json_response(200, shown(was, book));
 }
 
 }  // namespace

@@ -10,36 +10,34 @@ namespace sluice::server {
 
 namespace {
 
-// What one round of the housekeeping forgets at most.
-constexpr size_t expired_per_round_max = 1000;
-constexpr base::Duration expire_again_after = base::seconds(5);
+// What one round of the housekeeping ends, and forgets, at most.
+constexpr size_t ended_per_round_max = 1000;
+constexpr base::Duration forget_again_after = base::seconds(5);
 
 }  // namespace
 
 OverridesBook::OverridesBook(World world)
-    : world_(std::move(world)), watching_(std::make_shared<Watching>()) {
-  watching_->book = this;
-}
+    : world_(std::move(world)), watching_(std::make_shared<Watching>(this)) {}
 
 OverridesBook::~OverridesBook() {
-  const std::lock_guard lock(watching_->mutex);
+  const std::lock_guard order(watching_->order);
   watching_->book = nullptr;
 }
 
 std::optional<std::string> OverridesBook::load() {
   if (!is_kept()) return std::nullopt;
   std::string problem;
-  const bool read = world_.keeper->read(
-      [this](std::string_view name, std::string_view text) {
-        const store::Keeper::Change change{std::string(name), std::string(text)};
-        take({&change, 1});
-      },
-      problem);
-  if (!read) return "the overrides cannot be read: " + problem;
-  world_.keeper->watch([watching = watching_](std::span<const store::Keeper::Change> changes) {
-    const std::lock_guard held(watching->mutex);
-    if (watching->book != nullptr) watching->book->take(changes);
-  });
+  {
+    const std::lock_guard order(watching_->order);
+    const bool read = world_.keeper->read(
+        [this](std::string_view name, std::string_view text) {
+          const store::Keeper::Change change{std::string(name), std::string(text)};
+          take({&change, 1});
+        },
+        problem);
+    if (!read) return "the overrides cannot be read: " + problem;
+  }
+  world_.keeper->watch(watching_);
   const std::lock_guard lock(mutex_);
   if (!all_.empty()) world_.log->info("{} overrides are in force", all_.size());
   return std::nullopt;
@@ -48,37 +46,29 @@ std::optional<std::string> OverridesBook::load() {
 // What is kept, or what another server wrote.
 void OverridesBook::take(std::span<const store::Keeper::Change> changes) {
   bool changed = false;
+  for (const store::Keeper::Change& change : changes) changed |= take_one(change);
+  if (changed) world_.changed();
+}
+
+bool OverridesBook::take_one(const store::Keeper::Change& change) {
+  std::string why;
+  const auto id = parse_id(change.name);
+  std::optional<AskedOverride> asked;
+  if (change.text && (asked = read_kept(change.name, *change.text, why)))
+    why = settle(*asked, world_.spaces, world_.limits_max).why;
   {
     const std::lock_guard lock(mutex_);
-    for (const store::Keeper::Change& change : changes) {
-      const std::string& name = change.name;
-      const std::optional<std::string>& text = change.text;
-      const auto told = [&](const std::string& why) {
-        world_.log->warn("the override {} is kept and not in force: {}", base::printable(name, 100),
-                         base::printable(why, 500));
-      };
-      const auto id = parse_id(name);
-      if (!text) {
-        if (id && all_.contains(*id)) {
-          erase(*id);
-          changed = true;
-        }
-        continue;
-      }
-      std::string why;
-      auto one = read_kept(name, *text, world_.spaces, why);
-      if (!one) {
-        told(why);
-      } else if (all_.size() >= base::bounds::overrides_max && !all_.contains(*id)) {
-        told("there are " + std::to_string(base::bounds::overrides_max) + " already");
-      } else if (!put(std::move(*one))) {
-        told("too many patterns of its rule begin alike");
-      } else {
-        changed = true;
-      }
-    }
+    if (!change.text) return id && erase(*id);
+    if (why.empty() && all_.size() >= base::bounds::overrides_max && !all_.contains(*id))
+      why = "there are " + std::to_string(base::bounds::overrides_max) + " already";
+    if (why.empty() && put(std::move(asked->one))) return true;
   }
-  if (changed) world_.changed();
+  if (why.empty()) why = "too many patterns of its rule begin alike";
+  world_.log->warn("the override {} is kept and not in force: {}",
+                   base::printable(change.name, 100), base::printable(why, 500));
+  // What it replaced is kept no longer.
+  const std::lock_guard lock(mutex_);
+  return id && erase(*id);
 }
 
 bool OverridesBook::put(KnownOverride one) {
@@ -91,25 +81,32 @@ bool OverridesBook::put(KnownOverride one) {
   }
   const uint64_t id = one.id();
   const auto old = all_.find(id);
-  if (old != all_.end()) ends_.erase({old->second.until.us, id});
+  if (old != all_.end()) unlist(old->second.until, id);
   if (one.until.us != INT64_MAX) ends_.emplace(one.until.us, id);
   all_.insert_or_assign(id, std::move(one));
   return true;
 }
 
-void OverridesBook::erase(uint64_t id) {
+// False: there is none.
+bool OverridesBook::erase(uint64_t id) {
   const auto at = all_.find(id);
-  if (at == all_.end()) return;
+  if (at == all_.end()) return false;
   const KnownOverride one = std::move(at->second);
   table_.remove(one.rule->id, one.values());
-  ends_.erase({one.until.us, id});
+  unlist(one.until, id);
   all_.erase(at);
   // The map's and ours.
   if (one.rule.use_count() <= 2) rules_.erase(one.rule->id);
+  return true;
+}
+
+void OverridesBook::unlist(base::Time until, uint64_t id) {
+  ends_.erase({until.us, id});
+  ended_.erase({until.us, id});
 }
 
 // May all of them be set? What they replace makes room for nothing else.
-OverrideProblem OverridesBook::check_room(const std::vector<KnownOverride>& all) const {
+OverrideProblem OverridesBook::check_room(const std::vector<AskedOverride>& all) const {
   const auto field_of = [&](size_t i) {
     return all.size() > 1 ? "[" + std::to_string(i) + "].actor" : std::string("actor");
   };
@@ -117,21 +114,22 @@ OverrideProblem OverridesBook::check_room(const std::vector<KnownOverride>& all)
   std::map<uint64_t, size_t> ids;
   std::map<std::pair<uint64_t, std::string>, size_t> more;  // patterns that begin alike
   for (size_t i = 0; i < all.size(); ++i) {
-    const uint64_t id = all[i].id();
+    const KnownOverride& one = all[i].one;
+    const uint64_t id = one.id();
     const auto [first, is_first] = ids.emplace(id, i);
     if (!is_first)
       return {422, field_of(i), "is that of [" + std::to_string(first->second) + "] again"};
     const auto known = all_.find(id);
     if (known != all_.end()) {
-      if (known->second.rule->id != all[i].rule->id || known->second.actor != all[i].actor)
+      if (known->second.rule->id != one.rule->id || known->second.actor != one.actor)
         return {409, field_of(i), "has the same number as " + id_text(id) + "; delete that first"};
       continue;
     }
     ++fresh;
-    const auto values = all[i].values();
+    const auto values = one.values();
     const auto filed = policy::Overrides::filed_under(values);
     if (!filed) continue;
-    const size_t alike = table_.alike(all[i].rule->id, *filed) + ++more[{all[i].rule->id, *filed}];
+    const size_t alike = table_.alike(one.rule->id, *filed) + ++more[{one.rule->id, *filed}];
     if (alike > base::bounds::overrides_alike_max)
       return {507, field_of(i),
               "the rule has " + std::to_string(base::bounds::overrides_alike_max) +
@@ -145,23 +143,45 @@ OverrideProblem OverridesBook::check_room(const std::vector<KnownOverride>& all)
   return {};
 }
 
-OverrideProblem OverridesBook::set(std::vector<KnownOverride>& all, std::vector<bool>& fresh) {
+namespace {
+
+OverrideProblem not_kept(store::Keeper::Written written, const std::string& problem) {
+  if (written == store::Keeper::Written::no)
+    return {503, "", "nothing was changed, as it could not be kept: " + problem};
+  return {
+      503, "",
+      "nothing is changed yet, but it may have been kept, and then it still comes into force: " +
+          problem + "; ask for the override later, or ask for the same again"};
+}
+
+}  // namespace
+
+OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<bool>& fresh) {
   {
-    const std::lock_guard lock(mutex_);
-    if (auto problem = check_room(all)) return problem;
+    const std::lock_guard order(watching_->order);
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto problem = check_room(all)) return problem;
+    }
     const base::Time now = world_.clock.now();
-    for (KnownOverride& one : all) one.created = now;
+    for (size_t i = 0; i < all.size(); ++i) {
+      auto problem = settle(all[i], world_.spaces, world_.limits_max);
+      if (problem && all.size() > 1) problem.field = "[" + std::to_string(i) + "]." + problem.field;
+      if (problem) return problem;
+      all[i].one.created = now;
+    }
     if (is_kept()) {
       std::vector<store::Keeper::Change> changes;
-      for (const KnownOverride& one : all)
-        changes.push_back({id_text(one.id()), kept_text(one, world_.spaces)});
+      for (const AskedOverride& asked : all)
+        changes.push_back({id_text(asked.one.id()), kept_text(asked.one, asked.limits)});
       std::string problem;
-      if (!world_.keeper->write(changes, problem))
-        return {503, "", "nothing was changed, as it could not be kept: " + problem};
+      const auto written = world_.keeper->write(changes, problem);
+      if (written != store::Keeper::Written::yes) return not_kept(written, problem);
     }
-    for (const KnownOverride& one : all) {
-      fresh.push_back(!all_.contains(one.id()));
-      put(one);
+    const std::lock_guard lock(mutex_);
+    for (const AskedOverride& asked : all) {
+      fresh.push_back(!all_.contains(asked.one.id()));
+      put(asked.one);
     }
   }
   world_.changed();
@@ -170,16 +190,17 @@ OverrideProblem OverridesBook::set(std::vector<KnownOverride>& all, std::vector<
 
 OverrideProblem OverridesBook::remove(uint64_t id, KnownOverride& was) {
   {
-    const std::lock_guard lock(mutex_);
-    const auto at = all_.find(id);
-    if (at == all_.end()) return {404, "", "there is no override " + id_text(id)};
-    was = at->second;
+    const std::lock_guard order(watching_->order);
+    const auto known = find(id);
+    if (!known) return {404, "", "there is no override " + id_text(id)};
+    was = *known;
     if (is_kept()) {
       const store::Keeper::Change change{id_text(id), std::nullopt};
       std::string problem;
-      if (!world_.keeper->write({&change, 1}, problem))
-        return {503, "", "nothing was changed, as it could not be kept: " + problem};
+      const auto written = world_.keeper->write({&change, 1}, problem);
+      if (written != store::Keeper::Written::yes) return not_kept(written, problem);
     }
+    const std::lock_guard lock(mutex_);
     erase(id);
   }
   world_.changed();
@@ -228,33 +249,58 @@ bool OverridesBook::applies(const NamedRule& rule) const {
   return live_rules_.contains(rule.id);
 }
 
+// Those whose time has passed no longer decide. False: there are none.
+bool OverridesBook::end_some(base::Time now) {
+  const std::lock_guard lock(mutex_);
+  size_t count = 0;
+  for (; !ends_.empty() && count < ended_per_round_max; ++count) {
+    const auto [until_us, id] = *ends_.begin();
+    if (until_us > now.us) break;
+    const KnownOverride& one = all_.at(id);
+    table_.remove(one.rule->id, one.values());
+    ended_.insert(ends_.extract(ends_.begin()));
+  }
+  return count > 0;
+}
+
+// They are forgotten once they have ended for every server.
+void OverridesBook::forget_some(base::Time now) {
+  const int64_t late_us = is_kept() && world_.keeper->is_shared() ? clocks_differ.us : 0;
+  std::vector<uint64_t> ids;
+  std::vector<store::Keeper::Change> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [until_us, id] : ended_) {
+      if (until_us > now.us - late_us || ids.size() == ended_per_round_max) break;
+      ids.push_back(id);
+      // Another server may have set it anew, and this one not know that yet.
+      const KnownOverride& one = all_.at(id);
+      changes.push_back(
+          {id_text(id), std::nullopt, kept_text(one, world_.spaces.limits(one.limits_id))});
+    }
+  }
+  if (ids.empty()) return;
+  std::string problem;
+  if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
+    world_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
+                     base::printable(problem, 500));
+    forget_again_us_ = now.us + forget_again_after.us;
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const uint64_t id : ids) erase(id);
+}
+
 void OverridesBook::housekeep() {
+  table_.reclaim();
   bool changed = false;
   {
     // Whoever holds it may be waiting for the store; there is a next time.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
+    const std::unique_lock order(watching_->order, std::try_to_lock);
+    if (!order) return;
     const base::Time now = world_.clock.now();
-    if (!lock || now.us < expire_again_us_) return;
-    std::vector<uint64_t> ended;
-    for (const auto& [until_us, id] : ends_) {
-      if (until_us > now.us || ended.size() == expired_per_round_max) break;
-      ended.push_back(id);
-    }
-    if (ended.empty()) return;
-    if (is_kept()) {
-      std::vector<store::Keeper::Change> changes;
-      for (const uint64_t id : ended) changes.push_back({id_text(id), std::nullopt});
-      std::string problem;
-      if (!world_.keeper->write(changes, problem)) {
-        // They do nothing any more all the same.
-        world_.log->warn("{} overrides that have ended cannot be forgotten: {}", ended.size(),
-                         base::printable(problem, 500));
-        expire_again_us_ = now.us + expire_again_after.us;
-        return;
-      }
-    }
-    for (const uint64_t id : ended) erase(id);
-    changed = true;
+    changed = end_some(now);
+    if (now.us >= forget_again_us_) forget_some(now);
   }
   if (changed) world_.changed();
 }

@@ -1,7 +1,7 @@
 // All overrides of a server, with what people know of them: set over the admin port, kept in the
 // store where it keeps texts, and shared with the other servers that use it. A change is written
-// there first, then live: the table in it is what workers look at, without a lock. Owned by the
-// server; any thread but a worker's, as it waits for the store.
+// there first, then live: the table in it is what workers look at, without a lock. Who changes
+// waits for the store, who looks does not. Owned by the server; any thread but a worker's.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/clock.h"
 #include "limit/space.h"
 #include "metrics/page.h"
@@ -40,6 +41,7 @@ class OverridesBook final : public metrics::Source {
     store::Keeper* keeper = nullptr;
     std::function<void()> changed = [] {};
     std::shared_ptr<spdlog::logger> log = {};
+    size_t limits_max = base::bounds::override_limits_max;
   };
   explicit OverridesBook(World world);
   ~OverridesBook() override;
@@ -54,9 +56,9 @@ class OverridesBook final : public metrics::Source {
   const policy::Overrides& table() const { return table_; }
   bool is_kept() const { return world_.keeper != nullptr; }
 
-  // Sets all of them or none; `created` is set here. `fresh`: which of them are new, not in another
-  // one's place.
-  OverrideProblem set(std::vector<KnownOverride>& all, std::vector<bool>& fresh);
+  // Sets all of them or none; they are settled, and `created` is set, here. `fresh`: which of them
+  // are new, not in another one's place.
+  OverrideProblem set(std::vector<AskedOverride>& all, std::vector<bool>& fresh);
   // 404: there is none; else as it was.
   OverrideProblem remove(uint64_t id, KnownOverride& was);
   std::optional<KnownOverride> find(uint64_t id) const;
@@ -76,31 +78,43 @@ class OverridesBook final : public metrics::Source {
   limit::Spaces& spaces() const { return world_.spaces; }
   base::Time now() const { return world_.clock.now(); }
 
-  // Forgets those whose time has passed, some at a time; one thread, now and then.
+  // Servers that share a keeper may have clocks that differ by so much: no override is forgotten
+  // before it has ended for all.
+  static constexpr base::Duration clocks_differ = base::seconds(60);
+  // Ends those whose time has passed and forgets them, some at a time; one thread, now and then.
   void housekeep();
 
   void collect(metrics::Page& page) const override;
 
  private:
   bool put(KnownOverride one);
-  void erase(uint64_t id);
-  OverrideProblem check_room(const std::vector<KnownOverride>& all) const;
+  bool erase(uint64_t id);
+  OverrideProblem check_room(const std::vector<AskedOverride>& all) const;
+  void unlist(base::Time until, uint64_t id);
+  bool end_some(base::Time now);
+  void forget_some(base::Time now);
   void take(std::span<const store::Keeper::Change> changes);
+  bool take_one(const store::Keeper::Change& change);
 
-  // What a keeper calls, which outlives the book.
-  struct Watching {
-    std::mutex mutex;
+  // What a keeper calls, which outlives the book. Its `order` is held by whoever changes anything.
+  struct Watching final : store::Keeper::Watcher {
+    explicit Watching(OverridesBook* its) : book(its) {}
+    void changed(std::span<const store::Keeper::Change> changes) override {
+      if (book != nullptr) book->take(changes);
+    }
     OverridesBook* book;  // null: it is gone
   };
 
   const World world_;
   const std::shared_ptr<Watching> watching_;
   policy::Overrides table_;
-  mutable std::mutex mutex_;  // of all below, and of the keeper
+  // Of all below, for moments; whoever changes them has watching_->order as well.
+  mutable std::mutex mutex_;
   std::map<uint64_t, KnownOverride> all_;
-  std::set<std::pair<int64_t, uint64_t>> ends_;  // of those that end, by their `until`
+  // By their `until`: those that end, and those that have ended, which the table has no more.
+  std::set<std::pair<int64_t, uint64_t>> ends_, ended_;
   std::unordered_map<uint64_t, std::shared_ptr<const NamedRule>> rules_;
-  int64_t expire_again_us_ = 0;  // after a keeper failed
+  int64_t forget_again_us_ = 0;  // after a keeper failed; housekeeping's
   mutable uint64_t live_generation_ = 0;
   mutable std::unordered_set<uint64_t> live_rules_;  // of that generation
 };

@@ -15,11 +15,12 @@ class DurableKeeper final : public Keeper {
             std::string& problem) override {
     return texts_.read(visit, problem);
   }
-  bool write(std::span<const Change> changes, std::string& problem) override {
+  // What failed may be in the log all the same, until the next write takes it back.
+  Written write(std::span<const Change> changes, std::string& problem) override {
     std::vector<disk::Texts::Change> all;
     all.reserve(changes.size());
     for (const Change& change : changes) all.push_back({change.name, change.text});
-    return texts_.write(all, problem);
+    return texts_.write(all, problem) ? Written::yes : Written::maybe;
   }
 
  private:

@@ -3,7 +3,10 @@
 // time. A server without one forgets them at exit.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,8 +20,25 @@ class Keeper {
   struct Change {
     std::string name;
     std::optional<std::string> text;  // nothing: it is kept no longer
+    // Where the keeper is shared: left alone if something else is kept by now.
+    std::optional<std::string> only_if = {};
   };
-  using Changed = std::function<void(std::span<const Change> changes)>;
+  enum class Written : uint8_t {
+    yes,
+    no,     // nothing was changed
+    maybe,  // nobody knows; who watches is told if it was, and `read` finds it
+  };
+
+  // Whoever is to know what other servers that share the store write.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    // With `order` held, on a thread of the keeper's.
+    virtual void changed(std::span<const Change> changes) = 0;
+    // Held while changes are fetched and told, and by whoever writes here until it has taken in
+    // what it wrote: so nothing older is told after something newer.
+    std::mutex order;
+  };
 
   virtual ~Keeper() = default;
 
@@ -26,13 +46,16 @@ class Keeper {
   virtual bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
                     std::string& problem) = 0;
 
-  // All of it or nothing; returns when it is kept as safely as the store's commits are. False:
-  // `problem`; nothing was changed.
-  virtual bool write(std::span<const Change> changes, std::string& problem) = 0;
+  // All of it or nothing; returns when it is kept as safely as the store's commits are. Unless
+  // `yes`: `problem`.
+  virtual Written write(std::span<const Change> changes, std::string& problem) = 0;
 
-  // From here on `changed` is called with what other servers that share the store write, at most
-  // 50 ms later, on a thread of the keeper's; until the keeper is gone. Once, after `read`.
-  virtual void watch(Changed /*changed*/) {}
+  // Do other servers read and write the same texts?
+  virtual bool is_shared() const { return false; }
+
+  // From here on `watcher` is told what other servers that share the store write, at most 50 ms
+  // later; until the keeper is gone. Once, after `read`.
+  virtual void watch(std::shared_ptr<Watcher> /*watcher*/) {}
 };
 
 }  // namespace sluice::store

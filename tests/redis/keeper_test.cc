@@ -17,6 +17,7 @@ namespace {
 
 using Map = std::map<std::string, std::string>;
 using Change = store::Keeper::Change;
+using Written = store::Keeper::Written;
 using std::chrono::steady_clock;
 
 // A store of Redis without a server, and what its keeper told.
@@ -32,7 +33,8 @@ class Keeping {
   }
   store::Keeper& keeper() { return store_->keeper(); }
 
-  bool write(const std::vector<Change>& changes) { return keeper().write(changes, problem); }
+  Written write_to(const std::vector<Change>& changes) { return keeper().write(changes, problem); }
+  bool write(const std::vector<Change>& changes) { return write_to(changes) == Written::yes; }
   bool set(const std::string& name, const std::string& text) { return write({{name, text}}); }
   bool read() {
     const std::lock_guard lock(mutex_);
@@ -43,17 +45,12 @@ class Keeping {
         problem);
   }
   void watch() {
-    keeper().watch([this](std::span<const Change> changes) {
-      const std::lock_guard lock(mutex_);
-      told_ += changes.size();
-      for (const Change& change : changes) {
-        if (change.text)
-          all_[change.name] = *change.text;
-        else
-          all_.erase(change.name);
-      }
-    });
+    watcher_ = std::make_shared<Watcher>();
+    watcher_->owner = this;
+    keeper().watch(watcher_);
   }
+  // Held by whoever writes and takes in what it wrote.
+  std::mutex& order() { return watcher_->order; }
   void begin() {
     EXPECT_TRUE(read()) << problem;
     watch();
@@ -84,7 +81,23 @@ class Keeping {
   std::string problem;
 
  private:
+  struct Watcher final : store::Keeper::Watcher {
+    void changed(std::span<const Change> changes) override { owner->take(changes); }
+    Keeping* owner = nullptr;
+  };
+  void take(std::span<const Change> changes) {
+    const std::lock_guard lock(mutex_);
+    told_ += changes.size();
+    for (const Change& change : changes) {
+      if (change.text)
+        all_[change.name] = *change.text;
+      else
+        all_.erase(change.name);
+    }
+  }
+
   limit::Spaces spaces_;
+  std::shared_ptr<Watcher> watcher_;
   std::mutex mutex_;
   Map all_;
   size_t told_ = 0;
@@ -139,11 +152,13 @@ TEST(RedisKeeper, AChangeIsKnownElsewhereWithinATenthOfASecond) {
   one.begin();
   two.begin();
   Map model;
+  size_t changed = 0;
   std::vector<std::chrono::milliseconds> times;
   for (int i = 0; i < 40; ++i) {
     const std::string name = "o-" + std::to_string(i % 7);
     const bool gone = i % 5 == 4;
     const Change change{name, gone ? std::nullopt : std::optional(std::to_string(i))};
+    changed += !gone || model.contains(name);
     if (gone)
       model.erase(name);
     else
@@ -160,7 +175,7 @@ TEST(RedisKeeper, AChangeIsKnownElsewhereWithinATenthOfASecond) {
   std::sort(times.begin(), times.end());
   EXPECT_LT(times[times.size() * 9 / 10].count(), 100 * slowness);
   // Once each.
-  EXPECT_EQ(one.told(), 40u);
+  EXPECT_EQ(one.told(), changed);
 }
 
 // Whoever wrote last wins, everywhere.
@@ -181,6 +196,44 @@ TEST(RedisKeeper, ServersThatWriteAtOnceAgreeInTheEnd) {
   EXPECT_GT(model.size(), 20u);
   EXPECT_GE(one.await(model).count(), 0);
   EXPECT_GE(two.await(model).count(), 0);
+}
+
+// What this server has written and taken in is not undone by what was fetched before.
+TEST(RedisKeeper, TellsNothingWhileSomebodyWrites) {
+  RedisServer redis;
+  Keeping one({redis.port()}), two({redis.port()});
+  two.begin();
+  one.begin();
+  {
+    const std::lock_guard order(one.order());
+    ASSERT_TRUE(two.set("a", "older"));
+    EXPECT_GE(two.await({{"a", "older"}}).count(), 0);
+    ASSERT_TRUE(one.set("a", "newer"));
+    EXPECT_GE(two.await({{"a", "newer"}}).count(), 0);
+    EXPECT_EQ(one.told(), 0u);
+  }
+  EXPECT_GE(one.await({{"a", "newer"}}).count(), 0);
+  EXPECT_EQ(one.told(), 1u);  // never of the older one
+}
+
+TEST(RedisKeeper, AConditionLeavesAloneWhatIsOther) {
+  RedisServer redis;
+  Keeping one({redis.port()}), two({redis.port()});
+  two.begin();
+  ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}, {"c", "3"}}));
+  EXPECT_GE(two.await({{"a", "1"}, {"b", "2"}, {"c", "3"}}).count(), 0);
+  const size_t told = two.told();
+  auto client = redis.client();
+  const std::string version = client({"GET", "sluice:kept:version"}).text;
+  // None of these changes anything, and so nobody hears of them.
+  ASSERT_TRUE(one.write({{"a", {}, "2"}, {"b", "4", "1"}, {"d", {}, "1"}, {"d", {}}}))
+      << one.problem;
+  EXPECT_EQ(client({"GET", "sluice:kept:version"}).text, version);
+  EXPECT_EQ(client({"LLEN", "sluice:kept:changes"}).number, 3);
+  ASSERT_TRUE(one.write({{"a", {}, "1"}, {"b", "4", "2"}, {"c", {}, "2"}})) << one.problem;
+  EXPECT_EQ(kept_in(redis), (Map{{"b", "4"}, {"c", "3"}}));
+  EXPECT_GE(two.await({{"b", "4"}, {"c", "3"}}).count(), 0);
+  EXPECT_EQ(two.told(), told + 2);
 }
 
 // More has changed than is listed, and a step of many.
@@ -249,7 +302,7 @@ TEST(RedisKeeper, ARedisThatIsGoneIsWaitedFor) {
   Keeping one({redis.port()});
   EXPECT_TRUE(one.read()) << one.problem;
   one.watch();
-  EXPECT_FALSE(one.set("b", "2"));
+  EXPECT_EQ(one.write_to({{"b", "2"}}), Written::no);
   EXPECT_NE(one.problem.find("127.0.0.1:" + std::to_string(redis.port())), std::string::npos)
       << one.problem;
   const int64_t before = processor_ms();
@@ -278,7 +331,7 @@ TEST(RedisKeeper, AllOrNothing) {
   ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}}));
   auto client = redis.client();
   client({"CONFIG", "SET", "maxmemory", "1"});
-  EXPECT_FALSE(one.write({{"a", "3"}, {"b", {}}, {"c", "4"}}));
+  EXPECT_EQ(one.write_to({{"a", "3"}, {"b", {}}, {"c", "4"}}), Written::no);
   EXPECT_NE(one.problem.find("OOM"), std::string::npos) << one.problem;
   client({"CONFIG", "SET", "maxmemory", "0"});
   EXPECT_EQ(kept_in(redis), (Map{{"a", "1"}, {"b", "2"}}));

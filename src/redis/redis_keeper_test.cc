@@ -1,0 +1,46 @@
+#include "redis/redis_keeper.h"
+
+#include <gtest/gtest.h>
+
+#include "redis/peer_test.h"
+#include "store/embedded_store.h"
+
+namespace sluice::redis {
+namespace {
+
+// What a real Redis does is in tests/redis/keeper_test.cc.
+TEST(RedisKeeperAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
+  Peer peer;
+  peer.listen();
+  Options options;
+  options.nodes = {
+      {"127.0.0.1", ntohs(reinterpret_cast<const sockaddr_in&>(peer.address.storage).sin_port)}};
+  limit::Spaces spaces;
+  auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
+  Shared shared(options, spaces, std::move(table), nullptr, nullptr);
+  shared.resolve();
+  shared.resolver.await(std::chrono::seconds(20));
+  RedisKeeper keeper(shared);
+  const auto write = [&](const std::string& probe) {
+    std::thread redis([&] {
+      if (!peer.accept()) return;
+      peer.heard("DEL");
+      peer.say(probe);
+      if (probe.starts_with(':')) {
+        EXPECT_NE(peer.heard("EVALSHA"), "");
+      }
+      peer.hang_up();
+    });
+    const store::Keeper::Change change{"a", "1"};
+    std::string problem;
+    const auto written = keeper.write({&change, 1}, problem);
+    redis.join();
+    EXPECT_NE(problem, "");
+    return written;
+  };
+  EXPECT_EQ(write(":0\r\n"), store::Keeper::Written::maybe);
+  EXPECT_EQ(write(""), store::Keeper::Written::no);
+}
+
+}  // namespace
+}  // namespace sluice::redis
