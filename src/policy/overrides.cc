@@ -285,6 +285,11 @@ void Overrides::reclaim() {
   grace_.reclaim();
 }
 
+size_t Overrides::retired() const {
+  const std::lock_guard lock(mutex_);
+  return grace_.retired();
+}
+
 std::vector<const limit::Space*> Overrides::spaces() const {
   const std::lock_guard lock(mutex_);
   return spaces_;

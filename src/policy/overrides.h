@@ -80,6 +80,8 @@ class Overrides {
   // Frees what no reader can be looking at any more; a change does so too. Any thread but a reader
   // that must not wait.
   void reclaim();
+  // What is not freed yet; any thread but such a reader.
+  size_t retired() const;
 
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // One more with each change, before its effect is over; any thread.

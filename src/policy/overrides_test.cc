@@ -235,6 +235,19 @@ TEST(Overrides, finds_what_a_scan_finds_however_they_change) {
 
 // While one thread changes them, readers see of each override what it was or what it becomes: what
 // is never changed is always there, and terms are never mixed.
+// With no change behind the last one.
+TEST(Overrides, what_is_gone_is_freed_without_a_further_change) {
+  Overrides o;
+  Overrides::Reader reader(o);
+  EXPECT_TRUE(o.set(make(1, {"a"}, 1)));
+  EXPECT_TRUE(o.remove(1, Values{"a"}));
+  o.reclaim();
+  EXPECT_GT(o.retired(), 0u);  // the reader may be looking at it
+  reader.pass();
+  o.reclaim();
+  EXPECT_EQ(o.retired(), 0u);
+}
+
 TEST(Overrides, are_read_while_they_change) {
   Overrides o;
   constexpr uint64_t rule = 7, kept = 1000;
