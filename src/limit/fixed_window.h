@@ -15,8 +15,7 @@
 //   reset_after  until the window ends; 0 when none is open.
 //   refusal      takes nothing, opens nothing.
 //   put          U - units, or 0 if that is less; 0 closes the window. So what is put back counts
-//   as
-//                never taken, the latest first, in the bound as well.
+//                as never taken, the latest first, in the bound as well.
 //   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
 //                    Q * ((T - 1) / W + 1)        when W divides T - 1,
 //                    Q * ((T - 1) / W + 2) - 1    otherwise,
