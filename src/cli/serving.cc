@@ -114,6 +114,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (source.is_repeatable()) {
     policy.files = std::move(loaded.files);
     policy.interval = loaded.interval;
+    policy.diagnostics = std::move(loaded.diagnostics);
     policy.load = [&source, policy_log](uint64_t hash) {
       server::Loaded again = source.again(hash);
       if (again.rules) show_rules(*again.rules, *policy_log);
