@@ -29,8 +29,10 @@ OverrideProblem wrong(std::string field, std::string why, unsigned status = 422)
   return {status, std::move(field), std::move(why)};
 }
 
-// As native policies are read, with the same words for what is wrong: JSON is YAML.
-OverrideProblem read_limit(const Json& json, const std::string& field, Limit& limit) {
+// As native policies are read, with the same words for what is wrong: JSON is YAML. Divvy's rules
+// know one algorithm, which need not be said.
+OverrideProblem read_limit(const Json& json, const std::string& field, std::string_view dialect,
+                           Limit& limit) {
   if (!json.is_object())
     return wrong(field, "is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
   const auto algorithm = json.find("algorithm");
@@ -48,6 +50,8 @@ OverrideProblem read_limit(const Json& json, const std::string& field, Limit& li
   // What answers have beside what policies have.
   Json plain = json;
   if (plain.contains("window")) plain.erase("window_ms");
+  if (dialect == "divvy" && !plain.contains("algorithm"))
+    plain["algorithm"] = limit::name_of(Algorithm::fixed_window);
   if (is_text && algorithm->get_ref<const std::string&>() == "fixed_bucket") plain.erase("burst");
 
   base::Diagnostics diagnostics;
@@ -183,7 +187,7 @@ OverrideProblem read_limits(const Json& body, std::string_view dialect,
   }
   if (body.contains("limit")) {
     limits.resize(1);
-    if (auto problem = read_limit(body.at("limit"), "limit", limits[0])) return problem;
+    if (auto problem = read_limit(body.at("limit"), "limit", dialect, limits[0])) return problem;
     auto problem = check_limits(limits, dialect);
     if (problem.field.starts_with("limits[0]"))
       problem.field.replace(0, sizeof "limits[0]" - 1, "limit");
@@ -197,7 +201,7 @@ OverrideProblem read_limits(const Json& body, std::string_view dialect,
                  "is to be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
   limits.resize(list.size());
   for (size_t i = 0; i < list.size(); ++i)
-    if (auto problem = read_limit(list[i], "limits[" + std::to_string(i) + "]", limits[i]))
+    if (auto problem = read_limit(list[i], "limits[" + std::to_string(i) + "]", dialect, limits[i]))
       return problem;
   return check_limits(limits, dialect);
 }
