@@ -224,8 +224,9 @@ OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
     if (!split && keys.empty())
       return wrong("actor", "the rule has no actor, all requests share one counter; leave it out");
     if (!split)
-      return wrong("actor", "is to be the values of " + names() +
-                                " joined by `|`, or an object with these keys");
+      return wrong("actor",
+                   "is to be the values of " + names() +
+                       " joined by `|`, or an object with these keys (--actor KEY=VALUE for each)");
     values = std::move(*split);
     return check_actor(values);
   }
