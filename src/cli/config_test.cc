@@ -406,7 +406,8 @@ TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {
 
 TEST(PrintConfig, SaysThatItIsTheExample) {
   const std::string text = print_config(Config());
-  EXPECT_NE(text.find("# policy: the built-in example"), std::string::npos) << text;
+  EXPECT_NE(text.find("# policy: the built-in example (divvy) "), std::string::npos) << text;
+  EXPECT_NE(text.find("# policy: the built-in example (limitd) "), std::string::npos) << text;
   EXPECT_NE(text.find("workers: auto "), std::string::npos) << text;
 }
 
