@@ -24,6 +24,7 @@ void announce(const Announcement& announcement, const std::vector<server::Bound>
   outside.out << "sluice: counters in " << kept << '\n';
   if (announcement.after) outside.out << announcement.after(bound);
   outside.out.flush();
+  outside.out.clear();  // nobody has to read it
 }
 
 void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
