@@ -7,6 +7,10 @@ namespace sluice::cli {
 std::optional<Address> parse_address(std::string_view text, std::optional<uint16_t> port_default,
                                      std::string& problem) {
   std::string_view host = text, rest;
+  if (text.find("://") != std::string_view::npos) {
+    problem = "an address is HOST:PORT alone, as in `localhost:8321`, not a URL";
+    return std::nullopt;
+  }
   if (text.starts_with('[')) {
     const size_t close = text.find(']');
     if (close == std::string_view::npos) {

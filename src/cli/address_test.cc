@@ -31,7 +31,8 @@ TEST(ParseAddress, SaysWhatIsWrong) {
   for (const auto& [text, expected] :
        {Case{"::1:8321", "brackets"}, Case{"[::1:8321", "no `]`"}, Case{":8321", "no host"},
         Case{"", "no host"}, Case{"[]:1", "no host"}, Case{"a:", "a port"},
-        Case{"a:70000", "not `:70000`"}, Case{"[::]8321", "a port"}, Case{"a", "no port"}}) {
+        Case{"a:70000", "not `:70000`"}, Case{"[::]8321", "a port"}, Case{"a", "no port"},
+        Case{"http://localhost:8380", "not a URL"}, Case{"https://[::1]", "not a URL"}}) {
     std::string problem;
     EXPECT_FALSE(parse_address(text, std::nullopt, problem)) << text;
     EXPECT_NE(problem.find(expected), std::string::npos) << text << ": " << problem;

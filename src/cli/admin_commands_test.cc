@@ -1,84 +1,15 @@
 // The commands over the admin port, asked of a server that is made up: what they send, print and
-// end with. With the real one: tests/e2e/terminal_test.cc.
+// end with. With the real one: tests/e2e/terminal_test.cc; `override`: override_command_test.cc.
+#include "cli/admin_commands_test.h"
+
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
+#include <chrono>
 
-#include "cli/admin_answers_test.h"
-#include "cli/commands.h"
-#include "cli/json_fields.h"
-#include "client/fake_http.h"
 #include "client/http_client.h"
 
 namespace sluice::cli {
 namespace {
-
-using client::FakeHttp;
-using Request = FakeHttp::Request;
-
-class AdminCommands : public testing::Test {
- protected:
-  AdminCommands() {
-    std::string pattern = testing::TempDir() + "sluice_admin_XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~AdminCommands() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  // Has the server answer by method and target, with 404 what is not there.
-  std::string answer(const Request& request) {
-    const auto at = answers.find(request.method + " " + request.target);
-    if (at != answers.end()) return at->second;
-    if (request.target == "/v1/openapi.json")
-      return page({{"paths", {{"/v1/counters/{key}", {}}, {"/v1/overrides/{id}", {}}}}});
-    return problem(404, "there is nothing here");
-  }
-
-  int command(Words words) {
-    std::ostringstream out_stream, err_stream;
-    Outside outside{out_stream, err_stream, false, false,
-                    [this](const char* name) -> std::optional<std::string> {
-                      const auto at = variables.find(name);
-                      if (at == variables.end()) return std::nullopt;
-                      return at->second;
-                    }};
-    const int status = run(words, outside);
-    out = out_stream.str();
-    err = err_stream.str();
-    return status;
-  }
-  // At the server that is made up.
-  int ask(Words words) {
-    words.insert(words.end(), {"--admin", server.address()});
-    return command(words);
-  }
-
-  std::string file(const std::string& name, std::string_view text) {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-  bool said(const std::string& text, std::string_view part) const {
-    return text.find(part) != std::string::npos;
-  }
-  Json result() const { return Json::parse(out, nullptr, false); }
-  std::vector<std::string> lines() const {
-    std::vector<std::string> all;
-    std::istringstream stream(out);
-    for (std::string line; std::getline(stream, line);) all.push_back(line);
-    return all;
-  }
-
-  std::map<std::string, std::string> answers, variables;
-  std::string out, err, folder_;
-  FakeHttp server{[this](const Request& request) { return answer(request); }};
-};
 
 TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
   for (const char* name : {"status", "top", "rules", "counters", "reset", "override", "reload"}) {
@@ -114,6 +45,12 @@ TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
                          {"override", "show"},
                          {"override", "remove"},
                          {"override", "load"},
+                         {"override", "show", ""},
+                         {"override", "show", "o-1", "--rule", "r"},
+                         {"override", "remove", "o-1", "--actor", "a"},
+                         {"override", "load", "file", "--deny"},
+                         {"override", "list", "--quota", "5"},
+                         {"override", "list", "--actor", "a", "--actor", "b"},
                          {"override", "set"},
                          {"override", "set", "--rule", "r"}};
   // Behind `override set --rule r`.
@@ -124,6 +61,7 @@ TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
                              {"--actor", "a", "--limit", "[1]"},
                              {"--actor", "a", "--actor", "k=v", "--deny"},
                              {"--actor", "k=v", "--actor", "k=w", "--deny"},
+                             {"--actor", "\xff", "--deny"},
                              {"--actor", "a", "--deny", "--until", "soon"},
                              {"--actor", "a", "--deny", "--for", "0s"},
                              {"--actor", "a", "--deny", "--for", "1d", "--until", "2030-01-01"}};
@@ -158,6 +96,19 @@ TEST_F(AdminCommands, StatusSaysWhatThereIs) {
       "waiting      2",
       "store        memory alone: a restart forgets"};
   EXPECT_EQ(shown, expected);
+  // What is up for 100.7 s is not up for 101.
+  const auto clock = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const double started = clock() - 100.7;
+  answers["GET /metrics"] = FakeHttp::response(
+      200, "process_start_time_seconds " + std::to_string(started) + "\n", "text/plain");
+  EXPECT_EQ(ask({"status", "--over", "0s", "--json"}), 0) << err;
+  EXPECT_GE(result()["up_seconds"], 100);
+  EXPECT_LE(result()["up_seconds"].get<double>(), clock() - started);
+  answers["GET /metrics"] = FakeHttp::response(200, metrics, "text/plain; version=0.0.4");
+
   EXPECT_EQ(ask({"status", "--over", "1ms"}), 0) << err;
   EXPECT_TRUE(said(out, "requests     0/s allowed, 0/s denied\n")) << out;
 
@@ -203,10 +154,12 @@ TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
   answers["GET /metrics"] = FakeHttp::response(
       200,
       "sluice_redis_connections{state=\"up\"} 0\nsluice_redis_connections{state=\"down\"} 2\n"
+      "sluice_connections{protocol=\"evil\x1b[2J\"} 1\n"
       "sluice_redis_failures_total{reason=\"silent\"} 5\n",
       "text/plain");
   EXPECT_EQ(ask({"status", "--over", "0s"}), 1);
   EXPECT_TRUE(said(out, ": not ready\n             the server is stopping\n")) << out;
+  EXPECT_TRUE(said(out, "connections  1 evil\\x1b[2J\n")) << out;
   EXPECT_TRUE(said(out, "Redis: 2 down connections; failures so far: 5 silent\n")) << out;
   EXPECT_EQ(ask({"status", "--over", "0s", "--json"}), 1);
   EXPECT_EQ(result()["reasons"][0], "the server is stopping");
@@ -261,10 +214,18 @@ TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
   EXPECT_TRUE(said(requests[1].head, "Bearer by-the-environment\r\n"));
   EXPECT_TRUE(said(requests[2].head, "Bearer out-of-the-file!\r\n"));
 
-  EXPECT_EQ(command({"reload", "--token-file", folder_ + "/none"}), 3);
-  EXPECT_TRUE(said(err, "none: error: cannot be read")) << err;
-  EXPECT_EQ(command({"reload", "--token-file", file("bad", "a secret with\r\nlines\n")}), 3);
-  EXPECT_TRUE(said(err, "is no token")) << err;
+  const std::string none = folder_ + "/none";
+  EXPECT_EQ(command({"reload", "--token-file", none}), 3);
+  EXPECT_EQ(err, "error: --token-file " + none +
+                     ": cannot be read: No such file or directory; name a file that holds the "
+                     "server's admin token, or set SLUICE_ADMIN_TOKEN\n");
+  EXPECT_EQ(command({"reload", "--token-file", none, "--json"}), 3);
+  EXPECT_TRUE(said(result()["error"].get<std::string>(), none + ": cannot be read")) << out;
+  EXPECT_EQ(err, "");
+  const std::string bad = file("bad", "a secret with\r\nlines\n");
+  EXPECT_EQ(command({"reload", "--token-file", bad}), 3);
+  EXPECT_TRUE(err.starts_with("error: --token-file " + bad + ": is no token; give it 16 or more"))
+      << err;
   EXPECT_FALSE(said(err, "secret with")) << err;
   EXPECT_EQ(server.requests().size(), 3u);
 }
@@ -280,6 +241,17 @@ TEST_F(AdminCommands, ReloadSaysWhatBecameOfIt) {
   EXPECT_EQ(ask({"reload"}), 0);
   EXPECT_EQ(out, "live: generation 5, hash ab\n");
   EXPECT_EQ(err, "r.ini:3:4: warning: rule [a]: is odd; mend it\n");
+  Json harmful = diagnostic;
+  harmful["message"] =
+      "is \xc2\x9b"
+      "2J\xe2\x80\xaeodd";
+  answers["POST /v1/reload"] = page({{"outcome", "unchanged"},
+                                     {"generation", 5},
+                                     {"hash", "ab"},
+                                     {"diagnostics", Json::array({harmful})}});
+  EXPECT_EQ(ask({"reload"}), 0);
+  EXPECT_EQ(out, "unchanged: generation 5, hash ab\n");
+  EXPECT_EQ(err, "r.ini:3:4: warning: rule [a]: is \\u{9b}2J\\u{202e}odd; mend it\n");
   answers["POST /v1/reload"] = page({{"outcome", "unchanged"},
                                      {"generation", 5},
                                      {"hash", "ab"},
@@ -403,6 +375,9 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   EXPECT_EQ(result()["next"], "x");
   EXPECT_EQ(ask({"counters", "x/*", "--limit", "1"}), 0);
   EXPECT_EQ(err, "there are more; --limit N lists more of them\n");
+  answers["GET /v1/counters?prefix=no&limit=100"] = page({{"counters", Json::array()}});
+  EXPECT_EQ(ask({"counters", "no"}), 0);
+  EXPECT_EQ(out + err, "no counter's name begins with `no`\n");
 
   Json fresh = counter("divvy:k=*:a b/\xc3\xa9");
   fresh["limits"][0]["remaining"] = 3;
@@ -415,133 +390,6 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   // A path that the server has: so it is about what stands in it.
   EXPECT_EQ(ask({"reset", "nothing"}), 1);
   EXPECT_EQ(err, "error: there is nothing here\n");
-}
-
-Json override_of(const std::string& id) {
-  return {{"id", id},
-          {"dialect", "limitd"},
-          {"rule", "user"},
-          {"actor", {{"tenant", "acme"}, {"api", "*"}}},
-          {"limits",
-           Json::array(
-               {{{"algorithm", "token_bucket"}, {"quota", 5}, {"window", "1s"}, {"burst", 5}}})},
-          {"until", "2030-01-01T00:00:00Z"},
-          {"comment", "why"},
-          {"created", "2026-11-20T10:00:00Z"},
-          {"applies", false}};
-}
-
-TEST_F(AdminCommands, OverrideSetSendsWhatWasSaid) {
-  answers["POST /v1/overrides"] = page(override_of("o-1"), 201);
-  const auto sent = [&](Words words) {
-    words.insert(words.begin(), {"override", "set"});
-    EXPECT_EQ(ask(words), 0) << err;
-    return Json::parse(server.requests().back().body);
-  };
-  EXPECT_EQ(sent({"--rule", "user", "--actor", "alice", "--quota", "10_000", "--window", "1h"}),
-            Json({{"rule", "user"},
-                  {"actor", "alice"},
-                  {"limit", {{"quota", 10'000}, {"window", "1h"}}}}));
-  EXPECT_EQ(out,
-            "id        o-1\n"
-            "rule      user\n"
-            "protocol  limitd\n"
-            "actor     tenant=acme api=*\n"
-            "limits    5 per 1s, token_bucket\n"
-            "until     2030-01-01T00:00:00Z\n"
-            "created   2026-11-20T10:00:00Z\n"
-            "comment   why\n"
-            "applies   no: the live policy has no such rule\n");
-  EXPECT_EQ(sent({"--rule",      "api",     "--dialect",         "native",    "--actor",
-                  "tenant=acme", "--actor", "api=a=b",           "--quota",   "1",
-                  "--window",    "1s",      "--burst",           "2k",        "--algorithm",
-                  "sliding_log", "--until", "2030-12-01T00:00Z", "--comment", "ticket 4711"}),
-            Json({{"dialect", "native"},
-                  {"rule", "api"},
-                  {"actor", {{"tenant", "acme"}, {"api", "a=b"}}},
-                  {"limit",
-                   {{"quota", 1}, {"window", "1s"}, {"algorithm", "sliding_log"}, {"burst", 2000}}},
-                  {"until", "2030-12-01T00:00:00Z"},
-                  {"comment", "ticket 4711"}}));
-  EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--limit", R"({"quota":5,"window":"1s"})",
-                  "--limit", R"({"quota":9,"window":"1h"})", "--json"})["limits"],
-            Json::parse(R"([{"quota":5,"window":"1s"},{"quota":9,"window":"1h"}])"));
-  EXPECT_EQ(result(), override_of("o-1"));
-  const Json denied = sent({"--rule", "r", "--actor", "a", "--deny", "--for", "3d"});
-  EXPECT_EQ(denied["deny"], true);
-  EXPECT_TRUE(denied["until"].get<std::string>().ends_with("Z"));
-  EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--unlimited"})["unlimited"], true);
-
-  answers["POST /v1/overrides"] = problem(
-      409, "several rules are called `user`",
-      {{"candidates",
-        {{{"dialect", "limitd"}, {"rule", "user"}}, {{"dialect", "native"}, {"rule", "user"}}}}});
-  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "a", "--deny", "--json"}), 1);
-  EXPECT_EQ(result()["candidates"][1]["dialect"], "native");
-  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "a", "--deny"}), 1);
-  EXPECT_EQ(err,
-            "error: several rules are called `user`\n"
-            "  --dialect limitd --rule 'user'\n  --dialect native --rule 'user'\n");
-}
-
-TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
-  answers["GET /v1/overrides?rule=user&actor=a%20b&limit=2"] =
-      page({{"overrides", Json::array({override_of("o-1"), override_of("o-2")})},
-            {"total", 9},
-            {"next", "o-2"}});
-  EXPECT_EQ(ask({"override", "list", "--rule", "user", "--actor", "a b", "--limit", "2"}), 0)
-      << err;
-  EXPECT_EQ(lines().size(), 3u) << out;
-  EXPECT_EQ(
-      lines()[1],
-      "o-1  user (not live)  tenant=acme api=*  5 per 1s, token_bucket  2030-01-01T00:00:00Z  why");
-  EXPECT_EQ(err, "9 in all; --limit N lists more of them\n");
-  answers["GET /v1/overrides?limit=100"] = page({{"overrides", Json::array()}, {"total", 0}});
-  EXPECT_EQ(ask({"override", "list", "--json"}), 0);
-  EXPECT_EQ(result(), Json({{"overrides", Json::array()}, {"total", 0}}));
-  answers["GET /v1/overrides/o-1"] = page(override_of("o-1"));
-  EXPECT_EQ(ask({"override", "show", "o-1", "--json"}), 0);
-  EXPECT_EQ(result()["id"], "o-1");
-  answers["DELETE /v1/overrides/o-1"] = page(override_of("o-1"));
-  EXPECT_EQ(ask({"override", "remove", "o-1"}), 0);
-  EXPECT_EQ(out, "o-1: removed\n");
-  EXPECT_EQ(ask({"override", "remove", "o-1", "o-9"}), 1);
-  EXPECT_EQ(out, "o-1: removed\n");
-  EXPECT_EQ(err, "error: there is nothing here\n");
-}
-
-TEST_F(AdminCommands, OverridesAreLoadedFromAFileInParts) {
-  std::string text;
-  for (int i = 0; i < 2500; ++i)
-    text += R"({"rule":"user","actor":")" + std::to_string(i) + R"(","limit":{"quota":1}})" +
-            (i % 2 == 0 ? "\n" : "\r\n\n");
-  text.pop_back();
-  const auto path = file("all.jsonl", text);
-  answers["POST /v1/overrides"] = page(Json::object(), 201);
-  EXPECT_EQ(ask({"override", "load", path}), 0) << err;
-  EXPECT_EQ(out, "2500 overrides loaded\n");
-  const auto requests = server.requests();
-  ASSERT_EQ(requests.size(), 3u);
-  EXPECT_EQ(Json::parse(requests[0].body).size(), 1000u);
-  EXPECT_EQ(Json::parse(requests[2].body).size(), 500u);
-  EXPECT_EQ(Json::parse(requests[1].body)[0]["actor"], "1000");
-
-  answers["POST /v1/overrides"] = problem(422, "the 3rd is wrong");
-  EXPECT_EQ(ask({"override", "load", path}), 1);
-  EXPECT_EQ(err, "error: " + path +
-                     ":1-1499: the 3rd is wrong\n0 overrides of the lines before are in\n");
-  answers["POST /v1/overrides"] = page(Json::object(), 201);
-  const auto bad = file("bad.jsonl", "{}\n\n[1]\n");
-  EXPECT_EQ(ask({"override", "load", bad, "--json"}), 1);
-  EXPECT_TRUE(said(result()["error"].get<std::string>(), bad + ":3: is no JSON object")) << out;
-  EXPECT_EQ(result()["loaded"], 0);
-  const auto long_line = file("long.jsonl", "{}\n" + std::string(70'000, ' ') + "\n");
-  EXPECT_EQ(ask({"override", "load", long_line}), 1);
-  EXPECT_TRUE(said(err, long_line + ":2: is longer than 65536 bytes")) << err;
-  EXPECT_EQ(ask({"override", "load", folder_ + "/none"}), 1);
-  EXPECT_TRUE(said(err, "cannot be read: No such file")) << err;
-  EXPECT_EQ(ask({"override", "load", file("empty.jsonl", "")}), 0);
-  EXPECT_EQ(out, "0 overrides loaded\n");
 }
 
 TEST_F(AdminCommands, TopIsOneTableWithoutATerminal) {

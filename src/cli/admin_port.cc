@@ -20,40 +20,31 @@ std::string variable(const Outside& outside, const char* name) {
   return outside.environment ? outside.environment(name).value_or("") : "";
 }
 
-int fail(const base::Diagnostics& diagnostics, Outside& outside) {
-  tell(diagnostics, outside);
-  return exit_unasked;
-}
-
 // The token by the flag or the environment, "" where there is neither. Nothing: it cannot be used,
-// as is told.
-std::optional<std::string> read_token(const AdminFlags& flags, Outside& outside) {
+// as `problem` says.
+std::optional<std::string> read_token(const AdminFlags& flags, const Outside& outside,
+                                      std::string& problem) {
   base::Diagnostics diagnostics;
-  base::Diagnostic place;
   std::string text, origin = "SLUICE_ADMIN_TOKEN";
   if (flags.token_file) {
+    origin = "--token-file " + *flags.token_file;
     auto read = read_file(*flags.token_file, diagnostics);
     if (!read) {
-      tell(diagnostics, outside);
+      problem = origin + ": " + diagnostics.front().message +
+                "; name a file that holds the server's admin token, or set SLUICE_ADMIN_TOKEN";
       return std::nullopt;
     }
     text = std::move(*read);
     while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
-    place.file = *flags.token_file;
-    place.subject = "--token-file";
-    origin = "--token-file";
   } else {
     text = variable(outside, "SLUICE_ADMIN_TOKEN");
     if (text.empty()) return text;
-    place.subject = origin;
   }
   Config read;
-  set_admin_token(text, origin, place, read, diagnostics);
-  if (!diagnostics.empty()) {
-    fail(diagnostics, outside);
-    return std::nullopt;
-  }
-  return text;
+  set_admin_token(text, origin, {}, read, diagnostics);
+  if (diagnostics.empty()) return text;
+  problem = origin + ": " + diagnostics.front().message + "; " + diagnostics.front().remedy;
+  return std::nullopt;
 }
 
 // A path without its query.
@@ -112,9 +103,10 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   const auto ms = base::parse_count(flags.timeout);
   if (!ms || *ms < 1 || *ms > timeout_ms_max)
     return misused("--timeout is to be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
-  auto token = read_token(flags, outside);
+  Reply unusable;
+  auto token = read_token(flags, outside, unusable.problem);
   if (!token) {
-    status = exit_unasked;
+    status = tell_failure(unusable, flags.json, outside);
     return std::nullopt;
   }
   client::HttpClient::Options options;
@@ -209,13 +201,14 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
   return reply;
 }
 
-int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside) {
+int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside, const Json& done) {
   const int status = reply.kind == AdminPort::Reply::Kind::refused ? exit_failure : exit_unasked;
   if (json) {
     Json told{{"error", reply.problem}};
     if (reply.status != 0) told["status"] = reply.status;
     for (const char* key : {"diagnostics", "candidates"})
       if (!field(reply.json, key).is_null()) told[key] = field(reply.json, key);
+    if (done.is_object()) told.update(done);
     outside.out << to_text(told) << std::flush;
     return status;
   }

@@ -74,7 +74,8 @@ class AdminPort {
 };
 
 // Tells what is wrong with a reply that is not done, as `{"error": ...}` if the command was asked
-// for JSON; returns the exit status.
-int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside);
+// for JSON, with `done` of what was done before; returns the exit status.
+int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside,
+                 const nlohmann::ordered_json& done = {});
 
 }  // namespace sluice::cli

@@ -89,7 +89,8 @@ void add_cleanup_flag(CLI::App& app, Flags& flags) {
 
 void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented) {
   app.add_option("--as", as,
-                 "What the file is, whatever its name: divvy-ini, divvy-json, limitd or sluice")
+                 "What the file is, whatever its name: divvy-ini, divvy-json, limitd or\n"
+                 "sluice")
       ->type_name("KIND");
   add_documented_flag(app, documented);
 }

@@ -1,8 +1,8 @@
 #include "cli/ask.h"
 
-#include "base/printable.h"
 #include "base/units.h"
 #include "cli/inspect.h"
+#include "cli/screen_text.h"
 
 namespace sluice::cli {
 namespace {
@@ -11,10 +11,10 @@ constexpr const char* about =
     "Asks a running server, in the words of a protocol, whether something may happen now.";
 
 constexpr const char* footer =
-    "Protocols, each with a --help of its own:\n"
-    "  sluice ask divvy key=value...\n"
-    "  sluice ask limitd take|wait|put|reset|get|status TYPE KEY [COUNT], or ping\n"
-    "  sluice ask droplet take|query BUCKET\n"
+    "Protocols, each with a --help of its own, and the ports they are asked on:\n"
+    "  8321  sluice ask divvy key=value...\n"
+    "  9231  sluice ask limitd take|wait|put|reset|get|status TYPE KEY [COUNT], or ping\n"
+    "  3000  sluice ask droplet take|query BUCKET\n"
     "\n"
     "Example:\n"
     "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
@@ -34,8 +34,10 @@ size_t protocol_at(const Words& words) {
 
 }  // namespace
 
-void add_ask_options(CLI::App& app, AskOptions& options) {
-  app.add_option("--server", options.server, "Where the server listens; default " + options.server)
+void add_ask_options(CLI::App& app, AskOptions& options, const char* server_default) {
+  app.add_option("--server", options.server,
+                 "Where the server listens; default " +
+                     (server_default != nullptr ? server_default : options.server))
       ->type_name("HOST:PORT");
   app.add_option("--timeout", options.timeout, "Milliseconds until giving up; default 1000")
       ->type_name("MS");
@@ -60,8 +62,7 @@ int tell_undecided(const std::string& error, bool json, Outside& outside) {
   if (json)
     outside.out << to_text({{"error", error}}) << std::flush;
   else
-    outside.err << paint("error:", red, outside.err_colour) << ' ' << base::printable(error)
-                << std::endl;
+    outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(error) << std::endl;
   return exit_undecided;
 }
 
@@ -76,7 +77,7 @@ int ask(const Words& words, Outside& outside) {
 
   Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer);
   AskOptions options(divvy_port);
-  add_ask_options(arguments.app(), options);
+  add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
   if (const auto status = arguments.parse(words, outside)) return *status;
   return arguments.misused("the first word is to be the protocol: `divvy`, `limitd` or `droplet`",
                            outside);

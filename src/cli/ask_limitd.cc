@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/printable.h"
 #include "base/units.h"
 #include "cli/address.h"
 #include "cli/arguments.h"
 #include "cli/ask.h"
 #include "cli/inspect.h"
+#include "cli/screen_text.h"
 #include "client/limitd_client.h"
 
 namespace sluice::cli {
@@ -28,9 +28,8 @@ constexpr const char* footer =
     "  sluice ask limitd take user 10.0.0.7\n"
     "  allowed: 9 of 10 left, all of them again within 1s\n"
     "\n"
-    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no such type, no reply "
-    "in "
-    "time,\nwrong usage).";
+    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no such type, no\n"
+    "reply in time, wrong usage).";
 
 constexpr std::string_view methods_known = "take, wait, put, reset, get, status or ping";
 constexpr const char* timeout_of_wait = "3600000";
@@ -62,7 +61,7 @@ std::string to_words(LimitdMethod method, const LimitdAnswer& answer, bool colou
   if (method == LimitdMethod::status) {
     std::string text;
     for (const auto& item : answer.items)
-      text += base::printable(item.instance) + ": " + words_for(item) + "\n";
+      text += on_screen(item.instance) + ": " + words_for(item) + "\n";
     return text.empty() ? "none\n" : text;
   }
   std::string text = words_for(answer.level) + "\n";

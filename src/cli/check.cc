@@ -7,18 +7,20 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* about =
-    "Says what is wrong or doubtful in policy and configuration files, without serving them.\n"
+    "Says what is wrong or doubtful in policy and configuration files, without\n"
+    "serving them.\n"
     "A sluice.yaml is checked together with the policies that it names.";
 
 constexpr const char* footer =
     "Example:\n"
     "  sluice check rules.ini sluice.yaml\n"
     "\n"
-    "Every finding is one line, FILE:LINE:COLUMN: error or warning (column and line only where "
-    "they\nare known), on standard error;\n"
-    "`FILE: ok, N rules` comes on standard output. With --json all of it is there.\n"
+    "Every finding is one line on standard error, FILE:LINE:COLUMN: error or\n"
+    "warning, with line and column where they are known. `FILE: ok, N rules` comes\n"
+    "on standard output. With --json all of it is there.\n"
     "\n"
-    "Exit status: 0 every file can be served (there may be warnings), 1 one cannot, 2 wrong usage.";
+    "Exit status: 0 every file can be served (there may be warnings), 1 one cannot,\n"
+    "2 wrong usage.";
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 
 #include "base/bounds.h"
 #include "cli/built_in.h"
+#include "cli/config.h"
 #include "cli/load_policy.h"
 #include "client/fake_server.h"
 
@@ -472,6 +473,17 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
       EXPECT_EQ(a[i].space, b[i].space);
     }
   }
+}
+
+// Who starts the server without a file has written nothing that there is to warn of.
+TEST_F(Commands, TheBuiltInExamplesAreServedWithoutAWarning) {
+  limit::Spaces spaces;
+  base::Diagnostics diagnostics;
+  const auto rules = load_policy(Config().policy_files(), spaces, diagnostics);
+  ASSERT_TRUE(rules);
+  for (const auto& d : diagnostics) ADD_FAILURE() << base::to_string(d);
+  EXPECT_EQ(rules->rules(policy::Dialect::divvy).front().file, "built-in example (divvy)");
+  EXPECT_EQ(rules->rules(policy::Dialect::limitd).front().file, "built-in example (limitd)");
 }
 
 // limitd's files end as sluice's do: what is in them tells.

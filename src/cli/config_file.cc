@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 
 #include "base/hash.h"
 #include "base/units.h"
@@ -338,10 +339,35 @@ class Reader {
     });
   }
 
+  // The first key of a map that is one of these.
+  static YamlNode key_of(const YamlNode& map, std::initializer_list<std::string_view> words) {
+    YamlNode key = map.is_map() ? map.first_child() : YamlNode();
+    while (key &&
+           (!key.is_scalar() || std::find(words.begin(), words.end(), key.text()) == words.end()))
+      key = key.next().next();
+    return key;
+  }
+
+  // Native rules where files are named: `rules` as a key, or a rule. Then that is told.
+  bool holds_rules(const YamlNode& map) {
+    if (const YamlNode rules = key_of(map, {"rules"})) {
+      complain(yaml_.place("rules", rules), "stands in `policy`, which names files",
+               "put `rules:` beside it, at the front of a line", diagnostics_);
+      return true;
+    }
+    const YamlNode part = key_of(map, {"match", "actor", "limit", "limits", "unlimited", "deny"});
+    if (!part || key_of(map, {"divvy", "limitd"})) return false;
+    complain(yaml_.place("policy", part), "names files, and this is a rule",
+             "put it under `rules:`, at the front of a line", diagnostics_);
+    return true;
+  }
+
   void policy(const std::string& key, const YamlNode& node) {
+    if (holds_rules(node)) return;
     if (!sequence(key, node, "write `policy: [{ divvy: rules.ini }]`")) return;
     config_.policy.clear();
     for (YamlNode entry = node.first_child(); entry; entry = entry.next()) {
+      if (holds_rules(entry)) return;
       const size_t problems = diagnostics_.size();
       Policy policy;
       Setting<std::string> limitd;

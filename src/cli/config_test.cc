@@ -235,6 +235,22 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
   }
 }
 
+// The two are mixed up easily.
+TEST(ReadConfig, SaysWhereRulesBelong) {
+  const std::string rule = "{ name: a, match: { k: v }, limit: { quota: 1, window: 1s } }";
+  const std::string beside =
+      "error: rules: stands in `policy`, which names files; put `rules:` beside it, at the front "
+      "of a line\n";
+  EXPECT_EQ(problems("policy:\n  rules:\n    - " + rule + "\n"), "conf/sluice.yaml:2:3: " + beside);
+  EXPECT_EQ(problems("policy:\n  - divvy: a.ini\n  - rules: [" + rule + "]\n"),
+            "conf/sluice.yaml:3:5: " + beside);
+  EXPECT_EQ(problems("policy:\n  - " + rule + "\n  - " + rule + "\n"),
+            "conf/sluice.yaml:2:16: error: policy: names files, and this is a rule; put it under "
+            "`rules:`, at the front of a line\n");
+  const std::string said = problems("policy: [{ divvy: a.ini, match: documented }]\n");
+  EXPECT_NE(said.find("match: is no key that is known here"), said.npos) << said;
+}
+
 TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
   EXPECT_EQ(problems(""),
             "conf/sluice.yaml: error: policy: is missing, and so are rules: no request would have "
@@ -406,7 +422,8 @@ TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {
 
 TEST(PrintConfig, SaysThatItIsTheExample) {
   const std::string text = print_config(Config());
-  EXPECT_NE(text.find("# policy: the built-in example"), std::string::npos) << text;
+  EXPECT_NE(text.find("# policy: the built-in example (divvy) "), std::string::npos) << text;
+  EXPECT_NE(text.find("# policy: the built-in example (limitd) "), std::string::npos) << text;
   EXPECT_NE(text.find("workers: auto "), std::string::npos) << text;
 }
 

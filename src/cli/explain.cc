@@ -7,10 +7,9 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* about =
-    "Says, rule by rule in their order, whether a rule of a policy applies to a request and why "
-    "not,\n"
-    "which one decides, and which counter would be charged. Nothing is charged and no server "
-    "asked.";
+    "Says, rule by rule in their order, whether a rule of a policy applies to a\n"
+    "request and why not, which one decides, and which counter would be charged.\n"
+    "Nothing is charged and no server asked.";
 
 constexpr const char* footer =
     "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
@@ -42,8 +41,8 @@ int explain(const Words& words, Outside& outside) {
   add_kind_flags(arguments.app(), as, documented);
   arguments.app()
       .add_option("--protocol", protocol,
-                  "Whose request it is: divvy or limitd (otherwise limitd's where the policy has "
-                  "bucket types alone)")
+                  "Whose request it is: divvy or limitd; default divvy, limitd where the\n"
+                  "policy has bucket types alone")
       ->type_name("NAME");
   arguments.app().add_flag("--json", json, "Print the explanation as JSON");
   if (const auto status = arguments.parse(words, outside)) return *status;

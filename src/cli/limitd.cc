@@ -15,10 +15,8 @@ namespace {
 constexpr const char* about =
     "Serves a limitd configuration over limitd's protocol, in place of `limitd -c CONFIG`: same\n"
     "file, same folder CONFIG.d, same environment, same flags; -h is --hostname, as there.\n"
-    "Counters are kept in its `db`, what was answered survives a kill. SIGHUP, or a change of the "
-    "files, reloads the bucket "
-    "types;\n"
-    "SIGHUP opens the log file again, too.";
+    "Counters are kept in its `db`, what was answered survives a kill. SIGHUP, or a change of the\n"
+    "files, reloads the bucket types; SIGHUP opens the log file again, too.";
 
 const std::string footer =
     std::string(

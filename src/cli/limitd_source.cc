@@ -11,8 +11,6 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* built_in_name = "built-in example";
-
 std::vector<policy::NamedText> views(const Texts& texts) {
   std::vector<policy::NamedText> all;
   for (const auto& [name, text] : texts) all.push_back({name, text});
@@ -104,9 +102,8 @@ void tell_unserved(const std::optional<policy::LimitdConfig::Setting<T>>& settin
 
 void tell_unserved(const policy::LimitdConfig& config, const LimitdSource& source,
                    base::Diagnostics& diagnostics) {
-  if (source.use == LimitdSource::Use::whole) {
-    return;
-  }
+  // Who serves the example has written none of it.
+  if (source.use != LimitdSource::Use::policy) return;
   if (config.db && !config.db->value.path.empty())
     warn(config.db->file, config.db->line, "db", "has no effect in a policy of a sluice.yaml",
          "its `store` counts", diagnostics);
@@ -130,7 +127,7 @@ LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& sourc
                               Unusable configured, base::Diagnostics& diagnostics) {
   LimitdTexts read;
   if (source.use == LimitdSource::Use::built_in) {
-    read.files.emplace_back(built_in_name, std::string(example_limitd));
+    read.files.emplace_back(limitd_example_name, std::string(example_limitd));
     read.digests.push_back(base::digest(example_limitd));
     return read;
   }

@@ -3,12 +3,12 @@
 #include <charconv>
 #include <chrono>
 
-#include "base/printable.h"
 #include "base/units.h"
 #include "cli/address.h"
 #include "cli/arguments.h"
 #include "cli/built_in.h"
 #include "cli/inspect.h"
+#include "cli/screen_text.h"
 #include "client/limitd_client.h"
 
 namespace sluice::cli {
@@ -46,11 +46,11 @@ int fail(const std::string& text, Outside& outside) {
 std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
   std::vector<std::array<std::string, 4>> rows{{"instance", "remaining", "reset", "limit"}};
   for (const auto& item : items)
-    rows.push_back({base::printable(item.instance), std::to_string(item.remaining),
+    rows.push_back({on_screen(item.instance), std::to_string(item.remaining),
                     std::to_string(item.reset), std::to_string(item.limit)});
   std::array<size_t, 4> widths{};
   for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
   const auto rule = [&] {
     std::string text = "+";
     for (const size_t width : widths) (text += std::string(width + 2, '-')) += '+';
@@ -59,8 +59,7 @@ std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
   std::string table = rule();
   for (size_t r = 0; r < rows.size(); ++r) {
     table += '|';
-    for (size_t i = 0; i < widths.size(); ++i)
-      table += " " + rows[r][i] + std::string(widths[i] - rows[r][i].size(), ' ') + " |";
+    for (size_t i = 0; i < widths.size(); ++i) table += " " + fitted(rows[r][i], widths[i]) + " |";
     table += '\n';
     if (r == 0) table += rule();
   }
@@ -170,7 +169,7 @@ int limitdctl(const Words& words, Outside& outside) {
 
   const auto limit = question.method == LimitdMethod::wait ? timeout_of_wait : timeout;
   const auto result = client::LimitdClient(asked.hostname, *port, limit).ask(question);
-  if (!result.answer) return fail(base::printable(result.error), outside);
+  if (!result.answer) return fail(on_screen(result.error), outside);
   return tell(question.method, *result.answer, asked.json, outside);
 }
 

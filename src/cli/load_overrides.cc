@@ -1,6 +1,7 @@
 #include "cli/load_overrides.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 
@@ -22,33 +23,46 @@ struct Loading {
   const bool json;
   Outside& outside;
   Json part = Json::array();
-  size_t bytes = 0, line = 0, first_line = 0, loaded = 0;
+  std::vector<size_t> lines{};  // where each of the part stands
+  size_t bytes = 0, line = 0, loaded = 0;
 
-  int fail(const std::string& problem) {
+  int fail(AdminPort::Reply reply) const {
     if (outside.err_terminal && !json) outside.err << "\r\x1b[K";
-    if (json) {
-      outside.out << to_text({{"loaded", loaded}, {"error", problem}}) << std::flush;
-    } else {
-      outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(problem) << "\n"
-                  << base::counted(loaded, "override") << " of the lines before are in"
-                  << std::endl;
-    }
-    return exit_failure;
+    if (loaded > 0 && !json)
+      reply.problem += "; the first " + base::grouped(loaded) + " overrides are loaded";
+    return tell_failure(reply, json, outside, {{"loaded", loaded}});
+  }
+  int fail(std::string problem) const {
+    AdminPort::Reply reply;
+    reply.kind = AdminPort::Reply::Kind::refused;
+    reply.problem = std::move(problem);
+    return fail(std::move(reply));
   }
   std::string place(size_t from, size_t to) const {
-    return path + ":" + std::to_string(from) + (to > from ? "-" + std::to_string(to) : "");
+    return path + ":" + std::to_string(from) + (to > from ? "-" + std::to_string(to) : "") + ": ";
+  }
+  // With the line in place of the number that the server knows it by: "[3].actor: is missing".
+  std::string placed(const std::string& problem) const {
+    const size_t end = problem.find(']');
+    if (problem.starts_with('[') && end != problem.npos)
+      if (const auto at = base::parse_count(problem.substr(1, end - 1)); at && *at < lines.size()) {
+        const size_t rest = problem.find_first_not_of(".: ", end + 1);
+        return place(lines[*at], 0) + problem.substr(std::min(rest, problem.size()));
+      }
+    return place(lines.front(), lines.back()) + problem;
   }
 
   // exit_ok: it is in.
   int send() {
     if (part.empty()) return exit_ok;
-    const auto reply = port.ask("POST", "/v1/overrides", part);
+    auto reply = port.ask("POST", "/v1/overrides", part);
     if (!reply.is_done()) {
-      const int status = fail(place(first_line, line) + ": " + reply.problem);
-      return reply.kind == AdminPort::Reply::Kind::refused ? status : exit_unasked;
+      reply.problem = placed(reply.problem);
+      return fail(std::move(reply));
     }
     loaded += part.size();
     part = Json::array();
+    lines.clear();
     bytes = 0;
     if (outside.err_terminal && !json)
       outside.err << "\r\x1b[K" << base::grouped(loaded) << " overrides loaded" << std::flush;
@@ -60,10 +74,10 @@ struct Loading {
     Json one = Json::parse(text, nullptr, false);
     if (!one.is_object())
       return fail(place(line, line) +
-                  ": is no JSON object; a line is to be as "
+                  "is no JSON object; a line is to be as "
                   "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":"
                   "{\"quota\":100,\"window\":\"1h\"}}");
-    if (part.empty()) first_line = line;
+    lines.push_back(line);
     part.push_back(std::move(one));
     bytes += text.size();
     return part.size() == part_lines_max || bytes >= part_bytes_max ? send() : exit_ok;
@@ -76,14 +90,18 @@ int load_overrides(AdminPort& port, const std::string& path, bool json, Outside&
   port.wait_at_least(timeout_min);
   Loading loading{port, path, json, outside};
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return loading.fail(path + ": cannot be read: " + std::generic_category().message(errno));
+  int bad = file ? 0 : errno;
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) bad = EISDIR;
+  if (bad != 0)
+    return loading.fail(path + ": cannot be read: " + std::generic_category().message(bad) +
+                        "; name a file with an override on each line");
   std::string text(line_bytes_max + 1, '\0');
   while (file.getline(text.data(), static_cast<std::streamsize>(text.size())) ||
          file.gcount() > 0) {
     ++loading.line;
     if (file.fail())
-      return loading.fail(loading.place(loading.line, loading.line) + ": is longer than " +
+      return loading.fail(loading.place(loading.line, loading.line) + "is longer than " +
                           std::to_string(line_bytes_max) + " bytes");
     const auto size = static_cast<size_t>(file.gcount()) - (file.eof() ? 0u : 1u);
     if (const int status = loading.take(text.substr(0, size)); status != exit_ok) return status;

@@ -42,8 +42,8 @@ void add_policy(const PolicyFile& file, const std::optional<std::string>& text,
     return;
   }
   if (file.path.empty()) {
-    policy::read_divvy(example_ini, policy::DivvyFormat::ini, file.matching, example_name, spaces,
-                       rules, diagnostics);
+    policy::read_divvy(example_ini, policy::DivvyFormat::ini, file.matching, divvy_example_name,
+                       spaces, rules, diagnostics);
     return;
   }
   const auto format = file.format ? file.format : policy::divvy_format(file.path);

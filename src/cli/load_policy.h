@@ -37,8 +37,9 @@ struct PolicyFile {
   std::shared_ptr<const LimitdSource> limitd{};          // not null: limitd's bucket types
 };
 
-// The name of the built-in example in messages.
-inline constexpr std::string_view example_name = "built-in example";
+// The names of the built-in examples, in place of a file's.
+inline constexpr std::string_view divvy_example_name = "built-in example (divvy)";
+inline constexpr std::string_view limitd_example_name = "built-in example (limitd)";
 
 // The whole text of a file, at most base::bounds::config_bytes_max of it; nothing, and why in
 // `diagnostics`, when it cannot be had.

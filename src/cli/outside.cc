@@ -1,5 +1,7 @@
 #include "cli/outside.h"
 
+#include "cli/screen_text.h"
+
 namespace sluice::cli {
 
 std::string paint(std::string_view text, int colour, bool coloured) {
@@ -10,7 +12,7 @@ std::string paint(std::string_view text, int colour, bool coloured) {
 
 void tell(const base::Diagnostics& all, Outside& outside) {
   for (const auto& d : all) {
-    std::string line = base::to_string(d);
+    std::string line = on_screen(base::to_string(d));
     const bool error = d.severity == base::Diagnostic::Severity::error;
     const std::string word = error ? "error:" : "warning:";
     // The file's name comes first and could hold the word itself.

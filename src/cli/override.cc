@@ -3,6 +3,7 @@
 
 #include "base/rfc3339.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
 #include "cli/load_overrides.h"
@@ -22,15 +23,20 @@ std::string footer() {
   return admin_footer(
       "What to do:\n"
       "  set       give an actor a limit; again for the same rule and actor: another one\n"
-      "  list      those that there are\n"
+      "  list      those that there are, of a --rule, --dialect or --actor; none is no error\n"
       "  show ID   one of them\n"
       "  remove ID...\n"
-      "  load FILE many at once: a line of JSON for each, as `POST /v1/overrides` takes them\n"
+      "  load FILE many at once: a line of JSON for each, with `dialect`, `until`, `comment`,\n"
+      "            `limits`, `unlimited`, `deny` where wanted:\n"
+      "            "
+      "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":{\"quota\":5,\"window\":\"1s\"}}\n"
       "\n"
       "Examples:\n"
       "  sluice override set --rule user --actor alice --quota 100 --window 1h\n"
       "  sluice override set --rule api --actor tenant=acme --actor 'api=*' --quota 50 --window 1s "
       "--burst 100 --until 2030-12-01T00:00Z --comment 'ticket 4711'\n"
+      "  sluice override set --rule 'method=GET path=/pantry/cookies ip=*' --actor 10.0.0.7 "
+      "--quota 100 --window 1h --for 3d\n"
       "  sluice override set --rule user --actor mallory --deny --for 3d\n"
       "  sluice override set --rule user --actor bob --limit '{\"quota\":5,\"window\":\"1s\"}' "
       "--limit '{\"quota\":100,\"window\":\"1h\"}'\n"
@@ -56,15 +62,17 @@ void add_flags(CLI::App& app, Asked& asked) {
       ->type_name("NAME");
   app.add_option("--actor", asked.actors,
                  "Whose counter: a value, or KEY=VALUE once for each key that the rule\n"
-                 "counts by; a `*` in a value stands for any characters; of `list`:\n"
-                 "several values joined by `|`")
+                 "counts by; a `*` in a value stands for any characters; none where the\n"
+                 "rule has one counter for all; of `list`: several values joined by `|`")
       ->type_name("ACTOR")
       ->allow_extra_args(false);
   app.add_option("--quota", asked.quota, "Units allowed per window")->type_name("N");
   app.add_option("--window", asked.window, "Length of time, as 1s, 5m, 1h, 30d")
       ->type_name("DURATION");
   app.add_option("--burst", asked.burst, "The most units at one instant")->type_name("N");
-  app.add_option("--algorithm", asked.algorithm, "As in policies; default token_bucket")
+  app.add_option("--algorithm", asked.algorithm,
+                 "As in policies; default token_bucket, of a Divvy rule fixed_window,\n"
+                 "the only one that it can have")
       ->type_name("NAME");
   app.add_option("--limit", asked.limits,
                  "In place of these four: a limit as JSON; several are one group;\n"
@@ -125,8 +133,9 @@ std::string put_limits(const Asked& asked, Json& body) {
   return "";
 }
 
+// Does the rule need one? The server knows.
 std::string put_actor(const Asked& asked, Json& body) {
-  if (asked.actors.empty()) return "there is no --actor";
+  if (asked.actors.empty()) return "";
   if (asked.actors.size() == 1 && asked.actors.front().find('=') == std::string::npos) {
     body["actor"] = asked.actors.front();
     return "";
@@ -197,23 +206,30 @@ int set(AdminPort& port, const Asked& asked, const Json& body, Outside& outside)
 }
 
 int list(AdminPort& port, const Asked& asked, size_t count, Outside& outside) {
-  std::string target = "/v1/overrides?";
-  if (asked.rule) target += "rule=" + client::percent_encoded(*asked.rule) + "&";
-  if (!asked.actors.empty())
-    target += "actor=" + client::percent_encoded(asked.actors.front()) + "&";
-  if (target.ends_with('&')) target.pop_back();
+  std::string target = "/v1/overrides?", filter;
+  const auto only = [&](const char* key, const std::string& value) {
+    if (!target.ends_with('?')) target += '&';
+    target += std::string(key) + '=' + client::percent_encoded(value);
+    filter += std::string(" --") + key + " '" + on_screen(value) + "'";
+  };
+  if (asked.rule) only("rule", *asked.rule);
+  if (asked.dialect) only("dialect", *asked.dialect);
+  if (!asked.actors.empty()) only("actor", asked.actors.front());
   Json all = Json::array();
   const auto last = read_pages(port, target, "overrides", count, all);
   if (!last.is_done()) return tell_failure(last, asked.admin.json, outside);
   const std::string next = text_field(last.json, "next");
   if (asked.admin.json) {
-    Json json{{"overrides", all}, {"total", field(last.json, "total")}};
+    Json json{{"total", field(last.json, "total")},
+              {"kept", field(last.json, "kept")},
+              {"overrides", all}};
     if (!next.empty()) json["next"] = next;
     outside.out << to_text(json) << std::flush;
     return exit_ok;
   }
   if (all.empty()) {
-    outside.err << "there are no such overrides" << std::endl;
+    outside.err << (filter.empty() ? "there are no overrides" : "no override matches" + filter)
+                << std::endl;
     return exit_ok;
   }
   Table table({{"ID"}, {"RULE"}, {"ACTOR"}, {"LIMITS"}, {"UNTIL"}, {"COMMENT"}});
@@ -239,7 +255,8 @@ int remove(AdminPort& port, const Asked& asked, const Words& ids, Outside& outsi
   Json removed = Json::array();
   for (const std::string& id : ids) {
     const auto reply = port.ask("DELETE", path_of(id), nullptr);
-    if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
+    if (!reply.is_done())
+      return tell_failure(reply, asked.admin.json, outside, {{"removed", removed}});
     if (!asked.admin.json) outside.out << on_screen(id) << ": removed" << std::endl;
     removed.push_back(id);
   }
@@ -251,16 +268,38 @@ struct Action {
   const char* name;
   size_t words_min, words_max;
   const char* wants;
+  std::string_view options;  // that it knows, beside those of every command
 };
-constexpr Action actions[] = {{"set", 0, 0, "wants no word behind it, only options"},
-                              {"list", 0, 0, "wants no word behind it, only options"},
-                              {"show", 1, 1, "wants one ID"},
-                              {"remove", 1, 1000, "wants one ID or more"},
-                              {"load", 1, 1, "wants one FILE"}};
+constexpr Action actions[] = {
+    {"set", 0, 0, "wants no word behind it, only options",
+     " --rule --dialect --actor --quota --window --burst --algorithm --limit --deny --unlimited "
+     "--until --for --comment "},
+    {"list", 0, 0, "wants no word behind it, only options", " --rule --dialect --actor --limit "},
+    {"show", 1, 1, "wants one ID", ""},
+    {"remove", 1, 1000, "wants one ID or more", ""},
+    {"load", 1, 1, "wants one FILE", ""}};
+
+// An option that was given and means nothing to it; "": none.
+std::string stray_option(const CLI::App& app, const Action& action) {
+  constexpr std::string_view known = " --help --admin --token-file --timeout --json ";
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    std::string name = "--" + option->get_lnames().front();
+    const std::string word = ' ' + name + ' ';
+    if (known.find(word) == known.npos && action.options.find(word) == action.options.npos)
+      return name;
+  }
+  return "";
+}
 
 // What is wrong with the body of `set`; "": nothing.
 std::string put_body(const Asked& asked, Json& body) {
   if (!asked.rule) return "there is no --rule";
+  // In JSON other bytes would become another rule's or actor's name.
+  Words texts = asked.actors;
+  texts.insert(texts.end(), {*asked.rule, asked.comment.value_or("")});
+  for (const std::string& text : texts)
+    if (!base::utf8::is_valid(text)) return "`" + on_screen(text) + "` is no UTF-8";
   if (asked.dialect) body["dialect"] = *asked.dialect;
   body["rule"] = *asked.rule;
   if (auto problem = put_actor(asked, body); !problem.empty()) return problem;
@@ -296,6 +335,12 @@ int override_limits(const Words& words, Outside& outside) {
   const size_t count = said.size() - 1;
   if (count < action->words_min || count > action->words_max)
     return arguments.misused(name + " " + action->wants, outside);
+  if (const auto stray = stray_option(arguments.app(), *action); !stray.empty())
+    return arguments.misused(name + " knows no " + stray, outside);
+  if (name == "list" && asked.actors.size() > 1)
+    return arguments.misused("list takes one --actor; join several values by `|`", outside);
+  if (std::find(said.begin(), said.end(), "") != said.end())
+    return arguments.misused(name + " " + action->wants + ", not an empty word", outside);
 
   int ending = exit_ok;
   Json body = Json::object();

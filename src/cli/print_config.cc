@@ -112,8 +112,13 @@ std::string print_config(const Config& config) {
   out += line("droplet: { cleanup_interval: " + in_one_unit(config.cleanup_interval.value) + " }",
               config.cleanup_interval.origin);
   for (const auto& [text, origin] : lines_of(config.operations)) out += line(text, origin);
-  if (!config.has_policy() && !config.serves(server::Protocol::divvy)) return out;
-  if (!config.has_policy()) return out + line("# policy: the built-in example", "default");
+  if (!config.has_policy()) {
+    for (const PolicyFile& file : config.policy_files())
+      out += line(
+          "# policy: the " + std::string(file.limitd ? limitd_example_name : divvy_example_name),
+          "default");
+    return out;
+  }
   if (const NativeRules& rules = config.rules.value; rules.document)
     out += line("# rules: " + base::counted(rules.count, "native rule") + ", not repeated here",
                 config.rules.origin);

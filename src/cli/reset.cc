@@ -28,11 +28,13 @@ constexpr const char* about_counters =
 
 std::string footer_of_counters() {
   return admin_footer(
+      "That there is none is no failure: nobody has taken anything of it, or all of it is back.\n"
+      "\n"
       "Examples:\n"
       "  sluice counters\n"
       "  sluice counters 'divvy:ip=*' --limit 20\n"
       "  sluice counters --json",
-      "listed", "the server refuses it");
+      "listed, or there is none", "the server refuses it");
 }
 
 // A counter that is no UTF-8 can only be named by its path.
@@ -124,7 +126,10 @@ int counters(const Words& words, Outside& outside) {
     return exit_ok;
   }
   if (list.empty()) {
-    outside.err << "there are no such counters" << std::endl;
+    outside.err << (prefix.empty() ? "there are no counters"
+                                   : "no counter's name begins with `" +
+                                         on_screen(arguments.positional().front()) + "`")
+                << std::endl;
     return exit_ok;
   }
   Table table({{"COUNTER"}, {"HOW IT STANDS"}});

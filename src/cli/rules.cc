@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
+#include "cli/screen_text.h"
 #include "cli/table.h"
 
 namespace sluice::cli {
@@ -21,7 +22,8 @@ constexpr const char* about =
 std::string footer() {
   return admin_footer(
       "Of a shadow rule, what it would have allowed and denied is counted. Rules of one name or\n"
-      "label are counted together.\n"
+      "label are counted together. That no rule has TEXT is a failure, for scripts that want to\n"
+      "know whether a rule is live.\n"
       "\n"
       "Examples:\n"
       "  sluice rules\n"
@@ -159,7 +161,7 @@ int rules(const Words& words, Outside& outside) {
                             {"rules", list}})
                 << std::flush;
   } else if (!found) {
-    outside.err << "no rule has `" << text << "`" << std::endl;
+    outside.err << "no rule has `" << on_screen(text) << "`" << std::endl;
   } else {
     outside.out << table_of(list, before.has_value(), outside.out_colour) << std::flush;
   }

@@ -1,5 +1,6 @@
 #include "cli/run.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,8 +41,8 @@ constexpr Command commands[] = {
 
 std::string help() {
   std::string text = "sluice " + std::string(version) +
-                     ", a rate-limit and quota server: may this happen now, how much is left, when "
-                     "is there more?\n"
+                     ", a rate-limit and quota server: may this happen now, how much is left,\n"
+                     "when is there more?\n"
                      "\n"
                      "Usage: sluice COMMAND [options]\n"
                      "\n"
@@ -77,14 +78,20 @@ bool coloured(int file) {
          std::string_view(terminal) != "dumb";
 }
 
-}  // namespace
+// What is opened next would take the place of a standard file that is closed, and get what is
+// printed.
+void keep_standard_files() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(file, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
+}
 
-int run(const Words& words, Outside& outside) {
+int run_command(const Words& words, Outside& outside) {
   if (words.empty()) {
     outside.err << help() << std::flush;
     return exit_usage;
   }
   const std::string& word = words.front();
+  if (word == "help" && words.size() > 1) return run_command({words[1], "--help"}, outside);
   if (word == "--help" || word == "-h" || word == "help") {
     outside.out << help() << std::flush;
     return exit_ok;
@@ -99,7 +106,19 @@ int run(const Words& words, Outside& outside) {
   return at->run(Words(words.begin() + 1, words.end()), outside);
 }
 
+}  // namespace
+
+int run(const Words& words, Outside& outside) {
+  const int status = run_command(words, outside);
+  // Of `ask` the status is the answer.
+  if (status != exit_ok || outside.out.good() || words.front() == "ask") return status;
+  outside.err << paint("error:", red, outside.err_colour)
+              << " what there is to say cannot be written to standard output" << std::endl;
+  return exit_failure;
+}
+
 int run(int argc, char** argv) {
+  keep_standard_files();
   Outside outside{std::cout,
                   std::cerr,
                   coloured(STDOUT_FILENO),

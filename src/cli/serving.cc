@@ -24,6 +24,7 @@ void announce(const Announcement& announcement, const std::vector<server::Bound>
   outside.out << "sluice: counters in " << kept << '\n';
   if (announcement.after) outside.out << announcement.after(bound);
   outside.out.flush();
+  outside.out.clear();  // nobody has to read it
 }
 
 void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
@@ -114,6 +115,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (source.is_repeatable()) {
     policy.files = std::move(loaded.files);
     policy.interval = loaded.interval;
+    policy.diagnostics = std::move(loaded.diagnostics);
     policy.load = [&source, policy_log](uint64_t hash) {
       server::Loaded again = source.again(hash);
       if (again.rules) show_rules(*again.rules, *policy_log);

@@ -98,11 +98,12 @@ Json status_json(const AdminPort& port, const Json& health, bool ready, const Js
   const double started = metrics.value("process_start_time_seconds");
   const double clock =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double up = std::floor(std::max(clock - started, 0.0));
   Json json{{"server", port.name()},
             {"version", text_field(config, "version")},
             {"ready", ready},
             {"reasons", list_field(health, "reasons")},
-            {"up_seconds", started > 0 ? integer(std::max(clock - started, 0.0)) : Json()}};
+            {"up_seconds", started > 0 ? integer(up) : Json()}};
   json["policy"] = {{"generation", field(config, "generation")},
                     {"hash", field(config, "hash")},
                     {"live_since", field(config, "live_since")},
@@ -147,7 +148,7 @@ std::string list_words(const Json& counts, const char* if_none) {
   std::string text;
   for (const auto& [name, count] : counts.items())
     if (integer_field(counts, name) != 0)
-      text += (text.empty() ? "" : ", ") + grouped(counts, name.c_str()) + " " + name;
+      text += (text.empty() ? "" : ", ") + grouped(counts, name.c_str()) + " " + on_screen(name);
   return text.empty() ? if_none : text;
 }
 
@@ -180,7 +181,7 @@ std::string store_words(const Json& store, bool coloured) {
     return text;
   }
   if (kind == "memory") return "memory alone: a restart forgets";
-  std::string text = "disk, durability " + text_field(store, "durability") + ", " +
+  std::string text = "disk, durability " + on_screen(text_field(store, "durability")) + ", " +
                      grouped(store, "commits") + " commits";
   if (integer_field(store, "commit_failures") > 0)
     text += ", " + grouped(store, "commit_failures") + " failed";

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
+#include "cli/screen_text.h"
 #include "disk/tools.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
@@ -49,13 +50,14 @@ struct Asked {
 };
 
 int fail(const std::string& problem, Outside& outside) {
-  outside.err << paint("error:", red, outside.err_colour) << ' ' << problem << std::endl;
+  outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(problem) << std::endl;
   return exit_failure;
 }
 
 void tell_damages(const std::vector<std::string>& damages, Outside& outside) {
   for (const std::string& damage : damages)
-    outside.err << paint("damage:", red, outside.err_colour) << ' ' << damage << std::endl;
+    outside.err << paint("damage:", red, outside.err_colour) << ' ' << on_screen(damage)
+                << std::endl;
 }
 
 ordered_json json_of(const limit::Limit& limit) {

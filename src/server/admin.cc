@@ -224,7 +224,8 @@ HttpResponse Admin::reload() const {
   const auto reading =
       world_.reloader->readings().await(request, std::chrono::steady_clock::now() + reload_limit);
   if (!reading)
-    return problem_response(504, "the policy is not read yet; GET /v1/config says when it is");
+    return problem_response(
+        504, "the policy is not read yet; `sluice status` or GET /v1/config says when it is");
   if (reading->outcome == Reading::Outcome::refused)
     return problem_response(
         422, "the policy is refused; live stays generation " + std::to_string(reading->generation),

@@ -153,7 +153,8 @@ HttpResponse CounterRoutes::one(const std::string& stored, CounterInquiry::Chang
     return problem_response(
         404,
         "no live rule has counters of such names; a counter's name is its rule's prefix, the "
-        "actor and the rule's suffix, as GET /v1/counters and POST /v1/explain spell them");
+        "actor and the rule's suffix, as `sluice counters`, GET /v1/counters and POST /v1/explain "
+        "spell them");
   const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(asked), change, used);
   const auto outcome = world_.inquiries.ask(inquiry);
   if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);

@@ -47,6 +47,7 @@ struct Policy {
   // which no rules need be made. Empty: there is nothing to reload.
   std::function<Loaded(uint64_t hash)> load = {};
   std::chrono::milliseconds interval{0};  // as in Loaded
+  base::Diagnostics diagnostics = {};     // what was told of the first
 };
 
 class Live {

@@ -29,8 +29,10 @@ OverrideProblem wrong(std::string field, std::string why, unsigned status = 422)
   return {status, std::move(field), std::move(why)};
 }
 
-// As native policies are read, with the same words for what is wrong: JSON is YAML.
-OverrideProblem read_limit(const Json& json, const std::string& field, Limit& limit) {
+// As native policies are read, with the same words for what is wrong: JSON is YAML. Divvy's rules
+// know one algorithm, which need not be said.
+OverrideProblem read_limit(const Json& json, const std::string& field, std::string_view dialect,
+                           Limit& limit) {
   if (!json.is_object())
     return wrong(field, "is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
   const auto algorithm = json.find("algorithm");
@@ -48,6 +50,8 @@ OverrideProblem read_limit(const Json& json, const std::string& field, Limit& li
   // What answers have beside what policies have.
   Json plain = json;
   if (plain.contains("window")) plain.erase("window_ms");
+  if (dialect == "divvy" && !plain.contains("algorithm"))
+    plain["algorithm"] = limit::name_of(Algorithm::fixed_window);
   if (is_text && algorithm->get_ref<const std::string&>() == "fixed_bucket") plain.erase("burst");
 
   base::Diagnostics diagnostics;
@@ -198,7 +202,7 @@ OverrideProblem read_limits(const Json& body, std::string_view dialect,
   }
   if (body.contains("limit")) {
     limits.resize(1);
-    if (auto problem = read_limit(body.at("limit"), "limit", limits[0])) return problem;
+    if (auto problem = read_limit(body.at("limit"), "limit", dialect, limits[0])) return problem;
     auto problem = check_limits(limits, dialect);
     if (problem.field.starts_with("limits[0]"))
       problem.field.replace(0, sizeof "limits[0]" - 1, "limit");
@@ -212,7 +216,7 @@ OverrideProblem read_limits(const Json& body, std::string_view dialect,
                  "is to be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
   limits.resize(list.size());
   for (size_t i = 0; i < list.size(); ++i)
-    if (auto problem = read_limit(list[i], "limits[" + std::to_string(i) + "]", limits[i]))
+    if (auto problem = read_limit(list[i], "limits[" + std::to_string(i) + "]", dialect, limits[i]))
       return problem;
   return check_limits(limits, dialect);
 }
@@ -235,8 +239,9 @@ OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
     if (!split && keys.empty())
       return wrong("actor", "the rule has no actor, all requests share one counter; leave it out");
     if (!split)
-      return wrong("actor", "is to be the values of " + names() +
-                                " joined by `|`, or an object with these keys");
+      return wrong("actor",
+                   "is to be the values of " + names() +
+                       " joined by `|`, or an object with these keys (--actor KEY=VALUE for each)");
     values = std::move(*split);
     return check_actor(values);
   }
@@ -313,24 +318,129 @@ std::string kept_text(const KnownOverride& one, std::span<const Limit> limits) {
 
 namespace {
 
+// What stands in a kept text, taken as it is read: a document made of a million of them would be
+// most of a start's time. What is of another kind than it should be counts as missing.
+struct Kept {
+  struct Numbers {
+    std::string name;
+    std::array<int64_t, 3> values{};
+    size_t size = 0;  // 4: it is whole
+  };
+  std::optional<int64_t> version, until_us, created_us;
+  std::optional<std::string> dialect, rule, actor, comment, prefix;
+  std::optional<std::vector<std::string>> entries;
+  std::optional<std::vector<Numbers>> limits;
+  bool entries_are_texts = true, is_object = false;
+};
+
+class KeptReader {
+ public:
+  explicit KeptReader(Kept& kept) : kept_(kept) {}
+
+  bool key(std::string& name) {
+    if (path_ == "{") key_ = std::move(name);
+    return true;
+  }
+  bool string(std::string& text) {
+    if (path_ == "{") {
+      if (auto* const field = text_field()) *field = std::move(text);
+    } else if (path_ == "{[" && key_ == "entries") {
+      kept_.entries->push_back(std::move(text));
+    } else if (Kept::Numbers* const limit = open_limit(); limit != nullptr && limit->size == 0) {
+      limit->name = std::move(text);
+      limit->size = 1;
+    } else {
+      return odd();
+    }
+    return true;
+  }
+  bool number_integer(int64_t n) {
+    Kept::Numbers* const limit = open_limit();
+    if (path_ == "{") {
+      if (auto* const field = number_field()) *field = n;
+    } else if (limit != nullptr && limit->size >= 1 && limit->size <= limit->values.size()) {
+      limit->values[limit->size++ - 1] = n;
+    } else {
+      return odd();
+    }
+    return true;
+  }
+  bool number_unsigned(uint64_t n) { return number_integer(static_cast<int64_t>(n)); }
+  bool null() { return odd(); }
+  bool boolean(bool) { return odd(); }
+  bool number_float(double, const std::string&) { return odd(); }
+  bool binary(Json::binary_t&) { return odd(); }
+  bool start_object(size_t) {
+    odd();
+    kept_.is_object = kept_.is_object || path_.empty();
+    path_ += '{';
+    return true;
+  }
+  bool start_array(size_t) {
+    if (path_ == "{" && key_ == "entries") kept_.entries.emplace();
+    if (path_ == "{" && key_ == "limits") kept_.limits.emplace();
+    if (path_ == "{[" && key_ == "limits")
+      kept_.limits->emplace_back();
+    else
+      odd();
+    path_ += '[';
+    return true;
+  }
+  bool end_object() { return end_array(); }
+  bool end_array() {
+    path_.pop_back();
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception&) { return false; }
+
+ private:
+  std::optional<std::string>* text_field() {
+    return key_ == "dialect"   ? &kept_.dialect
+           : key_ == "rule"    ? &kept_.rule
+           : key_ == "actor"   ? &kept_.actor
+           : key_ == "comment" ? &kept_.comment
+           : key_ == "prefix"  ? &kept_.prefix
+                               : nullptr;
+  }
+  std::optional<int64_t>* number_field() {
+    return key_ == "v"            ? &kept_.version
+           : key_ == "until_us"   ? &kept_.until_us
+           : key_ == "created_us" ? &kept_.created_us
+                                  : nullptr;
+  }
+  Kept::Numbers* open_limit() {
+    return path_ == "{[[" && key_ == "limits" ? &kept_.limits->back() : nullptr;
+  }
+  // Something that has no business where it stands.
+  bool odd() {
+    if (path_.size() < 2) return true;
+    if (key_ == "entries") kept_.entries_are_texts = false;
+    if (key_ != "limits" || !kept_.limits) return true;
+    if (kept_.limits->empty() || path_ == "{[") kept_.limits->emplace_back();
+    kept_.limits->back().size = SIZE_MAX;
+    return true;
+  }
+
+  Kept& kept_;
+  std::string path_;  // what is open: '{' and '['
+  std::string key_;   // of the outermost object
+};
+
 // One of `kept_text`. False: it is none that could be served.
-bool read_kept_limit(const Json& json, Limit& limit) {
-  if (!json.is_array() || json.size() != 4 || !json[0].is_string()) return false;
-  for (size_t i = 1; i < 4; ++i)
-    if (!json[i].is_number_integer()) return false;
-  const auto& name = json[0].get_ref<const std::string&>();
+bool read_kept_limit(const Kept::Numbers& kept, Limit& limit) {
+  if (kept.size != 1 + kept.values.size()) return false;
   bool known = false;
   for (const Algorithm a :
        {Algorithm::unlimited, Algorithm::deny, Algorithm::fixed_window, Algorithm::aligned_window,
         Algorithm::token_bucket, Algorithm::sliding_window, Algorithm::sliding_log,
         Algorithm::fixed_bucket}) {
-    if (limit::name_of(a) != name) continue;
+    if (limit::name_of(a) != kept.name) continue;
     limit.algorithm = a;
     known = true;
   }
-  limit.quota = json[1].get<int64_t>();
-  limit.window = {json[2].get<int64_t>()};
-  limit.burst = json[3].get<int64_t>();
+  limit.quota = kept.values[0];
+  limit.window = {kept.values[1]};
+  limit.burst = kept.values[2];
   if (!known || limit.quota < 0 || limit.quota > base::bounds::quota_max) return false;
   const bool is_bucket =
       limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
@@ -351,51 +461,37 @@ std::optional<AskedOverride> read_kept(std::string_view name, std::string_view t
     why = std::move(what);
     return std::nullopt;
   };
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return refuse("it is no JSON object");
-  const auto text_of = [&](const char* key) -> std::optional<std::string> {
-    const auto at = json.find(key);
-    if (at == json.end() || !at->is_string()) return std::nullopt;
-    return at->get<std::string>();
-  };
-  const auto time_of = [&](const char* key, int64_t otherwise) {
-    const auto at = json.find(key);
-    return at != json.end() && at->is_number_integer() ? base::Time{at->get<int64_t>()}
-                                                       : base::Time{otherwise};
-  };
-  if (json.value("v", Json()) != kept_version)
+  Kept kept;
+  KeptReader reader(kept);
+  if (!Json::sax_parse(text, &reader) || !kept.is_object) return refuse("it is no JSON object");
+  if (kept.version != kept_version)
     return refuse("it is of another version than " + std::to_string(kept_version));
   NamedRule rule;
   AskedOverride asked;
   KnownOverride& one = asked.one;
-  const auto dialect = text_of("dialect"), its_name = text_of("rule"), actor = text_of("actor");
-  const auto entries = json.find("entries"), limits = json.find("limits");
-  if (!dialect || !its_name || !actor || entries == json.end() || !entries->is_array() ||
-      limits == json.end() || !limits->is_array())
+  if (!kept.dialect || !kept.rule || !kept.actor || !kept.entries || !kept.limits)
     return refuse("it lacks what an override has");
-  for (const Json& entry : *entries) {
-    if (!entry.is_string()) return refuse("its entries are no texts");
-    rule.actor.push_back(entry.get<std::string>());
-  }
-  rule.dialect = *dialect;
-  rule.name = *its_name;
-  rule.prefix = text_of("prefix").value_or("");
+  if (!kept.entries_are_texts) return refuse("its entries are no texts");
+  rule.actor = std::move(*kept.entries);
+  rule.dialect = std::move(*kept.dialect);
+  rule.name = std::move(*kept.rule);
+  rule.prefix = std::move(kept.prefix).value_or("");
   rule.id = policy::rule_id(rule.dialect, rule.name, rule.actor);
   if (rule.dialect == "divvy" && rule.prefix.empty()) return refuse("it lacks its prefix");
   std::vector<Limit>& list = asked.limits;
-  list.resize(std::min(limits->size(), limit::slots_max + 1));
+  list.resize(kept.limits->size());
   for (size_t i = 0; i < list.size(); ++i)
-    if (!read_kept_limit((*limits)[i], list[i]))
+    if (!read_kept_limit((*kept.limits)[i], list[i]))
       return refuse("its limit " + std::to_string(i) + " is none");
   if (const auto problem = check_limits(list, rule.dialect))
     return refuse(problem.field + ": " + problem.why);
-  const auto values = policy::key_values(*actor, rule.actor.size());
+  const auto values = policy::key_values(*kept.actor, rule.actor.size());
   if (!values) return refuse("its actor does not fit its entries");
   if (const auto problem = check_actor(*values)) return refuse(problem.field + ": " + problem.why);
-  one.actor = *actor;
-  one.until = time_of("until_us", INT64_MAX);
-  one.created = time_of("created_us", 0);
-  one.comment = text_of("comment").value_or("");
+  one.actor = std::move(*kept.actor);
+  one.until = {kept.until_us.value_or(INT64_MAX)};
+  one.created = {kept.created_us.value_or(0)};
+  one.comment = std::move(kept.comment).value_or("");
   one.rule = std::make_shared<const NamedRule>(std::move(rule));
   if (id_text(one.id()) != name) return refuse("it is kept under another name than its own");
   return asked;

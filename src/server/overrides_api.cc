@@ -40,7 +40,8 @@ class Resolver {
   OverrideProblem find(const Json& body, std::shared_ptr<const NamedRule>& found) {
     const auto rule = body.find("rule"), dialect = body.find("dialect");
     if (rule == body.end() || !rule->is_string())
-      return {422, "rule", "is to be the name of a rule, as GET /v1/rules tells it"};
+      return {422, "rule",
+              "is to be the name of a rule, as `sluice rules` or GET /v1/rules tells it"};
     std::pair<std::string, std::string> asked{"", rule->get<std::string>()};
     if (dialect != body.end()) {
       static constexpr std::array<std::string_view, 4> known = {"native", "divvy", "limitd",
@@ -57,7 +58,7 @@ class Resolver {
         return {422, "rule",
                 "there is no rule `" + asked.second + "`" +
                     (asked.first.empty() ? "" : " of " + asked.first) +
-                    "; GET /v1/rules says which there are"};
+                    "; `sluice rules` or GET /v1/rules says which there are"};
       if (all.size() > 1) {
         OverrideProblem several{409, "rule", "is the name of several rules; say which"};
         several.more["candidates"] = Json::array();

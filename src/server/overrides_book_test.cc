@@ -195,6 +195,47 @@ TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
     EXPECT_NE(f.told.str().find(said), std::string::npos) << said;
 }
 
+TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
+  FakeKeeper keeper;
+  {
+    Fixture f(&keeper);
+    EXPECT_FALSE(f.set({f.make("a")}));
+  }
+  const std::string name = keeper.kept.begin()->first;
+  const Json good = Json::parse(keeper.kept.begin()->second);
+  const auto why = [&](const Json& json) {
+    std::string said;
+    return read_kept(name, json.dump(), said) ? "" : said;
+  };
+  const auto with = [&](const char* key, const Json& value) {
+    Json json = good;
+    json[key] = value;
+    return why(json);
+  };
+  const Json limit = good["limits"][0];
+  EXPECT_EQ(why(good), "");
+  // Of a later version, perhaps.
+  EXPECT_EQ(with("more", {{"limits", 1}, {"list", {1, {{"actor", "x"}}, "x"}}}), "");
+  EXPECT_EQ(with("until_us", nullptr), "");
+  EXPECT_EQ(why(Json::array({good})), "it is no JSON object");
+  EXPECT_EQ(with("v", "1"), "it is of another version than 1");
+  for (const char* key : {"dialect", "rule", "actor", "entries", "limits"}) {
+    EXPECT_EQ(with(key, 1), "it lacks what an override has") << key;
+    EXPECT_EQ(with(key, {{"0", "x"}}), "it lacks what an override has") << key;
+  }
+  for (const Json& entries : {Json{1}, Json{{"u"}}, Json{{{"u", "u"}}}, Json{nullptr}})
+    EXPECT_EQ(with("entries", entries), "its entries are no texts") << entries;
+  for (const char* wrong :
+       {"1", "[]", "{}", "null", "[1,1,1,1]", R"(["token_bucket",1,1])",
+        R"(["token_bucket",1,1,1,1])", R"(["token_bucket","1",1,1])", R"(["token_bucket",1.5,1,1])",
+        R"(["token_bucket",[1],1,1])", R"(["token_bucket",{"x":1},1,1])", R"(["none",1,1,1])"}) {
+    const Json list = Json::array({limit, Json::parse(wrong)});
+    EXPECT_EQ(with("limits", list), "its limit 1 is none") << wrong;
+  }
+  EXPECT_EQ(with("limits", Json::array()).substr(0, 7), "limits:");
+  EXPECT_EQ(with("limits", Json(100, limit)).substr(0, 7), "limits:");
+}
+
 TEST(OverridesBook, takes_what_other_servers_write) {
   FakeKeeper keeper, others;
   Fixture f(&keeper), other(&others);

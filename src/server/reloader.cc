@@ -30,6 +30,11 @@ milliseconds since(steady_clock::time_point begin) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
 }
 
+base::Diagnostics first_of(base::Diagnostics all) {
+  if (all.size() > told_max) all.resize(told_max);
+  return all;
+}
+
 }  // namespace
 
 std::string to_text(const LivePolicy& policy) {
@@ -40,10 +45,12 @@ std::string to_text(const LivePolicy& policy) {
 
 Reloader::Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
                    std::vector<std::string> files, Publish publish,
-                   std::shared_ptr<spdlog::logger> log, milliseconds interval)
+                   std::shared_ptr<spdlog::logger> log, milliseconds interval,
+                   base::Diagnostics told)
     : live_(std::move(live)),
       load_(std::move(load)),
       files_(std::move(files)),
+      live_told_(first_of(std::move(told))),
       publish_(std::move(publish)),
       log_(std::move(log)),
       interval_(interval) {}
@@ -177,25 +184,25 @@ void Reloader::reload(Cause cause) {
   look_again_ = false;
   const uint64_t answered = requests_;  // by a reading that begins now
   const auto begin = steady_clock::now();
-  const Loaded loaded = load_patiently(cause);
+  Loaded loaded = load_patiently(cause);
   if (stopping_) return;
   if (loaded.rules && loaded.hash) {
     log_->debug("policy read in {} ms", since(begin).count());
-    return go_live(loaded, answered);
+    return go_live(std::move(loaded), answered);
   }
   if (!loaded.hash || *loaded.hash != live_->hash) {
     tell_refused(loaded, cause);
-    return record(Reading::Outcome::refused, answered, loaded);
+    return record(Reading::Outcome::refused, answered, loaded.diagnostics);
   }
   if (cause == Cause::request)
     log_->info("policy unchanged, generation {}", to_text(*live_));
   else if (!refused_for_.empty())
     log_->info("policy again as it is live, generation {}", to_text(*live_));
   refused_for_.clear();
-  record(Reading::Outcome::unchanged, answered, loaded);
+  record(Reading::Outcome::unchanged, answered, live_told_);
 }
 
-void Reloader::record(Reading::Outcome outcome, uint64_t answered, const Loaded& loaded) {
+void Reloader::record(Reading::Outcome outcome, uint64_t answered, base::Diagnostics all) {
   Reading reading;
   reading.outcome = outcome;
   reading.answered = answered;
@@ -203,9 +210,7 @@ void Reloader::record(Reading::Outcome outcome, uint64_t answered, const Loaded&
   reading.generation = live_->generation;
   reading.hash = live_->hash;
   reading.files = files_;
-  const auto& all = loaded.diagnostics;
-  reading.diagnostics.assign(
-      all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), told_max)));
+  reading.diagnostics = first_of(std::move(all));
   readings_.put(std::move(reading));
 }
 
@@ -232,11 +237,12 @@ void Reloader::tell_refused(const Loaded& loaded, Cause cause) {
 }
 
 // Waits until nobody but this thread holds the old generation, then frees it.
-void Reloader::go_live(const Loaded& loaded, uint64_t answered) {
+void Reloader::go_live(Loaded loaded, uint64_t answered) {
   refused_for_.clear();
-  files_ = loaded.files;
+  files_ = std::move(loaded.files);
   interval_ = loaded.interval;
   tell(loaded.diagnostics);
+  live_told_ = first_of(std::move(loaded.diagnostics));
   const auto old =
       std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
                                loaded.rules, *loaded.hash, live_->generation + 1, loaded.names}));
@@ -250,10 +256,10 @@ void Reloader::go_live(const Loaded& loaded, uint64_t answered) {
     told = true;
     log_->warn("policy generation {} is still in use; no other is read before it is not",
                old->generation);
-    record(Reading::Outcome::live, answered, loaded);
+    record(Reading::Outcome::live, answered, live_told_);
     recorded = true;
   }
-  if (!recorded) record(Reading::Outcome::live, answered, loaded);
+  if (!recorded) record(Reading::Outcome::live, answered, live_told_);
 }
 
 }  // namespace sluice::server

@@ -34,10 +34,10 @@ class Reloader {
   // Called on the reloader's thread.
   using Publish = std::function<void(std::shared_ptr<const LivePolicy>)>;
 
-  // `live` is the policy that is live. `load`, `files`, `interval`: as in Policy.
+  // `live` is the policy that is live. `load`, `files`, `interval`, `told`: as in Policy.
   Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
            std::vector<std::string> files, Publish publish, std::shared_ptr<spdlog::logger> log,
-           std::chrono::milliseconds interval = {});
+           std::chrono::milliseconds interval = {}, base::Diagnostics told = {});
   ~Reloader();
 
   // Says what could not be had.
@@ -62,13 +62,14 @@ class Reloader {
   bool watch(const std::vector<std::string>& files);
   void tell(const base::Diagnostics& all);
   void tell_refused(const Loaded& loaded, Cause cause);
-  void record(Reading::Outcome outcome, uint64_t answered, const Loaded& loaded);
-  void go_live(const Loaded& loaded, uint64_t answered);
+  void record(Reading::Outcome outcome, uint64_t answered, base::Diagnostics all);
+  void go_live(Loaded loaded, uint64_t answered);
   void wake();
 
   std::shared_ptr<const LivePolicy> live_;
   const std::function<Loaded(uint64_t)> load_;
   std::vector<std::string> files_;  // of the live policy
+  base::Diagnostics live_told_;     // the first that was told of it, for who asks again
   const Publish publish_;
   const std::shared_ptr<spdlog::logger> log_;
   std::chrono::milliseconds interval_;

@@ -116,6 +116,46 @@ TEST(Reloader, looks_again_in_intervals_without_being_told) {
   reloader.stop();
 }
 
+// Who asks for a reading is told what is wrong with what is live, also where nothing has changed.
+TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
+  Rules rules;
+  Live live({rules.make()});
+  const auto told = [](const std::string& message) {
+    base::Diagnostic d;
+    d.severity = base::Diagnostic::Severity::warning;
+    d.message = message;
+    return base::Diagnostics(150, d);  // more than are repeated
+  };
+  std::atomic<int> loads{0};
+  const auto load = [&](uint64_t hash) {
+    Loaded loaded;
+    loaded.hash = hash;
+    if (++loads != 2) return loaded;
+    loaded.rules = rules.make();
+    loaded.hash = hash + 1;
+    loaded.diagnostics = told("of the second");
+    return loaded;
+  };
+  Reloader reloader(
+      live.current(), load, {},
+      [&](const std::shared_ptr<const LivePolicy>& next) { live.exchange(next); }, quiet_log(), {},
+      told("of the first"));
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  using Outcome = Reading::Outcome;
+  const std::pair<Outcome, const char*> expected[] = {{Outcome::unchanged, "of the first"},
+                                                      {Outcome::live, "of the second"},
+                                                      {Outcome::unchanged, "of the second"}};
+  for (const auto& [outcome, message] : expected) {
+    const auto reading =
+        reloader.readings().await(reloader.request(), std::chrono::steady_clock::now() + 25s);
+    ASSERT_TRUE(reading);
+    EXPECT_EQ(reading->outcome, outcome);
+    ASSERT_EQ(reading->diagnostics.size(), 100u);
+    EXPECT_EQ(reading->diagnostics.front().message, message);
+  }
+  reloader.stop();
+}
+
 TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
   Rules rules;
   std::thread::id reloading;

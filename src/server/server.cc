@@ -77,7 +77,7 @@ struct Server::Impl {
       return loaded;
     };
     reloader.emplace(live.current(), load, std::move(policy.files), publish, policy_log,
-                     policy.interval);
+                     policy.interval, std::move(policy.diagnostics));
   }
 
   // Metrics count the rules by their names.

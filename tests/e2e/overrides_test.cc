@@ -153,6 +153,15 @@ TEST(Overrides, AreOfEveryDialect) {
   EXPECT_EQ(get.json.at("rule"), "method=GET ip=*");  // by its label
   EXPECT_EQ(client.ask("HIT method=GET ip=10.0.0.7"), "OK true 4 100");
   EXPECT_EQ(client.ask("HIT method=GET ip=10.0.1.7"), "OK true 1 600");
+  // Its only algorithm need not be said.
+  const Json unsaid = {{"quota", 6}, {"window", "1m"}};
+  const auto plain = s.set({{"rule", "get"}, {"actor", "10.0.2.7"}, {"limit", unsaid}});
+  EXPECT_EQ(plain.status, 201) << plain.json;
+  EXPECT_EQ(plain.json.at("limits")[0].at("algorithm"), "fixed_window");
+  EXPECT_EQ(client.ask("HIT method=GET ip=10.0.2.7"), "OK true 5 60");
+  const auto listed =
+      s.set({{"rule", "get"}, {"actor", "10.0.2.8"}, {"limits", Json::array({unsaid})}});
+  EXPECT_EQ(listed.status, 201) << listed.json;
   EXPECT_EQ(s.set({{"rule", "ip=* method=GET path=*"}, {"limit", window}}).json.at("rule"),
             "ip=* method=GET path=* (canary)");
   EXPECT_EQ(s.set({{"rule", "default"}, {"actor", ""}, {"limit", window}}).status, 201);
@@ -171,7 +180,7 @@ TEST(Overrides, AreOfEveryDialect) {
 TEST(Overrides, SayWhatIsWrongAndWhere) {
   const Served s;
   const Json good = {{"quota", 5}, {"window", "100s"}};
-  const Json bucket = {{"quota", 5}, {"window", "1m"}};
+  const Json bucket = {{"quota", 5}, {"window", "1m"}, {"algorithm", "token_bucket"}};
   const auto refused = [&](const Json& body, int status, const std::string& field) {
     const auto answer = s.set(body);
     EXPECT_EQ(answer.status, status) << body;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -138,6 +139,17 @@ TEST_F(TerminalCommands, ReloadSaysWhatBecameOfIt) {
   EXPECT_EQ(ask({"reload"}), 0) << err;
   EXPECT_TRUE(says(": generation 2, hash ")) << out;
   EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << out;
+  // What is wrong with what is live is told as often as one asks.
+  folder.write("rules.ini",
+               "[a=1]\ncreditLimit = 1\nresetSeconds = 60\nactorField = b\n\n" + policy);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ask({"reload"}), 0) << err;
+    EXPECT_NE(err.find("rules.ini:4: warning: rule [a=1]: actorField `b`"), std::string::npos)
+        << err;
+  }
+  EXPECT_TRUE(out.starts_with("unchanged: generation 3, ")) << out;
+  EXPECT_EQ(ask({"reload", "--json"}), 0);
+  EXPECT_EQ(result()["diagnostics"].size(), 1u) << out;
 }
 
 TEST_F(TerminalCommands, ATokenIsShownAndNeverPrinted) {
@@ -207,7 +219,16 @@ TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
   EXPECT_EQ(ask({"override", "remove", id}), 0) << err;
   EXPECT_EQ(hit("user=alice").substr(0, 9), "OK true 8");  // what was taken meanwhile is taken
   EXPECT_EQ(ask({"override", "show", id}), 1);
-  EXPECT_EQ(ask({"override", "set", "--rule", "nobody", "--actor", "a", "--deny"}), 1) << err;
+  EXPECT_EQ(ask({"override", "list", "--rule", "user"}), 0);
+  EXPECT_EQ(err, "no override matches --rule 'user'\n");
+  EXPECT_EQ(ask({"override", "set", "--rule", "nobody", "--actor", "a", "--deny"}), 1);
+  EXPECT_EQ(err,
+            "error: rule: there is no rule `nobody`; `sluice rules` or GET /v1/rules says which "
+            "there are\n");
+  // One counter for all, so no actor.
+  EXPECT_EQ(ask({"override", "set", "--rule", "default", "--deny"}), 0) << err;
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--deny"}), 1);
+  EXPECT_EQ(err, "error: actor: is missing; the rule's actor is `user`\n");
 }
 
 TEST_F(TerminalCommands, OverridesAreLoadedFromAFile) {
@@ -224,7 +245,17 @@ TEST_F(TerminalCommands, OverridesAreLoadedFromAFile) {
   const auto bad = folder.write(
       "bad.jsonl", text.substr(0, text.find('\n') + 1) + "{\"rule\":\"nobody\",\"actor\":\"a\"}\n");
   EXPECT_EQ(ask({"override", "load", bad}), 1);
-  EXPECT_NE(err.find("bad.jsonl:1-2: "), std::string::npos) << err;
+  EXPECT_NE(err.find("bad.jsonl:2: rule: there is no rule `nobody`"), std::string::npos) << err;
+}
+
+// As of a disk that is full.
+TEST_F(TerminalCommands, OutputThatCannotBeWrittenIsAFailure) {
+  for (const char* redirection : {">/dev/full", ">&-"}) {
+    const auto finished = shell(std::string("sluice rules --over 0s ") + redirection);
+    EXPECT_EQ(finished.status, 1) << redirection;
+    EXPECT_NE(finished.err.find("cannot be written to standard output\n"), std::string::npos)
+        << finished.err;
+  }
 }
 
 // Every line of a help's examples, as a shell runs it.
@@ -264,6 +295,20 @@ std::string settled(std::string text, const std::string& admin) {
   text = std::regex_replace(text, std::regex("o-[0-9a-f]{16}"), "o-(id)");
   text = std::regex_replace(text, std::regex("of the last [0-9dhms]+"), "of the last (time)");
   return std::regex_replace(text, std::regex("[0-9-]{10}T[0-9:.]+Z"), "(moment)");
+}
+
+TEST_F(TerminalCommands, TheBuiltInExampleWarnsOfNothing) {
+  std::vector<std::string> arguments{"serve"};
+  for (const char* protocol : {"divvy", "limitd", "droplet", "admin"})
+    arguments.insert(arguments.end(), {"--listen", std::string(protocol) + "=127.0.0.1:0"});
+  server = std::make_unique<Process>(Process::Options{.arguments = arguments});
+  admin = "127.0.0.1:" + std::to_string(await_listening(*server, "admin"));
+  EXPECT_EQ(ask({"rules", "--json", "--over", "0s"}), 0) << err;
+  EXPECT_EQ(result()["rules"].front()["file"], "built-in example (divvy)");
+  EXPECT_TRUE(says("\"built-in example (limitd)\"")) << out;
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  EXPECT_EQ(server->err().find("warning"), std::string::npos) << server->err();
 }
 
 // The session of the README, with the server that it says: the built-in example.

@@ -1,0 +1,66 @@
+// What every command has in common: help that fits a terminal, and output that has to arrive.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/commands.h"
+#include "cli/screen_text.h"
+
+namespace sluice::cli {
+namespace {
+
+const Words commands[] = {
+    {},          {"serve"},    {"divvy"},        {"limitd"},        {"droplet"},        {"check"},
+    {"explain"}, {"ask"},      {"ask", "divvy"}, {"ask", "limitd"}, {"ask", "droplet"}, {"status"},
+    {"top"},     {"rules"},    {"counters"},     {"reset"},         {"override"},       {"reload"},
+    {"store"},   {"limitdctl"}};
+
+int command(const Words& words, std::ostream& out, std::ostream& err) {
+  Outside outside{out, err, false, false, [](const char*) { return std::nullopt; }};
+  return run(words, outside);
+}
+
+std::string help_of(Words words) {
+  std::ostringstream out, err;
+  words.emplace_back("--help");
+  EXPECT_EQ(command(words, out, err), 0) << err.str();
+  return out.str();
+}
+
+// Examples aside, which are to be copied as they are.
+TEST(Help, IsNoWiderThanAPage) {
+  for (const Words& words : commands) {
+    std::istringstream lines(help_of(words));
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_TRUE(columns_of(line) <= 100 || line.starts_with("  sluice ")) << line;
+  }
+}
+
+TEST(Help, OfAskNamesThePortsOfAllProtocols) {
+  const std::string help = help_of({"ask"});
+  for (const char* part : {"\n  8321  sluice ask divvy", "\n  9231  sluice ask limitd",
+                           "\n  3000  sluice ask droplet", "default localhost, on the protocol's"})
+    EXPECT_NE(help.find(part), help.npos) << part << "\n" << help;
+  EXPECT_NE(help_of({"ask", "limitd"}).find("default localhost:9231"), std::string::npos);
+}
+
+TEST(Help, OfACommandIsAlsoHelpAndItsName) {
+  std::ostringstream out, err;
+  EXPECT_EQ(command({"help", "rules"}, out, err), 0);
+  EXPECT_EQ(out.str(), help_of({"rules"}));
+  EXPECT_EQ(command({"help", "ruels"}, out, err), 2);
+  EXPECT_NE(err.str().find("did you mean `rules`?"), std::string::npos) << err.str();
+}
+
+// A full disk, or nobody who reads.
+TEST(Output, ThatCannotBeWrittenIsAFailure) {
+  for (const Words& words : {Words{"--version"}, Words{"rules", "--help"}}) {
+    std::ostringstream out, err;
+    out.setstate(std::ios::badbit);
+    EXPECT_EQ(command(words, out, err), 1);
+    EXPECT_EQ(err.str(), "error: what there is to say cannot be written to standard output\n");
+  }
+}
+
+}  // namespace
+}  // namespace sluice::cli

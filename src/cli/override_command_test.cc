@@ -1,0 +1,162 @@
+// `sluice override`, asked of a server that is made up.
+#include <gtest/gtest.h>
+
+#include "cli/admin_commands_test.h"
+
+namespace sluice::cli {
+namespace {
+
+Json override_of(const std::string& id) {
+  return {{"id", id},
+          {"dialect", "limitd"},
+          {"rule", "user"},
+          {"actor", {{"tenant", "acme"}, {"api", "*"}}},
+          {"limits",
+           Json::array(
+               {{{"algorithm", "token_bucket"}, {"quota", 5}, {"window", "1s"}, {"burst", 5}}})},
+          {"until", "2030-01-01T00:00:00Z"},
+          {"comment", "why"},
+          {"created", "2026-11-20T10:00:00Z"},
+          {"applies", false}};
+}
+
+TEST_F(AdminCommands, OverrideSetSendsWhatWasSaid) {
+  answers["POST /v1/overrides"] = page(override_of("o-1"), 201);
+  const auto sent = [&](Words words) {
+    words.insert(words.begin(), {"override", "set"});
+    EXPECT_EQ(ask(words), 0) << err;
+    return Json::parse(server.requests().back().body);
+  };
+  EXPECT_EQ(sent({"--rule", "user", "--actor", "alice", "--quota", "10_000", "--window", "1h"}),
+            Json({{"rule", "user"},
+                  {"actor", "alice"},
+                  {"limit", {{"quota", 10'000}, {"window", "1h"}}}}));
+  EXPECT_EQ(out,
+            "id        o-1\n"
+            "rule      user\n"
+            "protocol  limitd\n"
+            "actor     tenant=acme api=*\n"
+            "limits    5 per 1s, token_bucket\n"
+            "until     2030-01-01T00:00:00Z\n"
+            "created   2026-11-20T10:00:00Z\n"
+            "comment   why\n"
+            "applies   no: the live policy has no such rule\n");
+  EXPECT_EQ(sent({"--rule",      "api",     "--dialect",         "native",    "--actor",
+                  "tenant=acme", "--actor", "api=a=b",           "--quota",   "1",
+                  "--window",    "1s",      "--burst",           "2k",        "--algorithm",
+                  "sliding_log", "--until", "2030-12-01T00:00Z", "--comment", "ticket 4711"}),
+            Json({{"dialect", "native"},
+                  {"rule", "api"},
+                  {"actor", {{"tenant", "acme"}, {"api", "a=b"}}},
+                  {"limit",
+                   {{"quota", 1}, {"window", "1s"}, {"algorithm", "sliding_log"}, {"burst", 2000}}},
+                  {"until", "2030-12-01T00:00:00Z"},
+                  {"comment", "ticket 4711"}}));
+  EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--limit", R"({"quota":5,"window":"1s"})",
+                  "--limit", R"({"quota":9,"window":"1h"})", "--json"})["limits"],
+            Json::parse(R"([{"quota":5,"window":"1s"},{"quota":9,"window":"1h"}])"));
+  EXPECT_EQ(result(), override_of("o-1"));
+  EXPECT_EQ(sent({"--rule", "all together", "--deny"}),
+            Json({{"rule", "all together"}, {"deny", true}}));
+  const Json denied = sent({"--rule", "r", "--actor", "a", "--deny", "--for", "3d"});
+  EXPECT_EQ(denied["deny"], true);
+  EXPECT_TRUE(denied["until"].get<std::string>().ends_with("Z"));
+  EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--unlimited"})["unlimited"], true);
+
+  answers["POST /v1/overrides"] = problem(
+      409, "several rules are called `user`",
+      {{"candidates",
+        {{{"dialect", "limitd"}, {"rule", "user"}}, {{"dialect", "native"}, {"rule", "user"}}}}});
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "a", "--deny", "--json"}), 1);
+  EXPECT_EQ(result()["candidates"][1]["dialect"], "native");
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "a", "--deny"}), 1);
+  EXPECT_EQ(err,
+            "error: several rules are called `user`\n"
+            "  --dialect limitd --rule 'user'\n  --dialect native --rule 'user'\n");
+}
+
+TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
+  answers["GET /v1/overrides?rule=user&actor=a%20b&limit=2"] =
+      page({{"overrides", Json::array({override_of("o-1"), override_of("o-2")})},
+            {"total", 9},
+            {"next", "o-2"}});
+  EXPECT_EQ(ask({"override", "list", "--rule", "user", "--actor", "a b", "--limit", "2"}), 0)
+      << err;
+  EXPECT_EQ(lines().size(), 3u) << out;
+  EXPECT_EQ(
+      lines()[1],
+      "o-1  user (not live)  tenant=acme api=*  5 per 1s, token_bucket  2030-01-01T00:00:00Z  why");
+  EXPECT_EQ(err, "9 in all; --limit N lists more of them\n");
+  // As the server has it, whether they survive included.
+  const Json none{{"total", 0}, {"kept", false}, {"overrides", Json::array()}};
+  answers["GET /v1/overrides?limit=100"] = page(none);
+  EXPECT_EQ(ask({"override", "list", "--json"}), 0);
+  EXPECT_EQ(result(), none);
+  EXPECT_EQ(ask({"override", "list"}), 0);
+  EXPECT_EQ(out + err, "there are no overrides\n");
+  answers["GET /v1/overrides?rule=u&dialect=native&actor=a%1B&limit=100"] = page(none);
+  EXPECT_EQ(ask({"override", "list", "--rule", "u", "--dialect", "native", "--actor", "a\x1b"}), 0);
+  EXPECT_EQ(out + err, "no override matches --rule 'u' --dialect 'native' --actor 'a\\x1b'\n");
+  answers["GET /v1/overrides/o-1"] = page(override_of("o-1"));
+  EXPECT_EQ(ask({"override", "show", "o-1", "--json"}), 0);
+  EXPECT_EQ(result()["id"], "o-1");
+  answers["DELETE /v1/overrides/o-1"] = page(override_of("o-1"));
+  EXPECT_EQ(ask({"override", "remove", "o-1"}), 0);
+  EXPECT_EQ(out, "o-1: removed\n");
+  EXPECT_EQ(ask({"override", "remove", "o-1", "o-9"}), 1);
+  EXPECT_EQ(out, "o-1: removed\n");
+  EXPECT_EQ(err, "error: there is nothing here\n");
+  EXPECT_EQ(ask({"override", "remove", "o-1", "o-9", "--json"}), 1);
+  EXPECT_EQ(result(), Json({{"error", "there is nothing here"},
+                            {"status", 404},
+                            {"removed", Json::array({"o-1"})}}));
+}
+
+TEST_F(AdminCommands, OverridesAreLoadedFromAFileInParts) {
+  std::string text;
+  for (int i = 0; i < 2500; ++i)
+    text += R"({"rule":"user","actor":")" + std::to_string(i) + R"(","limit":{"quota":1}})" +
+            (i % 2 == 0 ? "\n" : "\r\n\n");
+  text.pop_back();
+  const auto path = file("all.jsonl", text);
+  answers["POST /v1/overrides"] = page(Json::object(), 201);
+  EXPECT_EQ(ask({"override", "load", path}), 0) << err;
+  EXPECT_EQ(out, "2500 overrides loaded\n");
+  const auto requests = server.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(Json::parse(requests[0].body).size(), 1000u);
+  EXPECT_EQ(Json::parse(requests[2].body).size(), 500u);
+  EXPECT_EQ(Json::parse(requests[1].body)[0]["actor"], "1000");
+
+  answers["POST /v1/overrides"] = problem(422, "the 3rd is wrong");
+  EXPECT_EQ(ask({"override", "load", path}), 1);
+  EXPECT_EQ(err, "error: " + path + ":1-1499: the 3rd is wrong\n");
+  answers["POST /v1/overrides"] = problem(422, "[2].limit.quota: is wrong");
+  EXPECT_EQ(ask({"override", "load", path}), 1);
+  EXPECT_EQ(err, "error: " + path + ":4: limit.quota: is wrong\n");
+  EXPECT_EQ(ask({"override", "load", path, "--json"}), 1);
+  EXPECT_EQ(result(),
+            Json({{"error", path + ":4: limit.quota: is wrong"}, {"status", 422}, {"loaded", 0}}));
+  answers["POST /v1/overrides"] = page(Json::object(), 201);
+  const auto bad = file("bad.jsonl", "{}\n\n[1]\n");
+  EXPECT_EQ(ask({"override", "load", bad, "--json"}), 1);
+  EXPECT_TRUE(said(result()["error"].get<std::string>(), bad + ":3: is no JSON object")) << out;
+  EXPECT_EQ(result()["loaded"], 0);
+  const auto long_line = file("long.jsonl", "{}\n" + std::string(70'000, ' ') + "\n");
+  EXPECT_EQ(ask({"override", "load", long_line}), 1);
+  EXPECT_TRUE(said(err, long_line + ":2: is longer than 65536 bytes")) << err;
+  EXPECT_EQ(ask({"override", "load", folder_ + "/none"}), 1);
+  EXPECT_EQ(err, "error: " + folder_ +
+                     "/none: cannot be read: No such file or directory; name a file with an "
+                     "override on each line\n");
+  EXPECT_EQ(ask({"override", "load", folder_}), 1);
+  EXPECT_TRUE(err.starts_with("error: " + folder_ + ": cannot be read: Is a directory")) << err;
+  text.insert(0, text.substr(0, text.find('\n') + 1));
+  EXPECT_EQ(ask({"override", "load", file("late.jsonl", text + "\nno json\n")}), 1);
+  EXPECT_TRUE(said(err, "; the first 2,000 overrides are loaded\n")) << err;
+  EXPECT_EQ(ask({"override", "load", file("empty.jsonl", "")}), 0);
+  EXPECT_EQ(out, "0 overrides loaded\n");
+}
+
+}  // namespace
+}  // namespace sluice::cli
