@@ -24,7 +24,7 @@ TEST(RedisNodes, AReplicaThatIsPromotedTakesOver) {
   Pair pair;
   RedisWorld world({pair.first.address(), pair.second.address()}, {});
   EXPECT_EQ(world.await_hit("", "OK true 999 600"), "");
-  ASSERT_EQ(pair.first.client()({"WAIT", "0", "0"}).number, 1);
+  ASSERT_EQ(pair.first.client()({"WAIT", "1", "20000"}).number, 1);
   auto replica = pair.second.client();
   for (const auto end = soon(); std::chrono::steady_clock::now() < end;)
     if (replica({"GET", "divvy:::1000:600"}).text == "999") break;
