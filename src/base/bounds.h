@@ -58,6 +58,9 @@ inline constexpr size_t admin_connections_max = 64;
 // The first is of a policy or a list of overrides, the other of all else.
 inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
 inline constexpr size_t admin_small_body_bytes_max = size_t{1} << 20;
+// How deep such a body may nest where it is JSON, and the members of one object in it. Past it: 400.
+inline constexpr size_t admin_json_depth_max = 32;
+inline constexpr size_t admin_json_members_max = 1024;
 // Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
 inline constexpr size_t admin_queued_max = 16;
 // Questions of the admin port that are under way at workers. Past it: 503.

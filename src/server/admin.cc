@@ -104,6 +104,7 @@ Admin::Admin(AdminOptions options, World world)
   add({.method = "POST",
        .path = "/v1/config/check",
        .slow = true,
+       .text = true,
        .handler = [this](const Call& c) { return check(c.request); }});
   add({.method = "POST",
        .path = "/v1/reload",
@@ -178,6 +179,11 @@ HttpResponse Admin::answer(const HttpRequest& request) {
   const Found found = find(request);
   if (found.route != nullptr && !wire::percent_decoded(request.query, true))
     return problem_response(400, "in a query each % is followed by two hexadecimal digits");
+  if (found.route != nullptr && !found.route->text && !is_bounded(request.body))
+    return problem_response(
+        400, "the body nests deeper than " + std::to_string(base::bounds::admin_json_depth_max) +
+                 ", or an object in it has more than " +
+                 std::to_string(base::bounds::admin_json_members_max) + " members");
   if (found.route != nullptr) {
     try {
       return found.route->handler({request, found.parameters});

@@ -42,6 +42,7 @@ class Admin final : public Site {
     std::string path;    // "/v1/counters/{key}"; the last `{...}` takes what is left
     bool slow = false;   // may take longer than a few milliseconds
     bool open = false;   // needs no token
+    bool text = false;   // its body is no JSON
     // Of a POST or PUT. Past it: 413.
     size_t body_bytes_max = base::bounds::admin_body_bytes_max;
     Handler handler;

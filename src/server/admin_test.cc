@@ -133,5 +133,40 @@ TEST(Admin, AnIllFormedQueryIsNotPassedOver) {
   EXPECT_EQ(world.admin.answer(request).status, 200u);
 }
 
+// The library would not come back from the first, and from the second after hours.
+TEST(Admin, JsonThatIsTooMuchIsNotParsed) {
+  World world("");
+  wire::HttpRequest request = get("/v1/parsed");
+  request.method = "POST";
+  world.admin.add({.method = "POST", .path = "/v1/parsed", .handler = [](const Admin::Call& call) {
+                     const Json json = Json::parse(call.request.body, nullptr, false);
+                     return json_response(json.is_discarded() ? 422 : 200, Json::object());
+                   }});
+  const auto answered = [&](const std::string& body) {
+    request.body = body;
+    return world.admin.answer(request).status;
+  };
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  const auto object = [](size_t members) {
+    std::string text = "{";
+    for (size_t i = 0; i < members; ++i)
+      text += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":0";
+    return text + "}";
+  };
+  EXPECT_EQ(answered(R"({"a": )" + nested(1'000'000) + R"(, "b": 1})"), 400u);
+  EXPECT_EQ(answered(object(1'500'000)), 400u);
+  EXPECT_EQ(answered("[" + object(base::bounds::admin_json_members_max + 1) + "]"), 400u);
+  EXPECT_EQ(answered(nested(base::bounds::admin_json_depth_max + 1)), 400u);
+  EXPECT_EQ(answered(nested(base::bounds::admin_json_depth_max)), 200u);
+  EXPECT_EQ(answered("[" + object(base::bounds::admin_json_members_max) + "," +
+                     object(base::bounds::admin_json_members_max) + "]"),
+            200u);
+  EXPECT_EQ(answered("\"\\\"" + nested(100) + "\\\\\""), 200u) << "in a text";
+  EXPECT_EQ(answered("]]]}}}"), 422u);
+  EXPECT_EQ(answered(""), 422u);
+}
+
 }  // namespace
 }  // namespace sluice::server
