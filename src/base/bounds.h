@@ -55,7 +55,12 @@ inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // Connections to the HTTP ports (admin, metrics) at a time. Past it: closed without a word.
 inline constexpr size_t admin_connections_max = 64;
 // The body of an HTTP request; only one that may ask gets to send it. Past it: 413, then close.
+// The first is of a policy or a list of overrides, the other of all else.
 inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
+inline constexpr size_t admin_small_body_bytes_max = size_t{1} << 20;
+// How deep such a body may nest where it is JSON; members of one object in it. Past it: 400.
+inline constexpr size_t admin_json_depth_max = 32;
+inline constexpr size_t admin_json_members_max = 1024;
 // Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
 inline constexpr size_t admin_queued_max = 16;
 // Questions of the admin port that are under way at workers. Past it: 503.
@@ -94,7 +99,8 @@ inline constexpr size_t redis_commands_max = 65'536;
 inline constexpr size_t redis_bytes_max = size_t{16} << 20;
 // A reply of Redis; none that we ask for comes near. Past it: the connection is given up.
 inline constexpr size_t redis_reply_bytes_max = size_t{1} << 20;
-// Keys that a list looks at in Redis, at most. Past it: the list is what was found so far.
+// Keys that a list looks at in Redis, at most. Past it: the list is what was found so far; a page
+// of the admin port's says where to go on.
 inline constexpr size_t redis_scanned_max = 10'000'000;
 // Names of what was changed last among the texts kept in Redis. A server that is further behind
 // reads all of them.

@@ -62,7 +62,7 @@ class Texts {
   // In the order of the names. False: `problem`, with what to do.
   virtual bool read(const VisitText& visit, std::string& problem) = 0;
   // All or nothing, and kept when it returns. False: `problem`, and nothing was changed, but that
-  // after a kill before the next one it may have been.
+  // after a kill before the next one that succeeds it may have been; `problem` says if so.
   virtual bool write(std::span<const Change> changes, std::string& problem) = 0;
 };
 

@@ -171,6 +171,8 @@ rocksdb::Options texts_options() {
   table.format_version = 5;
   table.checksum = rocksdb::kXXH3;
   table.no_block_cache = true;  // they are read once, in order
+  // But for what is about to be written: mostly it is not there.
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }

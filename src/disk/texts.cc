@@ -80,19 +80,36 @@ bool RocksTexts::read(const VisitText& visit, std::string& problem) {
   return false;
 }
 
+RocksTexts::~RocksTexts() {
+  take_back().PermitUncheckedError();
+}
+
 bool RocksTexts::write(std::span<const Change> changes, std::string& problem) {
   const std::lock_guard lock(mutex_);
-  Status status = put(changes);
-  // There may be space again since the last one.
-  if (!status.ok() && rocks_.mend().ok()) status = put(changes);
+  const Status status = put_again(changes);
   if (status.ok()) return true;
   problem = "`" + base::printable(rocks_.path(), 512) + "` cannot be written: " + text_of(status) +
             "; see to the disk, and try again";
+  if (undo_.Count() > 0)
+    problem += "; a restart before the next one that succeeds may find it kept all the same";
   return false;
 }
 
+Status RocksTexts::take_back() {
+  return undo_.Count() > 0 ? put_again({}) : Status::OK();
+}
+
+Status RocksTexts::put_again(std::span<const Change> changes) {
+  Status status = put(changes);
+  // There may be space again since the last one.
+  if (!status.ok() && rocks_.mend().ok()) status = put(changes);
+  return status;
+}
+
 Status RocksTexts::put(std::span<const Change> changes) {
-  rocksdb::WriteBatch batch = undo_;
+  rocksdb::WriteBatch batch = undo_, undo = undo_;
+  // Before anything is written: what cannot be read could not be taken back.
+  if (Status read = remember(changes, undo); !read.ok()) return read;
   for (const Change& change : changes) {
     if (change.text)
       batch.Put(key_of(change.name), *change.text);
@@ -110,12 +127,12 @@ Status RocksTexts::put(std::span<const Change> changes) {
   if (status.ok())
     undo_.Clear();
   else
-    remember(changes);
+    undo_ = std::move(undo);
   return status;
 }
 
-// What is under those names, once: at the second failure it may be what the first one wrote.
-void RocksTexts::remember(std::span<const Change> changes) {
+// What is under those names, once: after a failure it may be what that one wrote.
+Status RocksTexts::remember(std::span<const Change> changes, rocksdb::WriteBatch& undo) {
   struct Names : rocksdb::WriteBatch::Handler {
     std::set<std::string> all;
     Status PutCF(uint32_t, const rocksdb::Slice& key, const rocksdb::Slice&) override {
@@ -127,32 +144,34 @@ void RocksTexts::remember(std::span<const Change> changes) {
       return Status::OK();
     }
   } known;
-  undo_.Iterate(&known).PermitUncheckedError();
-  rocks_
-      .use([&](rocksdb::DB& db) {
-        std::string value;
-        for (const Change& change : changes) {
-          const std::string key = key_of(change.name);
-          if (!known.all.insert(key).second) continue;
-          const Status found = db.Get({}, key, &value);
-          if (found.ok()) undo_.Put(key, value);
-          if (found.IsNotFound()) undo_.Delete(key);
-        }
-        return Status::OK();
-      })
-      .PermitUncheckedError();
+  if (Status status = undo.Iterate(&known); !status.ok()) return status;
+  return rocks_.use([&](rocksdb::DB& db) {
+    std::string value;
+    for (const Change& change : changes) {
+      const std::string key = key_of(change.name);
+      if (!known.all.insert(key).second) continue;
+      Status found = db.Get({}, key, &value);
+      if (!found.ok() && !found.IsNotFound()) return found;
+      found = found.ok() ? undo.Put(key, value) : undo.Delete(key);
+      if (!found.ok()) return found;
+    }
+    return Status::OK();
+  });
 }
 
 bool RocksTexts::copy_to(const std::string& dir, std::string& why) {
   const std::lock_guard lock(mutex_);
-  const Status status = rocks_.use([&](rocksdb::DB& db) {
-    rocksdb::Checkpoint* made = nullptr;
-    Status copied = rocksdb::Checkpoint::Create(&db, &made);
-    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-    // The log as it is, without a flush.
-    if (copied.ok()) copied = checkpoint->CreateCheckpoint(texts_of(dir), UINT64_MAX);
-    return copied;
-  });
+  // What failed is not to be in a copy either.
+  Status status = take_back();
+  if (status.ok())
+    status = rocks_.use([&](rocksdb::DB& db) {
+      rocksdb::Checkpoint* made = nullptr;
+      Status copied = rocksdb::Checkpoint::Create(&db, &made);
+      const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+      // The log as it is, without a flush.
+      if (copied.ok()) copied = checkpoint->CreateCheckpoint(texts_of(dir), UINT64_MAX);
+      return copied;
+    });
   if (!status.ok()) why = text_of(status);
   return status.ok() && marks_.write_for(store_of(dir), why);
 }

@@ -22,6 +22,8 @@ class RocksTexts final : public Texts {
  public:
   // Of the store in `dir`. `sync`: a write reaches the medium, not only the system.
   RocksTexts(const std::string& dir, bool sync);
+  // What failed is taken back, if the disk lets it be.
+  ~RocksTexts() override;
 
   // Of a store that is whole; `format`: what it says, and 1 gets them here. `wrong`: what is
   // damaged. Before all else.
@@ -34,7 +36,9 @@ class RocksTexts final : public Texts {
 
  private:
   rocksdb::Status put(std::span<const Change> changes);
-  void remember(std::span<const Change> changes);
+  rocksdb::Status put_again(std::span<const Change> changes);
+  rocksdb::Status take_back();
+  rocksdb::Status remember(std::span<const Change> changes, rocksdb::WriteBatch& undo);
 
   const std::string dir_;
   const bool sync_;

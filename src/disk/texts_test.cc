@@ -356,6 +356,71 @@ TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
   }
 }
 
+// As long as nothing has succeeded behind it, either.
+TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  fill(10);
+  for (const bool copies : {false, true}) {
+    auto journal = open(data);
+    ASSERT_TRUE(journal) << problem;
+    limit_files(fs::file_size(file_like(".log")) + 4096);
+    int failures = 0;
+    for (int64_t n = 11; n < 31; ++n) {
+      const Step step = step_of(n);
+      if (write(*journal->texts(), step, problem))
+        take_over(step, model);
+      else
+        ++failures;
+    }
+    EXPECT_GT(failures, 9);
+    EXPECT_NE(problem.find("may find it kept all the same"), std::string::npos) << problem;
+    const std::string copy = folder / "copy";
+    if (copies) {
+      EXPECT_FALSE(journal->backup(copy, problem));
+    }
+    limit_files(RLIM_INFINITY);
+    if (copies) {
+      fs::remove_all(copy);
+      ASSERT_TRUE(journal->backup(copy, problem)) << problem;
+      EXPECT_EQ(stored(copy), model);
+    }
+    journal.reset();
+    EXPECT_EQ(stored(data), model);
+  }
+}
+
+// What is under a name cannot be read, and so could not be put back: nothing is written.
+TEST_F(TextsTest, WhatCannotBeTakenBackIsNotWritten) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  fill(300);
+  auto journal = open(data);
+  ASSERT_TRUE(journal) << problem;
+  const std::string table = file_like(".sst");
+  const auto turn = [&] {
+    std::fstream f(table, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekg(300);
+    const int byte = f.get();
+    f.seekp(300);
+    f.put(static_cast<char>(byte ^ 4));
+    EXPECT_TRUE(f.good());
+  };
+  Step all;
+  for (const auto& [name, text] : model) all.emplace_back(name, "other");
+  turn();
+  limit_files(fs::file_size(file_like(".log")) + 4096);
+  EXPECT_FALSE(write(*journal->texts(), all, problem));
+  EXPECT_NE(problem.find("Corruption"), std::string::npos) << problem;
+  EXPECT_EQ(problem.find("all the same"), std::string::npos) << problem;
+  limit_files(RLIM_INFINITY);
+  turn();
+  const Step one{{"one", "more"}};
+  ASSERT_TRUE(write(*journal->texts(), one, problem)) << problem;
+  take_over(one, model);
+  EXPECT_EQ(read(*journal->texts()), model);
+  journal.reset();
+  EXPECT_EQ(stored(data), model);
+}
+
 // Not a test: what the next one starts and kills. A line for each round that is written.
 TEST(TextsCrash, DISABLED_Child) {
   const char* const folder = std::getenv(folder_variable);

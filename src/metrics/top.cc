@@ -204,8 +204,16 @@ void TopMerge::add(const TopSketch& sketch) {
     sum.known_max += untracked_max;
   };
   for (Tracked& t : sketch.tracked()) {
-    const auto [at, fresh] = places_.try_emplace(t.hash, keys_.size());
-    if (fresh) keys_.emplace_back();
+    auto [at, end] = places_.equal_range(t.hash);
+    at = std::find_if(at, end, [&](const auto& place) {
+      const Tracked& other = keys_[place.second].what;
+      return other.family == t.family && other.key == t.key && other.cut == t.cut;
+    });
+    const bool fresh = at == end;
+    if (fresh) {
+      at = places_.emplace(t.hash, keys_.size());
+      keys_.emplace_back();
+    }
     Key& key = keys_[at->second];
     add_to(key.active, t.active, active_max);
     add_to(key.denied, t.denied, denied_max);

@@ -191,7 +191,7 @@ class TopMerge {
   std::vector<Item> ordered(bool denied) const;
 
   std::vector<Key> keys_;
-  std::unordered_map<uint64_t, size_t> places_;  // in keys_, by hash
+  std::unordered_multimap<uint64_t, size_t> places_;  // in keys_, by hash
   uint64_t active_untracked_max_ = 0, denied_untracked_max_ = 0;
 };
 

@@ -210,6 +210,38 @@ TEST(Top, CutsLongKeysAndTellsThemApart) {
   EXPECT_EQ(items[1].cut + items[2].cut, 1);
 }
 
+// Two keys that happen to share a hash, each with another worker.
+TEST(Top, KeysOfOneHashStayApart) {
+  const int families[2] = {};
+  const auto sketch = [](const void* family, std::string_view key, int count, bool denied) {
+    const std::unique_ptr<TopSketch> one(new TopSketch);
+    one->clear();
+    for (int i = 0; i < count; ++i) one->count(42, family, key, 7, denied);
+    auto copy = std::unique_ptr<TopSketch>(new TopSketch);
+    one->copy_to(*copy);
+    return copy;
+  };
+  TopMerge merge;
+  merge.add(*sketch(&families[0], "a", 3, false));
+  merge.add(*sketch(&families[0], "b", 2, true));
+  merge.add(*sketch(&families[1], "a", 1, false));
+  merge.add(*sketch(&families[0], "a", 4, true));
+  const auto active = merge.active(), denied = merge.denied();
+  ASSERT_EQ(active.size(), 3u);
+  EXPECT_EQ(active[0].key, "a");
+  EXPECT_EQ(active[0].family, &families[0]);
+  EXPECT_EQ(active[0].count, 7u);
+  EXPECT_EQ(active[1].key, "b");
+  EXPECT_EQ(active[1].count, 2u);
+  EXPECT_EQ(active[2].key, "a");
+  EXPECT_EQ(active[2].family, &families[1]);
+  EXPECT_EQ(active[2].count, 1u);
+  ASSERT_EQ(denied.size(), 2u);
+  EXPECT_EQ(denied[0].count, 4u);
+  EXPECT_EQ(denied[0].seen_allowed, 3u);
+  EXPECT_EQ(denied[1].key, "b");
+}
+
 TEST(Top, MinutesSlide) {
   Top top;
   const base::Hash hash(1);

@@ -115,8 +115,8 @@ std::vector<std::string> RedisStore::list(const limit::Space& space, std::string
 }
 
 store::Stored RedisStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                                      std::string_view after, size_t max) {
-  return scan_stored(shared_, spaces, prefix, after, max);
+                                      std::string_view after, size_t max, std::string_view from) {
+  return scan_stored(shared_, spaces, prefix, after, max, from);
 }
 
 void RedisStore::end_lists() {

@@ -43,7 +43,7 @@ class RedisStore final : public store::Store, public metrics::Source {
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
   store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                            std::string_view after, size_t max) override;
+                            std::string_view after, size_t max, std::string_view from) override;
   void end_lists() override;
   void housekeep(base::Time now) override;
   // Redis forgets by itself.

@@ -55,18 +55,24 @@ struct Wanted {
   std::string_view head, prefix, suffix = {};
 };
 
+// Where a pass is, and how many more keys it may look at.
+struct Place {
+  size_t left = base::bounds::redis_scanned_max;
+  std::string cursor = "0";
+};
+
 // Calls `visit(key)` for these without their head, for some of them more than once.
 template <class Visit>
-Passed pass(Shared& shared, Line& line, const Wanted& wanted, size_t& seen, Visit&& visit) {
+Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visit&& visit) {
   constexpr size_t step = 1000;
   const std::string begin = std::string(wanted.head) + std::string(wanted.prefix);
   const std::string pattern = escaped(begin) + "*" + escaped(wanted.suffix);
-  std::string cursor = "0";
+  std::string& cursor = place.cursor;
   do {
-    if (seen >= base::bounds::redis_scanned_max || shared.ending.load(std::memory_order_relaxed))
-      return Passed::cut;
+    if (place.left == 0 || shared.ending.load(std::memory_order_relaxed)) return Passed::cut;
+    const size_t count = std::min(step, place.left);
     const Answer answer =
-        line.ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(step)});
+        line.ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(count)});
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2 ||
         answer->element[0]->type != REDIS_REPLY_STRING ||
         answer->element[1]->type != REDIS_REPLY_ARRAY) {
@@ -84,7 +90,7 @@ Passed pass(Shared& shared, Line& line, const Wanted& wanted, size_t& seen, Visi
       key.remove_prefix(wanted.head.size());
       visit(key);
     }
-    seen += step;
+    place.left -= count;
   } while (cursor != "0");
   return Passed::all;
 }
@@ -98,8 +104,8 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
   if (!line) return {};
   const std::string head = std::string(prefix_of(shared, space.form)) + space.prefix;
   std::set<std::string, std::less<>> first;
-  size_t seen = 0;
-  pass(shared, *line, {head, prefix, space.suffix}, seen, [&](std::string_view key) {
+  Place place;
+  pass(shared, *line, {head, prefix, space.suffix}, place, [&](std::string_view key) {
     key.remove_suffix(space.suffix.size());
     first.emplace(key);
     if (first.size() > max) first.erase(std::prev(first.end()));
@@ -107,29 +113,35 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
   return {first.begin(), first.end()};
 }
 
+// Two passes, one for each form; `from` is the number of the form and the cursor in it.
 store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
-                          std::string_view after, size_t max) {
+                          std::string_view after, size_t max, std::string_view from,
+                          size_t scanned_max) {
   store::Stored stored;
   const std::unique_ptr<Line> line = connected(shared);
   if (!line) stored.failed = true;
   std::set<std::string, std::less<>> first;
-  size_t seen = 0;
-  for (const limit::Form form : {limit::Form::own, limit::Form::divvy}) {
+  Place place{.left = scanned_max};
+  constexpr limit::Form forms[] = {limit::Form::own, limit::Form::divvy};
+  const size_t begin = from.starts_with('1') ? 1 : 0;
+  for (size_t i = begin; i < std::size(forms) && stored.rest.empty() && !stored.failed; ++i) {
+    const limit::Form form = forms[i];
     const auto wanted = spaces.by_id();
     const bool any = std::any_of(wanted.begin(), wanted.end(), [&](const limit::Space* space) {
       return space != nullptr && space->form == form;
     });
-    if (!any || stored.failed || max == 0) continue;
+    if (!any || max == 0) continue;
+    place.cursor = i == begin && from.size() > 1 ? from.substr(1) : "0";
     const std::string_view head = prefix_of(shared, form);
-    const Passed passed = pass(shared, *line, {head, prefix}, seen, [&](std::string_view key) {
+    const Passed passed = pass(shared, *line, {head, prefix}, place, [&](std::string_view key) {
       if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
       const auto found = spaces.find(key);
       if (!found || found->space->form != form) return;
       first.emplace(key);
       if (first.size() > max) first.erase(std::prev(first.end()));
     });
-    stored.cut |= passed == Passed::cut;
-    stored.failed |= passed == Passed::failed;
+    if (passed == Passed::cut) stored.rest = std::to_string(i) + place.cursor;
+    stored.failed = passed == Passed::failed;
   }
   stored.keys.assign(first.begin(), first.end());
   return stored;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bounds.h"
 #include "limit/limit.h"
 #include "redis/shared.h"
 #include "store/store.h"
@@ -17,8 +18,9 @@ namespace sluice::redis {
 std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
                               size_t max);
 
-// As store::Store::list_stored.
+// As store::Store::list_stored. `scanned_max`: keys of whatever kind that it looks at.
 store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
-                          std::string_view after, size_t max);
+                          std::string_view after, size_t max, std::string_view from = {},
+                          size_t scanned_max = base::bounds::redis_scanned_max);
 
 }  // namespace sluice::redis

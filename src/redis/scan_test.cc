@@ -72,6 +72,50 @@ TEST_F(ScanTest, WhatIsNoListEndsIt) {
   EXPECT_TRUE(list("*2\r\n$1\r\n0\r\n*2\r\n:1\r\n*-1\r\n").empty());
 }
 
+// What a search did not come to it says, and the next one goes on there.
+TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
+  auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
+  Shared shared(options, spaces, std::move(table), nullptr, nullptr);
+  shared.resolve();
+  shared.resolver.await(std::chrono::seconds(20));
+  limit::Space like;
+  like.form = limit::Form::divvy;
+  const limit::Space* const all[] = {&space, spaces.intern("d:", "", like)};
+  const limit::SpaceIndex index(all);
+  std::vector<std::string> asked;
+  std::thread redis([&] {
+    // A pass takes three steps for the one form, two for the other.
+    const char* const cursors[] = {"5", "9", "0", "7", "0"};
+    const char* const keys[] = {"sluice:s:b", "sluice:s:a", "sluice:s:c", "d:x", "d:y"};
+    for (size_t i = 0; i < std::size(keys);) {
+      if (!peer.accept()) return;
+      for (std::string heard; i < std::size(keys) && !(heard = peer.heard("SCAN")).empty(); ++i) {
+        const size_t at = heard.find("SCAN\r\n");
+        asked.push_back(heard.substr(at + 6, 5));
+        const std::string key = keys[i];
+        peer.say(std::string("*2\r\n$1\r\n") + cursors[i] + "\r\n*1\r\n$" +
+                 std::to_string(key.size()) + "\r\n" + key + "\r\n");
+      }
+      peer.hang_up();
+    }
+  });
+  std::vector<std::vector<std::string>> found;
+  std::vector<std::string> rests;
+  std::string from;
+  do {
+    const auto stored = scan_stored(shared, index, "", "", 100, from, 2000);
+    EXPECT_FALSE(stored.failed);
+    found.push_back(stored.keys);
+    rests.push_back(from = stored.rest);
+  } while (!from.empty() && rests.size() < 9);
+  redis.join();
+  EXPECT_EQ(rests, (std::vector<std::string>{"09", "17", ""}));
+  EXPECT_EQ(found,
+            (std::vector<std::vector<std::string>>{{"s:a", "s:b"}, {"d:x", "s:c"}, {"d:y"}}));
+  EXPECT_EQ(asked,
+            (std::vector<std::string>{"$1\r\n0", "$1\r\n5", "$1\r\n9", "$1\r\n0", "$1\r\n7"}));
+}
+
 // Whoever does not look at what was asked for.
 TEST_F(ScanTest, WhatWasNotAskedForIsLeftOut) {
   for (const bool stored : {false, true}) {

@@ -29,13 +29,23 @@ bool are_equal(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
+// Letters of ASCII alone.
+bool are_alike(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
+
 // A name that stands for this machine, or an address: so not one that a web page's own server
 // could have been reached by (DNS rebinding).
 bool is_local_or_address(std::string_view host) {
   if (host.empty()) return true;  // HTTP/1.0
   if (host.front() == '[') return true;
   host = host.substr(0, host.rfind(':'));
-  if (host == "localhost" || host.ends_with(".localhost")) return true;
+  constexpr std::string_view below = ".localhost";
+  if (are_alike(host, below.substr(1))) return true;
+  if (host.size() > below.size() && are_alike(host.substr(host.size() - below.size()), below))
+    return true;
   return std::all_of(host.begin(), host.end(),
                      [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
@@ -94,10 +104,13 @@ Admin::Admin(AdminOptions options, World world)
   add({.method = "POST",
        .path = "/v1/config/check",
        .slow = true,
+       .text = true,
        .handler = [this](const Call& c) { return check(c.request); }});
-  add({.method = "POST", .path = "/v1/reload", .slow = true, .handler = [this](const Call&) {
-         return reload();
-       }});
+  add({.method = "POST",
+       .path = "/v1/reload",
+       .slow = true,
+       .body_bytes_max = base::bounds::admin_small_body_bytes_max,
+       .handler = [this](const Call&) { return reload(); }});
   add({.method = "GET", .path = "/v1/rules", .slow = true, .handler = [this](const Call& c) {
          return rules(c.request);
        }});
@@ -122,18 +135,35 @@ Admin::Found Admin::find(const HttpRequest& request) const {
 
 std::optional<HttpResponse> Admin::refuse(const HttpRequest& request) const {
   const Found found = find(request);
-  if (found.route != nullptr && found.route->open) return std::nullopt;
+  if (auto refusal = refuse_stranger(request, found.route)) return refusal;
+  const bool brings =
+      found.route != nullptr && (found.route->method == "POST" || found.route->method == "PUT");
+  const size_t most =
+      brings ? found.route->body_bytes_max : base::bounds::admin_small_body_bytes_max;
+  if (request.body_bytes <= most) return std::nullopt;
+  return problem_response(
+      413, "the body of this request is longer than " + std::to_string(most) + " bytes");
+}
+
+// Who may not ask at all.
+std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
+                                                   const Route* route) const {
+  if (route != nullptr && route->open) return std::nullopt;
   if (!options_.token.empty()) {
     constexpr std::string_view scheme = "Bearer ";
     const std::string_view given = request.authorization;
-    if (given.starts_with(scheme) && are_equal(given.substr(scheme.size()), options_.token))
+    if (are_alike(given.substr(0, scheme.size()), scheme) &&
+        are_equal(given.substr(scheme.size()), options_.token))
       return std::nullopt;
     auto response =
         problem_response(401, "this needs the admin token, as `Authorization: Bearer ...`");
     response.headers.push_back({"WWW-Authenticate", "Bearer"});
     return response;
   }
-  if (!request.origin.empty() || !is_local_or_address(request.host))
+  // A browser tells of a page's requests where the page is from, but not of all of them the origin.
+  const bool of_a_page = !request.origin.empty() || request.sec_fetch_site == "cross-site" ||
+                         request.sec_fetch_site == "same-site";
+  if (of_a_page || !is_local_or_address(request.host))
     return problem_response(403,
                             "without a token the admin port answers no web page, and no name but "
                             "localhost; set a token (admin.token_file)");
@@ -147,6 +177,13 @@ bool Admin::is_slow(const HttpRequest& request) const {
 
 HttpResponse Admin::answer(const HttpRequest& request) {
   const Found found = find(request);
+  if (found.route != nullptr && !wire::percent_decoded(request.query, true))
+    return problem_response(400, "in a query each % is followed by two hexadecimal digits");
+  if (found.route != nullptr && !found.route->text && !is_bounded(request.body))
+    return problem_response(
+        400, "the body nests deeper than " + std::to_string(base::bounds::admin_json_depth_max) +
+                 ", or an object in it has more than " +
+                 std::to_string(base::bounds::admin_json_members_max) + " members");
   if (found.route != nullptr) {
     try {
       return found.route->handler({request, found.parameters});

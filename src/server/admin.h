@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bounds.h"
 #include "metrics/page.h"
 #include "server/figures.h"
 #include "server/http_server.h"
@@ -41,6 +42,9 @@ class Admin final : public Site {
     std::string path;    // "/v1/counters/{key}"; the last `{...}` takes what is left
     bool slow = false;   // may take longer than a few milliseconds
     bool open = false;   // needs no token
+    bool text = false;   // its body is no JSON
+    // Of a POST or PUT. Past it: 413.
+    size_t body_bytes_max = base::bounds::admin_body_bytes_max;
     Handler handler;
   };
   // Before the server starts.
@@ -64,6 +68,8 @@ class Admin final : public Site {
     std::string allowed;  // methods that the path has, if it has others
   };
   Found find(const wire::HttpRequest& request) const;
+  std::optional<wire::HttpResponse> refuse_stranger(const wire::HttpRequest& request,
+                                                    const Route* route) const;
 
   wire::HttpResponse live() const;
   wire::HttpResponse ready() const;

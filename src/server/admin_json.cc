@@ -1,10 +1,12 @@
 #include "server/admin_json.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <map>
 #include <utility>
 
+#include "base/bounds.h"
 #include "base/units.h"
 
 namespace sluice::server {
@@ -65,6 +67,29 @@ std::string meaning(const policy::Rule& rule, std::string_view dialect) {
 }
 
 }  // namespace
+
+bool is_bounded(std::string_view json) {
+  std::array<size_t, base::bounds::admin_json_depth_max> members{};  // of what is open
+  size_t depth = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '{' || c == '[') {
+      if (depth == members.size()) return false;
+      members[depth++] = 0;
+    } else if (c == '}' || c == ']') {
+      if (depth > 0) --depth;
+    } else if (c == ':' && depth > 0) {
+      if (++members[depth - 1] > base::bounds::admin_json_members_max) return false;
+    }
+  }
+  return true;
+}
 
 wire::HttpResponse json_response(unsigned status, const Json& json, std::string content_type) {
   wire::HttpResponse response;

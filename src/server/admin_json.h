@@ -5,6 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/diagnostic.h"
 #include "policy/rule_set.h"
@@ -14,6 +15,11 @@
 namespace sluice::server {
 
 using Json = nlohmann::ordered_json;
+
+// May it be parsed? The library looks through all members of an object for each that it reads, and
+// copies what it has, by recursion, as an object grows: so both are bounded (base::bounds). What is
+// no JSON is left to the parser, which comes no further than what is.
+bool is_bounded(std::string_view json);
 
 // Bytes that are no UTF-8 are replaced.
 wire::HttpResponse json_response(unsigned status, const Json& json,

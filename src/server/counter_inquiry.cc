@@ -98,17 +98,20 @@ void CounterInquiry::plan_looks(policy::Plan& plan, const Asking& asking) {
 
 void CounterInquiry::read_looks(const policy::Plan& plan) {
   const auto parts = plan.parts();
-  // One that could not be changed.
+  // What was to be changed.
   const size_t before = parts.size() - counters_.size();
-  for (const auto& part : parts.first(before))
-    counters_.front().error = plan.group(plan.steps(part).front()).error;
+  for (const auto& part : parts.first(before)) {
+    const limit::Group& change = plan.group(plan.steps(part).front());
+    counters_.front().error = change.error;
+    denied_ = !change.allowed;
+  }
   for (size_t i = 0; i < counters_.size(); ++i) {
     CounterState& one = counters_[i];
     const auto& step = plan.steps(parts[before + i]).front();
     if (one.error == limit::Error::none) one.error = plan.group(step).error;
     if (one.error != limit::Error::none) continue;
     const limit::Charge& charge = plan.charge(step);
-    one.moved = charge.space != one.owner.space;
+    one.moved |= charge.space != one.owner.space;
     one.override_id = step.override_id;
     one.keeps_limits = charge.keeps_limits;
     const auto decisions = plan.decisions(step);

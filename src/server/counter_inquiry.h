@@ -25,7 +25,7 @@ struct CounterState {
   std::string stored, key;
   LiveCounters::Owner owner;  // its key is the one above
   // The answer.
-  bool moved = false;  // its override came or went meanwhile: nothing was done
+  bool moved = false;  // its override came or went meanwhile
   uint64_t override_id = 0;
   bool keeps_limits = false;
   limit::Error error = limit::Error::none;
@@ -53,6 +53,9 @@ class CounterInquiry final : public Inquiry {
   std::vector<CounterState>& counters() { return counters_; }
   // More was to be taken than a fresh counter has; nothing was done.
   bool too_much() const { return too_much_; }
+  // The change was denied: its limits are others than they were a moment ago, or deny whatever is
+  // asked. The counter may be as a fresh one.
+  bool denied() const { return denied_; }
   // The most that can be.
   int64_t most() const { return most_; }
 
@@ -74,7 +77,7 @@ class CounterInquiry final : public Inquiry {
   const Change change_;
   const int64_t used_;
   Stage stage_ = Stage::begin;
-  bool too_much_ = false, changed_ = false;
+  bool too_much_ = false, denied_ = false, changed_ = false;
   int64_t most_ = 0;
   std::vector<size_t> probed_;                        // of counters_
   std::vector<std::vector<limit::Limit>> in_probes_;  // of those that keep their limits

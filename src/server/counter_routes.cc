@@ -33,18 +33,28 @@ Json to_json(const CounterState& counter) {
   return json;
 }
 
-// A page's end, in signs that stand in a query as they are: hexadecimal.
-std::string to_token(std::string_view bytes) {
+// Where a page ends: behind which name, in what is searched from where on.
+struct PageEnd {
+  std::string after, from;
+};
+
+// In signs that stand in a query as they are: both in hexadecimal, with `-` before the second.
+std::string to_token(const PageEnd& end) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string token;
-  for (const char c : bytes) {
-    token += hex[static_cast<unsigned char>(c) >> 4];
-    token += hex[static_cast<unsigned char>(c) & 15];
-  }
+  const auto append = [&](std::string_view bytes) {
+    for (const char c : bytes) {
+      token += hex[static_cast<unsigned char>(c) >> 4];
+      token += hex[static_cast<unsigned char>(c) & 15];
+    }
+  };
+  append(end.after);
+  if (!end.from.empty()) token += '-';
+  append(end.from);
   return token;
 }
 
-std::optional<std::string> from_token(std::string_view token) {
+std::optional<std::string> from_hex(std::string_view token) {
   if (token.size() % 2 != 0) return std::nullopt;
   std::string escaped;
   for (size_t i = 0; i < token.size(); i += 2) {
@@ -52,6 +62,14 @@ std::optional<std::string> from_token(std::string_view token) {
     escaped += token.substr(i, 2);
   }
   return wire::percent_decoded(escaped, false);
+}
+
+std::optional<PageEnd> from_token(std::string_view token) {
+  const size_t cut = std::min(token.find('-'), token.size());
+  const auto after = from_hex(token.substr(0, cut));
+  const auto from = from_hex(token.substr(std::min(cut + 1, token.size())));
+  if (!after || !from || (cut < token.size() && from->empty())) return std::nullopt;
+  return PageEnd{*after, *from};
 }
 
 // The units of a body `{"used": 3}`; nothing: it is none.
@@ -100,6 +118,7 @@ void CounterRoutes::add_to(Admin& admin) {
   admin.add({.method = "PUT",
              .path = "/v1/counters/{key}",
              .slow = true,
+             .body_bytes_max = base::bounds::admin_small_body_bytes_max,
              .handler = [this](const Call& c) { return put(c); }});
   admin.add({.method = "DELETE",
              .path = "/v1/counters/{key}",
@@ -107,10 +126,11 @@ void CounterRoutes::add_to(Admin& admin) {
              .handler = [this, counter](const Call& c) {
                return one(counter(c), CounterInquiry::Change::forget, 0);
              }});
-  admin.add(
-      {.method = "POST", .path = "/v1/explain", .slow = true, .handler = [this](const Call& c) {
-         return explain(c.request);
-       }});
+  admin.add({.method = "POST",
+             .path = "/v1/explain",
+             .slow = true,
+             .body_bytes_max = base::bounds::admin_small_body_bytes_max,
+             .handler = [this](const Call& c) { return explain(c.request); }});
 }
 
 std::shared_ptr<const LiveCounters> CounterRoutes::counters(const LivePolicy& policy) {
@@ -163,6 +183,14 @@ HttpResponse CounterRoutes::one(const std::string& stored, CounterInquiry::Chang
     return problem_response(503, std::string(world_.store.words_of(answer.error)));
   if (answer.moved)
     return problem_response(409, "the override of this actor changed meanwhile; ask again");
+  if (inquiry->denied()) {
+    const bool by_rule = std::any_of(
+        answer.limits.begin(), answer.limits.end(),
+        [](const CounterLimit& one) { return one.limit.algorithm == limit::Algorithm::deny; });
+    return problem_response(
+        409, by_rule ? "this actor is denied whatever its counter holds, which stays as it is"
+                     : "the limits of this counter changed meanwhile; ask again");
+  }
   if (inquiry->too_much())
     return problem_response(422, "`used` is to be 0 to " + std::to_string(inquiry->most()) +
                                      ", which is what a fresh counter has");
@@ -172,8 +200,8 @@ HttpResponse CounterRoutes::one(const std::string& stored, CounterInquiry::Chang
 HttpResponse CounterRoutes::list(const HttpRequest& request) {
   const auto limit = wire::query_value(request.query, "limit");
   const auto count = limit ? base::parse_count(*limit) : page_default;
-  const auto after = from_token(wire::query_value(request.query, "after").value_or(""));
-  if (!count || *count < 1 || *count > base::bounds::admin_page_max || !after)
+  const auto end = from_token(wire::query_value(request.query, "after").value_or(""));
+  if (!count || *count < 1 || *count > base::bounds::admin_page_max || !end)
     return problem_response(400, "`limit` is to be 1 to " +
                                      std::to_string(base::bounds::admin_page_max) +
                                      ", `after` the `next` of the page before");
@@ -183,7 +211,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   // One more, to know whether there is one.
   const auto listed = world_.inquiries.list({live, &live->spaces()},
                                             wire::query_value(request.query, "prefix").value_or(""),
-                                            *after, *count + 1, stored);
+                                            end->after, *count + 1, end->from, stored);
   if (listed != Inquiries::Outcome::answered) return problem_of(listed);
   if (stored.failed)
     return problem_response(503, "the store of the counters cannot be looked through now");
@@ -191,9 +219,11 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   Json json{{"counters", Json::array()}};
   if (stored.keys.size() > *count) {
     stored.keys.pop_back();
-    json["next"] = to_token(stored.keys.back());
+    json["next"] = to_token({stored.keys.back(), end->from});
+  } else if (!stored.rest.empty()) {
+    json["next"] = to_token({"", stored.rest});
   }
-  if (stored.cut) json["cut"] = true;
+  if (!stored.rest.empty()) json["cut"] = true;
   for (size_t at = 0; at < stored.keys.size(); at += counters_asked_max) {
     const auto names = std::span(stored.keys).subspan(at);
     auto some = states(*live, names.first(std::min(names.size(), counters_asked_max)));

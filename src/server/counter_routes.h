@@ -1,5 +1,6 @@
 // The admin port's answers about counters: /v1/counters, and /v1/explain, which says what would be
-// decided now. Owned by the server, outlives the HTTP server; the handlers run on its slow thread.
+// decided now. Owned by the server, outlives the HTTP server; the handlers are all slow ones, and
+// so run on its second thread alone (server/http_server.h).
 #pragma once
 
 #include <memory>
@@ -41,7 +42,8 @@ class CounterRoutes {
   std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
 
   const World world_;
-  // Of the policy that was live when last asked, and of how many spaces of overrides.
+  // That thread's. Of the policy that was live when last asked, and of how many spaces of
+  // overrides.
   std::shared_ptr<const LiveCounters> counters_;
   uint64_t generation_ = 0;
   size_t others_ = 0;

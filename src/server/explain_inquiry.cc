@@ -1,6 +1,8 @@
 #include "server/explain_inquiry.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "server/verdict.h"
@@ -36,18 +38,17 @@ void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides
   policy().rules->match(request_.dialect, its, plan);
   // Shadow rules take first, each by itself. One that shares a counter has taken by then.
   const limit::Batch batch = plan.batch();
-  for (size_t i = 0; i < batch.groups.size(); ++i) {
-    const auto charges_of = [&](const limit::Group& group) {
-      return batch.charges.subspan(group.charge_first, group.charge_count);
-    };
-    for (limit::Charge& charge : charges_of(batch.groups[i])) {
-      for (const limit::Group& before : batch.groups.first(i)) {
-        const limit::Charge& other = charges_of(before).front();
-        const bool same = other.space == charge.space && other.key == charge.key &&
-                          other.limits_id == charge.limits_id;
-        if (same && charge.before < UINT8_MAX) ++charge.before;
-      }
-    }
+  const auto counter_of = [](const limit::Charge& charge) {
+    return std::tuple(charge.space, charge.key, charge.limits_id);
+  };
+  std::map<decltype(counter_of({})), uint8_t> takes;
+  for (const limit::Group& group : batch.groups) {
+    const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+    for (limit::Charge& charge : charges)
+      if (const auto one = takes.find(counter_of(charge)); one != takes.end())
+        charge.before = one->second;
+    uint8_t& count = takes[counter_of(charges.front())];
+    if (count < UINT8_MAX) ++count;
   }
 }
 

@@ -55,9 +55,11 @@ class Body {
       } else if (key == "descriptor") {
         if (!read_descriptor(value, request.descriptor)) return std::nullopt;
       } else if (key == "cost") {
-        if (!value.is_number_integer() || value < -base::bounds::quota_max ||
-            value > base::bounds::quota_max)
-          return fail("`cost` is to be a whole number up to 2^53");
+        // What is compared with an int64_t is taken for one.
+        const bool fits = value.is_number_unsigned()
+                              ? value.get<uint64_t>() <= uint64_t{base::bounds::quota_max}
+                              : value.is_number_integer() && value >= -base::bounds::quota_max;
+        if (!fits) return fail("`cost` is to be a whole number up to 2^53");
         request.cost = value.get<int64_t>();
       } else if (key != "limits") {
         return fail("`" + key + "` is no key of it: there are protocol, descriptor, cost, limits");

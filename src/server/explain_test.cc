@@ -355,7 +355,7 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
       world.ask(random_request(dice), limit::Verb::take);
     }
     const LiveCounters counters(*world.live.current()->rules, world.overrides.spaces());
-    const auto stored = world.store.list_stored(counters.spaces(), "", "", 100);
+    const auto stored = world.store.list_stored(counters.spaces(), "", "", 100, "");
     found += stored.keys.size();
     for (const std::string& name : stored.keys) {
       if (counters.find(name, {now_us}, &world.overrides).rule == nullptr) continue;

@@ -1,7 +1,7 @@
 // Serves HTTP for people and for what watches the server, on a thread and a loop of its own at low
 // cost to the workers: a bounded number of connections, each with deadlines, one request at a time.
-// What takes long is answered by a second thread. Made and stopped by the server; `adopt` from any
-// thread.
+// What takes long is answered by a second thread, one after the other. Made and stopped by the
+// server; `adopt` from any thread.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -14,7 +14,8 @@
 namespace sluice::server {
 
 // What answers requests. Its functions are called on the HTTP server's two threads, and must not
-// throw.
+// throw: `answer` of what is slow on the second alone, all else on the first alone. So handlers of
+// one of the two kinds share what they like without a lock.
 class Site {
  public:
   virtual ~Site() = default;

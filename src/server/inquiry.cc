@@ -33,7 +33,11 @@ Inquiries::Outcome Inquiries::ask(std::shared_ptr<Inquiry> inquiry) {
       std::shared_ptr<void>(nullptr, [count = count_](void*) { count->fetch_sub(1); });
   const auto deadline = Clock::now() + answer_limit;
   auto answered = inquiry->answered_.get_future();
-  post_(inquiry);
+  {
+    const std::lock_guard lock(posting_);
+    if (ended_) return Outcome::stopping;
+    post_(inquiry);
+  }
   const Outcome outcome = await(answered, deadline);
   if (outcome != Outcome::answered || inquiry->gate_ == 0) return outcome;
   return await_commit(inquiry->gate_, deadline);
@@ -41,20 +45,23 @@ Inquiries::Outcome Inquiries::ask(std::shared_ptr<Inquiry> inquiry) {
 
 Inquiries::Outcome Inquiries::list(std::shared_ptr<const limit::SpaceIndex> spaces,
                                    std::string prefix, std::string after, size_t max,
-                                   store::Stored& stored) {
+                                   std::string from, store::Stored& stored) {
   struct Search {
     std::shared_ptr<const limit::SpaceIndex> spaces;
-    std::string prefix, after;
+    std::string prefix, after, from;
     store::Stored found;
     std::promise<void> done;
   };
+  if (ended_) return Outcome::stopping;
   auto search = std::make_shared<Search>();
   search->spaces = std::move(spaces);
   search->prefix = std::move(prefix);
   search->after = std::move(after);
+  search->from = std::move(from);
   auto done = search->done.get_future();
   const bool begun = lister_.look([search, max](store::Store& store) {
-    search->found = store.list_stored(*search->spaces, search->prefix, search->after, max);
+    search->found =
+        store.list_stored(*search->spaces, search->prefix, search->after, max, search->from);
     search->done.set_value();
   });
   if (!begun) return ended_ ? Outcome::stopping : Outcome::too_many;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
@@ -82,10 +83,14 @@ class Inquiries {
   Outcome ask(std::shared_ptr<Inquiry> inquiry);
   // A search by the lister's thread, as store::Store::list_stored. As above.
   Outcome list(std::shared_ptr<const limit::SpaceIndex> spaces, std::string prefix,
-               std::string after, size_t max, store::Stored& stored);
+               std::string after, size_t max, std::string from, store::Stored& stored);
 
-  // Nothing is waited for any more: the workers are gone. Any thread.
-  void end() { ended_ = true; }
+  // Nothing is asked or waited for any more: the workers are gone. From its return on nothing is
+  // posted. Any thread.
+  void end() {
+    const std::lock_guard lock(posting_);
+    ended_ = true;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -95,7 +100,8 @@ class Inquiries {
   store::Store& store_;
   Lister& lister_;
   Post post_;
-  std::atomic<bool> ended_{false};
+  std::mutex posting_;
+  std::atomic<bool> ended_{false};  // set with the mutex held
   std::shared_ptr<std::atomic<size_t>> count_ = std::make_shared<std::atomic<size_t>>(0);
 };
 

@@ -105,6 +105,7 @@ wire::HttpResponse LogControl::get() const {
 wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const Site& site) {
   const Json json = Json::parse(request.body, nullptr, false);
   if (!json.is_object()) return site.problem(400, "the body is to be a JSON object");
+  const std::lock_guard lock(changing_);
   Wanted wanted{log_.settings(), denials_.every()};
   const std::string problem = read(json, wanted);
   if (!problem.empty()) return site.problem(422, problem);

@@ -1,6 +1,8 @@
 // What the log tells, to be looked at and changed while the server runs: levels, format, denials.
-// Answers /v1/log. Owned by the server; any thread.
+// Answers /v1/log. Owned by the server; any thread: changes are made one after the other.
 #pragma once
+
+#include <mutex>
 
 #include "base/log.h"
 #include "server/denials.h"
@@ -25,6 +27,7 @@ class LogControl {
  private:
   base::Log& log_;
   Denials denials_;
+  std::mutex changing_;
 };
 
 }  // namespace sluice::server

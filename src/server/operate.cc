@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bounds.h"
 #include "server/overrides_api.h"
 
 namespace sluice::server {
@@ -15,7 +16,10 @@ class DivvyPage final : public Site {
     if (!path_.starts_with('/')) path_ = "/" + path_;
   }
 
-  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override { return {}; }
+  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override {
+    if (request.body_bytes <= base::bounds::admin_small_body_bytes_max) return {};
+    return problem(413, "the body of the request is too long");
+  }
   bool is_slow(const wire::HttpRequest&) const override { return false; }
   wire::HttpResponse answer(const wire::HttpRequest& request) override {
     if (request.path != path_) return {404, {}, {}, {}};
@@ -67,9 +71,11 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
   admin_->add({.method = "GET", .path = "/v1/log", .handler = [this](const Admin::Call&) {
                  return log_control_->get();
                }});
-  admin_->add({.method = "PUT", .path = "/v1/log", .handler = [this](const Admin::Call& call) {
-                 return log_control_->put(call.request, *admin_);
-               }});
+  admin_->add(
+      {.method = "PUT",
+       .path = "/v1/log",
+       .body_bytes_max = base::bounds::admin_small_body_bytes_max,
+       .handler = [this](const Admin::Call& c) { return log_control_->put(c.request, *admin_); }});
   const bool asks = std::any_of(options.listeners.begin(), options.listeners.end(),
                                 [](const auto& l) { return l.protocol == Protocol::admin; });
   if (asks) {

@@ -53,8 +53,8 @@ class Elsewhere final : public store::Store {
   std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
     return {};
   }
-  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view,
-                            size_t) override {
+  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+                            std::string_view) override {
     return {};
   }
   void housekeep(base::Time) override {}

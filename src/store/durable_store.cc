@@ -319,9 +319,9 @@ std::vector<std::string> DurableStore::list(const limit::Space& space, std::stri
 }
 
 Stored DurableStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                                 std::string_view after, size_t max) {
+                                 std::string_view after, size_t max, std::string_view from) {
   if (!await_loaded()) return {.keys = {}, .failed = true};
-  return table_->list_stored(spaces, prefix, after, max);
+  return table_->list_stored(spaces, prefix, after, max, from);
 }
 
 void DurableStore::housekeep(base::Time now) {

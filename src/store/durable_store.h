@@ -84,7 +84,7 @@ class DurableStore final : public Store, public metrics::Source {
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
   Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                     std::string_view after, size_t max) override;
+                     std::string_view after, size_t max, std::string_view from) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
   Stats stats() const override;

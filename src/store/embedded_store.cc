@@ -361,7 +361,7 @@ bool may_begin(const limit::Space& space, std::string_view prefix) {
 }  // namespace
 
 Stored EmbeddedStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                                  std::string_view after, size_t max) {
+                                  std::string_view after, size_t max, std::string_view) {
   std::vector<const limit::Space*> wanted(spaces.by_id().begin(), spaces.by_id().end());
   for (const limit::Space*& space : wanted)
     if (space != nullptr && !may_begin(*space, prefix)) space = nullptr;

@@ -61,7 +61,7 @@ class EmbeddedStore final : public Store {
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
   Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                     std::string_view after, size_t max) override;
+                     std::string_view after, size_t max, std::string_view from) override;
   size_t purge(base::Time now) override;
   // Sweeps the table once in 10 s, or once in a second while more than 7/8 of the memory is in use;
   // but for 5 ms a call at most, 30 ms then: a round through tens of millions takes longer.

@@ -49,7 +49,9 @@ struct Applied {
 // What a search for counters by their stored names found.
 struct Stored {
   std::vector<std::string> keys;  // prefix + key + suffix, in byte order, each once
-  bool cut = false;     // not everything was looked at: past base::bounds::redis_scanned_max
+  // Not empty: not everything was looked at, as it is past base::bounds::redis_scanned_max; a
+  // search `from` this goes on with the rest.
+  std::string rest = {};
   bool failed = false;  // it could not be looked at
 };
 
@@ -112,9 +114,11 @@ class Store {
                                         size_t max) = 0;
 
   // The stored names of counters of these spaces that begin with `prefix` and are behind `after`,
-  // the first `max` of them. One pass, as `list`'s.
+  // the first `max` of them. One pass, as `list`'s; it begins where `from` says, the `rest` of an
+  // earlier one with the same spaces and prefix. Those that are there all along are found by one of
+  // these passes at least, unless the store shrinks between them.
   virtual Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                             std::string_view after, size_t max) = 0;
+                             std::string_view after, size_t max, std::string_view from) = 0;
 
   // Lists that wait for something end empty from now on: their thread is about to be joined.
   virtual void end_lists() {}

@@ -20,7 +20,9 @@ struct HttpRequest {
   std::string path;    // as sent, without the query: "/v1/rules"
   std::string query;   // as sent, behind the `?`
   std::string body;
-  std::string host, origin, authorization, content_type;  // headers; empty: not there
+  // Headers; empty: not there. The host of a target in absolute form is that one's.
+  std::string host, origin, sec_fetch_site, authorization, content_type;
+  uint64_t body_bytes = 0;  // of the body, as the head has it
 };
 
 struct HttpResponse {
@@ -75,6 +77,7 @@ class HttpSession {
  private:
   struct Parser;
   Received refuse_head(size_t consumed);
+  std::optional<Received> refuse_fields(size_t consumed);
   Received refuse(unsigned status, std::string why, size_t consumed);
   void take_head();
 

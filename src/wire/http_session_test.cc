@@ -40,31 +40,75 @@ TEST(HttpSession, reads_requests_however_they_are_split) {
   const std::string text =
       "\r\nGET /metrics?a=b%20c HTTP/1.1\r\nHost: x\r\n\r\n"
       "POST /v1/reload HTTP/1.1\r\nHost: y\r\nContent-Length: 5\r\n\r\nhello"
-      "POST http://z:1/c HTTP/1.1\r\nHost: z\r\nContent-Length: 5\r\n\r\nabcde"
+      "POST http://z:1/c HTTP/1.1\r\nHost: other\r\nContent-Length: 5\r\n\r\nabcde"
       "HEAD / HTTP/1.0\r\n\r\nGET /never HTTP/1.1\r\n\r\n";
   const std::string all =
       "GET /metrics ? a=b%20c :  @ x\n"
       "POST /v1/reload ?  : hello @ y\n"
-      "POST /c ?  : abcde @ z\n"
+      "POST /c ?  : abcde @ z:1\n"
       "HEAD / ?  :  @ \nend\n";
   for (size_t step = 1; step <= text.size(); ++step) ASSERT_EQ(told(text, step), all) << step;
 }
 
 TEST(HttpSession, refuses_what_is_too_long_or_no_http) {
   const std::string longest(base::bounds::http_head_bytes_max, 'x');
-  EXPECT_EQ(told("GET / HTTP/1.1\r\nA: " + longest + "\r\n\r\n", 100), "431\n");
+  EXPECT_EQ(told("GET / HTTP/1.1\r\nHost: x\r\nA: " + longest + "\r\n\r\n", 100), "431\n");
   EXPECT_EQ(told("GET /" + longest + " HTTP/1.1\r\n\r\n", 99'999), "431\n");
-  EXPECT_EQ(told("POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 7), "413\n");
-  EXPECT_EQ(told("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 50),
-            "411\n");
+  EXPECT_EQ(told("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n", 7), "413\n");
+  EXPECT_EQ(
+      told("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+           50),
+      "411\n");
   EXPECT_EQ(told("HIT a=b\r\n\r\n", 3), "400\n");
   EXPECT_EQ(told("GET / HTTP/2.0\r\n\r\n", 3), "400\n");
-  EXPECT_EQ(told("POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 3), "400\n");
+  EXPECT_EQ(told("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 3),
+            "400\n");
+}
+
+// What one that stands in front of us could take for other requests than we do.
+TEST(HttpSession, refuses_what_others_may_read_otherwise) {
+  const auto head = [](const std::string& fields) {
+    return "POST / HTTP/1.1\r\n" + fields + "\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
+  };
+  for (const char* coding :
+       {"gzip", "identity", "chunked, gzip", "xchunked", "\tchunked", "\"chunked\"", ""}) {
+    const std::string field = "Host: x\r\nTransfer-Encoding: " + std::string(coding) + "\r\n";
+    EXPECT_EQ(told(head(field), 50), "411\n") << coding;
+  }
+  const std::string length = "Host: x\r\nContent-Length: 3\r\n",
+                    coding = "Transfer-Encoding: chunked\r\n";
+  EXPECT_EQ(told(head(length + coding), 50), "400\n");
+  EXPECT_EQ(told(head(length + "Transfer-Encoding: x\r\n"), 50), "400\n");
+  EXPECT_EQ(told(head("Host: x\r\n" + coding + "Content-Length: 3\r\n"), 50), "400\n");
+  for (const char* value : {"3, 4", "+3", "-3", "0x3", "3 4", "", "99999999999999999999"})
+    EXPECT_EQ(told(head("Host: x\r\nContent-Length: " + std::string(value) + "\r\n"), 50), "400\n")
+        << value;
+  EXPECT_EQ(told(head("Host : x\r\n"), 50), "400\n");
+  EXPECT_EQ(told(head("Host: x\r\nHost: y\r\n"), 50), "400\n");
+  EXPECT_EQ(told(head("Host: x\r\nhost: x\r\n"), 50), "400\n");
+  EXPECT_EQ(told(head("A: b\r\n"), 50), "400\n");
+  EXPECT_EQ(told("GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", 50), "400\n");
+}
+
+TEST(HttpSession, knows_how_long_a_body_will_be) {
+  HttpSession session(body_max);
+  EXPECT_EQ(session
+                .receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 77\r\n"
+                         "Sec-Fetch-Site: cross-site\r\n\r\n")
+                .found,
+            Found::head);
+  EXPECT_EQ(session.request().body_bytes, 77u);
+  EXPECT_EQ(session.request().sec_fetch_site, "cross-site");
+  HttpSession other(body_max);
+  EXPECT_EQ(other.receive("GET http://h:1?a HTTP/1.1\r\nHost: x\r\n\r\n").found, Found::request);
+  EXPECT_EQ(other.request().body_bytes, 0u);
+  EXPECT_EQ(other.request().path, "/");
+  EXPECT_EQ(other.request().query, "a");
 }
 
 TEST(HttpSession, takes_long_bodies_in_one_piece_or_many) {
   const std::string body(50'000, 'b');
-  const std::string text = "POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + body;
+  const std::string text = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + body;
   for (const size_t step : {text.size(), size_t{9'000}, size_t{1'000}}) {
     HttpSession session(body.size());
     std::string in;
@@ -80,8 +124,11 @@ TEST(HttpSession, takes_long_bodies_in_one_piece_or_many) {
 }
 
 TEST(HttpSession, lets_a_client_go_ahead_once) {
-  EXPECT_EQ(told("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab", 1),
-            "go ahead\nPOST / ?  : ab @ \n");
+  EXPECT_EQ(
+      told("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab", 1),
+      "go ahead\nPOST / ?  : ab @ x\n");
+  EXPECT_EQ(told("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab", 1),
+            "POST / ?  : ab @ \nend\n");
 }
 
 TEST(HttpSession, writes_responses) {
@@ -94,9 +141,12 @@ TEST(HttpSession, writes_responses) {
   };
   const std::string head =
       "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\nAllow: GET\r\n";
-  EXPECT_EQ(reply("GET / HTTP/1.1\r\n\r\n", false), head + "Connection: keep-alive\r\n\r\ngone");
-  EXPECT_EQ(reply("GET / HTTP/1.1\r\n\r\n", true), head + "Connection: close\r\n\r\ngone");
-  EXPECT_EQ(reply("HEAD / HTTP/1.1\r\n\r\n", false), head + "Connection: keep-alive\r\n\r\n");
+  EXPECT_EQ(reply("GET / HTTP/1.1\r\nHost: x\r\n\r\n", false),
+            head + "Connection: keep-alive\r\n\r\ngone");
+  EXPECT_EQ(reply("GET / HTTP/1.1\r\nHost: x\r\n\r\n", true),
+            head + "Connection: close\r\n\r\ngone");
+  EXPECT_EQ(reply("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", false),
+            head + "Connection: keep-alive\r\n\r\n");
   EXPECT_EQ(reply("GET / HTTP/1.0\r\n\r\n", false), head + "Connection: close\r\n\r\ngone");
 }
 

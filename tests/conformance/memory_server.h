@@ -33,8 +33,8 @@ class WatchedStore final : public store::Store {
     return inner_.list(space, prefix, max);
   }
   store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                            std::string_view after, size_t max) override {
-    return inner_.list_stored(spaces, prefix, after, max);
+                            std::string_view after, size_t max, std::string_view from) override {
+    return inner_.list_stored(spaces, prefix, after, max, from);
   }
   size_t purge(base::Time now) override { return inner_.purge(now); }
   void housekeep(base::Time now) override { inner_.housekeep(now); }

@@ -277,7 +277,7 @@ TEST(Admin, SlowAndManyClientsAreBounded) {
   int status = 0;
   for (const auto limit = soon(); status != 200 && std::chrono::steady_clock::now() < limit;) {
     auto client = TcpClient::connect(served.admin);
-    client->send("GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n");
+    client->send("GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     const auto line = client->read_line();
     if (line) status = std::stoi(line->substr(9));
   }

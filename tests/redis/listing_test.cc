@@ -1,0 +1,70 @@
+// Counters are looked through in parts, where Redis has more keys than one search looks at.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "base/hash.h"
+#include "limit/space.h"
+#include "redis/scan.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::tests {
+namespace {
+
+TEST(RedisListing, EveryCounterIsOnOnePage) {
+  RedisServer server;
+  auto client = server.client();
+  limit::Spaces spaces;
+  limit::Space like;
+  like.form = limit::Form::divvy;
+  const limit::Space* const all[] = {spaces.intern("limitd:user:", ""),
+                                     spaces.intern("divvy:a=", ":1:1", like)};
+  std::set<std::string> expected;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string own = "limitd:user:" + std::to_string(i),
+                      divvy = "divvy:a=" + std::to_string(i) + ":1:1";
+    client({"SET", "sluice:" + own, "1"});
+    if (i % 4 == 0) client({"SET", divvy, "1"});
+    client({"SET", "another:" + std::to_string(i), "1"});
+    expected.insert(own);
+    if (i % 4 == 0) expected.insert(divvy);
+  }
+  redis::Options options;
+  const std::string address = server.address();
+  options.nodes = {
+      {"127.0.0.1", static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)))}};
+  redis::Shared shared(options, spaces,
+                       store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces),
+                       nullptr, nullptr);
+  shared.resolve();
+  shared.resolver.await(std::chrono::seconds(20));
+  const limit::SpaceIndex index(all);
+  for (const size_t scanned_max : {size_t{700}, size_t{5000}, size_t{1'000'000}}) {
+    std::set<std::string> found;
+    size_t parts = 0;
+    std::string from;
+    do {
+      ++parts;
+      std::string after;
+      for (;;) {  // page by page, in order
+        const auto stored = redis::scan_stored(shared, index, "", after, 100, from, scanned_max);
+        ASSERT_FALSE(stored.failed);
+        EXPECT_TRUE(std::is_sorted(stored.keys.begin(), stored.keys.end()));
+        found.insert(stored.keys.begin(), stored.keys.end());
+        if (stored.keys.size() < 100) {
+          from = stored.rest;
+          break;
+        }
+        after = stored.keys.back();
+      }
+    } while (!from.empty() && parts < 1000);
+    EXPECT_EQ(found.size(), expected.size());
+    EXPECT_TRUE(found == expected) << scanned_max;
+    EXPECT_EQ(parts > 1, scanned_max < 1'000'000);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::tests
