@@ -1,5 +1,7 @@
 #include "cli/operations.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 
 #include "base/units.h"
@@ -25,7 +27,10 @@ bool is_admin(const Setting<Listener>& listener) {
 }
 
 bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  in_addr address;
+  if (::inet_pton(AF_INET, std::string(host).c_str(), &address) == 1)
+    return ntohl(address.s_addr) >> 24 == 127;
+  return host == "localhost" || host == "::1";
 }
 
 // What can stand in a header.

@@ -1,7 +1,9 @@
 #include "cli/operations.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -106,6 +108,12 @@ TEST(Operations, WhereOthersReachTheAdminPortItNeedsAToken) {
   EXPECT_TRUE(set_up_admin(config, options, world.outside));
   EXPECT_EQ(options.token, "");
   base::Diagnostics diagnostics;
+  for (const char* ours : {"127.1.2.3:1", "localhost:1", "[::1]:1"}) {
+    set_admin(ours, "--admin", {}, config, diagnostics);
+    EXPECT_TRUE(set_up_admin(config, options, world.outside)) << ours;
+  }
+  set_admin("127.example.org:1", "--admin", {}, config, diagnostics);
+  EXPECT_FALSE(set_up_admin(config, options, world.outside));
   set_admin("0.0.0.0:8380", "--admin", {}, config, diagnostics);
   EXPECT_FALSE(set_up_admin(config, options, world.outside));
   EXPECT_NE(world.err.str().find("error: admin: --admin has it listen on 0.0.0.0:8380, where "
@@ -143,6 +151,42 @@ TEST(Candidates, AreReadAsAServerWouldReadThem) {
   one = read_candidate("sluice", "wrokers: 1", "");
   ASSERT_TRUE(one);
   EXPECT_FALSE(one->rules);
+}
+
+// Whoever may ask is not thereby told what is in any file of the machine.
+TEST(Candidates, NameTheServersOwnFilesOnly) {
+  const std::string root = testing::TempDir() + "sluice-candidates-" + std::to_string(::getpid());
+  const std::string folder = root + "/served/", elsewhere = root + "/elsewhere/";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(elsewhere);
+  const auto write = [](const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+    return path;
+  };
+  const std::string sound = "[default]\ncreditLimit = 1\nresetSeconds = 1\n";
+  const std::string outside = write(elsewhere + "rules.ini", sound);
+  const std::string secret = write(elsewhere + "secret", "a secret\n");
+  write(folder + "other.ini", sound);
+  const std::string live = write(folder + "sluice.yaml",
+                                 "listen: [{ protocol: divvy, address: '127.0.0.1:0' }]\n"
+                                 "policy: [{ divvy: '" +
+                                     outside + "' }]\n");
+  const auto check = [&](const std::string& path, const std::string& live_file) {
+    return *read_candidate("sluice", "policy: [{ divvy: '" + path + "' }]", live_file);
+  };
+  for (const std::string& path : {std::string("other.ini"), folder + "./other.ini", outside})
+    EXPECT_TRUE(check(path, live).rules) << path;
+  const std::string up = "../elsewhere";
+  for (const std::string& path : {secret, up + "/secret", "x/../" + up + "/secret"}) {
+    const auto refused = check(path, live);
+    EXPECT_FALSE(refused.rules) << path;
+    ASSERT_EQ(refused.diagnostics.size(), 1u) << path;
+    const std::string said = base::to_string(refused.diagnostics.front());
+    EXPECT_NE(said.find("nor does that name it"), std::string::npos) << said;
+    EXPECT_EQ(said.find("a secret"), std::string::npos) << said;
+  }
+  EXPECT_FALSE(check(outside, "").rules);
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace

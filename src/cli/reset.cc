@@ -117,7 +117,8 @@ int counters(const Words& words, Outside& outside) {
   const std::string next = text_field(last.json, "next");
   const bool cut = true_field(last.json, "cut");
   if (cut && !flags.json)
-    outside.err << "the list is not complete: Redis has more keys than are looked at" << std::endl;
+    outside.err << "the list is not complete: Redis has more keys than are looked at at a time"
+                << std::endl;
   if (flags.json) {
     Json json{{"counters", list}};
     if (!next.empty()) json["next"] = next;
