@@ -9,7 +9,6 @@
 
 #include "base/bounds.h"
 #include "tests/support/dice.h"
-#include "wire/allocations_test.h"
 #include "wire/limitd_naive.h"
 
 namespace sluice::wire {
@@ -497,35 +496,6 @@ TEST(LimitdSession, TheExampleOfTheDocumentation) {
   out.clear();
   session.reply(requests.items()[1], {}, now, out);
   EXPECT_EQ(out.view(), std::string_view("\x06\xA0\x01\x07\xC2\x06\x00", 7));
-}
-
-// ---- Memory ----
-
-TEST(LimitdSession, ASettledSessionAllocatesNothing) {
-  std::string in;
-  for (size_t i = 0; i < 600; ++i)
-    in += asked(i % 6, count(static_cast<int64_t>(i) % 5)) +
-          frame(number(20, i) + text(2, "ip") + text(3, std::string(i, 'k')));
-  limit::Decision d{true, 1'000, 7, base::seconds(5), {}};
-  const std::vector<Listed> listed(100, {std::string(300, 'k'), d});
-  Verdict v = granted(d);
-  v.listed = listed;
-  LimitdSession session;
-  Requests requests;
-  base::Buffer out;
-  size_t before = 0, served = 0;
-  for (int round = 0; round < 2; ++round) {
-    before = tests::allocations();
-    for (std::string_view rest = in; !rest.empty();) {
-      requests.clear();
-      rest.remove_prefix(session.receive(rest, false, requests).consumed);
-      out.clear();
-      for (const Request& r : requests.items()) session.reply(r, v, {}, out);
-      served += requests.size();
-    }
-  }
-  EXPECT_EQ(tests::allocations() - before, 0u);
-  EXPECT_EQ(served, 2'400u);
 }
 
 // ---- Any split gives the same ----

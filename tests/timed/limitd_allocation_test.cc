@@ -1,0 +1,48 @@
+// What limitd's session allocates once it is settled: nothing.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/timed/allocations.h"
+#include "wire/limitd_naive.h"
+#include "wire/limitd_session.h"
+
+namespace sluice::tests {
+namespace {
+
+using namespace wire;
+using naive::limitd::frame;
+using naive::limitd::number;
+using naive::limitd::text;
+
+TEST(LimitdAllocation, serving_requests_allocates_nothing) {
+  std::string in;
+  for (uint64_t i = 0; i < 600; ++i)
+    in += frame(text(1, "7") + text(2, "ip") + text(3, "k") + number(4, i % 6) + number(5, i % 5)) +
+          frame(number(20, i) + text(2, "ip") + text(3, std::string(i, 'k')));
+  const limit::Decision decision{true, 1'000, 7, base::seconds(5), {}};
+  const std::vector<Listed> listed(100, {std::string(300, 'k'), decision});
+  const Verdict verdict{.allowed = true, .tightest = &decision, .matched = true, .listed = listed};
+  LimitdSession session;
+  Requests requests;
+  base::Buffer out;
+  size_t served = 0;
+  const auto serve = [&] {
+    for (std::string_view rest = in; !rest.empty();) {
+      requests.clear();
+      rest.remove_prefix(session.receive(rest, false, requests).consumed);
+      out.clear();
+      for (const Request& r : requests.items()) session.reply(r, verdict, {}, out);
+      served += requests.size();
+    }
+  };
+  serve();
+  const Allocations allocations;
+  serve();
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_EQ(served, 2'400u);
+}
+
+}  // namespace
+}  // namespace sluice::tests
