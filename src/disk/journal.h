@@ -61,9 +61,13 @@ class Texts {
 
   // In the order of the names. False: `problem`, with what to do.
   virtual bool read(const VisitText& visit, std::string& problem) = 0;
-  // All or nothing, and kept when it returns. False: `problem`, and nothing was changed, but that
-  // after a kill before the next one that succeeds it may have been; `problem` says if so.
-  virtual bool write(std::span<const Change> changes, std::string& problem) = 0;
+  enum class Written : uint8_t {
+    yes,
+    no,     // nothing was changed
+    maybe,  // nothing was, but a kill before the next one that succeeds may find it kept
+  };
+  // All or nothing, and kept when it returns. Unless `yes`: `problem`, with what to do.
+  virtual Written write(std::span<const Change> changes, std::string& problem) = 0;
 };
 
 class Journal {

@@ -84,15 +84,15 @@ RocksTexts::~RocksTexts() {
   take_back().PermitUncheckedError();
 }
 
-bool RocksTexts::write(std::span<const Change> changes, std::string& problem) {
+Texts::Written RocksTexts::write(std::span<const Change> changes, std::string& problem) {
   const std::lock_guard lock(mutex_);
   const Status status = put_again(changes);
-  if (status.ok()) return true;
+  if (status.ok()) return Written::yes;
   problem = "`" + base::printable(rocks_.path(), 512) + "` cannot be written: " + text_of(status) +
             "; see to the disk, and try again";
-  if (undo_.Count() > 0)
-    problem += "; a restart before the next one that succeeds may find it kept all the same";
-  return false;
+  if (undo_.Count() == 0) return Written::no;
+  problem += "; a kill before the next one that succeeds may find it kept all the same";
+  return Written::maybe;
 }
 
 Status RocksTexts::take_back() {

@@ -30,7 +30,7 @@ class RocksTexts final : public Texts {
   rocksdb::Status open(uint32_t format, std::string& wrong);
 
   bool read(const VisitText& visit, std::string& problem) override;
-  bool write(std::span<const Change> changes, std::string& problem) override;
+  Written write(std::span<const Change> changes, std::string& problem) override;
   // A copy as part of the store that is being made in `dir`. False: `why`.
   bool copy_to(const std::string& dir, std::string& why);
 

@@ -37,7 +37,7 @@ constexpr const char* round_variable = "SLUICE_TEXTS_ROUND";
 bool write(Texts& texts, const Step& step, std::string& problem) {
   std::vector<Texts::Change> changes;
   for (const auto& [name, text] : step) changes.push_back({name, text});
-  return texts.write(changes, problem);
+  return texts.write(changes, problem) == Texts::Written::yes;
 }
 void take_over(const Step& step, Map& model) {
   for (const auto& [name, text] : step) {

@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds look_every{25};
+// Between two steps of many, so that whoever writes gets its turn.
+constexpr milliseconds let_others{1};
 constexpr milliseconds pause_min{50}, pause_max{1000};
 // Changes that are told at a time; texts that a step of a pass brings.
 constexpr size_t told_at_once = 1000;
@@ -150,7 +152,7 @@ Answer RedisKeeper::call(Line& line, const Script& script,
 
 bool RedisKeeper::read_all(Line& line, std::string& version, std::string& problem,
                            std::mutex* order,
-                           const std::function<void(std::span<const Change> page)>& visit) const {
+                           const std::function<void(std::span<const Change> page)>& visit) {
   const auto failed = [&](const Answer& answer) {
     problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
     return false;
@@ -162,7 +164,10 @@ bool RedisKeeper::read_all(Line& line, std::string& version, std::string& proble
   std::string cursor = "0";
   do {
     std::unique_lock<std::mutex> held;
-    if (order != nullptr) held = std::unique_lock(*order);
+    if (order != nullptr) {
+      if (!rest(let_others)) return false;
+      held = std::unique_lock(*order);
+    }
     const Answer answer = line.ask({"HSCAN", keys_.texts, cursor, "COUNT", scanned_at_once});
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != 2)
       return failed(answer);
@@ -220,10 +225,16 @@ store::Keeper::Written RedisKeeper::write(std::span<const Change> changes, std::
     words.emplace_back(tests ? std::string_view(*change.only_if) : std::string_view());
   }
   const Answer answer = call(*line, write_, words);
-  if (!is_error(answer)) return Written::yes;
-  problem =
-      answer ? "Redis refuses it: " + base::printable(text_of(*answer), 256) : line->problem();
-  return answer ? Written::no : Written::maybe;
+  if (answer && is_error(answer)) {
+    problem = "Redis refuses it: " + base::printable(text_of(*answer), 256);
+    return Written::no;
+  }
+  // So that a pass asks for them, should Redis lose them before the next look.
+  for (const Change& change : changes)
+    if (change.text) names_.insert(change.name);
+  if (answer) return Written::yes;
+  problem = line->problem() + "; if it was, it is in force as soon as it is seen there";
+  return Written::maybe;
 }
 
 void RedisKeeper::watch(std::shared_ptr<Watcher> watcher) {
@@ -256,7 +267,10 @@ void RedisKeeper::run() {
     std::string problem;
     if (!line) line = connect(&stopping_, problem);
     const Looked looked = line ? look(*line, problem) : Looked::failed;
-    if (looked == Looked::more) continue;
+    if (looked == Looked::more) {
+      if (!rest(let_others)) return;
+      continue;
+    }
     if (looked == Looked::done) {
       known_us_ = now_us();
       pause = microseconds(0);
@@ -320,22 +334,25 @@ bool RedisKeeper::tell_all(Line& line, std::string& problem) {
         if (!page.empty()) watcher_->changed(page);
       });
   if (!done || !tell_unseen(line, seen, problem)) return false;
-  names_ = std::move(seen);
   position_ = version;
   return true;
 }
 
 // Of what was known and a pass has not met: what has become of it. Asked for anew, as this server
 // may have set it again meanwhile.
-bool RedisKeeper::tell_unseen(Line& line, NameSet& seen, std::string& problem) {
+bool RedisKeeper::tell_unseen(Line& line, const NameSet& seen, std::string& problem) {
   std::vector<std::string> names;
-  names_.each([&](std::string_view name) {
-    if (!seen.contains(name)) names.emplace_back(name);
-  });
+  {
+    const std::lock_guard held(watcher_->order);
+    names_.each([&](std::string_view name) {
+      if (!seen.contains(name)) names.emplace_back(name);
+    });
+  }
   for (size_t at = 0; at < names.size(); at += told_at_once) {
     const auto some = std::span(names).subspan(at, std::min(told_at_once, names.size() - at));
     std::vector<std::string_view> words{"HMGET", keys_.texts};
     words.insert(words.end(), some.begin(), some.end());
+    if (!rest(let_others)) return false;
     const std::lock_guard held(watcher_->order);
     const Answer answer = line.ask(words);
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements != some.size()) {
@@ -347,9 +364,10 @@ bool RedisKeeper::tell_unseen(Line& line, NameSet& seen, std::string& problem) {
       Change& change = changes.emplace_back();
       change.name = some[i];
       const redisReply& text = *answer->element[i];
-      if (text.type != REDIS_REPLY_STRING) continue;
-      change.text = text_of(text);
-      seen.insert(some[i]);
+      if (text.type == REDIS_REPLY_STRING)
+        change.text = text_of(text);
+      else
+        names_.erase(some[i]);
     }
     watcher_->changed(changes);
   }

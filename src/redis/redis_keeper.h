@@ -49,11 +49,11 @@ class RedisKeeper final : public store::Keeper {
   Answer call(Line& line, const Script& script, std::span<const std::string_view> arguments) const;
   // `order`: held while each page is fetched and visited, if not null.
   bool read_all(Line& line, std::string& version, std::string& problem, std::mutex* order,
-                const std::function<void(std::span<const Change> page)>& visit) const;
+                const std::function<void(std::span<const Change> page)>& visit);
   void run();
   Looked look(Line& line, std::string& problem);
   bool tell_all(Line& line, std::string& problem);
-  bool tell_unseen(Line& line, NameSet& seen, std::string& problem);
+  bool tell_unseen(Line& line, const NameSet& seen, std::string& problem);
   bool rest(std::chrono::microseconds time);
   static int64_t now_us();
 
@@ -61,9 +61,9 @@ class RedisKeeper final : public store::Keeper {
   const Keys keys_;
   const Script write_, fetch_;
   // Up to where the changes are known here: a number and a time, as the version; empty: nothing is.
-  // With the names, of the thread once there is one.
+  // Of the thread once there is one.
   std::string position_;
-  NameSet names_;
+  NameSet names_;  // of all that may be known here; under the watcher's order
   std::shared_ptr<Watcher> watcher_;
   std::minstd_rand random_;
   std::atomic<int64_t> known_us_{0};

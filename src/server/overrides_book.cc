@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bounds.h"
+#include "base/check.h"
 #include "base/printable.h"
 #include "server/admin_json.h"
 
@@ -20,6 +21,10 @@ OverridesBook::OverridesBook(World world)
     : world_(std::move(world)), watching_(std::make_shared<Watching>(this)) {}
 
 OverridesBook::~OverridesBook() {
+  end();
+}
+
+void OverridesBook::end() {
   const std::lock_guard order(watching_->order);
   watching_->book = nullptr;
 }
@@ -36,10 +41,11 @@ std::optional<std::string> OverridesBook::load() {
         },
         problem);
     if (!read) return "the overrides cannot be read: " + problem;
+    // Those that ended while there was no server.
+    while (end_some(world_.clock.now())) continue;
   }
+  if (table_.size() > 0) world_.log->info("{} overrides are in force", table_.size());
   world_.keeper->watch(watching_);
-  const std::lock_guard lock(mutex_);
-  if (!all_.empty()) world_.log->info("{} overrides are in force", all_.size());
   return std::nullopt;
 }
 
@@ -72,14 +78,12 @@ bool OverridesBook::take_one(const store::Keeper::Change& change) {
 }
 
 bool OverridesBook::put(KnownOverride one) {
-  auto& rule = rules_[one.rule->id];
+  if (!table_.set(compiled(one, world_.spaces))) return false;
+  const uint64_t id = one.id();
+  auto& [rule, overrides] = rules_[one.rule->id];
   if (rule == nullptr) rule = one.rule;
   one.rule = rule;
-  if (!table_.set(compiled(one, world_.spaces))) {
-    if (rule.use_count() <= 2) rules_.erase(one.rule->id);
-    return false;
-  }
-  const uint64_t id = one.id();
+  overrides += all_.contains(id) ? 0u : 1u;
   const auto old = all_.find(id);
   if (old != all_.end()) unlist(old->second.until, id);
   if (one.until.us != INT64_MAX) ends_.emplace(one.until.us, id);
@@ -95,8 +99,8 @@ bool OverridesBook::erase(uint64_t id) {
   table_.remove(one.rule->id, one.values());
   unlist(one.until, id);
   all_.erase(at);
-  // The map's and ours.
-  if (one.rule.use_count() <= 2) rules_.erase(one.rule->id);
+  const auto rule = rules_.find(one.rule->id);
+  if (--rule->second.overrides == 0) rules_.erase(rule);
   return true;
 }
 
@@ -123,9 +127,10 @@ OverrideProblem OverridesBook::check_room(const std::vector<AskedOverride>& all)
     if (known != all_.end()) {
       if (known->second.rule->id != one.rule->id || known->second.actor != one.actor)
         return {409, field_of(i), "has the same number as " + id_text(id) + "; delete that first"};
-      continue;
+      // One that has ended is in the table no more.
+      if (!ended_.contains({known->second.until.us, id})) continue;
     }
-    ++fresh;
+    fresh += known == all_.end() ? 1u : 0u;
     const auto values = one.values();
     const auto filed = policy::Overrides::filed_under(values);
     if (!filed) continue;
@@ -148,10 +153,9 @@ namespace {
 OverrideProblem not_kept(store::Keeper::Written written, const std::string& problem) {
   if (written == store::Keeper::Written::no)
     return {503, "", "nothing was changed, as it could not be kept: " + problem};
-  return {
-      503, "",
-      "nothing is changed yet, but it may have been kept, and then it still comes into force: " +
-          problem + "; ask for the override later, or ask for the same again"};
+  return {503, "",
+          "nothing is changed here, and nobody knows whether it was kept: " + problem +
+              "; look again, or ask for the same again"};
 }
 
 }  // namespace
@@ -181,7 +185,7 @@ OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<
     const std::lock_guard lock(mutex_);
     for (const AskedOverride& asked : all) {
       fresh.push_back(!all_.contains(asked.one.id()));
-      put(asked.one);
+      SLUICE_CHECK(put(asked.one));  // there was room, and nobody else changes anything
     }
   }
   world_.changed();
@@ -284,7 +288,7 @@ void OverridesBook::forget_some(base::Time now) {
   if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
     world_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
                      base::printable(problem, 500));
-    forget_again_us_ = now.us + forget_again_after.us;
+    forget_again_us_ = world_.clock.now().us + forget_again_after.us;
     return;
   }
   const std::lock_guard lock(mutex_);

@@ -52,6 +52,9 @@ class OverridesBook final : public metrics::Source {
   // told and left as it is. Once, before the server serves; a text: what could not be read.
   std::optional<std::string> load();
 
+  // From here on `changed` is not called for others any more. Any number of times.
+  void end();
+
   // What workers look up in.
   const policy::Overrides& table() const { return table_; }
   bool is_kept() const { return world_.keeper != nullptr; }
@@ -113,7 +116,11 @@ class OverridesBook final : public metrics::Source {
   std::map<uint64_t, KnownOverride> all_;
   // By their `until`: those that end, and those that have ended, which the table has no more.
   std::set<std::pair<int64_t, uint64_t>> ends_, ended_;
-  std::unordered_map<uint64_t, std::shared_ptr<const NamedRule>> rules_;
+  struct Ruled {
+    std::shared_ptr<const NamedRule> rule;
+    size_t overrides = 0;
+  };
+  std::unordered_map<uint64_t, Ruled> rules_;
   int64_t forget_again_us_ = 0;  // after a keeper failed; housekeeping's
   mutable uint64_t live_generation_ = 0;
   mutable std::unordered_set<uint64_t> live_rules_;  // of that generation

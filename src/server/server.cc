@@ -67,6 +67,13 @@ struct Server::Impl {
     if (operate.has_admin()) counter_routes->add_to(operate.admin());
   }
 
+  // What other servers set is told to `io`, which goes before the book of it does.
+  ~Impl() {
+    if (overrides) overrides->end();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   void make_reloader(Policy policy) {
     const auto publish = [this](std::shared_ptr<const LivePolicy> next) {
       asio::post(io, [this, next = std::move(next)] { go_live(next); });

@@ -15,12 +15,19 @@ class DurableKeeper final : public Keeper {
             std::string& problem) override {
     return texts_.read(visit, problem);
   }
-  // What failed may be in the log all the same, until the next write takes it back.
   Written write(std::span<const Change> changes, std::string& problem) override {
     std::vector<disk::Texts::Change> all;
     all.reserve(changes.size());
     for (const Change& change : changes) all.push_back({change.name, change.text});
-    return texts_.write(all, problem) ? Written::yes : Written::maybe;
+    switch (texts_.write(all, problem)) {
+      case disk::Texts::Written::yes:
+        return Written::yes;
+      case disk::Texts::Written::no:
+        return Written::no;
+      case disk::Texts::Written::maybe:
+        break;
+    }
+    return Written::maybe;
   }
 
  private:

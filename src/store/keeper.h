@@ -26,7 +26,7 @@ class Keeper {
   enum class Written : uint8_t {
     yes,
     no,     // nothing was changed
-    maybe,  // nobody knows; who watches is told if it was, and `read` finds it
+    maybe,  // nobody knows; `problem` says what follows
   };
 
   // Whoever is to know what other servers that share the store write.

@@ -33,7 +33,11 @@ class Keeping {
   }
   store::Keeper& keeper() { return store_->keeper(); }
 
-  Written write_to(const std::vector<Change>& changes) { return keeper().write(changes, problem); }
+  Written write_to(const std::vector<Change>& changes) {
+    std::unique_lock<std::mutex> order;
+    if (watcher_) order = std::unique_lock(watcher_->order);
+    return keeper().write(changes, problem);
+  }
   bool write(const std::vector<Change>& changes) { return write_to(changes) == Written::yes; }
   bool set(const std::string& name, const std::string& text) { return write({{name, text}}); }
   bool read() {
@@ -54,6 +58,10 @@ class Keeping {
   void begin() {
     EXPECT_TRUE(read()) << problem;
     watch();
+  }
+  void put(const std::string& name, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    all_[name] = text;
   }
   Map all() {
     const std::lock_guard lock(mutex_);
@@ -201,19 +209,22 @@ TEST(RedisKeeper, ServersThatWriteAtOnceAgreeInTheEnd) {
 // What this server has written and taken in is not undone by what was fetched before.
 TEST(RedisKeeper, TellsNothingWhileSomebodyWrites) {
   RedisServer redis;
-  Keeping one({redis.port()}), two({redis.port()});
+  Keeping one({redis.port()}), two({redis.port()}), third({redis.port()});
+  // With something to be behind of, or all would be read.
+  ASSERT_TRUE(third.set("z", "0"));
   two.begin();
   one.begin();
   {
     const std::lock_guard order(one.order());
     ASSERT_TRUE(two.set("a", "older"));
-    EXPECT_GE(two.await({{"a", "older"}}).count(), 0);
-    ASSERT_TRUE(one.set("a", "newer"));
-    EXPECT_GE(two.await({{"a", "newer"}}).count(), 0);
+    EXPECT_GE(two.await({{"a", "older"}, {"z", "0"}}).count(), 0);
+    const Change newer{"a", "newer"};
+    ASSERT_EQ(one.keeper().write({&newer, 1}, one.problem), Written::yes);
+    EXPECT_GE(two.await({{"a", "newer"}, {"z", "0"}}).count(), 0);
     EXPECT_EQ(one.told(), 0u);
   }
-  EXPECT_GE(one.await({{"a", "newer"}}).count(), 0);
-  EXPECT_EQ(one.told(), 1u);  // never of the older one
+  EXPECT_GE(one.await({{"a", "newer"}, {"z", "0"}}).count(), 0);
+  EXPECT_EQ(one.told(), 2u);  // of both changes, and both times with the newer text
 }
 
 TEST(RedisKeeper, AConditionLeavesAloneWhatIsOther) {
@@ -266,6 +277,22 @@ TEST(RedisKeeper, WhoeverIsFarBehindReadsAll) {
   write(5, 3000, true);
   EXPECT_GE(two.await(model).count(), 0);
   EXPECT_EQ(two.told(), told + 3000);
+}
+
+// Even what this server wrote just before.
+TEST(RedisKeeper, WhatIsLostBeforeItWasLookedAtIsTold) {
+  RedisServer redis;
+  Keeping one({redis.port()});
+  ASSERT_TRUE(one.set("z", "0"));
+  one.begin();
+  {
+    const std::lock_guard order(one.order());
+    const Change change{"a", "1"};
+    ASSERT_EQ(one.keeper().write({&change, 1}, one.problem), Written::yes);
+    one.put("a", "1");
+    redis.client()({"FLUSHALL"});
+  }
+  EXPECT_GE(one.await({}).count(), 0);
 }
 
 TEST(RedisKeeper, WhatRedisLosesIsLost) {

@@ -61,7 +61,8 @@ TEST(KeptTexts, AMillionAreReadInASecond) {
       }
       std::vector<disk::Texts::Change> changes;
       for (const auto& [name, text] : batch) changes.push_back({name, text});
-      ASSERT_TRUE(opened.journal->texts()->write(changes, problem)) << problem;
+      ASSERT_EQ(opened.journal->texts()->write(changes, problem), disk::Texts::Written::yes)
+          << problem;
     }
     std::printf("%llu texts written in %.2f s\n", static_cast<unsigned long long>(texts),
                 seconds_since(began));
