@@ -1,6 +1,7 @@
 #include "cli/candidate.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -19,15 +20,22 @@ struct Held {
   std::shared_ptr<const policy::RuleSet> rules;
 };
 
-// Does the path, as it is opened, lie in that folder or below it?
-bool is_below(const std::string& path, const std::string& folder) {
-  const auto base = std::filesystem::path(folder.empty() ? "." : folder).lexically_normal();
-  const auto rest = std::filesystem::path(path).lexically_normal().lexically_relative(base);
-  return !rest.empty() && *rest.begin() != "..";
+// Is it a policy, by its name, in the same folder as the live sluice.yaml?
+bool is_beside(const std::string& path, const std::string& live_file) {
+  namespace fs = std::filesystem;
+  const fs::path one(path), live(live_file);
+  const auto folder_of = [](const fs::path& file) {
+    std::error_code error;
+    return fs::weakly_canonical(file.has_parent_path() ? file.parent_path() : ".", error);
+  };
+  static constexpr std::array<std::string_view, 4> endings = {".ini", ".json", ".yaml", ".yml"};
+  return std::find(endings.begin(), endings.end(), one.extension()) != endings.end() &&
+         one.filename() != live.filename() && folder_of(one) == folder_of(live);
 }
 
-// Whoever asks about a candidate is told what is wrong with the files that it names: so these are
-// the server's own, those beside its sluice.yaml or named by it. False: another one is.
+// Whoever asks about a candidate is told what is wrong with the files that it names, in their own
+// words: so these are the server's own, the policies beside its sluice.yaml or named by it. False:
+// another one is.
 bool check_files(const Config& config, const std::string& live_file,
                  base::Diagnostics& diagnostics) {
   Config live;
@@ -37,9 +45,7 @@ bool check_files(const Config& config, const std::string& live_file,
   bool sound = true;
   for (const Policy& policy : config.policy) {
     const std::string& path = policy.path.value;
-    if (!live_file.empty() &&
-        is_below(path, std::filesystem::path(live_file).parent_path().string()))
-      continue;
+    if (!live_file.empty() && is_beside(path, live_file)) continue;
     if (std::any_of(live.policy.begin(), live.policy.end(),
                     [&](const Policy& known) { return known.path.value == path; }))
       continue;
@@ -47,8 +53,8 @@ bool check_files(const Config& config, const std::string& live_file,
     diagnostics.push_back({.file = live_file.empty() ? body_name : live_file,
                            .subject = "policy",
                            .message = "`" + path +
-                                      "` is not beside the server's sluice.yaml, "
-                                      "nor does that name it",
+                                      "` is no .ini, .json or .yaml beside the server's "
+                                      "sluice.yaml, nor does that name it",
                            .remedy = "ask `sluice check` on the machine, which reads any file"});
   }
   return sound;

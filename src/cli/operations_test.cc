@@ -177,7 +177,11 @@ TEST(Candidates, NameTheServersOwnFilesOnly) {
   for (const std::string& path : {std::string("other.ini"), folder + "./other.ini", outside})
     EXPECT_TRUE(check(path, live).rules) << path;
   const std::string up = "../elsewhere";
-  for (const std::string& path : {secret, up + "/secret", "x/../" + up + "/secret"}) {
+  write(folder + "admin.token", "a secret\n");
+  write(elsewhere + "others.ini", sound);
+  for (const std::string& path :
+       {secret, up + "/secret", "x/../" + up + "/secret", up + "/others.ini",
+        std::string("admin.token"), std::string("sluice.yaml")}) {
     const auto refused = check(path, live);
     EXPECT_FALSE(refused.rules) << path;
     ASSERT_EQ(refused.diagnostics.size(), 1u) << path;

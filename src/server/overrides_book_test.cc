@@ -382,7 +382,8 @@ TEST(OverridesBook, says_what_is_not_known_to_be_kept) {
   for (int i = 0; i < 2; ++i) {
     const auto problem = f.set({f.make("a")});
     EXPECT_EQ(problem.status, 503u);
-    EXPECT_NE(problem.why.find("nobody knows whether it was kept"), std::string::npos) << problem.why;
+    EXPECT_NE(problem.why.find("nobody knows whether it was kept"), std::string::npos)
+        << problem.why;
   }
   EXPECT_EQ(f.quota("a"), 0);
 }
