@@ -232,10 +232,13 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
     const auto outcome = world_.inquiries.ask(inquiry);
     if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
     for (const CounterState& counter : inquiry->counters()) {
-      if (counter.error != limit::Error::none)
+      // One that is none hides no other.
+      const bool foreign = counter.error == limit::Error::foreign;
+      if (counter.error != limit::Error::none && !foreign)
         return problem_response(503, std::string(world_.store.words_of(counter.error)));
       if (counter.moved) continue;
       json["counters"].push_back(to_json(counter));
+      if (foreign) json["counters"].back()["problem"] = world_.store.words_of(counter.error);
     }
   }
   return json_response(200, json);

@@ -29,9 +29,9 @@ OverrideProblem wrong(std::string field, std::string why, unsigned status = 422)
   return {status, std::move(field), std::move(why)};
 }
 
-// As native policies are read, with the same words for what is wrong: JSON is YAML. Divvy's rules
-// know one algorithm, which need not be said.
-OverrideProblem read_limit(const Json& json, const std::string& field, std::string_view dialect,
+// As native policies are read, with the same words for what is wrong: JSON is YAML. Of an algorithm
+// that is not said: the usual one, unless a burst means a bucket.
+OverrideProblem read_limit(const Json& json, const std::string& field, Algorithm usual,
                            Limit& limit) {
   if (!json.is_object())
     return wrong(field, "is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
@@ -50,8 +50,8 @@ OverrideProblem read_limit(const Json& json, const std::string& field, std::stri
   // What answers have beside what policies have.
   Json plain = json;
   if (plain.contains("window")) plain.erase("window_ms");
-  if (dialect == "divvy" && !plain.contains("algorithm"))
-    plain["algorithm"] = limit::name_of(Algorithm::fixed_window);
+  if (!plain.contains("algorithm") && !plain.contains("burst"))
+    plain["algorithm"] = limit::name_of(usual);
   if (is_text && algorithm->get_ref<const std::string&>() == "fixed_bucket") plain.erase("burst");
 
   base::Diagnostics diagnostics;
@@ -184,8 +184,7 @@ policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces)
   return made;
 }
 
-OverrideProblem read_limits(const Json& body, std::string_view dialect,
-                            std::vector<Limit>& limits) {
+OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector<Limit>& limits) {
   static constexpr std::array<const char*, 4> keys = {"limit", "limits", "unlimited", "deny"};
   const auto given =
       std::count_if(keys.begin(), keys.end(), [&](const char* key) { return body.contains(key); });
@@ -198,12 +197,12 @@ OverrideProblem read_limits(const Json& body, std::string_view dialect,
     if (!body.contains(key)) continue;
     if (body.at(key) != true) return wrong(key, "can only be true");
     limits = {{bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}}};
-    return check_limits(limits, dialect);
+    return check_limits(limits, rule.dialect);
   }
   if (body.contains("limit")) {
     limits.resize(1);
-    if (auto problem = read_limit(body.at("limit"), "limit", dialect, limits[0])) return problem;
-    auto problem = check_limits(limits, dialect);
+    if (auto problem = read_limit(body.at("limit"), "limit", rule.usual, limits[0])) return problem;
+    auto problem = check_limits(limits, rule.dialect);
     if (problem.field.starts_with("limits[0]"))
       problem.field.replace(0, sizeof "limits[0]" - 1, "limit");
     else if (problem)
@@ -216,9 +215,10 @@ OverrideProblem read_limits(const Json& body, std::string_view dialect,
                  "is to be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
   limits.resize(list.size());
   for (size_t i = 0; i < list.size(); ++i)
-    if (auto problem = read_limit(list[i], "limits[" + std::to_string(i) + "]", dialect, limits[i]))
+    if (auto problem =
+            read_limit(list[i], "limits[" + std::to_string(i) + "]", rule.usual, limits[i]))
       return problem;
-  return check_limits(limits, dialect);
+  return check_limits(limits, rule.dialect);
 }
 
 OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,

@@ -24,6 +24,8 @@ struct NamedRule {
   std::vector<std::string> actor;  // keys of its entries
   std::string prefix;              // Divvy's: of its counters' stored keys
   uint64_t id = 0;                 // policy::Rule::id
+  // Of a limit in a request that names none; not kept.
+  limit::Algorithm usual = limit::Algorithm::token_bucket;
 };
 
 struct KnownOverride {
@@ -66,8 +68,8 @@ OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most)
 // What decisions are made by, of one that is settled.
 policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces);
 
-// Reads `limit`, `limits`, `unlimited` or `deny` of a request, for a rule of that dialect.
-OverrideProblem read_limits(const Json& body, std::string_view dialect,
+// Reads `limit`, `limits`, `unlimited` or `deny` of a request, for that rule.
+OverrideProblem read_limits(const Json& body, const NamedRule& rule,
                             std::vector<limit::Limit>& limits);
 // Reads `actor`, `until` and `comment`.
 OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,

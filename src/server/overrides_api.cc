@@ -32,6 +32,21 @@ HttpResponse refusal(OverrideProblem problem) {
                           problem.more);
 }
 
+// The algorithm of the rule's limits, where they have one in common that an override can have with
+// nothing but a quota and a window.
+limit::Algorithm usual_of(const policy::Rule& rule, std::string_view dialect) {
+  using limit::Algorithm;
+  if (dialect == "divvy") return Algorithm::fixed_window;
+  Algorithm usual = Algorithm::token_bucket;
+  for (const limit::Limit& limit : rule.limits) {
+    if (!limit::has_counter(limit.algorithm) || limit.algorithm == Algorithm::fixed_bucket ||
+        limit.algorithm != rule.limits.front().algorithm)
+      return Algorithm::token_bucket;
+    usual = limit.algorithm;
+  }
+  return usual;
+}
+
 // Which rule is meant: by its name, else by what else tells it: Divvy's label, a canary's pattern.
 class Resolver {
  public:
@@ -91,6 +106,7 @@ class Resolver {
       one->actor = rule.actor;
       if (rule.space->form == limit::Form::divvy) one->prefix = rule.space->prefix;
       one->id = rule.id;
+      one->usual = usual_of(rule, its);
       list.push_back(std::move(one));
     });
     return by_name.empty() ? otherwise : by_name;
@@ -116,7 +132,7 @@ OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& bo
   KnownOverride& one = asked.one;
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = read_actor(body, one.rule->actor, values)) return problem;
-  if (auto problem = read_limits(body, one.rule->dialect, asked.limits)) return problem;
+  if (auto problem = read_limits(body, *one.rule, asked.limits)) return problem;
   if (auto problem = read_until(body, book.now(), one.until)) return problem;
   if (auto problem = read_comment(body, one.comment)) return problem;
   one.actor = policy::key_text(values);

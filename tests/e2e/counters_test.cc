@@ -524,5 +524,21 @@ TEST(CountersInRedis, AreAProblemWhileItIsGone) {
   EXPECT_TRUE(said.body.at("verdict").contains("error")) << said.body;
 }
 
+TEST(CountersInRedis, WhatIsNoneHidesNoOther) {
+  World world(Kept::redis);
+  world.hit("tenant=acme api=v1");
+  const std::string prefix = "native:per-tenant:";
+  const std::string suffix = ":tenant,api:token_bucket,sliding_window";
+  ASSERT_EQ(world.redis().client()({"SET", "sluice:" + prefix + "aaa|v1" + suffix, "what"}).text,
+            "OK");
+  const Json list = world.list("?prefix=" + prefix).body.at("counters");
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].at("counter"), prefix + "aaa|v1" + suffix);
+  EXPECT_TRUE(list[0].at("limits").empty());
+  EXPECT_NE(list[0].at("problem").get<std::string>().find("no counter"), std::string::npos);
+  EXPECT_EQ(list[1].at("limits").size(), 2u);
+  EXPECT_FALSE(list[1].contains("problem"));
+}
+
 }  // namespace
 }  // namespace sluice::tests

@@ -72,7 +72,9 @@ struct Served {
         "- { name: api, match: { tenant: '*', api: '*' }, actor: [tenant, api], limit: { "
         "quota: 3, window: 1h } }\n"
         "- { name: same, match: { same: '*' }, limit: { quota: 3, window: 1h } }\n"
-        "- { match: { user: '*' }, actor: user, limit: { quota: 3, window: 1h } }\n");
+        "- { match: { user: '*' }, actor: user, limit: { quota: 3, window: 1h } }\n"
+        "- { name: soft, match: { soft: '*' }, actor: soft, limit: { quota: 4, window: 1h, "
+        "algorithm: fixed_window } }\n");
     start();
   }
   void start() {
@@ -175,6 +177,21 @@ TEST(Overrides, AreOfEveryDialect) {
   EXPECT_EQ(s.set({{"rule", "user=*"}, {"actor", "bad"}, {"deny", true}}).status, 201);
   EXPECT_EQ(client.ask("HIT user=bad").substr(0, 8), "OK false");
   EXPECT_EQ(client.ask("HIT user=good").substr(0, 7), "OK true");
+}
+
+// Whoever raises a number does not change the algorithm, nor what was used.
+TEST(Overrides, HaveTheirRulesAlgorithmUnlessTheySayOther) {
+  const Served s;
+  auto client = s.client();
+  client.ask("HIT soft=q");
+  EXPECT_EQ(client.ask("HIT soft=q"), "OK true 2 3600");
+  Json body = {{"rule", "soft"}, {"actor", "q"}, {"limit", {{"quota", 10}, {"window", "1h"}}}};
+  EXPECT_EQ(s.set(body).json.at("limits")[0].at("algorithm"), "fixed_window");
+  EXPECT_EQ(client.ask("HIT soft=q"), "OK true 7 3600");
+  body["limit"]["burst"] = 20;
+  EXPECT_EQ(s.set(body).json.at("limits")[0].at("algorithm"), "token_bucket");
+  body["limit"] = {{"quota", 10}, {"window", "1h"}, {"algorithm", "sliding_log"}};
+  EXPECT_EQ(s.set(body).json.at("limits")[0].at("algorithm"), "sliding_log");
 }
 
 TEST(Overrides, SayWhatIsWrongAndWhere) {
