@@ -18,6 +18,7 @@ inline std::string page(const Json& json, unsigned status = 200) {
   return client::FakeHttp::response(status, json.dump());
 }
 
+inline constexpr const char* metrics_type = "text/plain; version=0.0.4; charset=utf-8";
 inline constexpr const char* metrics =
     "sluice_build_info{version=\"0.1.0\",compiler=\"x\"} 1\n"
     "process_start_time_seconds 1\n"

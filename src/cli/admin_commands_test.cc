@@ -80,7 +80,7 @@ TEST_F(AdminCommands, AreUsedAsTheirHelpSays) {
 TEST_F(AdminCommands, StatusSaysWhatThereIs) {
   answers["GET /health/ready"] = page({{"status", "ready"}});
   answers["GET /v1/config"] = page(config());
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, "text/plain; version=0.0.4");
+  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
   EXPECT_EQ(ask({"status", "--over", "0s"}), 0) << err;
   auto shown = lines();
   ASSERT_EQ(shown.size(), 9u) << out;
@@ -103,11 +103,11 @@ TEST_F(AdminCommands, StatusSaysWhatThereIs) {
   };
   const double started = clock() - 100.7;
   answers["GET /metrics"] = FakeHttp::response(
-      200, "process_start_time_seconds " + std::to_string(started) + "\n", "text/plain");
+      200, "process_start_time_seconds " + std::to_string(started) + "\n", metrics_type);
   EXPECT_EQ(ask({"status", "--over", "0s", "--json"}), 0) << err;
   EXPECT_GE(result()["up_seconds"], 100);
   EXPECT_LE(result()["up_seconds"].get<double>(), clock() - started);
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, "text/plain; version=0.0.4");
+  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
 
   EXPECT_EQ(ask({"status", "--over", "1ms"}), 0) << err;
   EXPECT_TRUE(said(out, "requests     0/s allowed, 0/s denied\n")) << out;
@@ -141,7 +141,7 @@ TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
       "x\n";
   answers["GET /v1/config"] = page(refused);
   answers["GET /metrics"] = FakeHttp::response(
-      200, std::string(metrics) + "sluice_store_failing 1\nsluice_commits_total 9\n", "text/plain");
+      200, std::string(metrics) + "sluice_store_failing 1\nsluice_commits_total 9\n", metrics_type);
   EXPECT_EQ(ask({"status", "--over", "0s"}), 1);
   EXPECT_TRUE(said(out, "a newer one was refused at 2026-11-20T11:00:00Z")) << out;
   EXPECT_TRUE(said(out, "/etc/rules.ini:3:1: error: is \\x1b[2Jwrong")) << out;
@@ -156,10 +156,12 @@ TEST_F(AdminCommands, StatusEndsWithOneWhenSomethingIsAmiss) {
       "sluice_redis_connections{state=\"up\"} 0\nsluice_redis_connections{state=\"down\"} 2\n"
       "sluice_connections{protocol=\"evil\x1b[2J\"} 1\n"
       "sluice_redis_failures_total{reason=\"silent\"} 5\n",
-      "text/plain");
+      metrics_type);
   EXPECT_EQ(ask({"status", "--over", "0s"}), 1);
   EXPECT_TRUE(said(out, ": not ready\n             the server is stopping\n")) << out;
   EXPECT_TRUE(said(out, "connections  1 evil\\x1b[2J\n")) << out;
+  EXPECT_TRUE(said(out, "counters     in Redis; here, for when it cannot be asked: 0 in 0B\n"))
+      << out;
   EXPECT_TRUE(said(out, "Redis: 2 down connections; failures so far: 5 silent\n")) << out;
   EXPECT_EQ(ask({"status", "--over", "0s", "--json"}), 1);
   EXPECT_EQ(result()["reasons"][0], "the server is stopping");
@@ -199,6 +201,41 @@ TEST_F(AdminCommands, SayWhyNobodyCouldBeAsked) {
   EXPECT_EQ(command({"status", "--admin", "127.0.0.1:1"}), 3);
   EXPECT_TRUE(said(err, "cannot connect to 127.0.0.1 port 1: Connection refused; is the server up"))
       << err;
+}
+
+// Droplet's port, for one, answers any path so; and another server has JSON of its own.
+TEST_F(AdminCommands, TakeNoOtherServersWordForDone) {
+  const auto described = [](const std::string& body, const std::string& type) {
+    return FakeHttp::response(200, body, type);
+  };
+  std::string said_to_all;
+  FakeHttp other([&](const Request&) { return said_to_all; });
+  const std::vector<Words> all{{"status"},
+                               {"top"},
+                               {"rules"},
+                               {"rules", "--over", "0s"},
+                               {"counters"},
+                               {"reset", "key"},
+                               {"reload"},
+                               {"override", "set", "--rule", "user", "--actor", "a", "--deny"},
+                               {"override", "list"},
+                               {"override", "show", "o-1"},
+                               {"override", "remove", "o-1"},
+                               {"override", "load", file("one.jsonl", "{\"rule\":\"user\"}\n")}};
+  for (const std::string& answer :
+       {described("sluice is up.\n", "text/plain"), described("{}", "text/plain"),
+        described("{}", "text/html"), described("[1]", "application/json"),
+        described("{}", "application/problem+json"), described(metrics, metrics_type),
+        FakeHttp::response(503, "{}", "application/json")}) {
+    said_to_all = answer;
+    for (Words words : all) {
+      words.insert(words.end(), {"--admin", other.address()});
+      EXPECT_EQ(command(words), 3) << words[0] << ": " << answer;
+      EXPECT_EQ(out, "") << words[0] << ": " << answer;
+      EXPECT_TRUE(said(err, "what listens at " + other.address() + " answers ")) << err;
+      EXPECT_TRUE(said(err, ", and not as sluice's admin port would\n")) << err;
+    }
+  }
 }
 
 TEST_F(AdminCommands, TakeAddressAndTokenFromTheEnvironmentOrAFile) {
@@ -315,7 +352,7 @@ TEST_F(AdminCommands, RulesAreListedOverAllPages) {
   EXPECT_EQ(result()["rules"].size(), 2u);
   EXPECT_FALSE(result()["rules"][0].contains("per_second"));
 
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, "text/plain");
+  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
   EXPECT_EQ(ask({"rules", "--over", "1ms", "--json"}), 0);
   EXPECT_EQ(result()["rules"][0]["per_second"]["allowed"], 0.0);
 }
@@ -333,7 +370,7 @@ TEST_F(AdminCommands, RulesHaveTheRatesOfTheirOwnProtocol) {
         "sluice_decisions_total{protocol=\"divvy\",rule=\"r\",outcome=\"allowed\"} " + count +
             "\nsluice_decisions_total{protocol=\"limitd\",rule=\"r\",outcome=\"shadow_denied\"} " +
             count + "\n",
-        "text/plain");
+        metrics_type);
   });
   EXPECT_EQ(command({"rules", "--over", "10ms", "--json", "--admin", growing.address()}), 0) << err;
   const Json native = result()["rules"][0]["per_second"],
@@ -405,7 +442,7 @@ TEST_F(AdminCommands, TopIsOneTableWithoutATerminal) {
                      {"error_max", 0}});
   answers["GET /v1/top?by=active&limit=100"] =
       page({{"window_seconds", 300}, {"by", "active"}, {"items", items}, {"tracked_max", 1024}});
-  answers["GET /metrics"] = FakeHttp::response(200, metrics, "text/plain");
+  answers["GET /metrics"] = FakeHttp::response(200, metrics, metrics_type);
   EXPECT_EQ(ask({"top", "--by", "active", "--limit", "2", "--over", "1ms"}), 0) << err;
   EXPECT_EQ(out, "sluice 0.1.0 at " + server.address() +
                      "\n"

@@ -52,6 +52,17 @@ std::string path_of(const std::string& target) {
   return target.substr(0, target.find('?'));
 }
 
+// A content type without its parameters.
+std::string_view media_type(std::string_view content_type) {
+  return content_type.substr(0, content_type.find_first_of("; "));
+}
+
+// As sluice sends its figures; other servers send plain text too.
+bool is_metrics(const client::HttpAnswer& answer) {
+  return media_type(answer.content_type) == "text/plain" &&
+         answer.content_type.find("version=0.0.4") != std::string::npos;
+}
+
 // Does a described path, "/v1/counters/{key}", fit that one?
 bool fits(std::string_view described, std::string_view path) {
   const size_t brace = described.find("/{");
@@ -163,8 +174,10 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
   }
   client::HttpAnswer& answer = *result.answer;
   reply.status = answer.status;
-  const bool is_problem = answer.content_type == "application/problem+json";
-  if (is_problem || answer.content_type == "application/json") {
+  const std::string_view type = media_type(answer.content_type);
+  const bool is_json = type == "application/json", is_problem = type == "application/problem+json";
+  const bool is_figures = is_metrics(answer);
+  if (is_json || is_problem) {
     reply.json = Json::parse(answer.body, nullptr, false);
     if (reply.json.is_discarded()) {
       reply.json = nullptr;
@@ -172,15 +185,18 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
           name_ + " answers " + method + " " + path_of(target) + " with JSON that is none";
       return reply;
     }
-  } else {
+  } else if (is_figures) {
     reply.text = std::move(answer.body);
   }
-  if (answer.status >= 200 && answer.status < 300) {
+  const bool fine = answer.status >= 200 && answer.status < 300;
+  const bool is_answer =
+      path_of(target) == "/metrics" ? is_figures : is_json && reply.json.is_object();
+  if (fine && is_answer) {
     reply.kind = Reply::Kind::done;
     return reply;
   }
   const std::string detail = text_field(reply.json, "detail");
-  if (!is_problem || detail.empty()) {
+  if (fine || !is_problem || detail.empty()) {
     reply.problem = "what listens at " + name_ + " answers " + method + " " + path_of(target) +
                     " with " + std::to_string(answer.status) +
                     ", and not as sluice's admin port would";

@@ -38,14 +38,14 @@ class AdminPort {
 
   struct Reply {
     enum class Kind {
-      done,     // 2xx
+      done,     // 2xx, and as sluice answers: a JSON object, or the figures of /metrics
       refused,  // the server says no, and why
       unasked,  // there is nothing that could have said
     };
     Kind kind = Kind::unasked;
     unsigned status = 0;          // 0: nothing came
     nlohmann::ordered_json json;  // null: it is none
-    std::string text;             // where it is no JSON
+    std::string text;             // the figures, of /metrics
     std::string problem;          // what is wrong, where it is not done; one line
     bool interrupted = false;
 

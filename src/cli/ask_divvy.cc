@@ -1,3 +1,4 @@
+#include "base/bounds.h"
 #include "base/units.h"
 #include "cli/ask.h"
 #include "cli/inspect.h"
@@ -22,6 +23,9 @@ constexpr const char* footer =
     "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
 
 std::string words_for(const client::DivvyAnswer& answer, bool coloured) {
+  // Of a limit so large some would be taken.
+  if (answer.allowed && answer.remaining == base::bounds::quota_max)
+    return paint("allowed", green, coloured) + ": unlimited\n";
   const int64_t seconds = answer.reset_seconds;
   constexpr int64_t seconds_max = INT64_MAX / 1'000'000;
   const std::string when =

@@ -146,6 +146,17 @@ TEST_F(Commands, ServePrintsItsSettings) {
     EXPECT_TRUE(said(out, part)) << part << " in " << out;
 }
 
+TEST_F(Commands, ServePrintsTheMemoryThatHolds) {
+  const std::string redis = "redis: { nodes: [\"localhost:1\"] } }\n";
+  const std::pair<std::string, const char*> stores[] = {
+      {"", "1GiB"}, {"store: { " + redis, "64MiB"}, {"store: { memory: 2GiB, " + redis, "2GiB"}};
+  for (const auto& [store, memory] : stores) {
+    const auto path = file("a.yaml", store + "rules: [{ name: a, deny: true }]\n");
+    EXPECT_EQ(command({"serve", "--config", path, "--print-config"}), 0) << err;
+    EXPECT_TRUE(said(out, std::string(" memory: ") + memory + " ")) << out;
+  }
+}
+
 TEST_F(Commands, NativeRulesAreCountedAndChecked) {
   file("rules.ini", rules_ini);
   const auto path = file("sluice.yaml",
@@ -395,7 +406,8 @@ TEST_F(Commands, ExplainSaysThatARuleCannotBeEvaluated) {
 
 TEST_F(Commands, AskSaysTheDecisionInWords) {
   client::FakeServer server({"OK true 2 3597\n", "OK false 0 59\n", "OK false 0 -1\n",
-                             "ERR unknown \"x\"\n", "OK true 1 0\n"});
+                             "ERR unknown \"x\"\n", "OK true 1 0\n",
+                             "OK true 9007199254740991 0\n"});
   const std::string at = "127.0.0.1:" + std::to_string(server.port());
   EXPECT_EQ(command({"ask", "divvy", "--server", at, "path=/a b", "ip=1"}), 0) << err;
   EXPECT_EQ(out, "allowed: 2 left, all of them again in 59m57s\n");
@@ -408,6 +420,8 @@ TEST_F(Commands, AskSaysTheDecisionInWords) {
   EXPECT_EQ(err, "error: the server refused: ERR unknown \"x\"\n");
   EXPECT_EQ(command({"ask", "divvy", "--server", at}), 0);
   EXPECT_EQ(out, "allowed: 1 left, all of them again in less than a second\n");
+  EXPECT_EQ(command({"ask", "divvy", "--server", at}), 0);
+  EXPECT_EQ(out, "allowed: unlimited\n");
 }
 
 TEST_F(Commands, AskDropletWantsAVerbABucketAndNumbers) {

@@ -38,6 +38,10 @@ Durability StoreSettings::kept() const {
   return durability.value == Durability::unsaid ? Durability::interval : durability.value;
 }
 
+uint64_t StoreSettings::table_bytes() const {
+  return redis && memory_bytes.origin == "default" ? redis->value.local_bytes : memory_bytes.value;
+}
+
 Config::Config() {
   for (const auto protocol :
        {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet})

@@ -65,6 +65,8 @@ struct StoreSettings {
 
   // What it comes to: none without a folder, and in an interval unless it is said.
   Durability kept() const;
+  // Bound of this process' own table: with Redis only what decides while that is away.
+  uint64_t table_bytes() const;
 };
 
 // What is logged, and how.

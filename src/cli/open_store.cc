@@ -65,7 +65,7 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, li
         (opened.kept.empty() ? "Redis at " : ", ") + format_address(node.host, node.port);
   if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
   options.kept_linger = cleanup.us > 0 ? cleanup : redis_forever;
-  if (settings.memory_bytes.origin != "default") options.local_bytes = settings.memory_bytes.value;
+  options.local_bytes = settings.table_bytes();
   auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
   opened.metrics = store.get();
   if (store) opened.keeper = &store->keeper();

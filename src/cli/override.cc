@@ -177,6 +177,12 @@ void append_line(std::string& out, const char* title, const std::string& text) {
   if (!text.empty()) out += fitted(title, 10) + on_screen(text) + "\n";
 }
 
+// When it ends, or that it has ended; "": never.
+std::string end_words(const Json& override_) {
+  const std::string until = text_field(override_, "until");
+  return true_field(override_, "ended") ? until + " (ended)" : until;
+}
+
 std::string words_of(const Json& override_) {
   std::string out;
   append_line(out, "id", text_field(override_, "id"));
@@ -184,7 +190,7 @@ std::string words_of(const Json& override_) {
   append_line(out, "protocol", text_field(override_, "dialect"));
   append_line(out, "actor", actor_words(field(override_, "actor")));
   append_line(out, "limits", limits_words(list_field(override_, "limits")));
-  const std::string until = text_field(override_, "until");
+  const std::string until = end_words(override_);
   append_line(out, "until", until.empty() ? "it is removed" : until);
   append_line(out, "created", text_field(override_, "created"));
   append_line(out, "comment", text_field(override_, "comment"));
@@ -237,7 +243,7 @@ int list(AdminPort& port, const Asked& asked, size_t count, Outside& outside) {
     const bool applies = field(one, "applies").is_null() || true_field(one, "applies");
     table.add({text_field(one, "id"), text_field(one, "rule") + (applies ? "" : " (not live)"),
                actor_words(field(one, "actor")), limits_words(list_field(one, "limits")),
-               text_field(one, "until"), text_field(one, "comment")});
+               end_words(one), text_field(one, "comment")});
   }
   outside.out << table.text(outside.out_colour) << std::flush;
   if (!next.empty())
@@ -250,18 +256,30 @@ std::string path_of(const std::string& id) {
   return "/v1/overrides/" + client::percent_encoded(id);
 }
 
-// The first that cannot be removed ends it.
+// One that is refused, as one that is not there, leaves the others to be removed; each is told. Who
+// cannot be asked about one is not asked about those behind it.
 int remove(AdminPort& port, const Asked& asked, const Words& ids, Outside& outside) {
-  Json removed = Json::array();
+  const bool json = asked.admin.json;
+  Json removed = Json::array(), refused = Json::array();
+  AdminPort::Reply first;  // of those that are refused
   for (const std::string& id : ids) {
-    const auto reply = port.ask("DELETE", path_of(id), nullptr);
-    if (!reply.is_done())
-      return tell_failure(reply, asked.admin.json, outside, {{"removed", removed}});
-    if (!asked.admin.json) outside.out << on_screen(id) << ": removed" << std::endl;
-    removed.push_back(id);
+    auto reply = port.ask("DELETE", path_of(id), nullptr);
+    if (reply.is_done()) {
+      removed.push_back(id);
+      if (!json) outside.out << on_screen(id) << ": removed" << std::endl;
+      continue;
+    }
+    reply.problem = id + ": " + reply.problem;
+    if (reply.kind == AdminPort::Reply::Kind::unasked)
+      return tell_failure(reply, json, outside, {{"removed", removed}, {"refused", refused}});
+    if (!json) tell_failure(reply, json, outside);
+    if (refused.empty()) first = std::move(reply);
+    refused.push_back(id);
   }
-  if (asked.admin.json) outside.out << to_text({{"removed", removed}}) << std::flush;
-  return exit_ok;
+  if (json && !refused.empty())
+    return tell_failure(first, json, outside, {{"removed", removed}, {"refused", refused}});
+  if (json) outside.out << to_text({{"removed", removed}}) << std::flush;
+  return refused.empty() ? exit_ok : exit_failure;
 }
 
 struct Action {

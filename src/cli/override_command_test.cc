@@ -87,6 +87,15 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
       lines()[1],
       "o-1  user (not live)  tenant=acme api=*  5 per 1s, token_bucket  2030-01-01T00:00:00Z  why");
   EXPECT_EQ(err, "9 in all; --limit N lists more of them\n");
+  Json ended = override_of("o-3");
+  ended["ended"] = true;
+  answers["GET /v1/overrides?rule=ended&limit=100"] =
+      page({{"overrides", Json::array({ended})}, {"total", 1}});
+  EXPECT_EQ(ask({"override", "list", "--rule", "ended"}), 0) << err;
+  EXPECT_TRUE(said(out, "  2030-01-01T00:00:00Z (ended)  why\n")) << out;
+  answers["GET /v1/overrides/o-3"] = page(ended);
+  EXPECT_EQ(ask({"override", "show", "o-3"}), 0) << err;
+  EXPECT_TRUE(said(out, "until     2030-01-01T00:00:00Z (ended)\n")) << out;
   // As the server has it, whether they survive included.
   const Json none{{"total", 0}, {"kept", false}, {"overrides", Json::array()}};
   answers["GET /v1/overrides?limit=100"] = page(none);
@@ -103,13 +112,23 @@ TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   answers["DELETE /v1/overrides/o-1"] = page(override_of("o-1"));
   EXPECT_EQ(ask({"override", "remove", "o-1"}), 0);
   EXPECT_EQ(out, "o-1: removed\n");
-  EXPECT_EQ(ask({"override", "remove", "o-1", "o-9"}), 1);
-  EXPECT_EQ(out, "o-1: removed\n");
-  EXPECT_EQ(err, "error: there is nothing here\n");
-  EXPECT_EQ(ask({"override", "remove", "o-1", "o-9", "--json"}), 1);
-  EXPECT_EQ(result(), Json({{"error", "there is nothing here"},
+  // One that is not there keeps none of the others.
+  answers["DELETE /v1/overrides/o-2"] = page(override_of("o-2"));
+  const Words some{"override", "remove", "o-1", "o-9", "o-8\x1b", "o-2"};
+  EXPECT_EQ(ask(some), 1);
+  EXPECT_EQ(out, "o-1: removed\no-2: removed\n");
+  EXPECT_EQ(err, "error: o-9: there is nothing here\nerror: o-8\\x1b: there is nothing here\n");
+  Words as_json = some;
+  as_json.push_back("--json");
+  EXPECT_EQ(ask(as_json), 1);
+  EXPECT_EQ(result(), Json({{"error", "o-9: there is nothing here"},
                             {"status", 404},
-                            {"removed", Json::array({"o-1"})}}));
+                            {"removed", {"o-1", "o-2"}},
+                            {"refused", {"o-9", "o-8\x1b"}}}));
+  answers["DELETE /v1/overrides/o-9"] = problem(401, "this needs the admin token");
+  EXPECT_EQ(ask(some), 3);
+  EXPECT_EQ(out, "o-1: removed\n");
+  EXPECT_TRUE(err.starts_with("error: o-9: the server wants its admin token")) << err;
 }
 
 TEST_F(AdminCommands, OverridesAreLoadedFromAFileInParts) {

@@ -64,7 +64,7 @@ std::string print_redis(const StoreSettings& store) {
   std::string nodes;
   for (const redis::Node& node : redis.nodes)
     nodes += (nodes.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
-  std::string out = "store:\n" + line("  memory: " + base::format_size(store.memory_bytes.value),
+  std::string out = "store:\n" + line("  memory: " + base::format_size(store.table_bytes()),
                                       store.memory_bytes.origin);
   if (redis.servers != 1) out += "  servers: " + std::to_string(redis.servers) + "\n";
   out += "  redis:\n" + line("    nodes: [" + nodes + "]", origin);

@@ -226,6 +226,8 @@ std::string status_text(const Json& json, bool coloured) {
   if (integer_field(counters, "refused") > 0)
     held += "; " + paint(grouped(counters, "refused") + " refused for want of memory so far",
                          yellow, coloured);
+  if (text_field(field(json, "store"), "kind") == "redis")
+    held = "in Redis; here, for when it cannot be asked: " + held;
   line("counters", held);
   line("waiting", grouped(json, "waiting"));
   line("store", store_words(field(json, "store"), coloured));
@@ -252,7 +254,8 @@ int status(const Words& words, Outside& outside) {
 
   auto health = port->get("/health/ready");
   const bool ready = health.is_done();
-  if (!ready && health.status != 503) return tell_failure(health, flags.json, outside);
+  const bool says_why = health.kind == AdminPort::Reply::Kind::refused && health.status == 503;
+  if (!ready && !says_why) return tell_failure(health, flags.json, outside);
   auto config = port->get("/v1/config");
   if (!config.is_done()) return tell_failure(config, flags.json, outside);
   AdminPort::Reply failure;

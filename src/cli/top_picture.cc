@@ -17,11 +17,12 @@ std::string count_words(const Json& item, const char* key) {
   return base::grouped(static_cast<uint64_t>(std::max<int64_t>(integer_field(item, key), 0)));
 }
 
-// What a key is called: who it is, or where the rule has one counter for all, nothing more.
+// What a key is called: who it is; of a server that does not say that, the counter.
 std::string who(const Json& item) {
   auto actor = actor_words(field(item, "actor"));
   if (true_field(item, "cut")) actor += "\u2026";
   if (!actor.empty()) return actor;
+  if (field(item, "actor").is_string()) return "(all)";
   actor = text_field(item, "counter");
   return actor.empty() ? "(all)" : actor;
 }
@@ -99,9 +100,12 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
   const auto count = [&](const char* name) {
     return base::grouped(static_cast<uint64_t>(std::max(metrics.value(name), 0.0)));
   };
-  lines.figures += count("sluice_counters") +
-                   (metrics.value("sluice_counters") == 1 ? " counter" : " counters") +
-                   ", policy generation " + count("sluice_policy_generation");
+  const std::string counters = count("sluice_counters");
+  if (metrics.has("sluice_redis_connections"))
+    lines.figures += "counters in Redis, " + counters + " here; ";
+  else
+    lines.figures += counters + (counters == "1" ? " counter, " : " counters, ");
+  lines.figures += "policy generation " + count("sluice_policy_generation");
   if (metrics.value("sluice_policy_stale") != 0)
     lines.troubles.push_back("the files hold a policy that was refused: see `sluice status`");
   if (metrics.value("sluice_store_failing") != 0)

@@ -62,12 +62,13 @@ TEST(TopPicture, SaysHowTheServerIsAndWhoIsLimited) {
   one["denied_per_second"] = 12.0;
   one["allowed_per_second"] = 0.25;
   Json all = item("", 1, 0);
+  all["counter"] = "divvy:::0:0";
   const auto lines = lines_of(picture_of(answer_of({one, all})), 80, 24, false);
   const std::vector<std::string> expected{
       "sluice 1.2.3 at 127.0.0.1:1",
       "the files hold a policy that was refused: see `sluice status`",
       "Redis is gone: no connection is up",
-      "2.0/s allowed, 10/s denied; 12,345 counters, policy generation 2",
+      "2.0/s allowed, 10/s denied; counters in Redis, 12,345 here; policy generation 2",
       "most denied of the last 5m   (d: most denied, a: most active, q: end)",
       "",
       "WHO       RULE  DENIED/S  ALLOWED/S  DENIED  ALLOWED",

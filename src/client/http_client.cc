@@ -115,7 +115,6 @@ HttpResult HttpClient::ask(std::string_view method, std::string_view target, std
   answer.status = message.result_int();
   const auto type = message[http::field::content_type];
   answer.content_type.assign(type.data(), type.size());
-  answer.content_type.resize(std::min(answer.content_type.find_first_of("; "), type.size()));
   answer.body = std::move(message.body());
   return {std::move(answer), {}, false};
 }

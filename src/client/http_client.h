@@ -15,7 +15,7 @@ namespace sluice::client {
 
 struct HttpAnswer {
   unsigned status = 0;
-  std::string content_type;  // without parameters: "application/json"
+  std::string content_type;  // as it was sent: "text/plain; version=0.0.4"
   std::string body;
 };
 

@@ -38,7 +38,7 @@ TEST(HttpClient, AsksAndTakesTheAnswer) {
     const auto result = client.ask("POST", "/v1/x?y=z", "{}");
     ASSERT_TRUE(result.answer) << result.error;
     EXPECT_EQ(result.answer->status, 201u);
-    EXPECT_EQ(result.answer->content_type, "application/json");
+    EXPECT_EQ(result.answer->content_type, "application/json; charset=utf-8");
     EXPECT_EQ(result.answer->body, "{\"a\":1}");
   }
   const auto requests = server.requests();

@@ -86,7 +86,7 @@ TEST(Pages, AreInPrometheusTextFormat) {
   page.gauge("b", "Of b.", 0.5);
   page.counter("a_total", "Of a.", 4, {{"k", "z"}});
   const std::array<uint64_t, 4> counts{1, 0, 2, 1};
-  page.histogram("c_seconds", "Of c.", bounds, counts, 40, 1e-3);
+  page.histogram("c_seconds", "Of c.", bounds, counts, 40, 1e3);
   EXPECT_EQ(page.text(),
             "# HELP a_total Of a.\n"
             "# TYPE a_total counter\n"
@@ -103,6 +103,18 @@ TEST(Pages, AreInPrometheusTextFormat) {
             "c_seconds_bucket{le=\"0.005\"} 1\n"
             "c_seconds_bucket{le=\"0.01\"} 3\n"
             "c_seconds_bucket{le=\"+Inf\"} 4\n");
+}
+
+TEST(Pages, HaveBoundsAsPeopleWriteThem) {
+  std::vector<uint64_t> powers;
+  std::string expected;
+  for (const char* bound : {"1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10"}) {
+    powers.push_back(powers.empty() ? 1 : powers.back() * 10);
+    expected += "s_bucket{le=\"" + std::string(bound) + "\"} 0\n";
+  }
+  Page page;
+  page.histogram("s", "Of s.", powers, std::vector<uint64_t>(powers.size() + 1), 0, 1e6);
+  EXPECT_NE(page.text().find(expected), std::string::npos) << page.text();
 }
 
 TEST(SourcesOfAPage, AreAskedUntilTheyGo) {

@@ -43,18 +43,19 @@ void Page::gauge(std::string_view family, std::string_view help, double value, L
 
 void Page::histogram(std::string_view family, std::string_view help,
                      std::span<const uint64_t> bounds, std::span<const uint64_t> counts,
-                     uint64_t sum, double unit, Labels labels) {
+                     uint64_t sum, double per_unit, Labels labels) {
   auto& histogram =
       families_->add(family, help, prometheus::MetricType::Histogram, std::move(labels)).histogram;
   uint64_t all = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     all += counts[i];
-    const double bound = i < bounds.size() ? static_cast<double>(bounds[i]) * unit
+    // A quotient is rounded once: 100 us are 0.0001 s, and not 9.999999999999999e-05.
+    const double bound = i < bounds.size() ? static_cast<double>(bounds[i]) / per_unit
                                            : std::numeric_limits<double>::infinity();
     histogram.bucket.push_back({all, bound});
   }
   histogram.sample_count = all;
-  histogram.sample_sum = static_cast<double>(sum) * unit;
+  histogram.sample_sum = static_cast<double>(sum) / per_unit;
 }
 
 std::string Page::text() const {

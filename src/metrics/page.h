@@ -26,10 +26,11 @@ class Page {
   // their labels differ.
   void counter(std::string_view family, std::string_view help, double value, Labels labels = {});
   void gauge(std::string_view family, std::string_view help, double value, Labels labels = {});
-  // counts: of each bucket alone, with one more than there are bounds. `unit` is what bounds and
-  // sum are multiplied with to be in the family's unit.
+  // counts: of each bucket alone, with one more than there are bounds. `per_unit` of what
+  // bounds and sum count are one of the family's unit: 1e6 of microseconds, for seconds.
   void histogram(std::string_view family, std::string_view help, std::span<const uint64_t> bounds,
-                 std::span<const uint64_t> counts, uint64_t sum, double unit, Labels labels = {});
+                 std::span<const uint64_t> counts, uint64_t sum, double per_unit,
+                 Labels labels = {});
 
   std::string text() const;
   static constexpr std::string_view content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -82,11 +82,11 @@ class Review {
     }
   }
 
-  void all(bool has_dialect) {
+  void all(bool has_policy) {
     for (size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].mode != Mode::off) one(i);
     if (cut_short_ > 0) warn_cut_short();
-    if (!has_dialect) return;
+    if (!has_policy) return;
     const auto last = std::find_if(rules_.begin(), rules_.end(), [](const Rule& rule) {
       return decides(rule) && rule.conditions.empty();
     });
@@ -251,10 +251,13 @@ class Review {
 }  // namespace
 
 void review(const RuleSet& rules, base::Diagnostics& diagnostics) {
-  bool has_dialect = false;
-  for (size_t i = 0; i < dialects; ++i)
-    has_dialect |= !rules.rules(static_cast<Dialect>(i)).empty();
-  Review(rules, diagnostics).all(has_dialect);
+  bool has_policy = false;
+  for (size_t i = 0; i < dialects; ++i) {
+    // Droplet's is there without a policy.
+    const auto dialect = static_cast<Dialect>(i);
+    has_policy |= dialect != Dialect::droplet && !rules.rules(dialect).empty();
+  }
+  Review(rules, diagnostics).all(has_policy);
 }
 
 }  // namespace sluice::policy

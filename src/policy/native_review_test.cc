@@ -9,6 +9,7 @@
 
 #include "limit/decide.h"
 #include "policy/divvy.h"
+#include "policy/droplet.h"
 #include "policy/native.h"
 #include "policy/native_stricter.h"
 
@@ -22,6 +23,7 @@ std::string told(const std::string& rules_text, const std::string& divvy = "") {
   limit::Spaces spaces;
   RuleSet rules;
   base::Diagnostics reading, diagnostics;
+  add_droplet_rule(spaces, rules);  // as every server has it
   read_native("rules:\n" + rules_text, "f", spaces, rules, reading);
   if (!divvy.empty())
     read_divvy(divvy, DivvyFormat::ini, DivvyMatching::code, "d.ini", spaces, rules, reading);
@@ -144,6 +146,7 @@ TEST(Review, ANativeRuleThatStopsAllHidesAPolicy) {
             "f:2: warning: rule all: no request reaches the rules of `policy`, because it applies "
             "to all and stops; give it a match, or `then: continue`, or take out the policy\n");
   EXPECT_EQ(told("- { name: all, limit: { quota: 1, window: 1s }, then: continue }\n", divvy), "");
+  EXPECT_EQ(told("- { name: all, limit: { quota: 1, window: 1s } }\n"), "");
 }
 
 TEST(Review, MoreRulesThanCanSettleTogether) {

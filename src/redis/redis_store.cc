@@ -167,7 +167,7 @@ void RedisStore::collect(metrics::Page& page) const {
                number(shared_.counts.asked.load(std::memory_order_relaxed)));
   page.histogram("sluice_redis_call_seconds",
                  "Time from writing a call to Redis to its answer, for each that was answered.",
-                 call_bounds_us, times.counts, times.sum, 1e-6);
+                 call_bounds_us, times.counts, times.sum, 1e6);
   if (const auto age = keeper_.age())
     page.gauge("sluice_redis_kept_age_seconds",
                "How long ago this server last knew of all that servers keep in Redis: overrides.",

@@ -109,10 +109,10 @@ void Figures::collect(Page& page) const {
     page.histogram("sluice_decision_seconds",
                    "Time from a batch of requests to its replies, for each request that was "
                    "answered at once.",
-                   latency_bounds_ns, latency.counts, latency.sum, 1e-9, {{"protocol", name}});
+                   latency_bounds_ns, latency.counts, latency.sum, 1e9, {{"protocol", name}});
     if (waits.count() > 0)
       page.histogram("sluice_wait_seconds", "Time that requests waited for units.", wait_bounds_us,
-                     waits.counts, waits.sum, 1e-6, {{"protocol", name}});
+                     waits.counts, waits.sum, 1e6, {{"protocol", name}});
     const Labels labels{{"protocol", name}};
     page.gauge("sluice_connections", "Open connections.", number(connections(protocol)), labels);
     page.counter("sluice_connections_opened_total", "Connections that were served.", number(opened),
@@ -142,7 +142,7 @@ void Figures::collect(Page& page) const {
   if (commit_waits.count() > 0)
     page.histogram("sluice_commit_wait_seconds",
                    "Time that what a connection had to send waited for its commit.",
-                   commit_wait_bounds_us, commit_waits.counts, commit_waits.sum, 1e-6);
+                   commit_wait_bounds_us, commit_waits.counts, commit_waits.sum, 1e6);
   uint64_t lost = 0;
   for (const auto& tally : all) lost += tally->events_lost();
   page.counter("sluice_statsd_events_lost_total",

@@ -353,7 +353,7 @@ void DurableStore::collect(metrics::Page& page) const {
   page.histogram("sluice_commit_seconds",
                  "Time from the beginning of a commit, that is of the collection of what has "
                  "changed, until it was kept.",
-                 commit_bounds_us, times.counts, times.sum, 1e-6);
+                 commit_bounds_us, times.counts, times.sum, 1e6);
 }
 
 }  // namespace sluice::store

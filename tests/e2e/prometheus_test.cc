@@ -136,6 +136,10 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
     EXPECT_EQ(promtool.wait(), 0) << promtool.out();
     EXPECT_EQ(promtool.out(), "") << store;
     families.merge(families_of(page));
+    // As people write it: 0.0001, and not 9.999999999999999e-05.
+    const std::regex bound("[{,]le=\"([^\"]*)\"");
+    for (std::sregex_iterator at(page.begin(), page.end(), bound), end; at != end; ++at)
+      EXPECT_LE((*at)[1].length(), 7) << at->str();
   }
   const std::string operating = text_of(std::string(SLUICE_SOURCE_DIR) + "/docs/operating.md");
   for (const char* family : {"sluice_commit_seconds", "sluice_commit_wait_seconds",

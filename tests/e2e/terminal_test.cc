@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/divvy_server.h"
@@ -229,6 +231,50 @@ TEST_F(TerminalCommands, OverridesAreSetListedAndRemoved) {
   EXPECT_EQ(ask({"override", "set", "--rule", "default", "--deny"}), 0) << err;
   EXPECT_EQ(ask({"override", "set", "--rule", "user", "--deny"}), 1);
   EXPECT_EQ(err, "error: actor: is missing; the rule's actor is `user`\n");
+}
+
+TEST_F(TerminalCommands, OverridesThatAreNotThereKeepNoneOfTheOthers) {
+  std::vector<std::string> ids;
+  for (const char* actor : {"alice", "bob"}) {
+    EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", actor, "--deny", "--json"}), 0);
+    ids.push_back(result()["id"]);
+  }
+  EXPECT_EQ(ask({"override", "remove", ids[0], "o-fff", ids[1]}), 1);
+  EXPECT_EQ(out, ids[0] + ": removed\n" + ids[1] + ": removed\n");
+  EXPECT_EQ(err, "error: o-fff: there is no override of that id\n");
+  EXPECT_EQ(hit("user=bob").substr(0, 7), "OK true");
+}
+
+TEST_F(TerminalCommands, OverridesThatHaveEndedSaySo) {
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "alice", "--deny", "--for", "1s",
+                 "--json"}),
+            0);
+  const std::string id = result()["id"];
+  // Until it has gone, up to ten seconds later, it is marked.
+  bool marked = false;
+  for (int i = 0; i < 400 && !marked; ++i) {
+    if (ask({"override", "show", id}) != 0) break;
+    marked = says(" (ended)\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  }
+  EXPECT_TRUE(marked) << out << err;
+}
+
+// It answers any HTTP path, so that a browser's user sees what is there.
+TEST_F(TerminalCommands, DropletsPortIsNoAdminPort) {
+  const auto yaml =
+      folder.write("droplet.yaml", "listen: [{ protocol: droplet, address: \"127.0.0.1:0\" }]\n");
+  Process other({.arguments = {"serve", "--config", yaml}});
+  const auto port = "127.0.0.1:" + std::to_string(await_listening(other, "droplet"));
+  for (std::vector<std::string> words :
+       {std::vector<std::string>{"status"},
+        {"rules"},
+        {"override", "set", "--rule", "user", "--actor", "mallory", "--deny"}}) {
+    words.insert(words.end(), {"--admin", port});
+    EXPECT_EQ(ask(words), 3) << words[0];
+    EXPECT_EQ(out, "");
+    EXPECT_NE(err.find("and not as sluice's admin port would\n"), std::string::npos) << err;
+  }
 }
 
 TEST_F(TerminalCommands, OverridesAreLoadedFromAFile) {
