@@ -42,6 +42,7 @@ TEST(RedisListing, EveryCounterIsOnOnePage) {
   shared.resolver.await(std::chrono::seconds(20));
   const limit::SpaceIndex index(all);
   for (const size_t scanned_max : {size_t{700}, size_t{5000}, size_t{1'000'000}}) {
+    const redis::Reach reach{.keys = scanned_max};
     std::set<std::string> found;
     size_t parts = 0;
     std::string from;
@@ -49,7 +50,7 @@ TEST(RedisListing, EveryCounterIsOnOnePage) {
       ++parts;
       std::string after;
       for (;;) {  // page by page, in order
-        const auto stored = redis::scan_stored(shared, index, "", after, 100, from, scanned_max);
+        const auto stored = redis::scan_stored(shared, index, "", after, 100, from, reach);
         ASSERT_FALSE(stored.failed);
         EXPECT_TRUE(std::is_sorted(stored.keys.begin(), stored.keys.end()));
         found.insert(stored.keys.begin(), stored.keys.end());
@@ -57,6 +58,7 @@ TEST(RedisListing, EveryCounterIsOnOnePage) {
           from = stored.rest;
           break;
         }
+        from = stored.again;
         after = stored.keys.back();
       }
     } while (!from.empty() && parts < 1000);
