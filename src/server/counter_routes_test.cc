@@ -213,6 +213,19 @@ TEST(CounterRoutes, APageThatIsCutSaysWhereToGoOn) {
     EXPECT_EQ(world.ask("GET", "/v1/counters", wrong).first, 400u) << wrong;
 }
 
+// What waits for others may find too many of them.
+TEST(CounterRoutes, WhatIsSlowIsDescribedAsRefusedAtTimes) {
+  World world;
+  const Json paths = Json::parse(openapi_document).at("paths");
+  for (const Admin::Route& route : world.admin.routes()) {
+    if (!route.slow) continue;
+    std::string verb = route.method;
+    for (char& c : verb) c = static_cast<char>(c | 32);
+    EXPECT_TRUE(paths.at(route.path).at(verb).at("responses").contains("503"))
+        << verb << " " << route.path;
+  }
+}
+
 TEST(CounterRoutes, NothingIsAskedAfterTheEnd) {
   World world;
   world.inquiries.end();
