@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "cli/admin_answers_test.h"
 #include "cli/commands.h"
@@ -33,6 +35,7 @@ class AdminCommands : public testing::Test {
 
   // Has the server answer by method and target, with 404 what is not there.
   std::string answer(const Request& request) {
+    std::this_thread::sleep_for(lateness);
     const auto at = answers.find(request.method + " " + request.target);
     if (at != answers.end()) return at->second;
     if (request.target == "/v1/openapi.json")
@@ -76,6 +79,7 @@ class AdminCommands : public testing::Test {
   }
 
   std::map<std::string, std::string> answers, variables;
+  std::chrono::milliseconds lateness{0};
   std::string out, err, folder_;
   FakeHttp server{[this](const Request& request) { return answer(request); }};
 };

@@ -71,8 +71,8 @@ void add_flags(CLI::App& app, Asked& asked) {
       ->type_name("DURATION");
   app.add_option("--burst", asked.burst, "The most units at one instant")->type_name("N");
   app.add_option("--algorithm", asked.algorithm,
-                 "As in policies; default token_bucket, of a Divvy rule fixed_window,\n"
-                 "the only one that it can have")
+                 "As in policies; default: the rule's own, token_bucket with --burst or\n"
+                 "where the rule's limits have several")
       ->type_name("NAME");
   app.add_option("--limit", asked.limits,
                  "In place of these four: a limit as JSON; several are one group;\n"

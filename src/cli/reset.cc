@@ -37,6 +37,9 @@ std::string footer_of_counters() {
       "listed, or there is none", "the server refuses it");
 }
 
+// A page of many keys in Redis, behind others; the server itself gives up on it after 30 s.
+constexpr std::chrono::seconds timeout_min{35};
+
 // A counter that is no UTF-8 can only be named by its path.
 std::string name_of(const Json& counter) {
   const std::string name = text_field(counter, "counter");
@@ -109,6 +112,7 @@ int counters(const Words& words, Outside& outside) {
   auto port = AdminPort::open(flags, arguments, outside, ending);
   if (!port) return ending;
 
+  port->wait_at_least(timeout_min);
   const std::string prefix =
       arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
   Json list = Json::array();

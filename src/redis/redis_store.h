@@ -39,7 +39,7 @@ class RedisStore final : public store::Store, public metrics::Source {
   std::optional<base::Time> advance(store::Port& port, base::Time now) override;
   bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override;
   // Over a connection of its own, by SCAN; past base::bounds::redis_scanned_max keys it is what was
-  // found so far.
+  // found so far. The second: past that or two seconds.
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
   store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,

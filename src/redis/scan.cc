@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/bounds.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "redis/line.h"
 
 namespace sluice::redis {
@@ -55,11 +57,33 @@ struct Wanted {
   std::string_view head, prefix, suffix = {};
 };
 
-// Where a pass is, and how many more keys it may look at.
+using Clock = std::chrono::steady_clock;
+
+// Where a pass is, how many more keys it may look at, and until when.
 struct Place {
   size_t left = base::bounds::redis_scanned_max;
+  Clock::time_point due = Clock::time_point::max();
   std::string cursor = "0";
 };
+
+// Where a search begins: "09" is the cursor 9 of the first form, "09.5000" that for 5000 keys.
+struct Start {
+  size_t form = 0;
+  std::string cursor = "0";
+  size_t keys = base::bounds::redis_scanned_max;
+};
+
+std::optional<Start> start_of(std::string_view from) {
+  if (from.empty()) return Start{};
+  if (from.find_first_not_of("0123456789.") != from.npos) return std::nullopt;
+  const size_t dot = std::min(from.find('.'), from.size());
+  const auto form = base::parse_count(from.substr(0, 1));
+  const auto cursor = base::parse_count(from.substr(0, dot).substr(std::min<size_t>(dot, 1)));
+  const auto keys = dot == from.size() ? base::bounds::redis_scanned_max
+                                       : base::parse_count(from.substr(dot + 1));
+  if (!form || *form > 1 || !cursor || !keys || *keys == 0) return std::nullopt;
+  return Start{*form, std::to_string(*cursor), *keys};
+}
 
 // Calls `visit(key)` for these without their head, for some of them more than once.
 template <class Visit>
@@ -91,8 +115,9 @@ Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visi
       visit(key);
     }
     place.left -= count;
-  } while (cursor != "0");
-  return Passed::all;
+    if (cursor == "0") return Passed::all;
+  } while (Clock::now() < place.due);
+  return Passed::cut;
 }
 
 }  // namespace
@@ -113,25 +138,31 @@ std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::st
   return {first.begin(), first.end()};
 }
 
-// Two passes, one for each form; `from` is the number of the form and the cursor in it.
+// Two passes, one for each form.
 store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
                           std::string_view after, size_t max, std::string_view from,
-                          size_t scanned_max) {
+                          const Reach& reach) {
   store::Stored stored;
+  const auto start = start_of(from);
+  if (!start) {
+    stored.unknown = true;
+    return stored;
+  }
   const std::unique_ptr<Line> line = connected(shared);
   if (!line) stored.failed = true;
   std::set<std::string, std::less<>> first;
-  Place place{.left = scanned_max};
+  const size_t keys_max = std::min(reach.keys, start->keys);
+  Place place{.left = keys_max, .due = Clock::now() + reach.time};
+  stored.again = from;
   constexpr limit::Form forms[] = {limit::Form::own, limit::Form::divvy};
-  const size_t begin = from.starts_with('1') ? 1 : 0;
-  for (size_t i = begin; i < std::size(forms) && stored.rest.empty() && !stored.failed; ++i) {
+  for (size_t i = start->form; i < std::size(forms) && stored.rest.empty() && !stored.failed; ++i) {
     const limit::Form form = forms[i];
     const auto wanted = spaces.by_id();
     const bool any = std::any_of(wanted.begin(), wanted.end(), [&](const limit::Space* space) {
       return space != nullptr && space->form == form;
     });
     if (!any || max == 0) continue;
-    place.cursor = i == begin && from.size() > 1 ? from.substr(1) : "0";
+    place.cursor = i == start->form ? start->cursor : "0";
     const std::string_view head = prefix_of(shared, form);
     const Passed passed = pass(shared, *line, {head, prefix}, place, [&](std::string_view key) {
       if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
@@ -140,7 +171,11 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
       first.emplace(key);
       if (first.size() > max) first.erase(std::prev(first.end()));
     });
-    if (passed == Passed::cut) stored.rest = std::to_string(i) + place.cursor;
+    if (passed == Passed::cut) {
+      stored.rest = std::to_string(i) + place.cursor;
+      stored.again =
+          std::to_string(start->form) + start->cursor + "." + std::to_string(keys_max - place.left);
+    }
     stored.failed = passed == Passed::failed;
   }
   stored.keys.assign(first.begin(), first.end());

@@ -2,6 +2,7 @@
 // thread that may.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +19,16 @@ namespace sluice::redis {
 std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
                               size_t max);
 
-// As store::Store::list_stored. `scanned_max`: keys of whatever kind that it looks at.
+// How far one search goes; past either it is cut, but not before it has looked at something.
+struct Reach {
+  size_t keys = base::bounds::redis_scanned_max;  // of whatever kind
+  // Somebody waits for a page, and others for the thread.
+  std::chrono::milliseconds time = std::chrono::seconds(2);
+};
+
+// As store::Store::list_stored.
 store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
                           std::string_view after, size_t max, std::string_view from = {},
-                          size_t scanned_max = base::bounds::redis_scanned_max);
+                          const Reach& reach = {});
 
 }  // namespace sluice::redis

@@ -103,7 +103,7 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
   std::vector<std::string> rests;
   std::string from;
   do {
-    const auto stored = scan_stored(shared, index, "", "", 100, from, 2000);
+    const auto stored = scan_stored(shared, index, "", "", 100, from, {.keys = 2000});
     EXPECT_FALSE(stored.failed);
     found.push_back(stored.keys);
     rests.push_back(from = stored.rest);
@@ -114,6 +114,62 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
             (std::vector<std::vector<std::string>>{{"s:a", "s:b"}, {"d:x", "s:c"}, {"d:y"}}));
   EXPECT_EQ(asked,
             (std::vector<std::string>{"$1\r\n0", "$1\r\n5", "$1\r\n9", "$1\r\n0", "$1\r\n7"}));
+}
+
+// One that has taken its time ends, and says where it ended; who asks for more of what it has
+// looked at is told of nothing behind it, however much time there is then.
+TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
+  auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
+  Shared shared(options, spaces, std::move(table), nullptr, nullptr);
+  shared.resolve();
+  shared.resolver.await(std::chrono::seconds(20));
+  const limit::Space* const all[] = {&space};
+  const limit::SpaceIndex index(all);
+  std::thread redis([&] {
+    while (!done) {
+      if (!peer.accept()) return;
+      std::string heard;
+      while (!(heard = peer.heard("SCAN")).empty()) {
+        ++steps;
+        const bool first = heard.find("SCAN\r\n$1\r\n0") != heard.npos;
+        peer.say(first ? "*2\r\n$1\r\n5\r\n*2\r\n$10\r\nsluice:s:c\r\n$10\r\nsluice:s:d\r\n"
+                       : "*2\r\n$1\r\n0\r\n*2\r\n$10\r\nsluice:s:a\r\n$10\r\nsluice:s:b\r\n");
+      }
+      peer.hang_up();
+    }
+  });
+  const Reach none{.time = std::chrono::milliseconds(0)}, enough{.time = std::chrono::hours(1)};
+  const auto first = scan_stored(shared, index, "", "", 1, "", none);
+  EXPECT_EQ(first.keys, std::vector<std::string>{"s:c"});
+  EXPECT_EQ(first.rest, "05");
+  EXPECT_EQ(steps, 1);
+  const auto same = scan_stored(shared, index, "", "s:c", 1, first.again, enough);
+  EXPECT_EQ(same.keys, std::vector<std::string>{"s:d"});
+  EXPECT_EQ(same.rest, "05");
+  EXPECT_EQ(same.again, first.again);
+  EXPECT_EQ(steps, 2);
+  const auto second = scan_stored(shared, index, "", "", 1, same.rest, none);
+  EXPECT_EQ(second.keys, std::vector<std::string>{"s:a"});
+  EXPECT_EQ(second.rest, "");
+  const auto last = scan_stored(shared, index, "", "s:a", 1, second.again, none);
+  EXPECT_EQ(last.keys, std::vector<std::string>{"s:b"});
+  EXPECT_EQ(steps, 4);
+  done = true;
+  redis.join();
+}
+
+TEST_F(ScanTest, WhatNoSearchSaysIsNoBegin) {
+  auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
+  Shared shared(options, spaces, std::move(table), nullptr, nullptr);
+  const limit::Space* const all[] = {&space};
+  for (const char* from : {"0", "0x", "0-1", "21", "0\r\n", "05.", "05.0", ".5", "05.1.1", "05k",
+                           "018446744073709551616", "05.18446744073709551616"}) {
+    const auto stored = scan_stored(shared, limit::SpaceIndex(all), "", "", 1, from);
+    EXPECT_TRUE(stored.unknown) << from;
+    EXPECT_FALSE(stored.failed) << from;
+  }
+  EXPECT_FALSE(
+      scan_stored(shared, limit::SpaceIndex(all), "", "", 1, "018446744073709551615.1").unknown);
 }
 
 // Whoever does not look at what was asked for.

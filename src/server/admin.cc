@@ -50,6 +50,13 @@ bool is_local_or_address(std::string_view host) {
                      [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
 
+// Has somebody followed a link to it, to look at it? The page of the link cannot read the answer;
+// in a frame it could at least lay something over it.
+bool is_visit(const HttpRequest& request) {
+  return (request.method == "GET" || request.method == "HEAD") &&
+         request.sec_fetch_mode == "navigate" && request.sec_fetch_dest == "document";
+}
+
 std::vector<std::string_view> segments_of(std::string_view path) {
   std::vector<std::string_view> all;
   while (!path.empty()) {
@@ -161,8 +168,9 @@ std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
     return response;
   }
   // A browser tells of a page's requests where the page is from, but not of all of them the origin.
-  const bool of_a_page = !request.origin.empty() || request.sec_fetch_site == "cross-site" ||
-                         request.sec_fetch_site == "same-site";
+  const bool from_elsewhere =
+      request.sec_fetch_site == "cross-site" || request.sec_fetch_site == "same-site";
+  const bool of_a_page = !request.origin.empty() || (from_elsewhere && !is_visit(request));
   if (of_a_page || !is_local_or_address(request.host))
     return problem_response(403,
                             "without a token the admin port answers no web page, and no name but "

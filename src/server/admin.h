@@ -1,6 +1,6 @@
 // The admin port's answers (docs/openapi.json): health, metrics, what is configured, rules with
-// their counts, reload. JSON, errors as problem+json. Without a token it answers only requests that
-// no web page can have made; with one, only who has it. Further handlers are added by `add`.
+// their counts, reload. JSON, errors as problem+json. Without a token it answers only what no web
+// page can have asked, and visits; with one, only who has it. Further handlers are added by `add`.
 // Owned by the server; called on the HTTP server's threads.
 #pragma once
 

@@ -74,6 +74,31 @@ TEST(Admin, WithoutATokenNoWebPageMayAsk) {
   }
 }
 
+// From a wiki or a dashboard.
+TEST(Admin, ALinkToItMayBeFollowed) {
+  const World world("");
+  wire::HttpRequest visit = get("/metrics");
+  visit.sec_fetch_site = "cross-site";
+  visit.sec_fetch_mode = "navigate";
+  visit.sec_fetch_dest = "document";
+  EXPECT_EQ(world.refused(visit), 0u);
+  visit.method = "HEAD";
+  EXPECT_EQ(world.refused(visit), 0u);
+  // A form that is sent off, a frame, a script, a page that has got itself this host's address.
+  using Change = std::pair<std::string wire::HttpRequest::*, const char*>;
+  for (const auto& [field, value] :
+       {Change{&wire::HttpRequest::method, "POST"}, Change{&wire::HttpRequest::method, "DELETE"},
+        Change{&wire::HttpRequest::sec_fetch_dest, "iframe"},
+        Change{&wire::HttpRequest::sec_fetch_dest, ""},
+        Change{&wire::HttpRequest::sec_fetch_mode, "no-cors"},
+        Change{&wire::HttpRequest::sec_fetch_mode, ""}, Change{&wire::HttpRequest::origin, "null"},
+        Change{&wire::HttpRequest::host, "evil.example"}}) {
+    wire::HttpRequest other = visit;
+    other.*field = value;
+    EXPECT_EQ(world.refused(other), 403u) << value;
+  }
+}
+
 TEST(Admin, ATokenIsTakenByItsWholeText) {
   const World world("0123456789-token");
   wire::HttpRequest request = get("/v1/config");

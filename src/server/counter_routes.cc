@@ -213,13 +213,15 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
                                             wire::query_value(request.query, "prefix").value_or(""),
                                             end->after, *count + 1, end->from, stored);
   if (listed != Inquiries::Outcome::answered) return problem_of(listed);
+  if (stored.unknown)
+    return problem_response(400, "`after` is to be the `next` of the page before");
   if (stored.failed)
     return problem_response(503, "the store of the counters cannot be looked through now");
 
   Json json{{"counters", Json::array()}};
   if (stored.keys.size() > *count) {
     stored.keys.pop_back();
-    json["next"] = to_token({stored.keys.back(), end->from});
+    json["next"] = to_token({stored.keys.back(), stored.again});
   } else if (!stored.rest.empty()) {
     json["next"] = to_token({"", stored.rest});
   }

@@ -49,10 +49,14 @@ struct Applied {
 // What a search for counters by their stored names found.
 struct Stored {
   std::vector<std::string> keys;  // prefix + key + suffix, in byte order, each once
-  // Not empty: not everything was looked at, as it is past base::bounds::redis_scanned_max; a
+  // Not empty: not everything was looked at, as that would be too many keys or take too long; a
   // search `from` this goes on with the rest.
   std::string rest = {};
-  bool failed = false;  // it could not be looked at
+  // A search `after` the last of `keys`, `from` this, looks at the same once more and at nothing
+  // behind it: so `rest` of the two together leaves nothing out.
+  std::string again = {};
+  bool failed = false;   // it could not be looked at
+  bool unknown = false;  // `from` is nothing that a search says
 };
 
 class Store {

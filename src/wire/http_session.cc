@@ -188,6 +188,8 @@ void HttpSession::take_head() {
   request_.query = target.substr(std::min(cut + 1, target.size()));
   request_.origin = text_of(message[http::field::origin]);
   request_.sec_fetch_site = text_of(message["Sec-Fetch-Site"]);
+  request_.sec_fetch_mode = text_of(message["Sec-Fetch-Mode"]);
+  request_.sec_fetch_dest = text_of(message["Sec-Fetch-Dest"]);
   request_.authorization = text_of(message[http::field::authorization]);
   request_.content_type = text_of(message[http::field::content_type]);
   request_.body_bytes = parser_->one.content_length().value_or(0);

@@ -21,7 +21,8 @@ struct HttpRequest {
   std::string query;   // as sent, behind the `?`
   std::string body;
   // Headers; empty: not there. The host of a target in absolute form is that one's.
-  std::string host, origin, sec_fetch_site, authorization, content_type;
+  std::string host, origin, sec_fetch_site, sec_fetch_mode, sec_fetch_dest, authorization,
+      content_type;
   uint64_t body_bytes = 0;  // of the body, as the head has it
 };
 

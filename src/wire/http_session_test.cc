@@ -94,11 +94,14 @@ TEST(HttpSession, knows_how_long_a_body_will_be) {
   HttpSession session(body_max);
   EXPECT_EQ(session
                 .receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 77\r\n"
-                         "Sec-Fetch-Site: cross-site\r\n\r\n")
+                         "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
+                         "Sec-Fetch-Dest: document\r\n\r\n")
                 .found,
             Found::head);
   EXPECT_EQ(session.request().body_bytes, 77u);
   EXPECT_EQ(session.request().sec_fetch_site, "cross-site");
+  EXPECT_EQ(session.request().sec_fetch_mode, "navigate");
+  EXPECT_EQ(session.request().sec_fetch_dest, "document");
   HttpSession other(body_max);
   EXPECT_EQ(other.receive("GET http://h:1?a HTTP/1.1\r\nHost: x\r\n\r\n").found, Found::request);
   EXPECT_EQ(other.request().body_bytes, 0u);

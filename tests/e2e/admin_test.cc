@@ -87,6 +87,28 @@ TEST(Admin, HasEveryPathThatIsDescribed) {
   }
 }
 
+// Of any request: an ill-formed query, a coding, a body that is too long.
+TEST(Admin, DescribesWhatAnyRequestMayBeRefusedFor) {
+  const Served served;
+  const Json openapi = document();
+  for (const auto& [path, methods] : openapi.at("paths").items()) {
+    for (const auto& [method, described] : methods.items()) {
+      std::string verb = method;
+      for (char& c : verb) c = static_cast<char>(std::toupper(c));
+      const std::string target =
+          path.substr(0, path.find('{')) + (path.find('{') == path.npos ? "" : "nothing");
+      const std::string what = verb + " " + path;
+      EXPECT_EQ(http(served.admin, verb, target + "?x=%zz", {}).status, 400) << what;
+      EXPECT_EQ(http(served.admin, verb, target, {}, "Transfer-Encoding: chunked\r\n").status, 411)
+          << what;
+      EXPECT_EQ(http(served.admin, verb, target, {}, "Content-Length: 16777217\r\n").status, 413)
+          << what;
+      for (const char* status : {"400", "411", "413"})
+        EXPECT_TRUE(described.at("responses").contains(status)) << what << " " << status;
+    }
+  }
+}
+
 TEST(Admin, TellsProblemsAsProblems) {
   const Served served;
   const Json schema = document().at("components").at("schemas").at("Problem");
