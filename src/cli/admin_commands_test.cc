@@ -412,6 +412,10 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   EXPECT_EQ(result()["next"], "x");
   EXPECT_EQ(ask({"counters", "x/*", "--limit", "1"}), 0);
   EXPECT_EQ(err, "there are more; --limit N lists more of them\n");
+  Json none = {{"counter", "n"}, {"limits", Json::array()}, {"problem", "no counter"}};
+  answers["GET /v1/counters?prefix=n&limit=100"] = page({{"counters", Json::array({none})}});
+  EXPECT_EQ(ask({"counters", "n"}), 0) << err;
+  EXPECT_EQ(out, "COUNTER  HOW IT STANDS\nn        no counter\n");
   // It may take the server longer than other answers.
   lateness = std::chrono::milliseconds(200);
   answers["GET /v1/counters?prefix=late&limit=100"] = page({{"counters", Json::array()}});

@@ -47,7 +47,7 @@ std::string name_of(const Json& counter) {
 }
 
 std::string levels_of(const Json& counter) {
-  std::string text;
+  std::string text = text_field(counter, "problem");  // of one that is none
   for (const Json& limit : list_field(counter, "limits"))
     text += (text.empty() ? "" : "; ") + level_words(limit);
   if (const auto id = text_field(counter, "override"); !id.empty())
