@@ -14,6 +14,7 @@
 
 #include "base/bounds.h"
 #include "cli/built_in.h"
+#include "cli/command_test.h"
 #include "cli/config.h"
 #include "cli/load_policy.h"
 #include "client/fake_server.h"
@@ -23,46 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-class Commands : public testing::Test {
- protected:
-  Commands() {
-    std::string pattern = testing::TempDir() + "sluice_cli_XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Commands() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  // The status; what was said is in out and err.
-  int command(const Words& words) {
-    std::ostringstream out_stream, err_stream;
-    Outside outside{out_stream, err_stream, false, false,
-                    [this](const char* name) -> std::optional<std::string> {
-                      const auto at = variables.find(name);
-                      if (at == variables.end()) return std::nullopt;
-                      return at->second;
-                    }};
-    const int status = run(words, outside);
-    out = out_stream.str();
-    err = err_stream.str();
-    return status;
-  }
-
-  std::string file(const std::string& name, std::string_view text) {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
-  bool said(const std::string& text, std::string_view part) const {
-    return text.find(part) != std::string::npos;
-  }
-
-  std::map<std::string, std::string> variables;
-  std::string out, err;
-  std::string folder_;
-};
+using Commands = CommandTest;
 
 constexpr std::string_view rules_ini =
     "[method=GET path=/status]\n"

@@ -1,6 +1,7 @@
 #include "server/admin.h"
 
 #include <algorithm>
+#include <boost/beast/core/string.hpp>
 #include <chrono>
 
 #include "base/bounds.h"
@@ -29,13 +30,6 @@ bool are_equal(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// Letters of ASCII alone.
-bool are_alike(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
-
 // A name that stands for this machine, or an address: so not one that a web page's own server
 // could have been reached by (DNS rebinding).
 bool is_local_or_address(std::string_view host) {
@@ -43,8 +37,9 @@ bool is_local_or_address(std::string_view host) {
   if (host.front() == '[') return true;
   host = host.substr(0, host.rfind(':'));
   constexpr std::string_view below = ".localhost";
-  if (are_alike(host, below.substr(1))) return true;
-  if (host.size() > below.size() && are_alike(host.substr(host.size() - below.size()), below))
+  if (boost::beast::iequals(host, below.substr(1))) return true;
+  if (host.size() > below.size() &&
+      boost::beast::iequals(host.substr(host.size() - below.size()), below))
     return true;
   return std::all_of(host.begin(), host.end(),
                      [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
@@ -159,7 +154,7 @@ std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
   if (!options_.token.empty()) {
     constexpr std::string_view scheme = "Bearer ";
     const std::string_view given = request.authorization;
-    if (are_alike(given.substr(0, scheme.size()), scheme) &&
+    if (boost::beast::iequals(given.substr(0, scheme.size()), scheme) &&
         are_equal(given.substr(scheme.size()), options_.token))
       return std::nullopt;
     auto response =

@@ -83,8 +83,8 @@ bool OverridesBook::put(KnownOverride one) {
   auto& [rule, overrides] = rules_[one.rule->id];
   if (rule == nullptr) rule = one.rule;
   one.rule = rule;
-  overrides += all_.contains(id) ? 0u : 1u;
   const auto old = all_.find(id);
+  overrides += old == all_.end() ? 1u : 0u;
   if (old != all_.end()) unlist(old->second.until, id);
   if (one.until.us != INT64_MAX) ends_.emplace(one.until.us, id);
   all_.insert_or_assign(id, std::move(one));
