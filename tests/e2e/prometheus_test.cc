@@ -130,6 +130,9 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
     const Served served(store);
     auto client = TcpClient::connect(served.divvy);
     for (int i = 0; i < 3; ++i) client->ask("HIT k=v");
+    LimitdClient limitd(*TcpClient::connect(served.limitd));
+    limitd.take("ip", "waits", 2);
+    EXPECT_TRUE(limitd.ask({LimitdMethod::wait, "ip", "waits", 1}).conformant);
     const std::string page = served.page(), file = served.folder.write("page", page);
     Process promtool({.arguments = {"-c", "exec promtool check metrics <" + file + " 2>&1"}},
                      "/bin/sh");
@@ -147,6 +150,7 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
     EXPECT_TRUE(families.contains(family)) << family;
     EXPECT_NE(operating.find(family), std::string::npos) << family;
   }
+  for (const auto& name : metrics_named(operating)) EXPECT_TRUE(families.contains(name)) << name;
   for (const char* file : {"prometheus/sluice-alerts.yml", "grafana/sluice.json"}) {
     const std::string text = text_of(examples + file);
     ASSERT_FALSE(text.empty()) << file;
@@ -155,6 +159,25 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
     for (const auto& name : named) EXPECT_TRUE(families.contains(name)) << file << ": " << name;
   }
   EXPECT_GT(Json::parse(text_of(examples + "grafana/sluice.json")).at("panels").size(), 15u);
+}
+
+TEST(Operating, NamesPathsThatThereAre) {
+  const std::string docs = std::string(SLUICE_SOURCE_DIR) + "/docs/";
+  const std::string operating = text_of(docs + "operating.md");
+  const Json paths = Json::parse(text_of(docs + "openapi.json")).at("paths");
+  std::set<std::string> named, known;
+  const std::regex path("/(?:v1|health)/[a-z]+(?:/check|/live|/ready)?");
+  for (std::sregex_iterator at(operating.begin(), operating.end(), path), end; at != end; ++at)
+    named.insert(at->str());
+  for (const auto& [name, methods] : paths.items()) known.insert(name);
+  named.erase("/v1/openapi");  // .json, which describes itself
+  EXPECT_GT(named.size(), 10u);
+  for (const std::string& name : named) EXPECT_TRUE(known.contains(name)) << name;
+  // And each that there is is told.
+  for (const std::string& name : known)
+    EXPECT_TRUE(named.contains(name.substr(0, name.find("/{"))) ||
+                operating.find(name) != operating.npos)
+        << name;
 }
 
 // promtool's own unit tests of them: an instance that is ill has every alert, no other has any.
