@@ -19,15 +19,15 @@ test: ## build and run every test, with g++ and again with clang's address and u
 	@scripts/setup test
 	@tools/run_tests.py tools release clients asan
 
-test-all: ## also thread checks, every fuzz target for a minute, the other builds, and `make install`
+test-all: ## also thread checks, every fuzz target for a minute, the other builds, `make install`, and a bare Debian 12
 	@scripts/setup bench
-	@tools/run_tests.py tools release again install clients crash asan tsan debug bench fuzz
+	@tools/run_tests.py tools release again install clients crash asan tsan debug packages bare bench fuzz
 
 test-crash: ## kill the server SLUICE_CRASHES times (200) under load, and compare its counters with every answer
 	@scripts/setup test
 	@tools/run_tests.py crash
 
-bench: ## microbenchmarks, processor time per reply beside a bare server's, memory per counter
+bench: ## microbenchmarks, tests that assert times, processor time per reply beside a bare server's, memory per counter
 	@scripts/setup bench
 	@scripts/bench
 

@@ -1,8 +1,20 @@
 # sluice_folder(NAME [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
 # x_test.cc (unit tests), x_fuzz.cc (fuzz targets), x_bench.cc (microbenchmarks). ORACLE: what only the unit tests link.
-include(GoogleTest)
+set(SLUICE_TEST_SECONDS 300 CACHE STRING "time limit of one suite of tests, after which it is taken to hang")
 
-set(SLUICE_TEST_SECONDS 120 CACHE STRING "time limit of one test")
+# sluice_suites(TARGET PREFIX [PROPERTIES...]): CTest runs each suite of a GoogleTest binary as PREFIX/Suite.
+function(sluice_suites target prefix)
+  set(include_file ${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake)
+  file(GENERATE OUTPUT ${include_file} CONTENT "\
+set(binary \"$<TARGET_FILE:${target}>\")
+set(list \"${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.txt\")
+set(prefix ${prefix})
+set(reports \"${CMAKE_BINARY_DIR}/reports\")
+set(properties TIMEOUT ${SLUICE_TEST_SECONDS} ${ARGN})
+include(\"${CMAKE_SOURCE_DIR}/cmake/AddSuites.cmake\")
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include_file})
+endfunction()
 
 function(sluice_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
@@ -19,15 +31,15 @@ function(sluice_folder name)
   add_library(sluice_${name} STATIC ${sources})
   target_include_directories(sluice_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(sluice_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  sluice_precompile(sluice_${name})
 
   if(SLUICE_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
-    target_compile_definitions(${name}_test PRIVATE SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name}_test PRIVATE sluice_${name} ${ARG_PRIVATE} ${ARG_ORACLE}
-                          GTest::gtest GTest::gtest_main)
-    gtest_discover_tests(${name}_test TEST_PREFIX ${name}/ DISCOVERY_MODE PRE_TEST
-                         PROPERTIES TIMEOUT ${SLUICE_TEST_SECONDS})
+                          sluice_test_paths GTest::gtest GTest::gtest_main)
+    sluice_precompile(${name}_test FOR_TESTS)
+    sluice_suites(${name}_test ${name})
   endif()
 
   # With libFuzzer a target explores; without it the same code runs once over its corpus, as a test.
@@ -37,17 +49,18 @@ function(sluice_folder name)
       add_executable(${target} ${source})
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
     elseif(SLUICE_TESTS)
-      add_executable(${target} ${source} ${CMAKE_SOURCE_DIR}/tests/support/run_corpus.cc)
+      add_executable(${target} ${source})
+      target_link_libraries(${target} PRIVATE sluice_run_corpus)
       add_test(NAME ${name}/${target}_corpus COMMAND ${target} ${CMAKE_SOURCE_DIR}/fuzz/${target})
       set_tests_properties(${name}/${target}_corpus PROPERTIES TIMEOUT ${SLUICE_TEST_SECONDS})
     else()
       continue()
     endif()
     target_link_libraries(${target} PRIVATE sluice_${name} ${ARG_PRIVATE})
+    sluice_precompile(${target})
   endforeach()
 
   if(SLUICE_BENCH AND benches)
-    find_package(benchmark REQUIRED)
     add_executable(${name}_bench ${benches})
     target_link_libraries(${name}_bench PRIVATE sluice_${name} ${ARG_PRIVATE} benchmark::benchmark_main)
   endif()

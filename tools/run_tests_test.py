@@ -19,7 +19,29 @@ JUNIT = """<testsuite>
   <testcase name="gone" status="notrun"><skipped message="Unable to find executable"/></testcase>
   <testcase name="passes over" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>
   <testcase name="off" status="disabled"/>
+  <testcase name="store/Table" status="fail"><failure message=""/></testcase>
+  <testcase name="store/Table/0" status="run"/>
+  <testcase name="store/Leaks" status="fail"><failure message=""/></testcase>
+  <testcase name="store/Crashes" status="fail"><failure message=""/></testcase>
 </testsuite>"""
+
+# By the names that CTest's tests have, with `_` for `/`.
+SUITES = {
+    "store_Table": """<testsuites><testsuite name="Table">
+  <testcase name="holds" classname="Table" status="run" result="completed"/>
+  <testcase name="grows" classname="Table" status="run" result="completed"><failure message="1 != 2"/></testcase>
+  <testcase name="rests" classname="Table" status="run" result="skipped"><skipped message="no disk"/></testcase>
+  <testcase name="off" classname="Table" status="notrun" result="suppressed"/>
+</testsuite></testsuites>""",
+    "store_Table_0": """<testsuites><testsuite name="Table/0">
+  <testcase name="one" classname="Table/0" status="run" result="completed"/>
+  <testcase name="two" classname="Table/0" status="run" result="completed"/>
+</testsuite></testsuites>""",
+    # Every test passed, and then the process ended with a status of its own.
+    "store_Leaks": """<testsuites><testsuite name="Leaks">
+  <testcase name="one" classname="Leaks" status="run" result="completed"/>
+</testsuite></testsuites>""",
+}
 
 
 def last_line(*outcomes: Tally | Exception) -> tuple[int, str]:
@@ -46,7 +68,10 @@ class CountTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "tests.xml"
             path.write_text(JUNIT, encoding="utf-8")
-            self.assertEqual(run_tests.count_junit(path), Tally(1, 2, ["bad", "gone"]))
+            for name, text in SUITES.items():
+                (Path(folder) / f"{name}.xml").write_text(text, encoding="utf-8")
+            tally = run_tests.count_junit(path, Path(folder))
+            self.assertEqual(tally, Tally(5, 4, ["bad", "gone", "Table.grows", "store/Leaks", "store/Crashes"]))
 
     def test_node_in_both_of_its_styles(self) -> None:
         for mark in ("#", "\u2139"):

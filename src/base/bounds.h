@@ -26,12 +26,23 @@ inline constexpr size_t waiting_max = 262'144;
 inline constexpr size_t parked_bytes_max = size_t{64} << 20;
 // Bytes of late replies that a client does not take. Past it: its connection is closed.
 inline constexpr size_t late_bytes_max = size_t{16} << 20;
-// Lists of one connection that are under way or queued. Past it: the list is empty.
+// Lists of one connection that have no reply yet, and bytes of their requests. Past either: the
+// connection is not read before one of them has its reply.
 inline constexpr size_t lists_per_connection_max = 64;
-// Lists that are under way or queued, of the whole server. Past it: the list is empty.
-inline constexpr size_t lists_max = 1024;
-// Counters that one request is shown at most.
+inline constexpr size_t list_bytes_per_connection_max = size_t{64} << 10;
+// Bytes of one worker's requests for lists that have no reply yet. Past it: as above.
+inline constexpr size_t list_bytes_max = size_t{64} << 20;
+// Counters that one list is shown at most, and bytes of their keys, above which it has a single
+// one. Past either: the list ends, as the protocol has it.
 inline constexpr size_t listed_max = 100;
+inline constexpr size_t listed_bytes_max = size_t{512} << 10;
+// Different lists that one pass through the store answers. Past it: the next pass does.
+inline constexpr size_t lists_per_pass_max = 128;
+// Lists whose counters one worker asks the store for at a time. Past it: one after the other.
+inline constexpr size_t lists_read_max = 8;
+// Bytes of keys that one worker keeps for lists that have been found and cannot be sent yet. Past
+// it: they are looked for again when they can.
+inline constexpr size_t found_bytes_max = size_t{32} << 20;
 // Counters that are being fetched from disk for those who ask again anyway. Past it: not fetched
 // this time.
 inline constexpr size_t unnamed_fetches_max = 1024;
@@ -39,9 +50,11 @@ inline constexpr size_t unnamed_fetches_max = 1024;
 inline constexpr size_t descriptor_entries_max = 256;
 // Requests taken from one readable event before their replies are written; the rest follow in the
 // next round.
-inline constexpr size_t batch_requests_max = 1024;
-// Bytes read from one connection at a time, and so the most that one client can have decided before
-// others get a turn.
+inline constexpr size_t batch_requests_max = 256;
+// Requests of one connection that are decided in one turn, but for the batch that passes it. Past
+// it: others have their turn first.
+inline constexpr size_t turn_requests_max = 256;
+// Bytes read from one connection at a time.
 inline constexpr size_t read_bytes_max = 64 << 10;
 // Connections at a time over all listeners: unless told otherwise, and at most. Past it: the client
 // is told in its protocol's words and closed.
@@ -50,10 +63,40 @@ inline constexpr size_t connections_max = 1'000'000;
 // Connections that are told that they are too many, at a time. Past it: closed without a word.
 inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
-// what each has anyway. Past it: the client that needs more is told, then closed.
+// what each has anyway. Past it: the client whose request is unfinished for the longest is told,
+// then closed.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
-// Connections to the HTTP ports (admin, metrics) at a time. Past it: closed without a word.
+// Bytes of one worker's replies that wait to be sent. Past it: the client that has taken nothing
+// for the longest is closed. What waits for its commit counts and is not closed; of each connection
+// that is one batch of replies at most.
+inline constexpr size_t unsent_bytes_max = size_t{64} << 20;
+// Buffers of a client's socket in the kernel, which takes up to twice as much. Past the first: what
+// is to be sent waits here. Past the second: the client's own kernel keeps what it sends.
+inline constexpr size_t socket_send_bytes = size_t{128} << 10;
+inline constexpr size_t socket_receive_bytes = size_t{128} << 10;
+// How long a client may take for a request, and how long it may take nothing of what it is sent
+// (request_timeout and send_timeout of a listener). Past it: refused at load.
+inline constexpr int64_t timeout_us_min = 100'000;
+inline constexpr int64_t timeout_us_max = int64_t{86'400} * 1'000'000;
+// Connections to the HTTP ports (admin, metrics) at a time that have asked for something but
+// health, and how many more there may be that have not, or have asked for health alone. Where few
+// files may be open it is fewer (server/files.h). Past either: the connection that has been silent
+// longest is closed without a word. Connections that are accepted and wait for the HTTP thread;
+// past it: they wait in the kernel's queue.
 inline constexpr size_t admin_connections_max = 64;
+inline constexpr size_t admin_connections_min = 8;
+inline constexpr size_t admin_health_connections_max = 8;
+inline constexpr size_t admin_accepted_max = 16;
+// Bytes of the bodies of all HTTP requests that have not been answered. Past it: 503, then close.
+inline constexpr size_t admin_bodies_bytes_max = size_t{64} << 20;
+// An answer of a list of the admin port's, a little more with its last item. Past it: the page
+// ends, and says where the next one begins.
+inline constexpr size_t admin_page_bytes_max = size_t{1} << 20;
+// A counter's name as the admin port shows it, and an actor's. Past it: the beginning, with the
+// length and a digest of the whole.
+inline constexpr size_t shown_name_bytes_max = 256;
+// Names of counters that one search holds, but for one that is longer. Past it: the page ends.
+inline constexpr size_t listed_names_bytes_max = size_t{8} << 20;
 // The body of an HTTP request; only one that may ask gets to send it. Past it: 413, then close.
 // The first is of a policy or a list of overrides, the other of all else.
 inline constexpr size_t admin_body_bytes_max = size_t{16} << 20;
@@ -63,7 +106,8 @@ inline constexpr size_t admin_json_depth_max = 32;
 inline constexpr size_t admin_json_members_max = 1024;
 // Requests to the admin port that take long (a candidate to be checked), queued. Past it: 503.
 inline constexpr size_t admin_queued_max = 16;
-// Questions of the admin port that are under way at workers. Past it: 503.
+// Questions of the admin port that are under way at workers, and searches for its pages that are
+// queued. Past it: 503.
 inline constexpr size_t inquiries_max = 64;
 // Rules or counters on one page of the admin port's lists. Past it: 400.
 inline constexpr size_t admin_page_max = 1000;
@@ -79,6 +123,11 @@ inline constexpr size_t override_comment_bytes_max = 1024;
 // brings no new one; likewise the beginnings and ends of Divvy's keys, as these hold the limits.
 // Both are known until the process ends. Past it: 507.
 inline constexpr size_t override_limits_max = 1'000'000;
+// Different lists of limits, and different spaces of counters, that all generations of the policy
+// have brought, refused ones included, some 150 bytes each: known until the process ends. Past it:
+// a reload is refused, the live policy stays, and the log says to restart. (One reload brings
+// rules_max of each at most.)
+inline constexpr size_t known_limits_max = 4'000'000;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
 // are gone through by a request whose actor does. Past it: 507.
 inline constexpr size_t overrides_alike_max = 64;
@@ -109,9 +158,23 @@ inline constexpr size_t redis_kept_changes = 65'536;
 // start.
 inline constexpr size_t table_bytes_min = size_t{16} << 20;
 inline constexpr size_t table_bytes_max = size_t{16} << 30;
+// Chains of its stripe that a new counter sweeps for a place when the memory is full. Past it: it
+// fails (Error::memory); the next one goes on from there.
+inline constexpr uint32_t replaced_chains_max = 64;
+
 // Bytes of a store's blocks that are not folded yet, and so the most that a start has to replay.
 // Past it: commits wait, and with them what they hold up.
 inline constexpr size_t unfolded_bytes_max = size_t{32} << 20;
+// Logs of a store's blocks that a start finds, as each start begins one. Past it: the start puts
+// what they hold into a table first.
+inline constexpr size_t block_logs_max = 8;
+// Tables that each of a store's three databases may have open: a sixteenth of the files that the
+// process may open, between these. Past it: RocksDB closes the one that was used longest ago.
+inline constexpr size_t database_tables_min = 20;
+inline constexpr size_t database_tables_max = 1024;
+// Files of a store on disk beside its tables: logs, locks, what is written by a merge or copied by
+// a backup. Kept free of connections.
+inline constexpr size_t store_other_files = 40;
 // How long a durable store may wait between two commits. Past it: refused at load.
 inline constexpr size_t commit_interval_ms_max = 60'000;
 // A request to a running server to copy its store. Past it: closed.
@@ -130,6 +193,15 @@ inline constexpr size_t regex_work_max = 2'000'000;
 // A text that is searched for a place where a regular expression fits; one that begins with `^` has
 // only one and takes any text. Past it: as above.
 inline constexpr size_t regex_text_bytes_max = 1024;
+// Steps of matching one request with the patterns of all rules, about one for each byte of a value
+// that a pattern with a star in front of other characters goes through, and for that of a key with
+// the patterns of overrides; 1 to 2 ns each. Past it: the request cannot be decided, which is
+// answered as an error; of overrides it is denied. Counted, and told in the log.
+inline constexpr size_t match_steps_max = 4'000'000;
+// Bytes of a value that each pattern goes through without their being counted.
+inline constexpr size_t match_free_bytes = 256;
+// Steps that a regular expression counts as which gave up.
+inline constexpr size_t match_steps_of_regex = 400'000;
 // Steps of `sluice check` in comparing rules with each other, about 100 ns each. Past it: every
 // rule has been compared with some of the others, and that is said.
 inline constexpr size_t review_steps_max = 5'000'000;

@@ -1,5 +1,7 @@
 #include "base/clock.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <ctime>
 
 namespace sluice::base {
@@ -25,26 +27,54 @@ Clock::Source Clock::system() {
 Clock::Clock(Source source)
     : source_(source),
       offset_us_(source.wall_us() - source.monotonic_us()),
-      looked_us_(source.monotonic_us()) {}
+      settled_us_(offset_us_.load()),
+      looked_us_(source.monotonic_us()),
+      steps_{{{looked_us_.load(), offset_us_.load()}}} {}
 
 Time Clock::now() {
-  const int64_t monotonic_us = source_.monotonic_us();
-  if (monotonic_us - looked_us_.load(std::memory_order_relaxed) >= look_every_us)
-    follow(monotonic_us);
+  const int64_t monotonic_us = look();
   return {monotonic_us + offset_us_.load(std::memory_order_relaxed)};
 }
 
+Time Clock::settled() {
+  const int64_t monotonic_us = look();
+  return {monotonic_us + settled_us_.load(std::memory_order_relaxed)};
+}
+
+int64_t Clock::look() {
+  const int64_t monotonic_us = source_.monotonic_us();
+  if (monotonic_us - looked_us_.load(std::memory_order_relaxed) >= look_every_us)
+    follow(monotonic_us);
+  return monotonic_us;
+}
+
 void Clock::follow(int64_t monotonic_us) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;  // another thread looks
   looked_us_.store(monotonic_us, std::memory_order_relaxed);
   const int64_t wall_us = source_.wall_us();
   // Held up between the two readings, a thread would see a step that never was: then the next look
   // decides.
   if (source_.monotonic_us() - monotonic_us >= step_us_min) return;
-  int64_t offset_us = offset_us_.load(std::memory_order_relaxed);
-  while (wall_us - monotonic_us - offset_us >= step_us_min &&
-         !offset_us_.compare_exchange_weak(offset_us, wall_us - monotonic_us,
-                                           std::memory_order_relaxed)) {
+  const auto drop_first = [this] {
+    std::copy(steps_.begin() + 1, steps_.begin() + static_cast<std::ptrdiff_t>(count_--),
+              steps_.begin());
+  };
+  while (count_ > 1 && monotonic_us - steps_[1].since_us >= trial_us) drop_first();
+  const int64_t offset_us = steps_[count_ - 1].offset_us;
+  const int64_t wanted_us = std::max(wall_us - monotonic_us, steps_[0].offset_us);
+  if (std::abs(wanted_us - offset_us) >= step_us_min) {
+    // What is not below it any more lasted from there on.
+    int64_t since_us = monotonic_us;
+    while (count_ > 1 && steps_[count_ - 1].offset_us >= wanted_us)
+      since_us = steps_[--count_].since_us;
+    if (steps_[count_ - 1].offset_us < wanted_us) {
+      if (count_ == steps_.size()) drop_first();
+      steps_[count_++] = {since_us, wanted_us};
+    }
   }
+  offset_us_.store(steps_[count_ - 1].offset_us, std::memory_order_relaxed);
+  settled_us_.store(steps_[0].offset_us, std::memory_order_relaxed);
 }
 
 }  // namespace sluice::base

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
 namespace sluice::base {
 namespace {
 
@@ -37,18 +42,116 @@ TEST_F(ClockTest, counts_from_the_wall_clock) {
   EXPECT_EQ(clock.now().us, 1'700'000'000'000'250);
 }
 
+constexpr int64_t hour = 3'600'000'000, day = 24 * hour;
+
 TEST_F(ClockTest, follows_a_step_forward_and_holds_a_step_back) {
   Clock clock(fake());
   const int64_t start = clock.now().us;
   pass(200'000);
-  wall_us += 3'600'000'000;
-  EXPECT_EQ(clock.now().us, start + 3'600'200'000);
-  wall_us -= 7'200'000'000;
+  wall_us += hour;
+  EXPECT_EQ(clock.now().us, start + hour + 200'000);
+  pass(Clock::trial_us);
+  EXPECT_EQ(clock.now().us, start + hour + 200'000 + Clock::trial_us);
+  const int64_t later = clock.now().us;
+  wall_us -= 2 * hour;
   pass(200'000);
-  EXPECT_EQ(clock.now().us, start + 3'600'400'000);
-  wall_us += 3'600'000'000;  // back where it was before the step back: nothing to catch up
+  EXPECT_EQ(clock.now().us, later + 200'000);
+  wall_us += hour;  // back where it was before the step back: nothing to catch up
   pass(200'000);
-  EXPECT_EQ(clock.now().us, start + 3'600'600'000);
+  EXPECT_EQ(clock.now().us, later + 400'000);
+}
+
+TEST_F(ClockTest, undoes_a_step_forward_that_is_taken_back_within_a_minute) {
+  for (const int64_t lasts : {100'000, 1'000'000, 59'800'000}) {
+    Clock clock(fake());
+    const int64_t start = clock.now().us;
+    pass(200'000);
+    wall_us += day;
+    EXPECT_EQ(clock.now().us, start + day + 200'000);
+    EXPECT_EQ(clock.settled().us, start + 200'000);
+    pass(lasts);
+    EXPECT_EQ(clock.now().us, start + day + 200'000 + lasts);
+    EXPECT_EQ(clock.settled().us, start + 200'000 + lasts);
+    wall_us -= day;
+    pass(100'000);
+    EXPECT_EQ(clock.now().us, start + 300'000 + lasts);
+    EXPECT_EQ(clock.settled().us, start + 300'000 + lasts);
+  }
+}
+
+TEST_F(ClockTest, keeps_a_step_forward_that_has_lasted_a_minute) {
+  Clock clock(fake());
+  const int64_t start = clock.now().us;
+  pass(200'000);
+  wall_us += day;
+  EXPECT_EQ(clock.now().us, start + day + 200'000);
+  pass(Clock::trial_us);
+  EXPECT_EQ(clock.settled().us, start + day + 200'000 + Clock::trial_us);
+  wall_us -= day;
+  pass(200'000);
+  EXPECT_EQ(clock.now().us, start + day + 400'000 + Clock::trial_us);
+}
+
+// What is taken back beyond the step is a step back as any other.
+TEST_F(ClockTest, goes_back_to_where_it_was_before_the_step_and_no_further) {
+  Clock clock(fake());
+  const int64_t start = clock.now().us;
+  pass(200'000);
+  wall_us += hour;
+  clock.now();
+  wall_us -= 2 * hour;
+  pass(200'000);
+  EXPECT_EQ(clock.now().us, start + 400'000);
+  wall_us += hour + hour / 2;  // half an hour ahead
+  pass(200'000);
+  EXPECT_EQ(clock.now().us, start + hour / 2 + 600'000);
+}
+
+// In other words: the clock is the wall clock, or where it was at the lowest within the last
+// minute, whichever is more.
+TEST_F(ClockTest, random_steps_are_followed_as_a_naive_model_says) {
+  std::mt19937_64 dice(7);
+  const auto roll = [&](int64_t most) { return static_cast<int64_t>(dice() % uint64_t(most)); };
+  for (int round = 0; round < 200; ++round) {
+    Clock clock(fake());
+    struct Was {
+      int64_t from_us, offset_us;
+    };
+    std::vector<Was> all{{monotonic_us, wall_us - monotonic_us}};
+    int64_t settled_before = 0;
+    for (int step = 0; step < 200; ++step) {
+      pass(5'000'000 + roll(step % 7 == 0 ? 120'000'000 : 10'000'000));
+      if (roll(3) == 0) wall_us += (roll(2) == 0 ? 1 : -1) * (roll(2) == 0 ? day : roll(hour));
+      int64_t lowest_us = all.back().offset_us;
+      for (size_t i = 0; i + 1 < all.size(); ++i)
+        if (all[i + 1].from_us > monotonic_us - Clock::trial_us)
+          lowest_us = std::min(lowest_us, all[i].offset_us);
+      const int64_t wanted_us = std::max(wall_us - monotonic_us, lowest_us);
+      // What is less than a millisecond is no step.
+      if (std::abs(wanted_us - all.back().offset_us) >= 1'000)
+        all.push_back({monotonic_us, wanted_us});
+      ASSERT_EQ(clock.now().us, monotonic_us + all.back().offset_us) << round << " " << step;
+      const int64_t settled_us = clock.settled().us;
+      ASSERT_EQ(settled_us, monotonic_us + std::min(lowest_us, all.back().offset_us));
+      ASSERT_GE(settled_us, settled_before);
+      settled_before = settled_us;
+    }
+  }
+}
+
+// More steps than it keeps: it still never runs back behind what is settled.
+TEST_F(ClockTest, any_number_of_steps_within_a_minute_leaves_settled_time_alone) {
+  std::mt19937_64 dice(8);
+  Clock clock(fake());
+  int64_t before = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    pass(100'000);
+    wall_us += static_cast<int64_t>(dice() % uint64_t(hour)) - (dice() % 3 == 0 ? hour : 0);
+    const int64_t now = clock.now().us, settled = clock.settled().us;
+    ASSERT_GE(now, settled);
+    ASSERT_GT(settled, before);
+    before = settled;
+  }
 }
 
 TEST_F(ClockTest, a_thread_held_up_between_two_readings_sees_no_step) {

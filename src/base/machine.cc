@@ -1,5 +1,6 @@
 #include "base/machine.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -7,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+
+#include "base/bounds.h"
 
 namespace sluice::base {
 
@@ -61,6 +64,25 @@ size_t raise_open_files() {
   const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+size_t open_files_max() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+size_t open_files() {
+  DIR* const folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return 0;
+  size_t count = 0;
+  while (const dirent* const entry = ::readdir(folder)) count += entry->d_name[0] == '.' ? 0 : 1;
+  ::closedir(folder);
+  return count - 1;  // without the folder itself
+}
+
+size_t database_tables_max() {
+  return std::clamp(open_files_max() / 16, bounds::database_tables_min,
+                    bounds::database_tables_max);
 }
 
 }  // namespace sluice::base

@@ -11,4 +11,11 @@ unsigned processors();
 // Raises the limit of open files to its hard maximum; returns what it is then.
 size_t raise_open_files();
 
+// Descriptors that this process may have, and that it has now.
+size_t open_files_max();
+size_t open_files();
+
+// Tables that one database of the store may have open: a share of what this process may have.
+size_t database_tables_max();
+
 }  // namespace sluice::base

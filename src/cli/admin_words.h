@@ -13,7 +13,8 @@
 
 namespace sluice::cli {
 
-// "3 per 1h, sliding_window; 10 at a time". Of a list of limits.
+// "3 per 1h, sliding_window; 10 at a time". Of a list of limits; "(the rule's)" stands behind each
+// that an override leaves as it is.
 std::string limits_words(const Json& limits);
 // "10.0.0.7", "tenant=acme api=*"
 std::string actor_words(const Json& actor);

@@ -19,7 +19,8 @@ constexpr const char* about =
 constexpr const char* footer =
     "Limits: units per second, minute, hour, day, 7 days and 30 days. One that a bucket has and "
     "that\n"
-    "is not given stays, and is debited without being asked.\n"
+    "is not given stays, and is debited without being asked. A limit of the server's own rules is\n"
+    "told under the shortest of these that is not shorter than its window.\n"
     "\n"
     "Example:\n"
     "  sluice ask droplet take jar --lm 100 --lo 1000\n"
@@ -45,7 +46,7 @@ std::string words_for(const client::DropletAnswer& answer, bool denied) {
     text += (text.empty() ? number + what : ", " + number) + " per " + period_words[i];
   }
   if (!text.empty()) return text;
-  return denied ? "the server could not decide" : "no limit was given";
+  return denied ? "the server could not decide" : "no limit applies";
 }
 
 nlohmann::ordered_json left_of(const client::DropletAnswer& answer) {

@@ -18,6 +18,7 @@
 #include "cli/config.h"
 #include "cli/load_policy.h"
 #include "client/fake_server.h"
+#include "tests/support/paths.h"
 
 namespace sluice::cli {
 namespace {
@@ -147,7 +148,7 @@ TEST_F(Commands, NativeRulesAreCountedAndChecked) {
 
 // docs/policy.md shows files, each in front of what a command says of it.
 TEST_F(Commands, TheExamplesOfTheManualAreWhatIsSaid) {
-  std::ifstream manual(SLUICE_SOURCE_DIR "/docs/policy.md");
+  std::ifstream manual(tests::source_path("docs/policy.md"));
   std::string yaml, shown, line;
   Words words;
   int examples = 0;
@@ -425,7 +426,7 @@ TEST_F(Commands, AskSaysWhyThereIsNoDecision) {
 }
 
 TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
-  const std::string examples = SLUICE_SOURCE_DIR "/examples/";
+  const std::string examples = tests::source_path("examples/");
   EXPECT_EQ(command({"check", examples + "example-config.ini", examples + "example-config.json",
                      examples + "sluice.yaml", examples + "limitd.yaml"}),
             0)

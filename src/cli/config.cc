@@ -63,7 +63,8 @@ bool Config::serves(server::Protocol protocol) const {
 server::Options Config::options() const {
   server::Options options;
   for (const auto& [listener, origin] : listen)
-    options.listeners.push_back({listener.protocol, listener.address.host, listener.address.port});
+    options.listeners.push_back(
+        {listener.protocol, listener.address.host, listener.address.port, listener.timeouts});
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.cleanup_interval = cleanup_interval.value;

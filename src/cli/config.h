@@ -34,6 +34,7 @@ struct Setting {
 struct Listener {
   server::Protocol protocol = server::Protocol::divvy;
   Address address;
+  server::Timeouts timeouts = {};
 };
 
 // One entry of `policy`. An empty list of them stands for the built-in example, unless there are

@@ -122,15 +122,30 @@ class Reader {
   void listener(const YamlNode& node) {
     const size_t problems = diagnostics_.size();
     std::optional<server::Protocol> protocol;
-    YamlNode address;
+    YamlNode address, timeout;
+    server::Timeouts timeouts;
     map(node, "listen",
         {{"protocol",
           [&](const std::string& key, const YamlNode& value) {
             if (const auto name = text(key, value))
               protocol = protocol_named(*name, yaml_.place(key, value), diagnostics_);
           }},
-         {"address", [&](const std::string&, const YamlNode& value) { address = value; }}});
+         {"address", [&](const std::string&, const YamlNode& value) { address = value; }},
+         {"request_timeout",
+          [&](const std::string& key, const YamlNode& value) {
+            timeout = value;
+            time_limit(key, value, timeouts.request);
+          }},
+         {"send_timeout", [&](const std::string& key, const YamlNode& value) {
+            timeout = value;
+            time_limit(key, value, timeouts.send);
+          }}});
     if (diagnostics_.size() > problems) return;
+    if (protocol == server::Protocol::admin && !timeout.is_null()) {
+      complain(yaml_.place("listen", timeout), "is an admin port, which has timeouts of its own",
+               "take request_timeout and send_timeout out", diagnostics_);
+      return;
+    }
     if (!protocol || address.is_null()) {
       complain(yaml_.place("listen", node),
                std::string("has no ") + (protocol ? "address" : "protocol"),
@@ -140,7 +155,19 @@ class Reader {
     const auto value = text("address", address);
     if (!value) return;
     if (auto parsed = address_of(*value, *protocol, yaml_.place("address", address), diagnostics_))
-      config_.listen.push_back({{*protocol, std::move(*parsed)}, origin(node)});
+      config_.listen.push_back({{*protocol, std::move(*parsed), timeouts}, origin(node)});
+  }
+
+  void time_limit(const std::string& key, const YamlNode& node, base::Duration& into) {
+    const auto t = text(key, node);
+    if (!t) return;
+    const auto length = base::parse_duration(*t);
+    if (length && length->us >= base::bounds::timeout_us_min &&
+        length->us <= base::bounds::timeout_us_max)
+      into = *length;
+    else
+      complain(yaml_.place(key, node), "`" + *t + "` is not a timeout",
+               "write a length of time from `100ms` to `1d`, as in `30s`", diagnostics_);
   }
 
   void store(const YamlNode& node) {

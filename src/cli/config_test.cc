@@ -99,6 +99,25 @@ TEST(ReadConfig, RulesAreAPolicyToo) {
   EXPECT_EQ(config.policy_files().size(), 2u);
 }
 
+TEST(ReadConfig, AListenerHasTimeoutsOfItsOwn) {
+  Config config;
+  ASSERT_EQ(
+      problems("listen: [{ protocol: divvy, address: \"[::1]:1\", request_timeout: 1500ms },\n"
+               "  { protocol: limitd, address: \"[::1]:2\", send_timeout: 2m }]\n"
+               "policy: [{ divvy: a.ini }]\n",
+               config),
+      "");
+  const auto listeners = config.options().listeners;
+  EXPECT_EQ(listeners[0].timeouts.request.us, 1'500'000);
+  EXPECT_EQ(listeners[0].timeouts.send, server::Timeouts().send);
+  EXPECT_EQ(listeners[1].timeouts.request, server::Timeouts().request);
+  EXPECT_EQ(listeners[1].timeouts.send, base::seconds(120));
+  const std::string text = print_config(config);
+  EXPECT_NE(text.find("address: \"[::1]:1\", request_timeout: 1500ms }"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("address: \"[::1]:2\", send_timeout: 120s }"), std::string::npos) << text;
+}
+
 TEST(ReadConfig, DropletNeedsNoPolicy) {
   Config config;
   ASSERT_EQ(problems("listen: [{ protocol: droplet, address: \"[::1]\" }]\n"
@@ -206,6 +225,12 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
        "error: nodes: `...@host:x` is no address of a Redis; write HOST:PORT; `username` and"},
       {"log: { levle: info }", "2:8: error: levle: is no key that is known here; did you mean `le"},
       {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
+      {"listen: [{ protocol: divvy, address: \"[::]:1\", send_timeout: 1ms }]",
+       "2:62: error: send_timeout: `1ms` is not a timeout; write a length of time from `100ms` to"},
+      {"listen: [{ protocol: divvy, address: \"[::]:1\", request_timeout: never }]",
+       "2:65: error: request_timeout: `never` is not a timeout"},
+      {"listen: [{ protocol: admin, address: \"[::1]:1\", send_timeout: 1s }]",
+       "2:63: error: listen: is an admin port, which has timeouts of its own"},
       {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
       {"listen: [{ address: \"[::]:1\" }]", "2:10: error: listen: has no protocol"},
       {"admin: { token: x }",

@@ -1,5 +1,6 @@
 #include "cli/metrics_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 

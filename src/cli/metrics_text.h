@@ -2,6 +2,7 @@
 // texts; one thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>

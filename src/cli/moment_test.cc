@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "base/rfc3339.h"
 
 namespace sluice::cli {

@@ -101,7 +101,7 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
                                       .interval = settings.interval.value,
                                       .sync = settings.fsync.value};
   auto durable = store::DurableStore::open(
-      options, std::move(table), spaces, [&clock] { return clock.now(); }, std::move(log),
+      options, std::move(table), spaces, [&clock] { return clock.settled(); }, std::move(log),
       opened.problem);
   opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
     return store->backup(target, problem);

@@ -27,9 +27,14 @@ std::string footer() {
       "  show ID   one of them\n"
       "  remove ID...\n"
       "  load FILE many at once: a line of JSON for each, with `dialect`, `until`, `comment`,\n"
-      "            `limits`, `unlimited`, `deny` where wanted:\n"
+      "            `limits`, `all_limits`, `unlimited`, `deny` where wanted:\n"
       "            "
       "{\"rule\":\"user\",\"actor\":\"alice\",\"limit\":{\"quota\":5,\"window\":\"1s\"}}\n"
+      "\n"
+      "Of a rule with several limits each limit that is set replaces the one of the same "
+      "--window;\n"
+      "the others stay the rule's. --all-limits replaces all of them, as --deny and --unlimited "
+      "do.\n"
       "\n"
       "Examples:\n"
       "  sluice override set --rule user --actor alice --quota 100 --window 1h\n"
@@ -50,7 +55,7 @@ struct Asked {
   AdminFlags admin;
   std::optional<std::string> dialect, rule, quota, window, algorithm, burst, until, length, comment;
   std::vector<std::string> actors, limits;
-  bool deny = false, unlimited = false;
+  bool all_limits = false, deny = false, unlimited = false;
   std::string listed = "100";
 };
 
@@ -71,8 +76,8 @@ void add_flags(CLI::App& app, Asked& asked) {
       ->type_name("DURATION");
   app.add_option("--burst", asked.burst, "The most units at one instant")->type_name("N");
   app.add_option("--algorithm", asked.algorithm,
-                 "As in policies; default: the rule's own, token_bucket with --burst or\n"
-                 "where the rule's limits have several")
+                 "As in policies; default: that of the limit that it replaces, token_bucket\n"
+                 "with --burst or where that is not clear")
       ->type_name("NAME");
   app.add_option("--limit", asked.limits,
                  "In place of these four: a limit as JSON; several are one group;\n"
@@ -80,6 +85,8 @@ void add_flags(CLI::App& app, Asked& asked) {
                      asked.listed)
       ->type_name("JSON|N")
       ->allow_extra_args(false);
+  app.add_flag("--all-limits", asked.all_limits,
+               "Replace all limits of the rule, not only those of the same windows");
   app.add_flag("--deny", asked.deny, "In place of a limit: never");
   app.add_flag("--unlimited", asked.unlimited, "In place of a limit: always");
   app.add_option("--until", asked.until, "When it ends, as 2030-12-01T00:00Z; default never")
@@ -109,10 +116,12 @@ std::string put_limits(const Asked& asked, Json& body) {
     return "what is wanted is one of --quota (with --window), --limit JSON, --deny and "
            "--unlimited";
   if (asked.deny || asked.unlimited) {
+    if (asked.all_limits) return "--deny and --unlimited replace all limits without --all-limits";
     body[asked.deny ? "deny" : "unlimited"] = true;
     return "";
   }
   if (!numbers) {
+    if (asked.all_limits) body["all_limits"] = true;
     body["limits"] = Json::array();
     for (const std::string& text : asked.limits) {
       Json limit = Json::parse(text, nullptr, false);
@@ -130,6 +139,7 @@ std::string put_limits(const Asked& asked, Json& body) {
   if (asked.algorithm) limit["algorithm"] = *asked.algorithm;
   if (!put_count(asked.burst, "burst", limit, problem)) return problem;
   body["limit"] = std::move(limit);
+  if (asked.all_limits) body["all_limits"] = true;
   return "";
 }
 
@@ -183,6 +193,33 @@ std::string end_words(const Json& override_) {
   return true_field(override_, "ended") ? until + " (ended)" : until;
 }
 
+// Which of the rule's limits it replaces; "": the server does not say, as an earlier version.
+std::string replaced_words(const Json& override_) {
+  if (!field(override_, "all_limits").is_boolean()) return "";
+  if (true_field(override_, "all_limits")) return "all limits of the rule";
+  std::string windows;
+  bool others = false;
+  for (const Json& limit : list_field(override_, "limits")) {
+    if (true_field(limit, "of_rule")) {
+      others = true;
+      continue;
+    }
+    const std::string window = text_field(limit, "window");
+    windows += (windows.empty() ? "" : " and ") + (window.empty() ? "at a time" : "per " + window);
+  }
+  return "the rule's limit " + windows + (others ? "; its others stay" : "");
+}
+
+// Of a list's column. Only native rules have several limits.
+std::string listed_limits(const Json& override_) {
+  const Json& limits = list_field(override_, "limits");
+  const std::string words = limits_words(limits);
+  const bool bare = limits.size() == 1 && words.starts_with("always ");
+  const bool all =
+      true_field(override_, "all_limits") && !bare && text_field(override_, "dialect") == "native";
+  return words + (all ? " (all limits)" : "");
+}
+
 std::string words_of(const Json& override_) {
   std::string out;
   append_line(out, "id", text_field(override_, "id"));
@@ -190,6 +227,7 @@ std::string words_of(const Json& override_) {
   append_line(out, "protocol", text_field(override_, "dialect"));
   append_line(out, "actor", actor_words(field(override_, "actor")));
   append_line(out, "limits", limits_words(list_field(override_, "limits")));
+  append_line(out, "replaces", replaced_words(override_));
   const std::string until = end_words(override_);
   append_line(out, "until", until.empty() ? "it is removed" : until);
   append_line(out, "created", text_field(override_, "created"));
@@ -242,8 +280,8 @@ int list(AdminPort& port, const Asked& asked, size_t count, Outside& outside) {
   for (const Json& one : all) {
     const bool applies = field(one, "applies").is_null() || true_field(one, "applies");
     table.add({text_field(one, "id"), text_field(one, "rule") + (applies ? "" : " (not live)"),
-               actor_words(field(one, "actor")), limits_words(list_field(one, "limits")),
-               end_words(one), text_field(one, "comment")});
+               actor_words(field(one, "actor")), listed_limits(one), end_words(one),
+               text_field(one, "comment")});
   }
   outside.out << table.text(outside.out_colour) << std::flush;
   if (!next.empty())
@@ -290,8 +328,8 @@ struct Action {
 };
 constexpr Action actions[] = {
     {"set", 0, 0, "wants no word behind it, only options",
-     " --rule --dialect --actor --quota --window --burst --algorithm --limit --deny --unlimited "
-     "--until --for --comment "},
+     " --rule --dialect --actor --quota --window --burst --algorithm --limit --all-limits --deny "
+     "--unlimited --until --for --comment "},
     {"list", 0, 0, "wants no word behind it, only options", " --rule --dialect --actor --limit "},
     {"show", 1, 1, "wants one ID", ""},
     {"remove", 1, 1000, "wants one ID or more", ""},

@@ -75,6 +75,47 @@ TEST_F(AdminCommands, OverrideSetSendsWhatWasSaid) {
             "  --dialect limitd --rule 'user'\n  --dialect native --rule 'user'\n");
 }
 
+TEST_F(AdminCommands, OverrideSetSaysWhichLimitsItReplaces) {
+  Json one = override_of("o-1");
+  one["dialect"] = "native";
+  one["all_limits"] = false;
+  one["limits"].push_back(
+      {{"algorithm", "fixed_window"}, {"quota", 9}, {"window", "1d"}, {"of_rule", true}});
+  answers["POST /v1/overrides"] = page(one, 201);
+  const Words set{"override", "set",     "--rule", "r",        "--actor",
+                  "a",        "--quota", "5",      "--window", "1s"};
+  EXPECT_EQ(ask(set), 0) << err;
+  EXPECT_FALSE(Json::parse(server.requests().back().body).contains("all_limits"));
+  EXPECT_TRUE(said(out,
+                   "limits    5 per 1s, token_bucket; 9 per 1d (the rule's)\n"
+                   "replaces  the rule's limit per 1s; its others stay\n"))
+      << out;
+  answers["GET /v1/overrides?limit=100"] =
+      page({{"overrides", Json::array({one})}, {"total", 1}, {"kept", true}});
+  EXPECT_EQ(ask({"override", "list"}), 0) << err;
+  EXPECT_TRUE(said(out, "  5 per 1s, token_bucket; 9 per 1d (the rule's)  2030")) << out;
+  // As one that an earlier version kept.
+  one["all_limits"] = true;
+  one["limits"].erase(1);
+  answers["POST /v1/overrides"] = page(one, 201);
+  Words all = set;
+  all.push_back("--all-limits");
+  EXPECT_EQ(ask(all), 0) << err;
+  EXPECT_EQ(Json::parse(server.requests().back().body)["all_limits"], true);
+  EXPECT_TRUE(said(out, "replaces  all limits of the rule\n")) << out;
+  answers["GET /v1/overrides?limit=100"] =
+      page({{"overrides", Json::array({one})}, {"total", 1}, {"kept", true}});
+  EXPECT_EQ(ask({"override", "list"}), 0) << err;
+  EXPECT_TRUE(said(out, "  5 per 1s, token_bucket (all limits)  2030")) << out;
+  one["limits"] = Json::array({{{"algorithm", "deny"}, {"quota", 0}}});
+  answers["GET /v1/overrides?limit=100"] =
+      page({{"overrides", Json::array({one})}, {"total", 1}, {"kept", true}});
+  EXPECT_EQ(ask({"override", "list"}), 0) << err;
+  EXPECT_TRUE(said(out, "  always denied  2030")) << out;
+  EXPECT_EQ(ask({"override", "set", "--rule", "r", "--deny", "--all-limits"}), 2);
+  EXPECT_EQ(ask({"override", "list", "--all-limits"}), 2);
+}
+
 TEST_F(AdminCommands, OverridesAreListedShownAndRemoved) {
   answers["GET /v1/overrides?rule=user&actor=a%20b&limit=2"] =
       page({{"overrides", Json::array({override_of("o-1"), override_of("o-2")})},

@@ -22,14 +22,15 @@ bool same_listeners(const Config& a, const Config& b) {
                     [](const auto& x, const auto& y) {
                       return x.value.protocol == y.value.protocol &&
                              x.value.address.host == y.value.address.host &&
-                             x.value.address.port == y.value.address.port;
+                             x.value.address.port == y.value.address.port &&
+                             x.value.timeouts == y.value.timeouts;
                     });
 }
 
 }  // namespace
 
-PolicySource::PolicySource(Config config, ReadConfig read, limit::Spaces& spaces)
-    : start_(std::move(config)), read_(std::move(read)), spaces_(spaces) {}
+PolicySource::PolicySource(Config config, ReadConfig read, limit::Spaces& spaces, size_t known_max)
+    : start_(std::move(config)), read_(std::move(read)), spaces_(spaces), known_max_(known_max) {}
 
 std::vector<std::string> PolicySource::files_of(const Config& config) const {
   std::vector<std::string> files;
@@ -112,6 +113,15 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
     digests.insert(digests.end(), texts.digests.begin(), texts.digests.end());
     loaded.hash = base::digest_of(digests);
     if (loaded.hash == unless) return;
+  }
+  if (unless && spaces_.known() >= known_max_) {
+    base::Diagnostic place;
+    place.file = config.file;
+    complain(place,
+             "is not read again: this process knows " + std::to_string(spaces_.known()) +
+                 " different limits of this policy and those before it, the most that it keeps",
+             "restart the server, which then knows only those in use", loaded.diagnostics);
+    return;
   }
   loaded.rules = load_policy(files, texts, configured, spaces_, loaded.diagnostics);
   if (!loaded.rules) return;

@@ -2,11 +2,13 @@
 // more when it is asked to reload. Made by the main thread, then used by the thread that reloads.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/bounds.h"
 #include "cli/config.h"
 #include "server/live_policy.h"
 
@@ -17,8 +19,10 @@ using ReadConfig = std::function<Config(base::Diagnostics&)>;
 
 class PolicySource {
  public:
-  // `config`: what the server starts with; `read`: gives it again. `spaces` outlives this.
-  PolicySource(Config config, ReadConfig read, limit::Spaces& spaces);
+  // `config`: what the server starts with; `read`: gives it again. `spaces` outlives this; once it
+  // knows `known_max` lists of limits or spaces, no policy is read again.
+  PolicySource(Config config, ReadConfig read, limit::Spaces& spaces,
+               size_t known_max = base::bounds::known_limits_max);
 
   // What the server starts with.
   server::Loaded first();
@@ -38,6 +42,7 @@ class PolicySource {
   Config start_;  // without the rules, once they are read
   const ReadConfig read_;
   limit::Spaces& spaces_;
+  const size_t known_max_;
   std::vector<std::string> files_;  // of the last rules that were made
   std::chrono::milliseconds interval_{0};
 };

@@ -44,6 +44,16 @@ std::string in_one_unit(base::Duration length) {
   return std::to_string(length.us) + "us";
 }
 
+// Those that are not as they are without a word on them.
+std::string print_timeouts(const server::Timeouts& timeouts) {
+  const server::Timeouts usual;
+  std::string out;
+  if (timeouts.request != usual.request)
+    out += ", request_timeout: " + in_one_unit(timeouts.request);
+  if (timeouts.send != usual.send) out += ", send_timeout: " + in_one_unit(timeouts.send);
+  return out;
+}
+
 std::string print_log(const LogConfig& log) {
   std::string out =
       "log:\n" + line("  level: " + std::string(base::name_of(log.level.value)), log.level.origin);
@@ -99,7 +109,8 @@ std::string print_config(const Config& config) {
   for (const auto& [listener, origin] : config.listen) {
     const auto& [host, port] = listener.address;
     out += line("  - { protocol: " + std::string(server::name_of(listener.protocol)) +
-                    ", address: " + in_quotes(format_address(host, port)) + " }",
+                    ", address: " + in_quotes(format_address(host, port)) +
+                    print_timeouts(listener.timeouts) + " }",
                 origin);
   }
   out += line(

@@ -2,6 +2,7 @@
 #include "cli/inspect.h"
 #include "cli/screen_text.h"
 #include "cli/table.h"
+#include "wire/shown_name.h"
 
 namespace sluice::cli {
 namespace {
@@ -40,10 +41,13 @@ std::string footer_of_counters() {
 // A page of many keys in Redis, behind others; the server itself gives up on it after 30 s.
 constexpr std::chrono::seconds timeout_min{35};
 
-// A counter that is no UTF-8 can only be named by its path.
+// A counter that is no UTF-8 can only be named by its path. A long one is there by its beginning.
 std::string name_of(const Json& counter) {
   const std::string name = text_field(counter, "counter");
-  return name.empty() ? text_field(counter, "path") : name;
+  if (name.empty()) return text_field(counter, "path");
+  const auto bytes = counter.find("bytes");
+  if (bytes == counter.end() || !bytes->is_number_unsigned()) return name;
+  return name + "... (" + std::to_string(bytes->get<uint64_t>()) + " bytes)";
 }
 
 std::string levels_of(const Json& counter) {
@@ -55,8 +59,14 @@ std::string levels_of(const Json& counter) {
   return text;
 }
 
-// One that the shell has taken apart would name another counter.
+// One that the shell has taken apart would name another counter. Behind a long one's beginning
+// stand its length and digest.
 bool is_encoded(std::string_view text) {
+  if (const size_t cut = text.find('?'); cut != text.npos) {
+    bool ill_formed = false;
+    if (!wire::mark_of(text.substr(cut + 1), ill_formed)) return false;
+    text = text.substr(0, cut);
+  }
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte <= ' ' || byte >= 0x7f || text[i] == '?' || text[i] == '#') return false;
@@ -71,8 +81,9 @@ int reset(const Words& words, Outside& outside) {
   AdminFlags flags;
   bool encoded = false;
   add_admin_flags(arguments.app(), flags);
-  arguments.app().add_flag("--encoded", encoded,
-                           "KEY is percent-encoded, as `path` in JSON: for one that is no UTF-8");
+  arguments.app().add_flag(
+      "--encoded", encoded,
+      "KEY is percent-encoded, as `path` in JSON: for long or non-UTF-8 names");
   if (const auto ended = arguments.parse(words, outside)) return *ended;
   if (arguments.positional().size() != 1 || arguments.positional().front().empty())
     return arguments.misused("one KEY is wanted; has it blanks or stars, put it in quotes",
@@ -83,8 +94,8 @@ int reset(const Words& words, Outside& outside) {
   int ending = exit_ok;
   auto port = AdminPort::open(flags, arguments, outside, ending);
   if (!port) return ending;
-  const auto reply = port->ask(
-      "DELETE", "/v1/counters/" + (encoded ? key : client::percent_encoded(key)), nullptr);
+  const auto reply =
+      port->ask("DELETE", "/v1/counters/" + (encoded ? key : wire::path_of_name(key)), nullptr);
   if (!reply.is_done()) return tell_failure(reply, flags.json, outside);
   if (flags.json)
     outside.out << to_text(reply.json) << std::flush;

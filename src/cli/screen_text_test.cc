@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "base/utf8.h"
 #include "cli/table.h"
 #include "tests/support/dice.h"

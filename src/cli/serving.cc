@@ -1,10 +1,18 @@
 #include "cli/serving.h"
 
+#include <malloc.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/bounds.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_file.h"
+#include "base/machine.h"
 #include "base/notify.h"
 #include "base/printable.h"
+#include "base/signals.h"
 #include "cli/candidate.h"
 #include "cli/open_store.h"
 #include "cli/operations.h"
@@ -14,14 +22,35 @@ namespace sluice::cli {
 namespace {
 
 constexpr size_t log_lines = base::Log::queue_lines_default;
+constexpr size_t databases = 3;  // of a store on disk: blocks, counters, texts
 
-void announce(const Announcement& announcement, const std::vector<server::Bound>& bound,
-              const std::string& kept, Outside& outside) {
+// Else the allocator keeps blocks as large as the largest that was ever freed, in each thread.
+void give_memory_back() {
+  constexpr int large_bytes = 1 << 20, free_bytes_max = 4 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, large_bytes);
+  ::mallopt(M_TRIM_THRESHOLD, free_bytes_max);
+}
+
+// Fewer connections than were asked for, or than a server is likely to get.
+std::string few_connections(const server::FilesPlan& files, const Setting<uint64_t>& asked) {
+  constexpr size_t likely = 1024;
+  const size_t enough = asked.origin == "default" ? std::min(asked.value, likely) : asked.value;
+  if (files.connections >= enough) return {};
+  return "sluice: at most " + std::to_string(files.connections) +
+         " connections at a time: " + std::to_string(files.max) + " files may be open, and " +
+         std::to_string(files.kept) +
+         " of them are kept for the server itself; raise the limit (ulimit -n)\n";
+}
+
+void announce(const Announcement& announcement, const server::Server& server,
+              const std::string& kept, const Setting<uint64_t>& connections, Outside& outside) {
+  const std::vector<server::Bound>& bound = server.bound();
   if (announcement.before) outside.out << announcement.before(bound);
   for (const auto& b : bound)
     outside.out << "sluice: " << server::name_of(b.protocol) << " listening on " << b.address
                 << '\n';
-  outside.out << "sluice: counters in " << kept << '\n';
+  outside.out << "sluice: counters in " << kept << '\n'
+              << few_connections(server.files(), connections);
   if (announcement.after) outside.out << announcement.after(bound);
   outside.out.flush();
   outside.out.clear();  // nobody has to read it
@@ -68,6 +97,10 @@ void warn_of_limitd(const Config& config, const policy::RuleSet& rules,
 
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
                Outside& outside) {
+  base::hold_signals();
+  base::ignore_signals();
+  base::raise_open_files();
+  give_memory_back();
   base::Diagnostics unfit;
   check_store(config, unfit);
   tell(unfit, outside);
@@ -95,6 +128,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   show_rules(*loaded.rules, *policy_log);
 
   base::Clock clock;
+  // A start meets a file that may not grow as a full disk, too.
+  std::signal(SIGXFSZ, SIG_IGN);
   const auto& store_log =
       log.logger(config.store.redis ? base::LogModule::redis : base::LogModule::store);
   const OpenedStore opened =
@@ -127,19 +162,24 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   server::Options options = config.options();
   options.spaces = &spaces;
   options.keeper = opened.keeper;
+  if (!config.store.redis && config.store.kept() != Durability::none)
+    options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;
+  // A worker's connection and the one that takes its place, and as much for overrides and lists.
+  if (config.store.redis)
+    options.redis_files = 2 * (options.workers > 0 ? options.workers : base::processors()) + 4;
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, outside)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
-  if (file) options.on_hangup = [file] { file->reopen(); };
+  if (file) options.reopen_log = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log);
   if (const auto problem = server.start()) {
     outside.err << "sluice: " << *problem << std::endl;
     return exit_failure;
   }
-  announce(announcement, server.bound(), opened.kept, outside);
+  announce(announcement, server, opened.kept, config.connections, outside);
   base::notify_manager("READY=1");
-  server.run();
-  return opened.store->close() ? exit_ok : exit_failure;
+  const bool all_told = server.run();
+  return opened.store->close() && all_told ? exit_ok : exit_failure;
 }
 
 }  // namespace sluice::cli

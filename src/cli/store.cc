@@ -11,6 +11,7 @@
 #include "disk/tools.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
+#include "limit/left_out.h"
 #include "server/backup_socket.h"
 
 namespace sluice::cli {
@@ -58,6 +59,11 @@ void tell_damages(const std::vector<std::string>& damages, Outside& outside) {
   for (const std::string& damage : damages)
     outside.err << paint("damage:", red, outside.err_colour) << ' ' << on_screen(damage)
                 << std::endl;
+}
+
+// What a kill, a full disk or a power cut leaves, and a start takes away.
+void tell_torn(const std::vector<std::string>& torn, Outside& outside) {
+  for (const std::string& one : torn) outside.err << "note: " << on_screen(one) << std::endl;
 }
 
 ordered_json json_of(const limit::Limit& limit) {
@@ -113,6 +119,17 @@ ordered_json json_of(const disk::Record& record, const limit::Spaces& spaces, ba
     limit["reset_after_us"] = json_of(decisions[i].reset_after);
     limit["says"] = words_for(decisions[i]);
     json["limits"].push_back(std::move(limit));
+  }
+  if (record.limits_id != 0) {
+    auto rest = record.cells.subspan(limit::cells(spaces.limits(record.limits_id)));
+    for (limit::LeftOut one; limit::left_out::next(rest, one);) {
+      const limit::Decision decision = limit::peek(one.cells().data(), one.limit, now);
+      ordered_json limit = json_of(one.limit);
+      limit["remaining"] = decision.remaining;
+      limit["reset_after_us"] = json_of(decision.reset_after);
+      limit["says"] = words_for(decision);
+      json["left_out"].push_back(std::move(limit));
+    }
   }
   json["forget_us"] = nullptr;
   if (record.forget_us != INT64_MAX) json["forget_us"] = record.forget_us;
@@ -180,11 +197,13 @@ int check(const Asked& asked, Outside& outside) {
                             {"block_counters", report.block_counters},
                             {"texts", report.texts},
                             {"unreadable", report.unreadable},
+                            {"torn", report.torn},
                             {"damages", report.damages}})
                 << std::flush;
     return sound ? exit_ok : exit_failure;
   }
   tell_damages(report.damages, outside);
+  tell_torn(report.torn, outside);
   if (sound)
     outside.out << base::printable(asked.dir) << ": " << paint("ok", green, outside.out_colour)
                 << ", " << base::counted(report.counters, "counter") << ", "
@@ -201,10 +220,13 @@ int repair(const Asked& asked, Outside& outside) {
   std::string problem;
   if (!disk::repair(asked.dir, report, problem)) return fail(problem, outside);
   if (asked.json)
-    outside.out << to_text(
-        {{"counters", report.counters}, {"texts", report.texts}, {"damages", report.damages}});
+    outside.out << to_text({{"counters", report.counters},
+                            {"texts", report.texts},
+                            {"torn", report.torn},
+                            {"damages", report.damages}});
   else
     tell_damages(report.damages, outside);
+  if (!asked.json) tell_torn(report.torn, outside);
   if (!asked.json)
     outside.out << base::printable(asked.dir) << ": "
                 << (report.damages.empty() ? "nothing was damaged" : "can be served again") << ", "

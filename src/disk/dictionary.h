@@ -1,12 +1,16 @@
 // What the numbers in stored records stand for: the spaces and lists of limits of the store, and
 // which of this process's they are. Filled at open by one thread; then the one that commits gives
-// out numbers while any others look them up.
+// out numbers while any others look them up. A list is this process's, too, from when a counter is
+// met that names it; a number that no counter names stands for another list in time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,14 +60,36 @@ class Dictionary {
   // What a stored counter is here. False: it names what the dictionary lacks, or its state does not
   // fit its limits.
   bool resolve(const StoredCounter& stored, Record& record) const;
+  // The same of one that is past its time: what it names is not to be known for that.
+  bool is_known(const StoredCounter& stored) const;
+  // Every counter that is stored has been resolved, or is known, since this was filled: the numbers
+  // of lists that none of them names are free. Any thread.
+  void all_are_met() { all_met_.store(true); }
 
  private:
+  // A list of limits. Who reads it may not wait, so it lives as long as the dictionary.
+  struct List {
+    std::vector<limit::Limit> limits;
+    std::atomic<uint32_t> id{0};  // of this process's lists; 0: no counter that names it was met
+    std::atomic<bool> named{false};
+  };
+  // Its number stands for another list in time.
+  using Place = std::unique_ptr<std::atomic<List*>>;
+
   uint32_t add(const limit::Space& space);
   uint32_t add_limits(uint32_t limits_id);
+  List& make_list(std::vector<limit::Limit> limits);
+  const List* list_of(const StoredCounter& stored) const;
+  void find_free();
 
   limit::Spaces& spaces_;
   limit::StableList<const limit::Space*> by_number_;  // the n-th has number n + 1
-  limit::StableList<uint32_t> limits_by_number_;
+  limit::StableList<Place> limits_by_number_;
+  std::vector<std::unique_ptr<List>> lists_;  // all there ever were
+  // Those that were stored before, by what is stored of them; the committer's, as is the next.
+  std::unordered_map<std::string, uint32_t> number_by_value_;
+  std::vector<uint32_t> free_;
+  std::atomic<bool> all_met_{false};
   std::vector<uint32_t> space_numbers_, limits_numbers_;  // by the process's ids; the committer's
   std::vector<Fresh> fresh_;
   mutable std::mutex mutex_;

@@ -35,6 +35,8 @@ struct JournalOptions {
   std::string path;                 // made if missing; ours lies in `path`/sluice
   bool sync = false;                // a commit reaches the medium, not only the system
   std::function<base::Time()> now;  // tells which counters are past forget_us; any thread
+  std::function<void(const std::string&)>
+      tell{};  // a line for the log, while it is opened; or null
 };
 
 struct JournalStats {
@@ -88,6 +90,9 @@ class Journal {
   // again, and goes through once the cause is gone. Waits while the folding is
   // base::bounds::unfolded_bytes_max behind.
   virtual bool commit(std::string& problem) = 0;
+  // False: nothing can be committed for now, as the disk is full or fails: `problem`. It is tried
+  // anew by each call, and by each commit. The same thread.
+  virtual bool is_writable(std::string& /*problem*/) { return true; }
 
   // At the start, before the first commit: reads the blocks that are not folded. False: `problem`.
   virtual bool read_blocks(std::string& problem) = 0;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -243,6 +244,53 @@ TEST_F(FullDisk, ACommitFailsIsKeptAndGoesThroughLater) {
   expect_model();
 }
 
+// Killed, or stopped, while the disk is full: what is there is served, and the next commits go
+// through once there is room.
+TEST_F(FullDisk, AStartNeedsNoRoom) {
+  int64_t n = 0;
+  for (int round = 0; round < 4; ++round) {
+    SCOPED_TRACE(round);
+    for (int i = 0; i < 20; ++i) {
+      add_round(++n);
+      ASSERT_TRUE(commit()) << world.problem;
+    }
+    const auto kept = model;
+    limit_files(4096);
+    // These are never committed: the first that fails leaves the beginning of a write.
+    for (int i = 0; i < 3 + round; ++i) {
+      round_of(n + 1000, [&](const std::string& key, int64_t units) { world.add(key, units); });
+      EXPECT_FALSE(commit());
+    }
+    world.journal.reset();
+    limit_files(0);
+    ASSERT_TRUE(world.open(folder / "data", folding)) << world.problem;
+    std::string why;
+    EXPECT_FALSE(world.journal->is_writable(why));
+    EXPECT_NE(why.find("File too large"), std::string::npos) << why;
+    KeptByKey all;
+    ASSERT_TRUE(read_all(*world.journal, all, world.problem)) << world.problem;
+    for (const auto& [key, units] : kept) {
+      const auto at = all.find({world.space, key});
+      ASSERT_EQ(at != all.end(), units != 0) << key;
+      if (units != 0) {
+        ASSERT_EQ(at->second.cells[0].units, units) << key;
+      }
+    }
+    world.journal->start_folding();
+    add_round(++n);
+    EXPECT_FALSE(commit());
+    EXPECT_FALSE(world.journal->is_writable(why));
+    std::string unused;
+    EXPECT_TRUE(world.journal->texts()->read([](std::string_view, std::string_view) {}, unused));
+    EXPECT_NE(world.journal->texts()->write({}, unused), Texts::Written::yes);
+    limit_files(RLIM_INFINITY);
+    ASSERT_TRUE(commits_within(10)) << world.problem;
+    EXPECT_TRUE(world.journal->is_writable(why)) << why;
+    EXPECT_EQ(world.journal->texts()->write({}, unused), Texts::Written::yes) << unused;
+  }
+  expect_model();
+}
+
 TEST_F(FullDisk, WhatIsKeptIsBounded) {
   limit_files(4096);
   // 100 MiB of states of 300,000 counters.
@@ -318,6 +366,34 @@ TEST_F(SmallDisk, FailsAndRecovers) {
     }
     EXPECT_GT(failures, 0);
     EXPECT_NE(world.problem.find("No space left on device"), std::string::npos) << world.problem;
+    std::filesystem::remove(folder / "data/ballast");
+    ASSERT_TRUE(commits_within(10)) << world.problem;
+  }
+  expect_model();
+}
+
+TEST_F(SmallDisk, AStartNeedsNoRoom) {
+  if (!mounted) GTEST_SKIP() << "no right to mount a tmpfs";
+  int64_t n = 0;
+  for (int round = 0; round < 16; ++round) {
+    SCOPED_TRACE(round);
+    add_round(++n);
+    ASSERT_TRUE(commit()) << world.problem;
+    {
+      std::ofstream ballast(folder / "data/ballast", std::ios::binary);
+      const std::string block(1000 + 37 * static_cast<size_t>(round), 'x');
+      while (ballast.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+      }
+    }
+    // As many as fit, and the beginning of one that does not.
+    while (commit()) add_round(++n);
+    world.journal.reset();
+    ASSERT_TRUE(world.open(folder / "data", folding)) << world.problem;
+    KeptByKey all;
+    ASSERT_TRUE(read_all(*world.journal, all, world.problem)) << world.problem;
+    EXPECT_EQ(all.at({world.space, "round"}).cells[0].units, n - 1);
+    world.journal->start_folding();
+    round_of(n, [&](const std::string& key, int64_t units) { world.add(key, units); });
     std::filesystem::remove(folder / "data/ballast");
     ASSERT_TRUE(commits_within(10)) << world.problem;
   }

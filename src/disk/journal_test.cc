@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 
 #include "base/bounds.h"
 #include "disk/folder_test.h"
 #include "disk/rocks_journal.h"
+#include "limit/left_out.h"
 #include "tests/support/dice.h"
 
 namespace sluice::disk {
@@ -302,6 +304,51 @@ TEST_F(JournalTest, TheDirectoryIsMadeWithItsParents) {
   EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c/sluice/counters"));
 }
 
+// What earlier versions wrote is all that this one reads of a store of theirs; the number is
+// raised.
+TEST_F(JournalTest, AStoreOfFormatTwoIsReadAndGetsTheNewNumber) {
+  KeptByKey wanted;
+  {
+    auto journal = open();
+    ASSERT_TRUE(journal) << problem;
+    add(*journal, "k", 7);
+    commit(*journal);
+    wanted = all_of(*journal);
+  }
+  std::ofstream(file("sluice/FORMAT")) << "sluice store 2, read by sluice 0.1.0 and later\n";
+  auto journal = open();
+  ASSERT_TRUE(journal) << problem;
+  EXPECT_EQ(all_of(*journal), wanted);
+  std::ifstream format(file("sluice/FORMAT"));
+  std::string line;
+  std::getline(format, line);
+  EXPECT_EQ(line, "sluice store 3, read by sluice 0.1.0 and later");
+}
+
+// Cells behind those of the limits are limits that are left out, or nonsense.
+TEST_F(JournalTest, LimitsThatAreLeftOutAreKept) {
+  State cells[limit::cells_max];
+  cells[0] = {now_us + 5, 7};
+  const State other{now_us + 9, 3};
+  size_t count = limit::left_out::append(
+      {{Algorithm::token_bucket, 50, base::seconds(9), 70}, {&other, 1}}, cells, 1);
+  const size_t rest =
+      limit::left_out::append({{Algorithm::fixed_bucket, 4, {}, 4}, {&other, 1}}, cells, count);
+  ASSERT_EQ(rest, 6u);
+  {
+    auto journal = open();
+    ASSERT_TRUE(journal) << problem;
+    journal->add({ip, one, "k", {cells, rest}, INT64_MAX});
+    commit(*journal);
+  }
+  forget_numbers();
+  auto journal = open(at_once);
+  ASSERT_TRUE(journal) << problem;
+  KeptByKey all;
+  all[{ip, "k"}] = {{cells, cells + rest}, one, INT64_MAX};
+  EXPECT_EQ(all_of(*journal), all);
+}
+
 TEST_F(JournalTest, ADirectoryThatIsNoneOrNotOurs) {
   std::ofstream(folder / "data") << "text";
   EXPECT_FALSE(open());
@@ -338,9 +385,9 @@ TEST_F(JournalTest, OnlyOneHasIt) {
 
 TEST_F(JournalTest, ANewerFormatIsRefusedAndNamesItsReader) {
   ASSERT_TRUE(open());
-  std::ofstream(file("sluice/FORMAT")) << "sluice store 3, read by sluice 3.14.0 and later\n";
+  std::ofstream(file("sluice/FORMAT")) << "sluice store 9, read by sluice 3.14.0 and later\n";
   EXPECT_FALSE(open());
-  EXPECT_NE(problem.find("has format 3, which sluice 3.14.0 or later reads"), std::string::npos)
+  EXPECT_NE(problem.find("has format 9, which sluice 3.14.0 or later reads"), std::string::npos)
       << problem;
   std::ofstream(file("sluice/FORMAT")) << "?";
   EXPECT_FALSE(open());

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "sluice store 2, read by sluice 0.1.0 and later"
+// "sluice store 3, read by sluice 0.1.0 and later"
 constexpr std::string_view format_words = "sluice store ", since_words = ", read by sluice ",
                            end_words = " and later\n";
 
@@ -217,6 +217,37 @@ bool read_logs_file(const std::string& store, const std::string& name, LogsFile&
   }
   wrong = "its file " + name + " does not say which logs it has";
   return false;
+}
+
+// 64 bytes, so that no line is in two sectors.
+std::string synced_line(uint64_t log, uint64_t bytes) {
+  char line[65];
+  std::snprintf(line, sizeof line, "log %020llu synced %020llu           \n",
+                static_cast<unsigned long long>(log), static_cast<unsigned long long>(bytes));
+  return line;
+}
+
+bool read_synced_file(const std::string& store, const std::string& name, SyncedLogs& logs,
+                      std::string& wrong) {
+  logs.clear();
+  if (!exists(store + "/" + name)) return true;
+  std::ifstream file(store + "/" + name, std::ios::binary);
+  for (std::string line; std::getline(file, line);) {
+    unsigned long long log = 0, bytes = 0;
+    if (std::sscanf(line.c_str(), "log %llu synced %llu", &log, &bytes) == 2 &&
+        synced_line(log, bytes) == line + "\n" && logs.emplace(log, bytes).second)
+      continue;
+    wrong = "its file " + name + " does not say up to where its logs are synced";
+    return false;
+  }
+  return true;
+}
+
+bool write_synced_file(const std::string& store, const std::string& name, const SyncedLogs& logs,
+                       std::string& problem) {
+  std::string text;
+  for (const auto& [log, bytes] : logs) text += synced_line(log, bytes);
+  return write_whole(store, name, text, problem);
 }
 
 bool has_limitd_database(const std::string& dir) {

@@ -4,14 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sluice::disk {
 
 // What this program writes, and the first version of it that reads that. In format 1 there are no
-// texts; a store that has it gets them when a server opens it.
-inline constexpr uint32_t format_number = 2;
+// texts; a store that has it gets them when a server opens it. In format 2 counters leave no limits
+// out; one that has it gets the new number then, and no other byte of it changes.
+inline constexpr uint32_t format_number = 3;
 inline constexpr std::string_view format_since = "0.1.0";
 
 // Where things lie.
@@ -67,6 +70,16 @@ bool read_logs_file(const std::string& store, const std::string& name, LogsFile&
                     std::string& wrong);
 bool write_logs_file(const std::string& store, const std::string& name, const LogsFile& logs,
                      std::string& problem);
+
+// The files DIR/sluice/SYNCED and SYNCED-texts: up to which byte each log was synced (log_marks.h).
+// A line for each, all of one length, so that the last one can be written in place.
+using SyncedLogs = std::map<uint64_t, uint64_t>;
+std::string synced_line(uint64_t log, uint64_t bytes);
+// Nothing is known of a store without the file. False: `wrong`.
+bool read_synced_file(const std::string& store, const std::string& name, SyncedLogs& logs,
+                      std::string& wrong);
+bool write_synced_file(const std::string& store, const std::string& name, const SyncedLogs& logs,
+                       std::string& problem);
 
 // Makes what was written into a directory, names included, reach the medium.
 bool sync_directory(const std::string& path, std::string& problem);

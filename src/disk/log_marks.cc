@@ -3,22 +3,27 @@
 #include <fcntl.h>
 #include <rocksdb/transaction_log.h>
 #include <rocksdb/write_batch.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
-#include <map>
+#include <filesystem>
 #include <memory>
 
+#include "base/printable.h"
+#include "base/units.h"
 #include "disk/keys.h"
-#include "disk/layout.h"
+#include "disk/log_scan.h"
 #include "disk/varint.h"
 
 namespace sluice::disk {
 
 namespace {
 
+namespace fs = std::filesystem;
 using rocksdb::Status;
 
 constexpr char kind = 'm';
@@ -35,13 +40,31 @@ std::string value_of(uint64_t log) {
   return {bytes, put_varint(bytes, log)};
 }
 
-// 0, or why not.
-int sync_file(const std::string& path) {
+// 0, or why not. `bytes`: that many of it are on the medium then.
+int sync_file(const std::string& path, uint64_t& bytes) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno;
-  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  struct stat its;
+  // What is written meanwhile may or may not be.
+  const int error = ::fstat(fd, &its) == 0 && ::fsync(fd) == 0 ? 0 : errno;
+  if (error == 0) bytes = static_cast<uint64_t>(its.st_size);
   ::close(fd);
   return error;
+}
+
+// Of the files of a folder that are logs, by RocksDB's numbers.
+std::map<uint64_t, std::string> logs_in(const std::string& path) {
+  std::map<uint64_t, std::string> logs;
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    uint64_t number = 0;
+    const char* const last = name.data() + name.size();
+    const auto read = std::from_chars(name.data(), last, number);
+    if (read.ec == std::errc() && std::string_view(read.ptr, last) == ".log")
+      logs.emplace(number, name);
+  }
+  return logs;
 }
 
 }  // namespace
@@ -49,7 +72,59 @@ int sync_file(const std::string& path) {
 LogMarks::LogMarks(const std::string& dir, Of of)
     : path_(of == Of::blocks ? blocks_of(dir) : texts_of(dir)),
       store_path_(store_of(dir)),
-      file_(of == Of::blocks ? "LOGS" : "LOGS-texts") {}
+      file_(of == Of::blocks ? "LOGS" : "LOGS-texts"),
+      synced_file_(of == Of::blocks ? "SYNCED" : "SYNCED-texts") {}
+
+LogMarks::~LogMarks() {
+  if (synced_fd_ >= 0) ::close(synced_fd_);
+}
+
+std::string LogMarks::missing_words() const {
+  return "a log (.log) is missing from " + path_.substr(path_.rfind('/') + 1) +
+         ", or the beginning of one, and what it held";
+}
+
+int LogMarks::look_at_ends(std::vector<TornLog>& torn, std::string& wrong) {
+  const std::lock_guard lock(mutex_);
+  if (!read_synced_file(store_path_, synced_file_, synced_, wrong)) return 0;
+  const std::string part = path_.substr(path_.rfind('/') + 1);
+  for (const auto& [number, name] : logs_in(path_)) {
+    LogScan scan;
+    if (const int error = scan_log(path_ + "/" + name, scan)) return error;
+    const auto at = synced_.find(number);
+    const uint64_t synced = at == synced_.end() ? 0 : at->second;
+    const std::string where = "the log " + part + "/" + name + " cannot be read behind byte " +
+                              std::to_string(scan.whole_bytes);
+    if (scan.bytes == 0 && synced > 0)
+      wrong = missing_words();  // RocksDB makes one anew where the last one was taken away
+    else if (scan.whole_bytes < synced)
+      wrong = where + ", and was synced up to byte " + std::to_string(synced);
+    else if (scan.end == LogScan::End::garbled)
+      wrong = where + " (Corruption: a checksum or the order of its records is wrong)";
+    else if (scan.end != LogScan::End::whole)
+      torn.push_back({name, number, scan.bytes, scan.whole_bytes, scan.records});
+    if (!wrong.empty()) return 0;
+  }
+  return 0;
+}
+
+int LogMarks::cut(const std::vector<TornLog>& torn) const {
+  for (const TornLog& log : torn) {
+    const std::string path = path_ + "/" + log.name;
+    uint64_t unused;
+    if (::truncate(path.c_str(), static_cast<off_t>(log.whole_bytes)) != 0) return errno;
+    if (const int error = sync_file(path, unused)) return error;
+  }
+  return 0;
+}
+
+std::string LogMarks::words_of(const TornLog& torn) const {
+  return "`" + base::printable(path_ + "/" + torn.name, 512) +
+         "` ends in something that was never written to its end nor synced, as a kill, a full disk "
+         "or a power cut leaves it: its last " +
+         base::counted(torn.bytes - torn.whole_bytes, "byte") + " of " +
+         std::to_string(torn.bytes) + " do not count, and are cut off";
+}
 
 std::string LogMarks::path_of(uint64_t log) const {
   char name[32];
@@ -58,6 +133,7 @@ std::string LogMarks::path_of(uint64_t log) const {
 }
 
 Status LogMarks::read(rocksdb::DB& db, std::string& wrong) {
+  const std::lock_guard lock(mutex_);
   marks_.clear();
   gone_.clear();
   written_ = false;
@@ -81,8 +157,7 @@ Status LogMarks::read(rocksdb::DB& db, std::string& wrong) {
   const uint32_t last = found.empty() ? asked.last : std::max(asked.last, found.rbegin()->first);
   for (uint64_t number = first; number != 0 && number <= last; ++number) {
     if (found.contains(static_cast<uint32_t>(number))) continue;
-    wrong = "a log (.log) is missing from " + path_.substr(path_.rfind('/') + 1) +
-            ", or the beginning of one, and what it held";
+    wrong = missing_words();
     return Status::OK();
   }
   for (const auto& [number, log] : found) {
@@ -95,10 +170,16 @@ Status LogMarks::read(rocksdb::DB& db, std::string& wrong) {
 }
 
 Status LogMarks::mark(rocksdb::DB& db) {
+  const std::lock_guard lock(mutex_);
+  return mark_locked(db);
+}
+
+Status LogMarks::mark_locked(rocksdb::DB& db) {
   std::unique_ptr<rocksdb::LogFile> current;
   Status status = db.GetCurrentWalFile(&current);
-  if (!status.ok()) return status;
-  if (marks_.empty() || marks_.back().log != current->LogNumber()) {
+  // A write may begin another log itself, and be in that one: then that one is marked too, as a
+  // mark is only asked for once it is on the medium.
+  while (status.ok() && (marks_.empty() || marks_.back().log != current->LogNumber())) {
     const uint32_t number = marks_.empty() ? 1 : marks_.back().number + 1;
     rocksdb::WriteBatch batch;
     // The file has not asked for these since before.
@@ -111,40 +192,88 @@ Status LogMarks::mark(rocksdb::DB& db) {
     if (written_) gone_.clear();
     marks_.push_back({number, current->LogNumber(), false});
     written_ = false;
+    status = db.GetCurrentWalFile(&current);
   }
-  if (written_) return Status::OK();
+  if (!status.ok() || written_) return status;
 
-  // Not by RocksDB, which would sync all other logs as well, and let commits wait for it.
-  for (Mark& mark : marks_) {
-    if (mark.synced) continue;
-    const int error = sync_file(path_of(mark.log));
-    // What is gone is in a table.
-    if (error != 0 && error != ENOENT)
-      return Status::IOError(path_of(mark.log), with_errno("", error));
-    mark.synced = true;
-  }
+  if (const int error = sync_logs()) return Status::IOError(path_, with_errno("", error));
   while (marks_.size() > 1 && ::access(path_of(marks_.front().log).c_str(), F_OK) != 0 &&
          errno == ENOENT) {
     gone_.push_back(marks_.front().number);
     marks_.pop_front();
   }
   std::string problem;
-  if (!sync_directory(path_, problem) || !write_for(store_path_, problem))
+  if (!sync_directory(path_, problem) ||
+      !write_logs_file(store_path_, file_, {marks_.front().number, marks_.back().number},
+                       problem) ||
+      !write_synced(problem))
     return Status::IOError(problem);
   written_ = true;
   return Status::OK();
 }
 
+// All of them, so that what is missing in one behind which there is another is damage. Not by
+// RocksDB, which would let commits wait for it. 0, or why not.
+int LogMarks::sync_logs() {
+  SyncedLogs synced;
+  const uint64_t current = marks_.back().log;
+  for (const auto& [number, name] : logs_in(path_)) {
+    // What was synced while it was not the last one is whole.
+    const auto at = synced_.find(number);
+    if (at != synced_.end() && at->first != synced_.rbegin()->first) {
+      synced.insert(*at);
+      continue;
+    }
+    uint64_t bytes = 0;
+    const int error = sync_file(path_ + "/" + name, bytes);
+    // What is gone is in a table.
+    if (error == ENOENT) continue;
+    if (error != 0) return error;
+    if (number <= current) synced.emplace(number, bytes);
+  }
+  synced_ = std::move(synced);
+  for (Mark& mark : marks_) mark.synced = true;
+  return 0;
+}
+
+bool LogMarks::write_synced(std::string& problem) {
+  if (synced_fd_ >= 0) ::close(synced_fd_);
+  synced_fd_ = -1;
+  if (!write_synced_file(store_path_, synced_file_, synced_, problem)) return false;
+  const std::string path = store_path_ + "/" + synced_file_;
+  synced_fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  return true;
+}
+
+void LogMarks::synced(rocksdb::DB& db) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<rocksdb::LogFile> current;
+  if (!mark_locked(db).ok() || !db.GetCurrentWalFile(&current).ok()) return;
+  if (synced_fd_ < 0 || synced_.empty()) return;
+  auto& [number, bytes] = *synced_.rbegin();
+  if (number != current->LogNumber()) return;
+  bytes = current->SizeFileBytes();
+  // In place, and not synced itself: it says less than holds, and never more.
+  const std::string line = synced_line(number, bytes);
+  if (::pwrite(synced_fd_, line.data(), line.size(),
+               static_cast<off_t>((synced_.size() - 1) * line.size())) < 0) {
+    return;
+  }
+}
+
 Status LogMarks::restart(rocksdb::DB& db) {
+  const std::lock_guard lock(mutex_);
   marks_.clear();
   gone_.clear();
+  synced_.clear();
   written_ = false;
   const std::string end(1, kind + 1);
   const Status status = db.DeleteRange({}, db.DefaultColumnFamily(), prefix, end);
-  return status.ok() ? mark(db) : status;
+  return status.ok() ? mark_locked(db) : status;
 }
 
-bool LogMarks::write_for(const std::string& store, std::string& problem) const {
+bool LogMarks::write_for(const std::string& store, std::string& problem) {
+  const std::lock_guard lock(mutex_);
   if (marks_.empty()) return true;
   return write_logs_file(store, file_, {marks_.front().number, marks_.back().number}, problem);
 }

@@ -3,10 +3,12 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "disk/dictionary.h"
 #include "disk/keys.h"
 #include "disk/layout.h"
+#include "disk/log_marks.h"
 #include "disk/rocks.h"
 
 namespace sluice::disk {
@@ -21,6 +23,8 @@ struct Offline {
 
   // Counters and blocks. False: `problem`.
   bool open(bool to_write, std::string& problem);
+  // A part that has a log: what is torn is passed over, or cut off. `wrong`: what is damaged.
+  rocksdb::Status open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::string& wrong);
   // The texts, to be read. `has`: a store of format 1 may have none. `wrong`: what is missing.
   rocksdb::Status open_texts(bool& has, std::string& wrong);
 
@@ -42,6 +46,7 @@ struct Offline {
   Lock lock;
   Dictionary dictionary;
   Rocks counters, blocks, texts;
+  std::vector<std::string> torn;  // ends of logs that do not count, for people
 };
 
 }  // namespace sluice::disk

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/printable.h"
@@ -10,6 +11,7 @@
 #include "disk/latest.h"
 #include "disk/layout.h"
 #include "disk/log_marks.h"
+#include "disk/log_scan.h"
 #include "disk/offline.h"
 #include "disk/owner.h"
 #include "disk/texts.h"
@@ -45,7 +47,7 @@ class Repair {
     if (condition == Condition::damaged) note(wrong);
     if (!find_counters(problem)) return false;
     Status status = mend_texts(format == 1);
-    if (status.ok()) status = mend_by_rocks(store_.blocks, "blocks");
+    if (status.ok()) status = mend_by_rocks(store_.blocks, "blocks", LogMarks::Of::blocks);
     if (status.ok()) status = mend_counters();
     if (status.ok())
       status = store_.blocks.use([&](rocksdb::DB& db) {
@@ -62,6 +64,7 @@ class Repair {
                 "` cannot be repaired: " + text_of(status) + "; start on a backup";
       return false;
     }
+    report_.torn = store_.torn;
     return write_format(store_of(store_.dir), problem);
   }
 
@@ -71,13 +74,18 @@ class Repair {
   }
 
   // Is it as it should be? Otherwise it is closed. One that is gone is made, empty.
-  bool is_sound(Rocks& part, const std::string& name) {
+  bool is_sound(Rocks& part, const std::string& name, std::optional<LogMarks::Of> logs) {
     std::error_code error;
     if (!fs::exists(part.path(), error)) {
       note(name + ": were gone, and are empty now");
       return part.open(true).ok();
     }
-    Status status = part.open(false);
+    std::string wrong;
+    Status status = logs ? store_.open_logged(part, *logs, true, wrong) : part.open(false);
+    if (!wrong.empty()) {
+      note(name + ": " + wrong);
+      return false;
+    }
     if (status.ok()) status = part.use([](rocksdb::DB& db) { return db.VerifyChecksum(); });
     if (status.ok()) return true;
     part.close();
@@ -86,23 +94,43 @@ class Repair {
   }
 
   // Of a part whose tables say which is the newer one.
-  Status mend_by_rocks(Rocks& part, const std::string& name) {
-    if (is_sound(part, name)) return Status::OK();
+  Status mend_by_rocks(Rocks& part, const std::string& name, LogMarks::Of logs) {
+    if (is_sound(part, name, logs)) return Status::OK();
+    const std::set<std::string> before = put_aside(part);
     const Status repaired = rocksdb::RepairDB(part.path(), part.options());
     if (!repaired.ok()) return repaired;
+    for (const std::string& path : put_aside(part)) {
+      if (!before.contains(path) && holds_lost(path))
+        note(name + ": lost what " + fs::path(path).filename().string() + " held, or part of it");
+    }
+    return part.open(false);
+  }
+
+  // What RocksDB's repair has not left in its place.
+  static std::set<std::string> put_aside(const Rocks& part) {
+    std::set<std::string> all;
     std::error_code error;
     for (fs::directory_iterator at(part.path() + "/lost", error), end; !error && at != end;
          at.increment(error))
-      note(name + ": lost what " + at->path().filename().string() + " held, or part of it");
-    return part.open(false);
+      all.insert(at->path().string());
+    return all;
+  }
+
+  // Those are not only what it could not read: also every log, whose records are in a table then,
+  // and what only names other files.
+  static bool holds_lost(const std::string& path) {
+    if (path.ends_with(".sst")) return true;
+    LogScan scan;
+    return path.ends_with(".log") && (scan_log(path, scan) != 0 || scan.end != LogScan::End::whole);
   }
 
   // `may_lack`: a store of that format has none.
   Status mend_texts(bool may_lack) {
     std::error_code error;
     Rocks& part = store_.texts;
-    Status status = may_lack && !fs::exists(part.path(), error) ? part.open(true)
-                                                                : mend_by_rocks(part, "texts");
+    Status status = may_lack && !fs::exists(part.path(), error)
+                        ? part.open(true)
+                        : mend_by_rocks(part, "texts", LogMarks::Of::texts);
     if (!status.ok()) return status;
     status = part.use([&](rocksdb::DB& db) {
       LogMarks marks(store_.dir, LogMarks::Of::texts);
@@ -149,7 +177,7 @@ class Repair {
   // RepairDB would not know which of two tables is the newer one, as ingested tables do not say.
   Status mend_counters() {
     Rocks& part = store_.counters;
-    if (is_sound(part, "counters")) return Status::OK();
+    if (is_sound(part, "counters", std::nullopt)) return Status::OK();
     // To make them anew would remove the old ones.
     if (found_)
       return Status::Corruption(part.path() + ", as a repair has made it, is damaged",

@@ -7,13 +7,17 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/rate_limiter.h>
 #include <rocksdb/table.h>
+#include <rocksdb/wal_filter.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <map>
 #include <mutex>
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/machine.h"
 #include "base/printable.h"
 #include "disk/keys.h"
 #include "disk/record.h"
@@ -89,6 +93,27 @@ class Watch : public rocksdb::EventListener {
   std::atomic<bool>& failed_;
 };
 
+// Of each torn log the records that are whole.
+class UpToTheirEnds : public rocksdb::WalFilter {
+ public:
+  explicit UpToTheirEnds(const std::vector<TornLog>& torn) {
+    for (const TornLog& log : torn) left_[log.number] = log.records;
+  }
+  const char* Name() const override { return "sluice.ends"; }
+  WalProcessingOption LogRecordFound(unsigned long long log, const std::string&,
+                                     const rocksdb::WriteBatch&, rocksdb::WriteBatch*,
+                                     bool*) override {
+    const auto at = left_.find(log);
+    if (at == left_.end()) return WalProcessingOption::kContinueProcessing;
+    if (at->second == 0) return WalProcessingOption::kIgnoreCurrentRecord;
+    --at->second;
+    return WalProcessingOption::kContinueProcessing;
+  }
+
+ private:
+  std::map<uint64_t, uint64_t> left_;
+};
+
 rocksdb::Options common() {
   // RocksDB's threads belong to the process.
   static std::once_flag once;
@@ -109,7 +134,7 @@ rocksdb::Options common() {
   options.enable_write_thread_adaptive_yield = false;
   options.allow_concurrent_memtable_write = false;
   options.max_bgerror_resume_count = 0;  // Rocks::mend does it
-  options.max_open_files = 4096;
+  options.max_open_files = static_cast<int>(base::database_tables_max());
   // A writer is never stalled: the journal itself waits where folding is behind.
   options.level0_slowdown_writes_trigger = 1 << 20;
   options.level0_stop_writes_trigger = 1 << 20;
@@ -181,6 +206,14 @@ std::string text_of(const rocksdb::Status& status) {
   return base::printable(status.ToString(), 512);
 }
 
+bool is_disk_trouble(const rocksdb::Status& status) {
+  if (status.IsNoSpace()) return true;
+  if (!status.IsIOError()) return false;
+  const std::string text = status.ToString();
+  const auto says = [&](int error) { return text.find(std::strerror(error)) != text.npos; };
+  return says(ENOSPC) || says(EFBIG) || says(EDQUOT) || says(EIO);
+}
+
 rocksdb::Status Rocks::open(bool make) {
   const std::unique_lock lock(mutex_);
   return open_locked(make);
@@ -203,9 +236,27 @@ rocksdb::Status Rocks::open_locked(bool make) {
   return status;
 }
 
-rocksdb::Status Rocks::open_to_read() {
+rocksdb::Status Rocks::open_or_read() {
   const std::unique_lock lock(mutex_);
-  const rocksdb::Status status = open_to_read_locked();
+  const rocksdb::Status status = open_locked(false);
+  // It is `closed_` that says why it cannot be written.
+  if (!is_disk_trouble(status) || !open_to_read_locked().ok()) return status;
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status Rocks::open_to_read(const std::vector<TornLog>& torn) {
+  const std::unique_lock lock(mutex_);
+  UpToTheirEnds filter(torn);
+  rocksdb::Options options = options_;
+  if (!torn.empty()) {
+    options.wal_filter = &filter;
+    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
+  }
+  rocksdb::DB* db = nullptr;
+  // All logs are read before it returns.
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, path_, &db);
+  db_.reset(db);
+  read_only_ = status.ok();
   if (!status.ok()) closed_ = status;
   return status;
 }
@@ -227,7 +278,7 @@ rocksdb::Status Rocks::probe() const {
   // Opening it while there is no space would leave it closed, and it can still be read.
   const std::string path = path_ + "/probe.tmp";
   const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0) return rocksdb::Status::IOError(path, std::to_string(errno));
+  if (fd < 0) return rocksdb::Status::IOError(path, std::strerror(errno));
   const std::vector<char> bytes(size_t{1} << 20);
   const bool done = ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
   ::close(fd);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/time.h"
+#include "disk/log_marks.h"
 
 namespace sluice::disk {
 
@@ -27,6 +28,9 @@ rocksdb::Options texts_options();
 
 // For people.
 std::string text_of(const rocksdb::Status& status);
+// Is the disk full, or failing? Then it may be written again, without anything being mended by
+// hand.
+bool is_disk_trouble(const rocksdb::Status& status);
 
 class Rocks {
  public:
@@ -34,8 +38,12 @@ class Rocks {
       : path_(std::move(path)), options_(std::move(options)) {}
 
   rocksdb::Status open(bool make);
-  // Nothing is written; what its log holds is read into memory.
-  rocksdb::Status open_to_read();
+  // As open(false). Where only writing fails, as on a full disk, it can be read and counts as
+  // failed, so that `mend` opens it to be written.
+  rocksdb::Status open_or_read();
+  // Nothing is written; what its logs hold is read into memory, of those that are torn as many
+  // records as are whole.
+  rocksdb::Status open_to_read(const std::vector<TornLog>& torn = {});
   void close();
   // `call(rocksdb::DB&)`, whose Status it returns.
   template <class Call>
@@ -49,6 +57,8 @@ class Rocks {
   // and what can be read of it still can.
   rocksdb::Status mend();
 
+  // It cannot be written until `mend` has been at it.
+  bool has_failed() const { return failed_; }
   const std::string& path() const { return path_; }
   const rocksdb::Options& options() const { return options_; }
 

@@ -10,6 +10,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/printable.h"
+#include "disk/copy_place.h"
 #include "disk/keys.h"
 
 namespace sluice::disk {
@@ -39,6 +40,14 @@ std::string why_not_open(const std::string& dir, const Status& status) {
   if (!status.IsCorruption() && !status.IsNotFound() && !status.IsInvalidArgument())
     return "the store in " + quoted(dir) + " cannot be opened: " + text_of(status);
   return damaged(dir, text_of(status));
+}
+
+// Of a database whose log nothing is put into: each opening leaves one.
+void remove_empty_logs(const std::string& path) {
+  std::error_code error, left;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".log" && at->is_regular_file(left) && at->file_size(left) == 0)
+      fs::remove(at->path(), left);
 }
 
 // Makes an empty store: elsewhere, so that one that is there is whole.
@@ -83,19 +92,8 @@ RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, const 
       counters_(counters_of(options_.path), counters_options(options_.now)),
       texts_(options_.path, options_.sync),
       marks_(options_.path),
+      idle_latest_(hash_),
       latest_(hash_) {}
-
-RocksJournal::~RocksJournal() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wanted_.notify_all();
-  handed_.notify_all();
-  folded_.notify_all();
-  if (slow_.joinable()) slow_.join();
-  if (fast_.joinable()) fast_.join();
-}
 
 bool RocksJournal::open(std::string& problem) {
   const std::string& dir = options_.path;
@@ -114,35 +112,77 @@ bool RocksJournal::open(std::string& problem) {
     if (!sync_directory(dir, problem)) return false;
   }
 
-  Status status = counters_.open(false);
-  if (status.ok()) status = blocks_.open(false);
-  if (status.ok())
-    status = counters_.use([&](rocksdb::DB& db) { return read_folded(db, folded_number_); });
   std::string wrong;
-  uint64_t epoch = 0;
-  if (status.ok()) {
+  Status status = cut_ends(LogMarks::Of::blocks, wrong);
+  if (status.ok() && wrong.empty()) status = cut_ends(LogMarks::Of::texts, wrong);
+  if (status.ok() && wrong.empty()) {
+    remove_empty_logs(counters_.path());
+    status = counters_.open_or_read();
+  }
+  if (status.ok() && wrong.empty()) status = blocks_.open_or_read();
+  if (status.ok() && wrong.empty())
+    status = counters_.use([&](rocksdb::DB& db) { return read_folded(db, folded_number_); });
+  if (status.ok() && wrong.empty()) {
     status = blocks_.use([&](rocksdb::DB& db) {
       // First, as what is missing is why other things are not understood.
       Status read = marks_.read(db, wrong);
       if (read.ok() && wrong.empty()) read = read_dictionary(db, dictionary_, wrong);
-      if (read.ok() && wrong.empty()) read = read_epoch(db, epoch);
+      if (read.ok() && wrong.empty()) read = read_epoch(db, epoch_);
       uint64_t last = 0;
       if (read.ok() && wrong.empty()) read = read_last_block(db, last);
-      if (!read.ok() || !wrong.empty()) return read;
       // What was repaired may have lost it, and no block may be taken for one that is folded.
-      epoch = std::max({epoch, epoch_of(folded_number_), epoch_of(last)}) + 1;
-      read = db.Put({}, epoch_key, epoch_value(epoch));
-      return read.ok() ? marks_.mark(db) : read;
+      epoch_ = std::max({epoch_, epoch_of(folded_number_), epoch_of(last)}) + 1;
+      return read;
     });
   }
   if (status.ok() && wrong.empty()) status = texts_.open(format, wrong);
+  if (status.ok() && wrong.empty()) {
+    shed_logs();
+    status = begin();
+  }
   if (!wrong.empty()) status = Status::Corruption(wrong);
-  if (!status.ok()) {
+  if (!status.ok() && !(begun_ || is_disk_trouble(status))) {
     problem = why_not_open(dir, status);
     return false;
   }
-  next_number_ = first_number(epoch);
+  next_number_ = first_number(epoch_);
   return true;
+}
+
+// What a power cut, a kill or a full disk left at the ends of the logs.
+Status RocksJournal::cut_ends(LogMarks::Of of, std::string& wrong) {
+  LogMarks marks(options_.path, of);
+  std::vector<TornLog> torn;
+  int error = marks.look_at_ends(torn, wrong);
+  if (error == 0 && wrong.empty()) error = marks.cut(torn);
+  if (error != 0) return Status::IOError(with_errno("the logs of " + options_.path, error));
+  if (!wrong.empty() || !options_.tell) return Status::OK();
+  for (const TornLog& log : torn) options_.tell(marks.words_of(log));
+  return Status::OK();
+}
+
+// Each start begins a log. What many of them hold goes to one table.
+void RocksJournal::shed_logs() {
+  std::error_code error;
+  size_t logs = 0;
+  for (fs::directory_iterator at(blocks_.path(), error), end; !error && at != end;
+       at.increment(error))
+    if (at->path().extension() == ".log") ++logs;
+  if (logs <= base::bounds::block_logs_max || blocks_.has_failed()) return;
+  rocksdb::FlushOptions flush;
+  flush.allow_write_stall = true;
+  // What fails here fails the next commit, too, which says so.
+  blocks_.use([&](rocksdb::DB& db) { return db.Flush(flush); }).PermitUncheckedError();
+}
+
+// What is written before the first commit; while the disk is full it waits for that.
+Status RocksJournal::begin() {
+  const Status status = blocks_.use([&](rocksdb::DB& db) {
+    const Status put = db.Put({}, epoch_key, epoch_value(epoch_));
+    return put.ok() ? marks_.mark(db) : put;
+  });
+  begun_ = status.ok();
+  return status;
 }
 
 void RocksJournal::add(const Record& record) {
@@ -211,21 +251,29 @@ bool RocksJournal::commit(std::string& problem) {
       bytes += full_[blocks++].size();
     if (blocks == 0) bytes = full_[blocks++].size();  // of one enormous key
     if (!wait_for_room(bytes, problem)) return false;
-    Status status = write(blocks);
-    if (!status.ok() && monotonic_us() - mended_us_ >= mend_interval_us) {
-      mended_us_ = monotonic_us();
-      if (blocks_.mend().ok()) status = write(blocks);
-    }
-    if (!status.ok()) {
-      problem = "a commit to the store in " + quoted(options_.path) + " failed: " + text_of(status);
-      const std::lock_guard lock(mutex_);
-      ++stats_.failures;
-      return false;
-    }
+    if (!attempt([&] { return write(blocks); }, problem)) return false;
     committed(blocks);
   }
   shrunk_bytes_ = 0;
   return true;
+}
+
+bool RocksJournal::is_writable(std::string& problem) {
+  return begun_ || attempt([this] { return begin(); }, problem);
+}
+
+// Once more, if it fails and what has failed can be mended.
+template <class Call>
+bool RocksJournal::attempt(Call&& call, std::string& problem) {
+  Status status = call();
+  if (!status.ok() && monotonic_us() - mended_us_ >= mend_interval_us) {
+    mended_us_ = monotonic_us();
+    if (blocks_.mend().ok()) status = call();
+  }
+  if (status.ok()) return true;
+  problem = "a commit to the store in " + quoted(options_.path) + " failed: " + text_of(status);
+  ++failures_count_;
+  return false;
 }
 
 bool RocksJournal::wait_for_room(size_t bytes, std::string& problem) {
@@ -236,13 +284,16 @@ bool RocksJournal::wait_for_room(size_t bytes, std::string& problem) {
       return false;
     }
     urgent_ = true;
-    wanted_.notify_all();
+    call();
     folded_.wait(lock);
   }
   return true;
 }
 
 Status RocksJournal::write(size_t blocks) {
+  if (!begun_) {
+    if (Status status = begin(); !status.ok()) return status;
+  }
   batch_.Clear();
   for (const auto& entry : dictionary_.fresh())
     batch_.Put(dictionary_key(entry.is_space, entry.number), entry.value);
@@ -251,7 +302,13 @@ Status RocksJournal::write(size_t blocks) {
   rocksdb::WriteOptions options;
   // Folded counters are on the medium soon, so what their numbers mean has to be as well.
   options.sync = options_.sync || !dictionary_.fresh().empty();
-  const Status status = blocks_.use([&](rocksdb::DB& db) { return db.Write(options, &batch_); });
+  const Status status = blocks_.use([&](rocksdb::DB& db) {
+    if (!options.sync) return db.Write(options, &batch_);
+    const std::lock_guard lock(appending_);
+    const Status written = db.Write(options, &batch_);
+    if (written.ok()) marks_.synced(db);
+    return written;
+  });
   if (!status.ok()) {
     // It may be there all the same, and come back at a start: then what replaces it removes it.
     if (!failed_from_) failed_from_ = next_number_;
@@ -269,9 +326,9 @@ void RocksJournal::committed(size_t blocks) {
     for (size_t i = 0; i < blocks; ++i) {
       const size_t bytes = full_[i].size();
       const size_t count = BlockReader(full_[i]).count();
-      stats_.blocks += 1;
-      stats_.counters += count;
-      stats_.bytes += bytes;
+      ++blocks_count_;
+      counters_count_ += count;
+      bytes_count_ += bytes;
       unfolded_bytes_ += bytes;
       full_bytes_ -= bytes;
       full_count_ -= count;
@@ -281,7 +338,7 @@ void RocksJournal::committed(size_t blocks) {
     wanted = wants_fold();
   }
   full_.erase(full_.begin(), full_.begin() + static_cast<ptrdiff_t>(blocks));
-  if (wanted) wanted_.notify_all();
+  if (wanted) call();
 }
 
 bool RocksJournal::read_blocks(std::string& problem) {
@@ -350,9 +407,10 @@ Journal::Found RocksJournal::find(const limit::Space& space, std::string_view ke
   stored.space = number;
   stored.key = key;
   Record record;
-  if (!parse_value(value.ToStringView(), stored) || !dictionary_.resolve(stored, record))
-    return Found::failed;
-  if (record.forget_us <= options_.now().us) return Found::no;
+  if (!parse_value(value.ToStringView(), stored)) return Found::failed;
+  if (stored.forget_us <= options_.now().us)
+    return dictionary_.is_known(stored) ? Found::no : Found::failed;
+  if (!dictionary_.resolve(stored, record)) return Found::failed;
   visit(record);
   return Found::yes;
 }
@@ -373,33 +431,29 @@ bool RocksJournal::scan(std::string& position, size_t max, const Visit& visit) {
           last.assign(at->key().data(), at->key().size());
           if (is_forgotten(at->value().ToStringView())) continue;
           if (!parse_key(last, stored.space, stored.key) ||
-              !parse_value(at->value().ToStringView(), stored) ||
-              !dictionary_.resolve(stored, record))
+              !parse_value(at->value().ToStringView(), stored))
             return Status::Corruption("a counter cannot be read");
-          if (record.forget_us > now_us) visit(record);
+          const bool counts = stored.forget_us > now_us;
+          if (!(counts ? dictionary_.resolve(stored, record) : dictionary_.is_known(stored)))
+            return Status::Corruption("a counter cannot be read");
+          if (counts) visit(record);
         }
         position = at->Valid() ? last : "";
+        if (position.empty() && at->status().ok()) dictionary_.all_are_met();
         return at->status();
       })
       .ok();
 }
 
 bool RocksJournal::backup(const std::string& target, std::string& problem) {
-  std::error_code error;
-  if (fs::exists(target, error)) {
-    problem = quoted(target) + " is there already; name a directory that is not";
-    return false;
-  }
-  const std::string fresh = target + ".new";
+  CopyPlace place(target);
+  if (!place.make(options_.path, problem)) return false;
+  const std::string& fresh = place.path();
   const auto failed = [&](const std::string& why) {
-    fs::remove_all(fresh, error);
     problem = "the backup to " + quoted(target) + " failed: " + why;
     return false;
   };
   std::string why;
-  fs::remove_all(fresh, error);
-  fs::create_directories(store_of(fresh), error);
-  if (error) return failed(error.message());
   const auto copy = [](Rocks& rocks, const std::string& to) {
     return rocks.use([&](rocksdb::DB& db) {
       rocksdb::Checkpoint* made = nullptr;
@@ -419,15 +473,17 @@ bool RocksJournal::backup(const std::string& target, std::string& problem) {
   }
   if (!texts_.copy_to(fresh, why)) return failed(why);
   if (!write_format(store_of(fresh), why)) return failed(why);
-  fs::rename(fresh, target, error);
-  if (error) return failed(error.message());
-  return true;
+  return place.finish(why) || failed(why);
 }
 
 JournalStats RocksJournal::stats() const {
-  const std::lock_guard lock(mutex_);
-  JournalStats stats = stats_;
+  JournalStats stats;
+  stats.blocks = blocks_count_;
+  stats.counters = counters_count_;
+  stats.bytes = bytes_count_;
   stats.unfolded_bytes = unfolded_bytes_;
+  stats.folds = folds_count_;
+  stats.failures = failures_count_;
   return stats;
 }
 

@@ -50,6 +50,7 @@ class RocksJournal final : public Journal {
   void add(const Record& record) override;
   size_t pending() const override { return full_count_ + writer_.count(); }
   bool commit(std::string& problem) override;
+  bool is_writable(std::string& problem) override;
   bool read_blocks(std::string& problem) override;
   uint64_t counters_in_blocks() const override;
   bool replay(const Visit& visit, std::string& problem) const override;
@@ -66,19 +67,34 @@ class RocksJournal final : public Journal {
     std::string bytes;
   };
 
+  rocksdb::Status cut_ends(LogMarks::Of of, std::string& wrong);
+  void shed_logs();
   // The committing thread's.
   void close_block();
   void shrink();
   bool wait_for_room(size_t bytes, std::string& problem);
+  template <class Call>
+  bool attempt(Call&& call, std::string& problem);
+  rocksdb::Status begin();
   rocksdb::Status write(size_t blocks);
   void committed(size_t blocks);
   // The folding threads' (rocks_journal_fold.cc).
+  // A fold under way, and what it reads.
+  struct Job {
+    std::unique_ptr<Fold> fold;
+    rocksdb::Status status;
+    bool done = false;              // all steps, or `status` says why not
+    std::vector<std::string> held;  // blocks that were dropped since it was given up
+  };
   bool wants_fold() const;
-  void fold_slowly();
-  void fold_fast();
-  bool hand_over(std::function<void()> work);
-  void run_steps(bool slowly);
+  void call();
+  void fold_all();
+  void work_idly();
   rocksdb::Status fold_once();
+  std::unique_ptr<Job> make_job(bool lent, const std::vector<std::string_view>& blocks,
+                                uint64_t last_number);
+  bool lend(std::unique_ptr<Job>& job);
+  void take_back();
   rocksdb::Status delete_blocks(std::span<const uint64_t> numbers);
   rocksdb::Status drop(size_t blocks);
   size_t folded_files();
@@ -98,6 +114,8 @@ class RocksJournal final : public Journal {
   size_t shrunk_bytes_ = 0;  // what was left of them after the last shrink()
   // From here to next_number_ blocks were not committed, and may be on the disk all the same.
   std::optional<uint64_t> failed_from_;
+  uint64_t epoch_ = 0;
+  bool begun_ = false;  // the epoch is stored; before that nothing is committed
   uint64_t next_number_ = 0;
   int64_t mended_us_ = 0;
   rocksdb::WriteBatch batch_;
@@ -105,26 +123,33 @@ class RocksJournal final : public Journal {
   uint64_t folded_number_ = 0;  // of the last block that was folded before the start
 
   mutable std::mutex mutex_;  // of all that follows, but for what is atomic
-  std::condition_variable wanted_, folded_, handed_;
+  std::condition_variable stopped_, folded_;
   std::deque<Block> unfolded_;
-  size_t unfolded_bytes_ = 0;
-  std::vector<std::string> spares_;  // memory of blocks that are folded
-  std::string fold_problem_;         // why the last one failed
+  std::atomic<size_t> unfolded_bytes_{0};  // may be read without the mutex
+  std::vector<std::string> spares_;        // memory of blocks that are folded
+  std::string fold_problem_;               // why the last one failed
   bool folding_ = false;
-  std::function<void()> handed_work_;  // what the fast thread is to do, or does
-  JournalStats stats_;
+  std::atomic<uint64_t> blocks_count_{0}, counters_count_{0}, bytes_count_{0}, folds_count_{0},
+      failures_count_{0};  // JournalStats, since the start
 
   std::atomic<bool> urgent_{false}, stopping_{false};
-  std::mutex finishing_;         // a fold comes to its end, or a backup is made
-  LogMarks marks_;               // under finishing_ once folding has begun
+  std::mutex finishing_;  // a fold comes to its end, or a backup is made
+  LogMarks marks_;
+  std::mutex appending_;         // what a synced commit has written ends where the log does
   std::vector<uint64_t> stale_;  // blocks that were folded before the start, and not dropped
   size_t unflushed_bytes_ = 0;   // of dropped blocks; the folding thread's
 
-  // The fold under way; of the thread whose turn it is.
-  Latest latest_;
-  std::unique_ptr<Fold> fold_;
-  rocksdb::Status fold_status_;
-  std::thread slow_, fast_;
+  // The folding thread sleeps until this changes: there is more to do, or less to wait for.
+  std::atomic<uint32_t> called_{0};
+  // Whose turn it is with `lent_`. The idle thread takes no lock, so whatever it is kept from its
+  // processor in, nobody waits for it.
+  enum class Turn : int { nobody, idle, recalled, returned, ended };
+  std::atomic<Turn> turn_{Turn::nobody};
+  // Each thread's own, as is the memory that it allocates for it. A job has one of them.
+  Latest idle_latest_, latest_;
+  std::unique_ptr<Job> lent_;
+  bool given_up_ = false;  // another thread does what was lent
+  std::thread idle_, folder_;
 };
 
 }  // namespace sluice::disk

@@ -1,5 +1,5 @@
-// The folding side of the journal: a thread that takes only the time that nobody else wants, and
-// one that takes the fold over when that is not enough, and does for it whatever commits wait for.
+// The folding side of the journal: a thread that does whatever a commit may have to wait for, and
+// one that takes only the time that nobody else wants, to which the first lends the work between.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -23,6 +23,9 @@ namespace {
 using rocksdb::Status;
 
 constexpr auto retry_after = std::chrono::milliseconds(500);
+// How long the idle thread is given to return what is urgent, and how often it is looked for.
+constexpr auto recall_max = std::chrono::milliseconds(10);
+constexpr auto recall_step = std::chrono::microseconds(200);
 constexpr auto look_again_after = std::chrono::milliseconds(20);
 // Folds that no compaction has got to. With more of them a start would take longer.
 constexpr size_t folded_files_max = 48;
@@ -35,14 +38,33 @@ constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
 
 }  // namespace
 
+RocksJournal::~RocksJournal() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  call();
+  stopped_.notify_all();
+  if (folder_.joinable()) folder_.join();
+  turn_ = Turn::ended;
+  turn_.notify_all();
+  if (idle_.joinable()) idle_.join();
+}
+
 void RocksJournal::start_folding() {
-  SLUICE_CHECK(replayed_ && !slow_.joinable());
+  SLUICE_CHECK(replayed_ && !folder_.joinable());
   {
     const std::lock_guard lock(mutex_);
     folding_ = true;
   }
-  slow_ = std::thread([this] { fold_slowly(); });
-  fast_ = std::thread([this] { fold_fast(); });
+  idle_ = std::thread([this] { work_idly(); });
+  folder_ = std::thread([this] { fold_all(); });
+}
+
+// Wakes the folding thread. Any thread; takes no lock.
+void RocksJournal::call() {
+  called_.fetch_add(1);
+  called_.notify_one();
 }
 
 bool RocksJournal::wants_fold() const {
@@ -50,64 +72,97 @@ bool RocksJournal::wants_fold() const {
          (urgent_ && !unfolded_.empty());
 }
 
-void RocksJournal::fold_slowly() {
+// The folding thread's: it waits for the other, and does all that a commit may have to wait for.
+void RocksJournal::fold_all() {
+  while (!stopping_) {
+    const uint32_t called = called_.load();
+    bool wanted;
+    {
+      const std::lock_guard lock(mutex_);
+      wanted = wants_fold();
+    }
+    if (!wanted) {
+      if (!stopping_) called_.wait(called);
+      continue;
+    }
+    const Status status = fold_once();
+    if (status.ok() || stopping_) continue;
+    ++failures_count_;
+    std::unique_lock lock(mutex_);
+    fold_problem_ = "a fold of the store failed: " + text_of(status);
+    folded_.notify_all();
+    stopped_.wait_for(lock, retry_after, [this] { return stopping_.load(); });
+    lock.unlock();
+    counters_.mend();
+    blocks_.mend();
+  }
+}
+
+// The idle thread's: steps of what is lent to it, and nothing else.
+void RocksJournal::work_idly() {
   ::pthread_setname_np(::pthread_self(), "sluice-fold");
   // Whoever else wakes takes the processor from it at once, so it need not rest between its steps;
   // where a system does not let it, it is at least nice. (Linux knows the niceness of a thread.)
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_IDLE, &none);
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (!wants_fold()) {
-      wanted_.wait(lock);
+  for (;;) {
+    Turn turn = turn_.load();
+    if (turn == Turn::ended) return;
+    if (turn != Turn::idle && turn != Turn::recalled) {
+      turn_.wait(turn);
       continue;
     }
-    lock.unlock();
-    const Status status = fold_once();
-    lock.lock();
-    if (status.ok() || stopping_) continue;
-    ++stats_.failures;
-    fold_problem_ = "a fold of the store failed: " + text_of(status);
-    folded_.notify_all();
-    wanted_.wait_for(lock, retry_after, [this] { return stopping_.load(); });
-    lock.unlock();
-    counters_.mend();
-    blocks_.mend();
-    lock.lock();
+    while (turn_.load() == Turn::idle && !lent_->done)
+      lent_->done = !lent_->fold->step(lent_->status);
+    turn = turn_.load();
+    while (turn != Turn::ended && !turn_.compare_exchange_weak(turn, Turn::returned)) {
+    }
+    call();
   }
 }
 
-void RocksJournal::fold_fast() {
-  std::unique_lock lock(mutex_);
+std::unique_ptr<RocksJournal::Job> RocksJournal::make_job(
+    bool lent, const std::vector<std::string_view>& blocks, uint64_t last_number) {
+  auto job = std::make_unique<Job>();
+  job->fold = std::make_unique<Fold>(counters_, lent ? idle_latest_ : latest_, blocks,
+                                     store_of(options_.path) + (lent ? "/fold.sst" : "/fold-2.sst"),
+                                     last_number, options_.now().us);
+  return job;
+}
+
+// What was given up comes back in the end.
+void RocksJournal::take_back() {
+  if (turn_.load() != Turn::returned) return;
+  lent_.reset();
+  given_up_ = false;
+  turn_ = Turn::nobody;
+}
+
+// The idle thread works on it, until it is done or urgent. False: it does not give it back, as it
+// has no processor; then it keeps it.
+bool RocksJournal::lend(std::unique_ptr<Job>& job) {
+  lent_ = std::move(job);
+  turn_ = Turn::idle;
+  turn_.notify_one();
   for (;;) {
-    handed_.wait(lock, [this] { return handed_work_ || stopping_; });
-    if (!handed_work_) return;
-    lock.unlock();
-    handed_work_();
-    lock.lock();
-    handed_work_ = nullptr;
-    handed_.notify_all();
+    const uint32_t called = called_.load();
+    if (turn_.load() == Turn::returned || urgent_ || stopping_) break;
+    called_.wait(called);
   }
-}
-
-// Has the fast thread do it, and waits. False: the store is being closed, and nobody does.
-bool RocksJournal::hand_over(std::function<void()> work) {
-  std::unique_lock lock(mutex_);
-  if (stopping_) return false;
-  handed_work_ = std::move(work);
-  handed_.notify_all();
-  handed_.wait(lock, [this] { return !handed_work_; });
+  Turn turn = Turn::idle;
+  if (turn_.compare_exchange_strong(turn, Turn::recalled)) {
+    const auto until = std::chrono::steady_clock::now() + recall_max;
+    while (turn_.load() != Turn::returned && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(recall_step);
+  }
+  if (turn_.load() != Turn::returned) {
+    given_up_ = true;
+    return false;
+  }
+  job = std::move(lent_);
+  turn_ = Turn::nobody;
   return true;
-}
-
-// To the end, or until it is urgent.
-void RocksJournal::run_steps(bool slowly) {
-  while (!stopping_ && !(slowly && urgent_)) {
-    if (!fold_->step(fold_status_)) return;
-  }
-  if (stopping_ || !hand_over([this] { run_steps(false); }))
-    fold_status_ = Status::Aborted("the store is being closed");
 }
 
 Status RocksJournal::fold_once() {
@@ -120,30 +175,26 @@ Status RocksJournal::fold_once() {
   }
   std::vector<std::string_view> blocks;
   uint64_t last_number = 0;
-  // Who gets the processor last is not to hold a lock that a commit needs, here and below.
-  const bool taken = hand_over([&] {
+  {
     // Their bytes stay where they are: others only append to the queue.
     const std::lock_guard lock(mutex_);
     for (const Block& block : unfolded_) blocks.emplace_back(block.bytes);
     last_number = unfolded_.back().number;
-  });
-  if (!taken) return Status::Aborted("the store is being closed");
-  const size_t count = blocks.size();
-  fold_status_ = Status::OK();
-  fold_ =
-      std::make_unique<Fold>(counters_, latest_, std::move(blocks),
-                             store_of(options_.path) + "/fold.sst", last_number, options_.now().us);
-  run_steps(true);
-  Status status = fold_status_;
-  if (status.ok()) {
-    const std::lock_guard lock(finishing_);
-    status = fold_->ingest();
-    // Should this fail they are folded once more, which changes nothing.
-    if (status.ok() && !hand_over([&] { status = drop(count); }))
-      status = Status::Aborted("the store is being closed");
   }
-  fold_.reset();
-  return status;
+  take_back();
+  std::unique_ptr<Job> job;
+  if (!given_up_ && !urgent_) {
+    job = make_job(true, blocks, last_number);
+    lend(job);
+  }
+  if (!job) job = make_job(false, blocks, last_number);
+  while (!stopping_ && !job->done) job->done = !job->fold->step(job->status);
+  if (!job->done) return Status::Aborted("the store is being closed");
+  if (!job->status.ok()) return job->status;
+  const std::lock_guard lock(finishing_);
+  const Status status = job->fold->ingest();
+  // Should this fail they are folded once more, which changes nothing.
+  return status.ok() ? drop(blocks.size()) : status;
 }
 
 // A few at a time: a commit waits for a write that is under way.
@@ -154,7 +205,10 @@ Status RocksJournal::delete_blocks(std::span<const uint64_t> numbers) {
     for (const uint64_t number :
          numbers.subspan(i, std::min(deleted_per_write, numbers.size() - i)))
       batch.SingleDelete(BlockKey(number));
-    Status status = blocks_.use([&](rocksdb::DB& db) { return db.Write({}, &batch); });
+    Status status = blocks_.use([&](rocksdb::DB& db) {
+      const std::lock_guard lock(appending_);
+      return db.Write({}, &batch);
+    });
     if (!status.ok()) return status;
     if (!stopping_) std::this_thread::sleep_for(between_deletes);
   }
@@ -196,14 +250,16 @@ Status RocksJournal::drop(size_t blocks) {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < blocks; ++i) {
       std::string& block = unfolded_.front().bytes;
-      if (spares_.size() < spares_max && block.size() >= spare_bytes_min)
+      if (given_up_)
+        lent_->held.push_back(std::move(block));
+      else if (spares_.size() < spares_max && block.size() >= spare_bytes_min)
         spares_.push_back(std::move(block));
       else
         old.push_back(std::move(block));
       unfolded_.pop_front();
     }
     unfolded_bytes_ -= bytes;
-    ++stats_.folds;
+    ++folds_count_;
     fold_problem_.clear();
     urgent_ = unfolded_bytes_ >= when_.urgent_bytes;
   }

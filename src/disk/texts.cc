@@ -61,14 +61,18 @@ Status RocksTexts::open(uint32_t format, std::string& wrong) {
     if (error) return Status::IOError(rocks_.path(), error.message());
   }
   std::string problem;
-  if (format == 1 &&
+  if (format < format_number &&
       (!sync_directory(store_of(dir_), problem) || !write_format(store_of(dir_), problem)))
     return Status::IOError(problem);
-  const Status status = rocks_.open(false);
+  const Status status = rocks_.open_or_read();
   if (!status.ok()) return status;
   return rocks_.use([&](rocksdb::DB& db) {
     const Status read = marks_.read(db, wrong);
-    return read.ok() && wrong.empty() ? marks_.mark(db) : read;
+    if (!read.ok() || !wrong.empty()) return read;
+    // While the disk is full the next write does it.
+    if (rocks_.has_failed()) return read;
+    const Status marked = marks_.mark(db);
+    return is_disk_trouble(marked) ? read : marked;
   });
 }
 
@@ -121,7 +125,10 @@ Status RocksTexts::put(std::span<const Change> changes) {
   const Status status = rocks_.use([&](rocksdb::DB& db) {
     const Status done = db.Write(options, &batch);
     // A full memory table has begun another log. The next write does it if this one cannot.
-    if (done.ok()) marks_.mark(db).PermitUncheckedError();
+    if (done.ok() && sync_)
+      marks_.synced(db);
+    else if (done.ok())
+      marks_.mark(db).PermitUncheckedError();
     return done;
   });
   if (status.ok())

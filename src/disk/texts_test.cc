@@ -172,7 +172,7 @@ TEST_F(TextsTest, AreInTheTools) {
   StoreStats numbers;
   ASSERT_TRUE(stats(data, numbers, problem)) << problem;
   EXPECT_EQ(numbers.texts, model.size());
-  EXPECT_EQ(numbers.format, 2u);
+  EXPECT_EQ(numbers.format, format_number);
   CheckReport report;
   ASSERT_TRUE(check(data, report, problem)) << problem;
   EXPECT_TRUE(report.damages.empty());
@@ -246,7 +246,7 @@ TEST_F(TextsTest, AnOldStoreGetsThem) {
   EXPECT_FALSE(fs::exists(texts_of(data)));
   ASSERT_TRUE(open(data)) << problem;
   ASSERT_TRUE(stats(data, numbers, problem)) << problem;
-  EXPECT_EQ(numbers.format, 2u);
+  EXPECT_EQ(numbers.format, format_number);
   fill(3);
   EXPECT_EQ(stored(data), model);
 

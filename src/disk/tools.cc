@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "base/printable.h"
 #include "disk/keys.h"
@@ -48,10 +49,10 @@ bool Offline::open(bool to_write, std::string& problem) {
   if (condition == Condition::absent)
     problem = "there is no store in `" + base::printable(dir, 512) + "`";
   if (condition != Condition::whole) return false;
-  Status status = to_write ? counters.open(false) : counters.open_to_read();
-  if (status.ok()) status = to_write ? blocks.open(false) : blocks.open_to_read();
   std::string wrong;
-  if (status.ok())
+  Status status = to_write ? counters.open(false) : counters.open_to_read();
+  if (status.ok()) status = open_logged(blocks, LogMarks::Of::blocks, to_write, wrong);
+  if (status.ok() && wrong.empty())
     status = blocks.use([&](rocksdb::DB& db) {
       const Status read = LogMarks(dir).read(db, wrong);
       return read.ok() && wrong.empty() ? read_dictionary(db, dictionary, wrong) : read;
@@ -60,12 +61,23 @@ bool Offline::open(bool to_write, std::string& problem) {
   return status.ok() || failed(dir, status, problem);
 }
 
+Status Offline::open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::string& wrong) {
+  LogMarks marks(dir, of);
+  std::vector<TornLog> ends;
+  int error = marks.look_at_ends(ends, wrong);
+  if (!wrong.empty()) return Status::OK();
+  for (const TornLog& log : ends) torn.push_back(marks.words_of(log));
+  if (error == 0 && to_write) error = marks.cut(ends);
+  if (error != 0) return Status::IOError(with_errno(part.path(), error));
+  return to_write ? part.open(false) : part.open_to_read(ends);
+}
+
 Status Offline::open_texts(bool& has, std::string& wrong) {
   std::error_code error;
   has = fs::exists(texts.path(), error);
   if (!has) return Status::OK();
-  const Status status = texts.open_to_read();
-  if (!status.ok()) return status;
+  const Status status = open_logged(texts, LogMarks::Of::texts, false, wrong);
+  if (!status.ok() || !wrong.empty()) return status;
   return texts.use(
       [&](rocksdb::DB& db) { return LogMarks(dir, LogMarks::Of::texts).read(db, wrong); });
 }
@@ -200,18 +212,17 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem) {
     case Condition::whole:
       break;
   }
-  const auto open = [&](Rocks& part, const char* name) {
-    const Status status = part.open_to_read();
+  const auto is_open = [&](const Status& status, const char* name) {
     if (!status.ok()) note(report.damages, std::string(name) + ": " + text_of(status));
-    return status.ok();
+    if (!wrong.empty()) note(report.damages, std::string(name) + ": " + wrong);
+    return status.ok() && std::exchange(wrong, {}).empty();
   };
-  const bool has_counters = open(store.counters, "counters");
-  const bool has_blocks = open(store.blocks, "blocks");
+  const bool has_counters = is_open(store.counters.open_to_read(), "counters");
+  const bool has_blocks =
+      is_open(store.open_logged(store.blocks, LogMarks::Of::blocks, false, wrong), "blocks");
   bool has_texts;
-  wrong.clear();
   const Status texts = store.open_texts(has_texts, wrong);
-  if (!texts.ok()) note(report.damages, "texts: " + text_of(texts));
-  if (!wrong.empty()) note(report.damages, "texts: " + wrong);
+  const bool has_sound_texts = is_open(texts, "texts") && has_texts;
   const auto look_through = [&](Rocks& part, const char* name, auto&& records) {
     for (const auto& step :
          {std::function<Status(rocksdb::DB&)>([](rocksdb::DB& db) { return db.VerifyChecksum(); }),
@@ -268,7 +279,8 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem) {
       return at->status();
     });
   }
-  if (has_texts && texts.ok()) {
+  report.torn = store.torn;
+  if (has_sound_texts) {
     look_through(store.texts, "texts", [&](rocksdb::DB& db) {
       return each_text(db, [&](std::string_view, std::string_view) { ++report.texts; });
     });

@@ -35,6 +35,7 @@ struct CheckReport {
   uint64_t unreadable = 0;  // records, of either
   uint64_t texts = 0;
   std::vector<std::string> damages;  // the first hundred
+  std::vector<std::string> torn;     // ends of logs that the next start cuts off; no damage
 };
 // Reads all there is, checksums and every record. False: it could not be looked at at all; what is
 // damaged is in the report.
@@ -43,6 +44,7 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem);
 struct RepairReport {
   uint64_t counters = 0, texts = 0;  // that are there afterwards
   std::vector<std::string> damages;  // what was wrong or is lost, the first hundred
+  std::vector<std::string> torn;     // ends of logs that were cut off; no damage
 };
 // Makes a store that can be opened of what can still be read, and folds it. False: it cannot be
 // repaired.

@@ -97,7 +97,7 @@ TEST_F(ToolsTest, AStoreIsLookedAt) {
 
   StoreStats numbers;
   ASSERT_TRUE(stats(folder.path(), numbers, problem)) << problem;
-  EXPECT_EQ(numbers.format, 2u);
+  EXPECT_EQ(numbers.format, 3u);
   EXPECT_EQ(numbers.spaces, 1u);
   EXPECT_EQ(numbers.limits, 1u);
   EXPECT_EQ(numbers.blocks, 5u);
@@ -112,10 +112,11 @@ TEST_F(ToolsTest, AStoreIsLookedAt) {
   EXPECT_EQ(report.block_counters, 500u);
   EXPECT_GT(report.counters, 500u);
 
-  ASSERT_TRUE(backup(folder.path(), folder / "copy", problem)) << problem;
+  const Folder elsewhere;
+  ASSERT_TRUE(backup(folder.path(), elsewhere / "copy", problem)) << problem;
   const KeptByKey before = model;
   EXPECT_TRUE(dump(
-      folder / "copy", spaces,
+      elsewhere / "copy", spaces,
       [&](const Record& record) {
         EXPECT_EQ(model.erase({record.space, std::string(record.key)}), 1u);
       },
@@ -147,6 +148,7 @@ TEST_F(ToolsTest, WhoHasItOrThatThereIsNoneIsTold) {
 
 class RepairTest : public ToolsTest {
  protected:
+  std::vector<std::string> damages;  // that the last repair told
   std::string file_like(const std::string& part, const std::string& end) {
     std::string found;  // the newest
     for (const auto& at : std::filesystem::directory_iterator(folder / ("sluice/" + part))) {
@@ -171,6 +173,7 @@ class RepairTest : public ToolsTest {
     RepairReport repaired;
     EXPECT_TRUE(repair(folder.path(), repaired, problem)) << problem;
     EXPECT_FALSE(repaired.damages.empty());
+    damages = repaired.damages;
     CheckReport after;
     EXPECT_TRUE(check(folder.path(), after, problem)) << problem;
     EXPECT_TRUE(after.damages.empty()) << after.damages.front();
@@ -188,6 +191,13 @@ TEST_F(RepairTest, OfAllTablesLosesNothing) {
   std::filesystem::remove(folder / "sluice/counters/CURRENT");
   std::filesystem::remove(folder / "sluice/blocks/CURRENT");
   EXPECT_EQ(mended(), model);
+  for (const std::string& damage : damages)
+    EXPECT_EQ(damage.find("lost what"), damage.npos) << damage;
+  // Nor is what that repair put aside told by the next one.
+  std::filesystem::remove(folder / "sluice/blocks/CURRENT");
+  EXPECT_EQ(mended(), model);
+  for (const std::string& damage : damages)
+    EXPECT_EQ(damage.find("lost what"), damage.npos) << damage;
 }
 
 TEST_F(RepairTest, OfASoundStoreChangesNothing) {

@@ -1,18 +1,24 @@
-// What becomes of a counter when its limit changes: a pure function over a limit's cells, any
-// thread; inline, because the store calls it under a stripe's lock.
+// What becomes of one limit's state under another limit: a pure function over a limit's cells, any
+// thread; inline, because the store calls it under a stripe's lock. Which limit of a list goes on
+// with which is said by limit/carry_list.h.
 //
 //   token_bucket, fixed_bucket, also one after the other
 //                   Carry::used: the units that are missing still are, but no more than the new
-//                   bucket holds. Carry::left: the units that are there still are, but no more than
-//                   the new bucket holds; so a larger one has to fill up first. (That goes for a
-//                   stored counter. One that was full and has been forgotten is full.) Fractions
-//                   are rounded so that a change never gives any: to a part, 1/W of the new limit,
-//                   or to a unit if that is a fixed_bucket. From now on they come back at the new
+//                   bucket holds; what a token_bucket has no room for is remembered beside it
+//                   (carry_list.h), and a fixed_bucket that goes on as one owes it (remaining < 0).
+//                   Carry::left: the units that are there still are, but no more than the new
+//                   bucket holds; so a larger one has to fill up first. (That goes for a stored
+//                   counter. One that was full and has been forgotten is full.) Fractions are
+//                   rounded so that a change never gives any: to a part, 1/W of the new limit, or
+//                   to a unit if that is a fixed_bucket. From now on they come back at the new
 //                   speed.
 //   fixed_window    the open window goes on with its units, to its end or to W from now if that is
 //                   sooner.
 //   aligned_window, sliding_window   as it is if the window is the same, else fresh.
-//   sliding_log     as it is if the window and the number of cells are the same, else fresh.
+//   sliding_log     as it is if the window is the same, else fresh. Where the new quota has fewer
+//                   cells, the oldest runs are one, which ends with the newest of them: until that
+//                   ends nothing can be taken anyway, as each run in front of it has a unit at
+//                   least.
 //   unlimited, deny, another algorithm   fresh.
 //
 // Equal limits change nothing. What is kept may be more than a smaller quota of a window has: then
@@ -24,6 +30,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -32,6 +39,10 @@
 #include "limit/decide.h"
 
 namespace sluice::limit {
+
+inline bool is_bucket(const Limit& limit) {
+  return limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
+}
 
 // A bucket's parts, of which a unit is `unit`.
 struct BucketParts {
@@ -51,8 +62,12 @@ inline BucketParts parts_of(const State& state, const Limit& limit, Time now) {
 inline State carry_over_bucket(const State& state, const Limit& from, const Limit& to, Carry carry,
                                Time now) {
   const BucketParts was = parts_of(state, from, now), is = parts_of({}, to, now);
+  if (carry == Carry::used && from.algorithm == Algorithm::fixed_bucket &&
+      to.algorithm == from.algorithm)
+    return fixed_bucket::state_of(static_cast<int64_t>(was.missing));
   // Of the part that is kept; each product is below 2^126.
-  const Wide kept = carry == Carry::used ? was.missing : was.capacity - was.missing;
+  const Wide kept =
+      carry == Carry::used ? was.missing : std::max<Wide>(was.capacity - was.missing, 0);
   const Wide fraction = kept % was.unit * is.unit;
   const Wide down = kept / was.unit * is.unit + fraction / was.unit;
   const Wide missing = carry == Carry::used
@@ -63,28 +78,35 @@ inline State carry_over_bucket(const State& state, const Limit& from, const Limi
              : token_bucket::wide::state_of(missing, to, now);
 }
 
+// The newest `next.size()` runs of a sliding_log; what is older ends with the last of them. (Of
+// other limits, whose cells are as many: the same.)
+inline void keep_runs(std::span<const State> runs, std::span<State> next) {
+  const size_t same = std::min(runs.size(), next.size());
+  std::copy_n(runs.begin(), same, next.begin());
+  std::fill(next.begin() + static_cast<std::ptrdiff_t>(same), next.end(), State{});
+  for (const State& run : runs.subspan(same)) next.back().units += run.units;
+}
+
 // `state` are the cells(from) cells under the old limit, `next` the cells(to) ones under the new
 // one; they may be the same, but not overlap otherwise. The preconditions are those of the
 // algorithms, of both limits.
 inline void carry_over(std::span<const State> state, const Limit& from, const Limit& to,
                        Carry carry, Time now, std::span<State> next) {
   SLUICE_CHECK(state.size() == cells(from) && next.size() == cells(to));
-  const auto is_bucket = [](const Limit& limit) {
-    return limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
-  };
   if (is_bucket(from) && is_bucket(to)) {
     next[0] = carry_over_bucket(state[0], from, to, carry, now);
     return;
   }
   bool keeps = from.algorithm == to.algorithm && has_counter(to.algorithm);
   if (to.algorithm != Algorithm::fixed_window) keeps &= from.window == to.window;
-  keeps &= state.size() == next.size();
   if (!keeps) {
     std::fill(next.begin(), next.end(), State{});
     return;
   }
   // As the old limit sees it at `now`, then as the new one does: each cuts what it would not have.
-  decide(state.data(), from, 0, now, next.data());
+  std::array<State, limit_cells_max> seen;
+  decide(state.data(), from, 0, now, seen.data());
+  keep_runs({seen.data(), state.size()}, next);
   decide(next.data(), to, 0, now, next.data());
 }
 

@@ -25,10 +25,6 @@ struct Subject {
   }
 };
 
-bool is_bucket(const Limit& limit) {
-  return limit.burst > 0;
-}
-
 struct AnyLimit {
   tests::Dice dice;
   int64_t one_of(const std::vector<int64_t>& values) { return values[dice(values.size())]; }
@@ -73,7 +69,8 @@ std::string wrong(const Limit& from, const Limit& to, Carry carry, const Cells& 
     const Wide had = (before.capacity - before.missing) * after.unit;
     const Wide has = (after.capacity - after.missing) * before.unit;
     const Wide room = after.capacity * before.unit;
-    if (after.missing < 0 || after.missing > after.capacity) return "no such bucket";
+    const bool may_owe = to.algorithm == Algorithm::fixed_bucket && from.algorithm == to.algorithm;
+    if (after.missing < 0 || (after.missing > after.capacity && !may_owe)) return "no such bucket";
     if (carry == Carry::used) {
       if (misses < std::min(missed, room)) return "gives units";
       if (misses >= missed + before.unit) return "takes more than it rounds";
@@ -85,7 +82,7 @@ std::string wrong(const Limit& from, const Limit& to, Carry carry, const Cells& 
     return "";
   }
   const bool same_cells = cells(from) == cells(to);
-  const bool kept = from.algorithm == to.algorithm && same_cells && has_counter(to.algorithm) &&
+  const bool kept = from.algorithm == to.algorithm && has_counter(to.algorithm) &&
                     (from.window == to.window || to.algorithm == Algorithm::fixed_window);
   if (!kept) return next == is.zero() ? "" : "not fresh";
   const int64_t used = from.quota - promises::remaining(was, state, now);
@@ -94,7 +91,7 @@ std::string wrong(const Limit& from, const Limit& to, Carry carry, const Cells& 
     const int64_t to_end = peek(state.data(), from, {now}).reset_after.us;
     if (peek(next.data(), to, {now}).reset_after.us != std::min(to_end, to.window.us))
       return "another end";
-  } else {
+  } else if (same_cells) {
     // It is the same counter.
     Cells was_seen = was.zero();
     was.ask(state, 0, now, was_seen);

@@ -9,7 +9,8 @@
 //                nobody forgets it. Units 0: it is full. 16 bytes.
 //   grant        iff cost <= B - M. Cost 0 takes nothing and is always granted.
 //   limit        B, the most that `remaining` can be.
-//   remaining    B - M after the decision: the largest cost that would be granted next. 0 to B.
+//   remaining    B - M after the decision: the largest cost that would be granted next. Below 0
+//                (debt, not even cost 0 is granted) only after the limit was lowered.
 //   retry_after  0 when granted. At a refusal `never`: no length of time helps.
 //   reset_after  `never`, also of a full one: time alone brings nothing.
 //   refusal      takes nothing.
@@ -17,8 +18,9 @@
 //                many units are at most out at any time.
 //   put          M - units, or 0 if that is less: what does not fit is spilled.
 //   clock        is not looked at, but that at the last representable time every bucket is full.
-//   other limit  M is at most B: a bucket is never emptier than empty, so there is no debt. Who
-//                changes the limit says what to keep (limit::carry_over).
+//   other limit  M stays: what is out is out, and a smaller bucket may owe some of it until that is
+//                put back. So no change of the limit lets more out than the largest B. (Or what is
+//                left stays: limit::carry_over.)
 //
 // Exact for every cost >= 0, burst >= 1 and any time; no float, no overflow. A call that breaks
 // these preconditions ends the process.
@@ -38,7 +40,7 @@ inline bool fresh(const State& state, const Limit&, Time now) {
 }
 
 inline int64_t missing(const State& state, const Limit& limit, Time now) {
-  return fresh(state, limit, now) ? 0 : std::min(state.units, limit.burst);
+  return fresh(state, limit, now) ? 0 : state.units;
 }
 
 inline State state_of(int64_t missing) {

@@ -130,15 +130,15 @@ TEST(FixedBucket, Extremes) {
        3,
        0,
        0,
-       {true, 3, 0, base::never, {}},
-       {max64, 3}},
+       {false, 3, 3 - max64, base::never, base::never},
+       all},
       {"one of an empty one that shrank",
        all,
        3,
        1,
        0,
-       {false, 3, 0, base::never, base::never},
-       {max64, 3}},
+       {false, 3, 3 - max64, base::never, base::never},
+       all},
       {"the moment before the last",
        one,
        3,
@@ -155,7 +155,8 @@ TEST(FixedBucket, Extremes) {
   }
   EXPECT_EQ(fixed_bucket::put(all, bucket_of(max64), max64, {}).next, State{});
   EXPECT_EQ(fixed_bucket::put(all, bucket_of(max64), max64 - 1, {}).next, one);
-  EXPECT_EQ(fixed_bucket::put(all, bucket_of(7), 5, {}).next, (State{max64, 2}));
+  EXPECT_EQ(fixed_bucket::put(all, bucket_of(7), 5, {}).next, (State{max64, max64 - 5}));
+  EXPECT_EQ(fixed_bucket::put({max64, 9}, bucket_of(7), 5, {}).decision.remaining, 3);
   EXPECT_EQ(fixed_bucket::put({}, bucket_of(7), max64, {}).next, State{});
 }
 

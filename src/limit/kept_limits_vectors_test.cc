@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "limit/kept_limits.h"
+#include "tests/support/paths.h"
 
 namespace sluice::limit {
 namespace {
@@ -94,7 +95,7 @@ bool as_recorded(const json& step, const json& response) {
 }
 
 TEST(KeptLimits, AsDropletWasRecorded) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/droplet.json");
+  std::ifstream file(tests::source_path("tests/conformance/droplet.json"));
   const json vectors = json::parse(file);
   size_t replayed = 0, steps = 0;
   for (const json& recorded : vectors.at("cases")) {

@@ -1,9 +1,12 @@
 // The interned spaces and lists of limits of this process: a stored identity (prefix and suffix)
 // has one Space for ever, so that rule sets of different generations share counters. Owned by main;
 // thread-safe; looking one up by its number takes no lock, as those who intern may be of a low
-// priority. A Space lives as long as its registry.
+// priority. A Space lives as long as its registry; who brings new ones without end is
+// held to base::bounds::known_limits_max and override_limits_max.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -39,6 +42,8 @@ class Spaces {
   uint32_t intern_limits(std::span<const Limit> limits, size_t most = SIZE_MAX);
   // The list of that number; it lives as long as the registry.
   std::span<const Limit> limits(uint32_t id) const;
+  // How many spaces there are, or lists if these are more. Any thread.
+  size_t known() const { return std::max(spaces_.size(), lists_.size()); }
 
  private:
   std::mutex mutex_;  // of whoever interns

@@ -1,14 +1,16 @@
 #include "metrics/process.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "base/machine.h"
 
 namespace sluice::metrics {
 namespace {
@@ -40,15 +42,6 @@ double boot_time() {
   return 0;
 }
 
-size_t open_files() {
-  DIR* const folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return 0;
-  size_t count = 0;
-  while (const dirent* entry = ::readdir(folder)) count += entry->d_name[0] != '.';
-  ::closedir(folder);
-  return count > 0 ? count - 1 : 0;  // the folder itself was open
-}
-
 }  // namespace
 
 void ProcessSource::collect(Page& page) const {
@@ -57,7 +50,7 @@ void ProcessSource::collect(Page& page) const {
   page.counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
                (number(fields, 14) + number(fields, 15)) / ticks);
   page.gauge("process_open_fds", "Number of open file descriptors.",
-             static_cast<double>(open_files()));
+             static_cast<double>(base::open_files()));
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   page.gauge("process_max_fds", "Maximum number of open file descriptors.",

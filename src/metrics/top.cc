@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace sluice::metrics {
 namespace {
@@ -179,10 +180,10 @@ Top::Top() {
 void Top::begin_period(base::Time now) {
   const int64_t period = period_of(now);
   Generation& generation = all_[static_cast<size_t>(period) % generations];
-  generation.period = period;
-  generation.sketch->clear();
+  // The clock may have gone back to it.
+  if (std::exchange(generation.period, period) != period) generation.sketch->clear();
   current_ = generation.sketch.get();
-  ends_us_ = (period + 1) * period_us;
+  begins_us_ = period * period_us;
 }
 
 const TopSketch* Top::at(int64_t period) const {

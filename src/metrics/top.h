@@ -134,7 +134,7 @@ class Top {
 
   void count(base::Time now, uint64_t hash, const void* family, std::string_view key, uint16_t name,
              bool denied) {
-    if (now.us >= ends_us_) [[unlikely]]
+    if (static_cast<uint64_t>(now.us - begins_us_) >= uint64_t{period_us}) [[unlikely]]
       begin_period(now);
     current_->count(hash, family, key, name, denied);
   }
@@ -154,7 +154,7 @@ class Top {
 
   std::array<Generation, generations> all_;
   TopSketch* current_ = nullptr;
-  int64_t ends_us_ = std::numeric_limits<int64_t>::min();
+  int64_t begins_us_ = std::numeric_limits<int64_t>::min() / 2;
 };
 
 // What several sketches (of workers, of minutes) know together, with the bounds that each order

@@ -2,7 +2,9 @@
 // differences that users had always expected: dots in section names are dots, sections keep the
 // file's order, and blanks or a comment may stand around a section header.
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_map>
 
 #include "base/pace.h"

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "policy/divvy.h"
+#include "tests/support/paths.h"
 
 namespace sluice::policy {
 namespace {
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 const json& vectors() {
   static const json all = [] {
-    std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/divvy.json");
+    std::ifstream file(tests::source_path("tests/conformance/divvy.json"));
     return json::parse(file);
   }();
   return all;

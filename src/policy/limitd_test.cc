@@ -11,6 +11,7 @@
 #include "base/bounds.h"
 #include "policy/limitd_value.h"
 #include "tests/support/dice.h"
+#include "tests/support/patience.h"
 
 namespace sluice::policy {
 namespace {
@@ -510,8 +511,7 @@ double seconds_of(auto&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// 100,000 overrides load in under 2 s (0.6 s measured), and a request among them costs about what
-// it costs among ten: each bound is several times what was measured, for loaded machines.
+// 100,000 overrides load in under 2 s (0.6 s measured).
 TEST(Limitd, HoldsManyOverrides) {
   std::string text = "  ip:\n    size: 1\n    override:\n";
   for (int i = 0; i < 100'000; ++i)
@@ -521,9 +521,7 @@ TEST(Limitd, HoldsManyOverrides) {
   const double load = seconds_of([&] { many.emplace(text); });
   ASSERT_EQ(many->said, "");
   EXPECT_EQ(many->rules.rules(Dialect::limitd).size(), 100'001u);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
-  EXPECT_LT(load, 2.0);
-#endif
+  EXPECT_LT(load, std::chrono::duration<double>(tests::promised(std::chrono::seconds(2))).count());
   EXPECT_EQ(many->limit("ip", "10.0.390.200"), fixed(1));
   EXPECT_EQ(many->limit("ip", "10.0.390.1"), fixed(2));
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policy/limitd.h"
+#include "tests/support/paths.h"
 
 namespace sluice::policy {
 namespace {
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 const json& vectors() {
   static const json all = [] {
-    std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/limitd.json");
+    std::ifstream file(tests::source_path("tests/conformance/limitd.json"));
     return json::parse(file);
   }();
   return all;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <utility>
 
 #include "base/bounds.h"
@@ -104,11 +105,11 @@ struct OnePattern {
   Rank rank;
   Override::Terms terms;
 
-  bool fits(std::string_view key) const {
-    if (values.size() == 1) return values.front().matches(key);
+  bool fits(std::string_view key, MatchSteps& steps) const {
+    if (values.size() == 1) return values.front().matches(key, steps);
     thread_local std::string room;  // grows to the longest value with an escape, and stays
     for (const Pattern& value : values)
-      if (!value.matches(unescaped(next_segment(key), room))) return false;
+      if (!value.matches(unescaped(next_segment(key), room), steps)) return false;
     return true;
   }
 };
@@ -234,6 +235,9 @@ struct Overrides::Tables {
 Overrides::Overrides() : tables_(std::make_unique<Tables>(grace_)) {
   static_assert(std::tuple_size_v<decltype(flags_)> ==
                 std::tuple_size_v<decltype(Tables::flag_counts)>);
+  // Without a number: what has no counter is written down nowhere.
+  static constexpr limit::Limit deny[] = {{limit::Algorithm::deny, 0, {}, 0}};
+  too_costly_.limits = deny;
 }
 
 Overrides::~Overrides() {
@@ -406,7 +410,7 @@ void Overrides::prefetch(uint64_t rule, std::string_view key, bool nodes) const 
 }
 
 bool Overrides::look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
-                        Override::Terms& terms) const {
+                        Override::Terms& terms, MatchSteps& steps) const {
   if ((flags & exact_flag) != 0) {
     const TermsNode* const node = tables_->exact.find(hash_of(rule, key), rule, key);
     if (node != nullptr && now < node->terms.until) {
@@ -442,7 +446,13 @@ bool Overrides::look_up(uint8_t flags, uint64_t rule, std::string_view key, limi
     if (list == nullptr) continue;
     for (const auto& one : list->all) {
       if (!better(one->rank)) break;
-      if (now >= one->terms.until || !one->fits(key)) continue;
+      if (now >= one->terms.until || !one->fits(key, steps)) {
+        if (!steps.over()) [[likely]]
+          continue;
+        too_costly_count_.fetch_add(1, std::memory_order_relaxed);
+        terms = too_costly_;
+        return true;
+      }
       best = &one->terms;
       rank = one->rank;
       break;

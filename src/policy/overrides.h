@@ -9,6 +9,9 @@
 //                does nothing until it is back.
 //   actor        a value for each entry of the rule's actor; none where it has none. `*` in it is
 //                any run of characters. Without a star it is exact.
+//   limits       those that hold: where an override replaces only some of its rule's, the others
+//   are
+//                among them. Its owner sets it anew when the rule's have changed.
 //   precedence   exact ones before patterns; of patterns that fit, the one with the most characters
 //                that are not stars (bytes, in all values together), then the one that was set
 //                last, then the greater id. Those whose time has passed are as if they were not.
@@ -16,7 +19,9 @@
 //                lengths; a look-up tries those lengths that the rule's patterns have. Of patterns
 //                that are a beginning of such a length and a star (`10.0.*`) there may be any
 //                number. What of the others is filed alike is gone through, so its number is
-//                bounded (bounds::overrides_alike_max).
+//                bounded (bounds::overrides_alike_max). A key that takes too many steps to compare
+//                with them (MatchSteps) has `too_costly` limits, which deny, so that it does not
+//                escape an override.
 #pragma once
 
 #include <array>
@@ -34,6 +39,8 @@
 
 #include "base/grace.h"
 #include "limit/limit.h"
+#include "policy/match_steps.h"
+#include "policy/override_merge.h"
 
 namespace sluice::policy {
 
@@ -51,6 +58,7 @@ struct Override {
     const limit::Space* space = nullptr;     // null: the rule's
     std::span<const limit::Limit> limits{};  // limit::Spaces::limits(limits_id)
     uint32_t limits_id = 0;
+    OwnLimits own = 0;  // of `limits`, for people alone: a decision is made by all of them
   };
   uint64_t rule = 0;
   std::vector<std::string> actor;
@@ -105,11 +113,20 @@ class Overrides {
   void prefetch_slots(uint64_t rule, std::string_view key) const { prefetch(rule, key, false); }
   void prefetch_nodes(uint64_t rule, std::string_view key) const { prefetch(rule, key, true); }
 
-  // The one that applies to a key of the rule's counters. False: none does.
-  bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms) const {
+  // The one that applies to a key of the rule's counters. False: none does. `steps` are those of
+  // one request; once they are over its keys have the limits `too_costly`, of no override's id.
+  bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms,
+            MatchSteps& steps) const {
     const uint8_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
-    return flags != 0 && look_up(flags, rule, key, now, terms);
+    return flags != 0 && look_up(flags, rule, key, now, terms, steps);
   }
+  bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms) const {
+    MatchSteps steps;
+    return find(rule, key, now, terms, steps);
+  }
+
+  // How often that was found; any thread.
+  uint64_t too_costly() const { return too_costly_count_.load(std::memory_order_relaxed); }
 
  private:
   struct Tables;
@@ -117,7 +134,7 @@ class Overrides {
   static constexpr uint8_t exact_flag = 1, pattern_flag = 2;
 
   bool look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
-               Override::Terms& terms) const;
+               Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
   bool set_listed(const Override& one, const std::string& text, bool& replaces);
   bool remove_listed(uint64_t rule, std::span<const std::string> actor, const std::string& text);
@@ -131,6 +148,8 @@ class Overrides {
   std::unordered_set<const limit::Space*> has_space_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
+  Override::Terms too_costly_;
+  mutable std::atomic<uint64_t> too_costly_count_{0};
   // What kinds of overrides the rules have whose numbers share a place.
   std::array<std::atomic<uint8_t>, 4096> flags_{};
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <set>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "base/bounds.h"
 #include "limit/space.h"
+#include "policy/rule_set.h"
 #include "tests/support/dice.h"
 
 namespace sluice::policy {
@@ -246,6 +248,55 @@ TEST(Overrides, what_is_gone_is_freed_without_a_further_change) {
   reader.pass();
   o.reclaim();
   EXPECT_EQ(o.retired(), 0u);
+}
+
+// Its steps are bounded, and it does not escape an override that would have denied it.
+TEST(Overrides, a_key_that_takes_too_many_steps_is_denied) {
+  Overrides o;
+  for (uint64_t i = 0; i < 60; ++i) o.set(make(7, {"*x" + std::to_string(i)}, i + 1, 0, INT64_MAX));
+  Override::Terms terms;
+  EXPECT_FALSE(o.find(7, std::string(1000, 'a'), {0}, terms));
+  EXPECT_FALSE(o.find(7, std::string(60'000, 'a'), {0}, terms));
+  EXPECT_EQ(o.too_costly(), 0u);
+  ASSERT_TRUE(o.find(7, std::string(1'000'000, 'a'), {0}, terms));
+  EXPECT_EQ(terms.id, 0u);
+  ASSERT_EQ(terms.limits.size(), 1u);
+  EXPECT_EQ(terms.limits[0].algorithm, limit::Algorithm::deny);
+  EXPECT_EQ(o.too_costly(), 1u);
+  // An exact one goes before all patterns, whatever the key.
+  o.set(make(7, {std::string(1'000'000, 'a')}, 99, 0, INT64_MAX));
+  ASSERT_TRUE(o.find(7, std::string(1'000'000, 'a'), {0}, terms));
+  EXPECT_EQ(terms.id, 99u);
+}
+
+// As Plan has it: the steps are those of one request, not of a batch.
+TEST(Overrides, each_request_of_a_batch_has_its_own_steps) {
+  limit::Spaces spaces;
+  RuleSet rules;
+  Rule rule;
+  rule.name = "r";
+  rule.actor = {"k"};
+  rule.conditions.push_back({"k", Pattern::wildcard("*")});
+  rule.limits = {{limit::Algorithm::unlimited, base::bounds::quota_max, {}, 0}};
+  rule.limits_id = spaces.intern_limits(rule.limits);
+  rule.space = spaces.intern("a", "b");
+  rules.add_native(std::move(rule));
+  Overrides o;
+  for (uint64_t i = 0; i < 60; ++i)
+    o.set(make(rules.native_rules()[0].id, {"*x" + std::to_string(i)}, i + 1, 0, INT64_MAX));
+  Plan plan;
+  const std::string ordinary(50'000, 'a'), hostile(1'000'000, 'a');
+  for (const std::string* key : {&ordinary, &ordinary, &hostile, &ordinary}) {
+    const limit::Entry entry{"k", *key};
+    rules.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+    plan.skip();
+  }
+  plan.override_all(o, {0});
+  std::string algorithms;
+  for (const auto& part : plan.parts())
+    for (const auto& step : plan.steps(part))
+      algorithms += limit::name_of(plan.charge(step).limits[0].algorithm)[0];
+  EXPECT_EQ(algorithms, "uudu");
 }
 
 TEST(Overrides, are_read_while_they_change) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/bounds.h"
+#include "policy/find_piece.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -21,15 +23,6 @@ bool is_one_line(std::string_view text) {
     if (text[at + 2] == '\xA8' || text[at + 2] == '\xA9') return false;
   }
   return true;
-}
-
-// memmem is linear whatever the text; find is quicker where little can go wrong.
-size_t find_literal(std::string_view value, std::string_view literal) {
-  if (value.size() < literal.size()) return std::string_view::npos;
-  if (value.size() * literal.size() <= 4096) return value.find(literal);
-  const void* found = memmem(value.data(), value.size(), literal.data(), literal.size());
-  if (found == nullptr) return std::string_view::npos;
-  return static_cast<size_t>(static_cast<const char*>(found) - value.data());
 }
 
 bool is_line_terminator(uint32_t c) {
@@ -61,28 +54,6 @@ struct Element {
   uint32_t character;
   bool repeated;
 };
-
-// Every star of `value` is any run; anchored at both ends. Greedy: on a mismatch only the latest
-// star gives way, which is enough, because what earlier stars took can be left to it.
-bool wildcard_matches(std::string_view pattern, std::string_view value) {
-  size_t p = 0, v = 0, star = std::string_view::npos, taken = 0;
-  while (v < value.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      taken = v;
-    } else if (p < pattern.size() && pattern[p] == value[v]) {
-      ++p;
-      ++v;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      v = ++taken;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 }  // namespace
 
@@ -242,7 +213,15 @@ bool Pattern::matches_repeats(std::string_view value) const {
   return done();
 }
 
-bool Pattern::matches_present(std::string_view value) const {
+bool Pattern::matches_regex(std::string_view value, MatchSteps& steps) const {
+  if (!steps.take(value.size())) return false;
+  bool gave_up = false;
+  const bool fits = program_->regex->matches(value, gave_up);
+  if (gave_up) steps.spend(base::bounds::match_steps_of_regex);
+  return fits;
+}
+
+bool Pattern::matches_present(std::string_view value, MatchSteps& steps) const {
   switch (kind_) {
     case Kind::optional:
     case Kind::present:
@@ -251,21 +230,23 @@ bool Pattern::matches_present(std::string_view value) const {
     case Kind::oversized:
       return false;
     case Kind::regex:
-      return program_->regex->matches(value);
+      return matches_regex(value, steps);
     default:
       break;
   }
   if (!begins_with(value, literal())) return false;
   const std::string_view behind = value.substr(prefix_size_);
-  if (kind_ == Kind::wildcard) {
-    return wildcard_matches(std::string_view(text_).substr(prefix_size_), behind);
-  }
+  const uint64_t weight = kind_ == Kind::repeats ? 2 * program_->words : 1;
+  if (!steps.take(behind.size(), weight)) return false;
+  uint64_t looked_at = 0;
+  if (kind_ == Kind::wildcard)
+    return wildcard_fits(std::string_view(text_).substr(prefix_size_), behind, looked_at);
   if (kind_ == Kind::repeats) {
     return program_->words == 1 ? matches_repeats<1>(behind) : matches_repeats<0>(behind);
   }
   // The earliest place is the one that the run reaches if it reaches any.
   const size_t found =
-      find_literal(behind, std::string_view(text_).substr(prefix_size_ + 1, rest_size_));
+      find_piece(behind, std::string_view(text_).substr(prefix_size_ + 1, rest_size_), looked_at);
   return found != std::string_view::npos && is_one_line(behind.substr(0, found));
 }
 

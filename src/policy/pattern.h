@@ -1,6 +1,7 @@
 // One condition's pattern over the value of one entry. Immutable and cheap to copy; matching
-// allocates nothing and takes time linear in the value (times the pattern's length over 64 where
-// stars repeat characters), never exponential; a regular expression gives up (policy/regex.h).
+// allocates nothing and takes time linear in the value and the pattern (times the pattern's length
+// over 64 where stars repeat characters), never exponential; a regular expression gives up
+// (policy/regex.h). What that adds up to on one request is bounded by the caller's MatchSteps.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/match_steps.h"
 #include "policy/regex.h"
 #include "policy/text.h"
 
@@ -33,12 +35,17 @@ class Pattern {
   // "/^a/i".
   static Pattern regex(std::string text, std::shared_ptr<const Regex> regex);
 
-  // Does the value fit? Nothing: the request lacks the key.
+  // Does the value fit? Nothing: the request lacks the key. Where `steps` do not suffice: no, and
+  // they are over.
   bool matches(std::optional<std::string_view> value) const {
+    MatchSteps steps(UINT64_MAX);
+    return matches(value, steps);
+  }
+  bool matches(std::optional<std::string_view> value, MatchSteps& steps) const {
     if (!value) return kind_ == Kind::optional;
     if (kind_ == Kind::exact) return same(*value, text_);
     if (kind_ == Kind::prefix) return begins_with(*value, literal());
-    return matches_present(*value);
+    return matches_present(*value, steps);
   }
 
   // As Divvy's, a pattern can be impossible (`**`): it loads, and fails the request that reaches
@@ -77,7 +84,8 @@ class Pattern {
   };
   struct Program;
 
-  bool matches_present(std::string_view value) const;
+  bool matches_present(std::string_view value, MatchSteps& steps) const;
+  bool matches_regex(std::string_view value, MatchSteps& steps) const;
   template <size_t words_known>
   bool matches_repeats(std::string_view value) const;
 

@@ -121,7 +121,7 @@ Regex::Found Regex::find(std::string_view text) const {
   return result == PCRE2_ERROR_NOMATCH ? Found::no : Found::unknown;
 }
 
-bool Regex::matches(std::string_view text) const {
+bool Regex::matches(std::string_view text, bool& gave_up) const {
   std::array<char, base::utf8::replacement.size() * regex_text_bytes_max> sound;
   const bool is_short = text.size() <= regex_text_bytes_max;
   Found found = Found::unknown;
@@ -134,7 +134,8 @@ bool Regex::matches(std::string_view text) const {
   } else if (is_short || !anywhere_) {
     found = find(text);
   }
-  if (found == Found::unknown) given_up_.fetch_add(1, std::memory_order_relaxed);
+  gave_up = found == Found::unknown;
+  if (gave_up) given_up_.fetch_add(1, std::memory_order_relaxed);
   return found == Found::yes;
 }
 

@@ -24,7 +24,11 @@ class Regex {
 
   // Is it found anywhere in the text? Text that is no UTF-8 reads with U+FFFD in place of what is
   // ill-formed.
-  bool matches(std::string_view text) const;
+  bool matches(std::string_view text) const {
+    bool gave_up = false;
+    return matches(text, gave_up);
+  }
+  bool matches(std::string_view text, bool& gave_up) const;
 
   // How often it gave up: past base::bounds::regex_steps_max and what stands beside
   // it.

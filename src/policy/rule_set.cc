@@ -24,19 +24,24 @@ const limit::Entry* find(Descriptor descriptor, std::string_view key) {
   return nullptr;
 }
 
+// impossible: the pattern is, or the request takes too many steps.
 enum class Fit { yes, no, impossible };
 
-Fit fit(const Condition& condition, Descriptor descriptor) {
+Fit fit(const Condition& condition, Descriptor descriptor, MatchSteps& steps) {
   if (condition.pattern.impossible()) return Fit::impossible;
   const limit::Entry* entry = find(descriptor, condition.key);
-  const bool fits = entry ? condition.pattern.matches(entry->value) : condition.pattern.matches({});
+  const bool fits = entry != nullptr ? condition.pattern.matches(entry->value, steps)
+                                     : condition.pattern.matches({});
+  if (steps.over()) [[unlikely]]
+    return Fit::impossible;
   return fits ? Fit::yes : Fit::no;
 }
 
-Fit fit(const Rule& rule, Descriptor descriptor, std::string_view& error) {
+Fit fit(const Rule& rule, Descriptor descriptor, std::string_view& error, MatchSteps& steps) {
   for (const Condition& condition : rule.conditions) {
-    const Fit result = fit(condition, descriptor);
-    if (result == Fit::impossible) error = condition.pattern.error();
+    const Fit result = fit(condition, descriptor, steps);
+    if (result == Fit::impossible)
+      error = steps.over() ? too_many_steps : condition.pattern.error();
     if (result != Fit::yes) return result;
   }
   return Fit::yes;
@@ -147,10 +152,15 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
       overrides.prefetch_nodes(step.rule->id, charges_[step.charge].key);
   }
   bool moved = false;
-  for (Step& step : steps) {
+  MatchSteps match_steps;
+  const Part* part = parts_.data();
+  for (size_t i = first; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
     limit::Charge& charge = charges_[step.charge];
     Override::Terms terms;
-    if (!overrides.find(step.rule->id, charge.key, now, terms)) continue;
+    // Each request has its own.
+    for (; i >= size_t{part->step_first} + part->step_count; ++part) match_steps = MatchSteps();
+    if (!overrides.find(step.rule->id, charge.key, now, terms, match_steps)) continue;
     step.override_id = terms.id;
     const size_t room = room_of(charge);
     if (charge.keeps_limits && limit::is_counted(terms.limits)) {
@@ -240,9 +250,10 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
   Plan::Part& part = plan.parts_.back();
   if (asked.verb == limit::Verb::none) return;
   plan.enforced_.clear();
+  MatchSteps steps;
   const auto visit = [&](const Rule& rule) {
     if (asked.now >= rule.until) return true;
-    const Fit result = fit(rule, descriptor, part.error);
+    const Fit result = fit(rule, descriptor, part.error, steps);
     if (result == Fit::no) return true;
     if (result == Fit::impossible) return false;
     const std::string_view key = key_of(rule, descriptor, plan.keys_);
@@ -260,6 +271,8 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
   };
   if (native_.candidates(descriptor, visit))
     dialects_[static_cast<size_t>(dialect)].candidates(descriptor, visit);
+  if (steps.over()) [[unlikely]]
+    too_costly_->fetch_add(1, std::memory_order_relaxed);
   if (part.error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
     part.enforced = true;
@@ -272,9 +285,10 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
 const Rule* RuleSet::decider(Dialect dialect, Descriptor descriptor,
                              std::string_view& error) const {
   error = {};
+  MatchSteps steps;
   const Rule* found = nullptr;
   dialects_[static_cast<size_t>(dialect)].candidates(descriptor, [&](const Rule& rule) {
-    const Fit result = fit(rule, descriptor, error);
+    const Fit result = fit(rule, descriptor, error, steps);
     if (result == Fit::yes && rule.mode == Mode::enforce && rule.then == Then::stop) found = &rule;
     return result != Fit::impossible && found == nullptr;
   });
@@ -298,8 +312,9 @@ uint64_t rule_id(std::string_view dialect, std::string_view name,
 
 std::optional<Mismatch> mismatch(const Rule& rule, Descriptor descriptor, std::string_view& error) {
   error = {};
+  MatchSteps steps(UINT64_MAX);
   for (const Condition& condition : rule.conditions) {
-    const Fit result = fit(condition, descriptor);
+    const Fit result = fit(condition, descriptor, steps);
     if (result == Fit::yes) continue;
     if (result == Fit::impossible) error = condition.pattern.error();
     Mismatch found{&condition, std::nullopt};

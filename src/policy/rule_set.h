@@ -5,7 +5,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -170,11 +172,14 @@ class RuleSet {
 
   // Appends one Part to `plan`: the rules that the request meets, native ones first, up to and with
   // the first enforced one that stops. Keys of charges are views into the descriptor or into the
-  // plan.
+  // plan. One that takes too many steps (MatchSteps) cannot be evaluated, as it must not pass by a
+  // rule that might limit it.
   void match(Dialect dialect, const Asked& asked, Plan& plan) const;
 
   // How often regular expressions of its rules gave up on a value; see Regex::given_up.
   uint64_t regexes_given_up() const;
+  // How many requests took more steps to match than base::bounds::match_steps_max.
+  uint64_t too_costly() const { return too_costly_->load(std::memory_order_relaxed); }
 
   // The dialect's rule at which the search for such a request would end: the first enforced one
   // that applies and stops, or null. Native rules aside. `error` as in Plan::Part.
@@ -207,6 +212,7 @@ class RuleSet {
   std::array<List, dialects> dialects_;
   std::vector<Pattern> regexes_;  // of all rules
   uint32_t size_ = 0;
+  std::unique_ptr<std::atomic<uint64_t>> too_costly_ = std::make_unique<std::atomic<uint64_t>>();
 };
 
 // What a rule is called by those who set overrides: a native rule by its name, else its pattern; of

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "base/bounds.h"
@@ -108,6 +109,12 @@ void Link::sent(const Sender& sender, base::Time due) {
   sent_.push({sender, due.us});
   call_times_.queued(due.us);
   loop_.at_turn_end(*this);
+}
+
+void Link::step_back(base::Duration by) {
+  for (size_t i = 0; i < sent_.size(); ++i) sent_[i].due_us -= by.us;
+  for (int64_t* const at : {&heard_us_, &retry_us_, &phase_due_us_})
+    if (*at != INT64_MAX) *at -= by.us;
 }
 
 std::optional<base::Time> Link::advance(base::Time now) {

@@ -72,6 +72,9 @@ class Link final : public store::Watcher {
   // `due`: when its answer is late.
   void sent(const Sender& sender, base::Time due);
 
+  // The clock has gone back by so much: no deadline and no pause is further away for it.
+  void step_back(base::Duration by);
+
   // Sees to deadlines and pauses. Returns when to be called again.
   std::optional<base::Time> advance(base::Time now);
   // Has the next node tried: this one takes no writes.

@@ -26,6 +26,8 @@ extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window;
 extern const std::string_view lua_put;
 // What becomes of a state under other limits.
 extern const std::string_view lua_carry_over;
+// What becomes of a list of states, and which limits are left out; needs the one before.
+extern const std::string_view lua_carry_list;
 // Counters that keep their limits.
 extern const std::string_view lua_kept_limits;
 // A value as states, and back.

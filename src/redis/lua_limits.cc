@@ -155,13 +155,12 @@ end
 // Its mark is never looked at: all that is there is what is missing.
 const std::string_view lua_fixed_bucket = R"lua(
 F.b = function(s, q, w, b, c)
-  local missing, cut = s[2] or Z, false
-  if missing > b then missing = b cut = true end
+  local missing = s[2] or Z
   local left = b - missing
   local ok = c <= left
   local retry = NEVER
   if ok then missing = missing + c left = left - c retry = Z end
-  if missing > Z then return ok, left, NEVER, retry, {Z, missing}, cut end
+  if missing > Z then return ok, left, NEVER, retry, {Z, missing}, false end
   return ok, left, NEVER, retry, {}, false
 end
 )lua";
@@ -211,7 +210,7 @@ P.l = function(s, units)
   return next
 end
 P.b = function(s, units, q, w, b)
-  local missing = least(s[2] or Z, b) - units
+  local missing = (s[2] or Z) - units
   if missing > Z then return {Z, missing} end
   return {}
 end
@@ -219,17 +218,30 @@ end
 
 const std::string_view lua_carry_over = R"lua(
 local function parts_of(alg, s, q, w, b)
-  if alg == 'b' then return b, least(s[2] or Z, b), ONE end
+  if alg == 'b' then return b, s[2] or Z, ONE end
   return capacity(q, w, b, now), missing_of(s, q, w, b), w
+end
+-- The newest `most` runs; what is older ends with the last of them.
+local function keep_runs(s, most)
+  local next = {}
+  for i = 1, #s do
+    if i <= 2 * most then next[i] = s[i]
+    elseif i % 2 == 0 then next[2 * most] = next[2 * most] + s[i] end
+  end
+  return next
 end
 -- `from` and `to` are lists of algorithm, quota, window, burst.
 local function carry_over(s, from, to, carry)
   local f, t = from[1], to[1]
+  if f == 'b' and t == 'b' and carry ~= 'l' then return s end
   if (f == 't' or f == 'b') and (t == 't' or t == 'b') then
     local was_cap, was_missing, was_unit = parts_of(f, s, from[2], from[3], from[4])
     local cap, _, unit = parts_of(t, {}, to[2], to[3], to[4])
     local kept = was_missing
-    if carry == 'l' then kept = was_cap - was_missing end
+    if carry == 'l' then
+      kept = was_cap - was_missing
+      if kept < Z then kept = Z end
+    end
     local fraction = mul(mod(kept, was_unit), unit)
     local down = mul(div(kept, was_unit), unit) + div(fraction, was_unit)
     local missing
@@ -247,10 +259,173 @@ local function carry_over(s, from, to, carry)
   end
   if f ~= t or not P[t] then return {} end
   if t ~= 'f' and from[3] ~= to[3] then return {} end
-  if t == 'l' and least(from[2], N('32')) ~= least(to[2], N('32')) then return {} end
   local _, _, _, _, kept = F[f](s, from[2], from[3], from[4], Z)
+  if t == 'l' then
+    kept = keep_runs(kept, tonumber(S(least(to[2], N('32')))))
+  end
   local _, _, _, _, next = F[t](kept, to[2], to[3], to[4], Z)
   return next
+end
+)lua";
+
+// As limit/carry_list.cc, step by step. A source is a limit `l` (algorithm, quota, window, burst)
+// with its state `s`.
+const std::string_view lua_carry_list = R"lua(
+local function same_kind(a, b) return a[1] == b[1] and a[3] == b[3] end
+local function is_fresh(one)
+  local s = one.s
+  if not s[1] or s[2] <= Z then return true end
+  return one.l[1] ~= 'b' and s[1] <= now
+end
+local function is_stricter(a, b)
+  local mark, its = a[1] or Z, b[1] or Z
+  if mark ~= its then return mark > its end
+  return (a[2] or Z) > (b[2] or Z)
+end
+local function cells_of(l)
+  if l[1] == 's' then return 2 end
+  if l[1] == 'l' then return tonumber(S(least(l[2], N('32')))) end
+  if l[1] == 'u' or l[1] == 'd' then return 0 end
+  return 1
+end
+local function first(all, fits)
+  for _, one in ipairs(all) do
+    if fits(one) then return one end
+  end
+end
+)lua"
+                                        R"lua(
+-- `was`: what was in force, `left`: what was left out and is not fresh. Returns a state for each
+-- limit of `to`, and what is left out from now on.
+local function carry_list(was, left, to, carry)
+  local same, back, lends, memory, next, tail = {}, {}, {}, {}, {}, {}
+  for i, l in ipairs(to) do
+    same[i] = first(was, function(one) return not one.paired and same_kind(one.l, l) end)
+    if same[i] then same[i].paired = true end
+  end
+  for i, l in ipairs(to) do
+    if not same[i] then
+      back[i] = first(left, function(one) return not one.paired and same_kind(one.l, l) end)
+      if back[i] then back[i].paired = true end
+    end
+  end
+  local function changes(i)
+    if not same[i] then return true end
+    local a, b = same[i].l, to[i]
+    return a[2] ~= b[2] or a[4] ~= b[4]
+  end
+  for _, one in ipairs(left) do
+    if not one.paired then
+      for i, l in ipairs(to) do
+        if changes(i) and same_kind(one.l, l) then one.lent = true end
+      end
+    end
+  end
+  for i, l in ipairs(to) do
+    if not same[i] then
+      lends[i] = first(was, function(one)
+        return not one.paired and not one.lent and one.l[1] == l[1]
+      end)
+      if lends[i] then lends[i].lent = true end
+    end
+  end
+  for i = 1, math.min(#to, #was) do
+    local one = was[i]
+    if not same[i] and not lends[i] and not one.paired and not one.lent then
+      lends[i] = one
+      one.lent = true
+    end
+  end
+  for _, one in ipairs(left) do one.paired = one.paired or one.lent end
+)lua"
+                                        R"lua(
+  local count = 0
+  for i, l in ipairs(to) do
+    count = count + cells_of(l)
+    local sources = {same[i]}
+    if back[i] then sources[#sources + 1] = back[i] end
+    if changes(i) then
+      for _, one in ipairs(left) do
+        if one.lent and same_kind(one.l, l) then sources[#sources + 1] = one end
+      end
+    end
+    local state
+    local function go_on_with(one)
+      if not state then
+        state = carry_over(one.s, one.l, l, carry)
+      elseif l[1] == 't' or l[1] == 'b' then
+        local as = carry_over(one.s, one.l, l, carry)
+        if is_stricter(as, state) then state = as end
+      end
+    end
+    if cells_of(l) == 0 then
+      state = {}
+    elseif l[1] == 't' and carry ~= 'l' and changes(i) then
+      local large, all = {l[1], l[2], l[3], l[4]}, nil
+      for _, one in ipairs(sources) do
+        if one.l[4] > large[4] then large[4] = one.l[4] end
+      end
+      for _, one in ipairs(sources) do
+        local as = carry_over(one.s, one.l, large, carry)
+        if not all or is_stricter(as, all) then all = as end
+      end
+      if all then
+        state = carry_over(all, large, l, carry)
+        if is_stricter(all, state) then
+          memory[#memory + 1] = {l = large, s = all}
+        end
+      end
+    else
+      for _, one in ipairs(sources) do go_on_with(one) end
+    end
+    if lends[i] and cells_of(l) > 0 then go_on_with(lends[i]) end
+    next[i] = state or {}
+  end
+  local function leave_out(one)
+    local l, s, head, cells = one.l, one.s, 1, cells_of(one.l)
+    if l[1] == 't' and l[4] ~= l[2] then head = 2 end
+    if l[1] == 'l' then
+      cells = #s / 2
+      if count + head + cells > 64 then
+        cells = math.max(64 - count - head, 0)
+        s = cells > 0 and keep_runs(s, cells)
+      end
+    end
+    if cells == 0 or count + head + cells > 64 then return end
+    count = count + head + cells
+    tail[#tail + 1] = {l = l, s = s}
+  end
+  for _, one in ipairs(memory) do leave_out(one) end
+  for _, one in ipairs(left) do
+    if not one.paired then leave_out(one) end
+  end
+  for _, logs in ipairs({false, true}) do
+    for _, one in ipairs(was) do
+      if (one.l[1] == 'l') == logs and not one.paired and not is_fresh(one) and
+         not (carry == 'l' and one.lent) and
+         not first(left, function(o) return not o.paired and same_kind(o.l, one.l) end) then
+        leave_out(one)
+      end
+    end
+  end
+  return next, tail
+end
+-- What a grant, or a put, of `cost` does to what is left out.
+local function change_tail(tail, limits, cost, puts)
+  local changed = {}
+  for i, one in ipairs(tail) do
+    local l, s = one.l, one.s
+    local is_memory = l[1] == 't' and
+                      first(limits, function(other) return same_kind(other, l) end)
+    if puts and (is_memory or l[1] == 'b') then
+      s = P[l[1]](s, cost, l[2], l[3], l[4])
+    elseif not puts and is_memory then
+      local _, _, _, _, after = F[l[1]](s, l[2], l[3], l[4], cost)
+      s = after
+    end
+    changed[i] = {l = l, s = s}
+  end
+  return changed
 end
 )lua";
 

@@ -13,7 +13,12 @@
 //            carry     u, l: what a bucket keeps of other limits; or the list of windows
 //            count     of limits that follow
 //            letter, quota, window, burst
-//   value  name, blank, a state for each limit, between semicolons: `-` fresh, else marks and units
+//   value  name, blank, a state for each limit, between semicolons: `-` fresh, else marks and
+//   units.
+//          Behind the limits in force the name may have `|` and limits that are left out, as they
+//          are, with their states (limit/left_out.h). Where nothing is left out a value is what it
+//          was before there was such a thing; and one with `|` is read by servers that do not know
+//          it: they take its limits in their order and forget those that they have no place for.
 //   reply  allowed (0, 1), then for each limit: allowed, remaining, reset_after, retry_after (`n`:
 //          never); where limits are kept, instead: mask, then for each allowed, limit and so on
 //          `~c`: it was written under other limits, `~w`: the numbers are too large, ask the other
@@ -43,9 +48,21 @@ local function read_states(text)
   end
   return states
 end
--- For as long as they matter, and `linger` ms; `old`: what there is.
-local function write_states(key, name, states, count, linger, old)
+-- For as long as they matter, and `linger` ms; `old`: what there is; `tail`: what is left out.
+local function write_states(key, name, states, count, linger, old, tail)
   local texts, ttl = {}, 0
+  if tail and #tail > 0 then
+    local all = {}
+    for i = 1, count do all[i] = states[i] end
+    name = name .. '|'
+    for _, one in ipairs(tail) do
+      local l = one.l
+      name = name .. ';' .. l[1] .. S(l[2]) .. ',' .. S(l[3]) .. ',' .. S(l[4])
+      count = count + 1
+      all[count] = one.s
+    end
+    states = all
+  end
   for i = 1, count do
     local s = states[i]
     if s[1] then
@@ -86,6 +103,7 @@ for k = 1, #KEYS do
   at = at + 7
   for i = 1, n do
     local s = states and states[i] or {}
+    if A[at] ~= 'b' then c.refills = true end
     local ok, left, reset, retry, next, cut =
       F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]),
                verb == 'p' and Z or cost)
@@ -129,8 +147,13 @@ if esc then return esc end
                                           R"lua(
 for k = 1, #charges do
   local c = charges[k]
-  if c.verb == 't' and (all or c.cut) then
-    write_states(KEYS[k], c.name, c.next, c.n, c.linger, c.old)
+  local linger, fresh = c.linger, c.linger > 0
+  for i = 1, fresh and c.n or 0 do
+    if c.next[i][1] then fresh = false end
+  end
+  if fresh and not c.refills then linger = 0 end  -- limitd does not list it
+  if c.verb == 't' and (all or c.cut or fresh) then
+    write_states(KEYS[k], c.name, c.next, c.n, linger, c.old)
   end
 end
 return table.concat(out, ' ')
@@ -141,18 +164,30 @@ local A, match = ARGV, string.match
 local function foreign(key)
   return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is no counter of this server\'s'}
 end
--- The states of a counter that was written under `name`, and its limits then. Nothing: it is none.
+-- The name that a counter was written under, its states, and its limits then: those in force, and
+-- those that are left out. Nothing: it is none.
 local function read(v)
   local name, rest = match(v, '^(s1;%S+) (.*)$')
   local states, limits = name and read_states(rest), {}
   if not states then return nil end
+  local own = match(name, '^([^|]*)|')
   for letter, q, w, b in gmatch(name, ';([fatslbud])(%d+),(%d+),(%d+)') do
     limits[#limits + 1] = {letter, N(q), N(w), N(b)}
     local s = states[#limits]
     if s and s[1] and (letter == 's') ~= (#s == 4) and letter ~= 'l' then return nil end
     if s and #s > 64 then return nil end
   end
-  return name, states, limits
+  if #states ~= #limits then return nil end
+  local was, left = {}, {}
+  local at = own and 0 or #limits
+  if own then
+    for _ in gmatch(own, ';[fatslbud]%d+,%d+,%d+') do at = at + 1 end
+  end
+  for i = 1, #limits do
+    local one = {l = limits[i], s = states[i]}
+    if i <= at then was[i] = one else left[#left + 1] = one end
+  end
+  return own or name, was, left
 end
 -- What one limit answers with units that are not there for it.
 local function left_behind(left, ahead)
@@ -195,6 +230,19 @@ local function most_of(l)
   return l[2]
 end
 local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
+-- How long a counter is kept once it is as fresh (store/settling.h, skips_linger), and is it so?
+local function linger_of(c)
+  for i = 1, #c.limits do
+    if c.next[i][1] then return c.linger, false end
+  end
+  local whole, refills = c.verb == 'g', false
+  for _, l in ipairs(c.limits) do
+    if c.cost < most_of(l) then whole = false end
+    if l[1] ~= 'b' then refills = true end
+  end
+  if c.verb == 'a' or c.fresh or whole or not refills then return 0, true end
+  return c.linger, true
+end
 
 -- A counter in Divvy's own form; lua_divvy says how.
 local function take_divvy(c, hold)
@@ -248,7 +296,7 @@ for k = 1, #KEYS do
   local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
   local c = {verb = string.lower(verb), cost = cost, ahead = ahead, linger = tonumber(A[at + 3]),
              name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
-             before = 0}
+             before = 0, tail = {}}
   c.fresh = c.verb ~= verb
   if sub(verb, 1, 1) == 'q' then
     c.verb, c.dry, c.before = 't', true, #verb - 1
@@ -277,24 +325,25 @@ for k = 1, #KEYS do
     if not take_divvy(c, false) then all = false end
   else
     if v then
-      local name, states, limits = read(v)
-      if not name or #states ~= #limits then return foreign(KEYS[k]) end
+      local name, was, left = read(v)
+      if not name then return foreign(KEYS[k]) end
+      local waits = {}
+      for _, one in ipairs(left) do
+        if not is_fresh(one) then waits[#waits + 1] = one end
+      end
       if c.fresh then
         c.changed = true
       elseif name == c.name then
-        c.states = states
+        for i = 1, n do c.states[i] = was[i].s end
+        c.tail = waits
       else
         c.changed = true
         -- One that is as a fresh one is as one that is not there.
-        local live = c.linger > 0
-        for i = 1, #states do
-          local s = states[i]
-          if s[1] and (s[1] > now or limits[i][1] == 'b') then live = true end
+        local live = c.linger > 0 or #waits > 0
+        for _, one in ipairs(was) do
+          if one.s[1] and (one.s[1] > now or one.l[1] == 'b') then live = true end
         end
-        if not live then states = {} end
-        for i = 1, n do
-          c.states[i] = states[i] and carry_over(states[i], limits[i], c.limits[i], c.carry) or {}
-        end
+        if live then c.states, c.tail = carry_list(was, waits, c.limits, c.carry) end
       end
     end
 )lua"
@@ -315,6 +364,7 @@ for k = 1, #KEYS do
       end
       if behind then all = false end
     end
+    local granted = not behind
     if not behind then
       for i = 1, n do
         local l, s = c.limits[i], c.states[i] or {}
@@ -331,11 +381,14 @@ for k = 1, #KEYS do
           ok, left, reset, retry, next = F[l[1]](next, l[2], l[3], l[4], Z)
           if l[1] ~= 'd' then ok = true retry = Z end
         end
-        if not ok then all = false end
+        if not ok then all = false granted = false end
         if cut then c.changed = true end
         c.said[i] = {ok, left, reset, retry}
         c.next[i] = next
       end
+    end
+    if granted and #c.tail > 0 and (c.verb == 't' or c.verb == 'g') then
+      c.tail_then = change_tail(c.tail, c.limits, cost, c.verb == 'g')
     end
     if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' then
       for i = 1, n do
@@ -385,8 +438,13 @@ for k = 1, #charges do
   elseif c.name == 'divvy' then
     if all then write_divvy(c, KEYS[k])
     elseif c.fresh and c.old then call('DEL', KEYS[k]) end
-  elseif all or c.changed then
-    write_states(KEYS[k], c.name, c.next, #c.limits, c.verb ~= 'a' and c.linger or 0, c.old)
+  else
+    if all and c.verb == 'a' then c.tail = {} end
+    local linger, fresh = linger_of(c)
+    if all or c.changed or fresh and c.linger > 0 then
+      write_states(KEYS[k], c.name, c.next, #c.limits, linger, c.old,
+                   all and c.tail_then or c.tail)
+    end
   end
 end
 return table.concat(out, ' ')

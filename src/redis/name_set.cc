@@ -1,10 +1,11 @@
 #include "redis/name_set.h"
 
+#include <algorithm>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 namespace sluice::redis {
 
@@ -22,14 +23,29 @@ std::string_view NameSet::name_at(uint32_t place) const {
   return {at + sizeof size, size};
 }
 
+// Where it is looked for first.
+size_t NameSet::first_slot(std::string_view name) const {
+  static const base::Hash hash;
+  return hash(0, name) & (table_.size() - 1);
+}
+
 // Its slot; none: table_.size().
 size_t NameSet::find(std::string_view name) const {
   if (table_.empty()) return 0;
   const size_t mask = table_.size() - 1;
-  for (size_t slot = std::hash<std::string_view>()(name) & mask;; slot = (slot + 1) & mask) {
+  for (size_t slot = first_slot(name);; slot = (slot + 1) & mask) {
     if (table_[slot] == free) return table_.size();
     if (table_[slot] > gone && name_at(table_[slot]) == name) return slot;
   }
+}
+
+size_t NameSet::longest_search() const {
+  size_t longest = 0;
+  each([&](std::string_view name) {
+    const size_t first = first_slot(name), slots = table_.size();
+    longest = std::max(longest, (find(name) + slots - first) % slots + 1);
+  });
+  return longest;
 }
 
 bool NameSet::contains(std::string_view name) const {
@@ -40,7 +56,7 @@ bool NameSet::insert(std::string_view name) {
   if (contains(name)) return false;
   if (4 * (used_ + 1) > 3 * table_.size()) grow();
   const size_t mask = table_.size() - 1;
-  size_t slot = std::hash<std::string_view>()(name) & mask;
+  size_t slot = first_slot(name);
   while (table_[slot] > gone) slot = (slot + 1) & mask;
   if (table_[slot] == free) ++used_;
   const size_t place = first_place + bytes_.size();

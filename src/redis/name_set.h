@@ -1,4 +1,5 @@
-// Names, some millions of them, in little more memory than their bytes. One thread.
+// Names, some millions of them, in little more memory than their bytes. Clients choose them, so
+// they are hashed with a secret of the process. One thread.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,8 @@ class NameSet {
   bool erase(std::string_view name);
   bool contains(std::string_view name) const;
   size_t size() const { return size_; }
+  // The most names that a look-up may have to compare with. For tests.
+  size_t longest_search() const;
 
   // `visit(name)`, which must not change the set.
   template <class Visit>
@@ -28,6 +31,7 @@ class NameSet {
   static constexpr uint32_t free = 0, gone = 1;
 
   std::string_view name_at(uint32_t place) const;
+  size_t first_slot(std::string_view name) const;
   size_t find(std::string_view name) const;
   void grow();
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
+#include <string>
 
 #include "tests/support/dice.h"
 
@@ -34,6 +36,16 @@ TEST(NameSet, IsASet) {
     names.each([&](std::string_view each) { ASSERT_TRUE(all.emplace(each).second); });
     ASSERT_EQ(all, model);
   }
+}
+
+// Names that would all be looked for in one slot by the standard library's hash.
+TEST(NameSet, NamesThatAClientChoosesDoNotMeet) {
+  NameSet names;
+  for (uint64_t number = 0; names.size() < 1'000; ++number) {
+    const std::string name = "key " + std::to_string(number);
+    if ((std::hash<std::string_view>()(name) & 4'095) == 0) names.insert(name);
+  }
+  EXPECT_LT(names.longest_search(), 100u);
 }
 
 }  // namespace

@@ -10,8 +10,7 @@ bool Queues::enter(const std::string& counter, uint64_t arrival, int64_t units, 
   const std::lock_guard lock(mutex_);
   if (count_.load(std::memory_order_relaxed) >= base::bounds::waiting_max) return false;
   Queue& queue = queues_[counter];
-  if (!queue.places.emplace(arrival, Place{units, &port}).second) return true;
-  queue.units += units;
+  if (!queue.places.insert(arrival, units, &port)) return true;
   count_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -21,11 +20,8 @@ void Queues::leave(const std::string& counter, uint64_t arrival) {
   const auto at = queues_.find(counter);
   if (at == queues_.end()) return;
   Queue& queue = at->second;
-  const auto place = queue.places.find(arrival);
-  if (place == queue.places.end()) return;
-  const bool was_first = place == queue.places.begin();
-  queue.units -= place->second.units;
-  queue.places.erase(place);
+  const bool was_first = queue.places.first_number() == arrival;
+  if (!queue.places.erase(arrival)) return;
   count_.fetch_sub(1, std::memory_order_relaxed);
   if (queue.places.empty())
     queues_.erase(at);
@@ -36,22 +32,15 @@ void Queues::leave(const std::string& counter, uint64_t arrival) {
 bool Queues::is_first(const std::string& counter, uint64_t arrival) {
   const std::lock_guard lock(mutex_);
   const auto at = queues_.find(counter);
-  return at != queues_.end() && at->second.places.begin()->first == arrival;
+  return at != queues_.end() && at->second.places.first_number() == arrival;
 }
 
 int64_t Queues::ahead(const std::string& counter, uint64_t arrival) {
   const std::lock_guard lock(mutex_);
   const auto at = queues_.find(counter);
   if (at == queues_.end()) return 0;
-  limit::Wide units = 0;
-  if (arrival == 0) {
-    units = at->second.units;
-  } else {
-    for (const auto& [number, place] : at->second.places) {
-      if (number >= arrival) break;
-      units += place.units;
-    }
-  }
+  const auto& places = at->second.places;
+  const limit::Wide units = arrival == 0 ? places.sum() : places.sum_before(arrival);
   return static_cast<int64_t>(std::min<limit::Wide>(units, base::bounds::quota_max));
 }
 
@@ -62,10 +51,11 @@ void Queues::call(const std::string& counter) {
 }
 
 void Queues::call_first(Queue& queue) {
-  const auto& [arrival, place] = *queue.places.begin();
-  auto& called = called_[place.port];
+  const uint64_t arrival = queue.places.first_number();
+  store::Port* const port = queue.places.first();
+  auto& called = called_[port];
   if (called.empty() || called.back() != arrival) called.push_back(arrival);
-  place.port->wake();
+  port->wake();
 }
 
 void Queues::take_called(store::Port& port, std::vector<uint64_t>& called) {
@@ -79,6 +69,14 @@ void Queues::take_called(store::Port& port, std::vector<uint64_t>& called) {
 void Queues::forget(store::Port& port) {
   const std::lock_guard lock(mutex_);
   called_.erase(&port);
+}
+
+size_t Queues::longest_search() {
+  const std::lock_guard lock(mutex_);
+  size_t longest = 0;
+  for (size_t i = 0; i < queues_.bucket_count(); ++i)
+    longest = std::max(longest, queues_.bucket_size(i));
+  return longest;
 }
 
 }  // namespace sluice::redis

@@ -5,12 +5,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/hash.h"
+#include "base/running_sums.h"
 #include "limit/wide.h"
 #include "store/port.h"
 
@@ -36,20 +37,23 @@ class Queues {
   void take_called(store::Port& port, std::vector<uint64_t>& called);
   // The port is about to go: it has left all queues.
   void forget(store::Port& port);
+  // The most counters that a look-up may have to compare with. For tests.
+  size_t longest_search();
 
  private:
-  struct Place {
-    int64_t units;
-    store::Port* port;
-  };
   struct Queue {
-    std::map<uint64_t, Place> places;
-    limit::Wide units = 0;  // of all of them
+    base::RunningSums<store::Port*, limit::Wide> places;  // by arrival, with their units
   };
   void call_first(Queue& queue);
 
+  // Of a counter's name, which clients choose: with a secret, so that theirs do not meet.
+  struct NameHash {
+    size_t operator()(const std::string& name) const { return hash(0, name); }
+    base::Hash hash;
+  };
+
   std::mutex mutex_;
-  std::unordered_map<std::string, Queue> queues_;
+  std::unordered_map<std::string, Queue, NameHash> queues_;
   std::unordered_map<store::Port*, std::vector<uint64_t>> called_;
   std::atomic<size_t> count_{0};
   std::atomic<uint64_t> arrivals_{0};

@@ -111,7 +111,14 @@ bool RedisStore::cancel(store::Port& port, limit::Ticket ticket, base::Time now)
 
 std::vector<std::string> RedisStore::list(const limit::Space& space, std::string_view prefix,
                                           size_t max) {
-  return scan(shared_, space, prefix, max);
+  store::ListPass pass({max, SIZE_MAX});
+  pass.add(space, prefix);
+  list_all(pass);
+  return pass.take(0);
+}
+
+void RedisStore::list_all(store::ListPass& pass) {
+  scan(shared_, pass);
 }
 
 store::Stored RedisStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
@@ -136,7 +143,7 @@ size_t RedisStore::purge(base::Time now) {
 
 store::Stats RedisStore::stats() const {
   store::Stats stats = shared_.table->stats();
-  stats.waiting += shared_.queues.size();
+  stats.waiting += shared_.waiting.load(std::memory_order_relaxed);
   return stats;
 }
 

@@ -42,6 +42,7 @@ class RedisStore final : public store::Store, public metrics::Source {
   // found so far. The second: past that or two seconds.
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  void list_all(store::ListPass& pass) override;
   store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override;
   void end_lists() override;

@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "tests/support/patience.h"
+
 namespace sluice::redis {
 namespace {
 
@@ -57,7 +59,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
     EXPECT_TRUE(resolver.addresses().empty());
     resolver.look();  // it is looking
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, tests::promised(5s));
   // The thread outlives it, and harms nobody.
   slow->let_go();
   Resolver resolver({{"somewhere", 1}},

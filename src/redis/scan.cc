@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "redis/line.h"
+#include "store/first_names.h"
 
 namespace sluice::redis {
 
@@ -63,6 +64,8 @@ using Clock = std::chrono::steady_clock;
 struct Place {
   size_t left = base::bounds::redis_scanned_max;
   Clock::time_point due = Clock::time_point::max();
+  const store::ListPass* lists = nullptr;  // it ends when none of these is wanted; null: searched
+                                           // for something else
   std::string cursor = "0";
 };
 
@@ -93,7 +96,9 @@ Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visi
   const std::string pattern = escaped(begin) + "*" + escaped(wanted.suffix);
   std::string& cursor = place.cursor;
   do {
-    if (place.left == 0 || shared.ending.load(std::memory_order_relaxed)) return Passed::cut;
+    const bool wanted_still = place.lists == nullptr || place.lists->is_wanted();
+    if (place.left == 0 || !wanted_still || shared.ending.load(std::memory_order_relaxed))
+      return Passed::cut;
     const size_t count = std::min(step, place.left);
     const Answer answer =
         line.ask({"SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(count)});
@@ -122,20 +127,40 @@ Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visi
 
 }  // namespace
 
-std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
-                              size_t max) {
-  if (max == 0) return {};
+void scan(Shared& shared, store::ListPass& lists) {
   const std::unique_ptr<Line> line = connected(shared);
-  if (!line) return {};
-  const std::string head = std::string(prefix_of(shared, space.form)) + space.prefix;
-  std::set<std::string, std::less<>> first;
-  Place place;
-  pass(shared, *line, {head, prefix, space.suffix}, place, [&](std::string_view key) {
-    key.remove_suffix(space.suffix.size());
-    first.emplace(key);
-    if (first.size() > max) first.erase(std::prev(first.end()));
-  });
-  return {first.begin(), first.end()};
+  for (const limit::Form form : {limit::Form::own, limit::Form::divvy}) {
+    const std::string_view head = prefix_of(shared, form);
+    store::PrefixIndex index;
+    std::string_view suffix;
+    size_t count = 0;
+    for (size_t i = 0; i < lists.size(); ++i) {
+      const limit::Space& space = lists.space(i);
+      if (space.form != form) continue;
+      index.add(0, std::string(head) + space.prefix + lists.prefix(i), i);
+      suffix = ++count == 1 ? std::string_view(space.suffix) : std::string_view();
+    }
+    if (count == 0) continue;
+    index.close();
+    const auto visit = [&](std::string_view key) {
+      index.each(0, key, [&](size_t number) {
+        const limit::Space& space = lists.space(number);
+        const size_t front = head.size() + space.prefix.size();
+        if (key.size() < front + lists.prefix(number).size() + space.suffix.size() ||
+            !key.ends_with(space.suffix))
+          return;
+        lists.offer(number, key.substr(front, key.size() - front - space.suffix.size()));
+      });
+    };
+    Place place{.lists = &lists};
+    // The search fits what all of them begin with; what is each one's is picked out here.
+    const Passed passed = line == nullptr
+                              ? Passed::failed
+                              : pass(shared, *line, {{}, index.common(), suffix}, place, visit);
+    if (passed != Passed::failed) continue;
+    for (size_t i = 0; i < lists.size(); ++i)
+      if (lists.space(i).form == form) lists.fail(i);
+  }
 }
 
 // Two passes, one for each form.
@@ -150,7 +175,7 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
   }
   const std::unique_ptr<Line> line = connected(shared);
   if (!line) stored.failed = true;
-  std::set<std::string, std::less<>> first;
+  store::FirstNames first(max, base::bounds::listed_names_bytes_max);
   const size_t keys_max = std::min(reach.keys, start->keys);
   Place place{.left = keys_max, .due = Clock::now() + reach.time};
   stored.again = from;
@@ -165,11 +190,10 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
     place.cursor = i == start->form ? start->cursor : "0";
     const std::string_view head = prefix_of(shared, form);
     const Passed passed = pass(shared, *line, {head, prefix}, place, [&](std::string_view key) {
-      if (key <= after || (first.size() == max && key >= *first.rbegin())) return;
+      if (key <= after || (first.end() != nullptr && key >= *first.end())) return;
       const auto found = spaces.find(key);
       if (!found || found->space->form != form) return;
-      first.emplace(key);
-      if (first.size() > max) first.erase(std::prev(first.end()));
+      first.add(std::string(key));
     });
     if (passed == Passed::cut) {
       stored.rest = std::to_string(i) + place.cursor;
@@ -178,7 +202,7 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
     }
     stored.failed = passed == Passed::failed;
   }
-  stored.keys.assign(first.begin(), first.end());
+  first.move_to(stored);
   return stored;
 }
 

@@ -14,10 +14,9 @@
 
 namespace sluice::redis {
 
-// The keys of a space's counters that begin with `prefix`, in byte order, the first `max`. None
-// where Redis cannot be asked.
-std::vector<std::string> scan(Shared& shared, const limit::Space& space, std::string_view prefix,
-                              size_t max);
+// As store::Store::list_all: one pass for all lists of each form. One fails where Redis cannot be
+// asked; it keeps what was found where Redis fails half way.
+void scan(Shared& shared, store::ListPass& lists);
 
 // How far one search goes; past either it is cut, but not before it has looked at something.
 struct Reach {

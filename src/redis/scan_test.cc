@@ -36,11 +36,18 @@ struct ScanTest : testing::Test {
       }
     });
     const limit::Space* const all[] = {&space};
-    const auto found = stored ? scan_stored(shared, limit::SpaceIndex(all), "", "", 100).keys
-                              : scan(shared, space, "", 100);
+    const auto found =
+        stored ? scan_stored(shared, limit::SpaceIndex(all), "", "", 100).keys : listed(shared);
     done = true;
     redis.join();
     return found;
+  }
+
+  std::vector<std::string> listed(Shared& shared) {
+    store::ListPass pass({100, SIZE_MAX});
+    pass.add(space, "");
+    scan(shared, pass);
+    return pass.take(0);
   }
 
   Peer peer;
@@ -57,6 +64,42 @@ TEST_F(ScanTest, AListIsOverWhenTheServerStops) {
   const auto found = list("*2\r\n$1\r\n5\r\n*1\r\n$10\r\nsluice:s:k\r\n");
   EXPECT_EQ(found, std::vector<std::string>{"k"});
   EXPECT_EQ(steps, 3);
+}
+
+// One search for what all of them begin with; each has its own of it.
+TEST_F(ScanTest, ManyListsAreOnePass) {
+  auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
+  Shared shared(options, spaces, std::move(table), nullptr, nullptr);
+  shared.resolve();
+  shared.resolver.await(std::chrono::seconds(20));
+  const limit::Space& other = *spaces.intern("s2:", ":end");
+  std::vector<std::string> heard;
+  std::thread redis([&] {
+    if (!peer.accept()) return;
+    for (std::string one; !done && !(one = peer.heard("SCAN")).empty();) {
+      heard.push_back(one);
+      std::string keys;
+      for (const std::string key :
+           {"sluice:s:ab", "sluice:s:b", "sluice:s2:ab:end", "sluice:s2:ab"})
+        keys += "$" + std::to_string(key.size()) + "\r\n" + key + "\r\n";
+      peer.say("*2\r\n$1\r\n0\r\n*4\r\n" + keys);
+    }
+  });
+  store::ListPass pass({100, SIZE_MAX});
+  pass.add(space, "");
+  pass.add(space, "a");
+  pass.add(other, "a");
+  pass.add(other, "b");
+  scan(shared, pass);
+  done = true;
+  redis.join();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_NE(heard[0].find("\r\nsluice:s*\r\n"), std::string::npos) << heard[0];
+  EXPECT_EQ(pass.take(0), (std::vector<std::string>{"ab", "b"}));
+  EXPECT_EQ(pass.take(1), std::vector<std::string>{"ab"});
+  EXPECT_EQ(pass.take(2), std::vector<std::string>{"ab"});
+  EXPECT_EQ(pass.take(3), std::vector<std::string>{});
+  EXPECT_FALSE(pass.failed(0));
 }
 
 TEST_F(ScanTest, WhatIsNoListEndsIt) {

@@ -54,6 +54,8 @@ class Shared {
   const std::unique_ptr<TlsContext> tls;
   Scripts scripts;
   Queues queues;
+  // Groups that wait at all workers, in a queue or aside; none that is cancelled.
+  std::atomic<size_t> waiting{0};
   Counts counts;
   Resolver resolver;
   std::atomic<bool> ending{false};  // lists are not to be gone on with

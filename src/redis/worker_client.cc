@@ -1,6 +1,7 @@
 #include "redis/worker_client.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -36,8 +37,10 @@ WorkerClient::WorkerClient(Shared& shared, store::Port& port, store::Loop& loop,
 }
 
 WorkerClient::~WorkerClient() {
-  for (auto& [ticket, waiting] : waiting_)
+  for (auto& [ticket, waiting] : waiting_) {
     if (!waiting->queue.empty()) shared_.queues.leave(waiting->queue, waiting->arrival);
+    if (!waiting->cancelled) shared_.waiting.fetch_sub(1, std::memory_order_relaxed);
+  }
   shared_.queues.forget(port_);
 }
 
@@ -59,7 +62,7 @@ WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bo
 
 Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin& pin,
                             Ticket ticket) {
-  now_ = std::max(now_, now);
+  see(now);
   // Whoever cannot be told later: all that needs no Redis is answered, and what waits is replaced.
   if (ticket == limit::no_ticket) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {

@@ -110,6 +110,7 @@ class WorkerClient final : public Link::Owner {
   void enqueue_anew(Waiting& waiting);
   int64_t look_again() const;
   void schedule(Waiting& waiting, int64_t due_us);
+  void see(base::Time now);
   void look_at(Waiting& waiting, base::Time now);
   bool granted_here(Waiting& waiting, base::Time now);
   void ask_waiting(Waiting& waiting, base::Time now);

@@ -67,17 +67,16 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
     }
   }
   const Charge& charge = w.wanted.charges[at];
-  const std::string queue = name_of(charge);
+  // What can never fit blocks nobody, also where it could when it came.
+  int64_t most = INT64_MAX;
+  for (const limit::Limit& limit : charge.limits)
+    if (limit::has_counter(limit.algorithm))
+      most = std::min(most, limit.burst > 0 ? limit.burst : limit.quota);
+  const std::string queue = charge.counted && charge.cost <= most ? name_of(charge) : std::string();
   if (queue != w.queue) {
     if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
     w.queue.clear();
-    // What can never fit blocks nobody.
-    int64_t most = INT64_MAX;
-    for (const limit::Limit& limit : charge.limits)
-      if (limit::has_counter(limit.algorithm))
-        most = std::min(most, limit.burst > 0 ? limit.burst : limit.quota);
-    if (charge.counted && charge.cost <= most &&
-        shared_.queues.enter(queue, w.arrival, charge.cost, port_))
+    if (!queue.empty() && shared_.queues.enter(queue, w.arrival, charge.cost, port_))
       w.queue = queue;
   }
   w.at = at;
@@ -116,7 +115,7 @@ void WorkerClient::schedule(Waiting& w, int64_t due_us) {
 
 void WorkerClient::park(Group& group, const limit::Batch& batch, base::Time now,
                         const store::Pin& pin) {
-  if (shared_.queues.size() >= base::bounds::waiting_max) return;
+  if (shared_.waiting.load(std::memory_order_relaxed) >= base::bounds::waiting_max) return;
   auto waiting = std::make_unique<Waiting>();
   waiting->ticket = group.ticket;
   waiting->arrival = shared_.queues.new_arrival();
@@ -126,8 +125,21 @@ void WorkerClient::park(Group& group, const limit::Batch& batch, base::Time now,
   group.parked = true;
   group.arrival = waiting->arrival;
   port_.wake();
-  waiting_[key(group.ticket)] = std::move(waiting);
+  SLUICE_CHECK(waiting_.emplace(key(group.ticket), std::move(waiting)).second);
+  shared_.waiting.fetch_add(1, std::memory_order_relaxed);
 }
+
+namespace {
+
+// The same of the same counters, under the same limits?
+bool asks_the_same(std::span<const Charge> a, std::span<const Charge> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Charge& x, const Charge& y) {
+    return x.space == y.space && x.key == y.key && x.cost == y.cost && x.limits_id == y.limits_id &&
+           x.limits_id != 0;
+  });
+}
+
+}  // namespace
 
 // The group takes the place of the one that is parked under its ticket. False: that has its answer.
 bool WorkerClient::park_again(Group& group, const limit::Batch& batch, const store::Pin& pin) {
@@ -135,6 +147,15 @@ bool WorkerClient::park_again(Group& group, const limit::Batch& batch, const sto
   if (at == waiting_.end() || at->second->cancelled) return false;
   Waiting& w = *at->second;
   group.parked = true;
+  const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  if (!w.next && asks_the_same(w.wanted.charges, charges)) {
+    // It stays where it is, and what Redis is asked for it holds: an answer that came to nobody
+    // would be asked for again at each change of any override.
+    for (size_t i = 0; i < charges.size(); ++i) w.wanted.charges[i].limits = charges[i].limits;
+    w.wanted.pin = pin;
+    w.wanted.on_error = group.on_error;
+    return true;
+  }
   if (w.asked) {
     w.next = wanted_of(group, batch, pin);
     return true;
@@ -209,6 +230,9 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
     const Weight wanted = said == Said::again_wide ? Weight::wide : Weight::full;
     if (said == Said::nonsense || (said != Said::decided && w.weight >= wanted))
       return on_waiting_lost(w, Error::store);
+    // What it waits under may hold no more; once, as other servers may have other rules for good.
+    if (said == Said::again_full && w.weight == Weight::light && !w.cancelled)
+      port_.name_waiter(w.ticket);
     if (said != Said::decided) w.weight = wanted;
   }
   if (allowed && (w.cancelled || w.next)) give_back(w);
@@ -263,6 +287,7 @@ void WorkerClient::erase(Waiting& w) {
   if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
   schedule(w, INT64_MAX);
   by_arrival_.erase(w.arrival);
+  if (!w.cancelled) shared_.waiting.fetch_sub(1, std::memory_order_relaxed);
   waiting_.erase(key(w.ticket));
 }
 
@@ -289,13 +314,33 @@ bool WorkerClient::cancel(limit::Ticket ticket) {
     return true;
   }
   w.cancelled = true;  // its answer is given back
+  shared_.waiting.fetch_sub(1, std::memory_order_relaxed);
   if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
   w.queue.clear();
   return true;
 }
 
+// A batch may be a little older than what was seen last. Further back only the clock itself goes,
+// when a step forward is taken back: then all times here were set by that.
+void WorkerClient::see(base::Time now) {
+  constexpr int64_t older_max_us = 1'000'000;
+  const int64_t back_us = now_.us - now.us;
+  if (back_us <= older_max_us) {
+    now_ = std::max(now_, now);
+    return;
+  }
+  now_ = now;
+  link_.step_back({back_us});
+  std::set<std::pair<int64_t, uint64_t>> earlier;
+  for (const auto& [due_us, arrival] : due_) {
+    by_arrival_.at(arrival)->due_us = due_us - back_us;
+    earlier.emplace_hint(earlier.end(), due_us - back_us, arrival);
+  }
+  due_ = std::move(earlier);
+}
+
 std::optional<base::Time> WorkerClient::advance(base::Time now) {
-  now_ = std::max(now_, now);
+  see(now);
   if (!by_arrival_.empty()) {
     called_.clear();
     shared_.queues.take_called(port_, called_);

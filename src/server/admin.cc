@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
 #include <chrono>
+#include <exception>
 
 #include "base/bounds.h"
 #include "base/units.h"
@@ -173,6 +174,10 @@ std::optional<HttpResponse> Admin::refuse_stranger(const HttpRequest& request,
   return std::nullopt;
 }
 
+bool Admin::is_health(const HttpRequest& request) const {
+  return request.path.starts_with("/health/");
+}
+
 bool Admin::is_slow(const HttpRequest& request) const {
   const Found found = find(request);
   return found.route != nullptr && found.route->slow;
@@ -215,7 +220,7 @@ HttpResponse Admin::ready() const {
 }
 
 HttpResponse Admin::config() const {
-  const auto policy = world_.live.current();
+  const auto policy = world_.live.shown();
   Reading live, last;
   if (world_.reloader != nullptr) {
     live = world_.reloader->readings().last_live();
@@ -251,7 +256,7 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   if (candidate->rules) policy::review(*candidate->rules, candidate->diagnostics);
   json["diagnostics"] = to_json(candidate->diagnostics);
   if (candidate->rules) {
-    const auto live = world_.live.current();
+    const auto live = world_.live.shown();
     json["difference"] = difference(*live->rules, *candidate, difference_max);
   }
   return json_response(200, json);
@@ -288,11 +293,11 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
     return problem_response(400, "`limit` is to be 1 to " +
                                      std::to_string(base::bounds::admin_page_max) +
                                      ", `after` the `next` of the page before");
-  const auto policy = world_.live.current();
-  Json list = Json::array();
+  const auto policy = world_.live.shown();
+  Items list;
   uint64_t place = 0;
   each_rule(*policy->rules, [&](const policy::Rule& rule, std::string_view dialect) {
-    if (place++ < *after || list.size() >= *count) return;
+    if (place++ < *after || list.size() >= *count || list.is_full()) return;
     Json json = to_json(rule, dialect);
     std::array<uint64_t, said_count> said{};
     const uint16_t name = Tally::name_of(*policy, rule);
@@ -307,10 +312,11 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
                          {"shadow_allowed", said[2]},
                          {"shadow_denied", said[3]},
                          {"error", said[4]}};
-    list.push_back(std::move(json));
+    list.add(std::move(json));
   });
-  Json json{{"generation", policy->generation}, {"total", place}, {"rules", list}};
-  if (*after + list.size() < place) json["next"] = std::to_string(*after + list.size());
+  const uint64_t behind = *after + list.size();
+  Json json{{"generation", policy->generation}, {"total", place}, {"rules", list.take()}};
+  if (behind < place) json["next"] = std::to_string(behind);
   return json_response(200, json);
 }
 

@@ -57,6 +57,7 @@ class Admin final : public Site {
   }
 
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override;
+  bool is_health(const wire::HttpRequest& request) const override;
   bool is_slow(const wire::HttpRequest& request) const override;
   wire::HttpResponse answer(const wire::HttpRequest& request) override;
   wire::HttpResponse problem(unsigned status, const std::string& why) const override;

@@ -4,6 +4,7 @@
 #include <array>
 #include <ctime>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/bounds.h"
@@ -66,6 +67,10 @@ std::string meaning(const policy::Rule& rule, std::string_view dialect) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+size_t bytes_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace).size();
+}
+
 }  // namespace
 
 bool is_bounded(std::string_view json) {
@@ -122,18 +127,40 @@ std::string hash_text(uint64_t hash) {
   return text;
 }
 
+bool Items::add(Json item) {
+  full_ = full_ || bytes_ >= base::bounds::admin_page_bytes_max;
+  if (full_) return false;
+  bytes_ += bytes_of(item);
+  list_.push_back(std::move(item));
+  return true;
+}
+
 Json to_json(const base::Diagnostics& all) {
-  Json list = Json::array();
-  for (const auto& d : all) {
+  const auto json_of = [](const base::Diagnostic& d) -> Json {
     const bool error = d.severity == base::Diagnostic::Severity::error;
-    list.push_back({{"severity", error ? "error" : "warning"},
-                    {"file", d.file},
-                    {"line", d.line},
-                    {"column", d.column},
-                    {"subject", d.subject},
-                    {"message", d.message},
-                    {"remedy", d.remedy}});
-  }
+    return {{"severity", error ? "error" : "warning"},
+            {"file", d.file},
+            {"line", d.line},
+            {"column", d.column},
+            {"subject", d.subject},
+            {"message", d.message},
+            {"remedy", d.remedy}};
+  };
+  Items items;
+  for (const auto& d : all)
+    if (!items.add(json_of(d))) break;
+  const size_t told = items.size();
+  Json list = items.take();
+  if (told == all.size()) return list;
+  base::Diagnostic rest;
+  const std::span<const base::Diagnostic> left(all.begin() + static_cast<std::ptrdiff_t>(told),
+                                               all.end());
+  rest.severity = base::Diagnostic::Severity::warning;
+  for (const auto& d : left)
+    if (d.severity == base::Diagnostic::Severity::error) rest.severity = d.severity;
+  rest.message = std::to_string(left.size()) + " more are not told here";
+  rest.remedy = "mend these first";
+  list.push_back(json_of(rest));
   return list;
 }
 
@@ -183,12 +210,12 @@ Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t 
     if (replaced(dialect)) before[key_of(rule, dialect)].push_back(&rule);
   });
   Json added = Json::array(), removed = Json::array(), changed = Json::array();
-  size_t unchanged = 0, unlisted = 0;
+  size_t unchanged = 0, unlisted = 0, bytes = 0;
   const auto list = [&](Json& where, Json&& what) {
-    if (where.size() < listed_max)
-      where.push_back(std::move(what));
-    else
-      ++unlisted;
+    if (where.size() >= listed_max || bytes >= base::bounds::admin_page_bytes_max)
+      return void(++unlisted);
+    bytes += bytes_of(what);
+    where.push_back(std::move(what));
   };
   each_rule(*candidate.rules, [&](const policy::Rule& rule, std::string_view dialect) {
     if (!replaced(dialect)) return;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/diagnostic.h"
 #include "policy/rule_set.h"
@@ -33,6 +34,23 @@ wire::HttpResponse problem_response(unsigned status, const std::string& why,
 std::string to_text(std::chrono::system_clock::time_point at);
 std::string hash_text(uint64_t hash);
 
+// The items of an answer's list, as far as base::bounds::admin_page_bytes_max goes; the first
+// always.
+class Items {
+ public:
+  // False: it was left out, as what is there is enough; so is all that comes.
+  bool add(Json item);
+  bool is_full() const { return full_; }
+  size_t size() const { return list_.size(); }
+  Json take() { return std::move(list_); }
+
+ private:
+  Json list_ = Json::array();
+  size_t bytes_ = 0;
+  bool full_ = false;
+};
+
+// What is left out is the last one's message.
 Json to_json(const base::Diagnostics& all);
 
 // As native policies spell it, with all its numbers.
@@ -42,7 +60,7 @@ Json to_json(const limit::Limit& limit);
 Json to_json(const policy::Rule& rule, std::string_view dialect);
 
 // The rules of a candidate beside those of the live policy that it would replace, by their names
-// and patterns; at most `listed_max` of each kind are listed.
+// and patterns; at most `listed_max` of each kind are listed, within the bytes of a page.
 Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t listed_max);
 
 // Calls `visit(rule, dialect)` for every rule in the order in which they are asked.

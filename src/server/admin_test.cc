@@ -193,5 +193,35 @@ TEST(Admin, JsonThatIsTooMuchIsNotParsed) {
   EXPECT_EQ(answered(""), 422u);
 }
 
+TEST(Admin, DiagnosticsThatAreTooMuchAreCounted) {
+  base::Diagnostics all;
+  for (int i = 0; i < 100'000; ++i) {
+    base::Diagnostic d;
+    d.message = "line " + std::to_string(i) + " is wrong";
+    d.severity = base::Diagnostic::Severity::warning;
+    all.push_back(d);
+  }
+  all.back().severity = base::Diagnostic::Severity::error;
+  const Json json = to_json(all);
+  const auto response = json_response(200, json);
+  EXPECT_LT(response.body.size(), base::bounds::admin_page_bytes_max * 3 / 2);
+  ASSERT_GT(json.size(), 1000u);
+  EXPECT_EQ(json.back().at("message"),
+            std::to_string(all.size() - (json.size() - 1)) + " more are not told here");
+  EXPECT_EQ(json.back().at("severity"), "error") << "as one of them is";
+  all.resize(1000);
+  EXPECT_EQ(to_json(all).size(), 1000u);
+}
+
+TEST(Admin, ItemsEndBehindThePagesBytesAndOneIsThereAlways) {
+  Items items;
+  EXPECT_TRUE(items.add(std::string(2 * base::bounds::admin_page_bytes_max, 'x')));
+  EXPECT_FALSE(items.is_full());
+  EXPECT_FALSE(items.add("one more"));
+  EXPECT_TRUE(items.is_full());
+  EXPECT_FALSE(items.add("and one more"));
+  EXPECT_EQ(items.take().size(), 1u);
+}
+
 }  // namespace
 }  // namespace sluice::server

@@ -22,22 +22,41 @@ namespace {
 // many.
 constexpr size_t linger_bytes_max = 1 << 20;
 
+// Input that is decided at once. More of it waits for the connection's turn where others wait:
+// small ones first.
+constexpr size_t short_input_bytes = 1024;
+
+constexpr std::string_view too_slow =
+    "the request did not arrive whole in time; see request_timeout of the listener";
 constexpr std::string_view no_room =
     "too much memory is held by requests that have not arrived whole; send shorter ones, or later";
 
+// Does one of them ask for a decision, so that it was whole? A ping may stand within another one.
+bool has_whole(const wire::Requests& requests) {
+  const auto all = requests.items();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& request) { return request.verb != limit::Verb::none; });
+}
+
 }  // namespace
 
-Connection::Connection(Worker& worker, int fd, Protocol protocol)
-    : worker_(worker), fd_(fd), session_(make_session(protocol)), protocol_(protocol) {
-  auto small = worker_.lend(Worker::small_buffer_bytes);
+Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
+    : worker_(worker),
+      request_ages_(worker.request_ages(accepted.timeouts)),
+      send_ages_(worker.send_ages(accepted.timeouts)),
+      fd_(fd),
+      session_(make_session(accepted.protocol)),
+      protocol_(accepted.protocol) {
+  auto small = worker_.lend(Worker::small_buffer_bytes, *this);
   in_ = std::move(small->bytes);
   in_capacity_ = small->capacity;
 }
 
 Connection::~Connection() {
   if (phase_ != Phase::closed) ::close(fd_);
+  worker_.remove_unsent(unsent_.size());
   worker_.give_back({std::move(in_), in_capacity_});
-  worker_.hold(held_, 0);
+  worker_.hold(*this, held_, 0);
 }
 
 bool Connection::start() {
@@ -53,21 +72,62 @@ bool Connection::turn_away(std::string_view why) {
 void Connection::on_ready(bool readable, bool writable, bool ended) {
   const auto self = shared_from_this();  // it may be closed on the way
   readable_ |= readable;
-  ending_ |= ended;
+  if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
+  if (phase_ == Phase::closed) return;
   if (writable && !unsent_.empty()) write_more();
-  if (!readable_) return;
+  if (!readable_ || undecided_) return;
   if (phase_ == Phase::draining) {
     drain();
-  } else if (phase_ == Phase::serving && unsent_.empty() && !suspended_) {
+  } else if (may_go_on() && !finishing_) {
     read_more();
   }
+}
+
+void Connection::on_turn() {
+  const auto self = shared_from_this();
+  if (phase_ == Phase::draining && readable_) return drain();
+  if (!may_go_on()) return;  // once it may, it is processed
+  if (undecided_) return process();
+  if (readable_ && !finishing_) read_more();
 }
 
 void Connection::refuse(std::string_view why) {
   worker_.out().clear();
   session_->refuse(why, worker_.out());
   start_flushing();
+  release_input();
   if (flush()) close_gently();
+}
+
+// Nothing of it is decided any more, so nothing that others may need is kept for it.
+void Connection::release_input() {
+  waits_.leave();
+  lent_.leave();
+  at_ = in_size_ = 0;
+  undecided_ = false;
+  if (in_capacity_ > Worker::small_buffer_bytes) swap_buffer(Worker::small_buffer_bytes);
+  session_.reset();
+  worker_.hold(*this, std::exchange(held_, 0), 0);
+}
+
+void Connection::on_request_timeout() {
+  // What waits for its turn may be whole; note_unfinished looks again when it has had it.
+  if (phase_ != Phase::serving || undecided_) return;
+  worker_.tally().closed(protocol_, Closed::request_timeout);
+  refuse(too_slow);
+}
+
+void Connection::on_send_timeout() {
+  worker_.tally().closed(protocol_, Closed::send_timeout);
+  abort();
+}
+
+void Connection::give_way() {
+  const auto self = shared_from_this();
+  worker_.tally().closed(protocol_, Closed::request_memory);
+  lent_.leave();
+  // Words would wait behind what the client does not take.
+  unsent_.empty() ? refuse(no_room) : abort();
 }
 
 // Nothing is decided for it any more, so nothing is taken for it either.
@@ -86,8 +146,9 @@ void Connection::read_more() {
   if (n < 0) {
     if (errno == EINTR) return read();
     readable_ = false;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) abort();
-    return;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno == ETIMEDOUT) worker_.tally().closed(protocol_, Closed::send_timeout);
+    return abort();
   }
   // Fewer bytes than there was room for: that was all, and what comes next is told.
   if (static_cast<size_t>(n) < room && !ending_) readable_ = false;
@@ -95,25 +156,32 @@ void Connection::read_more() {
   worker_.tally().received(protocol_, static_cast<size_t>(n));
   end_ = n == 0;
   if (is_turned_away()) return refuse(turned_away_);
+  if (static_cast<size_t>(n) > short_input_bytes && worker_.poller().has_others()) {
+    undecided_ = true;
+    return worker_.poller().again(*this);
+  }
   process();
 }
 
 void Connection::process() {
   if (suspended_ && !resumable_) return;
+  undecided_ = completed_ = false;
   while (decide()) {
     if (phase_ == Phase::flushing || end_) return close_gently();
-    if (!hold()) return refuse(no_room);
+    if (!hold()) return give_way();
     if (!finishing_) {
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
         swap_buffer(Worker::small_buffer_bytes);
       } else if (!make_room()) {
-        return refuse(no_room);
+        return give_way();
       }
+      note_unfinished();
       return read();
     }
-    if (!make_room()) return refuse(no_room);
+    if (!make_room()) return give_way();
     if (!receive_last()) {
+      if (worker_.engine().has_lists(*this)) return;  // on_lists_done goes on
       start_flushing();
       worker_.out().clear();
       session_->goodbye(worker_.out());
@@ -122,12 +190,24 @@ void Connection::process() {
   }
 }
 
-// Decides the complete requests of the buffer. False: their replies wait for the socket or for the
-// store, and `process` is called again when they are out.
+// From when on is the request unfinished of which there is a part, and may it give way to others?
+void Connection::note_unfinished() {
+  const bool unfinished = in_size_ > 0 || held_ > 0;
+  const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
+  if (!unfinished) waits_.leave();
+  if (!lends) lent_.leave();
+  if (unfinished && (completed_ || !waits_.is_member())) worker_.begin_wait(waits_, request_ages_);
+  if (lends && (completed_ || !lent_.is_member())) worker_.begin_lent(lent_);
+}
+
+// Decides the complete requests of the buffer, and no more than are one turn's. False: their
+// replies wait for the socket or for the store, or the rest waits for its turn, and `process` is
+// called again.
 bool Connection::decide() {
   auto& out = worker_.out();
   auto& engine = worker_.engine();
-  bool closing = phase_ == Phase::flushing;
+  bool closing = phase_ == Phase::flushing, turn_over = false;
+  size_t decided = 0;
   while (!closing) {
     out.clear();
     Served served = Served::all;
@@ -139,10 +219,14 @@ bool Connection::decide() {
       requests.clear();
       received_ = session_->receive({in_.get() + at_, in_size_ - at_}, end_, requests);
       at_ += received_.consumed;
+      if (received_.consumed > 0) completed_ |= held_ == 0 || has_whole(requests);
+      decided += requests.size();
+      worker_.poller().add_work(requests.size());
       if (requests.size() > 0) served = engine.serve(protocol_, *session_, requests, out, this);
     }
     suspended_ = served == Served::later;
     if (suspended_) [[unlikely]] {
+      waits_.leave();
       flush();
       return false;
     }
@@ -155,18 +239,31 @@ bool Connection::decide() {
     }
     if (!flush() || received_.consumed == 0) break;
     if (at_ == in_size_ && !end_) break;  // the usual case: spares asking the session about nothing
+    turn_over = !closing && decided >= base::bounds::turn_requests_max;
+    if (turn_over) break;
   }
   in_size_ -= at_;
   if (at_ > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at_, in_size_);
   at_ = 0;
   if (closing) start_flushing();
+  if (turn_over && unsent_.empty()) {
+    waits_.leave();
+    undecided_ = true;
+    worker_.poller().again(*this);
+    return false;
+  }
   return unsent_.empty();
 }
 
 void Connection::go_on() {
   const auto self = shared_from_this();
-  resumable_ = true;
+  resumable_ = suspended_;
   if (unsent_.empty()) process();
+}
+
+void Connection::on_lists_done() {
+  const auto self = shared_from_this();
+  if (finishing_ && may_go_on()) process();
 }
 
 void Connection::finish() {
@@ -203,7 +300,10 @@ void Connection::reply_late(const wire::Request& request, const wire::Verdict& v
 
 void Connection::send_late() {
   if (phase_ != Phase::serving || late_.empty()) return;
-  if (late_.size() + unsent_.size() > base::bounds::late_bytes_max) return abort();
+  if (late_.size() + unsent_.size() > base::bounds::late_bytes_max) {
+    worker_.tally().closed(protocol_, Closed::send_memory);
+    return abort();
+  }
   worker_.out().clear();
   worker_.out().append(late_);
   late_ = std::string();
@@ -244,10 +344,23 @@ void Connection::hold_back(std::string_view text, uint64_t gate) {
     unsent_at_ = 0;
   }
   unsent_.append(text);
-  if (gate == 0) return;
+  worker_.add_unsent(*this, text.size());
+  if (gate == 0) {
+    if (gate_ == 0 && !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);
+    return;
+  }
+  waits_.leave();
   gate_ = gate;
   strict_ |= worker_.engine().strict();
   worker_.hold_back(shared_from_this(), gate);
+}
+
+// Of which nothing waits any more, or will never leave.
+void Connection::release_unsent() {
+  if (unsent_.empty()) return;
+  worker_.remove_unsent(unsent_.size());
+  unsent_at_ = 0;
+  worker_.give_back_text(std::exchange(unsent_, std::string()));
 }
 
 void Connection::pass_gate(uint64_t gate, bool committed) {
@@ -259,6 +372,7 @@ void Connection::pass_gate(uint64_t gate, bool committed) {
 
 void Connection::write_more() {
   if (gate_ != 0) return;
+  const size_t before = unsent_at_;
   while (unsent_at_ < unsent_.size()) {
     const ssize_t n = ::send(fd_, unsent_.data() + unsent_at_, unsent_.size() - unsent_at_,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -266,19 +380,24 @@ void Connection::write_more() {
       worker_.tally().sent(protocol_, static_cast<size_t>(n));
       unsent_at_ += static_cast<size_t>(n);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (unsent_at_ > before || !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);
       return;
     } else if (errno != EINTR) {
       return abort();
     }
   }
-  worker_.give_back_text(std::exchange(unsent_, std::string()));
-  phase_ == Phase::flushing ? close_gently() : process();
+  waits_.leave();
+  release_unsent();
+  if (phase_ == Phase::flushing) return close_gently();
+  worker_.engine().continue_lists(*this);
+  process();
 }
 
 void Connection::close_gently() {
   if (end_) return abort();  // the client has said that it is done; nothing of it can be under way
   phase_ = Phase::draining;
   worker_.engine().forget(*this);
+  release_input();
   ::shutdown(fd_, SHUT_WR);
   await_linger();
   drain();
@@ -307,6 +426,9 @@ void Connection::abort() {
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;
   worker_.engine().forget(*this);
+  waits_.leave();
+  lent_.leave();
+  release_unsent();
   worker_.poller().remove(*this);
   ::close(fd_);
   linger_.reset();
@@ -317,7 +439,7 @@ void Connection::abort() {
 bool Connection::hold() {
   const size_t held = session_->unfinished_bytes();
   if (held == held_) return true;
-  if (!worker_.hold(held_, held)) return false;
+  if (!worker_.hold(*this, held_, held)) return false;
   held_ = held;
   return true;
 }
@@ -328,7 +450,7 @@ bool Connection::make_room() {
 }
 
 bool Connection::swap_buffer(size_t bytes) {
-  auto lent = worker_.lend(bytes);
+  auto lent = worker_.lend(bytes, *this);
   if (!lent) return false;
   std::memcpy(lent->bytes.get(), in_.get(), in_size_);
   worker_.give_back(

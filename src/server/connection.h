@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "server/age_list.h"
 #include "server/options.h"
 #include "server/parking.h"
 #include "server/poller.h"
@@ -20,6 +21,12 @@
 namespace sluice::server {
 
 class Worker;
+
+// What is known of a socket when it is handed to a worker.
+struct Accepted {
+  Protocol protocol{};
+  Timeouts timeouts = {};
+};
 
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
@@ -30,7 +37,7 @@ class Connection final : public Recipient,
                          public std::enable_shared_from_this<Connection> {
  public:
   // Owns the socket, which does not block.
-  Connection(Worker& worker, int fd, Protocol protocol);
+  Connection(Worker& worker, int fd, const Accepted& accepted);
   ~Connection() override;
 
   // Serves until the client leaves or is sent away. False: the system refuses to watch the socket.
@@ -40,6 +47,14 @@ class Connection final : public Recipient,
   bool turn_away(std::string_view why);
   Protocol protocol() const { return protocol_; }
   bool is_turned_away() const { return !turned_away_.empty(); }
+  // What the client began to ask has not arrived whole in time; it has taken nothing of what it is
+  // sent for too long.
+  void on_request_timeout();
+  void on_send_timeout();
+  // Gives what it holds of an unfinished request to others, which ends it. Not while the store has
+  // its requests.
+  bool can_give_way() const { return phase_ == Phase::serving && !suspended_ && !undecided_; }
+  void give_way();
   // Answers what has arrived, then closes: the server is stopping.
   void finish();
   // Closes now.
@@ -52,7 +67,11 @@ class Connection final : public Recipient,
                   base::Time now) override;
   void send_late() override;
   void go_on() override;
+  bool has_unsent() const override { return !unsent_.empty() || !late_.empty(); }
+  bool is_leaving() const override { return ending_; }
+  void on_lists_done() override;
   void on_ready(bool readable, bool writable, bool ended) override;
+  void on_turn() override;
 
  private:
   enum class Phase { serving, flushing, draining, closed };
@@ -63,11 +82,15 @@ class Connection final : public Recipient,
   void process();
   bool decide();
   bool receive_last();
+  bool may_go_on() const { return phase_ == Phase::serving && unsent_.empty() && !suspended_; }
   void refuse(std::string_view why);
+  void release_input();
+  void note_unfinished();
   void start_flushing();
   bool flush();
   void write_more();
   void hold_back(std::string_view text, uint64_t gate);
+  void release_unsent();
   void close_gently();
   void await_linger();
   void drain();
@@ -76,6 +99,12 @@ class Connection final : public Recipient,
   bool swap_buffer(size_t bytes);
 
   Worker& worker_;
+  AgeList<Connection>& request_ages_;
+  AgeList<Connection>& send_ages_;
+  // In the first while a request has not arrived whole, in the second while the socket takes no
+  // more; in neither while the server is what it waits for.
+  AgeList<Connection>::Member waits_{*this};
+  AgeList<Connection>::Member lent_{*this};  // while it holds more than the small buffer
   const int fd_;
   std::unique_ptr<wire::Session> session_;
   std::unique_ptr<Timer> linger_;  // while draining
@@ -99,6 +128,8 @@ class Connection final : public Recipient,
   bool ending_ = false;     // the client has sent its last; a short read is no sign of anything
   std::string late_;        // late replies that are about to be sent
   bool end_ = false;        // the client will send no more
+  bool undecided_ = false;  // what it has read waits for its turn
+  bool completed_ = false;  // what is unfinished began after the last look
   bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered
   size_t last_bytes_ = 0;   // of that
   std::string_view turned_away_;  // why; a literal

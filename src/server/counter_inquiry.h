@@ -19,6 +19,7 @@ struct CounterLimit {
   bool allowed = false;  // would a take of 1 be?
   int64_t remaining = 0;
   base::Duration retry_after{}, reset_after{};
+  bool of_rule = false;  // where an override replaces only other limits of the rule
 };
 
 struct CounterState {

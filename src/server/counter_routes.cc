@@ -1,6 +1,7 @@
 #include "server/counter_routes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -20,26 +21,35 @@ using wire::HttpResponse;
 namespace {
 
 constexpr size_t page_default = 100;
+// Of the names that are asked about at a time, so that a worker is not held up by them.
+constexpr size_t names_asked_bytes_max = size_t{1} << 20;
+// For a name that is found by its digest.
+constexpr auto find_limit = std::chrono::seconds(20);
+// Of the name at which a page ended, what the next page is told of it.
+constexpr size_t token_name_bytes_max = 2048;
 
 Json to_json(const CounterState& counter) {
-  Json json{{"counter", counter.stored},
-            {"path", wire::percent_encoded(counter.stored)},
-            {"dialect", counter.owner.dialect},
-            {"rule", policy::name_of(*counter.owner.rule, counter.owner.dialect)},
-            {"actor", counter.key}};
+  Json json = Json::object();
+  put_name(json, counter.stored);
+  json["dialect"] = counter.owner.dialect;
+  json["rule"] = policy::name_of(*counter.owner.rule, counter.owner.dialect);
+  put_text(json, "actor", "actor_bytes", counter.key);
   if (counter.override_id != 0) json["override"] = id_text(counter.override_id);
   json["limits"] = Json::array();
   for (const CounterLimit& one : counter.limits) json["limits"].push_back(to_json(one));
   return json;
 }
 
-// Where a page ends: behind which name, in what is searched from where on.
+// Where a page ends: behind which name, in what is searched from where on. Of a long name there is
+// the beginning and a mark.
 struct PageEnd {
   std::string after, from;
+  std::optional<wire::NameMark> mark = {};
 };
 
-// In signs that stand in a query as they are: both in hexadecimal, with `-` before the second.
-std::string to_token(const PageEnd& end) {
+// In signs that stand in a query as they are: name and place in hexadecimal, with `-` before the
+// second; a mark's length and digest behind the name, each with a `.` before it.
+std::string to_token(const std::string& after, std::string_view from) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string token;
   const auto append = [&](std::string_view bytes) {
@@ -48,9 +58,11 @@ std::string to_token(const PageEnd& end) {
       token += hex[static_cast<unsigned char>(c) & 15];
     }
   };
-  append(end.after);
-  if (!end.from.empty()) token += '-';
-  append(end.from);
+  append(std::string_view(after).substr(0, token_name_bytes_max));
+  if (after.size() > token_name_bytes_max)
+    token += "." + std::to_string(after.size()) + "." + wire::name_digest(after);
+  if (!from.empty()) token += '-';
+  append(from);
   return token;
 }
 
@@ -66,10 +78,22 @@ std::optional<std::string> from_hex(std::string_view token) {
 
 std::optional<PageEnd> from_token(std::string_view token) {
   const size_t cut = std::min(token.find('-'), token.size());
-  const auto after = from_hex(token.substr(0, cut));
+  std::string_view name = token.substr(0, cut);
+  PageEnd end;
+  if (const size_t dot = name.find('.'); dot != name.npos) {
+    std::string query = "bytes=" + std::string(name.substr(dot + 1));
+    if (const size_t second = query.find('.'); second != query.npos)
+      query.replace(second, 1, "&digest=");
+    bool ill_formed = false;
+    if (!(end.mark = wire::mark_of(query, ill_formed))) return std::nullopt;
+    name = name.substr(0, dot);
+  }
+  const auto after = from_hex(name);
   const auto from = from_hex(token.substr(std::min(cut + 1, token.size())));
   if (!after || !from || (cut < token.size() && from->empty())) return std::nullopt;
-  return PageEnd{*after, *from};
+  end.after = *after;
+  end.from = *from;
+  return end;
 }
 
 // The units of a body `{"used": 3}`; nothing: it is none.
@@ -94,6 +118,8 @@ HttpResponse problem_of(Inquiries::Outcome outcome) {
           503, "it was done and could not be committed: it may be lost; the log says why");
     case Inquiries::Outcome::too_many:
       return problem_response(503, "too many such questions are under way; try later");
+    case Inquiries::Outcome::failed:
+      return problem_response(503, "the store of the counters cannot be looked through now");
     case Inquiries::Outcome::stopping:
       return problem_response(503, "the server is stopping");
     case Inquiries::Outcome::answered:
@@ -104,7 +130,6 @@ HttpResponse problem_of(Inquiries::Outcome outcome) {
 
 void CounterRoutes::add_to(Admin& admin) {
   using Call = Admin::Call;
-  const auto counter = [](const Call& call) { return call.parameters.front(); };
   admin.add(
       {.method = "GET", .path = "/v1/counters", .slow = true, .handler = [this](const Call& c) {
          return list(c.request);
@@ -112,20 +137,17 @@ void CounterRoutes::add_to(Admin& admin) {
   admin.add({.method = "GET",
              .path = "/v1/counters/{key}",
              .slow = true,
-             .handler = [this, counter](const Call& c) {
-               return one(counter(c), CounterInquiry::Change::none, 0);
-             }});
+             .handler = [this](const Call& c) { return one(c, CounterInquiry::Change::none, 0); }});
   admin.add({.method = "PUT",
              .path = "/v1/counters/{key}",
              .slow = true,
              .body_bytes_max = base::bounds::admin_small_body_bytes_max,
              .handler = [this](const Call& c) { return put(c); }});
-  admin.add({.method = "DELETE",
-             .path = "/v1/counters/{key}",
-             .slow = true,
-             .handler = [this, counter](const Call& c) {
-               return one(counter(c), CounterInquiry::Change::forget, 0);
-             }});
+  admin.add(
+      {.method = "DELETE",
+       .path = "/v1/counters/{key}",
+       .slow = true,
+       .handler = [this](const Call& c) { return one(c, CounterInquiry::Change::forget, 0); }});
   admin.add({.method = "POST",
              .path = "/v1/explain",
              .slow = true,
@@ -161,14 +183,64 @@ HttpResponse CounterRoutes::put(const Admin::Call& call) {
   const auto used = used_of(call.request.body);
   if (!used)
     return problem_response(400, "the body is to be {\"used\": N}, N a whole number from 0 on");
-  return one(call.parameters.front(), CounterInquiry::Change::set, *used);
+  return one(call, CounterInquiry::Change::set, *used);
 }
 
-HttpResponse CounterRoutes::one(const std::string& stored, CounterInquiry::Change change,
-                                int64_t used) {
-  const auto policy = world_.live.current();
+std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, HttpResponse& problem) {
+  bool ill_formed = false;
+  const auto mark = wire::mark_of(call.request.query, ill_formed);
+  if (ill_formed)
+    problem =
+        problem_response(400, "`bytes` and `digest` are to be as a counter's `path` has them");
+  if (ill_formed) return std::nullopt;
+  if (!mark) return call.parameters.front();
+  std::optional<std::string> found;
+  const auto outcome = find(call.parameters.front(), *mark, found);
+  if (outcome != Inquiries::Outcome::answered)
+    problem = problem_of(outcome);
+  else if (!found)
+    problem = problem_response(404, "no counter's name begins so and has that length and digest");
+  return found;
+}
+
+Inquiries::Outcome CounterRoutes::find(const std::string& beginning, const wire::NameMark& mark,
+                                       std::optional<std::string>& found) {
+  const auto until = std::chrono::steady_clock::now() + find_limit;
+  const auto policy = world_.live.shown();
   const auto live = counters(*policy);
-  auto asked = states(*live, {&stored, 1});
+  std::string after, from;
+  for (;;) {
+    store::Stored stored;
+    const auto outcome = world_.inquiries.list({live, &live->spaces()}, beginning, after,
+                                               base::bounds::admin_page_max, from, stored);
+    if (outcome != Inquiries::Outcome::answered) return outcome;
+    if (stored.failed) return Inquiries::Outcome::failed;
+    for (std::string& name : stored.keys) {
+      if (!mark.fits(name)) continue;
+      found = std::move(name);
+      return outcome;
+    }
+    if (stored.more || stored.keys.size() == base::bounds::admin_page_max) {
+      after = std::move(stored.keys.back());
+      from = stored.again;
+    } else if (!stored.rest.empty()) {
+      after.clear();
+      from = stored.rest;
+    } else {
+      return outcome;
+    }
+    if (std::chrono::steady_clock::now() > until) return Inquiries::Outcome::late;
+  }
+}
+
+HttpResponse CounterRoutes::one(const Admin::Call& call, CounterInquiry::Change change,
+                                int64_t used) {
+  HttpResponse problem;
+  const auto stored = meant_by(call, problem);
+  if (!stored) return problem;
+  const auto policy = world_.live.shown();
+  const auto live = counters(*policy);
+  auto asked = states(*live, {&*stored, 1});
   if (asked.empty())
     return problem_response(
         404,
@@ -200,12 +272,19 @@ HttpResponse CounterRoutes::one(const std::string& stored, CounterInquiry::Chang
 HttpResponse CounterRoutes::list(const HttpRequest& request) {
   const auto limit = wire::query_value(request.query, "limit");
   const auto count = limit ? base::parse_count(*limit) : page_default;
-  const auto end = from_token(wire::query_value(request.query, "after").value_or(""));
+  auto end = from_token(wire::query_value(request.query, "after").value_or(""));
   if (!count || *count < 1 || *count > base::bounds::admin_page_max || !end)
     return problem_response(400, "`limit` is to be 1 to " +
                                      std::to_string(base::bounds::admin_page_max) +
                                      ", `after` the `next` of the page before");
-  const auto policy = world_.live.current();
+  if (end->mark) {
+    // Where it has gone meanwhile, those that begin as it did are listed again.
+    std::optional<std::string> whole;
+    const auto found = find(end->after, *end->mark, whole);
+    if (found != Inquiries::Outcome::answered) return problem_of(found);
+    if (whole) end->after = std::move(*whole);
+  }
+  const auto policy = world_.live.shown();
   const auto live = counters(*policy);
   store::Stored stored;
   // One more, to know whether there is one.
@@ -215,35 +294,57 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   if (listed != Inquiries::Outcome::answered) return problem_of(listed);
   if (stored.unknown)
     return problem_response(400, "`after` is to be the `next` of the page before");
-  if (stored.failed)
-    return problem_response(503, "the store of the counters cannot be looked through now");
+  if (stored.failed) return problem_of(Inquiries::Outcome::failed);
 
-  Json json{{"counters", Json::array()}};
+  bool more = stored.more;
   if (stored.keys.size() > *count) {
     stored.keys.pop_back();
-    json["next"] = to_token({stored.keys.back(), stored.again});
-  } else if (!stored.rest.empty()) {
-    json["next"] = to_token({"", stored.rest});
+    more = true;
   }
+  Items items;
+  std::string told;  // the last name that the page has
+  for (size_t at = 0; at < stored.keys.size() && !items.is_full();) {
+    size_t some = 0, bytes = 0;
+    while (at + some < stored.keys.size() && some < counters_asked_max &&
+           (some == 0 || bytes + stored.keys[at + some].size() <= names_asked_bytes_max))
+      bytes += stored.keys[at + some++].size();
+    const std::span<const std::string> names = std::span(stored.keys).subspan(at, some);
+    if (const auto problem = show(policy, *live, names, items, told)) return *problem;
+    at += some;
+  }
+  Json json{{"counters", Json::array()}};
+  if (items.is_full())
+    json["next"] = to_token(told, stored.again);
+  else if (more)
+    json["next"] = to_token(stored.keys.back(), stored.again);
+  else if (!stored.rest.empty())
+    json["next"] = to_token("", stored.rest);
+  json["counters"] = items.take();
   if (!stored.rest.empty()) json["cut"] = true;
-  for (size_t at = 0; at < stored.keys.size(); at += counters_asked_max) {
-    const auto names = std::span(stored.keys).subspan(at);
-    auto some = states(*live, names.first(std::min(names.size(), counters_asked_max)));
-    if (some.empty()) continue;
-    const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(some));
-    const auto outcome = world_.inquiries.ask(inquiry);
-    if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
-    for (const CounterState& counter : inquiry->counters()) {
-      // One that is none hides no other.
-      const bool foreign = counter.error == limit::Error::foreign;
-      if (counter.error != limit::Error::none && !foreign)
-        return problem_response(503, std::string(world_.store.words_of(counter.error)));
-      if (counter.moved) continue;
-      json["counters"].push_back(to_json(counter));
-      if (foreign) json["counters"].back()["problem"] = world_.store.words_of(counter.error);
-    }
-  }
   return json_response(200, json);
+}
+
+std::optional<HttpResponse> CounterRoutes::show(const std::shared_ptr<const LivePolicy>& policy,
+                                                const LiveCounters& live,
+                                                std::span<const std::string> names, Items& items,
+                                                std::string& told) {
+  auto some = states(live, names);
+  if (some.empty()) return std::nullopt;
+  const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(some));
+  const auto outcome = world_.inquiries.ask(inquiry);
+  if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
+  for (const CounterState& counter : inquiry->counters()) {
+    // One that is none hides no other.
+    const bool foreign = counter.error == limit::Error::foreign;
+    if (counter.error != limit::Error::none && !foreign)
+      return problem_response(503, std::string(world_.store.words_of(counter.error)));
+    if (counter.moved) continue;
+    Json json = to_json(counter);
+    if (foreign) json["problem"] = world_.store.words_of(counter.error);
+    if (!items.add(std::move(json))) break;
+    told = counter.stored;
+  }
+  return std::nullopt;
 }
 
 }  // namespace sluice::server

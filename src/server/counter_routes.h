@@ -4,17 +4,20 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "server/admin.h"
+#include "server/admin_json.h"
 #include "server/counter_inquiry.h"
 #include "server/inquiry.h"
 #include "server/live_counters.h"
 #include "server/live_policy.h"
 #include "store/store.h"
+#include "wire/shown_name.h"
 
 namespace sluice::server {
 
@@ -34,10 +37,20 @@ class CounterRoutes {
 
  private:
   wire::HttpResponse list(const wire::HttpRequest& request);
-  wire::HttpResponse one(const std::string& stored, CounterInquiry::Change change, int64_t used);
+  wire::HttpResponse one(const Admin::Call& call, CounterInquiry::Change change, int64_t used);
+  // Adds what there is of these names to a page; `told`: the last that was.
+  std::optional<wire::HttpResponse> show(const std::shared_ptr<const LivePolicy>& policy,
+                                         const LiveCounters& live,
+                                         std::span<const std::string> names, Items& items,
+                                         std::string& told);
   wire::HttpResponse put(const Admin::Call& call);
   wire::HttpResponse explain(const wire::HttpRequest& request);
   std::shared_ptr<const LiveCounters> counters(const LivePolicy& policy);
+  // The name that a path means. Where it has a mark the store is searched for it, as often as names
+  // that begin alike do not fit into one search, but not for long. Nothing: `problem` says why.
+  std::optional<std::string> meant_by(const Admin::Call& call, wire::HttpResponse& problem);
+  Inquiries::Outcome find(const std::string& beginning, const wire::NameMark& mark,
+                          std::optional<std::string>& found);
   // Those that there are, in their order.
   std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
 

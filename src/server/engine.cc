@@ -87,9 +87,11 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
   progress.since = progress.now;
   if (log_->should_log(spdlog::level::debug)) progress.began = steady_clock::now();
   const Served served = go_on(progress, requests, out);
-  // The store may hold answers for what is behind, and the next batch has the same ticket.
-  if (served == Served::ended) [[unlikely]]
+  // The store may hold answers for what is behind, and may still name the ticket.
+  if (served == Served::ended) [[unlikely]] {
     store_.abandon(port_, ticket_);
+    free_ticket(std::exchange(ticket_, no_ticket));
+  }
   return served;
 }
 
@@ -98,11 +100,20 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
   const uint64_t told_every = denials_ == nullptr ? 0 : denials_->every();
   const CountedBatch counted(tally_, p.protocol, p.now, p.since);
   const auto all = requests.items();
+  bool later = false;  // the store has no answer yet for what is behind the groups it has settled
   for (;; p.next = 0) {
     for (; p.next < plan_.parts().size(); ++p.next) {
       const auto& part = plan_.parts()[p.next];
       const auto& request = all[p.first + p.next];
-      if (!settle(part.groups_end, p.now, ticket_)) [[unlikely]]
+      if (request.verb == Verb::list) [[unlikely]] {
+        const Served served = start_list(p, requests, request, out);
+        if (served == Served::all) continue;
+        return served == Served::later ? suspend(p, requests) : served;
+      }
+      // What is settled is seen to before the batch is suspended: the store may answer what it has
+      // parked at any time from here on.
+      if (settled_ < part.groups_end && (later || !settle(part.groups_end, p.now, ticket_, later)))
+          [[unlikely]]
         return suspend(p, requests);
       if (commits_) note_strict(part);
       if (tally_ != nullptr) tally_->decided(p.protocol, **pin_, plan_, part, request.verb);
@@ -110,15 +121,8 @@ Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
       const auto descriptor = requests.descriptor(request);
       if (telling)
         tell(p.protocol, request.verb, descriptor, p.session->id_of(request), part, p.began);
-      if (request.verb == Verb::list) [[unlikely]] {
-        const auto verdict = start_list(p.protocol, request, descriptor, p.recipient);
-        if (!verdict) continue;
-        if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, *verdict);
-        if (!p.session->reply(request, *verdict, p.now, out)) return Served::ended;
-        continue;
-      }
       if (p.next < tickets_.size() && tickets_[p.next] != no_ticket) [[unlikely]] {
-        if (is_parked(part, tickets_[p.next])) continue;
+        if (is_parked(part, tickets_[p.next], p.now)) continue;
       }
       const auto verdict = verdict_of(plan_, part, store_);
       if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
@@ -141,8 +145,8 @@ const policy::Overrides* Engine::overrides() const {
   return overrides_ != nullptr && overrides_->size() > 0 ? overrides_ : nullptr;
 }
 
-// Plans the requests from `first` on, to the end or to one that cannot be decided: it may end the
-// session, so nothing behind it is charged yet.
+// Plans the requests from `first` on, to the end or to one that cannot be decided (it may end the
+// session, so nothing behind it is charged yet) or to a list, each with its part.
 void Engine::match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
                    Recipient* recipient) {
   plan_.clear();
@@ -158,8 +162,10 @@ void Engine::match_all(Protocol protocol, const wire::Requests& requests, size_t
                        base::Time now, Recipient* recipient) {
   for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
+      // The plan ends here: a list may suspend the batch, and until it goes on the store must not
+      // have settled, or parked, what is behind.
       plan_.skip();
-      continue;
+      return;
     }
     const auto descriptor = requests.descriptor(request);
     rules_->match(dialect_of(protocol),
@@ -195,17 +201,22 @@ void Engine::note_strict(const policy::Plan::Part& part) {
 }
 
 // The store stops behind a group that failed, in case nothing more is wanted: asked again, it goes
-// on. False: it has no answer yet.
-bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
-  while (settled_ < groups) {
+// on. False: it has no answer yet. `later`: nor has it for what is behind; it is not asked again
+// before it has named the ticket.
+bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket, bool& later) {
+  while (settled_ < groups && !later) {
     auto batch = plan_.batch();
     batch.groups = batch.groups.subspan(settled_);
     const store::Applied applied = store_.apply(batch, now, &port_, *pin_, ticket);
     settled_ += static_cast<uint32_t>(applied.settled);
-    if (applied.later) [[unlikely]]
-      return false;
+    later = applied.later;
   }
-  return true;
+  return settled_ >= groups;
+}
+
+bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
+  bool later = false;
+  return settle(groups, now, ticket, later);
 }
 
 void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor,

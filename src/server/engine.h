@@ -6,10 +6,12 @@
 #include <spdlog/logger.h>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/buffer.h"
@@ -85,14 +87,35 @@ class Engine {
   // The recipient is gone: nothing is taken for it any more.
   void forget(Recipient& recipient);
 
+  // Has that recipient lists without a reply?
+  bool has_lists(Recipient& recipient) const {
+    return !lists_.empty() && lists_.contains(&recipient);
+  }
+  // The recipient has sent its output.
+  void continue_lists(Recipient& recipient);
+  // The recipient is about to go: its lists end, the rest of what it asked does not.
+  void drop_lists(Recipient& recipient);
+
   // Lets go of a policy that is no longer live; each batch begins so. True: there was a new one.
   bool take_policy();
   // Asks the live policy about what waits under an older one, or was matched before overrides
-  // changed; all keep their places. While that goes on it begins anew when it is done.
+  // changed; all keep their places. While that goes on it begins anew when it is done. What is of a
+  // suspended batch is left to that: once the store keeps it, it is matched again if need be.
   void match_again();
 
   // Has the store answer an inquiry, now or later.
   void inquire(std::shared_ptr<Inquiry> inquiry);
+
+  // What it keeps for replies that come later. All 0: nothing is left of any request.
+  struct Held {
+    size_t parked = 0;   // requests that wait for units, and lists
+    size_t batches = 0;  // that wait for the store
+    size_t later = 0;    // tickets of requests that are to be matched again
+    friend bool operator==(const Held&, const Held&) = default;
+  };
+  Held held() const;
+  // Does the store keep the request's group, as far as is known here?
+  bool waits(limit::Ticket ticket);
 
  private:
   void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
@@ -106,23 +129,41 @@ class Engine {
   void recycle(std::unique_ptr<Suspended> suspended);
   void note_strict(const policy::Plan::Part& part);
   bool settle(uint32_t groups, base::Time now, limit::Ticket ticket);
+  bool settle(uint32_t groups, base::Time now, limit::Ticket ticket, bool& later);
 
   // engine_late.cc: replies and decisions that come later.
   limit::Ticket park(Protocol protocol, const wire::Request& request,
                      std::span<const limit::Entry> descriptor, Recipient* recipient);
-  bool is_outdated(const Parked& parked) const;
-  bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket);
-  void match_some_again(std::vector<limit::Ticket> tickets, bool all);
+  bool is_outdated(const Parked& parked, base::Time now) const;
+  bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket, base::Time now);
+  base::Time end_of(const policy::Plan::Part& part, base::Time now) const;
+  void match_some_again(std::vector<limit::Ticket> tickets, size_t done, bool all);
+  void take_named();
+  void match_ended_again(base::Time now);
   void note_overrides();
   const policy::Overrides* overrides() const;
   void match_again(limit::Ticket ticket, base::Time now);
-  void match_later(limit::Ticket ticket, base::Time now);
-  std::optional<wire::Verdict> start_list(Protocol protocol, const wire::Request& request,
-                                          std::span<const limit::Entry> descriptor,
-                                          Recipient* recipient);
-  struct Listing;
-  void on_listed(limit::Ticket ticket, std::vector<std::string> keys);
-  void look_at(Listing& listing);
+  void match_later(limit::Ticket ticket, base::Time at);
+
+  // engine_lists.cc
+  struct List;
+  struct ListQueue;
+  Served start_list(const Progress& progress, const wire::Requests& requests,
+                    const wire::Request& request, base::Buffer& out);
+  ListQueue* lists_of(Recipient& recipient);
+  void search(ListQueue& queue);
+  void on_found(List& list, std::shared_ptr<const std::vector<std::string>> keys, bool failed);
+  void continue_lists(ListQueue& queue);
+  void read_lists_later();
+  void read_some_lists();
+  void plan_list(List& list);
+  void read_list(List& list);
+  void finish_list(List& list, const wire::Verdict& verdict, base::Time now);
+  void release(List& list);
+  void search_crowded();
+  void resume_held();
+  void forget_lists(Recipient& recipient);
+
   friend class Inquiry;
   void pursue(Inquiry& inquiry);
   void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
@@ -161,8 +202,9 @@ class Engine {
   store::Port port_;
   Parking parking_;
   std::vector<store::Settled> late_;
-  std::vector<limit::Ticket> later_;  // to be matched again at later_at_
+  std::vector<limit::Ticket> later_;  // to be matched again at later_at_, each once
   base::Time later_at_{};
+  base::Time advanced_{INT64_MIN};      // when `advance` was called last
   std::vector<Recipient*> recipients_;  // with late replies that are not sent
   // Batches that wait for the store, by their tickets' slots; null: free, or of the batch that is
   // being served.
@@ -175,9 +217,15 @@ class Engine {
   // By which the store knows the batch that is being served, if it has to be told of it.
   limit::Ticket ticket_ = limit::no_ticket;
   std::vector<std::unique_ptr<Suspended>> spare_;  // to be used again
-  std::vector<limit::Ticket> ready_;
-  std::vector<std::shared_ptr<Listing>> listings_;   // whose counters the store is asked about
-  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // the same
+  std::vector<limit::Ticket> ready_, ended_;
+  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // whose counters the store is asked about
+  // Lists without a reply, by who asked for them.
+  std::unordered_map<Recipient*, std::shared_ptr<ListQueue>> lists_;
+  std::deque<Recipient*> readable_lists_;  // whose next list can be read, in turn; each once
+  std::deque<Recipient*> crowded_lists_;   // whose next list waits until others are read
+  std::deque<Recipient*> held_lists_;      // whose batch waits for base::bounds::list_bytes_max
+  size_t list_bytes_ = 0, found_bytes_ = 0, lists_read_ = 0;
+  bool reading_lists_ = false;  // read_some_lists is going to be called
 };
 
 }  // namespace sluice::server

@@ -1,5 +1,5 @@
-// Replies that come later: of requests that wait for units, of lists, and of batches that the store
-// has to ask elsewhere about.
+// Replies that come later: of requests that wait for units, and of batches that the store has to
+// ask elsewhere about.
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "server/engine.h"
 #include "server/inquiry.h"
-#include "server/lister.h"
 #include "server/protocol.h"
 #include "server/verdict.h"
 
@@ -35,15 +34,30 @@ Ticket Engine::park(Protocol protocol, const wire::Request& request,
   return ticket;
 }
 
-// Was it matched by rules or overrides that may have changed since?
-bool Engine::is_outdated(const Parked& parked) const {
-  return parked.policy != policy_ ||
+// Was it matched by rules or overrides that may have changed since, or have ended?
+bool Engine::is_outdated(const Parked& parked, base::Time now) const {
+  return parked.again || parked.until <= now || parked.policy != policy_ ||
          (overrides_ != nullptr && parked.overrides_seen != overrides_->changes());
+}
+
+// When the first of those rules and overrides ends that the part was matched by. What was replaced
+// since has ended.
+base::Time Engine::end_of(const policy::Plan::Part& part, base::Time now) const {
+  base::Time end{INT64_MAX};
+  for (const auto& step : plan_.steps(part)) {
+    if (step.rule->mode != policy::Mode::enforce) continue;
+    end = std::min(end, step.rule->until);
+    if (step.override_id == 0) continue;
+    policy::Override::Terms terms;
+    const bool found = overrides_->find(step.rule->id, plan_.charge(step).key, now, terms);
+    end = std::min(end, found && terms.id == step.override_id ? terms.until : now);
+  }
+  return end;
 }
 
 // Did the store park the part's group? Then what its reply will need is kept; else its ticket is
 // free again.
-bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
+bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket, base::Time now) {
   Parked* const parked = parking_.find(ticket);
   SLUICE_CHECK(parked != nullptr);
   const auto steps = plan_.steps(part);
@@ -52,6 +66,8 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
     parking_.leave(ticket);
     return false;
   }
+  parked->kept = true;
+  parked->again = false;
   parked->arrival = group.arrival;
   parked->policy = *pin_;
   parked->overrides_seen = overrides_seen_;
@@ -65,8 +81,10 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket) {
     const auto limits = plan_.charge(step).limits;
     parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
   }
-  // Who looked through those that wait has not seen it.
-  if (is_outdated(*parked)) match_later(ticket, clock_.now());
+  parking_.set_until(ticket, end_of(part, now));
+  if (parking_.next_end() == parked->until) wake_();  // it may be earlier than what is waited for
+  // match_again has passed over what the store did not keep yet.
+  if (is_outdated(*parked, now)) match_later(ticket, {now.us + match_later_after.us});
   return true;
 }
 
@@ -135,16 +153,22 @@ void Engine::recycle(std::unique_ptr<Suspended> s) {
 }
 
 std::optional<base::Time> Engine::advance() {
-  if (!later_.empty() && clock_.now() >= later_at_)
-    match_some_again(std::exchange(later_, std::vector<Ticket>()), false);
+  // Where the clock has gone back, what had ended holds again.
+  if (const base::Time now = clock_.now(); now < std::exchange(advanced_, now)) {
+    for (const Ticket ticket : parking_.kept()) parking_.find(ticket)->again = true;
+    match_again();
+  }
+  match_ended_again(clock_.now());  // before the store answers any of them
   auto next = store_.advance(port_, clock_.now());
   if (!later_.empty() && (!next || later_at_ < *next)) next = later_at_;
+  if (const auto end = parking_.next_end(); end && (!next || *end < *next)) next = end;
   strict_ = false;
   late_.clear();
   port_.drain(late_);
   for (const store::Settled& settled : late_) {
     const Parked* const parked = parking_.find(settled.ticket);
     if (parked == nullptr) continue;
+    SLUICE_CHECK(parked->kept);
     wire::Verdict verdict;
     verdict.matched = true;
     if (settled.error != limit::Error::none) {
@@ -161,7 +185,9 @@ std::optional<base::Time> Engine::advance() {
       weigh(settled.decisions[i], has_counter(parked->limits[i].algorithm), verdict);
     reply_late(settled.ticket, verdict, settled.at);
   }
-  const bool late_strict = strict_;  // those that go on have their own
+  take_named();  // what the store has named since, it has woken for already
+  // Before batches and lists go on: these may end a recipient, and have a strict_ of their own.
+  send_late();
   ready_.clear();
   port_.drain_batches(ready_);
   for (const Ticket ticket : ready_) {
@@ -169,14 +195,12 @@ std::optional<base::Time> Engine::advance() {
     if (waiting.recipient != nullptr && waiting.generation == ticket.generation)
       waiting.recipient->go_on();
   }
-  strict_ = late_strict;
-  send_late();
   return next;
 }
 
 void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time now) {
   const Parked* const parked = parking_.find(ticket);
-  if (std::find(recipients_.begin(), recipients_.end(), parked->recipient) == recipients_.end())
+  if (!std::exchange(parked->recipient->has_replies_, true))
     recipients_.push_back(parked->recipient);
   tell_late(*parked, verdict, now);
   strict_ |= parked->strict && verdict.allowed;
@@ -192,12 +216,14 @@ void Engine::send_late() {
   while (!recipients_.empty()) {
     Recipient* const recipient = recipients_.back();
     recipients_.pop_back();
+    recipient->has_replies_ = false;
     recipient->send_late();
   }
 }
 
 void Engine::forget(Recipient& recipient) {
-  std::erase(recipients_, &recipient);
+  if (std::exchange(recipient.has_replies_, false)) std::erase(recipients_, &recipient);
+  if (has_lists(recipient)) forget_lists(recipient);
   if (recipient.suspended_ != nullptr) {
     store_.abandon(port_, recipient.suspended_->ticket);
     free_ticket(recipient.suspended_->ticket);
@@ -214,25 +240,20 @@ void Engine::match_again() {
     match_once_more_ = true;
     return;
   }
-  auto tickets = parking_.all();
-  std::sort(tickets.begin(), tickets.end(), [this](Ticket a, Ticket b) {
-    return parking_.find(a)->arrival < parking_.find(b)->arrival;
-  });
-  match_some_again(std::move(tickets), true);
+  match_some_again(parking_.kept(), 0, true);
 }
 
-// A little at a time: requests are not to wait for all that waits.
-void Engine::match_some_again(std::vector<Ticket> tickets, bool all) {
+// A little at a time: requests are not to wait for all that waits. `done`: of the tickets, so many
+// are.
+void Engine::match_some_again(std::vector<Ticket> tickets, size_t done, bool all) {
   const base::Time now = clock_.now();
   strict_ = false;
-  size_t done = 0;
   while (done < tickets.size() && clock_.now().us < now.us + match_again_slice.us)
     match_again(tickets[done++], now);
   send_late();
-  tickets.erase(tickets.begin(), tickets.begin() + static_cast<std::ptrdiff_t>(done));
-  if (!tickets.empty()) {
-    run_([this, all, rest = std::move(tickets)]() mutable {
-      match_some_again(std::move(rest), all);
+  if (done < tickets.size()) {
+    run_([this, all, done, rest = std::move(tickets)]() mutable {
+      match_some_again(std::move(rest), done, all);
     });
     return;
   }
@@ -241,10 +262,47 @@ void Engine::match_some_again(std::vector<Ticket> tickets, bool all) {
   if (std::exchange(match_once_more_, false)) run_([this] { match_again(); });
 }
 
+void Engine::take_named() {
+  const base::Time now = clock_.now();
+  ended_.clear();
+  port_.drain_waiters(ended_);
+  for (const Ticket ticket : ended_) {
+    Parked* const parked = parking_.find(ticket);
+    if (parked == nullptr) continue;
+    parked->again = true;
+    match_later(ticket, now);
+  }
+}
+
+// What was put off, what was matched by what has ended, and what the store wants matched again; in
+// order of arrival, as nobody may be asked in front of another who came before.
+void Engine::match_ended_again(base::Time now) {
+  // The next of a queue is named when the first has been matched.
+  for (const base::Time end{now.us + match_again_slice.us}; now < end;) {
+    take_named();
+    now = clock_.now();
+    ended_.clear();
+    parking_.take_ended(now, ended_);
+    for (const Ticket ticket : ended_) match_later(ticket, now);
+    // The clock may have gone back since that time was set.
+    const int64_t left_us = later_at_.us - now.us;
+    if (later_.empty() || (left_us > 0 && left_us <= match_later_after.us)) return;
+    take_policy();
+    auto tickets = std::exchange(later_, std::vector<Ticket>());
+    std::erase_if(tickets, [this](Ticket ticket) { return parking_.find(ticket) == nullptr; });
+    for (const Ticket ticket : tickets) parking_.find(ticket)->later = false;
+    std::sort(tickets.begin(), tickets.end(), [this](Ticket a, Ticket b) {
+      return parking_.find(a)->arrival < parking_.find(b)->arrival;
+    });
+    match_some_again(std::move(tickets), 0, false);
+  }
+}
+
 void Engine::match_again(Ticket ticket, base::Time now) {
   Parked* const parked = parking_.find(ticket);
-  if (parked == nullptr || parked->request.verb != Verb::wait) return;
-  if (!is_outdated(*parked)) return;
+  if (parked == nullptr || !parked->kept) return;
+  // The clock may have gone back since that end was taken from the list of ends.
+  if (!is_outdated(*parked, now)) return parking_.set_until(ticket, parked->until);
   plan_.clear();
   note_overrides();
   const auto entries = parked->entries();
@@ -260,11 +318,12 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   if (plan_.may_wait()) {
     plan_.let_wait(ticket, parked->arrival);
     settled_ = part.groups_end - 1;  // shadow rules have counted it
-    if (!settle(part.groups_end, now, no_ticket)) return match_later(ticket, now);
+    if (!settle(part.groups_end, now, no_ticket))
+      return match_later(ticket, {now.us + match_later_after.us});
     const limit::Group& group = plan_.group(plan_.steps(part).back());
     if (group.answered) return;
     if (group.parked) {
-      is_parked(part, ticket);
+      is_parked(part, ticket, now);
       return;
     }
   } else if (!store_.cancel(port_, ticket, now)) {
@@ -275,120 +334,25 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   reply_late(ticket, verdict, now);
 }
 
-// The store has to ask elsewhere first, and names nobody.
-void Engine::match_later(Ticket ticket, base::Time now) {
+// At that time at the latest.
+void Engine::match_later(Ticket ticket, base::Time at) {
+  if (std::exchange(parking_.find(ticket)->later, true)) return;
+  if (later_.empty() || at < later_at_) {
+    later_at_ = at;
+    wake_();
+  }
   later_.push_back(ticket);
-  later_at_ = {now.us + match_later_after.us};
-  if (later_.size() == 1) wake_();
 }
 
-// The verdict at once if there is nothing to look for, or nobody who could.
-std::optional<wire::Verdict> Engine::start_list(Protocol protocol, const wire::Request& request,
-                                                std::span<const limit::Entry> descriptor,
-                                                Recipient* recipient) {
-  wire::Verdict verdict;
-  std::string_view error;
-  const policy::Rule* const rule = rules_->decider(dialect_of(protocol), descriptor, error);
-  if (rule == nullptr) return verdict;
-  verdict.allowed = verdict.matched = true;
-  if (lister_ == nullptr || recipient == nullptr) return verdict;
-  const Ticket ticket = park(protocol, request, descriptor, recipient);
-  if (ticket == no_ticket) return verdict;
-  const bool begun = lister_->list(*rule->space, std::string(request.prefix),
-                                   [this, ticket](std::vector<std::string> keys) {
-                                     run_([this, ticket, keys = std::move(keys)]() mutable {
-                                       on_listed(ticket, std::move(keys));
-                                     });
-                                   });
-  if (begun) return std::nullopt;
-  parking_.leave(ticket);
-  return verdict;
-}
-
-// A list that was asked for, as whose recipient the store's answers come.
-struct Engine::Listing final : Recipient {
-  Listing(Engine& its_engine, Ticket its_ticket, std::vector<std::string> its_keys)
-      : engine(its_engine), ticket(its_ticket), keys(std::move(its_keys)) {}
-  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) override {}
-  void send_late() override {}
-  void go_on() override { engine.look_at(*this); }
-
-  Engine& engine;
-  const Ticket ticket;  // of the request
-  Ticket batch{};       // of what the store is asked
-  const std::vector<std::string> keys;
-  std::vector<std::pair<std::string, std::string>> descriptor;
-  std::shared_ptr<const LivePolicy> policy;
-  policy::Plan plan;  // a part for each key
-  uint32_t settled = 0;
-  bool matched = false;
-};
-
-// Looks at each counter as a request would: by the rules that are live now.
-void Engine::on_listed(Ticket ticket, std::vector<std::string> keys) {
+bool Engine::waits(Ticket ticket) {
   const Parked* const parked = parking_.find(ticket);
-  if (parked == nullptr) return;
-  strict_ = false;
-  auto& listing =
-      *listings_.emplace_back(std::make_shared<Listing>(*this, ticket, std::move(keys)));
-  listing.policy = policy_;
-  listing.batch = new_ticket();
-  listing.descriptor = parked->descriptor;
-  const policy::Dialect dialect = dialect_of(parked->protocol);
-  std::vector<limit::Entry> entries;
-  for (const auto& [key, value] : listing.descriptor) entries.push_back({key, value});
-  std::string_view error;
-  const policy::Rule* const rule = rules_->decider(dialect, entries, error);
-  listing.matched = rule != nullptr;
-  if (rule != nullptr) {
-    const base::Time now = clock_.now();
-    entries.push_back({rule->actor.front(), {}});
-    for (const std::string& key : listing.keys) {
-      entries.back().value = key;
-      rules_->match(
-          dialect,
-          {.descriptor = entries, .verb = Verb::peek, .now = now, .overrides = overrides()},
-          listing.plan);
-    }
-  }
-  look_at(listing);
-  send_late();
+  return parked != nullptr && parked->kept;
 }
 
-// With what the store answers; as often as it says that it will answer later.
-void Engine::look_at(Listing& listing) {
-  const base::Time now = clock_.now();
-  std::swap(plan_, listing.plan);
-  std::swap(settled_, listing.settled);
-  pin_ = &listing.policy;
-  waiting_[listing.batch.slot].recipient = nullptr;
-  const auto parts = plan_.parts();
-  const bool answered = parts.empty() || settle(parts.back().groups_end, now, listing.batch);
-  std::vector<wire::Listed> listed;
-  for (size_t i = 0; answered && i < parts.size(); ++i) {
-    const wire::Verdict verdict = verdict_of(plan_, parts[i], store_);
-    if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
-    // One that is full and would not have been otherwise without a put is as if it were not.
-    const limit::Decision& d = *verdict.tightest;
-    if (d.reset_after == base::never && d.remaining == d.limit) continue;
-    listed.push_back({listing.keys[i], d});
-  }
-  std::swap(plan_, listing.plan);
-  std::swap(settled_, listing.settled);
-  pin_ = &policy_;
-  if (!answered) {
-    waiting_[listing.batch.slot].recipient = &listing;
-    return;
-  }
-  if (parking_.find(listing.ticket) != nullptr) {
-    wire::Verdict verdict;
-    verdict.allowed = true;
-    verdict.matched = listing.matched;
-    verdict.listed = listed;
-    reply_late(listing.ticket, verdict, now);
-  }
-  free_ticket(listing.batch);
-  std::erase_if(listings_, [&](const auto& one) { return one.get() == &listing; });
+Engine::Held Engine::held() const {
+  // One ticket is the next batch's.
+  const size_t free = free_slots_.size() + (ticket_ == no_ticket ? 0 : 1);
+  return {parking_.size(), waiting_.size() - free, later_.size()};
 }
 
 void Engine::inquire(std::shared_ptr<Inquiry> inquiry) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include <sstream>
 #include <string>
 
 #include "base/hash.h"
@@ -94,7 +95,7 @@ TEST(Engine, a_rule_that_cannot_be_evaluated_ends_the_session_and_charges_nothin
 }
 
 // The native rules' text in front of Divvy's.
-TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_all_is_fresh) {
+TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_its_tightest_limit_is_fresh) {
   auto set = std::make_shared<policy::RuleSet>();
   Fixture f("[default]\ncreditLimit = 0\n");
   policy::Rule rule;
@@ -105,9 +106,9 @@ TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_all_is_fresh) {
   rule.space = f.spaces.intern("native:r:", "");
   set->add_native(rule);
   f.serve(set);
-  EXPECT_EQ(f.ask("HIT\nHIT\nHIT\n").first, "OK true 1 86400\nOK true 0 86400\nOK false 0 5\n");
+  EXPECT_EQ(f.ask("HIT\nHIT\nHIT\n").first, "OK true 1 5\nOK true 0 5\nOK false 0 5\n");
   now_us += 5'000'000;
-  EXPECT_EQ(f.ask("HIT\nHIT\n").first, "OK true 0 86395\nOK false 0 55\n");
+  EXPECT_EQ(f.ask("HIT\nHIT\n").first, "OK true 0 175\nOK false 0 55\n");
 }
 
 TEST(Engine, without_memory_new_counters_fail_and_nothing_behind_them_is_charged) {

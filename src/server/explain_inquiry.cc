@@ -36,6 +36,12 @@ void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides
   policy::Asked its = asked();
   its.overrides = overrides;
   policy().rules->match(request_.dialect, its, plan);
+  for (const auto& step : plan.steps(plan.parts().front())) {
+    policy::Override::Terms terms;
+    const bool has_one =
+        step.override_id != 0 && overrides->find(step.rule->id, plan.charge(step).key, now_, terms);
+    own_.push_back(has_one && terms.id == step.override_id ? terms.own : policy::OwnLimits{0});
+  }
   // Shadow rules take first, each by itself. One that shares a counter has taken by then.
   const limit::Batch batch = plan.batch();
   const auto counter_of = [](const limit::Charge& charge) {
@@ -54,7 +60,6 @@ void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides
 
 void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
   const auto& part = plan.parts().front();
-  base::Duration reset_after{};
   for (const auto& step : plan.steps(part)) {
     ExplainedStep& one = steps_.emplace_back();
     one.rule = step.rule;
@@ -71,9 +76,10 @@ void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
     const auto limits = limits_of(charge, decisions);
     for (size_t i = 0; i < decisions.size(); ++i) {
       const limit::Decision& d = decisions[i];
-      one.decisions.push_back({limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after});
-      if (step.rule->mode == policy::Mode::enforce)
-        reset_after = std::max(reset_after, d.reset_after);
+      const auto own = own_[steps_.size() - 1];
+      const bool of_rule = own != 0 && (own >> i & 1) == 0;
+      one.decisions.push_back(
+          {limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after, of_rule});
     }
   }
   const wire::Verdict verdict = verdict_of(plan, part, store);
@@ -81,10 +87,11 @@ void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
   if (!verdict.error.empty() || !verdict.matched) return;
   verdict_.matched = true;
   verdict_.allowed = verdict.allowed;
-  verdict_.reset_after = reset_after;
   verdict_.retry_after = verdict.allowed ? base::Duration{} : base::never;
+  verdict_.reset_after = {};
   if (verdict.tightest == nullptr) return;
   verdict_.remaining = verdict.tightest->remaining;
+  verdict_.reset_after = verdict.tightest->reset_after;
   if (!verdict.allowed) verdict_.retry_after = verdict.tightest->retry_after;
 }
 

@@ -55,6 +55,7 @@ class ExplainInquiry final : public Inquiry {
   std::vector<limit::Entry> entries_;  // views into it
   base::Time now_{};                   // when it was asked
   bool asked_ = false;
+  std::vector<policy::OwnLimits> own_;  // of the step's override, where it has one
   std::vector<ExplainedStep> steps_;
   ExplainedVerdict verdict_;
 };

@@ -159,17 +159,14 @@ Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
     json["mismatch"] = {{"key", e.mismatch->condition->key},
                         {"pattern", e.mismatch->condition->pattern.text()},
                         {"value", nullptr}};
-    if (e.mismatch->value) json["mismatch"]["value"] = *e.mismatch->value;
+    if (e.mismatch->value) put_text(json["mismatch"], "value", "value_bytes", *e.mismatch->value);
   }
   if (!e.applies()) return json;
   const auto step = std::find_if(steps.begin(), steps.end(),
                                  [&](const ExplainedStep& one) { return one.rule == e.rule; });
   json["decisions"] = Json::array();
   if (step == steps.end()) return json;
-  if (!step->counter.empty()) {
-    json["counter"] = step->counter;
-    json["path"] = wire::percent_encoded(step->counter);
-  }
+  if (!step->counter.empty()) put_name(json, step->counter);
   if (step->override_id != 0) json["override"] = id_text(step->override_id);
   if (!step->error.empty()) json["error"] = step->error;
   for (const CounterLimit& one : step->decisions) json["decisions"].push_back(to_json(one));
@@ -189,7 +186,7 @@ Json to_json(const ExplainedVerdict& verdict) {
 }  // namespace
 
 HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
-  const auto policy = world_.live.current();
+  const auto policy = world_.live.shown();
   std::string problem;
   auto asked = Body(*policy->rules, problem).read(request.body);
   if (!asked) return problem_response(422, problem);
@@ -198,15 +195,16 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
   const auto outcome = world_.inquiries.ask(inquiry);
   if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
 
-  Json json{{"rules", Json::array()}};
+  Items items;
   size_t passed = 0, unlisted = 0;
   const size_t unreached = policy::explain_each(
       *policy->rules, dialect, inquiry->asked(), [&](policy::RuleExplanation&& e) {
         const bool told = e.applies() || !e.error.empty();
-        if (!told && ++passed > listed_max) return void(++unlisted);
-        json["rules"].push_back(
-            to_json(e, e.native ? "native" : name_of(dialect), inquiry->steps()));
+        if (items.is_full() || (!told && ++passed > listed_max)) return void(++unlisted);
+        if (!items.add(to_json(e, e.native ? "native" : name_of(dialect), inquiry->steps())))
+          ++unlisted;
       });
+  Json json{{"rules", items.take()}};
   json["unreached"] = unreached;
   if (unlisted > 0) json["unlisted"] = unlisted;
   json["verdict"] = to_json(inquiry->verdict());

@@ -60,7 +60,7 @@ void Facts::collect(metrics::Page& page) const {
              number(stats.unfolded_bytes));
   page.gauge("sluice_waiting_requests", "Requests that wait for units.", number(stats.waiting));
 
-  const auto policy = live_.current();
+  const auto policy = live_.shown();
   page.gauge("sluice_policy_generation", "Generation of the policy that is live.",
              number(policy->generation));
   page.gauge("sluice_policy_rules", "Rules of the policy that is live.",
@@ -68,6 +68,9 @@ void Facts::collect(metrics::Page& page) const {
   page.counter("sluice_regex_given_up_total",
                "Values that regular expressions of the live policy gave up on.",
                number(policy->rules->regexes_given_up()));
+  page.counter("sluice_match_given_up_total",
+               "Requests that took too many steps to match with the live policy: an error each.",
+               number(policy->rules->too_costly()));
   if (readings_ == nullptr) return;
   const Reading live = readings_->last_live(), refused = readings_->last_refused();
   page.gauge("sluice_policy_live_timestamp_seconds", "Since when the policy is live.",

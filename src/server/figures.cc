@@ -15,6 +15,8 @@ namespace {
 constexpr std::array protocols{Protocol::divvy, Protocol::limitd, Protocol::droplet};
 constexpr std::array<const char*, said_count> said_names{"allowed", "denied", "shadow_allowed",
                                                          "shadow_denied", "error"};
+constexpr std::array<const char*, closed_count> closed_names{"request_timeout", "request_memory",
+                                                             "send_timeout", "send_memory"};
 constexpr std::array<const char*, fate_count> fate_names{"allowed", "denied", "unmatched", "error",
                                                          "answered"};
 
@@ -83,6 +85,7 @@ void Figures::collect(Page& page) const {
     metrics::Distribution<latency_bounds_ns.size()> latency;
     metrics::Distribution<wait_bounds_us.size()> waits;
     uint64_t opened = 0, received = 0, sent = 0, faults = 0;
+    std::array<uint64_t, closed_count> closed_for{};
     for (const Tally* tally : all) {
       const Tally::OfProtocol& of = tally->at(protocol);
       for (size_t v = 0; v < verb_count; ++v)
@@ -93,6 +96,7 @@ void Figures::collect(Page& page) const {
       received += of.received.read();
       sent += of.sent.read();
       faults += of.faults.read();
+      for (size_t i = 0; i < closed_count; ++i) closed_for[i] += of.closed_for[i].read();
     }
     for (size_t v = 0; v < verb_count; ++v) {
       const auto verb = static_cast<limit::Verb>(v);
@@ -123,6 +127,12 @@ void Figures::collect(Page& page) const {
     page.counter("sluice_parse_errors_total",
                  "Connections that ended because the client broke the protocol.", number(faults),
                  labels);
+    for (size_t i = 0; i < closed_count; ++i)
+      page.counter(
+          "sluice_connections_closed_total",
+          "Connections that the server closed because their clients were too slow, or held "
+          "too much of its memory.",
+          number(closed_for[i]), {{"protocol", name}, {"reason", closed_names[i]}});
     for (size_t rule = 0; rule < names_.size(); ++rule) {
       const auto said_so_far = said(protocol, static_cast<uint16_t>(rule));
       for (size_t i = 0; i < said_count; ++i) {

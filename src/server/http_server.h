@@ -1,7 +1,10 @@
 // Serves HTTP for people and for what watches the server, on a thread and a loop of its own at low
 // cost to the workers: a bounded number of connections, each with deadlines, one request at a time.
-// What takes long is answered by a second thread, one after the other. Made and stopped by the
-// server; `adopt` from any thread.
+// A connection that has asked for something but health has a place, of which there is a bounded
+// number; a few more may be there that have not. Where there is none left, the connection that has
+// been silent longest is closed: no byte has moved on it, and no answer is being made for it. What
+// takes long is answered by a second thread, one after the other. Made and stopped by the server;
+// `adopt`, `has_room` and `make_room` from any thread.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -9,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/bounds.h"
 #include "wire/http_session.h"
 
 namespace sluice::server {
@@ -21,6 +25,8 @@ class Site {
   virtual ~Site() = default;
   // A request is refused before its body is read; `request` has all but that.
   virtual std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const = 0;
+  // Is it answered while all places are taken?
+  virtual bool is_health(const wire::HttpRequest&) const { return false; }
   // May the answer take longer than a few milliseconds?
   virtual bool is_slow(const wire::HttpRequest& request) const = 0;
   virtual wire::HttpResponse answer(const wire::HttpRequest& request) = 0;
@@ -33,9 +39,14 @@ class HttpServer {
   explicit HttpServer(std::shared_ptr<spdlog::logger> log);
   ~HttpServer();
 
-  void start();
+  // With so many places.
+  void start(size_t places = base::bounds::admin_connections_max);
   // Serves the socket, which it owns from here on, as `site` says, which outlives this.
   void adopt(int fd, Site& site);
+  // May it be given one more? Not while base::bounds::admin_accepted_max wait for its thread.
+  bool has_room() const;
+  // Closes the connection that has been silent longest, soon: descriptors are short.
+  void make_room();
   // Ends all connections, at once but for an answer that is being made.
   void stop();
 

@@ -51,6 +51,7 @@ Inquiries::Outcome Inquiries::list(std::shared_ptr<const limit::SpaceIndex> spac
     std::string prefix, after, from;
     store::Stored found;
     std::promise<void> done;
+    std::atomic<bool> given_up{false};  // by the thread that waits for it
   };
   if (ended_) return Outcome::stopping;
   auto search = std::make_shared<Search>();
@@ -60,13 +61,17 @@ Inquiries::Outcome Inquiries::list(std::shared_ptr<const limit::SpaceIndex> spac
   search->from = std::move(from);
   auto done = search->done.get_future();
   const bool begun = lister_.look([search, max](store::Store& store) {
+    if (search->given_up) return;
     search->found =
         store.list_stored(*search->spaces, search->prefix, search->after, max, search->from);
     search->done.set_value();
   });
   if (!begun) return ended_ ? Outcome::stopping : Outcome::too_many;
   const Outcome outcome = await(done, Clock::now() + list_limit);
-  if (outcome == Outcome::answered) stored = std::move(search->found);
+  if (outcome == Outcome::answered)
+    stored = std::move(search->found);
+  else
+    search->given_up = true;
   return outcome;
 }
 

@@ -77,6 +77,7 @@ class Inquiries {
     late,      // not in time; what was asked for may still be done
     lost,      // it was done, and could not be committed
     too_many,  // base::bounds::inquiries_max are under way
+    failed,    // the store could not look
     stopping,  // the server is
   };
   // Blocks; not for a worker.

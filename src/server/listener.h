@@ -1,6 +1,6 @@
 // One listening socket: it accepts and hands each connection on, a bounded number before others get
-// a turn, and pauses when the process has no descriptor left. Belongs to the thread that runs its
-// event loop.
+// a turn, and pauses while its owner has no room for more or the process has no descriptor left.
+// Belongs to the thread that runs its event loop.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -24,12 +24,22 @@ class Listener {
   // Who gets each accepted descriptor, non-blocking and close-on-exec, and owns it.
   using Take = std::function<void(int, Protocol)>;
 
+  // What the owner says of the connections that it has. Either may be missing.
+  struct Owner {
+    // Has it room for one more? Without it accepting pauses, and the kernel's queue waits.
+    std::function<bool()> has_room;
+    // The process has no descriptor left: closes a connection, now or soon. A listener with this
+    // keeps one descriptor, for a connection that comes then.
+    std::function<void()> make_room;
+  };
+
   // The most connections that the kernel holds for a listener, and so the most that are accepted
   // before other events get a turn, and at its end.
   static constexpr int queue_max = 4096;
 
   Listener(boost::asio::io_context& io, ListenerOptions options, Take take,
-           std::shared_ptr<spdlog::logger> log);
+           std::shared_ptr<spdlog::logger> log, Owner owner = {});
+  ~Listener();
 
   // One for every address that the host of `options` has on this machine, appended to `all`; a name
   // may have several, and a listener has one. Otherwise says what went wrong. An address that
@@ -44,17 +54,25 @@ class Listener {
   std::string address() const;
   uint16_t port() const;
 
+  // Has it the descriptor that it keeps, if it keeps one? Takes one that has become free, so
+  // whoever opens others asks this first.
+  bool has_spare();
+
   void start();
   // Takes what is queued already, then closes.
   void stop();
 
  private:
-  // Where accepting ended: nobody waits, others are to have a turn, no descriptors or memory left.
-  enum class Accepted { all, some, out_of_resources };
+  // Where accepting ended: no client waits, other events get a turn, no room, no descriptors or
+  // memory left.
+  enum class Accepted { all, some, no_room, out_of_resources };
 
   bool open(const boost::asio::ip::tcp::endpoint& endpoint, boost::system::error_code& ec);
+  void bound_kernel_memory();
   void await();
   Accepted accept_some();
+  int accept_one();
+  void keep_spare();
   void tell_pause(int error);
 
   boost::asio::ip::tcp::acceptor acceptor_;
@@ -63,6 +81,8 @@ class Listener {
   const ListenerOptions options_;
   const Take take_;
   const std::shared_ptr<spdlog::logger> log_;
+  const Owner owner_;
+  int spare_ = -1;  // the descriptor that is kept
 };
 
 }  // namespace sluice::server

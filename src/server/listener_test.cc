@@ -13,6 +13,8 @@
 #include <chrono>
 #include <set>
 
+#include "base/bounds.h"
+
 namespace sluice::server {
 namespace {
 
@@ -39,7 +41,8 @@ TEST(Listener, HandsOnSocketsThatAreSetUp) {
   boost::asio::io_context io;
   int taken = -1;
   Listener listener(
-      io, {Protocol::divvy, "127.0.0.1", 0}, [&](int fd, Protocol) { taken = fd; }, silent());
+      io, {Protocol::divvy, "127.0.0.1", 0, {.send = base::seconds(7)}},
+      [&](int fd, Protocol) { taken = fd; }, silent());
   ASSERT_EQ(listener.bind(), std::nullopt);
   const int client = connect_to(listener.port());
   listener.start();
@@ -54,6 +57,12 @@ TEST(Listener, HandsOnSocketsThatAreSetUp) {
   };
   EXPECT_NE(option(IPPROTO_TCP, TCP_NODELAY), 0);
   EXPECT_NE(option(SOL_SOCKET, SO_KEEPALIVE), 0);
+  // What a client does not take costs the kernel so much at most, and no longer than that. Linux
+  // doubles what it is asked for.
+  EXPECT_LE(option(SOL_SOCKET, SO_SNDBUF), 2 * static_cast<int>(base::bounds::socket_send_bytes));
+  EXPECT_LE(option(SOL_SOCKET, SO_RCVBUF),
+            2 * static_cast<int>(base::bounds::socket_receive_bytes));
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 7'000);
   EXPECT_NE(fcntl(taken, F_GETFL) & O_NONBLOCK, 0);
   EXPECT_NE(fcntl(taken, F_GETFD) & FD_CLOEXEC, 0);
   ::close(client);

@@ -1,42 +1,77 @@
-// The thread that looks through the whole store for lists, so that no worker does. Owned by the
-// server; `list` from any thread; what it answers comes from its own.
+// The thread that looks through the whole store for lists and for pages of the admin port, so that
+// no worker does. All lists that are queued when a pass begins are answered by that one pass, each
+// owner's in turn; passes and pages take turns. Owned by the server; called from any thread; what
+// it answers comes from its own.
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
+#include <list>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
+#include "store/list_pass.h"
 #include "store/store.h"
 
 namespace sluice::server {
 
 class Lister {
  public:
-  using Answer = std::function<void(std::vector<std::string> keys)>;
+  struct Found {
+    std::shared_ptr<const std::vector<std::string>> keys;  // shared by those that ask for the same
+    bool failed = false;                                   // the store could not be looked through
+  };
+  using Answer = std::function<void(Found)>;
+  // Whoever a list is for: a connection.
+  using Owner = const void*;
 
   // `store` outlives it.
   explicit Lister(store::Store& store);
-  // Ends the list under way; those that are queued get no answer.
+  // Ends the pass under way; what is queued gets no answer.
   ~Lister();
 
-  // False: base::bounds::lists_max are queued already. The thread begins with the first list.
-  bool list(const limit::Space& space, std::string prefix, Answer answer);
-  // The same for a look of any kind, which goes in small steps.
+  // `space` lives as long as `answer` does. The thread begins with the first list.
+  void list(Owner owner, const limit::Space& space, std::string prefix, Answer answer);
+  // The owner's lists get no answer, but for those that are being answered at this moment. A pass
+  // that nothing else needs ends.
+  void cancel(Owner owner);
+  // A look of any kind, which goes in small steps. False: base::bounds::inquiries_max are queued.
   using Job = std::function<void(store::Store& store)>;
   bool look(Job job);
 
  private:
+  struct Wanted {
+    const limit::Space* space;
+    std::string prefix;
+    Answer answer;
+    size_t number = 0;  // in the pass
+  };
+  struct Queue {
+    std::deque<Wanted> lists;
+    std::list<Owner>::iterator turn;
+  };
+
+  void start();
   void run();
+  void begin_pass();
+  void answer_pass();
 
   store::Store& store_;
-  std::mutex mutex_;
-  std::condition_variable wanted_;
-  std::deque<Job> jobs_;  // guarded by mutex_, as is the next
-  bool stopping_ = false;
+  std::mutex mutex_;  // guards what is below
+  std::condition_variable work_;
+  std::unordered_map<Owner, Queue> queues_;  // none of them empty
+  std::list<Owner> turns_;                   // of all of queues_, the next one first
+  std::deque<Job> jobs_;
+  // Under way, with those that wait for it.
+  std::unique_ptr<store::ListPass> pass_;
+  std::unordered_multimap<Owner, Wanted> taken_;
+  bool job_is_next_ = false, stopping_ = false;
   std::thread thread_;
 };
 

@@ -50,10 +50,15 @@ struct Policy {
   base::Diagnostics diagnostics = {};     // what was told of the first
 };
 
-class Live {
+// Workers and the main thread ask for `current`; threads of low priority, which may lose their
+// processor while they hold a lock, for `shown`, under a lock that no worker ever takes. Mutex: in
+// tests, another one than std::mutex.
+template <class Mutex>
+class BasicLive {
  public:
-  explicit Live(LivePolicy first)
+  explicit BasicLive(LivePolicy first)
       : current_(std::make_shared<const LivePolicy>(std::move(first))),
+        shown_(current_),
         generation_(current_->generation) {}
 
   // Of the policy that `current` gives, or of one before: so a reader who sees a number that it
@@ -65,22 +70,33 @@ class Live {
     return current_;
   }
 
-  // Puts `next` in the place and hands out the one before. Not for a thread of low priority: who
-  // asks for the current one would wait until it gets on.
+  // The same, or for a moment the one before.
+  std::shared_ptr<const LivePolicy> shown() const {
+    const std::lock_guard lock(shown_mutex_);
+    return shown_;
+  }
+
+  // Puts `next` in the place and hands out the one before, which this holds no more. Not for a
+  // thread of low priority: workers would wait until it gets on.
   std::shared_ptr<const LivePolicy> exchange(std::shared_ptr<const LivePolicy> next) {
     const uint64_t generation = next->generation;
+    std::shared_ptr<const LivePolicy> shown = next;
     {
       const std::lock_guard lock(mutex_);
       current_.swap(next);
     }
     generation_.store(generation, std::memory_order_release);
+    const std::lock_guard lock(shown_mutex_);
+    shown_.swap(shown);
     return next;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const LivePolicy> current_;
+  mutable Mutex mutex_, shown_mutex_;  // of one pointer each
+  std::shared_ptr<const LivePolicy> current_, shown_;
   std::atomic<uint64_t> generation_;
 };
+
+using Live = BasicLive<std::mutex>;
 
 }  // namespace sluice::server

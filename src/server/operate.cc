@@ -67,6 +67,10 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
     if (!serving_) return "the server is starting";
     return std::nullopt;
   });
+  admin_->add_check([&store]() -> std::optional<std::string> {
+    std::string why = store.why_not_ready();
+    return why.empty() ? std::nullopt : std::optional(std::move(why));
+  });
   if (overrides != nullptr) add_overrides(*admin_, *overrides, live);
   admin_->add({.method = "GET", .path = "/v1/log", .handler = [this](const Admin::Call&) {
                  return log_control_->get();
@@ -91,15 +95,19 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
   http_ = std::make_unique<HttpServer>(log.logger(base::LogModule::admin));
 }
 
-void Operate::start() {
+void Operate::start(size_t http_places) {
   if (statsd_) statsd_->start();
-  if (http_) http_->start();
+  if (http_) http_->start(http_places);
   serving_ = true;
 }
 
 void Operate::stop() {
   if (http_) http_->stop();
   statsd_.reset();
+}
+
+Listener::Owner Operate::http_owner() {
+  return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }};
 }
 
 bool Operate::take(int fd, Protocol protocol) {

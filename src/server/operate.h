@@ -17,6 +17,7 @@
 #include "server/facts.h"
 #include "server/figures.h"
 #include "server/http_server.h"
+#include "server/listener.h"
 #include "server/log_control.h"
 #include "server/options.h"
 #include "server/overrides_book.h"
@@ -37,7 +38,8 @@ class Operate {
   Denials& denials() { return log_control_->denials(); }
   // Null: nobody can ask for it.
   TopBoard* top_board() { return top_board_.get(); }
-  void start();
+  // The HTTP server gets so many places.
+  void start(size_t http_places);
   // From here on /health/ready says that the server stops.
   void begin_stop() { stopping_ = true; }
   void stop();
@@ -47,6 +49,8 @@ class Operate {
     return protocol == Protocol::admin || protocol == Protocol::divvy_metrics;
   }
   bool take(int fd, Protocol protocol);
+  // Of the connections that `take` would own.
+  Listener::Owner http_owner();
   bool has_admin() const { return admin_ != nullptr; }
   Admin& admin() { return *admin_; }
 

@@ -24,11 +24,21 @@ namespace sluice::server {
 // Behind the first three are decisions; the others are HTTP for those who watch.
 enum class Protocol : uint8_t { divvy, limitd, droplet, admin, divvy_metrics };
 
+// What a listener's clients have time for. A request_timeout begins with the first byte of a
+// request and ends with its last; a send_timeout begins when the client stops taking what it is
+// sent.
+struct Timeouts {
+  base::Duration request = base::seconds(30);
+  base::Duration send = base::seconds(30);
+  friend bool operator==(const Timeouts&, const Timeouts&) = default;
+};
+
 struct ListenerOptions {
   Protocol protocol = Protocol::divvy;
   std::string host =
       "::";  // an address or a name; "::" is both families, or IPv4 alone where there is no IPv6
   uint16_t port = 0;  // 0: a free one
+  Timeouts timeouts = {};
 };
 
 // What a candidate for the policy comes to.
@@ -64,6 +74,8 @@ struct Options {
   size_t connections_max = base::bounds::connections_default;
   // How often full buckets of droplet are forgotten, where it is served; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
+  // Descriptors that the store will want beside those it has: on disk, and to Redis.
+  size_t store_files = 0, redis_files = 0;
   uint64_t denials_every = 0;  // every Nth is logged; 0: none
   AdminOptions admin = {};
   std::string divvy_metrics_path = "/metrics";  // of listeners with Protocol::divvy_metrics
@@ -74,8 +86,10 @@ struct Options {
   limit::Spaces* spaces = nullptr;
   // Keeps the overrides; outlives the server. Null: they are forgotten at exit.
   store::Keeper* keeper = nullptr;
-  std::function<void()> on_stop = {};    // when the server begins to stop; on the main thread
-  std::function<void()> on_hangup = {};  // SIGHUP, beside the reload; on the main thread
+  std::function<void()> on_stop = {};  // when the server begins to stop; on the main thread
+  // SIGUSR1, and SIGHUP beside the reload: the log's file is to be opened again; on the main
+  // thread. Not there: the log is in no file.
+  std::function<void()> reopen_log = {};
 };
 
 }  // namespace sluice::server

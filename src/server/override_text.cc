@@ -50,6 +50,7 @@ OverrideProblem read_limit(const Json& json, const std::string& field, Algorithm
   // What answers have beside what policies have.
   Json plain = json;
   if (plain.contains("window")) plain.erase("window_ms");
+  plain.erase("of_rule");
   if (!plain.contains("algorithm") && !plain.contains("burst"))
     plain["algorithm"] = limit::name_of(usual);
   if (is_text && algorithm->get_ref<const std::string&>() == "fixed_bucket") plain.erase("burst");
@@ -68,6 +69,8 @@ OverrideProblem read_limit(const Json& json, const std::string& field, Algorithm
   }
   return {};
 }
+
+}  // namespace
 
 // Whatever the rule: what stands in place of its limits must be what its counters can hold.
 OverrideProblem check_limits(std::span<const Limit> limits, std::string_view dialect) {
@@ -105,6 +108,8 @@ OverrideProblem check_limits(std::span<const Limit> limits, std::string_view dia
   }
   return {};
 }
+
+namespace {
 
 OverrideProblem check_actor(std::span<const std::string> values) {
   size_t bytes = 0;
@@ -149,7 +154,8 @@ std::optional<uint64_t> parse_id(std::string_view text) {
 
 OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most) {
   KnownOverride& one = asked.one;
-  one.limits_id = spaces.intern_limits(asked.limits, most);
+  one.limits_id = one.kept_limits_id = spaces.intern_limits(asked.limits, most);
+  one.own = one.kept_own;
   one.space = nullptr;
   bool room = one.limits_id != 0;
   if (room && one.rule->dialect == "divvy" && limit::is_counted(asked.limits)) {
@@ -180,11 +186,56 @@ policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces)
   made.terms.until = one.until;
   made.terms.limits_id = one.limits_id;
   made.terms.limits = spaces.limits(one.limits_id);
+  made.terms.own = one.own;
   made.terms.space = one.space;
   return made;
 }
 
-OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector<Limit>& limits) {
+namespace {
+
+// The algorithm of the limit that this one replaces; nothing: that is not known by its window.
+std::optional<Algorithm> algorithm_replaced(const Json& json, std::span<const Limit> of_rule) {
+  const auto at = json.is_object() ? json.find("window") : json.end();
+  if (at == json.end() || !at->is_string()) return std::nullopt;
+  const auto window = base::parse_duration(at->get_ref<const std::string&>());
+  std::optional<Algorithm> found;
+  for (const Limit& one : of_rule) {
+    if (!window || !limit::has_counter(one.algorithm) || one.window != *window) continue;
+    if (found && *found != one.algorithm) return std::nullopt;
+    found = one.algorithm;
+  }
+  return found;
+}
+
+// Puts the rule's other limits beside those of a request, where it replaces only some. `field_of`
+// names the place of each of the request's.
+template <class FieldOf>
+OverrideProblem merge(const NamedRule& rule, std::vector<Limit>& limits, policy::OwnLimits& own,
+                      FieldOf&& field_of) {
+  own = 0;
+  if (rule.limits.empty()) return {};
+  size_t at = 0;
+  if (auto merged = policy::merge_limits(rule.limits, limits, at)) {
+    limits = std::move(merged->limits);
+    own = merged->own;
+    return {};
+  }
+  if (rule.limits.size() == 1) return {};  // it is clear which one is meant
+  const auto same_window = [&](const Limit& one) { return one.window == limits[at].window; };
+  const bool is_known = std::any_of(rule.limits.begin(), rule.limits.end(), same_window);
+  return wrong(field_of(at) + ".window",
+               (is_known ? "does not tell which limit of the rule is meant: "
+                         : "is that of none of the rule's limits: ") +
+                   std::string("their windows are ") + policy::window_words(rule.limits) +
+                   "; give one of these" + (is_known ? " and its algorithm, each once" : "") +
+                   ", or replace all limits of the rule (\"all_limits\": true, --all-limits)");
+}
+
+}  // namespace
+
+OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector<Limit>& limits,
+                            policy::OwnLimits& own) {
+  own = 0;
   static constexpr std::array<const char*, 4> keys = {"limit", "limits", "unlimited", "deny"};
   const auto given =
       std::count_if(keys.begin(), keys.end(), [&](const char* key) { return body.contains(key); });
@@ -192,6 +243,9 @@ OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector
     return wrong(given == 0 ? "limit" : "limits",
                  "write exactly one of \"limit\": {\"quota\": N, \"window\": \"1s\"}, \"limits\": "
                  "[...], \"unlimited\": true and \"deny\": true");
+  const bool all = body.contains("all_limits") && body.at("all_limits") == true;
+  if (body.contains("all_limits") && !body.at("all_limits").is_boolean())
+    return wrong("all_limits", "can only be true or false");
   for (const Algorithm bare : {Algorithm::unlimited, Algorithm::deny}) {
     const std::string key(limit::name_of(bare));
     if (!body.contains(key)) continue;
@@ -201,7 +255,11 @@ OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector
   }
   if (body.contains("limit")) {
     limits.resize(1);
-    if (auto problem = read_limit(body.at("limit"), "limit", rule.usual, limits[0])) return problem;
+    const Algorithm usual = algorithm_replaced(body.at("limit"), rule.limits).value_or(rule.usual);
+    if (auto problem = read_limit(body.at("limit"), "limit", usual, limits[0])) return problem;
+    if (!all)
+      if (auto problem = merge(rule, limits, own, [](size_t) { return std::string("limit"); }))
+        return problem;
     auto problem = check_limits(limits, rule.dialect);
     if (problem.field.starts_with("limits[0]"))
       problem.field.replace(0, sizeof "limits[0]" - 1, "limit");
@@ -213,10 +271,19 @@ OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector
   if (!list.is_array() || list.empty() || list.size() > limit::slots_max)
     return wrong("limits",
                  "is to be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
-  limits.resize(list.size());
-  for (size_t i = 0; i < list.size(); ++i)
-    if (auto problem =
-            read_limit(list[i], "limits[" + std::to_string(i) + "]", rule.usual, limits[i]))
+  const auto field_of = [](size_t i) { return "limits[" + std::to_string(i) + "]"; };
+  std::vector<size_t> places;
+  for (size_t i = 0; i < list.size(); ++i) {
+    // As answers have those that stay the rule's: an answer may be sent back.
+    if (!all && list[i].is_object() && list[i].value("of_rule", Json()) == true) continue;
+    places.push_back(i);
+    const Algorithm usual = algorithm_replaced(list[i], rule.limits).value_or(rule.usual);
+    if (auto problem = read_limit(list[i], field_of(i), usual, limits.emplace_back()))
+      return problem;
+  }
+  if (limits.empty()) return wrong("limits", "has only limits that stay the rule's");
+  if (!all)
+    if (auto problem = merge(rule, limits, own, [&](size_t i) { return field_of(places[i]); }))
       return problem;
   return check_limits(limits, rule.dialect);
 }
@@ -294,7 +361,13 @@ Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies
     for (size_t i = 0; i < values.size(); ++i) json["actor"][one.rule->actor[i]] = values[i];
   }
   json["limits"] = Json::array();
-  for (const Limit& limit : spaces.limits(one.limits_id)) json["limits"].push_back(to_json(limit));
+  const auto limits = spaces.limits(one.limits_id);
+  for (size_t i = 0; i < limits.size(); ++i) {
+    Json limit = to_json(limits[i]);
+    if (one.own != 0 && (one.own >> i & 1) == 0) limit["of_rule"] = true;
+    json["limits"].push_back(std::move(limit));
+  }
+  json["all_limits"] = one.own == 0;
   if (one.until.us != INT64_MAX) json["until"] = base::format_rfc3339(one.until);
   if (!one.comment.empty()) json["comment"] = one.comment;
   json["created"] = base::format_rfc3339({one.created.us / 1'000'000 * 1'000'000});
@@ -313,6 +386,8 @@ std::string kept_text(const KnownOverride& one, std::span<const Limit> limits) {
   if (one.until.us != INT64_MAX) json["until_us"] = one.until.us;
   if (!one.comment.empty()) json["comment"] = one.comment;
   if (!one.rule->prefix.empty()) json["prefix"] = one.rule->prefix;
+  for (size_t i = 0; i < limits.size(); ++i)
+    if ((one.kept_own >> i & 1) != 0) json["replaces"].push_back(i);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -330,7 +405,8 @@ struct Kept {
   std::optional<std::string> dialect, rule, actor, comment, prefix;
   std::optional<std::vector<std::string>> entries;
   std::optional<std::vector<Numbers>> limits;
-  bool entries_are_texts = true, is_object = false;
+  uint64_t replaces = 0;  // bit i: `limits[i]` is its own
+  bool entries_are_texts = true, replaces_are_numbers = true, is_object = false;
 };
 
 class KeptReader {
@@ -358,6 +434,9 @@ class KeptReader {
     Kept::Numbers* const limit = open_limit();
     if (path_ == "{") {
       if (auto* const field = number_field()) *field = n;
+    } else if (path_ == "{[" && key_ == "replaces") {
+      if (n < 0 || n >= int64_t{limit::slots_max}) return odd();
+      kept_.replaces |= uint64_t{1} << n;
     } else if (limit != nullptr && limit->size >= 1 && limit->size <= limit->values.size()) {
       limit->values[limit->size++ - 1] = n;
     } else {
@@ -415,6 +494,7 @@ class KeptReader {
   bool odd() {
     if (path_.size() < 2) return true;
     if (key_ == "entries") kept_.entries_are_texts = false;
+    if (key_ == "replaces") kept_.replaces_are_numbers = false;
     if (key_ != "limits" || !kept_.limits) return true;
     if (kept_.limits->empty() || path_ == "{[") kept_.limits->emplace_back();
     kept_.limits->back().size = SIZE_MAX;
@@ -485,6 +565,9 @@ std::optional<AskedOverride> read_kept(std::string_view name, std::string_view t
       return refuse("its limit " + std::to_string(i) + " is none");
   if (const auto problem = check_limits(list, rule.dialect))
     return refuse(problem.field + ": " + problem.why);
+  if (!kept.replaces_are_numbers || kept.replaces >> list.size() != 0)
+    return refuse("it says of no limit of its own that it replaces one");
+  one.kept_own = static_cast<policy::OwnLimits>(kept.replaces);
   const auto values = policy::key_values(*kept.actor, rule.actor.size());
   if (!values) return refuse("its actor does not fit its entries");
   if (const auto problem = check_actor(*values)) return refuse(problem.field + ": " + problem.why);

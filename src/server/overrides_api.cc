@@ -107,6 +107,7 @@ class Resolver {
       if (rule.space->form == limit::Form::divvy) one->prefix = rule.space->prefix;
       one->id = rule.id;
       one->usual = usual_of(rule, its);
+      if (its == "native") one->limits = rule.limits;
       list.push_back(std::move(one));
     });
     return by_name.empty() ? otherwise : by_name;
@@ -118,8 +119,9 @@ class Resolver {
 
 OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& book,
                          AskedOverride& asked) {
-  static constexpr std::array<std::string_view, 9> keys = {
-      "dialect", "rule", "actor", "limit", "limits", "unlimited", "deny", "until", "comment"};
+  static constexpr std::array<std::string_view, 10> keys = {
+      "dialect",   "rule", "actor", "limit",      "limits",
+      "unlimited", "deny", "until", "all_limits", "comment"};
   if (!body.is_object()) return {422, "", "is to be an object"};
   for (const auto& [key, value] : body.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
@@ -132,7 +134,7 @@ OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& bo
   KnownOverride& one = asked.one;
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = read_actor(body, one.rule->actor, values)) return problem;
-  if (auto problem = read_limits(body, *one.rule, asked.limits)) return problem;
+  if (auto problem = read_limits(body, *one.rule, asked.limits, one.kept_own)) return problem;
   if (auto problem = read_until(body, book.now(), one.until)) return problem;
   if (auto problem = read_comment(body, one.comment)) return problem;
   one.actor = policy::key_text(values);
@@ -148,7 +150,7 @@ HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& l
     return problem_response(422, "a list is to have 1 to " +
                                      std::to_string(base::bounds::overrides_per_request_max) +
                                      " overrides");
-  const auto policy = live.current();
+  const auto policy = live.shown();
   Resolver resolver(*policy->rules);
   std::vector<AskedOverride> all(many ? body.size() : 1);
   for (size_t i = 0; i < all.size(); ++i) {
@@ -191,9 +193,12 @@ HttpResponse list(const HttpRequest& request, const OverridesBook& book) {
              (!actor || one.actor == *actor);
     };
   const auto page = book.list(*after, *max, filter);
-  Json json{{"total", page.total}, {"kept", book.is_kept()}, {"overrides", Json::array()}};
-  for (const KnownOverride& one : page.items) json["overrides"].push_back(shown(one, book));
-  if (page.more) json["next"] = id_text(page.items.back().id());
+  Items items;
+  for (const KnownOverride& one : page.items)
+    if (!items.add(shown(one, book))) break;
+  const size_t listed = items.size();
+  Json json{{"total", page.total}, {"kept", book.is_kept()}, {"overrides", items.take()}};
+  if (page.more || listed < page.items.size()) json["next"] = id_text(page.items[listed - 1].id());
   return json_response(200, json);
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 // What one round of the housekeeping ends, and forgets, at most.
 constexpr size_t ended_per_round_max = 1000;
+// Overrides that one round looks at and that it writes, at most, when the policy has changed.
+constexpr size_t followed_per_round_max = 20'000, written_per_round_max = 1000;
 constexpr base::Duration forget_again_after = base::seconds(5);
 
 }  // namespace
@@ -42,7 +44,7 @@ std::optional<std::string> OverridesBook::load() {
         problem);
     if (!read) return "the overrides cannot be read: " + problem;
     // Those that ended while there was no server.
-    while (end_some(world_.clock.now())) continue;
+    while (end_some(world_.clock.settled())) continue;
   }
   if (table_.size() > 0) world_.log->info("{} overrides are in force", table_.size());
   world_.keeper->watch(watching_);
@@ -67,6 +69,7 @@ bool OverridesBook::take_one(const store::Keeper::Change& change) {
     if (!change.text) return id && erase(*id);
     if (why.empty() && all_.size() >= base::bounds::overrides_max && !all_.contains(*id))
       why = "there are " + std::to_string(base::bounds::overrides_max) + " already";
+    if (why.empty()) follow(asked->one);
     if (why.empty() && put(std::move(asked->one))) return true;
   }
   if (why.empty()) why = "too many patterns of its rule begin alike";
@@ -85,7 +88,12 @@ bool OverridesBook::put(KnownOverride one) {
   one.rule = rule;
   const auto old = all_.find(id);
   overrides += old == all_.end() ? 1u : 0u;
-  if (old != all_.end()) unlist(old->second.until, id);
+  if (old != all_.end()) {
+    unlist(old->second.until, id);
+    merged_ -= old->second.kept_own != 0 ? 1u : 0u;
+  }
+  merged_ += one.kept_own != 0 ? 1u : 0u;
+  unwritten_.erase(id);
   if (one.until.us != INT64_MAX) ends_.emplace(one.until.us, id);
   all_.insert_or_assign(id, std::move(one));
   return true;
@@ -98,6 +106,8 @@ bool OverridesBook::erase(uint64_t id) {
   const KnownOverride one = std::move(at->second);
   table_.remove(one.rule->id, one.values());
   unlist(one.until, id);
+  merged_ -= one.kept_own != 0 ? 1u : 0u;
+  unwritten_.erase(id);
   all_.erase(at);
   const auto rule = rules_.find(one.rule->id);
   if (--rule->second.overrides == 0) rules_.erase(rule);
@@ -160,6 +170,10 @@ OverrideProblem not_kept(store::Keeper::Written written, const std::string& prob
 
 }  // namespace
 
+std::string OverridesBook::text_of(const KnownOverride& one) const {
+  return kept_text(one, world_.spaces.limits(one.kept_limits_id));
+}
+
 OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<bool>& fresh) {
   {
     const std::lock_guard order(watching_->order);
@@ -172,12 +186,18 @@ OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<
       auto problem = settle(all[i], world_.spaces, world_.limits_max);
       if (problem && all.size() > 1) problem.field = "[" + std::to_string(i) + "]." + problem.field;
       if (problem) return problem;
-      all[i].one.created = now;
+      KnownOverride& one = all[i].one;
+      one.created = now;
+      // The live policy may be another by now than when it was asked for.
+      const std::lock_guard lock(mutex_);
+      if (!follow(one) || one.own == 0) continue;
+      one.kept_limits_id = one.limits_id;
+      one.kept_own = one.own;
     }
     if (is_kept()) {
       std::vector<store::Keeper::Change> changes;
       for (const AskedOverride& asked : all)
-        changes.push_back({id_text(asked.one.id()), kept_text(asked.one, asked.limits)});
+        changes.push_back({id_text(asked.one.id()), text_of(asked.one)});
       std::string problem;
       const auto written = world_.keeper->write(changes, problem);
       if (written != store::Keeper::Written::yes) return not_kept(written, problem);
@@ -243,14 +263,101 @@ OverridesBook::Page OverridesBook::list(
 
 bool OverridesBook::applies(const NamedRule& rule) const {
   const std::lock_guard lock(mutex_);
-  const auto policy = world_.live.current();
-  if (policy->generation != live_generation_) {
-    live_rules_.clear();
-    each_rule(*policy->rules,
-              [this](const policy::Rule& one, std::string_view) { live_rules_.insert(one.id); });
-    live_generation_ = policy->generation;
+  return live_rules().contains(rule.id);
+}
+
+// With mutex_ held.
+const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules() const {
+  const auto policy = world_.live.shown();
+  if (policy->generation == live_generation_) return live_rules_;
+  live_rules_.clear();
+  each_rule(*policy->rules, [this](const policy::Rule& one, std::string_view dialect) {
+    live_rules_.emplace(one.id, dialect == "native" ? one.limits_id : 0);
+  });
+  live_generation_ = policy->generation;
+  return live_rules_;
+}
+
+// Gives it the limits that hold with the live ones of its rule. True: they are others than before.
+// With mutex_ held.
+bool OverridesBook::follow(KnownOverride& one) const {
+  if (one.kept_own == 0) return false;
+  const auto rule = live_rules().find(one.rule->id);
+  if (rule == live_rules().end() || rule->second == 0) return false;
+  const std::pair before(one.limits_id, one.own);
+  const auto own = policy::own_limits(world_.spaces.limits(one.kept_limits_id), one.kept_own);
+  size_t wrong = 0;
+  const auto merged = policy::merge_limits(world_.spaces.limits(rule->second), own, wrong);
+  if (merged && !check_limits(merged->limits, one.rule->dialect)) {
+    const uint32_t id = world_.spaces.intern_limits(merged->limits, world_.limits_max);
+    if (id == 0) return false;  // there are too many lists; the one that held is as good as any
+    one.limits_id = id;
+    one.own = merged->own;
+  } else {
+    one.limits_id = one.kept_limits_id;
+    one.own = 0;
   }
-  return live_rules_.contains(rule.id);
+  return before != std::pair(one.limits_id, one.own);
+}
+
+// Some of all, where the policy has changed. True: the limits of some are others now.
+bool OverridesBook::follow_some() {
+  const std::lock_guard lock(mutex_);
+  if (const uint64_t live = world_.live.shown()->generation; live != followed_) {
+    followed_ = live;
+    follow_after_ = 0;
+  }
+  if (merged_ == 0) follow_after_.reset();
+  if (!follow_after_) return false;
+  bool changed = false;
+  auto at = all_.upper_bound(*follow_after_);
+  for (size_t count = 0; at != all_.end() && count < followed_per_round_max; ++count, ++at) {
+    auto& [id, one] = *at;
+    follow_after_ = id;
+    if (follow(one) && !ended_.contains({one.until.us, id}))
+      changed |= table_.set(compiled(one, world_.spaces));
+    // Not when another server has written it: two with different policies would write for ever.
+    if (one.own == 0 || one.limits_id == one.kept_limits_id)
+      unwritten_.erase(id);
+    else
+      unwritten_.insert(id);
+  }
+  if (at == all_.end()) follow_after_.reset();
+  return changed;
+}
+
+// Some of those whose kept text a server of an earlier version would decide otherwise by.
+void OverridesBook::write_some(base::Time now) {
+  std::vector<KnownOverride> some;
+  std::vector<store::Keeper::Change> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto at = unwritten_.begin();
+         at != unwritten_.end() && some.size() < written_per_round_max; ++at) {
+      KnownOverride& one = some.emplace_back(all_.at(*at));
+      std::string before = text_of(one);
+      one.kept_limits_id = one.limits_id;
+      one.kept_own = one.own;
+      changes.push_back({id_text(*at), text_of(one), std::move(before)});
+    }
+  }
+  if (some.empty()) return;
+  std::string problem;
+  if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
+    world_.log->warn(
+        "{} overrides are merged with the live policy and cannot be kept so; servers of an earlier "
+        "version go on with the former limits: {}",
+        some.size(), base::printable(problem, 500));
+    write_again_us_ = now.us + forget_again_after.us;
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const KnownOverride& one : some) {
+    KnownOverride& its = all_.at(one.id());
+    its.kept_limits_id = one.kept_limits_id;
+    its.kept_own = one.kept_own;
+    unwritten_.erase(one.id());
+  }
 }
 
 // Those whose time has passed no longer decide. False: there are none.
@@ -279,8 +386,7 @@ void OverridesBook::forget_some(base::Time now) {
       ids.push_back(id);
       // Another server may have set it anew, and this one not know that yet.
       const KnownOverride& one = all_.at(id);
-      changes.push_back(
-          {id_text(id), std::nullopt, kept_text(one, world_.spaces.limits(one.limits_id))});
+      changes.push_back({id_text(id), std::nullopt, text_of(one)});
     }
   }
   if (ids.empty()) return;
@@ -288,7 +394,7 @@ void OverridesBook::forget_some(base::Time now) {
   if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
     world_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
                      base::printable(problem, 500));
-    forget_again_us_ = world_.clock.now().us + forget_again_after.us;
+    forget_again_us_ = world_.clock.settled().us + forget_again_after.us;
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -302,8 +408,10 @@ void OverridesBook::housekeep() {
     // Whoever holds it may be waiting for the store; there is a next time.
     const std::unique_lock order(watching_->order, std::try_to_lock);
     if (!order) return;
-    const base::Time now = world_.clock.now();
-    changed = end_some(now);
+    const base::Time now = world_.clock.settled();
+    changed = follow_some();
+    changed |= end_some(now);
+    if (now.us >= write_again_us_) write_some(now);
     if (now.us >= forget_again_us_) forget_some(now);
   }
   if (changed) world_.changed();
@@ -314,6 +422,9 @@ void OverridesBook::collect(metrics::Page& page) const {
              static_cast<double>(table_.size()));
   page.counter("sluice_override_changes_total", "Overrides that were set or removed.",
                static_cast<double>(table_.changes()));
+  page.counter("sluice_override_match_given_up_total",
+               "Keys that took too many steps to compare with the patterns of overrides: denied.",
+               static_cast<double>(table_.too_costly()));
 }
 
 }  // namespace sluice::server

@@ -1,7 +1,13 @@
 // All overrides of a server, with what people know of them: set over the admin port, kept in the
 // store where it keeps texts, and shared with the other servers that use it. A change is written
-// there first, then live: the table in it is what workers look at, without a lock. Who changes
-// waits for the store, who looks does not. Owned by the server; any thread but a worker's.
+// there first, then live: the table in it is what workers look at, without a lock. Writers block on
+// the store; readers never block. Owned by the server; any thread but a worker's.
+//
+// An override that replaces only some limits of its rule is merged with the others when it is set,
+// and again by the housekeeping when the live policy has changed: a decision looks at the merged
+// list alone. Where the rule no longer has the limit that an override replaces, the merged list
+// stays as it was and replaces all. What is kept is the merged list, so that a server of an earlier
+// version, which knows no other, decides the same; it is written again after such a change.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -84,7 +90,8 @@ class OverridesBook final : public metrics::Source {
   // Servers that share a keeper may have clocks that differ by so much: no override is forgotten
   // before it has ended for all.
   static constexpr base::Duration clocks_differ = base::seconds(60);
-  // Ends those whose time has passed and forgets them, some at a time; one thread, now and then.
+  // Merges with the live policy, ends those whose time has passed and forgets them, some at a time;
+  // one thread, now and then.
   void housekeep();
 
   void collect(metrics::Page& page) const override;
@@ -96,6 +103,11 @@ class OverridesBook final : public metrics::Source {
   void unlist(base::Time until, uint64_t id);
   bool end_some(base::Time now);
   void forget_some(base::Time now);
+  bool follow(KnownOverride& one) const;
+  bool follow_some();
+  void write_some(base::Time now);
+  std::string text_of(const KnownOverride& one) const;
+  const std::unordered_map<uint64_t, uint32_t>& live_rules() const;
   void take(std::span<const store::Keeper::Change> changes);
   bool take_one(const store::Keeper::Change& change);
 
@@ -121,9 +133,15 @@ class OverridesBook final : public metrics::Source {
     size_t overrides = 0;
   };
   std::unordered_map<uint64_t, Ruled> rules_;
-  int64_t forget_again_us_ = 0;  // after a keeper failed; housekeeping's
+  size_t merged_ = 0;  // overrides that replace only some limits of their rules
+  std::unordered_set<uint64_t> unwritten_;  // whose kept text has not the limits that hold
+  uint64_t followed_ = 0;                   // generation that all are merged with, or are being
+  std::optional<uint64_t> follow_after_;    // while they are: the last id that is
+  // After a keeper failed; housekeeping's.
+  int64_t forget_again_us_ = 0, write_again_us_ = 0;
   mutable uint64_t live_generation_ = 0;
-  mutable std::unordered_set<uint64_t> live_rules_;  // of that generation
+  // Of that generation: a native rule's limits by their number, 0 of another.
+  mutable std::unordered_map<uint64_t, uint32_t> live_rules_;
 };
 
 }  // namespace sluice::server

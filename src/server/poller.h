@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <cstddef>
+#include <deque>
 #include <vector>
 
 #include "store/loop.h"
@@ -18,7 +19,16 @@ namespace sluice::server {
 
 class Poller final : public store::Loop {
  public:
-  using Client = store::Watcher;
+  // Who has a socket, and asks for turns.
+  class Client : public store::Watcher {
+   public:
+    // The turn that `again` asked for.
+    virtual void on_turn() = 0;
+
+   private:
+    friend class Poller;
+    bool queued_ = false;
+  };
 
   // Throws boost::system::system_error where the system has no descriptors left.
   explicit Poller(boost::asio::io_context& io);
@@ -26,30 +36,44 @@ class Poller final : public store::Loop {
   Poller& operator=(const Poller&) = delete;
 
   // False: the system refuses it (errno).
-  bool add(int fd, Client& client);
+  bool add(int fd, store::Watcher& client);
   // The client is not called any more. Its socket leaves by being closed.
   void remove(Client& client);
   bool watch(int fd, store::Watcher& watcher) override { return add(fd, watcher); }
   void unwatch(store::Watcher& watcher) override;
   void at_turn_end(store::Watcher& watcher) override;
-  // Calls the client as readable once more, after the others have had their turn.
+  // Calls on_turn once, after the others that wait for a turn, and after the sockets that have
+  // become ready by then. So a request that is alone waits for one turn of another client, and not
+  // for a turn of each.
   void again(Client& client);
+  // Does anybody else wait for a turn?
+  bool has_others() const { return at_ < count_ || !again_.empty(); }
+  // A client has had that many requests decided.
+  void add_work(size_t requests) { work_ += requests; }
   // Lets the loop end.
   void stop();
 
  private:
   void wait();
   void turn();
+  void take_turns();
+  void take_turns_later();
+  void forget_events(const store::Watcher& watcher);
 
   // Sockets that one turn serves.
   static constexpr size_t events_max = 256;
+  // Turns of clients before others of the loop (timers, what other threads post) have theirs.
+  static constexpr size_t turns_max = 16;
+  // Requests that are decided in turns before sockets are looked at again.
+  static constexpr size_t work_max = 64;
 
   boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type> epoll_;
   std::array<epoll_event, events_max> events_;
-  size_t at_ = 0, count_ = 0;         // of events_: those that are to be told
-  std::vector<Client*> again_, now_;  // now_: while they are told
+  size_t at_ = 0, count_ = 0;  // of events_: those that have not been told
+  std::deque<Client*> again_;  // by turns; null: it has gone
+  size_t work_ = 0;            // requests since sockets were looked at
   bool posted_ = false;
-  std::vector<Client*> at_end_, ending_;  // ending_: while they are told
+  std::vector<store::Watcher*> at_end_, ending_;  // ending_: while they are told
 };
 
 }  // namespace sluice::server

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <future>
 #include <mutex>
+#include <sstream>
 
 #include "base/hash.h"
 #include "base/log.h"

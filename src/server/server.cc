@@ -14,10 +14,12 @@
 #include <csignal>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/signals.h"
 #include "server/counter_routes.h"
 #include "server/inquiry.h"
 #include "server/listener.h"
@@ -93,16 +95,21 @@ struct Server::Impl {
     return first;
   }
 
-  void take(int fd, Protocol protocol);
+  void take(int fd, Protocol protocol, const Timeouts& timeouts);
+  bool has_room();
+  std::optional<std::string> plan();
   void go_live(const std::shared_ptr<const LivePolicy>& next);
   void on_overrides();
   void tell_overrides();
   void on_signal();
+  void read_again(int number);
+  void end(int number);
   void stop();
   void on_ended();
   bool purges() const;
   void purge();
   void tell_given_up();
+  void tell_too_costly();
   void tell_passed_over();
   void keep_house();
   void close_house();
@@ -126,14 +133,17 @@ struct Server::Impl {
   std::atomic<size_t> asked{0};  // inquiries
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<Bound> bound;
+  FilesPlan files_plan;
   size_t ended = 0;  // workers
   std::thread house;
   std::mutex house_mutex;
   std::condition_variable house_closed;
   bool stopping_house = false;  // guarded by house_mutex
-  bool stopping = false;
+  bool stopping = false, cut_off = false;
   // Of the house: how often regular expressions had given up, and in which generation.
   uint64_t given_up = 0, given_up_in = 0;
+  // The same of what took too many steps to match.
+  uint64_t too_costly = 0, too_costly_in = 0, too_costly_overrides = 0;
   std::optional<Reloader> reloader;
 };
 
@@ -146,22 +156,28 @@ const std::vector<Bound>& Server::bound() const {
   return impl_->bound;
 }
 
+const FilesPlan& Server::files() const {
+  return impl_->files_plan;
+}
+
 std::optional<std::string> Server::start() {
   auto& s = *impl_;
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is told as a full disk is
-  // From here on: who has read the banner may send a signal at once.
-  s.signals.add(SIGTERM);
-  s.signals.add(SIGINT);
-  s.signals.add(SIGHUP);
+  base::ignore_signals();
+  // From here on: a program that has read the banner may send a signal at once.
+  for (const int number : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1}) s.signals.add(number);
+  base::release_signals();
   for (const auto& named : s.options.listeners) {
     std::vector<ListenerOptions> addresses;
     if (auto wrong = Listener::resolve(named, addresses)) return wrong;
     for (auto& options : addresses) {
       // Of port 0, one for all addresses of the name.
       if (&options != &addresses.front()) options.port = s.bound.back().port;
-      s.listeners.push_back(std::make_unique<Listener>(
-          s.io, options, [&s](int fd, Protocol protocol) { s.take(fd, protocol); }, s.log));
+      const auto take = [&s, timeouts = options.timeouts](int fd, Protocol protocol) {
+        s.take(fd, protocol, timeouts);
+      };
+      Listener::Owner owner{[&s] { return s.has_room(); }, {}};
+      if (Operate::serves(options.protocol)) owner = s.operate.http_owner();
+      s.listeners.push_back(std::make_unique<Listener>(s.io, options, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind()) return wrong;
       s.bound.push_back(
           {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
@@ -169,12 +185,7 @@ std::optional<std::string> Server::start() {
   }
   if (s.overrides)
     if (auto wrong = s.overrides->load()) return wrong;
-  const size_t files = base::raise_open_files();
-  if (s.options.connections_max != base::bounds::connections_default &&
-      files < s.options.connections_max + 64) {
-    s.log->warn("{} connections are allowed, but only {} files may be open; raise it (ulimit -n)",
-                s.options.connections_max, files);
-  }
+  base::raise_open_files();
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   TopBoard* const board = s.operate.top_board();
   try {  // each has descriptors of its own
@@ -193,11 +204,27 @@ std::optional<std::string> Server::start() {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";
   }
-  if (s.reloader) return s.reloader->start();
-  return {};
+  if (s.reloader)
+    if (auto wrong = s.reloader->start()) return wrong;
+  return s.plan();
 }
 
-void Server::run() {
+// Once all is open that is open without a client.
+std::optional<std::string> Server::Impl::plan() {
+  const FilesNeeded needed{
+      .store = options.store_files,
+      .redis = options.redis_files,
+      .http = std::any_of(options.listeners.begin(), options.listeners.end(),
+                          [](const auto& l) { return Operate::serves(l.protocol); }),
+      .statsd = options.statsd.has_value()};
+  files_plan = plan_files(base::open_files_max(), base::open_files(), needed);
+  if (files_plan.connections > 0) return {};
+  return "only " + std::to_string(files_plan.max) + " files may be open, and " +
+         std::to_string(files_plan.kept) +
+         " are needed without a single connection; raise the limit of open files (ulimit -n)";
+}
+
+bool Server::run() {
   auto& s = *impl_;
   const size_t count = s.workers.size();
   for (auto& worker : s.workers) worker->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
@@ -205,7 +232,7 @@ void Server::run() {
   if (s.purges()) s.purge();  // of what was there before; no bucket of a client's goes so early
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
-  s.operate.start();
+  s.operate.start(s.files_plan.admin_connections);
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
@@ -216,10 +243,20 @@ void Server::run() {
   s.close_house();
   s.operate.stop();
   s.log->info("stopped");
+  return !s.cut_off;
+}
+
+// Each connection has a descriptor, also one that is told that it is one too many.
+bool Server::Impl::has_room() {
+  for (const auto& listener : listeners)
+    if (!listener->has_spare()) return false;
+  size_t there = 0;
+  for (const auto& worker : workers) there += worker->connections() + worker->turned_away();
+  return there < files_plan.connections;
 }
 
 // The worker with the fewest connections serves this one.
-void Server::Impl::take(int fd, Protocol protocol) {
+void Server::Impl::take(int fd, Protocol protocol, const Timeouts& timeouts) {
   if (operate.take(fd, protocol)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
@@ -228,27 +265,44 @@ void Server::Impl::take(int fd, Protocol protocol) {
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  if (served < options.connections_max) return least->adopt(fd, protocol, "");
+  if (served < options.connections_max) return least->adopt(fd, {protocol, timeouts}, "");
   // Being told costs a connection for a moment; a flood beyond that is just closed.
-  if (turned_away < base::bounds::turned_away_max) return least->adopt(fd, protocol, too_many);
+  if (turned_away < base::bounds::turned_away_max)
+    return least->adopt(fd, {protocol, timeouts}, too_many);
   ::close(fd);
 }
 
 void Server::Impl::on_signal() {
   signals.async_wait([this](error_code ec, int number) {
     if (ec) return;
-    if (number == SIGHUP && options.on_hangup) options.on_hangup();
-    if (number != SIGHUP) {
-      if (stopping) _exit(1);
-      log->info("signal {}: stopping; a second one ends at once", number);
-      stop();
-    } else if (reloader) {
-      reloader->request();
-    } else {
-      log->info("signal {}: there is no policy to read again", number);
-    }
+    if (number == SIGHUP || number == SIGUSR1)
+      read_again(number);
+    else
+      end(number);
     on_signal();
   });
+}
+
+void Server::Impl::read_again(int number) {
+  if (options.reopen_log) options.reopen_log();
+  if (number == SIGUSR1)
+    log->info("signal {}: {}", number,
+              options.reopen_log ? "the log's file is opened again" : "the log is in no file");
+  else if (reloader)
+    reloader->request();
+  else
+    log->info("signal {}: there is no policy to read again", number);
+}
+
+// What the store has to write at the end it writes whatever the number of signals.
+void Server::Impl::end(int number) {
+  if (!stopping) {
+    log->info("signal {}: stopping; a second one closes all connections at once", number);
+    return stop();
+  }
+  if (std::exchange(cut_off, true)) return;
+  log->warn("signal {}: connections are closed, and replies may be missing", number);
+  for (auto& worker : workers) worker->stop({});
 }
 
 void Server::Impl::stop() {
@@ -297,7 +351,7 @@ bool Server::Impl::purges() const {
 }
 
 void Server::Impl::purge() {
-  const size_t gone = store.purge(clock.now());
+  const size_t gone = store.purge(clock.settled());
   if (gone > 0)
     log->debug("droplet: purged {} full {}, {} since the start", gone,
                gone == 1 ? "bucket" : "buckets", store.stats().purged);
@@ -306,7 +360,7 @@ void Server::Impl::purge() {
 // Beside everything else and at low priority, as a round through a large table takes a while.
 // A value that is too costly for a regular expression counts as no match; whoever wrote it is told.
 void Server::Impl::tell_given_up() {
-  const auto policy = live.current();
+  const auto policy = live.shown();
   const uint64_t before = policy->generation == given_up_in ? given_up : 0;
   given_up = policy->rules->regexes_given_up();
   given_up_in = policy->generation;
@@ -315,6 +369,27 @@ void Server::Impl::tell_given_up() {
       "regular expressions gave up on {} values, {} since policy generation {} is live; these "
       "count as no match; write the expression without repeats within repeats",
       given_up - before, given_up, given_up_in);
+}
+
+// Requests that cost too much to match are refused or failed, which somebody may wonder about.
+void Server::Impl::tell_too_costly() {
+  const auto policy = live.shown();
+  const uint64_t by_rules = policy->rules->too_costly(),
+                 by_overrides = overrides ? overrides->table().too_costly() : 0;
+  if (policy->generation != too_costly_in) too_costly = 0;
+  too_costly_in = policy->generation;
+  if (by_rules != too_costly)
+    policy_log->warn(
+        "{} requests took more than {} steps to match with the policy and were answered with an "
+        "error; such have long values, and many rules a `*` in front of other characters",
+        by_rules - too_costly, base::bounds::match_steps_max);
+  if (by_overrides != too_costly_overrides)
+    policy_log->warn(
+        "{} keys took more than {} steps to compare with the patterns of overrides and were "
+        "denied; such are long, and many patterns have a `*` in front of other characters",
+        by_overrides - too_costly_overrides, base::bounds::match_steps_max);
+  too_costly = by_rules;
+  too_costly_overrides = by_overrides;
 }
 
 void Server::Impl::tell_passed_over() {
@@ -332,10 +407,11 @@ void Server::Impl::keep_house() {
   const auto cleanup_interval = std::chrono::microseconds(options.cleanup_interval.us);
   while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
     lock.unlock();
-    store.housekeep(clock.now());
+    store.housekeep(clock.settled());
     if (overrides) overrides->housekeep();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
       tell_given_up();
+      tell_too_costly();
       tell_passed_over();
       told_at = std::chrono::steady_clock::now();
     }

@@ -1,7 +1,7 @@
 // One running server: listeners, workers, the counter store and the live policy, from start to
 // stop. SIGHUP, and a change of the policy's files, bring in a new generation of it. Built and run
-// by the main thread; `run` returns when the process has been told to stop (SIGTERM, SIGINT) and
-// every reply owed is out.
+// by the main thread; `run` returns when the process has been told to stop (SIGTERM, SIGINT,
+// SIGQUIT) and every reply owed is out.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "server/files.h"
 #include "server/live_policy.h"
 #include "server/options.h"
 #include "store/store.h"
@@ -35,9 +36,12 @@ class Server {
 
   // What `start` bound, in the order of the options.
   const std::vector<Bound>& bound() const;
+  // What `start` keeps descriptors for.
+  const FilesPlan& files() const;
 
-  // Serves until SIGTERM or SIGINT; a second signal ends the process at once with status 1.
-  void run();
+  // Serves until SIGTERM, SIGINT or SIGQUIT. A second one closes every connection at once. False:
+  // it did, so replies may be missing.
+  bool run();
 
  private:
   struct Impl;

@@ -37,6 +37,9 @@ inline constexpr size_t verb_count = 6;
 // What Divvy counts errors by.
 enum class Fault : uint8_t { unknown_command, unknown, internal };
 inline constexpr size_t fault_count = 3;
+// Why the server closed a client's connection.
+enum class Closed : uint8_t { request_timeout, request_memory, send_timeout, send_memory };
+inline constexpr size_t closed_count = 4;
 
 // Of latencies, in ns; and of Divvy's, in ms.
 inline constexpr std::array<uint64_t, 18> latency_bounds_ns{
@@ -90,6 +93,9 @@ class Tally {
   void held_back(base::Time until, base::Time since) {
     commit_waits_.observe(until.us > since.us ? static_cast<uint64_t>(until.us - since.us) : 0);
   }
+  void closed(Protocol protocol, Closed why) {
+    of(protocol).closed_for[static_cast<size_t>(why)].add();
+  }
   // The peer broke the protocol; `code` as in wire::Session::fault.
   void fault(Protocol protocol, std::string_view code);
 
@@ -99,6 +105,7 @@ class Tally {
     metrics::Histogram<latency_bounds_ns.size()> latency{latency_bounds_ns};
     metrics::Histogram<wait_bounds_us.size()> waits{wait_bounds_us};
     metrics::Cell opened, closed, received, sent, faults;
+    std::array<metrics::Cell, closed_count> closed_for;
   };
   const OfProtocol& at(Protocol protocol) const { return all_[static_cast<size_t>(protocol)]; }
   uint64_t said(Protocol protocol, uint16_t rule, Said said) const;

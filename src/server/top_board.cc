@@ -85,14 +85,14 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
   // The rules that those counters belong to now.
   std::unordered_map<const void*, Name> names;
   for (const auto& item : items) names.try_emplace(item.family);
-  each_rule(*live_.current()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
+  each_rule(*live_.shown()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
     const auto at = names.find(rule.space);
     if (at == names.end() || !at->second.dialect.empty()) return;
     // A canary may share the counters of an enforced rule.
     if (rule.mode == policy::Mode::enforce) at->second = {dialect, policy::name_of(rule, dialect)};
   });
 
-  Json list = Json::array();
+  Items list;
   for (const auto& item : items) {
     const auto& space = *static_cast<const limit::Space*>(item.family);
     const Name& name = names.at(item.family);
@@ -108,13 +108,13 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
     json["allowed"] = denied ? item.seen_allowed : item.count - item.seen_denied;
     json["denied"] = denied ? item.count : item.seen_denied;
     json["error_max"] = item.error;
-    list.push_back(std::move(json));
+    if (!list.add(std::move(json))) break;
   }
   const base::Time since{std::max(first * Top::period_us, started_.us)};
   return json_response(200, {{"window_seconds", (now.us - since.us) / 1'000'000},
                              {"since", to_text(wall(since))},
                              {"by", by},
-                             {"items", list},
+                             {"items", list.take()},
                              {"tracked_max", TopSketch::tracked_max}});
 }
 

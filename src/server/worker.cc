@@ -16,6 +16,9 @@ namespace {
 // Buffers kept for the next one who needs them; more are given back to the system.
 constexpr size_t idle_buffers_max = 64;
 constexpr size_t idle_texts_max = 1024;
+// A timer counts time that passes, and what it is for comes at a time of the clock: which may be
+// set forward meanwhile, or the machine have been asleep.
+constexpr std::chrono::seconds look_at_clock_every{1};
 
 }  // namespace
 
@@ -26,6 +29,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister
       work_(io_.get_executor()),
       deadline_(io_),
       due_(io_),
+      waits_timer_(io_),
       poller_(io_),
       tally_(watch.tally),
       top_keys_(watch.keys_hash == nullptr ? nullptr : std::make_unique<TopKeys>(*watch.keys_hash)),
@@ -54,18 +58,18 @@ void Worker::start(std::function<void()> ended) {
   });
 }
 
-void Worker::adopt(int fd, Protocol protocol, std::string_view why) {
+void Worker::adopt(int fd, const Accepted& accepted, std::string_view why) {
   auto& count = why.empty() ? connections_ : turned_away_;
   count.fetch_add(1, std::memory_order_relaxed);
-  asio::post(io_, [this, fd, protocol, why, &count] {
+  asio::post(io_, [this, fd, accepted, why, &count] {
     if (stopping_) {
       ::close(fd);
       count.fetch_sub(1, std::memory_order_relaxed);
       return;
     }
-    auto connection = std::make_shared<Connection>(*this, fd, protocol);
+    auto connection = std::make_shared<Connection>(*this, fd, accepted);
     all_.insert(connection);
-    if (why.empty()) tally_.connected(protocol);
+    if (why.empty()) tally_.connected(accepted.protocol);
     if (!(why.empty() ? connection->start() : connection->turn_away(why))) connection->abort();
   });
 }
@@ -88,7 +92,8 @@ void Worker::advance() {
   const auto next = engine_.advance();
   open_gates();
   if (!next || (stopping_ && all_.empty())) return;
-  due_.expires_after(std::chrono::microseconds(std::max<int64_t>(next->us - engine_.now().us, 0)));
+  const std::chrono::microseconds rest(std::max<int64_t>(next->us - engine_.now().us, 0));
+  due_.expires_after(std::min<std::chrono::microseconds>(rest, look_at_clock_every));
   due_.async_wait([this](boost::system::error_code ec) {
     if (!ec) advance();
   });
@@ -155,10 +160,82 @@ void Worker::visit_top_keys(std::function<void(const TopKeys&)> visit) {
   asio::post(io_, [this, visit = std::move(visit)] { visit(*top_keys_); });
 }
 
-std::optional<Worker::Lent> Worker::lend(size_t bytes) {
+Worker::Ages& Worker::request_ages(const Timeouts& timeouts) {
+  const std::chrono::microseconds length(timeouts.request.us);
+  return request_ages_.try_emplace(timeouts.request.us, length).first->second;
+}
+
+Worker::Ages& Worker::send_ages(const Timeouts& timeouts) {
+  const std::chrono::microseconds length(timeouts.send.us);
+  return send_ages_.try_emplace(timeouts.send.us, length).first->second;
+}
+
+void Worker::begin_wait(Ages::Member& member, Ages& ages) {
+  const auto now = std::chrono::steady_clock::now();
+  member.join(ages, now);
+  wake_at(now + ages.limit());
+}
+
+void Worker::begin_lent(Ages::Member& member) {
+  member.join(lent_ages_, std::chrono::steady_clock::now());
+}
+
+// A timer that is set stays as it is while those who set it come and go: it is looked again then.
+void Worker::wake_at(Ages::Time when) {
+  if (wakes_at_ && *wakes_at_ <= when) return;
+  wakes_at_ = when;
+  waits_timer_.expires_at(when);
+  waits_timer_.async_wait([this](boost::system::error_code ec) {
+    if (ec) return;
+    wakes_at_.reset();
+    end_waits();
+  });
+}
+
+void Worker::end_waits() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto end = [&](Ages& ages, void (Connection::*timeout)()) {
+    while (ages.due() && *ages.due() <= now) {
+      const auto late = ages.oldest()->owner().shared_from_this();
+      ages.oldest()->leave();
+      ((*late).*timeout)();
+    }
+    if (const auto next = ages.due()) wake_at(*next);
+  };
+  for (auto& [length, ages] : request_ages_) end(ages, &Connection::on_request_timeout);
+  for (auto& [length, ages] : send_ages_) end(ages, &Connection::on_send_timeout);
+}
+
+bool Worker::make_room_for(const Connection& by, size_t bytes) {
+  while (lent_bytes_ + bytes > base::bounds::unfinished_bytes_max) {
+    auto* oldest = lent_ages_.oldest();
+    while (oldest != nullptr && !oldest->owner().can_give_way()) oldest = oldest->younger();
+    if (oldest == nullptr || &oldest->owner() == &by) return false;
+    oldest->owner().give_way();
+  }
+  return true;
+}
+
+void Worker::add_unsent(const Connection& by, size_t bytes) {
+  unsent_bytes_ += bytes;
+  while (unsent_bytes_ > base::bounds::unsent_bytes_max) {
+    Ages::Member* oldest = nullptr;
+    for (auto& [length, ages] : send_ages_) {
+      Ages::Member* its = ages.oldest();
+      if (its != nullptr && &its->owner() == &by) its = its->younger();
+      if (its != nullptr && (oldest == nullptr || its->since() < oldest->since())) oldest = its;
+    }
+    if (oldest == nullptr) return;
+    const auto gone = oldest->owner().shared_from_this();
+    tally_.closed(gone->protocol(), Closed::send_memory);
+    gone->abort();
+  }
+}
+
+std::optional<Worker::Lent> Worker::lend(size_t bytes, const Connection& by) {
   const bool small = bytes == small_buffer_bytes;
   if (!small) {
-    if (lent_bytes_ + bytes > base::bounds::unfinished_bytes_max) return std::nullopt;
+    if (!make_room_for(by, bytes)) return std::nullopt;
     lent_bytes_ += bytes;
   }
   auto& idle = small ? idle_small_ : idle_large_;
@@ -180,10 +257,9 @@ void Worker::give_back(Lent buffer) {
   }
 }
 
-bool Worker::hold(size_t before, size_t now) {
-  const size_t total = lent_bytes_ - before + now;
-  if (now > before && total > base::bounds::unfinished_bytes_max) return false;
-  lent_bytes_ = total;
+bool Worker::hold(const Connection& by, size_t before, size_t now) {
+  if (now > before && !make_room_for(by, now - before)) return false;
+  lent_bytes_ = lent_bytes_ - before + now;
   return true;
 }
 
@@ -199,6 +275,7 @@ void Worker::end_if_idle() {
   if (!stopping_ || !all_.empty()) return;
   deadline_.cancel();
   due_.cancel();
+  waits_timer_.cancel();
   store_.detach(engine_.port());
   detached_ = true;
   poller_.stop();

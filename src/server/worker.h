@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "server/age_list.h"
 #include "server/connection.h"
 #include "server/engine.h"
 #include "server/inquiry.h"
@@ -46,7 +48,7 @@ class Worker {
   void start(std::function<void()> ended);
   // Takes over a connected socket. `why` not empty: to be refused for that reason; it must be a
   // literal.
-  void adopt(int fd, Protocol protocol, std::string_view why);
+  void adopt(int fd, const Accepted& accepted, std::string_view why);
   // Another policy is live: takes it at once, as an idle worker would otherwise hold the old one
   // until somebody asks it something.
   void on_new_policy();
@@ -69,12 +71,22 @@ class Worker {
     std::unique_ptr<char[]> bytes;
     size_t capacity;
   };
-  // At most base::bounds::unfinished_bytes_max in all, small ones aside; nothing: that bound is
-  // reached.
-  std::optional<Lent> lend(size_t bytes);
+  // At most base::bounds::unfinished_bytes_max in all, small ones aside. Past it the request that
+  // has been unfinished for the longest gives way; nothing: that is the one that `by` has.
+  std::optional<Lent> lend(size_t bytes, const Connection& by);
   void give_back(Lent buffer);
-  // A session holds `now` bytes in place of `before`, under the same bound. False: it is reached.
-  bool hold(size_t before, size_t now);
+  // A session holds `now` bytes in place of `before`, under the same bound. False: as above.
+  bool hold(const Connection& by, size_t before, size_t now);
+  // Bytes that wait to be sent. Past base::bounds::unsent_bytes_max the connections that have taken
+  // nothing for the longest are closed.
+  void add_unsent(const Connection& by, size_t bytes);
+  void remove_unsent(size_t bytes) { unsent_bytes_ -= bytes; }
+  // Connections of which a request is unfinished, and that take nothing: until they time out.
+  using Ages = AgeList<Connection>;
+  Ages& request_ages(const Timeouts& timeouts);
+  Ages& send_ages(const Timeouts& timeouts);
+  void begin_wait(Ages::Member& member, Ages& ages);
+  void begin_lent(Ages::Member& member);
   void leave(const std::shared_ptr<Connection>& connection);
   // Calls the connection's pass_gate once what was decided up to `gate` is committed.
   void hold_back(std::shared_ptr<Connection> connection, uint64_t gate);
@@ -93,13 +105,20 @@ class Worker {
   void end_if_idle();
   void advance();
   void open_gates();
+  bool make_room_for(const Connection& by, size_t bytes);
+  void wake_at(Ages::Time when);
+  void end_waits();
 
   size_t lent_bytes_ = 0;  // small buffers aside, what sessions hold included
+  size_t unsent_bytes_ = 0;
+  std::map<int64_t, Ages> request_ages_, send_ages_;  // by their lengths in us
+  Ages lent_ages_;                                    // outlive what io_ still holds, as buffers do
+  std::optional<Ages::Time> wakes_at_;                // of waits_timer_
   store::Store& store_;
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  boost::asio::steady_timer deadline_, due_;
+  boost::asio::steady_timer deadline_, due_, waits_timer_;
   Poller poller_;
   Tally& tally_;
   std::unique_ptr<TopKeys> top_keys_;

@@ -27,8 +27,12 @@ constexpr size_t replaying_max = 4;  // threads
 std::unique_ptr<DurableStore> DurableStore::open(
     const DurableOptions& options, std::unique_ptr<EmbeddedStore> table, limit::Spaces& spaces,
     std::function<base::Time()> now, std::shared_ptr<spdlog::logger> log, std::string& problem) {
-  auto journal = disk::Journal::open(
-      {.path = options.path, .sync = options.sync, .now = std::move(now)}, spaces, problem);
+  auto journal =
+      disk::Journal::open({.path = options.path,
+                           .sync = options.sync,
+                           .now = std::move(now),
+                           .tell = [&](const std::string& line) { log->warn("{}", line); }},
+                          spaces, problem);
   if (!journal) return nullptr;
   auto store =
       std::make_unique<DurableStore>(options, std::move(table), std::move(journal), std::move(log));
@@ -49,6 +53,8 @@ DurableStore::DurableStore(const DurableOptions& options, std::unique_ptr<Embedd
 
 bool DurableStore::start(std::string& problem) {
   if (!journal_->read_blocks(problem) || !replay(problem)) return false;
+  // What was stored can be served while the disk is full.
+  if (std::string why; !journal_->is_writable(why)) begin_failing(why);
   journal_->start_folding();
   loading_ = true;
   table_->set_loading(true);
@@ -318,14 +324,28 @@ std::vector<std::string> DurableStore::list(const limit::Space& space, std::stri
   return table_->list(space, prefix, max);
 }
 
+void DurableStore::list_all(ListPass& pass) {
+  if (await_loaded()) return table_->list_all(pass);
+  for (size_t i = 0; i < pass.size(); ++i) pass.fail(i);
+}
+
 Stored DurableStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
                                  std::string_view after, size_t max, std::string_view from) {
   if (!await_loaded()) return {.keys = {}, .failed = true};
   return table_->list_stored(spaces, prefix, after, max, from);
 }
 
+std::string DurableStore::why_not_ready() const {
+  if (!unreadable_.load()) return {};
+  return "the counters that are stored in " + options_.path +
+         " cannot be read; look at them with `sluice store check DIR`, mend them with `sluice "
+         "store "
+         "repair DIR`, or start on a backup";
+}
+
 void DurableStore::housekeep(base::Time now) {
   table_->housekeep(now);
+  if (failing_.load()) table_->sweep_changed(now);
 }
 
 size_t DurableStore::purge(base::Time now) {

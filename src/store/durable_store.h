@@ -83,11 +83,13 @@ class DurableStore final : public Store, public metrics::Source {
   bool close() override;
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  void list_all(ListPass& pass) override;
   Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
                      std::string_view after, size_t max, std::string_view from) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
   Stats stats() const override;
+  std::string why_not_ready() const override;
   void collect(metrics::Page& page) const override;
 
   // A copy of what is committed, on which a server can be started (disk::Journal::backup).
@@ -128,6 +130,7 @@ class DurableStore final : public Store, public metrics::Source {
 
   void keep_committing();
   bool commit();
+  void begin_failing(const std::string& problem);
   void wake_waiting();
   void keep_fetching();
   limit::Error fetch(const Wanted& wanted);
@@ -146,7 +149,8 @@ class DurableStore final : public Store, public metrics::Source {
   std::atomic<uint64_t> committed_{0}, given_up_{0};
   // All that was told before this time is committed, or never was; now_us().
   std::atomic<int64_t> committed_since_us_{now_us()};
-  std::atomic<bool> failing_{false};  // the last commit failed
+  std::atomic<bool> failing_{false};     // the last commit failed
+  std::atomic<bool> unreadable_{false};  // the last look through what is stored failed
   int64_t turned_us_ = 0;  // when collecting for it began; the committer's, as is the next
   uint64_t turned_ = 0;    // the commit under way, or the last one; the committer's
   metrics::Histogram<commit_bounds_us.size()> commit_times_{commit_bounds_us};  // the committer's

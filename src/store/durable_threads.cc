@@ -55,7 +55,7 @@ void DurableStore::keep_committing() {
           std::max<steady_clock::duration>(interval - (steady_clock::now() - began), {})));
   }
   // What changed while that was written, and a last chance for what could not be.
-  for (int tries = 0; changes.last() > turned_ || failing_.load();) {
+  for (int tries = 0; changes.last() > turned_ || (failing_.load() && journal_->pending() > 0);) {
     if (commit()) continue;
     if (++tries == commits_at_stop) {
       log_->error("{}: stopped without what could not be written", options_.path);
@@ -76,7 +76,9 @@ bool DurableStore::commit() {
   }
   std::string problem;
   const bool pending = journal_->pending() > 0;
-  if (!pending || journal_->commit(problem)) {
+  const bool written =
+      pending ? journal_->commit(problem) : !failing_.load() || journal_->is_writable(problem);
+  if (written) {
     if (pending) commit_times_.observe(static_cast<uint64_t>(now_us() - began_us));
     committed_.store(turned_);
     committed_since_us_.store(turned_us_);
@@ -87,14 +89,17 @@ bool DurableStore::commit() {
   }
   // What is decided from here on until that is seen is given up at the next try.
   given_up_.store(table_->changes().last());
-  if (!failing_.exchange(true)) {
-    log_->error("{}: {}; {}", options_.path, problem,
-                options_.durability == Durability::always
-                    ? "until it can be written, rules are served by their on_store_error"
-                    : "until it can be written, counters are kept in memory only");
-  }
+  begin_failing(problem);
   wake_waiting();
   return false;
+}
+
+void DurableStore::begin_failing(const std::string& problem) {
+  if (failing_.exchange(true)) return;
+  log_->error("{}: {}; {}", options_.path, problem,
+              options_.durability == Durability::always
+                  ? "until it can be written, rules are served by their on_store_error"
+                  : "until it can be written, counters are kept in memory only");
 }
 
 // False: the store stops.
@@ -150,6 +155,7 @@ void DurableStore::keep_scanning() {
   for (;;) {
     const Scan scanned = scan(loaded, nonsense);
     if (scanned == Scan::stopped) return;
+    unreadable_.store(scanned == Scan::failed);
     if (scanned == Scan::done) break;
     if (scanned == Scan::no_memory)
       log_->error(

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "limit/decide.h"
+#include "limit/left_out.h"
 #include "store/embedded_store.h"
 
 namespace sluice::store {
@@ -14,12 +15,25 @@ using limit::State;
 
 namespace {
 
+// From when on a counter of such cells equals a fresh one.
+int64_t end_us(const Entry& entry) {
+  int64_t end_us = INT64_MIN;
+  for (size_t cell = 0; cell < entry.cells(); ++cell)
+    end_us = std::max(end_us, entry.cell(cell).mark_us);
+  return end_us;
+}
+
+int64_t end_us(const Settling& s) {
+  int64_t end_us = INT64_MIN;
+  for (size_t cell = 0; cell < s.cells; ++cell)
+    end_us = std::max(end_us, s.next.data()[cell].mark_us);
+  return end_us;
+}
+
 // When the counter may be forgotten, as the sweep sees it.
 int64_t forget_us(const Entry& entry, const limit::Space& space) {
   if (entry.keeps_limits()) return INT64_MAX;  // until it is purged
-  int64_t mark_us = INT64_MIN;
-  for (size_t cell = 0; cell < entry.cells(); ++cell)
-    mark_us = std::max(mark_us, entry.cell(cell).mark_us);
+  const int64_t mark_us = end_us(entry);
   return mark_us > INT64_MAX - space.linger.us ? INT64_MAX : mark_us + space.linger.us;
 }
 
@@ -37,9 +51,29 @@ void EmbeddedStore::keep_changes() {
 
 void EmbeddedStore::write_noted(Settling& s) {
   // A refusal mostly changes nothing.
-  if (s.entry->limits_id() == s.charge->limits_id && holds(*s.entry, s.next.data())) return;
+  if (s.entry->limits_id() == s.charge->limits_id && s.entry->leaves_out() == (s.left_out > 0) &&
+      holds(*s.entry, s.next.data()))
+    return;
+  if (s.entry->stored() && end_us(s) < end_us(*s.entry)) s.entry->set_outlived(true);
   s.write();
   note(stripe_of(s.charge->hash), *s.entry);
+}
+
+// The entry moves to another place, to hold `next`. What the disk holds of it stays.
+void EmbeddedStore::move_note(const Settling& s, Entry& place) {
+  const Entry& entry = *s.entry;
+  if (entry.dirty()) changes_->remove(stripe_of(s.charge->hash), region_.ref_of(s.entry));
+  if (entry.newer()) place.set_newer();
+  place.set_stored(entry.stored());
+  place.set_outlived(entry.outlived() || (entry.stored() && end_us(s) < end_us(entry)));
+}
+
+// As if there were none; the table keeps it until the disk holds none either.
+void EmbeddedStore::erase_noted(size_t stripe, Entry& entry) {
+  entry.clear();
+  entry.set_erased(true);
+  if (entry.stored()) entry.set_outlived(true);
+  note(stripe, entry);
 }
 
 void EmbeddedStore::note(size_t stripe, Entry& entry) {
@@ -55,9 +89,7 @@ void EmbeddedStore::erase(Settling& s) {
     s.entry = nullptr;
     return;
   }
-  s.entry->clear();
-  s.entry->set_erased(true);
-  note(stripe_of(s.charge->hash), *s.entry);
+  erase_noted(stripe_of(s.charge->hash), *s.entry);
 }
 
 void EmbeddedStore::collect(const disk::Visit& visit) {
@@ -79,10 +111,47 @@ void EmbeddedStore::collect(const disk::Visit& visit) {
           record.forget_us = forget_us(entry, space);
         }
         visit(record);
+        // Whoever looks for it on the disk before all is loaded may still find what was folded.
+        if (loading_.load()) {
+          entry.set_stored(true);
+        } else {
+          entry.set_stored(!entry.erased());
+          entry.set_outlived(false);
+        }
       }
       more = !list.empty();
     }
   });
+}
+
+// A counter that equals a fresh one and was not committed need not be: its states have counted for
+// longer and longer since the disk was given one (else it is Entry::outlived), so that one equals a
+// fresh one, too.
+void EmbeddedStore::sweep_changed(base::Time now) {
+  using std::chrono::steady_clock;
+  const bool pressed = is_pressed();
+  const auto end = steady_clock::now() + (pressed ? pressed_time_max : time_max);
+  const Sweep sweep{.now = now, .spaces = pressed ? nullptr : &spaces_};
+  for (size_t i = 0; i < stripes && steady_clock::now() < end; ++i) {
+    Locked& locked = (*table_)[changed_stripe_];
+    auto& list = changes_->list(changed_stripe_);
+    changed_stripe_ = (changed_stripe_ + 1) % stripes;
+    for (size_t at = 0;;) {
+      const std::lock_guard lock(locked.mutex);
+      if (at >= list.size()) break;
+      for (size_t left = collected_per_lock; left > 0 && at < list.size(); --left) {
+        auto* const entry = static_cast<Entry*>(region_.at(list[at]));
+        if (!sweep.drops_changed(*entry)) {
+          ++at;
+          continue;
+        }
+        list[at] = list.back();
+        list.pop_back();
+        locked.stripe.erase(region_, hash_(entry->space(), entry->key()), entry);
+        swept_.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+  }
 }
 
 void EmbeddedStore::reserve(uint64_t counters) {
@@ -100,12 +169,15 @@ Restored EmbeddedStore::restore(const disk::Record& record, bool newest, Part pa
   if (stripe_of(hash) % part.of != part.number) return Restored::yes;
   const bool keeps_limits = !space.windows.empty();
   auto cells = record.cells;
+  bool leaves_out = false;
   Restored result = Restored::yes;
   if (!cells.empty()) {
     const bool fits = keeps_limits
                           ? cells.size() <= limit::cells_max && record.limits_id == 0
                           : record.limits_id != 0 &&
-                                limit::cells(spaces_.limits(record.limits_id)) == cells.size();
+                                limit::left_out::fits(spaces_.limits(record.limits_id), cells);
+    if (fits && !keeps_limits)
+      leaves_out = cells.size() > limit::cells(spaces_.limits(record.limits_id));
     if (!fits) {
       result = Restored::nonsense;
       cells = {};
@@ -127,13 +199,16 @@ Restored EmbeddedStore::restore(const disk::Record& record, bool newest, Part pa
     entry = locked.stripe.insert(region_, hash_, hash, space.id, record.key, count);
   if (entry == nullptr) return Restored::no_memory;
   if (newest) entry->set_newer();
+  // What is folded is older than what a block says, and may count for longer.
+  entry->set_stored(newest || !record.cells.empty());
+  entry->set_outlived(newest);
   entry->set_erased(cells.empty());
   if (cells.empty()) {
     entry->clear();
     return result;
   }
   entry->store(cells.data());
-  entry->set_limits_id(record.limits_id);
+  entry->set_limits_id(record.limits_id, leaves_out);
   if (keeps_limits) entry->set_keeps_limits();
   if (space.linger.us > 0) entry->set_lingers();
   return result;
@@ -148,9 +223,7 @@ size_t EmbeddedStore::purge_noted(base::Time now) {
          ++chain) {
       stripe.each(region_, chain, [&](Entry& entry) {
         if (!sweep.drops(entry)) return;
-        entry.clear();
-        entry.set_erased(true);
-        note(stripe.index(), entry);
+        erase_noted(stripe.index(), entry);
         ++gone;
       });
     }

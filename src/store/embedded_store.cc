@@ -1,6 +1,8 @@
 #include "store/embedded_store.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <iterator>
 #include <new>
@@ -11,6 +13,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "limit/decide.h"
+#include "store/first_names.h"
 #include "store/together.h"
 
 namespace sluice::store {
@@ -23,11 +26,15 @@ using limit::Wide;
 
 namespace {
 
-// What one call of the housekeeping may take.
-constexpr auto time_max = std::chrono::milliseconds(5),
-               pressed_time_max = std::chrono::milliseconds(30);
 // No entry is smaller, so no stripe can need more chains than this many bytes allow.
 constexpr size_t entry_bytes_min = sizeof(Entry) + sizeof(State);
+// Memory for which there is a slab. With keys of any length each slab has some 40 chunks that are
+// partly used, so a twelfth of this lies idle.
+constexpr size_t bytes_per_slab = size_t{1} << 20;
+
+size_t slabs_for(size_t memory_bytes) {
+  return std::min(std::bit_floor(memory_bytes / bytes_per_slab), EmbeddedStore::stripes);
+}
 
 }  // namespace
 
@@ -48,8 +55,12 @@ EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash,
       region_(std::max(memory_bytes, base::bounds::table_bytes_min)),
       heads_(region_,
              static_cast<uint32_t>(region_.bytes_max() / entry_bytes_min * 5 / 4 / stripes)),
+      slab_count_(slabs_for(region_.bytes_max())),
+      slabs_(std::make_unique<Slab[]>(slab_count_)),
       table_(std::make_unique<std::array<Locked, stripes>>()) {
-  for (uint32_t i = 0; i < stripes; ++i) (*table_)[i].stripe.open(heads_, i);
+  for (size_t i = 0; slab_count_ < stripes && i < slab_count_; ++i) slabs_[i].share();
+  for (uint32_t i = 0; i < stripes; ++i)
+    (*table_)[i].stripe.open(heads_, i, slabs_[i % slab_count_]);
 }
 
 EmbeddedStore::~EmbeddedStore() {
@@ -101,25 +112,59 @@ void EmbeddedStore::prepare(const limit::Batch& batch) const {
   }
 }
 
-// The counter gets room for `next`, if it needs any; nothing else changes. False: there is no
-// memory.
-bool EmbeddedStore::make_place(Settling& s) {
+// The counter gets room for `next`, if it needs any; of others, only such go as equal a fresh one.
+// `group`: all that is being settled with it, and whether it is allowed. False: there is no memory.
+bool EmbeddedStore::make_place(Settling& s, std::span<const Settling> group, bool allowed,
+                               base::Time now) {
   const Charge& charge = *s.charge;
   if (!charge.counted || limit::only_looks(charge.verb)) return true;
-  if (charge.all && s.queue == nullptr) return true;
+  if (charge.all && allowed && s.queue == nullptr) return true;
   const bool lingers = charge.space->linger.us > 0;
+  if (lingers && s.queue == nullptr && s.skips_linger()) return true;
   if (!s.is_there()) {
     if (!s.worth_storing() && !lingers) return true;
   } else if (s.entry->cells() == s.cells) [[likely]] {
     return true;
   }
-  Locked& locked = locked_of(charge);
-  s.place =
-      locked.stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
+  s.place = insert(s, group, now);
+  if (s.place == nullptr && s.left_out > 0) {
+    s.forget_left_out();
+    if (s.entry->cells() == s.cells) return true;
+    s.place = insert(s, group, now);
+  }
   if (s.place == nullptr) return false;
   if (charge.keeps_limits) s.place->set_keeps_limits();
   if (lingers) s.place->set_lingers();
   return true;
+}
+
+// While memory is short it sweeps some chains of its own stripe first; while there is none it goes
+// on until what went makes room, or the bound is reached.
+Entry* EmbeddedStore::insert(const Settling& s, std::span<const Settling> group, base::Time now) {
+  const Charge& charge = *s.charge;
+  Stripe& stripe = locked_of(charge).stripe;
+  const auto place = [&] {
+    return stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
+  };
+  if (!is_pressed()) [[likely]]
+    return place();
+  std::array<const Entry*, 2 * base::bounds::group_charges_max> held;
+  size_t count = 0;
+  for (const Settling& other : group) {
+    if (other.entry != nullptr) held[count++] = other.entry;
+    if (other.place != nullptr) held[count++] = other.place;
+  }
+  const Sweep sweep{.now = now, .loading = loading_.load(), .held = std::span(held).first(count)};
+  Entry* entry = nullptr;
+  uint32_t chains = 0;
+  const uint32_t chains_max = std::min(base::bounds::replaced_chains_max, stripe.chains());
+  do {
+    const size_t dropped = stripe.sweep_next(region_, sweep, chains_per_new_counter);
+    swept_.fetch_add(dropped, std::memory_order_relaxed);
+    if (chains == 0 || dropped > 0) entry = place();
+    chains += chains_per_new_counter;
+  } while (entry == nullptr && chains < chains_max);
+  return entry;
 }
 
 // Where there was a counter, the state comes with `next`, and the queue moves in.
@@ -134,8 +179,7 @@ void EmbeddedStore::move_in(Settling& s) {
       s.queue->entry = place;
       place->set_waited_for(true);
     }
-    if (s.entry->dirty()) changes_->remove(stripe_of(s.charge->hash), region_.ref_of(s.entry));
-    if (s.entry->newer()) place->set_newer();
+    if (changes_ != nullptr) move_note(s, *place);
     locked.stripe.erase(region_, s.charge->hash, s.entry);
   }
   s.entry = place;
@@ -146,11 +190,15 @@ void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
   if (!s.is_there() || limit::only_looks(charge.verb)) return;
-  if (charge.all && allowed && s.queue == nullptr) return erase(s);
+  if (s.queue == nullptr) {
+    if (charge.all && allowed) return erase(s);
+    if (charge.space->linger.us > 0 && s.skips_linger()) return erase(s);
+  }
   // What is as fresh is kept for a while from now on. A second less: other workers' clocks may be
   // behind, and to them it must not look as if it were filling.
   if (s.entry->lingers() && s.next.data()->units == 0)
     s.next.data()->mark_us = now.us - base::seconds(1).us;
+  SLUICE_CHECK(s.entry->cells() == s.cells);
   write(s);
 }
 
@@ -169,7 +217,7 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   Locked& locked = locked_of(charge);
   const std::lock_guard lock(locked.mutex);
   find(s);
-  const Wide ahead = s.queue != nullptr && !charge.fresh ? s.queue->units : 0;
+  const Wide ahead = s.queue != nullptr && !charge.fresh ? s.queue->units() : 0;
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.hold_back(spaces_, now, ahead, decisions);
@@ -177,14 +225,14 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
       s.entry->is_plain()) [[likely]] {
     write(s);
   } else {
-    if (!make_place(s)) return false;
+    if (!make_place(s, {&s, 1}, allowed, now)) return false;
     store(s, allowed, now);
   }
   group.allowed = allowed;
   if (!allowed && group.may_wait && port != nullptr) [[unlikely]]
     park(group, {&s, 1}, all, now, *port, pin);
   if (s.queue != nullptr && s.brings()) [[unlikely]]
-    release(locked, *s.queue, now);
+    release_for(s, now);
   return true;
 }
 
@@ -207,21 +255,21 @@ bool EmbeddedStore::settle_locked(limit::Group& group, const limit::Batch& batch
     for (auto& s : settling)
       s.hold_back(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   }
-  if (!make_places(settling)) return false;
+  if (!make_places(settling, allowed, now)) return false;
   for (auto& s : settling) store(s, allowed, now);
   group.allowed = allowed;
   if (!allowed && group.may_wait && port != nullptr)
     park(group, settling, batch.decisions, now, *port, pin);
   for (auto& s : settling) {
-    if (s.queue != nullptr && s.brings()) release(locked_of(*s.charge), *s.queue, now);
+    if (s.queue != nullptr && s.brings()) release_for(s, now);
   }
   return true;
 }
 
 // Every counter that is to be gets its place before anything is taken.
-bool EmbeddedStore::make_places(std::span<Settling> settling) {
+bool EmbeddedStore::make_places(std::span<Settling> settling, bool allowed, base::Time now) {
   for (size_t i = 0; i < settling.size(); ++i) {
-    if (make_place(settling[i])) continue;
+    if (make_place(settling[i], settling, allowed, now)) continue;
     for (auto& s : settling.first(i)) {
       if (s.place != nullptr) locked_of(*s.charge).stripe.erase(region_, s.charge->hash, s.place);
       s.place = nullptr;
@@ -233,10 +281,8 @@ bool EmbeddedStore::make_places(std::span<Settling> settling) {
 
 Stats EmbeddedStore::stats() const {
   Stats stats;
-  for (const auto& locked : *table_) {
-    const std::lock_guard lock(locked.mutex);
-    stats.counters += locked.stripe.entries();
-  }
+  // Without their locks: who asks is of a low priority.
+  for (const auto& locked : *table_) stats.counters += locked.stripe.entries();
   stats.memory_bytes = region_.bytes();
   stats.memory_bytes_max = region_.bytes_max();
   stats.swept = swept_.load(std::memory_order_relaxed);
@@ -248,10 +294,7 @@ Stats EmbeddedStore::stats() const {
 
 uint64_t EmbeddedStore::chains() const {
   uint64_t chains = 0;
-  for (const auto& locked : *table_) {
-    const std::lock_guard lock(locked.mutex);
-    chains += locked.stripe.chains();
-  }
+  for (const auto& locked : *table_) chains += locked.stripe.chains();
   return chains;
 }
 
@@ -267,6 +310,7 @@ void EmbeddedStore::housekeep(base::Time now) {
     sweep(now, step);
     left -= step;
   }
+  if (changes_ != nullptr && pressed) sweep_changed(now);
 }
 
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
@@ -306,20 +350,24 @@ size_t EmbeddedStore::purge(base::Time now) {
 
 std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::string_view prefix,
                                              size_t max) {
-  std::set<std::string, std::less<>> first;
-  if (max == 0) return {};
-  each_step([&](Stripe& stripe, uint32_t from) {
-    for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
-         ++chain) {
+  ListPass pass({max, SIZE_MAX});
+  pass.add(space, prefix);
+  list_all(pass);
+  return pass.take(0);
+}
+
+// Most of its time is the wait for memory, so the entries of a step are asked for together.
+void EmbeddedStore::list_all(ListPass& pass) {
+  const auto step = [&](Stripe& stripe, uint32_t from) {
+    const uint32_t end = std::min(from + sweep_chains_per_lock, stripe.chains());
+    for (uint32_t chain = from; chain < end; ++chain) stripe.prefetch_chain(region_, chain);
+    for (uint32_t chain = from; chain < end; ++chain) {
       stripe.each(region_, chain, [&](const Entry& entry) {
-        if (entry.space() != space.id || entry.erased() || !entry.key().starts_with(prefix)) return;
-        if (first.size() == max && entry.key() >= *first.rbegin()) return;
-        first.emplace(entry.key());
-        if (first.size() > max) first.erase(std::prev(first.end()));
+        if (!entry.erased()) pass.visit(entry.space(), entry.key());
       });
     }
-  });
-  return {first.begin(), first.end()};
+  };
+  each_step(step, [&] { return pass.is_wanted(); });
 }
 
 namespace {
@@ -365,7 +413,7 @@ Stored EmbeddedStore::list_stored(const limit::SpaceIndex& spaces, std::string_v
   std::vector<const limit::Space*> wanted(spaces.by_id().begin(), spaces.by_id().end());
   for (const limit::Space*& space : wanted)
     if (space != nullptr && !may_begin(*space, prefix)) space = nullptr;
-  std::set<std::string, std::less<>> first;
+  FirstNames first(max, base::bounds::listed_names_bytes_max);
   if (max == 0) return {};
   each_step([&](Stripe& stripe, uint32_t from) {
     for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
@@ -375,15 +423,14 @@ Stored EmbeddedStore::list_stored(const limit::SpaceIndex& spaces, std::string_v
         const limit::Space* const space = wanted[entry.space()];
         if (space == nullptr) return;
         const Name name{space->prefix, entry.key(), space->suffix};
-        if (first.size() == max && name.compare(*first.rbegin()) >= 0) return;
+        if (first.end() != nullptr && name.compare(*first.end()) >= 0) return;
         if (!name.starts_with(prefix) || name.compare(after) <= 0) return;
-        first.insert(name.text());
-        if (first.size() > max) first.erase(std::prev(first.end()));
+        first.add(name.text());
       });
     }
   });
   Stored stored;
-  while (!first.empty()) stored.keys.push_back(std::move(first.extract(first.begin()).value()));
+  first.move_to(stored);
   return stored;
 }
 

@@ -26,6 +26,7 @@
 #include "store/changes.h"
 #include "store/region.h"
 #include "store/settling.h"
+#include "store/slab.h"
 #include "store/store.h"
 #include "store/stripe.h"
 #include "store/waiter.h"
@@ -43,10 +44,10 @@ class EmbeddedStore final : public Store {
   static constexpr size_t stripes = Heads::stripes;
 
   // memory_bytes: bound of all that counters hold, 16 MiB (smaller ones are raised to it) to
-  // base::bounds:: table_bytes_max. Past it new counters fail with Error::memory; those that exist
-  // go on.
-  // `spaces` is what spaces and limits of charges are interned in; it outlives the store. No more
-  // than `waiting_max` groups are parked.
+  // base::bounds:: table_bytes_max. Past it a new counter takes the place of one that equals a
+  // fresh one, lingering or not swept yet; where there is none near by it fails with Error::memory.
+  // Those that exist go on. `spaces` is what spaces and limits of charges are interned in; it
+  // outlives the store. No more than `waiting_max` groups are parked.
   EmbeddedStore(size_t memory_bytes, const base::Hash& hash, const limit::Spaces& spaces,
                 size_t waiting_max = base::bounds::waiting_max);
   // The same; null where the system does not give the address space.
@@ -60,6 +61,7 @@ class EmbeddedStore final : public Store {
   bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
   std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                 size_t max) override;
+  void list_all(ListPass& pass) override;
   Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
                      std::string_view after, size_t max, std::string_view from) override;
   size_t purge(base::Time now) override;
@@ -95,17 +97,26 @@ class EmbeddedStore final : public Store {
   // their space's linger, and that nobody waits for, and goes round for ever. Locks one stripe at a
   // time, for at most sweep_chains_per_lock chains.
   void sweep(base::Time now, uint64_t chains);
+  // Drops those of the changed counters that equal a fresh one; `housekeep` does so while memory is
+  // short. For as long as a round of the sweep may take. The same thread.
+  void sweep_changed(base::Time now);
   // Chains there are now: sweeping twice as many goes round once. For tests.
   uint64_t chains() const;
 
  private:
   static constexpr uint32_t sweep_chains_per_lock = 64;
+  // What one call of the housekeeping may take, and while memory is short.
+  static constexpr auto time_max = std::chrono::milliseconds(5),
+                        pressed_time_max = std::chrono::milliseconds(30);
   // How a pass goes through the table. Whoever has just rested is not likely to lose its processor
   // while it holds a lock, and so not to hold up others for as long as it is without.
   static constexpr auto rest = std::chrono::microseconds(50);
   static constexpr size_t steps_per_rest = 16;
   // Changes that are collected under one lock.
   static constexpr size_t collected_per_lock = 32;
+  // Chains that each new counter sweeps in its stripe while memory is short: so a flood of new
+  // counters finds places even where the sweeping thread cannot follow.
+  static constexpr uint32_t chains_per_new_counter = 4;
   // Answers that one call gives under a stripe's lock; the next one's owner goes on.
   static constexpr size_t answers_per_lock_max = 128;
 
@@ -125,8 +136,13 @@ class EmbeddedStore final : public Store {
 
   // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock anew. A
   // counter that is there all the time is met at least once.
+  // It ends early once `goes_on()` is false.
+  template <class Step, class GoesOn>
+  void each_step(Step&& step, GoesOn&& goes_on);
   template <class Step>
-  void each_step(Step&& step);
+  void each_step(Step&& step) {
+    each_step(std::forward<Step>(step), [] { return true; });
+  }
 
   // Is more than 7/8 of the memory in use?
   bool is_pressed() const { return region_.bytes() > region_.bytes_max() / 8 * 7; }
@@ -142,13 +158,16 @@ class EmbeddedStore final : public Store {
 
   // With the lock of the charge's stripe.
   void find(Settling& s);
-  bool make_place(Settling& s);
-  bool make_places(std::span<Settling> settling);
+  bool make_place(Settling& s, std::span<const Settling> group, bool allowed, base::Time now);
+  bool make_places(std::span<Settling> settling, bool allowed, base::Time now);
+  Entry* insert(const Settling& s, std::span<const Settling> group, base::Time now);
   void move_in(Settling& s);
   void store(Settling& s, bool allowed, base::Time now);
   void write(Settling& s);
   void write_noted(Settling& s);
   void note(size_t stripe, Entry& entry);
+  void move_note(const Settling& s, Entry& place);
+  void erase_noted(size_t stripe, Entry& entry);
   void erase(Settling& s);
 
   // With the locks of all of the group's stripes.
@@ -168,6 +187,8 @@ class EmbeddedStore final : public Store {
   // With the lock of the stripe: answers those at the front of the queue that have enough now, and
   // sees to the next.
   void release(Locked& locked, Queue& queue, base::Time now);
+  void release_anew(Locked& locked, Queue& queue, base::Time now);
+  void release_for(const Settling& s, base::Time now);
   bool answer_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
                     base::Duration& wait);
   void close_if_empty(Locked& locked, Queue& queue);
@@ -177,12 +198,14 @@ class EmbeddedStore final : public Store {
   const size_t waiting_max_;
   Region region_;
   Heads heads_;
+  const size_t slab_count_;
+  const std::unique_ptr<Slab[]> slabs_;
   std::unique_ptr<std::array<Locked, stripes>> table_;
   std::unique_ptr<Changes> changes_;  // null: nobody wants to know them
   std::atomic<bool> loading_{false};
   std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // of the last round, and of this one so far
-  size_t sweep_stripe_ = 0;
+  size_t sweep_stripe_ = 0, changed_stripe_ = 0;
   uint32_t sweep_chain_ = 0;
 };
 
@@ -203,12 +226,12 @@ inline void EmbeddedStore::find(Settling& s) {
     s.queue = &locked.queues->at(s.entry);
 }
 
-template <class Step>
-void EmbeddedStore::each_step(Step&& step) {
+template <class Step, class GoesOn>
+void EmbeddedStore::each_step(Step&& step, GoesOn&& goes_on) {
   size_t steps = 0;
   for (auto& locked : *table_) {
     uint32_t merges = 0;
-    for (uint32_t chain = 0;;) {
+    for (uint32_t chain = 0; goes_on();) {
       if (++steps % steps_per_rest == 0) std::this_thread::sleep_for(rest);
       const std::lock_guard lock(locked.mutex);
       if (chain == 0) {

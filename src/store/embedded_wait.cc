@@ -12,6 +12,7 @@ namespace sluice::store {
 
 using limit::Charge;
 using limit::Decision;
+using limit::Verb;
 using limit::Wide;
 
 namespace {
@@ -44,17 +45,6 @@ std::vector<std::string> keys_of(std::span<Settling> settling) {
   return keys;
 }
 
-// Units that those wait for who came before.
-Wide units_before(const Queue& queue, uint64_t arrival) {
-  if (queue.waiters.empty() || queue.waiters.rbegin()->first < arrival) return queue.units;
-  Wide units = 0;
-  for (const auto& [other, waiter] : queue.waiters) {
-    if (other >= arrival) break;
-    units += waiter->cost();
-  }
-  return units;
-}
-
 // The same of the same counters, under the same limits?
 bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
   return std::equal(waiter.charges.begin(), waiter.charges.end(), charges.begin(), charges.end(),
@@ -62,6 +52,24 @@ bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
                       return a.space == b.space && a.key == b.key && a.cost == b.cost &&
                              a.limits_id == b.limits_id && a.limits_id != 0;
                     });
+}
+
+// Is a charge's counter kept under other limits? Then its owner is told, once, unless it has said
+// that the group waits on under its own.
+bool tell_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
+  if (entry == nullptr || entry->erased() || entry->limits_id() == charge.limits_id) return false;
+  const auto i = static_cast<size_t>(&charge - waiter.charges.data());
+  if (!waiter.confirmed.empty() && waiter.confirmed[i] == entry->limits_id()) return false;
+  if (!std::exchange(waiter.named, true)) waiter.port.name_waiter(waiter.ticket);
+  return true;
+}
+
+// Was the clock ahead when the counter of a refused charge was written? Then it is one of now once,
+// and not at each look again.
+bool is_of_the_future(const Settling& s) {
+  return s.entry != nullptr && s.charge->limits.size() == 1 && s.cells > 0 &&
+         s.entry->limits_id() == s.charge->limits_id && s.entry->cells() == s.cells &&
+         s.next.data()->mark_us < s.entry->cell(0).mark_us;
 }
 
 base::Time after(base::Time now, base::Duration wait) {
@@ -93,7 +101,7 @@ void EmbeddedStore::park(limit::Group& group, std::span<Settling> settling,
     waiter->decisions += charge.limits.size();
     waiter->charges.push_back(charge);
   }
-  port.parked_.emplace(Port::key(group.ticket), waiter);
+  SLUICE_CHECK(port.parked_.emplace(Port::key(group.ticket), waiter).second);
   enqueue(waiter, settling, all, now);
 }
 
@@ -127,24 +135,22 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Set
     const Charge& charge = waiter->charges[i];
     if (charge.space == at->charge->space && charge.key == at->charge->key) waiter->at = i;
   }
-  const auto place = queue.waiters.emplace(waiter->arrival, waiter).first;
-  queue.units += waiter->cost();
-  if (place != queue.waiters.begin()) return;
-  const auto second = std::next(place);
-  if (second != queue.waiters.end()) second->second->port.forget(*second->second);
+  const std::shared_ptr<Waiter> head = queue.waiters.empty() ? nullptr : queue.waiters.first();
+  SLUICE_CHECK(queue.waiters.insert(waiter->arrival, waiter->cost(), waiter));
+  if (queue.waiters.first() != waiter) return;
+  if (head != nullptr) head->port.forget(*head);
   if (wait != base::never) waiter->port.wake_at(after(now, wait), waiter);
 }
 
 Wide EmbeddedStore::units_ahead(const Settling& s, uint64_t arrival) {
   // Who sets a counter anew sets it for those that wait as well.
   if (s.queue == nullptr || s.charge->fresh) return 0;
-  return arrival == 0 ? s.queue->units : units_before(*s.queue, arrival);
+  return arrival == 0 ? s.queue->units() : s.queue->waiters.sum_before(arrival);
 }
 
 void EmbeddedStore::dequeue(Waiter& waiter) {
   if (waiter.state != Waiter::State::queued) return;
   Queue& queue = *waiter.queue;
-  queue.units -= waiter.cost();
   queue.waiters.erase(waiter.arrival);
   waiter.queue = nullptr;
   waiter.state = Waiter::State::aside;
@@ -164,12 +170,13 @@ void EmbeddedStore::answer(Waiter& waiter, std::vector<Decision> decisions, base
 
 void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
   for (size_t answers = 0; !queue.waiters.empty(); ++answers) {
-    const std::shared_ptr<Waiter> head = queue.waiters.begin()->second;
+    const std::shared_ptr<Waiter> head = queue.waiters.first();
     // One that needs several counters takes all their locks; its own thread does that.
     if (head->charges.size() > 1 || answers == answers_per_lock_max)
       return head->port.wake_at(now, head);
     Hindrance h;
     if (!answer_alone(*head, queue, now, h.for_ever, h.wait)) {
+      tell_owner(*head, head->charges.front(), queue.entry);
       if (!h.for_ever) {
         h.wait == base::never ? head->port.forget(*head)
                               : head->port.wake_at(after(now, h.wait), head);
@@ -182,6 +189,25 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
   close_if_empty(locked, queue);
 }
 
+// As `release`, where only the limits of the counter have changed: what that brings is for those
+// who wait under the new ones, so the first is looked at when its owner has had time to ask it
+// anew.
+void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
+  if (!queue.waiters.empty()) {
+    const std::shared_ptr<Waiter> head = queue.waiters.first();
+    if (tell_owner(*head, head->charges[head->at], queue.entry))
+      return head->port.wake_at(now, head);
+  }
+  release(locked, queue, now);
+}
+
+// What the charge has brought is for those at its queue.
+void EmbeddedStore::release_for(const Settling& s, base::Time now) {
+  Locked& locked = locked_of(*s.charge);
+  s.charge->verb == Verb::put || s.charge->fresh ? release(locked, *s.queue, now)
+                                                 : release_anew(locked, *s.queue, now);
+}
+
 // The head of a queue, with one charge. True: it has its answer and is gone.
 bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
                                  base::Duration& wait) {
@@ -190,7 +216,9 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   s.entry = queue.entry;
   s.queue = &queue;
   std::vector<Decision> decisions(waiter.decisions);
-  if (s.evaluate(spaces_, now, 0, decisions.data()) && make_place(s)) {
+  const bool fits = s.evaluate(spaces_, now, 0, decisions.data());
+  if (!fits && is_of_the_future(s)) write(s);
+  if (fits && make_place(s, {&s, 1}, true, now)) {
     store(s, true, now);
     dequeue(waiter);
     answer(waiter, std::move(decisions), now);
@@ -228,15 +256,18 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
   bool allowed = true;
   for (Settling& s : together.settling) {
     const Wide ahead = units_ahead(s, waiter->arrival);
-    allowed &= s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
+    const bool fits = s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
+    if (!fits && is_of_the_future(s)) write(s);
+    allowed &= fits;
   }
-  if (allowed && make_places(together.settling)) {
+  if (allowed && make_places(together.settling, true, now)) {
     for (Settling& s : together.settling) store(s, true, now);
     dequeue(*waiter);
     answer(*waiter, std::move(decisions), now);
   } else if (allowed) {
     return waiter->port.wake_at(after(now, housekeeping_period), waiter);
   } else {
+    for (const Settling& s : together.settling) tell_owner(*waiter, *s.charge, s.entry);
     // It may be another counter by now that it lacks units of.
     dequeue(*waiter);
     enqueue(waiter, together.settling, decisions, now);
@@ -264,10 +295,18 @@ bool EmbeddedStore::settle_again(limit::Group& group, const limit::Batch& batch,
   }
   if (asks_the_same(*waiter, charges)) {
     // It stays where it is, under the rules that are live now.
-    for (size_t i = 0; i < charges.size(); ++i) waiter->charges[i].limits = charges[i].limits;
+    waiter->confirmed.clear();
+    for (const Settling& s : together.settling) {
+      const auto i = static_cast<size_t>(s.charge - charges.data());
+      waiter->charges[i].limits = charges[i].limits;
+      if (s.entry == nullptr || s.entry->limits_id() == charges[i].limits_id) continue;
+      waiter->confirmed.resize(charges.size());
+      waiter->confirmed[i] = s.entry->limits_id();
+    }
     waiter->pin = pin;
     group.allowed = false;
     group.parked = true;
+    waiter->named = false;
     return true;
   }
   port->parked_.erase(at);
@@ -278,7 +317,7 @@ bool EmbeddedStore::settle_again(limit::Group& group, const limit::Batch& batch,
     Settling s;
     s.charge = &waiter->charges[waiter->at];
     find(s);
-    if (s.queue != nullptr) release(locked_of(*s.charge), *s.queue, now);
+    if (s.queue != nullptr) release_anew(locked_of(*s.charge), *s.queue, now);
   }
   return settled;
 }

@@ -1,6 +1,7 @@
 #include "store/port.h"
 
 #include <iterator>
+#include <utility>
 
 #include "store/waiter.h"
 
@@ -29,6 +30,18 @@ void Port::name_batch(limit::Ticket ticket) {
   const std::lock_guard lock(mutex_);
   batches_.push_back(ticket);
   wake_once();
+}
+
+void Port::name_waiter(limit::Ticket ticket) {
+  const std::lock_guard lock(mutex_);
+  waiters_.push_back(ticket);
+  wake_once();
+}
+
+void Port::drain_waiters(std::vector<limit::Ticket>& named) {
+  const std::lock_guard lock(mutex_);
+  named.insert(named.end(), waiters_.begin(), waiters_.end());
+  waiters_.clear();
 }
 
 void Port::settle(Settled settled) {
@@ -66,7 +79,8 @@ void Port::remove(Waiter& waiter) {
 void Port::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters) {
   const std::lock_guard lock(mutex_);
   woken_ = true;
-  while (!due_.empty() && due_.begin()->first.first <= now.us) {
+  const bool all = now.us < std::exchange(now_us_, now.us);
+  while (!due_.empty() && (all || due_.begin()->first.first <= now.us)) {
     const auto first = due_.begin();
     first->second->due_us = Waiter::no_time;
     waiters.push_back(std::move(first->second));

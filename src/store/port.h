@@ -47,6 +47,16 @@ class Port {
   // Has the store's `advance` called. Any thread.
   void wake();
 
+  // A group that is parked, and the first of a queue, is to be asked anew by its owner, by the
+  // rules that are live: its counter is kept under other limits than its own by now. Any thread;
+  // the store's to call.
+  void name_waiter(limit::Ticket ticket);
+  // Moves the tickets of these to the end of `named`. Owner's thread, after Store::advance.
+  void drain_waiters(std::vector<limit::Ticket>& named);
+
+  // Groups that are parked here or have an answer that was not drained. Owner's thread.
+  size_t parked() const { return parked_.size(); }
+
   // The store is to be asked again about the batch. Any thread; the store's to call.
   void name_batch(limit::Ticket ticket);
 
@@ -66,7 +76,8 @@ class Port {
   // In place of an earlier call's time.
   void wake_at(base::Time at, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
-  // The owner is awake until `rest`: takes the waiters that are due at `now`.
+  // The owner is awake until `rest`: takes the waiters that are due at `now`; all that have a time,
+  // where that has gone back, as theirs may be too late.
   void take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters);
   // Whatever comes from here on wakes. Returns the next moment, if any.
   std::optional<base::Time> rest();
@@ -77,13 +88,15 @@ class Port {
 
   const std::function<void()> wake_;
   std::mutex mutex_;
-  std::vector<Settled> settled_;  // guarded by mutex_, as are the next three
+  std::vector<Settled> settled_;  // guarded by mutex_, as are the next four
   std::vector<limit::Ticket> batches_;
+  std::vector<limit::Ticket> waiters_;  // that are to be asked anew
   Due due_;
   bool woken_ = false;
   // A commit is waited for: set by the owner, taken back by who commits.
   std::atomic<bool> awaits_commit_{false};
-  bool known_ = false;  // to the store, which wakes it; owner's thread only, as is the next
+  int64_t now_us_ = INT64_MIN;  // of the last take_due; owner's thread only, as is the next
+  bool known_ = false;          // to the store, which wakes it; owner's thread only, as is the next
   // What is parked, by ticket.
   std::unordered_map<uint64_t, std::shared_ptr<Waiter>> parked_;
 };

@@ -4,9 +4,10 @@
 #include <span>
 
 #include "base/check.h"
-#include "limit/carry_over.h"
+#include "limit/carry_list.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
+#include "limit/left_out.h"
 
 namespace sluice::store {
 
@@ -17,27 +18,6 @@ using limit::Verb;
 using limit::Wide;
 
 namespace {
-
-// Written under other limits: limit by limit, what becomes of it under these.
-[[gnu::noinline]] void carry_over(const Entry& entry, std::span<const Limit> from,
-                                  const limit::Charge& charge, base::Time now, State* state) {
-  Cells before;
-  entry.load(before.data());
-  const State* at = before.data();
-  for (size_t i = 0; i < charge.limits.size(); ++i) {
-    const Limit& to = charge.limits[i];
-    const size_t cells = limit::cells(to);
-    if (i < from.size()) {
-      const size_t old_cells = limit::cells(from[i]);
-      limit::carry_over(std::span(at, old_cells), from[i], to, charge.space->carry, now,
-                        std::span(state, cells));
-      at += old_cells;
-    } else {
-      std::fill_n(state, cells, State{});
-    }
-    state += cells;
-  }
-}
 
 // What is left behind units that others wait for. Debt stays what it is.
 int64_t left_behind(int64_t remaining, Wide ahead) {
@@ -67,14 +47,34 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
 
 [[gnu::noinline]] void Settling::load_rarely(const limit::Spaces& spaces, base::Time now,
                                              State* state) {
+  left_out = 0;
   cells = limit::cells(charge->limits);
   SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
   if (entry == nullptr || charge->fresh || entry->erased()) {
     std::fill_n(state, cells, State{});
     return;
   }
-  changed = true;
-  carry_over(*entry, spaces.limits(entry->limits_id()), *charge, now, state);
+  Cells before;
+  entry->load(before.data());
+  const std::span<const State> all(before.data(), entry->cells());
+  limit::CellCount count;
+  if (entry->limits_id() == charge->limits_id) {
+    count = limit::drop_fresh(all, charge->limits, now, state);
+  } else {
+    changed = true;
+    count = limit::carry_over_list(all, spaces.limits(entry->limits_id()), charge->limits,
+                                   charge->space->carry, now, state);
+  }
+  cells = count.all;
+  left_out = count.left_out;
+}
+
+[[gnu::noinline]] void Settling::change_left_out(base::Time now) {
+  const std::span<State> behind(next.data() + cells - left_out, left_out);
+  if (charge->verb == Verb::put)
+    limit::left_out::put(behind, charge->limits, charge->cost, now);
+  else
+    limit::left_out::take(behind, charge->limits, charge->cost, now);
 }
 
 bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
@@ -83,6 +83,7 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
     take_before(now, next.data());
     const bool behind = ahead > 0 && charge->cost > 0 && is_behind(now, ahead, decisions);
     const bool allowed = !behind && take(now, decisions);
+    if (left_out > 0 && allowed) change_left_out(now);
     tell_left(ahead, decisions);
     return allowed;
   }
@@ -98,6 +99,8 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
     ++decisions;
     state += limit::cells(limit);
   }
+  if (charge->verb == Verb::put && charge->all) forget_left_out();
+  if (charge->verb == Verb::put && left_out > 0) change_left_out(now);
   // A put tells what it brought about, before those that wait for it have it (limitd's way).
   if (charge->verb != Verb::put) tell_left(ahead, decisions - charge->limits.size());
   return allowed;
@@ -191,10 +194,22 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
     ++decisions;
     first += count;
   }
+  // Nothing is taken of what is left out either.
+  std::copy_n(before.data() + first, left_out, next.data() + first);
 }
 
 bool Settling::worth_storing() const {
   return std::any_of(next.data(), next.data() + cells, [](const State& s) { return s != State{}; });
+}
+
+bool Settling::skips_linger() const {
+  if (charge->keeps_limits || worth_storing()) return false;
+  bool whole = charge->verb == Verb::put, refills = false;
+  for (const Limit& limit : charge->limits) {
+    whole &= charge->cost >= (limit.burst > 0 ? limit.burst : limit.quota);
+    refills |= limit.algorithm != limit::Algorithm::fixed_bucket;
+  }
+  return charge->fresh || whole || !refills;
 }
 
 }  // namespace sluice::store

@@ -35,6 +35,7 @@ struct Settling {
   Queue* queue = nullptr;  // of those that wait for it, if any do
   Entry* place = nullptr;  // made for `next`, where `entry` is none or has another size
   size_t cells = 0;        // of `next`
+  size_t left_out = 0;     // of these, the last: limit/left_out.h
   bool changed = false;    // the counter was written under other limits
   Cells next;
 
@@ -45,8 +46,12 @@ struct Settling {
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
       load(spaces, now, next.data());
-      if (charge->verb == limit::Verb::take && ahead == 0) [[likely]]
-        return take(now, decisions);
+      if (charge->verb == limit::Verb::take && ahead == 0) [[likely]] {
+        const bool allowed = take(now, decisions);
+        if (left_out > 0 && allowed) [[unlikely]]
+          change_left_out(now);
+        return allowed;
+      }
     }
     return evaluate_rarely(now, ahead, decisions);
   }
@@ -65,16 +70,27 @@ struct Settling {
   // `next` is what its counter holds from now on.
   void write() {
     entry->store(next.data());
-    entry->set_limits_id(charge->limits_id);
+    entry->set_limits_id(charge->limits_id, left_out > 0);
+  }
+
+  // For want of memory: `next` has no more than the limits in force need.
+  void forget_left_out() {
+    cells -= left_out;
+    left_out = 0;
   }
 
   // Is there anything in `next` that a fresh counter does not have?
   bool worth_storing() const;
 
+  // Of a space with a linger: is its counter dropped at once, as it equals a fresh one in a way
+  // that limitd does not list? Such are a bucket that was set anew, one that a put of its whole
+  // size made full, and any without refill.
+  bool skips_linger() const;
+
  private:
   [[gnu::always_inline]] void load(const limit::Spaces& spaces, base::Time now,
                                    limit::State* state) {
-    if (entry != nullptr && !charge->fresh && entry->limits_id() == charge->limits_id) [[likely]] {
+    if (entry != nullptr && !charge->fresh && entry->is_just(charge->limits_id)) [[likely]] {
       cells = entry->cells();
       entry->load(state);
     } else {
@@ -92,8 +108,10 @@ struct Settling {
     }
     return allowed;
   }
-  // There is none yet, or it was written under other limits.
+  // There is none yet, or it was written under other limits, or some are left out.
   void load_rarely(const limit::Spaces& spaces, base::Time now, limit::State* state);
+  // What a grant or a put does to limits that are left out.
+  void change_left_out(base::Time now);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool hold);
   void take_before(base::Time now, limit::State* state) const;

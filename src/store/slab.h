@@ -1,11 +1,14 @@
-// Places for the entries of one stripe: chunks of the region, each cut into places of one size. An
-// empty chunk goes back to the region, so memory follows what is stored. Owned by a stripe and
-// guarded by its lock.
+// Places for entries: chunks of the region, each cut into places of one size. An empty chunk goes
+// back to the region, so memory follows what is stored. A slab of one stripe is guarded by the
+// stripe's lock; stripes of a small table share slabs, which then have a lock of their own: each
+// slab holds a chunk that is partly used for every size it has met, and 1,024 of them would take
+// more than the table has. Lock order: stripe, slab, region.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "store/region.h"
 
@@ -16,33 +19,43 @@ class Slab {
   // The largest place.
   static constexpr size_t bytes_max = 2040;
 
+  Slab() = default;
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  // From now on several stripes use it. Before its first use.
+  void share() { shared_ = true; }
+
   // A place of at least `bytes` (1 to bytes_max) with unspecified content, or 0 when the region is
-  // full.
+  // full and no place up to twice as large is free.
   Ref allocate(Region& region, size_t bytes);
-  // Gives back a place got by `allocate` with the same `bytes`.
-  void free(Region& region, Ref place, size_t bytes);
+  // Gives back a place got by `allocate`.
+  void free(Region& region, Ref place);
 
  private:
-  // Sizes: every 4 bytes up to 128, every 32 up to 512, every 128 up to 1280, then a third and half
-  // of a chunk.
-  static constexpr size_t classes = 32 + 12 + 6 + 2;
-  static constexpr size_t class_of(size_t bytes) {
-    if (bytes <= 128) return (bytes + 3) / 4 - 1;
-    if (bytes <= 512) return 32 + (bytes - 129) / 32;
-    if (bytes <= 1280) return 44 + (bytes - 513) / 128;
-    return bytes <= 1360 ? 50 : 51;
-  }
+  // Sizes: every 4 bytes up to 128; then those that fill a chunk with 30, 28, 26 ... places, so
+  // that a place of up to 580 bytes is at most a seventh larger than asked for.
+  static constexpr std::array<uint16_t, 23> large_sizes{136, 144, 156, 168, 184,  204,  224, 240,
+                                                        252, 272, 288, 312, 340,  368,  408, 452,
+                                                        508, 580, 680, 816, 1020, 1360, 2040};
+  static constexpr size_t small_classes = 32;
+  static constexpr size_t classes = small_classes + large_sizes.size();
+  static constexpr size_t unit = Region::unit_bytes;
+
   static constexpr size_t bytes_of(size_t size_class) {
-    if (size_class < 32) return (size_class + 1) * 4;
-    if (size_class < 44) return 128 + (size_class - 31) * 32;
-    if (size_class < 50) return 512 + (size_class - 43) * 128;
-    return size_class == 50 ? 1360 : 2040;
+    return size_class < small_classes ? (size_class + 1) * unit
+                                      : large_sizes[size_class - small_classes];
   }
+  static size_t class_of(size_t bytes);
 
   struct Chunk;
   void link(Region& region, size_t size_class, Ref chunk);
-  void unlink(Region& region, size_t size_class, Chunk& header);
+  void unlink(Region& region, Chunk& header);
+  bool open_chunk(Region& region, size_t size_class);
+  size_t larger_class(size_t size_class) const;
 
+  bool shared_ = false;
+  std::mutex mutex_;                 // where it is shared
   std::array<Ref, classes> open_{};  // per size: a list of the chunks that have room
 };
 

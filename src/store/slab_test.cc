@@ -46,12 +46,12 @@ TEST(Slab, places_never_overlap) {
       const Place p = places.back();
       places.pop_back();
       ASSERT_TRUE(holds(region, p));
-      slab.free(region, p.ref, p.bytes);
+      slab.free(region, p.ref);
     }
   }
   for (const auto& p : places) {
     ASSERT_TRUE(holds(region, p));
-    slab.free(region, p.ref, p.bytes);
+    slab.free(region, p.ref);
   }
   EXPECT_EQ(region.bytes(), 0u);  // every chunk went back
 }
@@ -65,6 +65,27 @@ TEST(Slab, places_of_one_size_fill_a_chunk) {
   EXPECT_EQ(chunks.size(), 1u);
   EXPECT_NE(Region::chunk_of(slab.allocate(region, 44)), *chunks.begin());
   EXPECT_EQ(region.bytes(), 2 * Region::chunk_bytes);
+}
+
+// Places that are free in chunks of a larger size are used before anything fails; a place is never
+// more than twice what was asked for.
+TEST(Slab, without_a_chunk_left_a_larger_place_does) {
+  Region region(size_t{16} << 20);
+  Slab slab;
+  while (region.bytes() + 2 * Region::chunk_bytes < region.bytes_max())
+    ASSERT_NE(region.take_chunk(), 0u);
+  const Ref large = slab.allocate(region, 80);
+  ASSERT_NE(large, 0u);
+  EXPECT_EQ(region.take_chunk(), 0u);
+  EXPECT_EQ(slab.allocate(region, 36), 0u);
+  const Ref small = slab.allocate(region, 40);
+  EXPECT_EQ(Region::chunk_of(small), Region::chunk_of(large));
+  EXPECT_EQ((small - large) * Region::unit_bytes, 80u);
+  slab.free(region, small);
+  EXPECT_EQ(slab.allocate(region, 80), small);
+  slab.free(region, small);
+  slab.free(region, large);
+  EXPECT_NE(slab.allocate(region, 36), 0u);  // the chunk went back
 }
 
 TEST(Region, its_bound_is_exact_and_chunks_are_used_again) {

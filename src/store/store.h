@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "limit/limit.h"
 #include "limit/space_index.h"
+#include "store/list_pass.h"
 #include "store/loop.h"
 #include "store/port.h"
 
@@ -55,6 +56,8 @@ struct Stored {
   // A search `after` the last of `keys`, `from` this, looks at the same once more and at nothing
   // behind it: so `rest` of the two together leaves nothing out.
   std::string again = {};
+  // Names behind the last of `keys` were left out, as all together are too many bytes.
+  bool more = false;
   bool failed = false;   // it could not be looked at
   bool unknown = false;  // `from` is nothing that a search says
 };
@@ -117,10 +120,15 @@ class Store {
   virtual std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
                                         size_t max) = 0;
 
+  // The same for all lists of a pass, by a single walk where the store can; it ends early once none
+  // of them is wanted any more.
+  virtual void list_all(ListPass& pass);
+
   // The stored names of counters of these spaces that begin with `prefix` and are behind `after`,
-  // the first `max` of them. One pass, as `list`'s; it begins where `from` says, the `rest` of an
-  // earlier one with the same spaces and prefix. Those that are there all along are found by one of
-  // these passes at least, unless the store shrinks between them.
+  // the first `max` of them, or fewer with base::bounds::listed_names_bytes_max bytes together. One
+  // pass, as `list`'s; it begins where `from` says, the `rest` of an earlier one with the same
+  // spaces and prefix. Those that are there all along are found by one of these passes at least,
+  // unless the store shrinks between them.
   virtual Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
                              std::string_view after, size_t max, std::string_view from) = 0;
 
@@ -140,6 +148,10 @@ class Store {
   virtual size_t purge(base::Time now) = 0;
 
   virtual Stats stats() const = 0;
+
+  // Why part of what is asked fails until somebody mends it; empty: nothing does. Any thread; takes
+  // no lock.
+  virtual std::string why_not_ready() const { return {}; }
 
   // An error for the client: what is wrong, and what to do. Lives as long as the store.
   virtual std::string_view words_of(limit::Error error) const;

@@ -1,5 +1,6 @@
 #include "store/stripe.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -44,9 +45,10 @@ std::string_view Entry::key() const {
   return {l.key, l.bytes};
 }
 
-void Stripe::open(Heads& heads, uint32_t index) {
+void Stripe::open(Heads& heads, uint32_t index, Slab& slab) {
   heads_ = &heads;
   index_ = index;
+  slab_ = &slab;
 }
 
 void Stripe::close(Region& region) {
@@ -61,12 +63,12 @@ void Stripe::close(Region& region) {
 
 void Stripe::reserve(uint32_t entries) {
   const uint32_t wanted = entries / 4 * 5;
-  if (entries_ == 0 && wanted > chains() && heads_->reach(wanted)) set_chains(wanted);
+  if (this->entries() == 0 && wanted > chains() && heads_->reach(wanted)) set_chains(wanted);
 }
 
 Entry* Stripe::find(const Region& region, uint64_t hash, uint32_t space,
                     std::string_view key) const {
-  if (entries_ == 0) return nullptr;
+  if (entries() == 0) return nullptr;
   for (Ref at = head(chain_of(hash)); at != 0;) {
     auto* entry = static_cast<Entry*>(region.at(at));
     // Most entries lie over two cache lines; without this the second is only asked for once the
@@ -94,7 +96,7 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
       return nullptr;
     }
   }
-  const Ref place = slab_.allocate(region, place_bytes(cells, key.size()));
+  const Ref place = slab_->allocate(region, place_bytes(cells, key.size()));
   if (place == 0) {
     if (long_bytes != nullptr) {
       std::free(long_bytes);
@@ -122,10 +124,10 @@ Entry* Stripe::insert(Region& region, const base::Hash& hash_of, uint64_t hash, 
   Ref& first = head(chain_of(hash));
   entry->next_ = get(first);
   set(first, place);
-  ++entries_;
+  set_entries(entries() + 1);
   // Five chains for four entries: 1.4 probes for a hit, and growth in steps of one chain. Without
   // memory for a row of heads the chains just get longer.
-  while (uint64_t{chains()} * 4 < uint64_t{entries_} * 5 && heads_->reach(chains() + 1))
+  while (uint64_t{chains()} * 4 < uint64_t{entries()} * 5 && heads_->reach(chains() + 1))
     split(region, hash_of);
   return entry;
 }
@@ -136,7 +138,7 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
     if (*at == place) {
       set(*at, entry->next_);
       destroy(region, entry);
-      --entries_;
+      set_entries(entries() - 1);
       return;
     }
     at = &static_cast<Entry*>(region.at(*at))->next_;
@@ -148,10 +150,21 @@ void Stripe::erase(Region& region, uint64_t hash, Entry* entry) {
 // later.
 bool Sweep::drops(const Entry& entry) const {
   if (entry.waited_for() || entry.dirty()) return false;
-  if (loading && entry.newer()) return false;
+  if (std::find(held.begin(), held.end(), &entry) != held.end()) return false;
+  // What is brought back from the disk later, or looked up there, may be older.
+  if (loading && entry.newer() && entry.outlived()) return false;
   if (entry.erased()) return !purges;
   if (entry.keeps_limits() != purges) return false;
-  if (purges) return entry.cell(0).mark_us <= now.us;
+  return purges ? entry.cell(0).mark_us <= now.us : is_as_fresh(entry);
+}
+
+bool Sweep::drops_changed(const Entry& entry) const {
+  if (entry.waited_for() || entry.outlived()) return false;
+  if (entry.erased()) return !entry.stored();
+  return !entry.keeps_limits() && is_as_fresh(entry);
+}
+
+bool Sweep::is_as_fresh(const Entry& entry) const {
   int64_t linger_us = 0;
   if (entry.lingers() && spaces != nullptr) linger_us = spaces->linger(entry.space()).us;
   for (size_t cell = 0; cell < entry.cells(); ++cell) {
@@ -161,22 +174,34 @@ bool Sweep::drops(const Entry& entry) const {
 }
 
 size_t Stripe::sweep(Region& region, const Sweep& sweep, uint32_t first, uint32_t count) {
-  const uint32_t before = entries_;
+  const uint32_t before = entries();
   for (uint32_t chain = first; chain < chains() && chain - first < count; ++chain) {
     sweep_chain(region, sweep, chain);
   }
   // Shrinks well below the growth threshold, and no faster than it sweeps. What moves is swept
   // first, so that a round misses nothing.
   for (uint32_t step = 0; step < count && chains() > chains_min; ++step) {
-    if (uint64_t{chains()} * 2 <= uint64_t{entries_} * 5) break;
+    if (uint64_t{chains()} * 2 <= uint64_t{entries()} * 5) break;
     sweep_chain(region, sweep, chains() - 1);
     merge(region);
   }
-  return before - entries_;
+  return before - entries();
 }
 
-void Stripe::sweep_chain(Region& region, const Sweep& sweep, uint32_t chain) {
-  for (Ref* at = &head(chain); *at != 0;) {
+size_t Stripe::sweep_next(Region& region, const Sweep& sweep, uint32_t count) {
+  const uint32_t before = entries();
+  uint32_t left = 4 * count;
+  for (; count > 0 && left > 0 && before > 0; --count) {
+    if (next_swept_ >= chains()) next_swept_ = 0;
+    left -= std::min(left, sweep_chain(region, sweep, next_swept_++));
+  }
+  return before - entries();
+}
+
+// Returns how many entries there were.
+uint32_t Stripe::sweep_chain(Region& region, const Sweep& sweep, uint32_t chain) {
+  uint32_t seen = 0;
+  for (Ref* at = &head(chain); *at != 0; ++seen) {
     auto* entry = static_cast<Entry*>(region.at(*at));
     if (!sweep.drops(*entry)) {
       at = &entry->next_;
@@ -184,8 +209,9 @@ void Stripe::sweep_chain(Region& region, const Sweep& sweep, uint32_t chain) {
     }
     set(*at, entry->next_);
     destroy(region, entry);
-    --entries_;
+    set_entries(entries() - 1);
   }
+  return seen;
 }
 
 void Stripe::set_chains(uint32_t chains) {
@@ -222,15 +248,12 @@ void Stripe::merge(Region& region) {
 }
 
 void Stripe::destroy(Region& region, Entry* entry) {
-  const size_t cells = entry->cells_;
-  size_t key_bytes = entry->key_bytes_;
-  if (key_bytes == long_key) {
-    const Long l = long_of(entry->bytes() + cells * sizeof(limit::State));
+  if (entry->key_bytes_ == long_key) {
+    const Long l = long_of(entry->bytes() + entry->cells_ * sizeof(limit::State));
     std::free(l.key);
     region.release(l.bytes);
-    key_bytes = l.bytes;
   }
-  slab_.free(region, region.ref_of(entry), place_bytes(cells, key_bytes));
+  slab_->free(region, region.ref_of(entry));
 }
 
 }  // namespace sluice::store

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -46,9 +47,15 @@ class Entry {
   }
   std::string_view key() const;
   uint32_t space() const { return space_; }
-  // Under which its cells were written: Spaces::intern_limits.
-  uint32_t limits_id() const { return limits_; }
-  void set_limits_id(uint32_t id) { limits_ = id; }
+  // Under which its cells were written: Spaces::intern_limits; and are there cells behind those, of
+  // limits that are left out (limit/left_out.h)?
+  uint32_t limits_id() const { return limits_ & ~left_out_bit; }
+  bool leaves_out() const { return (limits_ & left_out_bit) != 0; }
+  void set_limits_id(uint32_t id, bool leaves_out) {
+    limits_ = leaves_out ? id | left_out_bit : id;
+  }
+  // Are its cells those of that list, and no others?
+  bool is_just(uint32_t limits_id) const { return limits_ == limits_id; }
 
   // What is below is kept for whoever owns the stripe; sweeping heeds it.
   bool waited_for() const { return (flags_ & waited_for_flag) != 0; }  // a queue stands at it
@@ -66,6 +73,12 @@ class Entry {
   // It is not what the disk may hold: not to be forgotten before all of that is loaded.
   bool newer() const { return (flags_ & newer_flag) != 0; }
   void set_newer() { set(newer_flag, true); }
+  // The disk may hold a state of it.
+  bool stored() const { return (flags_ & stored_flag) != 0; }
+  void set_stored(bool is) { set(stored_flag, is); }
+  // That state may count for longer than this one does: not to be forgotten before it is replaced.
+  bool outlived() const { return (flags_ & outlived_flag) != 0; }
+  void set_outlived(bool is) { set(outlived_flag, is); }
   // Taking is all that can happen to it, and nothing else has to be seen to.
   bool is_plain() const { return (flags_ & (lingers_flag | erased_flag)) == 0; }
   // As a fresh one, under no limits.
@@ -76,17 +89,19 @@ class Entry {
 
  private:
   friend class Stripe;
+  static constexpr uint32_t left_out_bit = uint32_t{1} << 31;
   static constexpr uint8_t waited_for_flag = 1, keeps_limits_flag = 2, lingers_flag = 4,
-                           dirty_flag = 8, erased_flag = 16, newer_flag = 32;
+                           dirty_flag = 8, erased_flag = 16, newer_flag = 32, stored_flag = 64,
+                           outlived_flag = 128;
   void set(uint8_t flag, bool is) {
     flags_ = static_cast<uint8_t>(is ? flags_ | flag : flags_ & ~flag);
   }
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
   const char* bytes() const { return reinterpret_cast<const char*>(this + 1); }
 
-  Ref next_;        // in its chain
-  uint32_t space_;  // Space::id
-  uint32_t limits_;
+  Ref next_;            // in its chain
+  uint32_t space_;      // Space::id
+  uint32_t limits_;     // limits_id, and left_out_bit
   uint16_t key_bytes_;  // long_key: the key is a heap block, told by a Long behind the cells
   uint8_t cells_;
   uint8_t flags_;
@@ -98,14 +113,21 @@ struct Sweep {
   bool purges = false;                    // counters that keep their limits, and no others
   const limit::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
   bool loading = false;  // the disk may hold what is not in the table: see Entry::newer
+  std::span<const Entry* const> held = {};  // whoever sweeps goes on using these
 
   bool drops(const Entry& entry) const;
+  // The same of one that has changed and is not committed: what the disk holds of it must not
+  // count any more.
+  bool drops_changed(const Entry& entry) const;
+
+ private:
+  bool is_as_fresh(const Entry& entry) const;
 };
 
 class Stripe {
  public:
-  // The stripe's heads are those of `index` in `heads`, which outlives it.
-  void open(Heads& heads, uint32_t index);
+  // The stripe's heads are those of `index` in `heads`; its entries lie in `slab`. Both outlive it.
+  void open(Heads& heads, uint32_t index, Slab& slab);
   // Frees what the region does not hold itself (long keys).
   void close(Region& region);
 
@@ -125,6 +147,10 @@ class Stripe {
   // are no longer needed. Returns how many went.
   size_t sweep(Region& region, const Sweep& sweep, uint32_t first, uint32_t count);
 
+  // Drops entries of the next `count` chains, or of fewer once it has seen four entries for each,
+  // and goes round. Returns how many went.
+  size_t sweep_next(Region& region, const Sweep& sweep, uint32_t count);
+
   // Calls `visit(entry)` for the entries of a chain.
   template <class Visit>
   void each(const Region& region, uint32_t chain, Visit&& visit) const {
@@ -135,14 +161,22 @@ class Stripe {
     }
   }
 
+  // Ahead of `each`: has the processor fetch the chain's first entry.
+  void prefetch_chain(const Region& region, uint32_t chain) const {
+    const char* entry = static_cast<const char*>(region.at(get(head(chain))));
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + second_line);
+  }
+
   template <class Visit>
   void each(const Region& region, uint32_t chain, Visit&& visit) {
     std::as_const(*this).each(region, chain,
                               [&](const Entry& entry) { visit(const_cast<Entry&>(entry)); });
   }
 
+  // These two also without the lock.
   uint32_t chains() const { return chains_.load(std::memory_order_relaxed); }
-  uint32_t entries() const { return entries_; }
+  uint32_t entries() const { return entries_.load(std::memory_order_relaxed); }
   uint32_t index() const { return index_; }  // of its heads
   // How often a chain has joined a lower one: a pass from the first to the last may miss what
   // moved.
@@ -170,8 +204,9 @@ class Stripe {
   static Ref get(Ref& link) { return std::atomic_ref(link).load(std::memory_order_relaxed); }
   static void set(Ref& link, Ref to) { std::atomic_ref(link).store(to, std::memory_order_relaxed); }
   Ref& head(uint32_t chain) const { return heads_->at(index_, chain); }
-  void sweep_chain(Region& region, const Sweep& sweep, uint32_t chain);
+  uint32_t sweep_chain(Region& region, const Sweep& sweep, uint32_t chain);
   void set_chains(uint32_t chains);
+  void set_entries(uint32_t entries) { entries_.store(entries, std::memory_order_relaxed); }
   void split(Region& region, const base::Hash& hash_of);
   void merge(Region& region);
   void destroy(Region& region, Entry* entry);
@@ -180,8 +215,10 @@ class Stripe {
   uint32_t index_ = 0;
   std::atomic<uint32_t> chains_{0};
   std::atomic<uint32_t> floor_{1};  // the largest power of two not above chains_
-  uint32_t entries_ = 0, merges_ = 0;
-  Slab slab_;
+  std::atomic<uint32_t> entries_{0};
+  uint32_t merges_ = 0;
+  uint32_t next_swept_ = 0;  // chain, by sweep_next
+  Slab* slab_ = nullptr;
 };
 
 }  // namespace sluice::store

@@ -13,7 +13,7 @@ namespace {
 
 struct Fixture {
   explicit Fixture(size_t bytes = size_t{64} << 20) : region(bytes), heads(region, 1 << 20) {
-    stripe.open(heads, 3);
+    stripe.open(heads, 3, slab);
   }
   ~Fixture() { stripe.close(region); }
 
@@ -39,6 +39,7 @@ struct Fixture {
   base::Hash hash{1};
   Region region;
   Heads heads;
+  Slab slab;
   Stripe stripe;
 };
 

@@ -15,6 +15,7 @@
 #include "limit/kept_limits.h"
 #include "store/asking_test.h"
 #include "tests/support/dice.h"
+#include "tests/support/limitd_listed.h"
 
 namespace sluice::store {
 namespace {
@@ -22,6 +23,8 @@ namespace {
 using base::Time;
 using limit::State;
 using sluice::tests::Dice;
+using sluice::tests::expect_listed_as_limitd_does;
+using sluice::tests::LimitdListed;
 using namespace tests;
 
 constexpr int64_t second = 1'000'000;
@@ -186,9 +189,82 @@ TEST(Verbs, a_counter_lingers_after_it_is_full) {
   EXPECT_EQ(there(11 * second - 1).size(), 2u);
   EXPECT_EQ(there(11 * second), (std::vector<std::string>{"back"}));
   EXPECT_EQ(there(1'000 * second), (std::vector<std::string>{"back"}));
-  w.put({{"back", 5, {fixed(5)}}}, {1'000 * second});
-  EXPECT_EQ(there(1'009 * second - 1).size(), 1u);
+  // What a put makes full lingers where limitd lists it: a bucket that refills, of which that was
+  // not all.
+  w.put({{"back", 2, {fixed(5)}}}, {1'000 * second});
+  w.put({{"back", 3, {fixed(5)}}}, {1'000 * second});
+  w.put({{"full", 4, {fixed(5)}}}, {1'000 * second});
+  w.put({{"whole", 5, {five}}}, {1'000 * second});
+  w.put({{"untouched", 4, {five}}}, {1'000 * second});
+  w.ask({{"refused", 6, {fixed(5)}}}, {1'000 * second});
+  w.ask({{"filling", 2, {five}}}, {1'000 * second});
+  w.put({{"filling", 4, {five}}}, {1'000 * second});
+  EXPECT_EQ(there(1'009 * second - 1), (std::vector<std::string>{"filling", "untouched"}));
   EXPECT_EQ(there(1'009 * second).size(), 0u);
+}
+
+// Buckets of limitd's in a store of one of two kinds.
+struct Buckets {
+  explicit Buckets(bool notes_changes) {
+    Space like;
+    like.linger = {120 * second};
+    for (const char* type : {"three", "one", "hourly", "single"})
+      spaces[type] = w.spaces.intern(type, "", like);
+    if (notes_changes) w.store.keep_changes();
+  }
+  Limit limit_of(const std::string& type) const {
+    const auto& t = model.type(type);
+    return t.refills ? bucket(t.size, 3, 3'600 * second) : fixed(t.size);
+  }
+  Asked ask(const std::string& type, const std::string& key, int64_t count, Verb verb, bool all) {
+    w.space = spaces.at(type);
+    Asked asked = w.prepare({{key, count, {limit_of(type)}}}, verb);
+    asked.charges[0].all = all;
+    w.apply(asked, now);
+    return asked;
+  }
+  void take(const std::string& type, const std::string& key, int64_t count) {
+    ask(type, key, count, Verb::take, false);
+  }
+  void put(const std::string& type, const std::string& key, int64_t count, bool all) {
+    ask(type, key, count, Verb::put, all);
+  }
+  LimitdListed::Listed status(const std::string& type) {
+    LimitdListed::Listed listed;
+    for (const std::string& key : w.store.list(*spaces.at(type), "", 100))
+      listed.emplace_back(key, ask(type, key, 0, Verb::peek, false)[0].remaining);
+    return listed;
+  }
+
+  World w;
+  std::map<std::string, const Space*> spaces;
+  const LimitdListed model;
+  const Time now{second};
+};
+
+TEST(Verbs, a_full_bucket_is_listed_where_limitd_stores_it) {
+  expect_listed_as_limitd_does(Buckets(false), 1, 300);
+  expect_listed_as_limitd_does(Buckets(true), 2, 300);
+}
+
+// As the admin port does: a counter is set to units that are used.
+TEST(Verbs, a_counter_that_is_set_anew_to_full_does_not_linger) {
+  World w;
+  Space like;
+  like.linger = {10 * second};
+  w.space = w.spaces.intern("lingering", "", like);
+  for (const Limit& l : {bucket(5, 5, second), fixed(5)}) {
+    const auto set = [&](int64_t used) {
+      Asked asked = w.prepare({{"k", used, {l}}});
+      asked.charges[0].fresh = true;
+      w.apply(asked, {0});
+      return w.store.list(*w.space, "", 9).size();
+    };
+    EXPECT_EQ(set(0), 0u);
+    EXPECT_EQ(set(2), 1u);
+    EXPECT_EQ(set(0), 0u);
+    EXPECT_EQ(w.store.stats().counters, 0u);
+  }
 }
 
 TEST(Verbs, lists_the_first_in_byte_order_that_begin_so) {
@@ -216,6 +292,26 @@ TEST(Verbs, lists_the_first_in_byte_order_that_begin_so) {
       EXPECT_EQ(w.store.list(*mine, prefix, max), expected);
     }
   }
+}
+
+TEST(Verbs, many_lists_by_one_walk_are_each_as_one_alone) {
+  World w;
+  const Space* const spaces[] = {w.space, w.spaces.intern("other", "")};
+  for (int i = 0; i < 3'000; ++i) {
+    w.space = spaces[i % 2];
+    w.ask({{std::to_string(i * 7'919 % 10'007), 1, {fixed(5)}}}, {0});
+  }
+  ListPass pass({100, SIZE_MAX});
+  for (const Space* space : spaces)
+    for (int i = 0; i < 60; ++i) pass.add(*space, i < 50 ? std::to_string(i * 3) : "");
+  w.store.list_all(pass);
+  size_t found = 0;
+  for (size_t i = 0; i < pass.size(); ++i) {
+    const auto keys = pass.take(i);
+    EXPECT_EQ(keys, w.store.list(pass.space(i), pass.prefix(i), 100)) << pass.prefix(i);
+    found += keys.size();
+  }
+  EXPECT_GT(found, 1'000u);
 }
 
 // A stripe that shrinks moves counters to where the pass may have been.

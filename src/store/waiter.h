@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/running_sums.h"
 #include "limit/limit.h"
 #include "limit/wide.h"
 #include "store/port.h"
@@ -50,15 +50,19 @@ struct Waiter {
   State state = State::aside;
   Queue* queue = nullptr;
   size_t at = 0;  // of the charges: whose counter `queue` is of
+  // Of each charge: the limits of its counter for which the owner has said that this group goes on
+  // waiting under its own; empty: of none.
+  std::vector<uint32_t> confirmed;
+  bool named = false;  // its port has named it (Port::name_waiter), and it was not asked anew since
   // The port's: when it is to be looked at.
   int64_t due_us = no_time;
 };
 
 // Those that wait for one counter, first come first served.
 struct Queue {
-  std::map<uint64_t, std::shared_ptr<Waiter>> waiters;  // by arrival
+  base::RunningSums<std::shared_ptr<Waiter>, limit::Wide> waiters;  // by arrival, with their costs
   // What they wait for together: nobody behind them has it.
-  limit::Wide units = 0;
+  limit::Wide units() const { return waiters.sum(); }
 
   Entry* entry = nullptr;  // the counter
 };

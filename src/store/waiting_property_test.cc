@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "limit/carry_over.h"
+#include "limit/carry_list.h"
 #include "limit/decide.h"
 #include "limit/wide.h"
 #include "store/asking_test.h"
@@ -66,15 +66,12 @@ struct Model {
     const auto at = counters.find(part.key);
     if (at == counters.end() || !at->second.there) return all;
     const Counter& c = at->second;
-    if (c.limits == part.limits) return c.cells;
-    size_t from = 0, to = 0;
-    for (size_t i = 0; i < part.limits.size() && i < c.limits.size(); ++i) {
-      const size_t old_cells = limit::cells(c.limits[i]), cells = limit::cells(part.limits[i]);
-      limit::carry_over(std::span(c.cells).subspan(from, old_cells), c.limits[i], part.limits[i],
-                        carry, now, std::span(all).subspan(to, cells));
-      from += old_cells;
-      to += cells;
-    }
+    all.resize(limit::cells_max);
+    const auto count =
+        c.limits == part.limits
+            ? limit::drop_fresh(c.cells, c.limits, now, all.data())
+            : limit::carry_over_list(c.cells, c.limits, part.limits, carry, now, all.data());
+    all.resize(count.all);
     return all;
   }
   void store(const Part& part, const std::vector<State>& cells) {
@@ -105,7 +102,10 @@ struct Model {
       decisions.push_back(d);
       at += limit::cells(l);
     }
-    if (allowed) return true;
+    if (allowed) {
+      limit::left_out::take(std::span(next).subspan(at), part.limits, part.cost, now);
+      return true;
+    }
     at = 0;
     for (size_t i = 0; i < part.limits.size(); ++i) {
       const bool was_allowed = decisions[i].allowed;
@@ -133,6 +133,8 @@ struct Model {
               limit::decide(&state[at], parts[i].limits[l], 0, now, &next[i][at]).remaining;
           at += limit::cells(parts[i].limits[l]);
         }
+        std::copy(state.begin() + static_cast<std::ptrdiff_t>(at), state.end(),
+                  next[i].begin() + static_cast<std::ptrdiff_t>(at));
       }
       store(parts[i], next[i]);
       for (Decision& d : decisions[i]) {
@@ -173,6 +175,8 @@ struct Model {
       limit::put(&state[at], l, part.cost, all, now, &state[at]);
       at += limit::cells(l);
     }
+    if (all) state.resize(at);
+    limit::left_out::put(std::span(state).subspan(at), part.limits, part.cost, now);
     if (all && ahead(part.key, UINT64_MAX) == 0 && !is_waited_for(part.key)) {
       counters[part.key].there = false;
     } else {
@@ -327,7 +331,10 @@ struct Trial {
       std::vector<Decision> expected;
       const uint32_t ticket = waiting.ticket;
       if (model.waiting.count(arrival) == 0) {
-        EXPECT_TRUE(w.wait(ports[ticket % 2], ticket, {part}, now, arrival).group.answered);
+        // Its owner has its answer, or asks in front of it.
+        const bool seen = std::any_of(answers.begin(), answers.end(),
+                                      [&](const auto& answer) { return answer.ticket == ticket; });
+        EXPECT_TRUE(seen || w.wait(ports[ticket % 2], ticket, {part}, now, arrival).group.answered);
         continue;
       }
       uint64_t place = arrival;
@@ -340,6 +347,10 @@ struct Trial {
         same(allowed, asked, expected);
       }
       ++asked_again;
+      // The next one is looked at by its owner, which is woken for it.
+      do {
+        look();
+      } while (ports[0].wakes + ports[1].wakes > 0);
     }
   }
   // As a worker: it looks when it is woken, or when it was told.

@@ -3,6 +3,7 @@
 // in pieces. Compared with DivvySession.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -110,10 +111,14 @@ inline void reply(size_t n, std::string& out) {
     return;
   }
   const limit::Decision& d = answer.decision;
-  const int64_t ms = d.reset_after.us / 1000;
+  // A grant to the nearest second; a refusal up, to 1 at least.
+  const int64_t us = d.reset_after.us;
+  const int64_t seconds = answer.allowed    ? (us / 1000 + 500) / 1000
+                          : us <= 1'000'000 ? 1
+                                            : (us - 1) / 1'000'000 + 1;
   out += std::string("OK ") + (answer.allowed ? "true " : "false ") +
          std::to_string(d.remaining < 0 ? 0 : d.remaining) + " " +
-         std::to_string(d.reset_after == base::never ? -1 : (ms + 500) / 1000) + "\n";
+         std::to_string(d.reset_after == base::never ? -1 : seconds) + "\n";
 }
 
 // The whole life of a connection that sends `bytes`, and then its end if `end`.

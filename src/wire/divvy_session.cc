@@ -15,10 +15,15 @@ using base::bounds::batch_requests_max;
 using base::bounds::line_bytes_max;
 
 // Rounded to the nearest second, as Redis' TTL command does, whose figure Divvy shows; -1: never.
-int64_t shown_seconds(base::Duration after) {
+// At a refusal at least 1, as a client may ask again after so long; and rounded up where the
+// counter is none of Divvy's, or the client would come too early.
+int64_t shown_seconds(const Verdict& verdict) {
+  const base::Duration after = verdict.more_after;
   if (after == base::never) return -1;
-  if (after.us <= 0) return 0;
-  return after.us / 1'000'000 + (after.us % 1'000'000 >= 500'000 ? 1 : 0);
+  const int64_t us = std::max<int64_t>(after.us, 0);
+  const int64_t rounds_from = verdict.allowed || verdict.of_divvy ? 500'000 : 1;
+  const int64_t seconds = us / 1'000'000 + (us % 1'000'000 >= rounds_from ? 1 : 0);
+  return verdict.allowed ? seconds : std::max<int64_t>(seconds, 1);
 }
 
 void append_internal_error(std::string_view text, base::Buffer& out) {
@@ -95,7 +100,7 @@ bool DivvySession::reply(const Request&, const Verdict& verdict, base::Time, bas
   char* at = begin + (verdict.allowed ? 8 : 9);
   at = std::to_chars(at, limit, std::max<int64_t>(verdict.tightest->remaining, 0)).ptr;
   *at++ = ' ';
-  at = std::to_chars(at, limit, shown_seconds(verdict.more_after)).ptr;
+  at = std::to_chars(at, limit, shown_seconds(verdict)).ptr;
   *at++ = '\n';
   out.commit(static_cast<size_t>(at - begin));
   return true;

@@ -1,5 +1,6 @@
 // Any bytes, in one piece and in pieces, must give what the naive model of the protocol gives. The
 // first byte says how the rest is cut, and whether the connection ends.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 
 #include "base/bounds.h"
 #include "base/utf8.h"
+#include "tests/support/paths.h"
 #include "wire/divvy_naive.h"
 
 namespace sluice::wire {
@@ -174,10 +176,10 @@ TEST(DivvySession, Replies) {
       {{true, 3, 2, {500'000}, {}}, "OK true 2 1\n"},
       {{true, 3, 2, {1'499'999}, {}}, "OK true 2 1\n"},
       {{true, 3, 2, {1'500'000}, {}}, "OK true 2 2\n"},
-      {{false, 3, -5, {1}, {}}, "OK false 0 0\n"},
+      {{false, 3, -5, {1}, {}}, "OK false 0 1\n"},
       {{true, 3, INT64_MAX, {INT64_MAX - 1}, {}}, "OK true 9223372036854775807 9223372036855\n"},
       {{false, 3, INT64_MAX, {INT64_MAX - 1}, {}}, "OK false 9223372036854775807 9223372036855\n"},
-      {{false, 3, INT64_MIN, {INT64_MIN}, {}}, "OK false 0 0\n"},
+      {{false, 3, INT64_MIN, {INT64_MIN}, {}}, "OK false 0 1\n"},
   };
   bool open = false;
   for (const auto& row : table) {
@@ -198,6 +200,27 @@ TEST(DivvySession, SecondsRoundAsRedisDoes) {
     ASSERT_EQ(reply_to({true, &d, d.reset_after, {}}, open),
               "OK true 0 " + std::to_string((us / 1000 + 500) / 1000) + "\n");
   }
+}
+
+// Whoever asks again after so long is not too early; of Divvy's own counters as Divvy says, but
+// never at once.
+TEST(DivvySession, ARefusalIsNeverForNoTime) {
+  bool open = false;
+  const auto reply = [&](int64_t us, bool of_divvy) {
+    const limit::Decision d{false, 1, 0, {us}, {us}};
+    wire::Verdict verdict{false, &d, d.retry_after, {}};
+    verdict.of_divvy = of_divvy;
+    return reply_to(verdict, open);
+  };
+  EXPECT_EQ(reply(0, false), "OK false 0 1\n");
+  for (const bool of_divvy : {false, true}) {
+    EXPECT_EQ(reply(1, of_divvy), "OK false 0 1\n");
+    EXPECT_EQ(reply(499'999, of_divvy), "OK false 0 1\n");
+    EXPECT_EQ(reply(1'000'000, of_divvy), "OK false 0 1\n");
+  }
+  EXPECT_EQ(reply(1'100'000, false), "OK false 0 2\n");
+  EXPECT_EQ(reply(1'100'000, true), "OK false 0 1\n");
+  EXPECT_EQ(reply(1'500'000, true), "OK false 0 2\n");
 }
 
 TEST(DivvySession, TroubleClosesWithItsText) {
@@ -263,15 +286,17 @@ TEST(DivvySession, EntriesOfSoundLinesPointIntoTheInput) {
 }
 
 TEST(DivvySession, RewrittenLinesOfABatchStay) {
+  using base::bounds::batch_requests_max;
   std::string in;
-  for (int i = 0; i < 1000; ++i) in += "HIT k=\xFF" + std::to_string(i) + " j=\xC0\n";
+  for (size_t i = 0; i < batch_requests_max; ++i)
+    in += "HIT k=\xFF" + std::to_string(i) + " j=\xC0\n";
   DivvySession session;
   Requests requests;
   EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
   in.assign(in.size(), '?');  // rewritten lines do not need it
-  ASSERT_EQ(requests.size(), 1000u);
+  ASSERT_EQ(requests.size(), batch_requests_max);
   base::Buffer out;
-  for (size_t i = 0; i < 1000; ++i) {
+  for (size_t i = 0; i < batch_requests_max; ++i) {
     const auto descriptor = requests.descriptor(requests.items()[i]);
     ASSERT_EQ(descriptor.size(), 2u);
     EXPECT_EQ(descriptor[0].value, "\xEF\xBF\xBD" + std::to_string(i));
@@ -504,7 +529,7 @@ std::vector<std::string> sent_by(const nlohmann::json& step) {
 // Counters are not here; so of each connection: how many requests are answered OK, and its error to
 // the byte.
 TEST(DivvySession, RecordedVectors) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/divvy.json");
+  std::ifstream file(tests::source_path("tests/conformance/divvy.json"));
   const nlohmann::json all = nlohmann::json::parse(file);
   size_t checked = 0, errors = 0;
   for (const auto& vector : all["cases"]) {

@@ -1,5 +1,9 @@
 #include "wire/droplet_session.h"
 
+#include <algorithm>
+#include <array>
+#include <span>
+
 #include "base/bounds.h"
 #include "wire/droplet_message.h"
 #include "wire/websocket_handshake.h"
@@ -13,6 +17,53 @@ using base::bounds::batch_requests_max;
 enum Note : uint32_t { asked = 0, switching = 1, pong = 2 };
 
 constexpr uint16_t normal_closure = 1000, going_away = 1001, try_again_later = 1013;
+
+// What a response shows: a balance for each period of the mask.
+class Balances {
+ public:
+  // The limits that came with the requests, and those that rules have by themselves.
+  Balances(const Request& request, const Verdict& verdict) : mask_(verdict.slot_mask) {
+    for (size_t i = 0, slot = 0; i < all_.size(); ++i)
+      if ((mask_ >> i & 1) != 0) all_[i] = verdict.slots[slot++].remaining;
+    for (const limit::Charge& charge : verdict.charges) {
+      for (size_t i = 0; !charge.keeps_limits && i < charge.limits.size(); ++i)
+        take(charge.limits[i], verdict.decisions[charge.decision_first + i],
+             !verdict.allowed && request.verb != limit::Verb::peek, charge.cost);
+    }
+  }
+  uint32_t mask() const { return mask_; }
+  // For each bit of the mask, in rising order.
+  std::span<const limit::Decision> list() {
+    size_t count = 0;
+    for (size_t i = 0; i < all_.size(); ++i)
+      if ((mask_ >> i & 1) != 0) list_[count++].remaining = all_[i];
+    return std::span(list_).first(count);
+  }
+
+ private:
+  // Shown under the shortest period that is not shorter than the limit's window, the longest of
+  // them where no time brings units back; of several limits the least. A refusal shows what would
+  // be left, so one that refuses is below 0, which tells it from a request that failed.
+  // The decisions of a refused request tell what there is.
+  void take(const limit::Limit& limit, const limit::Decision& d, bool refused, int64_t cost) {
+    if (limit.algorithm == limit::Algorithm::unlimited) return;
+    const auto fits = [&](base::Duration window) { return limit.window <= window; };
+    const auto* const period =
+        std::find_if(droplet_windows.begin(), droplet_windows.end() - 1, fits);
+    const bool timeless = limit.window.us == 0;
+    const auto at = timeless ? droplet_windows.size() - 1
+                             : static_cast<size_t>(period - droplet_windows.begin());
+    int64_t left = d.remaining - (refused ? cost : 0);
+    if (refused && !d.allowed) left = std::min<int64_t>(left, -1);
+    const bool known = (mask_ >> at & 1) != 0;
+    all_[at] = known ? std::min(all_[at], left) : left;
+    mask_ |= 1u << at;
+  }
+
+  uint32_t mask_;
+  std::array<int64_t, droplet_windows.size()> all_{};
+  std::array<limit::Decision, droplet_windows.size()> list_{};
+};
 
 constexpr std::string_view health =
     "sluice is up. Here it speaks droplet's protocol, over WebSocket.";
@@ -131,9 +182,16 @@ bool DropletSession::reply(const Request& request, const Verdict& verdict, base:
     const bool failed = !verdict.error.empty();
     const bool accept = request.verb == limit::Verb::peek || (verdict.allowed && !failed);
     char response[droplet_response_bytes_max];
-    const size_t size =
-        failed ? write_droplet_response(accept, 0, {}, response)
-               : write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
+    size_t size = 0;
+    if (failed) {
+      size = write_droplet_response(accept, 0, {}, response);
+    } else if (std::all_of(verdict.charges.begin(), verdict.charges.end(),
+                           [](const limit::Charge& charge) { return charge.keeps_limits; })) {
+      size = write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
+    } else {
+      Balances balances(request, verdict);
+      size = write_droplet_response(accept, balances.mask(), balances.list(), response);
+    }
     append_websocket_frame(websocket_binary, {response, size}, out);
   }
   if (owed_ > 0 && --owed_ == 0 && frames_ != nullptr) frames_->release();

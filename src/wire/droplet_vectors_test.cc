@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/paths.h"
 #include "wire/droplet_message.h"
 #include "wire/droplet_naive.h"
 #include "wire/droplet_session.h"
@@ -25,7 +26,7 @@ using droplet_naive::unhex;
 constexpr const char* periods[] = {"ls", "lm", "lh", "ld", "lw", "lo"};
 
 TEST(DropletVectors, MessagesReadAndWriteByteForByte) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/droplet.json");
+  std::ifstream file(tests::source_path("tests/conformance/droplet.json"));
   const nlohmann::json all = nlohmann::json::parse(file);
   size_t requests = 0, responses = 0;
   std::vector<std::string> saturated;
@@ -80,7 +81,7 @@ TEST(DropletVectors, MessagesReadAndWriteByteForByte) {
 // Every step's frames go in, verdicts with the recorded numbers come back, and what goes out is to
 // the byte what the original sent.
 TEST(DropletVectors, SessionsAnswerByteForByte) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/droplet.json");
+  std::ifstream file(tests::source_path("tests/conformance/droplet.json"));
   const nlohmann::json all = nlohmann::json::parse(file);
   size_t steps = 0, closes = 0;
   for (const auto& vector : all["cases"]) {

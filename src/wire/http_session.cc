@@ -213,9 +213,9 @@ bool HttpSession::reply(const HttpResponse& response, bool last, std::string& ou
     out.append(name).append(": ").append(value).append("\r\n");
   out.append(goes_on ? "Connection: keep-alive\r\n" : "Connection: close\r\n").append("\r\n");
   if (!is_head_) out += response.body;
-  if (!goes_on) return false;
-  parser_ = std::make_unique<Parser>(body_bytes_max_);
+  parser_ = std::make_unique<Parser>(body_bytes_max_);  // the body goes with the old one
   request_ = {};
+  if (!goes_on) return false;
   begun_ = head_shown_ = is_head_ = false;
   return true;
 }

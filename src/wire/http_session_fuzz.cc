@@ -1,5 +1,6 @@
 // Any bytes, in any pieces: the same requests and the same refusals, and no more memory than the
 // bounds allow. The first byte says how the rest is cut.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/paths.h"
 #include "wire/limitd_message.h"
 #include "wire/limitd_naive.h"
 #include "wire/limitd_session.h"
@@ -20,7 +21,7 @@ using nlohmann::json;
 
 const json& recording() {
   static const json read =
-      json::parse(std::ifstream(SLUICE_SOURCE_DIR "/tests/conformance/limitd.json"));
+      json::parse(std::ifstream(tests::source_path("tests/conformance/limitd.json")));
   return read;
 }
 

@@ -87,17 +87,22 @@ struct Listed {
 struct Verdict {
   bool allowed = false;
   const limit::Decision* tightest = nullptr;  // the decision to show; null: no rule matched
-  // When there is more: until all limits are as fresh if it is allowed, the longest of them; at a
-  // refusal until the same could be allowed.
+  // Of the same limit: until it is as fresh if it is allowed; at a refusal until the request could
+  // be allowed.
   base::Duration more_after{};
   std::string_view error{};  // not empty: could not be decided, in words for the client
   bool matched = false;      // a rule applies; if none does, only the error may be set
   bool delayed = false;      // it was allowed only after a wait
   bool counted = true;       // false: the tightest limit has no counter (unlimited, deny)
+  bool of_divvy = false;     // the tightest limit has a counter as Divvy's are
   // Where limits come with the request: a decision for each window that the charge has a say on or,
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
   std::span<const limit::Decision> slots{};
   uint32_t slot_mask = 0;
+  // Of the enforced rules, where the reply does not come late: the decision of limit i of a charge
+  // that does not keep its limits is decisions[charge.decision_first + i].
+  std::span<const limit::Charge> charges{};
+  const limit::Decision* decisions = nullptr;
   std::span<const Listed> listed{};  // list: in byte order of the keys
 };
 

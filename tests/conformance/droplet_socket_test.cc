@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "tests/support/divvy_server.h"
 #include "tests/support/droplet_client.h"
 #include "tests/support/http_client.h"
+#include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests {
@@ -49,7 +51,7 @@ std::vector<std::string> arguments_of(const json& recorded) {
 
 const std::vector<DropletCase>& droplet_cases() {
   static const std::vector<DropletCase> all = [] {
-    std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/droplet.json");
+    std::ifstream file(tests::source_path("tests/conformance/droplet.json"));
     const json recording = json::parse(file);
     std::vector<DropletCase> cases;
     for (const json& recorded : recording["cases"])
@@ -257,7 +259,7 @@ TEST(DropletDifferences, AreDifferencesOfStepsThatThereAre) {
 
 // The page for those who change over lists the same vectors, each with its name.
 TEST(DropletDifferences, AreOnThePageAboutThem) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/docs/compat/droplet.md");
+  std::ifstream file(tests::source_path("docs/compat/droplet.md"));
   std::string line;
   std::set<std::string> shown, listed;
   for (bool there = false; std::getline(file, line);) {

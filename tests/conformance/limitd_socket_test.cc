@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,6 +19,7 @@
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
 #include "tests/support/limitd_client.h"
+#include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests {
@@ -33,7 +35,7 @@ const std::string configs[] = {"main", "over", "string-match", "global-regex", "
 
 const json& recording() {
   static const json all =
-      json::parse(std::ifstream(SLUICE_SOURCE_DIR "/tests/conformance/limitd.json"));
+      json::parse(std::ifstream(tests::source_path("tests/conformance/limitd.json")));
   return all;
 }
 

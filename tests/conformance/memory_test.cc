@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
 
 #include "tests/conformance/case_name.h"
 #include "tests/conformance/memory_server.h"

@@ -2,6 +2,7 @@
 // something took is sluice's own.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -10,6 +11,7 @@
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
 #include "tests/support/line_sink.h"
+#include "tests/support/paths.h"
 
 namespace sluice::tests {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json recording() {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/tests/conformance/divvy.json");
+  std::ifstream file(tests::source_path("tests/conformance/divvy.json"));
   return Json::parse(file).at("metrics");
 }
 

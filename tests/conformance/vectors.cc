@@ -7,6 +7,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "tests/support/paths.h"
+
 namespace sluice::tests {
 namespace {
 
@@ -130,7 +132,7 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 const json& recording() {
   static const json all = [] {
-    std::ifstream file(SLUICE_SOURCE_DIR "/tests/conformance/divvy.json");
+    std::ifstream file(tests::source_path("tests/conformance/divvy.json"));
     return json::parse(file);
   }();
   return all;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <csignal>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +19,8 @@
 #include "tests/support/http_client.h"
 #include "tests/support/json_schema.h"
 #include "tests/support/limitd_client.h"
+#include "tests/support/paths.h"
+#include "tests/support/process_stats.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests {
@@ -40,7 +44,7 @@ struct Said {
 Said ask(uint16_t port, const std::string& method, const std::string& described,
          const std::string& target, const std::string& body = {}) {
   static const Json openapi = [] {
-    std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/openapi.json");
+    std::ifstream file(tests::source_path("docs/openapi.json"));
     return Json::parse(file);
   }();
   const HttpAnswer answer = http(port, method, target, body);
@@ -538,6 +542,58 @@ TEST(CountersInRedis, WhatIsNoneHidesNoOther) {
   EXPECT_NE(list[0].at("problem").get<std::string>().find("no counter"), std::string::npos);
   EXPECT_EQ(list[1].at("limits").size(), 2u);
   EXPECT_FALSE(list[1].contains("problem"));
+}
+
+// Names of nearly a megabyte: a page of them is small, takes little memory, and says how to address
+// each.
+TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
+  World world(GetParam());
+  constexpr size_t count = 24;
+  const std::string long_one(1'000'000, 'x');
+  {
+    auto client = World::client(world.divvy_port());
+    for (size_t i = 0; i < count; ++i)
+      ASSERT_TRUE(
+          client.ask("HIT k=v who=" + long_one + std::to_string(i)).starts_with("OK true 99"));
+  }
+  const int64_t before = resident_bytes(world.process().pid());
+  std::string query = "?prefix=divvy:&limit=1000";
+  std::vector<std::string> paths;
+  for (size_t pages = 0; pages < 2 * count; ++pages) {
+    const HttpAnswer answer = http(world.admin_port(), "GET", "/v1/counters" + query);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_LE(answer.body.size(), size_t{1} << 20);
+    const Json page = world.list(query).body;  // as it is described
+    for (const Json& one : page.at("counters")) {
+      paths.push_back(one.at("path"));
+      EXPECT_EQ(one.at("counter").get<std::string>(), "divvy:k=v:" + std::string(246, 'x'));
+      EXPECT_EQ(one.at("actor_bytes"), one.at("bytes").get<size_t>() - 18);
+    }
+    if (!page.contains("next")) break;
+    query = "?prefix=divvy:&limit=1000&after=" + page.at("next").get<std::string>();
+  }
+  ASSERT_EQ(paths.size(), count);
+  const bool writes = GetParam() == Kept::interval || GetParam() == Kept::always;  // still
+  const int64_t grown = resident_bytes(world.process().pid()) - before;
+  EXPECT_TRUE(sanitized || grown < int64_t{writes ? 192 : 96} << 20) << grown;
+  std::sort(paths.begin(), paths.end());
+  EXPECT_EQ(std::unique(paths.begin(), paths.end()), paths.end());
+
+  const std::string& path = paths.front();
+  EXPECT_EQ(world.get(path).body.at("limits").at(0).at("remaining"), 99);
+  EXPECT_EQ(world.put(path, "{\"used\": 7}").body.at("limits").at(0).at("remaining"), 93);
+  EXPECT_EQ(world.get(path).body.at("path"), path);
+  EXPECT_EQ(world.get(paths.back()).body.at("limits").at(0).at("remaining"), 99);
+  // The terminal takes it as well.
+  const auto reset = run({.arguments = {"reset", "--encoded", path, "--json", "--admin",
+                                        "127.0.0.1:" + std::to_string(world.admin_port())}});
+  EXPECT_EQ(reset.status, 0) << reset.err;
+  EXPECT_EQ(Json::parse(reset.out).at("limits").at(0).at("remaining"), 100);
+  const auto listed = run({.arguments = {"counters", "divvy:", "--admin",
+                                         "127.0.0.1:" + std::to_string(world.admin_port())}});
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  EXPECT_TRUE(listed.out.find(" bytes)") != std::string::npos && listed.out.size() < 32 << 10);
+  EXPECT_EQ(world.get("divvy?bytes=1000000&digest=" + std::string(64, '0')).status, 404);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 // says how often (10), SLUICE_CRASH_SEED repeats the dice of a run, as far as time repeats itself.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ostream>
 #include <random>
 #include <string>
 #include <thread>

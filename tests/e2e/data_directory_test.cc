@@ -18,6 +18,7 @@
 #include "tests/e2e/policies.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/limitd_client.h"
+#include "tests/support/paths.h"
 
 namespace sluice::tests {
 namespace {
@@ -48,6 +49,12 @@ class DataDirectory : public testing::Test {
     auto client = server.client();
     for (int i = 0; i < count; ++i)
       ASSERT_EQ(client.ask("HIT k=v who=" + std::to_string(i)), "OK true 99 600");
+  }
+  void fill_one(const std::string& durability) const {
+    DivvyServer server(options(durability));
+    ASSERT_EQ(server.client().ask("HIT k=v who=else"), "OK true 99 600");
+    server.process().signal(SIGTERM);
+    EXPECT_EQ(server.process().wait(), 0);
   }
   // Does not start, and says why.
   void refuses(const std::vector<std::string>& words) const {
@@ -164,9 +171,9 @@ TEST_F(DataDirectory, OneOfAKilledServerIsFree) {
 
 TEST_F(DataDirectory, ALaterFormatIsRefusedWithTheVersionThatReadsIt) {
   fill(3);
-  write(data_ + "/sluice/FORMAT", "sluice store 3, read by sluice 7.8.9 and later\n");
-  refuses({"has format 3", "sluice 7.8.9 or later", "this program reads format 2"});
-  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), "sluice store 3, read by sluice 7.8.9 and later\n");
+  write(data_ + "/sluice/FORMAT", "sluice store 9, read by sluice 7.8.9 and later\n");
+  refuses({"has format 9", "sluice 7.8.9 or later", "this program reads format 3"});
+  EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), "sluice store 9, read by sluice 7.8.9 and later\n");
 }
 
 std::vector<fs::path> files_of(const fs::path& store) {
@@ -234,11 +241,52 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
   EXPECT_GT(kept, 0);
 }
 
+// As a power cut may leave the log: its last bytes, or blocks of the file system, are zeros, or it
+// is cut. Where nothing promised more the server starts, says so, and has what stands before.
+TEST_F(DataDirectory, ALogWhoseEndWasNeverWrittenIsCutAndTold) {
+  for (const std::string durability : {"always", "interval"}) {
+    SCOPED_TRACE(durability);
+    fs::remove_all(folder_.path() + "/new");
+    // The first commit names its limits, so it is synced whatever is said.
+    fill_one(durability);
+    fill(200, durability);
+    fs::path log;
+    for (const auto& file : files_of(data_ + "/sluice/blocks"))
+      if (file.extension() == ".log") log = file;
+    const std::string whole = text_of(log);
+    const fs::path kept = folder_.path() + "/kept";
+    fs::remove_all(kept);
+    fs::copy(data_, kept, fs::copy_options::recursive);
+    for (const size_t bytes : {size_t{30}, size_t{4096}, size_t{65536}}) {
+      for (const bool zeros : {false, true}) {
+        SCOPED_TRACE(std::to_string(bytes) + (zeros ? " zeros" : " cut"));
+        fs::remove_all(data_);
+        fs::copy(kept, data_, fs::copy_options::recursive);
+        // Zeros may lie behind the end as well: then nothing that was written is missing.
+        std::string text = whole;
+        const size_t lost = std::min<size_t>(bytes, 30);
+        text.resize(text.size() - lost);
+        if (zeros) text.resize(text.size() + bytes);
+        write(log, text);
+        DivvyServer server(options(durability));
+        EXPECT_TRUE(server.process().says("never written to its end nor synced"))
+            << server.process().err();
+        auto client = server.client();
+        int fresh = 0;
+        for (int i = 0; i < 200; ++i)
+          fresh += client.ask("HIT k=v who=" + std::to_string(i)).starts_with("OK true 99 ");
+        EXPECT_GT(fresh, 0);
+        EXPECT_LT(fresh, durability == "always" ? 10 : 201);
+      }
+    }
+  }
+}
+
 // The session of docs/durability.md, with the ports and the process of this test.
 TEST_F(DataDirectory, TheManualsSession) {
   folder_.write("rules.ini",
                 "[k=v]\ncreditLimit = 3\nresetSeconds = 3600\n[default]\ncreditLimit = 0\n");
-  std::istringstream manual(text_of(SLUICE_SOURCE_DIR "/docs/durability.md"));
+  std::istringstream manual(text_of(tests::source_path("docs/durability.md")));
   std::vector<std::string> start;
   std::unique_ptr<DivvyServer> server;
   bool here = false, session = false;

@@ -11,13 +11,14 @@
 
 #include "tests/support/http_client.h"
 #include "tests/support/json_schema.h"
+#include "tests/support/paths.h"
 
 namespace sluice::tests {
 
 using Json = nlohmann::json;
 
 inline Json document() {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/openapi.json");
+  std::ifstream file(tests::source_path("docs/openapi.json"));
   return Json::parse(file);
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/e2e/policies.h"
 #include "tests/support/divvy_server.h"
@@ -47,6 +48,23 @@ class World {
     auto client = connected(divvy_);
     client.send("HIT " + line + "\n");
     return client.read_line().value_or("");
+  }
+  // The replies to lines that arrive together, and so are decided at one time.
+  std::vector<std::string> hits(const std::string& line, int count) {
+    auto client = connected(divvy_);
+    std::string all;
+    for (int i = 0; i < count; ++i) all += "HIT " + line + "\n";
+    client.send(all);
+    std::vector<std::string> replies;
+    for (int i = 0; i < count; ++i) replies.push_back(client.read_line().value_or(""));
+    return replies;
+  }
+  LimitdReply ask(const LimitdAsked& asked) { return LimitdClient(connected(limitd_)).ask(asked); }
+  // `sluice ask droplet` of it.
+  std::string ask_droplet(std::vector<std::string> words) {
+    words.insert(words.begin(),
+                 {"ask", "droplet", "--server", "127.0.0.1:" + std::to_string(droplet_)});
+    return run({.arguments = words}).out;
   }
   LimitdReply take(const std::string& type, const std::string& key) {
     return LimitdClient(connected(limitd_)).take(type, key);
@@ -107,6 +125,115 @@ TEST(Dialects, ANativeRuleThatContinuesIsOneGroupWithTheDialects) {
   EXPECT_TRUE(world.drop({.bucket = "a", .limits = {{"lh", 7}}}).accept);
   EXPECT_TRUE(world.drop({.bucket = "b", .limits = {{"lh", 7}}}).accept);
   EXPECT_FALSE(world.drop({.bucket = "c", .limits = {{"lh", 7}}}).accept);
+}
+
+const std::string jar_rules =
+    "rules:\n"
+    "- { name: jar, match: { bucket: jar }, actor: bucket, limits: [\n"
+    "    { quota: 2, window: 1d, algorithm: fixed_window },\n"
+    "    { quota: 10, window: 3d, algorithm: fixed_window },\n"
+    "    { quota: 5, window: 20d, algorithm: fixed_window }] }\n"
+    "- { name: shut, match: { bucket: shut }, deny: true }\n"
+    "- { name: free, match: { bucket: free }, unlimited: true }\n"
+    "- { name: put, match: { bucket: put }, limit: { quota: 1, algorithm: fixed_bucket } }\n"
+    "- { name: long, match: { bucket: long }, limit: { quota: 3, window: 90d, algorithm: "
+    "fixed_window } }\n"
+    "- { name: both, match: { bucket: both }, limit: { quota: 3, window: 1h, algorithm: "
+    "fixed_window }, then: continue }\n";
+
+// Under the shortest period that is not shorter than the limit's window; a refusal shows what would
+// be left, as droplet's does, and takes nothing.
+TEST(Dialects, NativeLimitsAreToldInDropletsPeriods) {
+  World world(jar_rules);
+  EXPECT_EQ(world.drop({.bucket = "jar"}), (DropletLeft{true, {{"ld", 1}, {"lw", 9}, {"lo", 4}}}));
+  const DropletLeft now{true, {{"ld", 1}, {"lw", 9}, {"lo", 4}}};
+  EXPECT_EQ(world.drop({.bucket = "jar", .query = true}), now);
+  EXPECT_EQ(world.drop({.bucket = "jar", .count = 2}),
+            (DropletLeft{false, {{"ld", -1}, {"lw", 7}, {"lo", 2}}}));
+  EXPECT_EQ(world.drop({.bucket = "jar", .query = true}), now);
+  // Limits of the request's own have no say where a native rule decides.
+  EXPECT_EQ(world.drop({.bucket = "jar", .limits = {{"ls", 1}}}),
+            (DropletLeft{true, {{"ld", 0}, {"lw", 8}, {"lo", 3}}}));
+  EXPECT_EQ(world.drop({.bucket = "jar"}),
+            (DropletLeft{false, {{"ld", -1}, {"lw", 7}, {"lo", 2}}}));
+  // Nothing is given back to a window.
+  EXPECT_EQ(world.drop({.bucket = "jar", .count = -3}),
+            (DropletLeft{true, {{"ld", 0}, {"lw", 8}, {"lo", 3}}}));
+  EXPECT_EQ(world.drop({.bucket = "shut"}), (DropletLeft{false, {{"lo", -1}}}));
+  EXPECT_EQ(world.drop({.bucket = "shut", .query = true}), (DropletLeft{true, {{"lo", 0}}}));
+  EXPECT_EQ(world.drop({.bucket = "free"}), (DropletLeft{true, {}}));
+  EXPECT_EQ(world.drop({.bucket = "free", .query = true}), (DropletLeft{true, {}}));
+  EXPECT_EQ(world.drop({.bucket = "put"}), (DropletLeft{true, {{"lo", 0}}}));
+  EXPECT_EQ(world.drop({.bucket = "put"}), (DropletLeft{false, {{"lo", -1}}}));
+  EXPECT_EQ(world.drop({.bucket = "long"}), (DropletLeft{true, {{"lo", 2}}}));
+  // Beside droplet's own limits: the least of each period.
+  EXPECT_EQ(world.drop({.bucket = "both", .limits = {{"lh", 9}, {"lo", 100}}}),
+            (DropletLeft{true, {{"lh", 2}, {"lo", 99}}}));
+  EXPECT_EQ(world.drop({.bucket = "both", .count = 5, .limits = {{"lh", 9}, {"lo", 100}}}),
+            (DropletLeft{false, {{"lh", -3}, {"lo", 94}}}));
+  EXPECT_EQ(world.drop({.bucket = "both", .query = true}),
+            (DropletLeft{true, {{"lh", 2}, {"lo", 99}}}));
+  // Droplet's own limit refuses, and the native rule would not have.
+  EXPECT_EQ(world.drop({.bucket = "both", .count = 2, .limits = {{"ls", 1}}}),
+            (DropletLeft{false, {{"ls", -1}, {"lh", 0}}}));
+  EXPECT_EQ(world.drop({.bucket = "shut", .count = 0}), (DropletLeft{false, {{"lo", -1}}}));
+  // A bucket without a native rule is as ever.
+  EXPECT_EQ(world.drop({.bucket = "other"}), (DropletLeft{true, {}}));
+}
+
+TEST(Dialects, AskDropletTellsNativeLimits) {
+  World world(jar_rules);
+  EXPECT_EQ(world.ask_droplet({"take", "jar"}),
+            "allowed: 1 left per day, 9 per week, 4 per month\n");
+  EXPECT_EQ(world.ask_droplet({"query", "jar"}), "1 left per day, 9 per week, 4 per month\n");
+  EXPECT_EQ(world.ask_droplet({"take", "--count", "4", "jar"}), "denied: 3 too many per day\n");
+  EXPECT_EQ(world.ask_droplet({"take", "shut"}), "denied: 1 too many per month\n");
+  EXPECT_EQ(world.ask_droplet({"take", "free"}), "allowed: no limit applies\n");
+}
+
+TEST(Dialects, EveryVerbOfLimitdsMeetsNativeRules) {
+  World world(
+      "rules:\n- { name: native, match: { type: native, key: '*' }, actor: key, limits: [\n"
+      "    { quota: 3, window: 1d },\n"
+      "    { quota: 10, window: 3d, algorithm: fixed_window }] }\n"
+      "- { name: shut, match: { type: user, key: shut }, deny: true }\n");
+  const auto level = [](const LimitdReply& reply) {
+    return reply.kind + " " + std::to_string(reply.conformant) + " " +
+           std::to_string(reply.remaining) + " of " + std::to_string(reply.limit);
+  };
+  EXPECT_EQ(level(world.ask({LimitdMethod::get, "native", "k"})), "get 0 3 of 3");
+  const auto granted = world.ask({LimitdMethod::take, "native", "k", 2});
+  EXPECT_EQ(level(granted), "take 1 1 of 3");
+  EXPECT_GT(granted.reset, 0);
+  EXPECT_EQ(level(world.ask({LimitdMethod::take, "native", "k", 2})), "take 0 1 of 3");
+  EXPECT_EQ(level(world.ask({LimitdMethod::wait, "native", "k", 1})), "take 1 0 of 3");
+  EXPECT_EQ(level(world.ask({LimitdMethod::put, "native", "k", 2})), "put 0 2 of 3");
+  EXPECT_EQ(level(world.ask({LimitdMethod::get, "native", "k"})), "get 0 2 of 3");
+  EXPECT_EQ(world.ask({LimitdMethod::ping, "", ""}).kind, "pong");
+  EXPECT_EQ(level(world.ask({LimitdMethod::take, "user", "shut"})), "take 0 0 of 0");
+  EXPECT_EQ(level(world.ask({LimitdMethod::get, "user", "shut"})), "get 0 0 of 0");
+  // What it lists are buckets of limitd's own types.
+  EXPECT_EQ(world.ask({LimitdMethod::status, "native", ""}).kind, "error");
+  EXPECT_EQ(world.ask({LimitdMethod::status, "user", ""}).kind, "status");
+}
+
+// `remaining` and the time beside it are of one limit, and a refusal never says 0 seconds.
+TEST(Dialects, DivvysThirdFieldIsOfTheLimitThatIsTold) {
+  World world(
+      "rules:\n- { name: two, match: { two: '*' }, actor: two, limits: [\n"
+      "    { quota: 10, window: 1s },\n"
+      "    { quota: 100000, window: 1d, algorithm: fixed_window }] }\n"
+      "- { name: soon, match: { soon: '*' }, actor: soon, limit: { quota: 10, window: 1s, burst: "
+      "1 } }\n"
+      "- { name: later, match: { later: '*' }, actor: later, limit: { quota: 10, window: 11s, "
+      "burst: 1 } }\n"
+      "- { name: shut, match: { shut: '*' }, deny: true }\n");
+  EXPECT_EQ(world.hits("two=a", 1), std::vector<std::string>{"OK true 9 0"});
+  EXPECT_EQ(world.hits("soon=a", 3),
+            (std::vector<std::string>{"OK true 0 0", "OK false 0 1", "OK false 0 1"}));
+  EXPECT_EQ(world.hits("later=a", 2),
+            (std::vector<std::string>{"OK true 0 1", "OK false 0 2"}));  // 1.1 s
+  EXPECT_EQ(world.hits("shut=a", 1), std::vector<std::string>{"OK false 0 -1"});
 }
 
 }  // namespace

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -61,7 +64,13 @@ TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
         << server.process().err();
     EXPECT_TRUE(server.process().says("File too large"));
     const Instant told_full = steady_clock::now();
+    const uint64_t limitds = load.granted_so_far(Spoken::limitd),
+                   droplets = load.granted_so_far(Spoken::droplet);
     std::this_thread::sleep_for(300ms);
+    EXPECT_TRUE(eventually([&] {
+      return load.granted_so_far(Spoken::limitd) > limitds &&
+             load.granted_so_far(Spoken::droplet) > droplets;
+    }));
     const Instant still_full = steady_clock::now();
     Instant recovered = Instant::max();
     if (recovers) {
@@ -99,6 +108,41 @@ TEST_P(DiskFull, AlwaysTellsNoGrantThatIsForgotten) {
 INSTANTIATE_TEST_SUITE_P(Killed, DiskFull, testing::Bool(), [](const auto& recovers) {
   return recovers.param ? "afterwards" : "meanwhile";
 });
+
+// Killed while the disk is full, and started before there is room: it serves what was committed, is
+// failing, and recovers.
+TEST(DiskFullAtAStart, ItServesAndFailsUntilThereIsRoom) {
+  const Folder folder;
+  Record record(counters);
+  const uint32_t seed = std::random_device()();
+  Dice dice(seed);
+  for (int round = 0; round < 6 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round) + ", seed " + std::to_string(seed));
+    const std::string durability = round % 2 == 0 ? "durability: always" : "durability: interval";
+    {
+      RecordedServer server(folder, durability);
+      Load load(server, {.counters = counters, .again = true}, dice(1u << 30));
+      ASSERT_TRUE(eventually([&] { return load.answered_so_far() > 500; }));
+      const Instant full = steady_clock::now();
+      limit_files(server.process(), static_cast<rlim_t>(dice(2) == 0 ? 0 : 4096));
+      ASSERT_TRUE(server.process().says("until it can be written")) << server.process().err();
+      EXPECT_EQ(server.kill(), 128 + SIGKILL);
+      load.stop();
+      // With `interval` all that was told may be forgotten then, and none of it has to be.
+      std::map<Spoken, Instant> forgets{{Spoken::limitd, full}, {Spoken::droplet, full}};
+      if (round % 2 != 0)
+        for (const Spoken spoken : all_spoken) forgets[spoken] = Instant{} + 1ns;
+      record.add(load, forgets, steady_clock::now());
+    }
+    RecordedServer server(folder, durability, {.file_bytes = 0});
+    ASSERT_TRUE(server.process().says("until it can be written")) << server.process().err();
+    limit_files(server.process(), RLIM_INFINITY);
+    ASSERT_TRUE(server.process().says("can be written again")) << server.process().err();
+    std::string told;
+    EXPECT_EQ(record.compare(server, told), 0u) << told;
+    EXPECT_EQ(server.stop(), 0);
+  }
+}
 
 TEST(DiskFullAtIntervals, ServiceGoesOnAndNothingIsForgottenOnceThereIsRoom) {
   const Folder folder;

@@ -9,6 +9,7 @@
 
 #include "tests/support/divvy_server.h"
 #include "tests/support/droplet_client.h"
+#include "tests/support/paths.h"
 
 namespace sluice::tests {
 namespace {
@@ -36,11 +37,11 @@ TEST_F(DropletAsk, SaysWhatIsLeftInWords) {
   EXPECT_EQ(ask({"take", "jar", "--count", "12", "--lh", "10", "--lo", "1000"}, 1),
             "denied: 3 too many per hour\n");
   EXPECT_EQ(ask({"query", "jar"}, 0), "9 left per hour, 999 per month\n");
-  EXPECT_EQ(ask({"take", "jar"}, 0), "allowed: no limit was given\n");
+  EXPECT_EQ(ask({"take", "jar"}, 0), "allowed: no limit applies\n");
   EXPECT_EQ(ask({"take", "--count", "-3", "--ld", "5", "jar"}, 0), "allowed: 5 left per day\n");
   EXPECT_EQ(ask({"take", "jar", "--reset", "--lw", "7", "--count", "0"}, 0),
             "allowed: 7 left per week\n");
-  EXPECT_EQ(ask({"take", "--count", "1", "--", "--odd name"}, 0), "allowed: no limit was given\n");
+  EXPECT_EQ(ask({"take", "--count", "1", "--", "--odd name"}, 0), "allowed: no limit applies\n");
 }
 
 TEST_F(DropletAsk, SaysItInJson) {
@@ -71,7 +72,7 @@ TEST_F(DropletAsk, TellsWhyThereIsNoDecision) {
 
 // The README's commands, in a fresh server, say what the README shows.
 TEST_F(DropletAsk, SaysWhatTheReadmeShows) {
-  std::ifstream readme(SLUICE_SOURCE_DIR "/README.md");
+  std::ifstream readme(tests::source_path("README.md"));
   std::string line;
   while (std::getline(readme, line) && line != "## From droplet to sluice") continue;
   while (std::getline(readme, line) && line != "```console") continue;

@@ -9,6 +9,7 @@
 
 #include "tests/e2e/policies.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/paths.h"
 
 namespace sluice::tests {
 namespace {
@@ -51,7 +52,7 @@ void play(TcpClient& client, const Session& session) {
 }
 
 std::string example(const char* name) {
-  return std::string(SLUICE_SOURCE_DIR "/examples/") + name;
+  return tests::source_path("examples/") + name;
 }
 
 class FirstDay : public testing::TestWithParam<std::vector<std::string>> {};

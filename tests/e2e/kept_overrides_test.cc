@@ -115,6 +115,51 @@ TEST_P(KeptOverrides, SurviveAKill) {
   }
 }
 
+// Of a native rule with two limits: the other one stays the rule's, also where the rules were
+// edited while there was no server; what is kept is what holds, and what replaces all does so for
+// ever.
+TEST_P(KeptOverrides, LeaveTheirRulesOtherLimitsAlone) {
+  const auto config = [&](const std::string& day) {
+    return folder_.write(
+        "sluice.yaml",
+        "listen: [{ protocol: divvy, address: \"127.0.0.1:0\" }, { protocol: admin, address: "
+        "\"127.0.0.1:0\" }]\n"
+        "store: { path: \"" +
+            folder_.path() + "/native\", durability: " + GetParam() +
+            " }\n"
+            "rules: [{ name: api, match: { who: '*' }, actor: who, limits: [{ quota: 3, window: 1h "
+            "}, "
+            "{ quota: " +
+            day + ", window: 1d, algorithm: fixed_window }] }]\n");
+  };
+  const auto served = [](const std::string& file) {
+    return Served({.arguments = {"serve", "--config", file, "--log-level", "warn"}});
+  };
+  const auto shown = [](const Served& server, const std::string& actor) {
+    const Json all = Json::parse(http_get(server.admin, "/v1/overrides?actor=" + actor).body);
+    std::string text;
+    for (const Json& limit : all.at("overrides").at(0).at("limits"))
+      text += std::to_string(limit.at("quota").get<int>()) + " ";
+    return text + all.at("overrides").at(0).at("all_limits").dump();
+  };
+  const std::string one = R"({"rule":"api","actor":"one","limit":{"quota":50,"window":"1h"}})",
+                    all = R"({"rule":"api","actor":"all","limit":{"quota":50,"window":"1h"},)"
+                          R"("all_limits":true})";
+  {
+    Served server = served(config("20"));
+    EXPECT_EQ(server.left("one"), 2);
+    for (const std::string& body : {one, all})
+      EXPECT_EQ(http(server.admin, "POST", "/v1/overrides", body).status, 201);
+    EXPECT_EQ(server.left("one"), 18);
+    EXPECT_EQ(server.left("all"), 49);
+    server.kill();
+  }
+  const Served server = served(config("10"));
+  EXPECT_EQ(shown(server, "one"), "50 10 false");
+  EXPECT_EQ(shown(server, "all"), "50 true");
+  EXPECT_LT(server.left("one"), 10);
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, KeptOverrides, testing::Values("interval", "always"),
                          [](const auto& each) { return std::string(each.param); });
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/support/limitd_client.h"
+#include "tests/support/paths.h"
 
 namespace sluice::tests {
 namespace {
@@ -256,7 +257,7 @@ TEST_F(LimitdFlags, TheFirstDay) {
 
 // The commands under a heading of the README, as words.
 std::vector<std::vector<std::string>> commands_of_readme(const std::string& heading) {
-  std::istringstream lines(text_of(SLUICE_SOURCE_DIR "/README.md"));
+  std::istringstream lines(text_of(tests::source_path("README.md")));
   std::vector<std::vector<std::string>> commands;
   bool here = false;
   for (std::string line; std::getline(lines, line);) {

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "tests/support/limitd_client.h"
+#include "tests/support/limitd_listing.h"
 #include "tests/support/limitd_reload.h"
+#include "tests/support/limitd_until.h"
 
 namespace sluice::tests {
 namespace {
@@ -129,9 +131,27 @@ TEST(Limitd, DebugShowsARequestPerLine) {
     EXPECT_TRUE(process.says(text)) << text;
 }
 
+// A bucket that a PUT made full, or that was full all along, is listed only where the original
+// lists it.
+TEST(Limitd, StatusListsWhatTheOriginalStores) {
+  LimitdServer server("db: { inMemory: true }\nbuckets:\n" + listed_types);
+  expect_listed_as_limitd_does(LimitdListing(server.client()), 1, 600);
+}
+
+TEST(Limitd, StatusListsWhatTheOriginalStoresOnDisk) {
+  LimitdServer server("db: \"@DB@\"\nbuckets:\n" + listed_types);
+  expect_listed_as_limitd_does(LimitdListing(server.client()), 2, 600);
+}
+
 // What waits is asked again by the new types.
 TEST(Limitd, AReloadAsksWhatWaitsAgain) {
   expect_reload_asks_what_waits_again({});
+}
+
+// In memory, and where counters are on disk.
+TEST(Limitd, AnEndOfAnOverrideWakesWhatWaits) {
+  expect_an_end_wakes_what_waits("{ inMemory: true }");
+  expect_an_end_wakes_what_waits("\"@DB@\"");
 }
 
 // The hostile key costs nobody more than a moment, and whoever wrote the expression hears of it.

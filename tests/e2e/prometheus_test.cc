@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -15,6 +17,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/limitd_client.h"
 #include "tests/support/line_sink.h"
+#include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests {
@@ -22,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string examples = std::string(SLUICE_SOURCE_DIR) + "/examples/";
+const std::string examples = tests::source_path("examples/");
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -144,7 +147,7 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
     for (std::sregex_iterator at(page.begin(), page.end(), bound), end; at != end; ++at)
       EXPECT_LE((*at)[1].length(), 7) << at->str();
   }
-  const std::string operating = text_of(std::string(SLUICE_SOURCE_DIR) + "/docs/operating.md");
+  const std::string operating = text_of(tests::source_path("docs/operating.md"));
   for (const char* family : {"sluice_commit_seconds", "sluice_commit_wait_seconds",
                              "sluice_redis_call_seconds", "sluice_redis_kept_age_seconds"}) {
     EXPECT_TRUE(families.contains(family)) << family;
@@ -162,7 +165,7 @@ TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
 }
 
 TEST(Operating, NamesPathsThatThereAre) {
-  const std::string docs = std::string(SLUICE_SOURCE_DIR) + "/docs/";
+  const std::string docs = tests::source_path("docs/");
   const std::string operating = text_of(docs + "operating.md");
   const Json paths = Json::parse(text_of(docs + "openapi.json")).at("paths");
   std::set<std::string> named, known;
@@ -183,7 +186,7 @@ TEST(Operating, NamesPathsThatThereAre) {
 // promtool's own unit tests of them: an instance that is ill has every alert, no other has any.
 TEST(Prometheus, EveryAlertFiresWhenItShould) {
   const std::string rules = examples + "prometheus/sluice-alerts.yml";
-  const std::string tests = std::string(SLUICE_SOURCE_DIR) + "/tests/e2e/alerts.yml";
+  const std::string tests = tests::source_path("tests/e2e/alerts.yml");
   for (const std::string& what : {"check rules '" + rules + "'", "test rules '" + tests + "'"}) {
     Process promtool({.arguments = {"-c", "exec promtool " + what + " 2>&1"}}, "/bin/sh");
     EXPECT_EQ(promtool.wait(), 0) << promtool.out();

@@ -232,6 +232,8 @@ bool Load::converse(Connection& connection, Talker& talker, const Shape& shape, 
     asked[i].at = steady_clock::now();
     asked[i].answer = told->answer;
     if (told->answer != Answer::none) answered_.fetch_add(1, std::memory_order_relaxed);
+    if (told->answer == Answer::granted)
+      granted_[static_cast<size_t>(connection.spoken)].fetch_add(1, std::memory_order_relaxed);
     const bool taken = told->answer == Answer::granted && !asked[i].put;
     if (taken && connection.spoken == Spoken::limitd) ++mine[asked[i].counter];
     if (told->answer == Answer::failed && connection.spoken == Spoken::divvy) return false;

@@ -104,6 +104,7 @@ class Load {
   uint64_t answers(Spoken spoken, Answer answer, Instant from = {}, Instant to = Instant::max());
   // While they run.
   uint64_t answered_so_far() const { return answered_; }
+  uint64_t granted_so_far(Spoken spoken) const { return granted_[static_cast<size_t>(spoken)]; }
 
  private:
   void join();
@@ -113,6 +114,7 @@ class Load {
 
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> answered_{0};
+  std::array<std::atomic<uint64_t>, 3> granted_{};  // by protocol
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 

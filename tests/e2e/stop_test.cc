@@ -6,12 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/e2e/policies.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/patience.h"
 
 namespace sluice::tests {
 namespace {
@@ -70,7 +72,7 @@ TEST_P(Stop, AnswersWhatCameBeforeThenEnds) {
   }
   EXPECT_EQ(total, requests * 5);
   clients.clear();
-  EXPECT_LT(time_to_end(process), 5s * slowness);
+  EXPECT_LT(time_to_end(process), promised(5s));
   EXPECT_FALSE(TcpClient::connect(server.port()));
 }
 
@@ -82,7 +84,7 @@ TEST_P(Stop, WaitsForNobodyThatIsIdle) {
   clients.push_back(server.client());  // has asked nothing
   ASSERT_TRUE(clients.front().send("HIT half=a li"));
   server.process().signal(GetParam());
-  EXPECT_LT(time_to_end(server.process()), 5s * slowness);
+  EXPECT_LT(time_to_end(server.process()), promised(5s));
   for (auto& client : clients) EXPECT_EQ(client.read_to_end(), "");
 }
 
@@ -97,7 +99,7 @@ TEST_P(Stop, ASecondSignalEndsAtOnce) {
   const auto start = steady_clock::now();
   process.signal(GetParam());
   EXPECT_EQ(process.wait(), 1);
-  EXPECT_LT(steady_clock::now() - start, 2s * slowness);  // alone it would wait for 4
+  EXPECT_LT(steady_clock::now() - start, promised(2s));  // alone it would wait for 4
 }
 
 std::string signal_name(const testing::TestParamInfo<int>& signal) {
@@ -117,10 +119,10 @@ TEST(Stopping, IsNotHeldUpByAClientThatDoesNotRead) {
   // No new client meanwhile.
   ASSERT_TRUE(process.says("stopping"));
   while (TcpClient::connect(server.port()).has_value()) {
-    ASSERT_LT(steady_clock::now() - start, 3s * slowness);
+    ASSERT_LT(steady_clock::now() - start, promised(3s));
   }
   EXPECT_EQ(process.wait(), 0);
-  EXPECT_LT(steady_clock::now() - start, 5s * slowness);
+  EXPECT_LT(steady_clock::now() - start, promised(5s));
 }
 
 TEST(Stopping, IsNotHeldUpByAClientThatSendsForEver) {
@@ -142,7 +144,7 @@ TEST(Stopping, IsNotHeldUpByAClientThatSendsForEver) {
   server.process().signal(SIGTERM);
   const auto took = time_to_end(server.process());
   sender.join();
-  EXPECT_LT(took, 5s * slowness);
+  EXPECT_LT(took, promised(5s));
 }
 
 TEST(Stopping, IsNotHeldUpByAStandardErrorThatNobodyReads) {
@@ -153,7 +155,7 @@ TEST(Stopping, IsNotHeldUpByAStandardErrorThatNobodyReads) {
   ASSERT_TRUE(client.send(repeated("HIT a=" + std::string(100, 'x') + "\n", requests)));
   for (int i = 0; i < requests; ++i) ASSERT_TRUE(client.read_line()) << i;
   server.process().signal(SIGTERM);
-  EXPECT_LT(time_to_end(server.process()), 5s * slowness);
+  EXPECT_LT(time_to_end(server.process()), promised(5s));
 }
 
 TEST(Stopping, LeavesThePortFree) {

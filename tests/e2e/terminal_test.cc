@@ -11,12 +11,14 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
+#include "tests/support/paths.h"
 
 namespace sluice::tests {
 namespace {
@@ -75,7 +77,7 @@ class TerminalCommands : public testing::Test {
     const std::string bin = folder.path() + "/bin";
     std::error_code ignored;
     std::filesystem::create_directory(bin, ignored);
-    std::filesystem::create_symlink(SLUICE_BINARY, bin + "/sluice", ignored);
+    std::filesystem::create_symlink(tests::binary_path(), bin + "/sluice", ignored);
     Process process({.arguments = {"-c", line},
                      .environment = {{"PATH", bin + ":/usr/bin:/bin"}, {"SLUICE_ADMIN", admin}},
                      .folder = folder.path()},
@@ -364,7 +366,7 @@ TEST_F(TerminalCommands, TheReadmeShowsWhatIsSaid) {
   divvy = await_listening(*server);
   admin = "127.0.0.1:" + std::to_string(await_listening(*server, "admin"));
   for (int i = 0; i < 4; ++i) hit("method=GET path=/pantry/cookies ip=10.0.0.7");
-  std::ifstream readme(SLUICE_SOURCE_DIR "/README.md");
+  std::ifstream readme(tests::source_path("README.md"));
   std::string line, command, shown;
   int commands = 0;
   const auto compare = [&] {

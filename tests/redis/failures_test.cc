@@ -1,9 +1,11 @@
 // What clients see when Redis is slow, gone or lying, and that sluice comes back by itself.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -11,6 +13,8 @@
 #include <thread>
 
 #include "tests/redis/world.h"
+#include "tests/support/paths.h"
+#include "tests/support/patience.h"
 
 namespace sluice::tests {
 namespace {
@@ -32,7 +36,7 @@ TEST(RedisFails, ARestartIsAnErrorWhileItLasts) {
   const auto began = steady_clock::now();
   const std::string reply = f.world.hit();
   EXPECT_TRUE(reply.starts_with(std::string(error) + "Redis cannot be reached")) << reply;
-  EXPECT_LT(steady_clock::now() - began, std::chrono::milliseconds(500 * slowness));
+  EXPECT_LT(steady_clock::now() - began, promised(std::chrono::milliseconds(500)));
   f.redis.start();
   EXPECT_EQ(f.world.await_hit("", "OK true"), "");
   EXPECT_TRUE(f.world.process().says("trying again"));
@@ -133,7 +137,7 @@ TEST(RedisFails, AUserWhoMayTooLittleIsRefused) {
   RedisServer redis;
   auto client = redis.client();
   const std::string allowed = "+@read +@write +@scripting +@connection +time";
-  std::ifstream page(SLUICE_SOURCE_DIR "/docs/redis.md");
+  std::ifstream page(tests::source_path("docs/redis.md"));
   const std::string text{std::istreambuf_iterator<char>(page), {}};
   EXPECT_NE(text.find("`" + allowed + "`"), std::string::npos);
   std::vector<std::string> words{"ACL", "SETUSER", "limiter", "on", ">pass", "~*", "-@all"};
@@ -234,7 +238,7 @@ void expect_harmless_pause(Fixture& f, const std::function<void(bool)>& pause) {
     ++asked;
     std::this_thread::sleep_for(Milliseconds(50));
   }
-  EXPECT_LT(slowest_ms, 300 * slowness);
+  EXPECT_LT(slowest_ms, promised(Milliseconds(300)).count());
   EXPECT_GT(asked, 20);
   pause(false);
   // On a machine that is busy it may be asked and be late again.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdio>
 #include <thread>
 
 #include "tests/redis/world.h"
@@ -132,7 +133,9 @@ TEST(RedisWaiting, ManyAreLookedAtLessOften) {
   const auto began = std::chrono::steady_clock::now();
   const int64_t before = std::stoll(world.metric(calls));
   std::this_thread::sleep_for(Milliseconds(1500));
-  const auto asked = static_cast<double>(std::stoll(world.metric(calls)) - before);
+  double asked = 0;
+  for (const auto end = soon(); asked <= 1'000 && std::chrono::steady_clock::now() < end;)
+    asked = static_cast<double>(std::stoll(world.metric(calls)) - before);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   EXPECT_LT(asked / took.count(), 24'000);
   EXPECT_GT(asked, 1'000);

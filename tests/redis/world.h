@@ -13,6 +13,7 @@
 #include "tests/support/droplet_client.h"
 #include "tests/support/http_client.h"
 #include "tests/support/limitd_client.h"
+#include "tests/support/limitd_listed.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests {
@@ -45,7 +46,8 @@ class RedisWorld {
     folder_.write(
         "limitd.yaml",
         "db: { inMemory: true }\nbuckets:\n  fixed:\n    size: 3\n"
-        "  fast:\n    size: 2\n    per_second: 10\n  slow:\n    size: 2\n    per_second: 1\n");
+        "  fast:\n    size: 2\n    per_second: 10\n  slow:\n    size: 2\n    per_second: 1\n" +
+            listed_types);
     before_rules_ =
         "listen:\n"
         "  - { protocol: divvy, address: \"127.0.0.1:0\" }\n"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <ostream>
 #include <stdexcept>
 
 #include "tests/support/divvy_server.h"

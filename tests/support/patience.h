@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 
 namespace sluice::tests {
 
@@ -32,6 +33,22 @@ inline Deadline within(Milliseconds time) {
 // For what takes milliseconds on an idle machine.
 inline Deadline soon() {
   return within(std::chrono::seconds(25));
+}
+
+// Whether this is `make bench`, which runs one test at a time and sets SLUICE_TIMED. `make test`
+// shares its processors with other work, so no test may fail there because something took long.
+inline bool holds_times() {
+  return std::getenv("SLUICE_TIMED") != nullptr;
+}
+
+// Begins a test that asserts nothing but times: it runs in `make bench` alone.
+#define SLUICE_HOLDS_TIMES() \
+  if (!sluice::tests::holds_times()) GTEST_SKIP() << "a matter of `make bench`"
+
+// A bound on how long something takes that a test asserts beside other things: as it is promised in
+// `make bench`; elsewhere only what hangs is a failure.
+inline Milliseconds promised(Milliseconds time) {
+  return (holds_times() ? time : Milliseconds(25'000)) * slowness;
 }
 
 // Milliseconds left until `deadline`, for poll(2); 0 when it has passed.

@@ -65,6 +65,12 @@ Process::Process(const Options& options, const std::string& program) {
       const rlimit limit{options.open_files, options.open_files};
       if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(126);
     }
+    if (options.file_bytes) {
+      rlimit limit{};
+      ::getrlimit(RLIMIT_FSIZE, &limit);
+      limit.rlim_cur = *options.file_bytes;
+      if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(126);
+    }
     ::execve(argv[0], argv.data(), envp.data());
     ::_exit(127);
   }

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/paths.h"
 #include "tests/support/patience.h"
 
 namespace sluice::tests {
@@ -28,10 +29,12 @@ class Process {
     std::map<std::string, std::string> environment = {};
     std::string folder = {};  // to start in; empty: the test's own
     size_t open_files = 0;    // hard limit of descriptors; 0: the test's own
-    bool read_err = true;     // false: standard error is a pipe that nobody reads
+    // Soft limit of the bytes that a file may grow to, as a full disk; none: the test's own.
+    std::optional<size_t> file_bytes = {};
+    bool read_err = true;  // false: standard error is a pipe that nobody reads
   };
 
-  explicit Process(const Options& options, const std::string& program = SLUICE_BINARY);
+  explicit Process(const Options& options, const std::string& program = binary_path());
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/paths.h"
 #include "tests/support/patience.h"
 
 namespace sluice::tests {
@@ -48,7 +49,7 @@ class Pty {
     unsigned short columns, rows;
   };
   Pty(std::vector<std::string> arguments, std::map<std::string, std::string> environment, Size size,
-      const std::string& program = SLUICE_BINARY);
+      const std::string& program = binary_path());
   ~Pty();
   Pty(const Pty&) = delete;
   Pty& operator=(const Pty&) = delete;

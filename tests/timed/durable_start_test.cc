@@ -17,6 +17,7 @@
 #include "limit/space.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/environment.h"
+#include "tests/support/patience.h"
 #include "tests/support/process_stats.h"
 
 namespace sluice::tests {
@@ -123,6 +124,7 @@ class DurableStart : public testing::Test {
 };
 
 TEST_F(DurableStart, TheFirstRequestIsAnsweredWithinASecond) {
+  SLUICE_HOLDS_TIMES();
   const uint64_t count = counters();
   const auto began = steady_clock::now();
   // As `sluice explain` names it: divvy:PATTERN:ACTOR:QUOTA:WINDOW.

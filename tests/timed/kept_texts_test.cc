@@ -13,6 +13,7 @@
 #include "disk/journal.h"
 #include "limit/space.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/patience.h"
 
 namespace sluice::tests {
 namespace {
@@ -46,6 +47,7 @@ class Opened {
 };
 
 TEST(KeptTexts, AMillionAreReadInASecond) {
+  SLUICE_HOLDS_TIMES();
   const Folder folder;
   {
     const Opened opened(folder.path());

@@ -12,6 +12,7 @@
 
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
+#include "tests/support/patience.h"
 
 namespace sluice::tests {
 namespace {
@@ -32,6 +33,7 @@ double quantile(std::vector<double> all, double q) {
 // Stretches of time in which pages are asked for all the time are held against ones in which none
 // are, in turn, as other processes share the machine.
 TEST(ListingInTime, AMillionCountersOfTenThousandRulesHoldUpNobody) {
+  SLUICE_HOLDS_TIMES();
   constexpr int counters = 1'000'000, rules = 10'000, stretches = 10, block = 10'000;
   constexpr auto stretch = 400ms;
   constexpr double delay_max_ms = 1;

@@ -11,6 +11,7 @@
 #include "policy/native.h"
 #include "policy/native_review.h"
 #include "tests/support/named_rules.h"
+#include "tests/support/patience.h"
 
 namespace sluice::policy {
 namespace {
@@ -57,10 +58,12 @@ std::string native(std::string (*match)(size_t)) {
 }
 
 TEST(Loading, NativeRulesOfTheNamedSets) {
+  SLUICE_HOLDS_TIMES();
   for (const auto& set : tests::named_rules) loads_native(set.name, text_of(set, count));
 }
 
 TEST(Loading, NativeRulesThatAreAllAlike) {
+  SLUICE_HOLDS_TIMES();
   loads_native("star in front",
                native([](size_t i) { return "p: \"*/v" + std::to_string(i) + "\""; }));
   loads_native("two stars",
@@ -74,6 +77,7 @@ TEST(Loading, NativeRulesThatAreAllAlike) {
 }
 
 TEST(Loading, ReviewOfRulesThatAreAllAlike) {
+  SLUICE_HOLDS_TIMES();
   for (const char* before : {"*/v", "/a/*/v"}) {
     std::string text = "rules:\n";
     for (size_t i = 0; i < count; ++i)
@@ -87,6 +91,7 @@ TEST(Loading, ReviewOfRulesThatAreAllAlike) {
 }
 
 TEST(Loading, DivvyIni) {
+  SLUICE_HOLDS_TIMES();
   std::string text;
   for (size_t i = 0; i < count; ++i)
     text += "[method=GET path=/pantry/" + std::to_string(i) + (i % 2 != 0 ? "/*" : "") +
@@ -99,6 +104,7 @@ TEST(Loading, DivvyIni) {
 }
 
 TEST(Loading, DivvyJson) {
+  SLUICE_HOLDS_TIMES();
   std::string text = "{ \"overrides\": [\n";
   for (size_t i = 0; i < count; ++i)
     text += "{ \"operation\": { \"method\": \"GET\", \"path\": \"/pantry/" + std::to_string(i) +

@@ -21,6 +21,7 @@
 #include "server/engine.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
+#include "tests/support/patience.h"
 #include "tests/timed/allocations.h"
 
 namespace sluice::tests {
@@ -162,10 +163,12 @@ void compare(bool patterns) {
 }
 
 TEST(OverridesTimed, AMillionExactOnesCostWhatTenDo) {
+  SLUICE_HOLDS_TIMES();
   compare(false);
 }
 
 TEST(OverridesTimed, AMillionPatternsCostWhatTenDo) {
+  SLUICE_HOLDS_TIMES();
   compare(true);
 }
 

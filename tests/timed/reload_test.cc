@@ -14,12 +14,14 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "tests/support/divvy_server.h"
+#include "tests/support/patience.h"
 
 namespace sluice::tests {
 namespace {
@@ -156,6 +158,7 @@ double exceeding(const std::vector<double>& a, const std::vector<double>& b, dou
 // One worker, which the load keeps busy, so that the two have a processor each where there are two,
 // and the reloader has to take its time from them.
 TEST(Reload, LosesNoRequestAndHoldsUpNone) {
+  SLUICE_HOLDS_TIMES();
   const Folder folder;
   const std::array<std::string, 2> editions{folder.write("a.ini", policy(true)),
                                             folder.write("b.ini", policy(false))};

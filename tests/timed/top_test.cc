@@ -17,6 +17,7 @@
 #include "policy/divvy.h"
 #include "server/figures.h"
 #include "server/top_keys.h"
+#include "tests/support/patience.h"
 #include "tests/timed/allocations.h"
 
 namespace sluice::tests {
@@ -97,6 +98,7 @@ struct Tracking {
 };
 
 TEST(TopKeys, CostAtMostThirtyNanosecondsADecision) {
+  SLUICE_HOLDS_TIMES();
   const std::vector<char> table(table_bytes, 1);
   for (const bool denied : {false, true}) {
     for (const size_t keys : {size_t{16}, size_t{513}, size_t{1'000'000}}) {

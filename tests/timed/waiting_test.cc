@@ -11,14 +11,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/dice.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/patience.h"
 
 namespace sluice::tests {
 namespace {
@@ -182,6 +186,7 @@ double quantile(std::vector<double> all, double q) {
 // milliseconds after a moment between that write and the reply to the first; it is taken to be the
 // earlier.
 TEST(WaitingInTime, TenThousandAtSpreadTimes) {
+  SLUICE_HOLDS_TIMES();
   constexpr size_t count = 10'000;
   const LimitdServer server;
   std::vector<Wire> wires;
@@ -250,6 +255,7 @@ TEST(WaitingInTime, TenThousandAtSpreadTimes) {
 
 // As one put for all, and as one put for each.
 TEST(WaitingInTime, TenThousandFreedAtOnceByPuts) {
+  SLUICE_HOLDS_TIMES();
   constexpr int count = 10'000;
   for (const int puts : {1, count}) {
     const LimitdServer server;
@@ -335,6 +341,7 @@ TEST(WaitingInTime, PastTheBoundOfAConnectionItIsRefused) {
 // Stretches of time in which lists are asked for all the time are held against ones in which none
 // are, in turn, as other processes share the machine.
 TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
+  SLUICE_HOLDS_TIMES();
   constexpr int counters = 1'000'000, stretches = 10;
   constexpr auto stretch = 400ms;
   constexpr double delay_max_ms = 1;

@@ -1,0 +1,67 @@
+# What makes compiling and linking fast, and changes nothing in what is built:
+#   - ccache, where it is installed, shared by all checkouts of one user: paths are hashed relative to the checkout.
+#   - mold, where it is installed.
+#   - precompiled headers (SLUICE_PRECOMPILED), two sets: of the product's code and of the tests'. They would hide an
+#     include that is missing, so `make lint` looks for those (tools/check_includes.py), and the presets debug and bench
+#     compile without them.
+
+option(SLUICE_PRECOMPILED "compile with precompiled headers" ON)
+option(SLUICE_CCACHE "compile through ccache where it is installed" ON)
+option(SLUICE_MOLD "link with mold where it is installed" ON)
+
+if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(SLUICE_CCACHE_PROGRAM ccache)
+  if(SLUICE_CCACHE_PROGRAM)
+    # A precompiled header is hashed by its content, and is always newer than the compilation that uses it began.
+    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${SLUICE_CCACHE_PROGRAM})
+  endif()
+endif()
+
+if(SLUICE_MOLD)
+  find_program(SLUICE_MOLD_PROGRAM mold)
+  if(SLUICE_MOLD_PROGRAM)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endif()
+
+if(SLUICE_PRECOMPILED)
+  # Inlined from a precompiled header, g++ 12 takes std::string's operator+ to leave its bounds (its bugs 105329, 105651). The
+  # bench preset compiles the program with these warnings, and without precompiled headers.
+  foreach(warning restrict array-bounds stringop-overflow stringop-overread)
+    add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-${warning}>)
+  endforeach()
+  # Both let ccache see what a precompiled header depends on.
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  # hiredis.pc defines this, and a precompiled header is only of use where the same is defined.
+  add_compile_definitions(_FILE_OFFSET_BITS=64)
+endif()
+
+# What most of the source reads. Not those that few read, and not those that leave every file with code to compile, used or not
+# (CLI11, nlohmann/json): a file pays for each header of its set.
+set(sluice_product_headers
+    <spdlog/logger.h>
+    <algorithm> <array> <atomic> <bit> <chrono> <compare> <condition_variable> <deque> <filesystem> <functional> <map>
+    <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <vector>)
+set(sluice_test_headers <gtest/gtest.h> <fstream> <random> <sstream>)
+
+# sluice_precompile(TARGET [FOR_TESTS]): compiles TARGET with the precompiled headers of the product, or of the tests.
+function(sluice_precompile target)
+  if(SLUICE_PRECOMPILED)
+    if(ARGV1 STREQUAL "FOR_TESTS")
+      target_precompile_headers(${target} REUSE_FROM sluice_test_headers)
+    else()
+      target_precompile_headers(${target} REUSE_FROM sluice_product_headers)
+    endif()
+  endif()
+endfunction()
+
+# sluice_precompiled_headers(NAME HEADERS... LINK TARGETS...): one set.
+function(sluice_precompiled_headers name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LINK" ${ARGN})
+  if(SLUICE_PRECOMPILED)
+    add_library(${name} OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
+    target_link_libraries(${name} PRIVATE ${ARG_LINK})
+    target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+  endif()
+endfunction()

@@ -1,0 +1,193 @@
+// Where copies lie, who may read them, and what is never removed for one; how many logs short runs
+// leave; numbers that nothing names.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "disk/folder_test.h"
+#include "disk/layout.h"
+#include "disk/rocks_journal.h"
+#include "disk/tools.h"
+
+namespace sluice::disk {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BackupTest : public testing::Test {
+ protected:
+  std::unique_ptr<RocksJournal> open() {
+    spaces = std::make_unique<limit::Spaces>();
+    space = spaces->intern("copied:", "");
+    JournalOptions options;
+    options.path = data;
+    options.now = [] { return base::Time{now_us}; };
+    auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces,
+                                                  Folding{1, 1, 1 << 20, 2 << 20, 64 << 10});
+    EXPECT_TRUE(journal->open(problem)) << problem;
+    EXPECT_TRUE(read_all(*journal, found, problem)) << problem;
+    journal->start_folding();
+    return journal;
+  }
+  void commit(Journal& journal, const std::string& key, int64_t quota = 10) {
+    const limit::State cell{now_us, 1};
+    const uint32_t limits_id = spaces->intern_limits(
+        std::vector<limit::Limit>{{limit::Algorithm::fixed_window, quota, base::seconds(1), 0}});
+    journal.add({space, limits_id, key, {&cell, 1}, INT64_MAX});
+    ASSERT_TRUE(journal.commit(problem)) << problem;
+  }
+  void forget(Journal& journal, const std::string& key) {
+    journal.add({space, 0, key, {}, INT64_MAX});
+    ASSERT_TRUE(journal.commit(problem)) << problem;
+  }
+  // All is folded: what blocks say of counters that are gone names lists, too.
+  static void settle(Journal& journal) {
+    for (int i = 0; i < 20'000 && journal.stats().unfolded_bytes > 0; ++i) ::usleep(1000);
+    ASSERT_EQ(journal.stats().unfolded_bytes, 0u);
+  }
+  static mode_t mode_of(const fs::path& path) {
+    struct stat its {};
+    EXPECT_EQ(::lstat(path.c_str(), &its), 0) << path;
+    return its.st_mode & 07777;
+  }
+
+  static constexpr int64_t now_us = 1'700'000'000'000'000;
+  Folder folder;
+  const std::string data = folder / "data";
+  std::unique_ptr<limit::Spaces> spaces;
+  const limit::Space* space = nullptr;
+  KeptByKey found;
+  std::string problem;
+};
+
+TEST_F(BackupTest, IsForItsOwnerAlone) {
+  auto journal = open();
+  for (int i = 0; i < 20; ++i) commit(*journal, std::to_string(i));
+  ASSERT_TRUE(journal->backup(folder / "deep/copy", problem)) << problem;
+  EXPECT_EQ(mode_of(folder / "deep/copy"), 0700u);
+  size_t files = 0;
+  for (const auto& at : fs::recursive_directory_iterator(folder / "deep/copy")) {
+    EXPECT_EQ(mode_of(at.path()), at.is_directory() ? 0700u : 0600u) << at.path();
+    ++files;
+  }
+  EXPECT_GT(files, 8u);
+  EXPECT_FALSE(fs::exists(folder / "deep/copy.new"));
+  EXPECT_FALSE(fs::exists(folder / "deep/copy/UNFINISHED"));
+  // As are the store's own.
+  EXPECT_EQ(mode_of(store_of(data)), 0700u);
+  EXPECT_EQ(mode_of(data + "/sluice.lock"), 0600u);
+}
+
+TEST_F(BackupTest, RemovesOnlyWhatAnEarlierOneLeft) {
+  auto journal = open();
+  commit(*journal, "a");
+  const std::string copy = folder / "copy", fresh = folder / "copy.new";
+  const auto refuses = [&] {
+    EXPECT_FALSE(journal->backup(copy, problem));
+    EXPECT_NE(problem.find("copy.new` is there already"), std::string::npos) << problem;
+    EXPECT_FALSE(fs::exists(copy));
+  };
+  std::ofstream(fresh) << "somebody's";
+  refuses();
+  EXPECT_EQ(fs::file_size(fresh), 10u);
+  fs::remove(fresh);
+  fs::create_directory(fresh);
+  std::ofstream(fresh + "/letters") << "somebody's";
+  refuses();
+  EXPECT_TRUE(fs::exists(fresh + "/letters"));
+  fs::rename(fresh, folder / "else");
+  fs::create_directory_symlink(folder / "else", fresh);
+  refuses();
+  EXPECT_TRUE(fs::exists(folder / "else/letters"));
+  fs::remove(fresh);
+  // One that was being made when its maker was killed.
+  fs::create_directories(fresh + "/sluice/counters");
+  std::ofstream(fresh + "/UNFINISHED") << "";
+  EXPECT_TRUE(journal->backup(copy, problem)) << problem;
+  EXPECT_FALSE(fs::exists(fresh));
+  EXPECT_FALSE(journal->backup(copy, problem));
+  EXPECT_NE(problem.find("copy` is there already"), std::string::npos) << problem;
+}
+
+TEST_F(BackupTest, IsNeverMadeInWhatItCopies) {
+  auto journal = open();
+  commit(*journal, "a");
+  fs::create_directory(folder / "other");
+  fs::create_directory_symlink(data, folder / "other/link");
+  const auto refuses = [&](const std::string& target) {
+    EXPECT_FALSE(journal->backup(target, problem)) << target;
+    EXPECT_NE(problem.find("of which it is to be a copy"), std::string::npos) << problem;
+  };
+  for (const char* const in : {"/in", "/in/", "/sluice/in", "/new/deep/in", "/../data/in"})
+    refuses(data + in);
+  refuses(folder / "other/link/in");
+  EXPECT_FALSE(fs::exists(data + "/new"));
+  EXPECT_TRUE(journal->backup(folder / "data2", problem)) << problem;
+  EXPECT_TRUE(journal->backup(data + "/../beside", problem)) << problem;
+  journal.reset();
+  EXPECT_FALSE(backup(data, data + "/in", problem));
+  EXPECT_NE(problem.find("of which it is to be a copy"), std::string::npos) << problem;
+}
+
+TEST_F(BackupTest, ShortRunsLeaveFewLogs) {
+  for (int i = 0; i < 16; ++i) {
+    found.clear();
+    auto journal = open();
+    EXPECT_EQ(found.size(), static_cast<size_t>(i));
+    commit(*journal, std::to_string(i));
+    journal.reset();
+    for (const auto& part : {blocks_of(data), counters_of(data), texts_of(data)}) {
+      size_t logs = 0;
+      for (const auto& at : fs::directory_iterator(part)) logs += at.path().extension() == ".log";
+      EXPECT_LE(logs, 9u) << part << " " << i;
+    }
+  }
+}
+
+// Lists of limits that no counter names any more: a start does not make them this process's, and
+// their numbers stand for others.
+TEST_F(BackupTest, NumbersThatNothingNamesAreUsedAgain) {
+  StoreStats before, after;
+  {
+    auto journal = open();
+    commit(*journal, "stays", 7);
+    for (int64_t i = 0; i < 50; ++i) {
+      const std::string key = std::to_string(i);
+      commit(*journal, key, 1000 + i);
+      forget(*journal, key);
+    }
+    settle(*journal);
+  }
+  ASSERT_TRUE(stats(data, before, problem)) << problem;
+  EXPECT_EQ(before.limits, 51u);
+  for (int life = 0; life < 5; ++life) {
+    found.clear();
+    auto journal = open();
+    // The scan is that of read_all. What no counter names is not known here: its number is new.
+    const uint32_t next = spaces->intern_limits(
+        std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 999'999, base::seconds(1), 0}});
+    EXPECT_LE(next, 4u);
+    for (int64_t i = 0; i < 50; ++i) {
+      const std::string key = "life " + std::to_string(i);
+      commit(*journal, key, 2000 + 100 * life + i);
+      if (i % 25 != 0) forget(*journal, key);
+    }
+    settle(*journal);
+  }
+  ASSERT_TRUE(stats(data, after, problem)) << problem;
+  EXPECT_LE(after.limits, 54u);
+  // What is there has its own limits.
+  found.clear();
+  auto journal = open();
+  const auto limits = [&](const std::string& key) {
+    return spaces->limits(found.at({space, key}).limits_id).front().quota;
+  };
+  EXPECT_EQ(limits("stays"), 7);
+  EXPECT_EQ(limits("life 0"), 2400);
+  EXPECT_EQ(limits("life 25"), 2425);
+  EXPECT_EQ(found.size(), 3u);
+}
+
+}  // namespace
+}  // namespace sluice::disk

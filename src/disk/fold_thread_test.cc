@@ -1,0 +1,135 @@
+// Nobody waits for the idle thread that folds: it is stopped wherever it is, as a busy machine
+// stops it, and commits go on.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "disk/folder_test.h"
+#include "disk/rocks_journal.h"
+#include "tests/support/dice.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLUICE_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLUICE_SANITIZED 1
+#endif
+#endif
+
+namespace sluice::disk {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+std::atomic<bool> hold{false}, held{false};
+
+void stand_still(int) {
+  held = true;
+  while (hold) {
+    const timespec moment{0, 200'000};
+    ::nanosleep(&moment, nullptr);
+  }
+  held = false;
+}
+
+// 0: there is none.
+pid_t thread_named(const std::string& wanted) {
+  for (const auto& at : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(at.path() / "comm"), name);
+    if (name == wanted) return static_cast<pid_t>(std::stol(at.path().filename().string()));
+  }
+  return 0;
+}
+
+template <class Condition>
+bool eventually(Condition&& condition) {
+  for (const auto end = steady_clock::now() + std::chrono::seconds(60); !condition();
+       std::this_thread::sleep_for(100us))
+    if (steady_clock::now() > end) return false;
+  return true;
+}
+
+TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
+#ifdef SLUICE_SANITIZED
+  GTEST_SKIP() << "it would hold locks of the sanitizer's own";
+#endif
+  struct sigaction action {};
+  action.sa_handler = stand_still;
+  ASSERT_EQ(::sigaction(SIGUSR2, &action, nullptr), 0);
+  const Folder folder;
+  tests::Dice dice(23);
+  std::map<std::string, int64_t> model;
+  int64_t n = 0;
+  {
+    limit::Spaces spaces;
+    const auto* const space = spaces.intern("fold:", "");
+    const uint32_t limits_id = spaces.intern_limits(
+        std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
+    JournalOptions options;
+    options.path = folder / "data";
+    options.now = [] { return base::Time{0}; };
+    // All of it is folded at once, and no more than half a MiB may wait for that.
+    RocksJournal journal(std::move(options), spaces, {1, 1, 256 << 10, 512 << 10, 64 << 10});
+    std::string problem;
+    ASSERT_TRUE(journal.open(problem)) << problem;
+    ASSERT_TRUE(journal.read_blocks(problem)) << problem;
+    journal.start_folding();
+    const auto commit = [&] {
+      ++n;
+      for (int i = 0; i < 200; ++i) {
+        const std::string key = "counter " + std::to_string(dice(20'000));
+        const limit::State cell{1, n};
+        journal.add({space, limits_id, key, {&cell, 1}, INT64_MAX});
+        model[key] = n;
+      }
+      std::string why;
+      EXPECT_TRUE(journal.commit(why)) << why;
+    };
+    pid_t idle = 0;
+    ASSERT_TRUE(eventually([&] { return (idle = thread_named("sluice-fold")) != 0; }));
+    for (int round = 0; round < 8 && !testing::Test::HasFailure(); ++round) {
+      SCOPED_TRACE(round);
+      for (int i = dice(20); i >= 0; --i) commit();
+      std::this_thread::sleep_for(std::chrono::microseconds(dice(3'000)));
+      hold = true;
+      ASSERT_EQ(::syscall(SYS_tgkill, ::getpid(), idle, SIGUSR2), 0);
+      EXPECT_TRUE(eventually([] { return held.load(); }));
+      // More than may wait.
+      auto done = std::async(std::launch::async, [&] {
+        for (int i = 0; i < 130; ++i) commit();
+      });
+      EXPECT_EQ(done.wait_for(300s), std::future_status::ready);
+      hold = false;
+      done.wait();
+      ASSERT_TRUE(eventually([] { return !held; }));
+    }
+    EXPECT_GT(journal.stats().folds, 8u);
+  }
+  limit::Spaces spaces;
+  const auto* const space = spaces.intern("fold:", "");
+  JournalOptions options;
+  options.path = folder / "data";
+  options.now = [] { return base::Time{0}; };
+  RocksJournal again(std::move(options), spaces);
+  std::string problem;
+  ASSERT_TRUE(again.open(problem)) << problem;
+  KeptByKey all;
+  ASSERT_TRUE(read_all(again, all, problem)) << problem;
+  ASSERT_EQ(all.size(), model.size());
+  for (const auto& [key, units] : model)
+    ASSERT_EQ(all.at({space, key}).cells[0].units, units) << key;
+}
+
+}  // namespace
+}  // namespace sluice::disk

@@ -1,0 +1,218 @@
+#include "limit/carry_list.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/check.h"
+#include "limit/carry_over.h"
+
+namespace sluice::limit {
+
+namespace {
+
+// A limit that was in force, or left out, on its way to the new list.
+struct Source : LeftOut {
+  bool paired = false;  // by kind
+  bool lent = false;    // a limit of another kind goes on with it as well
+};
+
+template <size_t most>
+struct Sources {
+  std::array<Source, most> all;
+  size_t count = 0;
+  void add(const Limit& limit, std::span<const State> state) {
+    all[count].limit = limit;
+    all[count++].state = state;
+  }
+  std::span<Source> each() { return {all.data(), count}; }
+};
+
+// Of two states of one bucket: is less there in `a`, now and ever after?
+bool is_stricter(const State& a, const State& b) {
+  return a.mark_us != b.mark_us ? a.mark_us > b.mark_us : a.units > b.units;
+}
+
+class List {
+ public:
+  List(std::span<const State> cells, std::span<const Limit> from, std::span<const Limit> to,
+       Carry carry, Time now)
+      : to_(to), carry_(carry), now_(now) {
+    for (const Limit& limit : from) {
+      const size_t count = limit::cells(limit);
+      in_force_.add(limit, cells.first(count));
+      cells = cells.subspan(count);
+    }
+    for (LeftOut one; left_out::next(cells, one);)
+      if (!is_fresh(one.state, now)) left_out_.add(one.limit, one.state);
+    pair();
+  }
+
+  CellCount write(State* next) {
+    size_t count = 0;
+    for (size_t i = 0; i < to_.size(); ++i) {
+      const size_t cells = limit::cells(to_[i]);
+      if (cells > 0) carry(i, {next + count, cells});
+      count += cells;
+    }
+    const size_t in_force = count;
+    for (size_t i = 0; i < to_.size(); ++i)
+      if (memory_[i])
+        count = left_out::append({memory_[i]->limit, {&memory_[i]->state, 1}}, next, count);
+    for (const Source& one : left_out_.each())
+      if (!one.paired) count = left_out::append(one, next, count);
+    // Those that can do with fewer cells come last.
+    for (const bool logs : {false, true}) {
+      for (const Source& one : in_force_.each())
+        if (logs == (one.limit.algorithm == Algorithm::sliding_log) && is_to_be_left_out(one))
+          count = left_out::append(one, next, count);
+    }
+    return {count, count - in_force};
+  }
+
+ private:
+  struct Memory {
+    Limit limit;
+    State state;
+  };
+
+  template <class All, class Fits>
+  static Source* first(All& all, const Fits& fits) {
+    for (Source& one : all.each())
+      if (fits(one)) return &one;
+    return nullptr;
+  }
+
+  void pair() {
+    for (size_t i = 0; i < to_.size(); ++i) {
+      was_[i] = first(in_force_, [&](const Source& one) {
+        return !one.paired && same_kind(one.limit, to_[i]);
+      });
+      if (was_[i] != nullptr) was_[i]->paired = true;
+    }
+    for (size_t i = 0; i < to_.size(); ++i) {
+      if (was_[i] != nullptr) continue;
+      returns_[i] = first(left_out_, [&](const Source& one) {
+        return !one.paired && same_kind(one.limit, to_[i]);
+      });
+      if (returns_[i] != nullptr) returns_[i]->paired = true;
+    }
+    // A bucket's memory: what it says counts for all of its kind that change.
+    for (Source& one : left_out_.each()) {
+      if (one.paired) continue;
+      for (size_t i = 0; i < to_.size(); ++i)
+        if (changes(i) && same_kind(one.limit, to_[i])) one.lent = true;
+    }
+    for (size_t i = 0; i < to_.size(); ++i) {
+      if (was_[i] != nullptr) continue;
+      lends_[i] = first(in_force_, [&](const Source& one) {
+        return !one.paired && !one.lent && one.limit.algorithm == to_[i].algorithm;
+      });
+      if (lends_[i] != nullptr) lends_[i]->lent = true;
+    }
+    for (size_t i = 0; i < std::min(to_.size(), in_force_.count); ++i) {
+      Source& one = in_force_.all[i];
+      if (was_[i] != nullptr || lends_[i] != nullptr || one.paired || one.lent) continue;
+      lends_[i] = &one;
+      one.lent = true;
+    }
+    for (Source& one : left_out_.each()) one.paired |= one.lent;
+  }
+
+  bool changes(size_t i) const { return was_[i] == nullptr || was_[i]->limit != to_[i]; }
+
+  // Calls `visit(source)` for all of its kind that the limit goes on with.
+  template <class Visit>
+  void each_of_kind(size_t i, const Visit& visit) {
+    if (was_[i] != nullptr) visit(*was_[i]);
+    if (returns_[i] != nullptr) visit(*returns_[i]);
+    if (!changes(i)) return;
+    for (const Source& one : left_out_.each())
+      if (one.lent && same_kind(one.limit, to_[i])) visit(one);
+  }
+
+  void carry(size_t i, std::span<State> state) {
+    const Limit& to = to_[i];
+    const bool is_bucket = limit::is_bucket(to);
+    std::fill(state.begin(), state.end(), State{});
+    bool any = false;
+    const auto go_on_with = [&](const Source& one) {
+      const auto cells = one.cells();
+      const std::span<const State> was(cells.data(), limit::cells(one.limit));
+      if (!any) {
+        carry_over(was, one.limit, to, carry_, now_, state);
+      } else if (is_bucket) {
+        State as;
+        carry_over(was, one.limit, to, carry_, now_, {&as, 1});
+        if (is_stricter(as, state[0])) state[0] = as;
+      }
+      any = true;
+    };
+    if (to.algorithm == Algorithm::token_bucket && carry_ == Carry::used && changes(i)) {
+      any = remember(i, state[0]);
+    } else {
+      each_of_kind(i, go_on_with);
+    }
+    if (lends_[i] != nullptr) go_on_with(*lends_[i]);
+  }
+
+  // A token_bucket goes on with all that is missing of its kind, and remembers what it has no room
+  // for. False: there is none of its kind.
+  bool remember(size_t i, State& state) {
+    const Limit& to = to_[i];
+    Limit large = to;
+    each_of_kind(i,
+                 [&](const Source& one) { large.burst = std::max(large.burst, one.limit.burst); });
+    State all;
+    bool any = false;
+    each_of_kind(i, [&](const Source& one) {
+      const State as = carry_over_bucket(one.state[0], one.limit, large, Carry::used, now_);
+      if (!any || is_stricter(as, all)) all = as;
+      any = true;
+    });
+    if (!any) return false;
+    state = carry_over_bucket(all, large, to, Carry::used, now_);
+    if (is_stricter(all, state)) memory_[i] = Memory{large, all};
+    return true;
+  }
+
+  bool is_to_be_left_out(const Source& one) {
+    if (one.paired || is_fresh(one.state, now_) || (carry_ == Carry::left && one.lent))
+      return false;
+    // Its memory is there already, and says more.
+    return first(left_out_, [&](const Source& other) {
+             return !other.paired && same_kind(other.limit, one.limit);
+           }) == nullptr;
+  }
+
+  std::span<const Limit> to_;
+  const Carry carry_;
+  const Time now_;
+  Sources<slots_max> in_force_;
+  Sources<left_out::most> left_out_;
+  // By the place of the limit in `to`: of its kind in force, of its kind left out, of another kind.
+  std::array<Source*, slots_max> was_{}, returns_{}, lends_{};
+  std::array<std::optional<Memory>, slots_max> memory_{};
+};
+
+}  // namespace
+
+CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> from,
+                          std::span<const Limit> to, Carry carry, Time now, State* next) {
+  SLUICE_CHECK(from.size() <= slots_max && to.size() <= slots_max &&
+               limit::cells(to) <= cells_max && cells.size() >= limit::cells(from));
+  return List(cells, from, to, carry, now).write(next);
+}
+
+CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,
+                     State* next) {
+  const size_t in_force = limit::cells(limits);
+  std::copy_n(cells.begin(), in_force, next);
+  size_t count = in_force;
+  cells = cells.subspan(in_force);
+  for (LeftOut one; left_out::next(cells, one);)
+    if (!is_fresh(one.state, now)) count = left_out::append(one, next, count);
+  return {count, count - in_force};
+}
+
+}  // namespace sluice::limit

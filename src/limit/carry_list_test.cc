@@ -1,0 +1,338 @@
+#include "limit/carry_list.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "limit/naive_grants.h"
+#include "limit/promises.h"
+#include "tests/support/dice.h"
+
+namespace sluice::limit {
+namespace {
+
+constexpr int64_t second = 1'000'000, hour = 3'600 * second;
+
+Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
+  Limit limit{algorithm, quota, {window_us}};
+  if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
+    limit.burst = quota;
+  if (algorithm == Algorithm::fixed_bucket) limit.window = {};
+  return limit;
+}
+Limit tokens(int64_t quota, int64_t window_us) {
+  return limit_of(Algorithm::token_bucket, quota, window_us);
+}
+
+constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
+                                 Algorithm::token_bucket, Algorithm::sliding_window,
+                                 Algorithm::sliding_log,  Algorithm::fixed_bucket};
+
+std::string text(const std::vector<Limit>& list) {
+  std::string all;
+  for (const Limit& limit : list)
+    all += std::string(name_of(limit.algorithm)) + " " + std::to_string(limit.quota) + "/" +
+           std::to_string(limit.window.us) + "/" + std::to_string(limit.burst) + " ";
+  return all;
+}
+
+// A counter as a store keeps it.
+struct Counter {
+  Carry carry = Carry::used;
+  std::vector<Limit> limits;
+  Cells cells;
+
+  CellCount load(const std::vector<Limit>& list, Time now, State* next) const {
+    if (limits.empty()) {
+      const size_t count = limit::cells(list);
+      std::fill_n(next, count, State{});
+      return {count, 0};
+    }
+    return limits == list ? drop_fresh(cells, list, now, next)
+                          : carry_over_list(cells, limits, list, carry, now, next);
+  }
+  void store(const std::vector<Limit>& list, const State* next, size_t count) {
+    limits = list;
+    cells.assign(next, next + count);
+  }
+  bool take(const std::vector<Limit>& list, int64_t cost, int64_t now_us) {
+    const Time now{now_us};
+    State next[cells_max], state[cells_max];
+    const CellCount count = load(list, now, state);
+    EXPECT_TRUE(left_out::fits(list, {state, count.all}));
+    std::copy_n(state, count.all, next);
+    bool allowed = true;
+    size_t at = 0;
+    for (const Limit& limit : list) {
+      allowed &= decide(state + at, limit, cost, now, next + at).allowed;
+      at += limit::cells(limit);
+    }
+    if (allowed) {
+      left_out::take({next + at, count.left_out}, list, cost, now);
+    } else {
+      at = 0;
+      for (const Limit& limit : list) {
+        decide(state + at, limit, 0, now, next + at);
+        at += limit::cells(limit);
+      }
+    }
+    store(list, next, count.all);
+    return allowed;
+  }
+  void put(const std::vector<Limit>& list, int64_t units, int64_t now_us) {
+    State next[cells_max];
+    const CellCount count = load(list, {now_us}, next);
+    size_t at = 0;
+    for (const Limit& limit : list) {
+      limit::put(next + at, limit, units, false, {now_us}, next + at);
+      at += limit::cells(limit);
+    }
+    left_out::put({next + at, count.left_out}, list, units, {now_us});
+    store(list, next, count.all);
+  }
+  // As many single units as there are.
+  int64_t take_all(const std::vector<Limit>& list, int64_t now_us) {
+    int64_t taken = 0;
+    while (taken < 1'000 && take(list, 1, now_us)) ++taken;
+    return taken;
+  }
+};
+
+constexpr int64_t noon = 500'000 * hour;
+
+TEST(CarryList, TwoLimitsChangePlaces) {
+  for (const Algorithm algorithm : counted) {
+    if (algorithm == Algorithm::fixed_bucket) continue;
+    const Limit fast = limit_of(algorithm, 50, second), slow = limit_of(algorithm, 100, hour);
+    Counter counter;
+    int64_t granted = 0;
+    for (int i = 0; i < 20; ++i)
+      granted += counter.take_all(i % 2 == 0 ? std::vector{fast, slow} : std::vector{slow, fast},
+                                  noon + i * 2 * second);
+    // A bucket of 100 an hour brings one each 36 s.
+    EXPECT_LE(granted, algorithm == Algorithm::token_bucket ? 101 : 100) << name_of(algorithm);
+    EXPECT_GE(granted, 100);
+  }
+}
+
+TEST(CarryList, AnOverrideAndItsEndGiveNothingAnew) {
+  for (const Algorithm algorithm : counted) {
+    if (algorithm == Algorithm::fixed_bucket) continue;
+    const std::vector rule{limit_of(algorithm, 50, second), limit_of(algorithm, 100, hour)};
+    const std::vector override_{limit_of(algorithm, 150, hour)};
+    Counter counter;
+    EXPECT_EQ(counter.take_all(rule, noon), 50);
+    EXPECT_EQ(counter.take_all(rule, noon + 2 * second), 50);
+    int64_t granted = 100, now = noon + 3 * second;
+    for (int round = 0; round < 5; ++round, now += second) {
+      granted += counter.take_all(override_, now);
+      granted += counter.take_all(rule, now);
+    }
+    EXPECT_EQ(granted, 150) << name_of(algorithm);
+  }
+}
+
+TEST(CarryList, AnOverrideOfAnotherWindowLeavesTheDayAsItWas) {
+  for (const Algorithm algorithm : counted) {
+    if (algorithm == Algorithm::fixed_bucket) continue;
+    const std::vector rule{limit_of(algorithm, 100, 24 * hour)};
+    const std::vector override_{limit_of(algorithm, 150, hour)};
+    Counter counter;
+    // Midnight, as some windows begin there.
+    const int64_t start = 24 * hour * 20'000;
+    EXPECT_EQ(counter.take_all(rule, start), 100);
+    counter.take_all(override_, start + second);
+    counter.take_all(override_, start + 2 * hour);
+    const int64_t again = counter.take_all(rule, start + 4 * hour + second);
+    // What comes back to a bucket in four hours.
+    EXPECT_LE(again, algorithm == Algorithm::token_bucket ? 17 : 0) << name_of(algorithm);
+  }
+}
+
+TEST(CarryList, ALimitLoweredAndRaisedGivesNothingAnew) {
+  for (const Algorithm algorithm : counted) {
+    for (const int64_t quota : {100, 4}) {
+      const std::vector rule{limit_of(algorithm, quota, hour)};
+      const std::vector override_{limit_of(algorithm, quota + 50, hour)};
+      Counter counter;
+      int64_t granted = counter.take_all(rule, noon);
+      for (int round = 0; round < 5; ++round) {
+        granted += counter.take_all(override_, noon + round);
+        granted += counter.take_all(rule, noon + round);
+      }
+      EXPECT_EQ(granted, quota + 50) << name_of(algorithm);
+    }
+  }
+}
+
+TEST(CarryList, PlacesThatAreOutStayOut) {
+  const std::vector rule{limit_of(Algorithm::fixed_bucket, 10, 0)};
+  const std::vector more{limit_of(Algorithm::fixed_bucket, 15, 0)};
+  const std::vector other{tokens(20, hour)};
+  Counter counter;
+  EXPECT_EQ(counter.take_all(more, noon), 15);
+  EXPECT_FALSE(counter.take(rule, 1, noon));
+  EXPECT_FALSE(counter.take(rule, 0, noon));  // debt
+  counter.put(rule, 5, noon);
+  EXPECT_FALSE(counter.take(rule, 1, noon));
+  counter.put(rule, 1, noon);
+  EXPECT_EQ(counter.take_all(rule, noon), 1);
+  EXPECT_EQ(counter.take_all(more, noon), 5);
+  // 15 are out. What is put back while places are left out is back.
+  counter.take(other, 1, noon);
+  counter.put(other, 8, noon);
+  // Of 16 that were out 8 are.
+  EXPECT_EQ(counter.take_all(rule, noon), 2);
+}
+
+// What is kept is not charged by others, and comes back in its time.
+TEST(CarryList, ALimitThatIsLeftOutKeepsItsState) {
+  const Limit fast = tokens(50, second), day = limit_of(Algorithm::fixed_window, 100, 24 * hour);
+  Counter counter;
+  for (int i = 0; i < 4; ++i) counter.take({fast, day}, 10, noon);
+  EXPECT_EQ(counter.take_all({tokens(500, second)}, noon), 460);
+  EXPECT_EQ(counter.take_all({fast, day}, noon + 5 * second), 50);
+  EXPECT_EQ(counter.take_all({fast, day}, noon + 10 * second), 10);
+  // A bucket's memory ends when all of it has come back.
+  counter.take_all({tokens(500, second), day}, noon + 20 * second);
+  EXPECT_FALSE(counter.take({fast}, 1, noon + 48 * hour - second) && counter.cells.size() > 1);
+  counter.take({fast}, 1, noon + 72 * hour);
+  EXPECT_EQ(counter.cells.size(), 1u);
+}
+
+TEST(CarryList, SixtyFourCellsAreAll) {
+  const Limit log = limit_of(Algorithm::sliding_log, 100, hour), slow = tokens(100, hour);
+  Counter counter;
+  const std::vector rule{log, slow};
+  for (int i = 0; i < 40; ++i) counter.take(rule, 2, noon + i);
+  // 32 cells, three of the bucket, and 29 of the log's runs, which hold all of its units.
+  const std::vector other{limit_of(Algorithm::sliding_log, 100, 2 * hour)};
+  counter.take(other, 1, noon + 50);
+  EXPECT_EQ(counter.cells.size(), cells_max);
+  EXPECT_EQ(counter.take_all(rule, noon + 60), 20);
+  EXPECT_EQ(counter.take_all({tokens(200, 2 * hour)}, noon + 61), 100);
+  EXPECT_LE(counter.cells.size(), cells_max);
+  // Two logs fill it: what would be left out is not kept.
+  const std::vector two{log, limit_of(Algorithm::sliding_log, 100, 3 * hour)};
+  EXPECT_EQ(counter.take_all(two, noon + 62), 0);
+  EXPECT_EQ(counter.cells.size(), cells_max);
+  EXPECT_EQ(counter.take_all({slow}, noon + 63), 100);
+}
+
+TEST(CarryList, CellsThatAreNoneAreKnown) {
+  State cells[cells_max];
+  const std::vector rule{tokens(5, second)};
+  const State one{noon, 1};
+  const auto count_of = [&](const Limit& limit) {
+    cells[0] = one;
+    const std::vector<State> state(limit::cells(limit), one);
+    return left_out::append({limit, state}, cells, 1);
+  };
+  for (const Algorithm algorithm : counted) {
+    const Limit limit = limit_of(algorithm, 3, hour);
+    const size_t count = count_of(limit);
+    EXPECT_TRUE(left_out::fits(rule, {cells, count}));
+    EXPECT_FALSE(left_out::fits(rule, {cells, count - 1}));
+    EXPECT_FALSE(left_out::fits(rule, {cells, 0}));
+    EXPECT_FALSE(left_out::fits(rule, {cells, count + 1}));
+    std::span<const State> rest(cells + 1, count - 1);
+    LeftOut read;
+    ASSERT_TRUE(left_out::next(rest, read) && rest.empty());
+    EXPECT_EQ(read.limit, limit);
+    EXPECT_LT(cells[1].mark_us, INT64_MIN / 4);
+  }
+  const auto breaks = [&](auto&& change) {
+    const size_t count = count_of({Algorithm::token_bucket, 3, {hour}, 7});
+    EXPECT_EQ(count, 4u);
+    EXPECT_TRUE(left_out::fits(rule, {cells, count}));
+    change();
+    EXPECT_FALSE(left_out::fits(rule, {cells, count}));
+  };
+  breaks([&] { cells[1].units = 0; });
+  breaks([&] { cells[1].units = base::bounds::quota_max + 1; });
+  breaks([&] { cells[1].mark_us = noon; });
+  breaks([&] { cells[1].mark_us += 16; });
+  breaks([&] { cells[1].mark_us = INT64_MIN | 7; });
+  breaks([&] { cells[2].units = 0; });
+  breaks([&] { cells[2].units = 3; });
+  breaks([&] { cells[2].mark_us = 0; });
+}
+
+// Every sequence of a length: one of three limits, a cost, a step in time. What is granted the
+// largest limit alone grants as well.
+void every_sequence(const std::vector<std::vector<Limit>>& lists, size_t length,
+                    const Counter& counter, const NaiveGrants& naive, int64_t now, bool puts,
+                    size_t& grants, const std::string& told) {
+  if (length == 0) return;
+  for (const int64_t step : {0, 1, 3}) {
+    for (const auto& list : lists) {
+      for (const int64_t cost : {1, 3}) {
+        if (testing::Test::HasFailure()) return;
+        Counter next = counter;
+        NaiveGrants then = naive;
+        const std::string path = told + text(list) + std::to_string(cost) + "@" +
+                                 std::to_string(now + step - noon) + "; ";
+        if (next.take(list, cost, now + step)) {
+          ASSERT_EQ(then.grant(list, cost, {now + step}), "") << path;
+          ++grants;
+        }
+        every_sequence(lists, length - 1, next, then, now + step, puts, grants, path);
+      }
+      if (!puts || step != 0) continue;
+      Counter next = counter;
+      NaiveGrants then = naive;
+      next.put(list, 1, now);
+      then.put(list, 1, {now});
+      every_sequence(lists, length - 1, next, then, now, puts, grants, told + "put; ");
+    }
+  }
+}
+
+TEST(CarryList, EverySequenceKeepsTheBoundOfTheLargestLimit) {
+  for (const Algorithm algorithm : counted) {
+    const std::vector<std::vector<Limit>> lists{{limit_of(algorithm, 2, 4)},
+                                                {limit_of(algorithm, 5, 4)}};
+    size_t grants = 0;
+    every_sequence(lists, 5, {}, NaiveGrants(lists), noon, algorithm == Algorithm::fixed_bucket,
+                   grants, "");
+    EXPECT_GT(grants, 1'000u);
+  }
+  // A bucket whose speed changes, and whose burst alone does.
+  const std::vector<std::vector<Limit>> bursts{{{Algorithm::token_bucket, 3, {4}, 1}},
+                                               {{Algorithm::token_bucket, 3, {4}, 6}},
+                                               {{Algorithm::token_bucket, 1, {4}, 3}}};
+  size_t grants = 0;
+  every_sequence(bursts, 4, {}, NaiveGrants(bursts), noon, false, grants, "");
+  EXPECT_GT(grants, 1'000u);
+}
+
+// Limits that come and go, change places and numbers.
+TEST(CarryList, AnyListsKeepTheBoundOfTheLargestOfEachKind) {
+  tests::Dice dice(20261122);
+  size_t grants = 0, left = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    const auto lists = any_lists(dice, 20);
+    Counter counter;
+    NaiveGrants naive(lists);
+    int64_t now = noon;
+    std::string told;
+    for (int step = 0; step < 40; ++step) {
+      if (dice(3) > 0) now += dice(12);
+      const auto& list = lists[dice(lists.size())];
+      const int64_t cost = 1 + dice(int64_t{3});
+      told += text(list) + std::to_string(cost) + "@" + std::to_string(now - noon) + "\n";
+      if (counter.take(list, cost, now)) {
+        ++grants;
+        ASSERT_EQ(naive.grant(list, cost, {now}), "") << told;
+      }
+      left += counter.cells.size() > cells(list);
+    }
+  }
+  EXPECT_GT(grants, 10'000u);
+  EXPECT_GT(left, 10'000u);
+}
+
+}  // namespace
+}  // namespace sluice::limit

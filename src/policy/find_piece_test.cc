@@ -1,0 +1,165 @@
+#include "policy/find_piece.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "policy/pattern.h"
+#include "policy/rule_set.h"
+
+namespace sluice::policy {
+namespace {
+
+// All texts of up to `most` characters of an alphabet.
+std::vector<std::string> texts_of(const std::string& alphabet, size_t most) {
+  std::vector<std::string> all = {""};
+  for (size_t from = 0, size = 1; size <= most; ++size)
+    for (const size_t to = all.size(); from < to; ++from)
+      for (const char c : alphabet) all.push_back(all[from] + c);
+  return all;
+}
+
+TEST(FindPiece, finds_what_a_plain_search_finds) {
+  uint64_t steps = 0;
+  for (const std::string& piece : texts_of("ab", 6))
+    for (const std::string& text : texts_of("ab", 10))
+      ASSERT_EQ(find_piece(text, piece, steps), text.find(piece)) << text << ' ' << piece;
+}
+
+// Behind much that nearly fits the search is another one.
+TEST(FindPiece, finds_what_a_plain_search_finds_behind_much_that_nearly_fits) {
+  uint64_t steps = 0;
+  for (const std::string& filler : {std::string(300, 'a'), std::string(150, 'a') + "b"}) {
+    std::string before;
+    while (before.size() < 900) before += filler;
+    for (const std::string& piece : texts_of("ab", 7)) {
+      const std::string longer = std::string(40, 'a') + piece;
+      for (const std::string& behind : texts_of("ab", 5)) {
+        for (const std::string& text :
+             {before + behind, before + longer + behind, before + piece}) {
+          ASSERT_EQ(find_piece(text, piece, steps), text.find(piece)) << piece << ' ' << behind;
+          ASSERT_EQ(find_piece(text, longer, steps), text.find(longer)) << piece << ' ' << behind;
+        }
+      }
+    }
+  }
+}
+
+bool fits_slowly(std::string_view pattern, std::string_view text) {
+  if (pattern.empty()) return text.empty();
+  if (pattern.front() != '*')
+    return !text.empty() && text.front() == pattern.front() &&
+           fits_slowly(pattern.substr(1), text.substr(1));
+  return fits_slowly(pattern.substr(1), text) ||
+         (!text.empty() && fits_slowly(pattern, text.substr(1)));
+}
+
+TEST(FindPiece, a_wildcard_fits_what_it_should) {
+  uint64_t steps = 0;
+  for (const std::string& pattern : texts_of("a*b", 5))
+    for (const std::string& text : texts_of("ab", 7))
+      ASSERT_EQ(wildcard_fits(pattern, text, steps), fits_slowly(pattern, text))
+          << pattern << ' ' << text;
+}
+
+// The worst that is known of plain searches, on a million bytes: steps, not time.
+TEST(FindPiece, takes_steps_linear_in_the_text) {
+  const std::string text(1'000'000, 'a');
+  std::string fibonacci = "b", longer = "a";
+  while (longer.size() < text.size()) {
+    std::string next = longer + fibonacci;
+    fibonacci = std::move(longer);
+    longer = std::move(next);
+  }
+  for (const size_t size : std::vector<size_t>{2, 10, 100, 1000, 4000, 100'000}) {
+    const std::string as(size, 'a');
+    for (const std::string& piece :
+         {as + "b", "b" + as, as + "b" + as, as.substr(1) + "ba", longer.substr(7, size) + "c"}) {
+      for (const std::string& in : {text, longer}) {
+        uint64_t steps = 0;
+        find_piece(in, piece, steps);
+        EXPECT_LE(steps, 8 * (in.size() + piece.size()) + 512) << size;
+      }
+    }
+  }
+  std::string many = "*";
+  for (int i = 0; i < 500; ++i) many += "aaaaaaab*";
+  for (const std::string& pattern : {"*" + std::string(4000, 'a') + "b", many, many + "b"}) {
+    uint64_t steps = 0;
+    EXPECT_FALSE(wildcard_fits(pattern, text, steps));
+    EXPECT_LE(steps, 8 * (text.size() + pattern.size()) + 512) << pattern.size();
+  }
+}
+
+TEST(MatchSteps, ordinary_values_cost_nothing_however_many_patterns_there_are) {
+  const std::string value(base::bounds::match_free_bytes, 'a');
+  for (const Pattern& pattern :
+       {Pattern::wildcard("*x*y"), Pattern::divvy("*xy"), Pattern::divvy("*x*y*z")}) {
+    MatchSteps steps;
+    for (int i = 0; i < 1000; ++i) EXPECT_FALSE(pattern.matches(value, steps));
+    EXPECT_EQ(steps.left(), base::bounds::match_steps_max);
+  }
+}
+
+TEST(MatchSteps, what_goes_through_a_long_value_is_counted_and_ends) {
+  const std::string value(1'000'000, 'a');
+  for (const Pattern& pattern :
+       {Pattern::wildcard("*x*y"), Pattern::divvy("*xy"), Pattern::divvy("*x*y*z")}) {
+    MatchSteps steps;
+    int count = 0;
+    for (; !steps.over() && count < 100; ++count) EXPECT_FALSE(pattern.matches(value, steps));
+    EXPECT_GE(count, 2);
+    EXPECT_LE(count, 5);
+    // None that would fit does then.
+    EXPECT_FALSE(Pattern::wildcard("*a").matches(value, steps));
+  }
+  // What needs no search is free.
+  MatchSteps none(0);
+  EXPECT_TRUE(Pattern::wildcard("a*").matches(value, none));
+  EXPECT_TRUE(Pattern::equal_to(value).matches(value, none));
+  EXPECT_FALSE(none.over());
+}
+
+RuleSet stars(size_t count, const limit::Space& space) {
+  RuleSet rules;
+  for (size_t i = 0; i < count; ++i) {
+    Rule rule;
+    rule.name = "r" + std::to_string(i);
+    rule.conditions.push_back({"k", Pattern::wildcard("*x" + std::to_string(i))});
+    rule.limits = {{limit::Algorithm::deny, 0, {}, 0}};
+    rule.limits_id = 1;
+    rule.space = &space;
+    rules.add_native(std::move(rule));
+  }
+  return rules;
+}
+
+// A request does not pass by rules that it has no steps left for.
+TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
+  const limit::Space space;
+  const RuleSet rules = stars(20, space);
+  Plan plan;
+  const auto match = [&](const std::string& value) {
+    const limit::Entry entry{"k", value};
+    rules.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+    return plan.parts().back();
+  };
+  const auto hostile = match(std::string(1'000'000, 'a'));
+  EXPECT_EQ(hostile.error, too_many_steps);
+  EXPECT_EQ(hostile.step_count, 0u);
+  EXPECT_EQ(rules.too_costly(), 1u);
+  const auto ordinary = match(std::string(1000, 'a') + "x19");
+  EXPECT_EQ(ordinary.error, "");
+  EXPECT_EQ(ordinary.step_count, 1u);
+  EXPECT_EQ(rules.too_costly(), 1u);
+  // However many rules there are, if values are ordinary.
+  const RuleSet many = stars(20'000, space);
+  const std::string value(250, 'a');
+  const limit::Entry entry{"k", value};
+  many.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+  EXPECT_EQ(plan.parts().back().error, "");
+}
+
+}  // namespace
+}  // namespace sluice::policy

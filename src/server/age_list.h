@@ -1,0 +1,78 @@
+// Members in the order in which they joined, the oldest first, and how long each may stay. Joining
+// and leaving are a few pointers: nothing is allocated, so a connection can join for each part of a
+// request. Used by one thread.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace sluice::server {
+
+template <class T>
+class AgeList {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Length = std::chrono::steady_clock::duration;
+
+  // Part of what joins; leaves when it goes. It stays where it is.
+  class Member {
+   public:
+    explicit Member(T& owner) : owner_(owner) {}
+    ~Member() { leave(); }
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    // As the youngest, also where it was a member already.
+    void join(AgeList& list, Time now) {
+      leave();
+      list_ = &list;
+      since_ = now;
+      older_ = list.youngest_;
+      (older_ == nullptr ? list.oldest_ : older_->younger_) = this;
+      list.youngest_ = this;
+    }
+    void leave() {
+      if (list_ == nullptr) return;
+      (older_ == nullptr ? list_->oldest_ : older_->younger_) = younger_;
+      (younger_ == nullptr ? list_->youngest_ : younger_->older_) = older_;
+      list_ = nullptr;
+      older_ = younger_ = nullptr;
+    }
+    bool is_member() const { return list_ != nullptr; }
+    bool is_in(const AgeList& list) const { return list_ == &list; }
+    Time since() const { return since_; }
+    T& owner() const { return owner_; }
+    // The next younger one; null: this is the youngest.
+    Member* younger() const { return younger_; }
+
+   private:
+    friend class AgeList;
+    T& owner_;
+    AgeList* list_ = nullptr;
+    Member* older_ = nullptr;
+    Member* younger_ = nullptr;
+    Time since_{};
+  };
+
+  // Members may stay that long.
+  explicit AgeList(Length limit = Length::max()) : limit_(limit) {}
+  // After its last member.
+  AgeList(const AgeList&) = delete;
+  AgeList& operator=(const AgeList&) = delete;
+
+  Length limit() const { return limit_; }
+  // Null: it is empty.
+  Member* oldest() const { return oldest_; }
+  // When the oldest has been there for too long; nothing: never.
+  std::optional<Time> due() const {
+    if (oldest_ == nullptr || limit_ == Length::max()) return std::nullopt;
+    return oldest_->since_ + limit_;
+  }
+
+ private:
+  const Length limit_;
+  Member* oldest_ = nullptr;
+  Member* youngest_ = nullptr;
+};
+
+}  // namespace sluice::server

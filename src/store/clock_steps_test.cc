@@ -1,0 +1,147 @@
+// The wall clock steps forward and is set right again (base/clock.h) while a store decides: how
+// many units too many that grants, that no actor is locked out by it, and that nothing is forgotten
+// for it. The clock's sources are the test's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "store/asking_test.h"
+
+namespace sluice::store {
+namespace {
+
+using namespace tests;
+
+constexpr int64_t second = 1'000'000, day = 86'400 * second;
+int64_t monotonic_us, wall_us;
+
+class ClockSteps : public testing::TestWithParam<Limit> {
+ protected:
+  ClockSteps() {
+    monotonic_us = 5 * second;
+    wall_us = 1'700'000'000 * second;
+  }
+  static void pass(int64_t us) {
+    monotonic_us += us;
+    wall_us += us;
+  }
+  bool take(const std::string& key) {
+    return w.ask({{key, 1, {GetParam()}}}, clock.now()).allowed();
+  }
+  void keep_house() {
+    for (int i = 0; i < 200; ++i) w.store.housekeep(clock.settled());
+  }
+
+  World w;
+  base::Clock clock{{[] { return monotonic_us; }, [] { return wall_us; }}};
+};
+
+TEST_P(ClockSteps, ACounterThatIsNotAskedMeanwhileIsAsItWas) {
+  while (take("k")) continue;
+  wall_us += day;
+  pass(second);
+  EXPECT_TRUE(take("other"));
+  keep_house();
+  wall_us -= day;
+  pass(second);
+  EXPECT_FALSE(take("k"));
+  EXPECT_EQ(w.store.stats().swept, 0u);
+}
+
+TEST_P(ClockSteps, OneThatIsAskedMeanwhileGrantsAFreshOnesUnitsOnceMoreAndIsNotLockedOut) {
+  while (take("k")) continue;
+  wall_us += day;
+  pass(second);
+  int64_t more = 0;
+  while (take("k")) ++more;
+  EXPECT_LE(more, GetParam().burst > 0 ? GetParam().burst : GetParam().quota);
+  wall_us -= day;
+  pass(second);
+  const auto refused = w.ask({{"k", 1, {GetParam()}}}, clock.now());
+  EXPECT_FALSE(refused.allowed());
+  EXPECT_LE(refused[0].retry_after.us, 2 * GetParam().window.us) << "and no day ahead";
+  // Others ask again and again; it comes back nevertheless.
+  int64_t waited = 0;
+  for (; !take("k") && waited <= 2 * GetParam().window.us; waited += second) pass(second);
+  EXPECT_LE(waited, 2 * GetParam().window.us);
+}
+
+// Random requests and steps, each taken back within a minute. Units that are granted are at most
+// those that the limit admits in the time that has passed, and a fresh counter's for each step.
+TEST_P(ClockSteps, GrantAtMostAFreshCountersUnitsMoreForEach) {
+  const Limit limit = GetParam();
+  const int64_t most = std::max(limit.quota, limit.burst);
+  std::mt19937_64 dice(11);
+  const auto roll = [&](int64_t n) {
+    return static_cast<int64_t>(dice() % static_cast<uint64_t>(n));
+  };
+  for (int round = 0; round < 40; ++round) {
+    std::vector<int64_t> granted(3, 0), asked_in_step(3, 0);
+    const int64_t begin_us = monotonic_us;
+    std::vector<char> asked(3, 0);
+    bool ahead = false;
+    int64_t ahead_since = 0;
+    for (int i = 0; i < 400; ++i) {
+      pass(roll(8 * second));
+      if (ahead && monotonic_us - ahead_since > 40 * second) {
+        wall_us -= day;
+        pass(200'000);
+        clock.now();
+        ahead = false;
+      } else if (!ahead && roll(20) == 0) {
+        wall_us += day;
+        pass(200'000);
+        clock.now();
+        ahead = true;
+        ahead_since = monotonic_us;
+        asked.assign(3, 0);
+      }
+      const auto actor = static_cast<size_t>(roll(3));
+      if (ahead && std::exchange(asked[actor], 1) == 0) ++asked_in_step[actor];
+      for (int64_t n = roll(6); n > 0; --n)
+        granted[actor] += take(std::to_string(round) + "/" + std::to_string(actor)) ? 1 : 0;
+      if (roll(30) == 0) keep_house();
+    }
+    if (ahead) wall_us -= day;
+    pass(second);
+    clock.now();
+    const int64_t windows = (monotonic_us - begin_us) / limit.window.us + 2;
+    for (size_t actor = 0; actor < 3; ++actor)
+      EXPECT_LE(granted[actor], most * windows + most * asked_in_step[actor])
+          << round << " " << actor;
+    pass(120 * second);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps,
+                         testing::Values(window(5, 30 * second), bucket(5, 5, 30 * second),
+                                         Limit{Algorithm::aligned_window, 5, {30 * second}},
+                                         Limit{Algorithm::sliding_window, 5, {30 * second}},
+                                         Limit{Algorithm::sliding_log, 5, {30 * second}}),
+                         [](const auto& one) {
+                           return std::string(limit::name_of(one.param.algorithm));
+                         });
+
+// One that begins to wait while the clock is ahead is answered when its units are there.
+TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
+  World w;
+  Counting port;
+  const Limit ten = bucket(10, 10, 10 * second);
+  const int64_t now = 1'700'000'000 * second;
+  w.answered(port, {now});
+  while (w.ask({{"k", 1, {ten}}}, {now + day}).allowed()) continue;
+  EXPECT_TRUE(w.wait(port, 1, {{"k", 3, {ten}}}, {now + day}).group.parked);
+  EXPECT_TRUE(w.answered(port, {now + day}).empty());
+  // Set right again: the bucket is empty as of now.
+  EXPECT_TRUE(w.answered(port, {now + second}).empty());
+  ASSERT_TRUE(w.next.has_value());
+  EXPECT_LE(w.next->us, now + 11 * second);
+  EXPECT_EQ(w.answered(port, *w.next), std::vector<uint32_t>{1});
+}
+
+}  // namespace
+}  // namespace sluice::store

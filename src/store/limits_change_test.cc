@@ -1,0 +1,217 @@
+// Counters whose limits change while they are used, on the table in memory and on a durable store
+// that is stopped and started between: what is granted never exceeds what the largest limit of each
+// kind alone would have granted.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "limit/naive_grants.h"
+#include "store/durable_life_test.h"
+#include "tests/support/dice.h"
+
+namespace sluice::store {
+namespace {
+
+using namespace tests;
+using base::Time;
+using sluice::tests::Dice;
+
+constexpr int64_t hour = 3'600 * second;
+constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
+                                 Algorithm::token_bucket, Algorithm::sliding_window,
+                                 Algorithm::sliding_log,  Algorithm::fixed_bucket};
+
+Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
+  Limit limit{algorithm, quota, {window_us}};
+  if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
+    limit.burst = quota;
+  if (algorithm == Algorithm::fixed_bucket) limit.window = {};
+  return limit;
+}
+
+// A store that can be stopped and started, where it outlives that.
+class Subject {
+ public:
+  explicit Subject(bool durable) {
+    if (durable)
+      disk_ = std::make_unique<Disk>();
+    else
+      world_ = std::make_unique<World>();
+    restart();
+  }
+  void restart() {
+    if (!disk_) return;
+    if (life_) life_->until_committed();
+    life_.reset();
+    life_.emplace(*disk_, Durability::always);
+  }
+  bool ask(const std::vector<Limit>& limits, int64_t cost, Time now, Verb verb = Verb::take) {
+    const Part part{"k", cost, limits};
+    if (world_) {
+      const bool allowed = world_->ask({part}, now, verb).allowed();
+      // What is as fresh is forgotten.
+      world_->store.sweep(now, 2 * world_->store.chains() + EmbeddedStore::stripes);
+      return allowed;
+    }
+    return life_->ask({part}, now, verb).allowed();
+  }
+  int64_t take_all(const std::vector<Limit>& limits, Time now) {
+    int64_t taken = 0;
+    while (taken < 1'000 && ask(limits, 1, now)) ++taken;
+    return taken;
+  }
+
+ private:
+  std::unique_ptr<World> world_;
+  std::unique_ptr<Disk> disk_;
+  std::optional<Life> life_;
+};
+
+class LimitsChange : public testing::TestWithParam<bool> {
+ protected:
+  Subject subject{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Stores, LimitsChange, testing::Bool(), [](const auto& kind) {
+  return std::string(kind.param ? "durable" : "memory");
+});
+
+constexpr Time noon{500'000 * hour};
+constexpr Time after(int64_t us) {
+  return {noon.us + us};
+}
+
+TEST_P(LimitsChange, TwoThatChangePlacesKeepTheirStates) {
+  const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
+              slow = limit_of(Algorithm::fixed_window, 100, hour);
+  int64_t granted = 0;
+  for (int i = 0; i < 8; ++i) {
+    granted += subject.take_all(i % 2 == 0 ? std::vector{fast, slow} : std::vector{slow, fast},
+                                after(i * 2 * second));
+    subject.restart();
+  }
+  EXPECT_EQ(granted, 100);
+}
+
+TEST_P(LimitsChange, AnOverrideThatEndsGivesNothingAnew) {
+  for (const bool buckets : {false, true}) {
+    const Algorithm algorithm = buckets ? Algorithm::token_bucket : Algorithm::fixed_window;
+    const std::vector rule{limit_of(algorithm, 50, second), limit_of(algorithm, 100, hour)};
+    const std::vector override_{limit_of(algorithm, 150, hour)};
+    const int64_t start = buckets ? 3 * hour : 0;
+    int64_t granted = subject.take_all(rule, after(start));
+    granted += subject.take_all(rule, after(start + 2 * second));
+    for (int round = 0; round < 3; ++round) {
+      granted += subject.take_all(override_, after(start + 3 * second));
+      subject.restart();
+      granted += subject.take_all(rule, after(start + 3 * second));
+      subject.restart();
+    }
+    EXPECT_EQ(granted, 150);
+  }
+}
+
+TEST_P(LimitsChange, ALimitLoweredAndRaisedGivesNothingAnew) {
+  for (size_t i = 0; i < std::size(counted); ++i) {
+    const std::vector rule{limit_of(counted[i], 100, hour)};
+    const std::vector override_{limit_of(counted[i], 150, hour)};
+    const Time now = after(static_cast<int64_t>(i) * 10 * hour);
+    int64_t granted = 0;
+    for (int round = 0; round < 5; ++round) {
+      granted += subject.take_all(override_, now);
+      granted += subject.take_all(rule, now);
+      if (round == 2) subject.restart();
+    }
+    EXPECT_EQ(granted, 150) << name_of(counted[i]);
+    subject.ask(rule, 150, now, Verb::put);
+  }
+}
+
+// Rules that change, overrides that come and go, restarts.
+TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
+  Dice dice(GetParam() ? 51 : 50);
+  size_t grants = 0, refusals = 0;
+  const size_t rounds = GetParam() ? 60 : 300;
+  for (size_t round = 0; round < rounds; ++round) {
+    Subject store(GetParam());
+    const auto lists = limit::any_lists(dice, second);
+    limit::NaiveGrants naive(lists);
+    int64_t now = 0;
+    std::string told;
+    for (int step = 0; step < 60; ++step) {
+      if (dice(3) > 0) now += dice(second);
+      const auto& list = lists[dice(lists.size())];
+      const int64_t cost = 1 + dice(int64_t{3});
+      for (const Limit& limit : list)
+        told += std::string(name_of(limit.algorithm)) + " " + std::to_string(limit.quota) + "/" +
+                std::to_string(limit.window.us) + "/" + std::to_string(limit.burst) + " ";
+      told += std::to_string(cost) + "@" + std::to_string(now) + "\n";
+      if (dice(12) == 0) store.restart();
+      if (store.ask(list, cost, after(now))) {
+        ++grants;
+        ASSERT_EQ(naive.grant(list, cost, after(now)), "") << told;
+      } else {
+        ++refusals;
+      }
+    }
+  }
+  EXPECT_GT(grants, rounds * 10);
+  EXPECT_GT(refusals, rounds * 5);
+}
+
+// Whoever has a counter goes on where there is no memory to leave a limit out.
+TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
+  World world;
+  const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
+              slow = limit_of(Algorithm::fixed_window, 100, hour);
+  ASSERT_TRUE(world.ask({{"k", 10, {fast, slow}}}, noon).allowed());
+  // Of every size that the counter might take.
+  // In every stripe, as each has places of its own.
+  for (uint32_t i = 0, refused = 0; refused < 50'000; ++i) {
+    bool full = true;
+    for (const size_t count : {1u, 2u, 3u, 4u}) {
+      std::vector<Limit> limits;
+      for (size_t n = 0; n < count; ++n)
+        limits.push_back(limit_of(Algorithm::fixed_window, 5, hour + static_cast<int64_t>(n)));
+      // Keys that take as many bytes as `k`, to the next four.
+      std::string key(4, static_cast<char>(count));
+      for (size_t byte = 0; byte < 3; ++byte) key[byte] = static_cast<char>(i >> 8 * byte);
+      Asked asked = world.prepare({{key, 1, limits}});
+      world.store.apply({{&asked.group, 1}, asked.charges, asked.decisions}, noon);
+      full &= asked.group.error == limit::Error::memory;
+    }
+    refused = full ? refused + 1 : 0;
+  }
+  Asked asked =
+      world.prepare({{"k", 10, {slow, limit_of(Algorithm::aligned_window, 90, 2 * hour)}}});
+  world.apply(asked, after(1));
+  EXPECT_EQ(asked.group.error, limit::Error::none);
+  EXPECT_EQ(asked[0].remaining, 80);
+  // It was not left out, so it begins anew.
+  EXPECT_EQ(world.left({"k", 0, {fast, slow}}, after(2)), 50);
+}
+
+// A group that is refused still brings a put of all to a counter under other limits, which take
+// another number of cells than its entry has.
+TEST(LimitsChangeOfARefusedPut, HasRoomForItsCells) {
+  const std::vector<Limit> small{limit_of(Algorithm::fixed_window, 50, second)},
+      large{limit_of(Algorithm::sliding_log, 10, hour)};
+  for (const auto& [first, then] : {std::pair(small, large), std::pair(large, small)}) {
+    World world;
+    ASSERT_TRUE(world.ask({{"k", 3, first}}, noon).allowed());
+    Asked asked = world.prepare({{"k", 1, then}, {"banned", 1, {{Algorithm::deny}}}}, Verb::put);
+    asked.charges[0].all = true;
+    world.apply(asked, after(1));
+    EXPECT_FALSE(asked.allowed());
+    EXPECT_EQ(world.left({"k", 0, then}, after(2)), then.front().quota);
+    EXPECT_TRUE(world.ask({{"k", then.front().quota, then}}, after(3)).allowed());
+    EXPECT_FALSE(world.ask({{"k", 1, then}}, after(4)).allowed());
+  }
+}
+
+}  // namespace
+}  // namespace sluice::store

@@ -1,0 +1,133 @@
+// One question asked of the embedded table and of the scripts in a real Redis: both have to give
+// the same answer. For tests of one thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redis/asking.h"
+#include "store/asking_test.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::redis {
+
+using limit::Charge;
+using limit::Decision;
+using limit::Group;
+using limit::Limit;
+using limit::Verb;
+
+inline tests::RedisServer& server() {
+  static tests::RedisServer the_server;
+  return the_server;
+}
+
+inline std::string text_of(const Decision& d) {
+  return std::string(d.allowed ? "yes" : "no") + " limit " + std::to_string(d.limit) + " left " +
+         std::to_string(d.remaining) + " reset " + std::to_string(d.reset_after.us) + " retry " +
+         std::to_string(d.retry_after.us);
+}
+
+// What is asked of both.
+struct Question {
+  std::deque<std::string> keys;
+  std::deque<std::vector<Limit>> limits;
+  std::vector<Charge> charges;
+  std::vector<Decision> decisions;
+
+  void add(const limit::Space& space, std::string key, std::vector<Limit> of, limit::Spaces& spaces,
+           Verb verb, int64_t cost) {
+    keys.push_back(std::move(key));
+    limits.push_back(std::move(of));
+    Charge c;
+    c.space = &space;
+    c.key = keys.back();
+    c.verb = verb;
+    c.cost = cost;
+    c.limits = limits.back();
+    c.keeps_limits = !space.windows.empty();
+    if (!c.keeps_limits) c.limits_id = spaces.intern_limits(limits.back());
+    c.decision_first = static_cast<uint32_t>(decisions.size());
+    decisions.resize(decisions.size() +
+                     std::max<size_t>(space.windows.size(), limits.back().size()));
+    charges.push_back(c);
+  }
+};
+
+class Both {
+ public:
+  Both() : client_(server().client()) { client_({"FLUSHALL"}); }
+
+  limit::Spaces spaces;
+  store::EmbeddedStore table{0, base::Hash(1), spaces};
+  bool sweeps = true;  // what is as fresh is forgotten at once
+  int64_t near = 0;    // times may differ by that
+  size_t light = 0, full = 0, wide = 0, again = 0;
+
+  // Empty: they agree.
+  std::string ask(Question& q, base::Time now, Weight least, std::vector<int64_t> ahead = {}) {
+    Group group{.charge_count = static_cast<uint32_t>(q.charges.size())};
+    std::vector<Charge> theirs = q.charges;
+    std::vector<Decision> decided(q.decisions.size());
+    if (sweeps) table.sweep(now, 2 * table.chains() + 4 * store::EmbeddedStore::stripes);
+    table.apply({{&group, 1}, q.charges, q.decisions}, now);
+
+    bool allowed = false;
+    Ask ask{.charges = theirs, .ahead = ahead, .weight = least, .key_prefix = "p:", .told = now};
+    for (int attempt = 0;; ++attempt) {
+      Weight weight;
+      const Script& script = script_of(ask, scripts_, texts_, weight);
+      std::string bytes;
+      append_call(bytes, ask, script, true, scripts_, texts_);
+      tests::RedisReply reply = client_.raw(bytes);
+      if (reply.text.starts_with("NOSCRIPT")) {
+        bytes.clear();
+        append_call(bytes, ask, script, false, scripts_, texts_);
+        reply = client_.raw(bytes);
+      }
+      if (reply.is_error()) return "error: " + reply.text;
+      ++(weight == Weight::light ? light : weight == Weight::full ? full : wide);
+      const Said said = read_answer(reply.text, theirs, decided, allowed);
+      if (said == Said::nonsense) return "nonsense: " + reply.text;
+      if (said == Said::decided) break;
+      if (attempt == 2) return "again and again: " + reply.text;
+      ask.weight = said == Said::again_wide ? Weight::wide : Weight::full;
+      ++again;
+    }
+    std::string wrong;
+    if (allowed != group.allowed)
+      wrong += std::string("allowed ") + (allowed ? "there" : "here") + " only; ";
+    for (size_t k = 0; k < theirs.size(); ++k) {
+      if (theirs[k].slot_mask != q.charges[k].slot_mask) wrong += "another mask; ";
+      size_t count = theirs[k].limits.size();
+      if (theirs[k].keeps_limits) count = static_cast<size_t>(std::popcount(theirs[k].slot_mask));
+      for (size_t i = 0; i < count; ++i) {
+        const Decision& a = q.decisions[theirs[k].decision_first + i];
+        Decision& b = decided[theirs[k].decision_first + i];
+        if (std::abs(a.reset_after.us - b.reset_after.us) < near) b.reset_after = a.reset_after;
+        if (std::abs(a.retry_after.us - b.retry_after.us) < near) b.retry_after = a.retry_after;
+        if (text_of(a) != text_of(b))
+          wrong += "charge " + std::to_string(k) + ": " + text_of(a) + " here, " + text_of(b) +
+                   " there; ";
+      }
+    }
+    return wrong;
+  }
+
+  tests::RedisClient& client() { return client_; }
+
+ private:
+  tests::RedisClient client_;
+  Scripts scripts_{Scripts::Time::told};
+  LimitTexts texts_;
+};
+
+}  // namespace sluice::redis
