@@ -47,7 +47,7 @@ class CheckLayersTest(unittest.TestCase):
     def test_neighbours_of_one_layer_are_refused(self) -> None:
         self.write("src/server/a.cc", '#include "client/client.h"\n')
         self.write("src/client/a.cc", '#include "server/server.h"\n')
-        self.write("src/policy/a.cc", '#include "wire/session.h"\n')
+        self.write("src/policy/a.cc", '#include "request/session.h"\n')
         self.assertEqual(len(self.breaches()), 3)
 
     def test_angle_brackets_and_spaces_hide_nothing(self) -> None:
@@ -92,7 +92,7 @@ class CheckLayersTest(unittest.TestCase):
     def test_exit_status(self) -> None:
         command = [sys.executable, check_layers.__file__, str(self.root)]
         self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 0)
-        self.write("src/base/a.cc", '#include "wire/session.h"\n')
+        self.write("src/base/a.cc", '#include "request/session.h"\n')
         self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 1)
 
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 
 namespace sluice::tools {

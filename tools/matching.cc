@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "limit/space.h"
-#include "policy/native.h"
+#include "request/space.h"
+#include "policy/read/native.h"
 #include "policy/rule_set.h"
 #include "tests/support/named_rules.h"
 

@@ -80,7 +80,7 @@ inline constexpr int64_t timeout_us_min = 100'000;
 inline constexpr int64_t timeout_us_max = int64_t{86'400} * 1'000'000;
 // Connections to the HTTP ports (admin, metrics) at a time that have asked for something but
 // health, and how many more there may be that have not, or have asked for health alone. Where few
-// files may be open it is fewer (server/files.h). Past either: the connection that has been silent
+// files may be open it is fewer (net/files.h). Past either: the connection that has been silent
 // longest is closed without a word. Connections that are accepted and wait for the HTTP thread;
 // past it: they wait in the kernel's queue.
 inline constexpr size_t admin_connections_max = 64;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <random>
 
-#include "base/utf8_naive.h"
+#include "testing/utf8_model.h"
 
 namespace sluice::base {
 namespace {

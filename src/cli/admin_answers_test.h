@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/json_fields.h"
-#include "client/fake_http.h"
+#include "testing/fake_http.h"
 
 namespace sluice::cli {
 

@@ -12,7 +12,7 @@
 #include "cli/admin_answers_test.h"
 #include "cli/command_test.h"
 #include "cli/json_fields.h"
-#include "client/fake_http.h"
+#include "testing/fake_http.h"
 
 namespace sluice::cli {
 

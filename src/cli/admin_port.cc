@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "base/units.h"
-#include "cli/address.h"
+#include "config/address.h"
 #include "cli/inspect.h"
 #include "cli/json_fields.h"
-#include "cli/operations.h"
-#include "cli/screen_text.h"
+#include "config/operations.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/config.h"
+#include "config/config.h"
 
 namespace sluice::cli {
 

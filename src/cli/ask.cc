@@ -2,7 +2,7 @@
 
 #include "base/units.h"
 #include "cli/inspect.h"
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/address.h"
+#include "config/address.h"
 #include "cli/arguments.h"
 
 namespace sluice::cli {

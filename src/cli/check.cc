@@ -1,7 +1,7 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
-#include "policy/native_review.h"
+#include "policy/read/native_review.h"
 
 namespace sluice::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/outside.h"
+#include "config/outside.h"
 
 namespace sluice::cli {
 

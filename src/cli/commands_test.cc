@@ -13,11 +13,11 @@
 #include <sstream>
 
 #include "base/bounds.h"
-#include "cli/built_in.h"
+#include "config/built_in.h"
 #include "cli/command_test.h"
-#include "cli/config.h"
-#include "cli/load_policy.h"
-#include "client/fake_server.h"
+#include "config/config.h"
+#include "config/load_policy.h"
+#include "testing/fake_server.h"
 #include "tests/support/paths.h"
 
 namespace sluice::cli {

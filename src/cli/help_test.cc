@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "cli/commands.h"
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {

@@ -1,6 +1,6 @@
 #include "cli/inspect.h"
 
-#include "cli/settings.h"
+#include "config/settings.h"
 
 namespace sluice::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/load_policy.h"
-#include "server/admin_json.h"
+#include "config/load_policy.h"
+#include "admin/admin_json.h"
 
 namespace sluice::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/inspect.h"
 #include "cli/load_overrides.h"
 #include "cli/moment.h"
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 #include "cli/table.h"
 
 namespace sluice::cli {

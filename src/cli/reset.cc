@@ -1,6 +1,6 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 #include "cli/table.h"
 #include "wire/shown_name.h"
 

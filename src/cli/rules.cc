@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 #include "cli/table.h"
 
 namespace sluice::cli {

@@ -8,7 +8,7 @@
 #include <exception>
 #include <iostream>
 
-#include "cli/built_in.h"
+#include "config/built_in.h"
 #include "cli/commands.h"
 
 namespace sluice::cli {

@@ -1,6 +1,6 @@
 #include "cli/arguments.h"
-#include "cli/serving.h"
-#include "cli/settings.h"
+#include "config/serving.h"
+#include "config/settings.h"
 
 namespace sluice::cli {
 namespace {

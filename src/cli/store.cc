@@ -7,12 +7,12 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 #include "disk/tools.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
 #include "limit/left_out.h"
-#include "server/backup_socket.h"
+#include "admin/backup_socket.h"
 
 namespace sluice::cli {
 namespace {

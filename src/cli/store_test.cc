@@ -11,7 +11,7 @@
 
 #include "cli/commands.h"
 #include "disk/journal.h"
-#include "server/backup_socket.h"
+#include "admin/backup_socket.h"
 
 namespace sluice::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <string_view>
 
-#include "cli/outside.h"
-#include "cli/screen_text.h"
+#include "config/outside.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {

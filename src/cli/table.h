@@ -1,5 +1,5 @@
 // A table for a terminal: columns as wide as what stands in them, or as narrow as the window wants.
-// Cells are made fit for a terminal (cli/screen_text.h). Plain value; one thread.
+// Cells are made fit for a terminal (config/screen_text.h). Plain value; one thread.
 #pragma once
 
 #include <cstddef>

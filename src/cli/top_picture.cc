@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 #include "cli/table.h"
 
 namespace sluice::cli {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/screen_text.h"
+#include "config/screen_text.h"
 #include "tests/support/dice.h"
 
 namespace sluice::cli {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "client/fake_http.h"
+#include "testing/fake_http.h"
 
 namespace sluice::client {
 namespace {

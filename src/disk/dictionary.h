@@ -16,7 +16,7 @@
 
 #include "disk/journal.h"
 #include "disk/record.h"
-#include "limit/stable_list.h"
+#include "request/stable_list.h"
 
 namespace sluice::disk {
 

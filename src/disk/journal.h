@@ -16,7 +16,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
-#include "limit/space.h"
+#include "request/space.h"
 
 namespace sluice::disk {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "disk/journal.h"
-#include "limit/space.h"
+#include "request/space.h"
 
 namespace sluice::disk {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "limit/naive_grants.h"
-#include "limit/promises.h"
+#include "testing/grants_model.h"
+#include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
 namespace sluice::limit {

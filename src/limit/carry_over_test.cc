@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "limit/promises.h"
+#include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
 namespace sluice::limit {

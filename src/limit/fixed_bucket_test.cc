@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "limit/promises.h"
+#include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
 namespace sluice::limit {

@@ -119,7 +119,7 @@ enum class Form : uint8_t {
 };
 
 // A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters
-// have the same number of limits. Interned by its stored identity (limit/space.h); outlives every
+// have the same number of limits. Interned by its stored identity (request/space.h); outlives every
 // rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
   uint32_t id = 0;  // of this process; never stored

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "limit/decide.h"
-#include "limit/promises.h"
+#include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
 namespace sluice::limit {

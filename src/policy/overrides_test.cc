@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "base/bounds.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "policy/rule_set.h"
 #include "tests/support/dice.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/divvy.h"
+#include "protocol/divvy/rules.h"
 #include "policy/rule_set.h"
 
 namespace sluice::policy {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/bounds.h"
-#include "policy/native.h"
+#include "policy/read/native.h"
 #include "policy/rule_set.h"
 #include "tests/support/dice.h"
 #include "tests/support/named_rules.h"

@@ -19,7 +19,7 @@
 #include "redis/resolver.h"
 #include "redis/ring.h"
 #include "redis/tls.h"
-#include "store/loop.h"
+#include "net/loop.h"
 
 struct redisReader;
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "limit/space.h"
-#include "limit/space_index.h"
+#include "request/space.h"
+#include "request/space_index.h"
 #include "redis/peer_test.h"
 #include "redis/shared.h"
 

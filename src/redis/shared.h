@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "limit/space.h"
+#include "request/space.h"
 #include "redis/link.h"
 #include "redis/options.h"
 #include "redis/queues.h"

@@ -14,9 +14,9 @@
 
 #include "server/age_list.h"
 #include "server/options.h"
-#include "server/parking.h"
-#include "server/poller.h"
-#include "wire/session.h"
+#include "engine/parking.h"
+#include "net/poller.h"
+#include "request/session.h"
 
 namespace sluice::server {
 

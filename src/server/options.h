@@ -14,7 +14,7 @@
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "base/time.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "metrics/page.h"
 #include "policy/rule_set.h"
 #include "store/keeper.h"

@@ -2,9 +2,9 @@
 
 #include "base/check.h"
 #include "server/server.h"
-#include "wire/divvy_session.h"
-#include "wire/droplet_session.h"
-#include "wire/limitd_session.h"
+#include "protocol/divvy/session.h"
+#include "protocol/droplet/session.h"
+#include "protocol/limitd/session.h"
 
 namespace sluice::server {
 

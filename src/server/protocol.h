@@ -7,7 +7,7 @@
 
 #include "policy/rule_set.h"
 #include "server/options.h"
-#include "wire/session.h"
+#include "request/session.h"
 
 namespace sluice::server {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
-#include "server/files.h"
-#include "server/live_policy.h"
+#include "log/log.h"
+#include "net/files.h"
+#include "live/live_policy.h"
 #include "server/options.h"
 #include "store/store.h"
 

@@ -23,9 +23,9 @@
 
 #include "server/age_list.h"
 #include "server/connection.h"
-#include "server/engine.h"
-#include "server/inquiry.h"
-#include "server/poller.h"
+#include "engine/engine.h"
+#include "engine/inquiry.h"
+#include "net/poller.h"
 
 namespace sluice::server {
 

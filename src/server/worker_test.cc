@@ -16,9 +16,9 @@
 
 #include "base/hash.h"
 #include "base/machine.h"
-#include "limit/space.h"
-#include "policy/divvy.h"
-#include "server/lister.h"
+#include "request/space.h"
+#include "protocol/divvy/rules.h"
+#include "engine/lister.h"
 #include "store/embedded_store.h"
 #include "tests/support/patience.h"
 

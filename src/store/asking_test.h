@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "limit/limit.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 
 namespace sluice::store::tests {

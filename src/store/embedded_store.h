@@ -22,7 +22,7 @@
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "disk/journal.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "store/changes.h"
 #include "store/region.h"
 #include "store/settling.h"
@@ -70,7 +70,7 @@ class EmbeddedStore final : public Store {
   void housekeep(base::Time now) override;
   Stats stats() const override;
 
-  // For a store that keeps what is in the table elsewhere, too (store/durable_store.h). From here
+  // For a store that keeps what is in the table elsewhere, too (durable/durable_store.h). From here
   // on, and before anything else, changes are noted.
   void keep_changes();
   Changes& changes() { return *changes_; }

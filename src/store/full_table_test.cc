@@ -11,7 +11,7 @@
 
 #include "limit/decide.h"
 #include "store/asking_test.h"
-#include "store/durable_life_test.h"
+#include "durable/durable_life_test.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 

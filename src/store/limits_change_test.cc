@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "limit/naive_grants.h"
-#include "store/durable_life_test.h"
+#include "testing/grants_model.h"
+#include "durable/durable_life_test.h"
 #include "tests/support/dice.h"
 
 namespace sluice::store {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "limit/space.h"
+#include "request/space.h"
 
 namespace sluice::store {
 

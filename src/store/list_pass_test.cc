@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "limit/space.h"
+#include "request/space.h"
 #include "tests/support/dice.h"
 
 namespace sluice::store {

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "limit/wide.h"
 #include "store/stripe.h"
 

@@ -13,9 +13,9 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
-#include "limit/space_index.h"
+#include "request/space_index.h"
 #include "store/list_pass.h"
-#include "store/loop.h"
+#include "net/loop.h"
 #include "store/port.h"
 
 namespace sluice::store {

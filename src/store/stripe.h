@@ -13,7 +13,7 @@
 
 #include "base/hash.h"
 #include "limit/limit.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "store/heads.h"
 #include "store/region.h"
 #include "store/slab.h"

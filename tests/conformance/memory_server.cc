@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "policy/divvy.h"
+#include "protocol/divvy/rules.h"
 #include "server/protocol.h"
 
 namespace sluice::tests {

@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "limit/space.h"
-#include "server/engine.h"
+#include "request/space.h"
+#include "engine/engine.h"
 #include "store/embedded_store.h"
 #include "tests/conformance/vectors.h"
-#include "wire/session.h"
+#include "request/session.h"
 
 namespace sluice::tests {
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/diagnostic.h"
-#include "policy/divvy.h"
+#include "protocol/divvy/rules.h"
 
 namespace sluice::tests {
 namespace {

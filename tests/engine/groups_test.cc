@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "limit/space.h"
-#include "policy/native.h"
+#include "request/space.h"
+#include "policy/read/native.h"
 #include "policy/rule_set.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"

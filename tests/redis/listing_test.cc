@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/hash.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "redis/scan.h"
 #include "tests/support/redis_server.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "limit/naive_grants.h"
+#include "testing/grants_model.h"
 #include "redis/asking.h"
 #include "tests/redis/both_stores.h"
 #include "tests/support/dice.h"

@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "base/log.h"
-#include "limit/space.h"
-#include "policy/divvy.h"
+#include "log/log.h"
+#include "request/space.h"
+#include "protocol/divvy/rules.h"
 #include "server/server.h"
 #include "store/embedded_store.h"
 #include "tests/timed/allocations.h"

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <iostream>
 
-#include "limit/space.h"
-#include "policy/divvy.h"
-#include "server/figures.h"
+#include "request/space.h"
+#include "protocol/divvy/rules.h"
+#include "admin/figures.h"
 #include "tests/support/patience.h"
 #include "tests/timed/allocations.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/timed/allocations.h"
-#include "wire/droplet_naive.h"
-#include "wire/droplet_session.h"
+#include "protocol/droplet/session_model.h"
+#include "protocol/droplet/session.h"
 
 namespace sluice::tests {
 namespace {

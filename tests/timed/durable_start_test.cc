@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "disk/journal.h"
 #include "limit/limit.h"
-#include "limit/space.h"
+#include "request/space.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/environment.h"
 #include "tests/support/patience.h"

@@ -10,15 +10,15 @@
 #include <string>
 
 #include "base/clock.h"
-#include "limit/space.h"
-#include "policy/droplet.h"
-#include "policy/limitd.h"
-#include "server/engine.h"
+#include "request/space.h"
+#include "protocol/droplet/rules.h"
+#include "protocol/limitd/rules.h"
+#include "engine/engine.h"
 #include "server/protocol.h"
 #include "store/embedded_store.h"
 #include "tests/support/limitd_client.h"
 #include "tests/timed/allocations.h"
-#include "wire/droplet_naive.h"
+#include "protocol/droplet/session_model.h"
 
 namespace sluice::tests {
 namespace {

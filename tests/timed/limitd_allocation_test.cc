@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "tests/timed/allocations.h"
-#include "wire/limitd_naive.h"
-#include "wire/limitd_session.h"
+#include "protocol/limitd/session_model.h"
+#include "protocol/limitd/session.h"
 
 namespace sluice::tests {
 namespace {

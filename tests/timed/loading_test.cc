@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <string>
 
-#include "limit/space.h"
-#include "policy/divvy.h"
-#include "policy/native.h"
-#include "policy/native_review.h"
+#include "request/space.h"
+#include "protocol/divvy/rules.h"
+#include "policy/read/native.h"
+#include "policy/read/native_review.h"
 #include "tests/support/named_rules.h"
 #include "tests/support/patience.h"
 

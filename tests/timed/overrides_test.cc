@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "limit/space.h"
-#include "policy/native.h"
-#include "server/engine.h"
+#include "request/space.h"
+#include "policy/read/native.h"
+#include "engine/engine.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"

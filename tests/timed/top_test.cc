@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "limit/space.h"
-#include "policy/divvy.h"
-#include "server/figures.h"
-#include "server/top_keys.h"
+#include "request/space.h"
+#include "protocol/divvy/rules.h"
+#include "admin/figures.h"
+#include "engine/top_keys.h"
 #include "tests/support/patience.h"
 #include "tests/timed/allocations.h"
 

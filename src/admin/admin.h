@@ -1,0 +1,91 @@
+// The admin port's answers (docs/openapi.json): health, metrics, what is configured, rules with
+// their counts, reload. JSON, errors as problem+json. Without a token it answers only what no web
+// page can have asked, and visits; with one, only who has it. Further handlers are added by `add`.
+// Owned by the server; called on the HTTP server's threads.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bounds.h"
+#include "metrics/page.h"
+#include "admin/figures.h"
+#include "admin/http_server.h"
+#include "live/live_policy.h"
+#include "server/options.h"
+#include "live/reloader.h"
+
+namespace sluice::server {
+
+class Admin final : public Site {
+ public:
+  struct World {
+    const Live& live;
+    const Figures& figures;
+    const metrics::Sources& sources;
+    Reloader* reloader = nullptr;         // null: the policy cannot be read again
+    std::vector<std::string> files = {};  // that the first policy was read from
+  };
+  Admin(AdminOptions options, World world);
+
+  // What a handler is given: the request, and what stood in the path for each `{...}`, decoded.
+  struct Call {
+    const wire::HttpRequest& request;
+    std::vector<std::string> parameters;
+  };
+  using Handler = std::function<wire::HttpResponse(const Call&)>;
+  struct Route {
+    std::string method;  // GET answers HEAD as well
+    std::string path;    // "/v1/counters/{key}"; the last `{...}` takes what is left
+    bool slow = false;   // may take longer than a few milliseconds
+    bool open = false;   // needs no token
+    bool text = false;   // its body is no JSON
+    // Of a POST or PUT. Past it: 413.
+    size_t body_bytes_max = base::bounds::admin_body_bytes_max;
+    Handler handler;
+  };
+  // Before the server starts.
+  void add(Route route) { routes_.push_back(std::move(route)); }
+  const std::vector<Route>& routes() const { return routes_; }
+
+  // Why the server is not ready, if it is not; asked at each /health/ready. Any thread.
+  void add_check(std::function<std::optional<std::string>()> check) {
+    checks_.push_back(std::move(check));
+  }
+
+  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override;
+  bool is_health(const wire::HttpRequest& request) const override;
+  bool is_slow(const wire::HttpRequest& request) const override;
+  wire::HttpResponse answer(const wire::HttpRequest& request) override;
+  wire::HttpResponse problem(unsigned status, const std::string& why) const override;
+
+ private:
+  struct Found {
+    const Route* route = nullptr;
+    std::vector<std::string> parameters;
+    std::string allowed;  // methods that the path has, if it has others
+  };
+  Found find(const wire::HttpRequest& request) const;
+  std::optional<wire::HttpResponse> refuse_stranger(const wire::HttpRequest& request,
+                                                    const Route* route) const;
+
+  wire::HttpResponse live() const;
+  wire::HttpResponse ready() const;
+  wire::HttpResponse config() const;
+  wire::HttpResponse check(const wire::HttpRequest& request) const;
+  wire::HttpResponse reload() const;
+  wire::HttpResponse rules(const wire::HttpRequest& request) const;
+
+  const AdminOptions options_;
+  const World world_;
+  const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  std::vector<Route> routes_;
+  std::vector<std::function<std::optional<std::string>()>> checks_;
+};
+
+extern const std::string_view openapi_document;
+
+}  // namespace sluice::server

@@ -1,0 +1,241 @@
+#include "admin/admin_json.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/units.h"
+
+namespace sluice::server {
+namespace {
+
+std::string_view mode_name(policy::Mode mode) {
+  switch (mode) {
+    case policy::Mode::enforce:
+      return "enforce";
+    case policy::Mode::shadow:
+      return "shadow";
+    case policy::Mode::off:
+      return "off";
+  }
+  return "";
+}
+
+const char* title_of(unsigned status) {
+  switch (status) {
+    case 400:
+      return "Bad request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not found";
+    case 405:
+      return "Method not allowed";
+    case 409:
+      return "Conflict";
+    case 411:
+      return "Length required";
+    case 413:
+      return "Content too large";
+    case 422:
+      return "Unprocessable";
+    case 431:
+      return "Request head too large";
+    case 503:
+      return "Not available";
+    case 504:
+      return "Timed out";
+    case 507:
+      return "No room";
+    default:
+      return "Error";
+  }
+}
+
+// What a rule does, as a text that is the same if and only if that is; and where it stands is not
+// part of it.
+std::string meaning(const policy::Rule& rule, std::string_view dialect) {
+  Json json = to_json(rule, dialect);
+  for (const char* key : {"file", "line", "comment"}) json.erase(key);
+  json["until_us"] = rule.until.us;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+size_t bytes_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace).size();
+}
+
+}  // namespace
+
+bool is_bounded(std::string_view json) {
+  std::array<size_t, base::bounds::admin_json_depth_max> members{};  // of what is open
+  size_t depth = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '{' || c == '[') {
+      if (depth == members.size()) return false;
+      members[depth++] = 0;
+    } else if (c == '}' || c == ']') {
+      if (depth > 0) --depth;
+    } else if (c == ':' && depth > 0) {
+      if (++members[depth - 1] > base::bounds::admin_json_members_max) return false;
+    }
+  }
+  return true;
+}
+
+wire::HttpResponse json_response(unsigned status, const Json& json, std::string content_type) {
+  wire::HttpResponse response;
+  response.status = status;
+  response.content_type = std::move(content_type);
+  response.body = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  response.headers = {{"Cache-Control", "no-store"}};
+  return response;
+}
+
+wire::HttpResponse problem_response(unsigned status, const std::string& why, const Json& more) {
+  Json json{
+      {"type", "about:blank"}, {"title", title_of(status)}, {"status", status}, {"detail", why}};
+  json.update(more);
+  return json_response(status, json, "application/problem+json");
+}
+
+std::string to_text(std::chrono::system_clock::time_point at) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string hash_text(uint64_t hash) {
+  static constexpr char hex[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = hex[hash >> (60 - 4 * i) & 15];
+  return text;
+}
+
+bool Items::add(Json item) {
+  full_ = full_ || bytes_ >= base::bounds::admin_page_bytes_max;
+  if (full_) return false;
+  bytes_ += bytes_of(item);
+  list_.push_back(std::move(item));
+  return true;
+}
+
+Json to_json(const base::Diagnostics& all) {
+  const auto json_of = [](const base::Diagnostic& d) -> Json {
+    const bool error = d.severity == base::Diagnostic::Severity::error;
+    return {{"severity", error ? "error" : "warning"},
+            {"file", d.file},
+            {"line", d.line},
+            {"column", d.column},
+            {"subject", d.subject},
+            {"message", d.message},
+            {"remedy", d.remedy}};
+  };
+  Items items;
+  for (const auto& d : all)
+    if (!items.add(json_of(d))) break;
+  const size_t told = items.size();
+  Json list = items.take();
+  if (told == all.size()) return list;
+  base::Diagnostic rest;
+  const std::span<const base::Diagnostic> left(all.begin() + static_cast<std::ptrdiff_t>(told),
+                                               all.end());
+  rest.severity = base::Diagnostic::Severity::warning;
+  for (const auto& d : left)
+    if (d.severity == base::Diagnostic::Severity::error) rest.severity = d.severity;
+  rest.message = std::to_string(left.size()) + " more are not told here";
+  rest.remedy = "mend these first";
+  list.push_back(json_of(rest));
+  return list;
+}
+
+Json to_json(const limit::Limit& limit) {
+  Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
+  if (limit.window.us > 0) {
+    json["window"] = base::spell_duration(limit.window);
+    json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
+  }
+  if (limit.burst > 0) json["burst"] = limit.burst;
+  return json;
+}
+
+Json to_json(const policy::Rule& rule, std::string_view dialect) {
+  Json json{{"dialect", dialect},
+            {"name", rule.name},
+            {"pattern", rule.pattern},
+            {"file", rule.file},
+            {"line", rule.line},
+            {"comment", rule.comment},
+            {"mode", mode_name(rule.mode)},
+            {"then", rule.then == policy::Then::stop ? "stop" : "continue"},
+            {"actor", rule.actor},
+            {"limits", Json::array()}};
+  for (const limit::Limit& limit : rule.limits) json["limits"].push_back(to_json(limit));
+  return json;
+}
+
+Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t listed_max) {
+  const auto replaced = [&](std::string_view dialect) {
+    if (dialect == "native") return candidate.native;
+    const auto has = [&](policy::Dialect d) {
+      return std::find(candidate.dialects.begin(), candidate.dialects.end(), d) !=
+             candidate.dialects.end();
+    };
+    return dialect == "divvy"    ? has(policy::Dialect::divvy)
+           : dialect == "limitd" ? has(policy::Dialect::limitd)
+                                 : false;
+  };
+  // Rules by their dialect, name and pattern; of those that share all, the first meets the first.
+  using Key = std::pair<std::string, std::string>;
+  std::map<Key, std::vector<const policy::Rule*>> before;
+  const auto key_of = [](const policy::Rule& rule, std::string_view dialect) {
+    return Key{std::string(dialect), rule.name + '\n' + rule.pattern};
+  };
+  each_rule(live, [&](const policy::Rule& rule, std::string_view dialect) {
+    if (replaced(dialect)) before[key_of(rule, dialect)].push_back(&rule);
+  });
+  Json added = Json::array(), removed = Json::array(), changed = Json::array();
+  size_t unchanged = 0, unlisted = 0, bytes = 0;
+  const auto list = [&](Json& where, Json&& what) {
+    if (where.size() >= listed_max || bytes >= base::bounds::admin_page_bytes_max)
+      return void(++unlisted);
+    bytes += bytes_of(what);
+    where.push_back(std::move(what));
+  };
+  each_rule(*candidate.rules, [&](const policy::Rule& rule, std::string_view dialect) {
+    if (!replaced(dialect)) return;
+    const auto old = before.find(key_of(rule, dialect));
+    if (old == before.end() || old->second.empty()) return list(added, to_json(rule, dialect));
+    const policy::Rule& was = *old->second.front();
+    old->second.erase(old->second.begin());
+    if (meaning(was, dialect) == meaning(rule, dialect)) {
+      ++unchanged;
+    } else {
+      list(changed, {{"before", to_json(was, dialect)}, {"after", to_json(rule, dialect)}});
+    }
+  });
+  for (const auto& [key, rules] : before)
+    for (const policy::Rule* rule : rules) list(removed, to_json(*rule, key.first));
+  return {{"added", added},
+          {"removed", removed},
+          {"changed", changed},
+          {"unchanged", unchanged},
+          {"unlisted", unlisted}};
+}
+
+}  // namespace sluice::server

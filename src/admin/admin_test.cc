@@ -1,0 +1,227 @@
+// Who may ask the admin port, and how much he may send. The answers themselves are in tests/e2e.
+#include "admin/admin.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/bounds.h"
+#include "admin/admin_json.h"
+
+namespace sluice::server {
+namespace {
+
+AdminOptions with(const std::string& token) {
+  AdminOptions options;
+  options.token = token;
+  return options;
+}
+
+struct World {
+  explicit World(const std::string& token) : admin(with(token), {live, figures, sources}) {
+    admin.add({.method = "PUT",
+               .path = "/v1/small",
+               .body_bytes_max = base::bounds::admin_small_body_bytes_max,
+               .handler = [](const Admin::Call&) { return json_response(200, Json::object()); }});
+  }
+  // 0: it is not refused.
+  unsigned refused(const wire::HttpRequest& request) const {
+    const auto refusal = admin.refuse(request);
+    if (!refusal) return 0;
+    EXPECT_EQ(refusal->content_type, "application/problem+json");
+    return refusal->status;
+  }
+
+  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
+  Figures figures;
+  metrics::Sources sources;
+  Admin admin;
+};
+
+wire::HttpRequest get(const std::string& path) {
+  wire::HttpRequest request;
+  request.method = "GET";
+  request.path = path;
+  request.host = "localhost";
+  return request;
+}
+
+TEST(Admin, WithoutATokenNoWebPageMayAsk) {
+  const World world("");
+  wire::HttpRequest request = get("/v1/config");
+  EXPECT_EQ(world.refused(request), 0u);
+  request.origin = "null";
+  EXPECT_EQ(world.refused(request), 403u);
+  request.origin.clear();
+  // As <img> and <script> ask, without an Origin.
+  for (const char* from : {"cross-site", "same-site"}) {
+    request.sec_fetch_site = from;
+    EXPECT_EQ(world.refused(request), 403u) << from;
+  }
+  for (const char* from : {"none", "same-origin", ""}) {
+    request.sec_fetch_site = from;
+    EXPECT_EQ(world.refused(request), 0u) << from;
+  }
+  for (const char* host : {"evil.example", "evil.example:8380", "localhost.evil.example",
+                           "xlocalhost", "127.0.0.1.evil.example", "a:b@evil"}) {
+    request.host = host;
+    EXPECT_EQ(world.refused(request), 403u) << host;
+  }
+  for (const char* host : {"", "localhost", "LocalHost:8380", "a.LOCALHOST", "127.0.0.1:8380",
+                           "[::1]:8380", "10.0.0.1"}) {
+    request.host = host;
+    EXPECT_EQ(world.refused(request), 0u) << host;
+  }
+}
+
+// From a wiki or a dashboard.
+TEST(Admin, ALinkToItMayBeFollowed) {
+  const World world("");
+  wire::HttpRequest visit = get("/metrics");
+  visit.sec_fetch_site = "cross-site";
+  visit.sec_fetch_mode = "navigate";
+  visit.sec_fetch_dest = "document";
+  EXPECT_EQ(world.refused(visit), 0u);
+  visit.method = "HEAD";
+  EXPECT_EQ(world.refused(visit), 0u);
+  // A form that is sent off, a frame, a script, a page that has got itself this host's address.
+  using Change = std::pair<std::string wire::HttpRequest::*, const char*>;
+  for (const auto& [field, value] :
+       {Change{&wire::HttpRequest::method, "POST"}, Change{&wire::HttpRequest::method, "DELETE"},
+        Change{&wire::HttpRequest::sec_fetch_dest, "iframe"},
+        Change{&wire::HttpRequest::sec_fetch_dest, ""},
+        Change{&wire::HttpRequest::sec_fetch_mode, "no-cors"},
+        Change{&wire::HttpRequest::sec_fetch_mode, ""}, Change{&wire::HttpRequest::origin, "null"},
+        Change{&wire::HttpRequest::host, "evil.example"}}) {
+    wire::HttpRequest other = visit;
+    other.*field = value;
+    EXPECT_EQ(world.refused(other), 403u) << value;
+  }
+}
+
+TEST(Admin, ATokenIsTakenByItsWholeText) {
+  const World world("0123456789-token");
+  wire::HttpRequest request = get("/v1/config");
+  for (const char* given :
+       {"", "Bearer", "Bearer ", "Bearer 0123456789-toke", "Bearer 0123456789-token1",
+        "Bearer 0123456789-tokeN", "Basic 0123456789-token", "0123456789-token"}) {
+    request.authorization = given;
+    EXPECT_EQ(world.refused(request), 401u) << given;
+  }
+  // The scheme's case is of no interest (RFC 9110, 11.1).
+  for (const char* scheme : {"Bearer", "bearer", "BEARER"}) {
+    request.authorization = std::string(scheme) + " 0123456789-token";
+    EXPECT_EQ(world.refused(request), 0u) << scheme;
+  }
+  // It need not be one of this machine then.
+  request.host = "sluice.example";
+  request.origin = "https://sluice.example";
+  EXPECT_EQ(world.refused(request), 0u);
+}
+
+TEST(Admin, OnlyWhoMayBringMuchDoes) {
+  const World world("0123456789-token");
+  constexpr uint64_t small = base::bounds::admin_small_body_bytes_max,
+                     large = base::bounds::admin_body_bytes_max;
+  const auto refused = [&](const std::string& method, const std::string& path, uint64_t bytes) {
+    wire::HttpRequest request = get(path);
+    request.method = method;
+    request.authorization = "Bearer 0123456789-token";
+    request.body_bytes = bytes;
+    return world.refused(request);
+  };
+  EXPECT_EQ(refused("POST", "/v1/config/check", large), 0u);
+  for (const auto& [method, path] :
+       std::vector<std::pair<std::string, std::string>>{{"GET", "/health/live"},
+                                                        {"HEAD", "/v1/config"},
+                                                        {"PUT", "/v1/small"},
+                                                        {"POST", "/v1/reload"},
+                                                        {"POST", "/health/live"},
+                                                        {"POST", "/nothing"}}) {
+    EXPECT_EQ(refused(method, path, small), 0u) << path;
+    EXPECT_EQ(refused(method, path, small + 1), 413u) << path;
+  }
+  // Who needs no token has no more either.
+  wire::HttpRequest request = get("/health/ready");
+  request.body_bytes = small + 1;
+  EXPECT_EQ(world.refused(request), 413u);
+}
+
+TEST(Admin, AnIllFormedQueryIsNotPassedOver) {
+  World world("");
+  wire::HttpRequest request = get("/v1/rules");
+  for (const char* query : {"limit=%zz", "after=1&%4", "%"}) {
+    request.query = query;
+    EXPECT_EQ(world.admin.answer(request).status, 400u) << query;
+  }
+  request.query = "limit=%31&x=%25";
+  EXPECT_EQ(world.admin.answer(request).status, 200u);
+}
+
+// The library would not come back from the first, and from the second after hours.
+TEST(Admin, JsonThatIsTooMuchIsNotParsed) {
+  World world("");
+  wire::HttpRequest request = get("/v1/parsed");
+  request.method = "POST";
+  world.admin.add({.method = "POST", .path = "/v1/parsed", .handler = [](const Admin::Call& call) {
+                     const Json json = Json::parse(call.request.body, nullptr, false);
+                     return json_response(json.is_discarded() ? 422 : 200, Json::object());
+                   }});
+  const auto answered = [&](const std::string& body) {
+    request.body = body;
+    return world.admin.answer(request).status;
+  };
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  const auto object = [](size_t members) {
+    std::string text = "{";
+    for (size_t i = 0; i < members; ++i)
+      text += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":0";
+    return text + "}";
+  };
+  EXPECT_EQ(answered(R"({"a": )" + nested(1'000'000) + R"(, "b": 1})"), 400u);
+  EXPECT_EQ(answered(object(1'500'000)), 400u);
+  EXPECT_EQ(answered("[" + object(base::bounds::admin_json_members_max + 1) + "]"), 400u);
+  EXPECT_EQ(answered(nested(base::bounds::admin_json_depth_max + 1)), 400u);
+  EXPECT_EQ(answered(nested(base::bounds::admin_json_depth_max)), 200u);
+  EXPECT_EQ(answered("[" + object(base::bounds::admin_json_members_max) + "," +
+                     object(base::bounds::admin_json_members_max) + "]"),
+            200u);
+  EXPECT_EQ(answered("\"\\\"" + nested(100) + "\\\\\""), 200u) << "in a text";
+  EXPECT_EQ(answered("]]]}}}"), 422u);
+  EXPECT_EQ(answered(""), 422u);
+}
+
+TEST(Admin, DiagnosticsThatAreTooMuchAreCounted) {
+  base::Diagnostics all;
+  for (int i = 0; i < 100'000; ++i) {
+    base::Diagnostic d;
+    d.message = "line " + std::to_string(i) + " is wrong";
+    d.severity = base::Diagnostic::Severity::warning;
+    all.push_back(d);
+  }
+  all.back().severity = base::Diagnostic::Severity::error;
+  const Json json = to_json(all);
+  const auto response = json_response(200, json);
+  EXPECT_LT(response.body.size(), base::bounds::admin_page_bytes_max * 3 / 2);
+  ASSERT_GT(json.size(), 1000u);
+  EXPECT_EQ(json.back().at("message"),
+            std::to_string(all.size() - (json.size() - 1)) + " more are not told here");
+  EXPECT_EQ(json.back().at("severity"), "error") << "as one of them is";
+  all.resize(1000);
+  EXPECT_EQ(to_json(all).size(), 1000u);
+}
+
+TEST(Admin, ItemsEndBehindThePagesBytesAndOneIsThereAlways) {
+  Items items;
+  EXPECT_TRUE(items.add(std::string(2 * base::bounds::admin_page_bytes_max, 'x')));
+  EXPECT_FALSE(items.is_full());
+  EXPECT_FALSE(items.add("one more"));
+  EXPECT_TRUE(items.is_full());
+  EXPECT_FALSE(items.add("and one more"));
+  EXPECT_EQ(items.take().size(), 1u);
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,100 @@
+#include "admin/backup_socket.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "base/bounds.h"
+
+namespace sluice::server {
+namespace {
+
+class BackupSocketTest : public testing::Test {
+ protected:
+  BackupSocketTest() {
+    std::string pattern = testing::TempDir() + "sluice_socket_XXXXXX";
+    folder = ::mkdtemp(pattern.data());
+  }
+  ~BackupSocketTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  std::unique_ptr<BackupSocket> open(const std::string& dir) {
+    auto socket = BackupSocket::open(
+        dir,
+        [this](const std::string& target, std::string& why) {
+          asked = target;
+          why = "the disk\nis full";
+          return target != "/bad";
+        },
+        problem);
+    EXPECT_TRUE(socket) << problem;
+    return socket;
+  }
+  // What the server says to these bytes; then it has closed.
+  std::string answer_to(const std::string& bytes) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    backup_socket_path(folder).copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    std::string answer;
+    char some[256];
+    for (ssize_t n; (n = ::recv(fd, some, sizeof some, 0)) > 0;)
+      answer.append(some, static_cast<size_t>(n));
+    ::close(fd);
+    return answer;
+  }
+
+  std::string folder, problem, asked;
+};
+
+TEST_F(BackupSocketTest, AsksAndAnswers) {
+  EXPECT_EQ(ask_for_backup(folder, "/copy", problem), BackupAnswer::nobody);
+  EXPECT_EQ(ask_for_backup(folder + "/none", "/copy", problem), BackupAnswer::nobody);
+  {
+    const auto socket = open(folder);
+    struct stat found;
+    ASSERT_EQ(::stat(backup_socket_path(folder).c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777, 0600u);
+    EXPECT_EQ(ask_for_backup(folder, "/a copy", problem), BackupAnswer::done);
+    EXPECT_EQ(asked, "/a copy");
+    EXPECT_EQ(ask_for_backup(folder, "/bad", problem), BackupAnswer::failed);
+    EXPECT_EQ(problem, "the disk\\nis full");
+    asked.clear();
+    EXPECT_EQ(ask_for_backup(folder, "/a\nb", problem), BackupAnswer::failed);
+    EXPECT_EQ(ask_for_backup(folder, std::string(10'000, 'x'), problem), BackupAnswer::failed);
+    EXPECT_EQ(asked, "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(backup_socket_path(folder)));
+  EXPECT_EQ(ask_for_backup(folder, "/copy", problem), BackupAnswer::nobody);
+}
+
+TEST_F(BackupSocketTest, WhatIsNoRequestIsToldOrClosed) {
+  const auto socket = open(folder);
+  EXPECT_EQ(answer_to("hello\n"), "error what is understood here is `backup TARGET`\n");
+  EXPECT_EQ(answer_to("backup \n"), "error what is understood here is `backup TARGET`\n");
+  EXPECT_EQ(answer_to(std::string(base::bounds::backup_line_bytes_max + 2000, 'x')), "");
+  EXPECT_EQ(answer_to("backup /copy\nbackup /other\n"), "ok\n");
+  EXPECT_EQ(asked, "/copy");
+}
+
+// One that was killed leaves its socket behind; and the path may be longer than an address.
+TEST_F(BackupSocketTest, WhateverIsThereAndHoweverDeepItLies) {
+  const std::string deep = folder + "/" + std::string(90, 'a') + "/" + std::string(90, 'b');
+  std::filesystem::create_directories(deep);
+  const int left = ::open(backup_socket_path(deep).c_str(), O_CREAT | O_WRONLY, 0600);
+  ::close(left);
+  const auto socket = open(deep);
+  EXPECT_EQ(ask_for_backup(deep, "/copy", problem), BackupAnswer::done);
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,350 @@
+#include "admin/counter_routes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/bounds.h"
+#include "base/units.h"
+#include "admin/admin_json.h"
+#include "admin/counter_json.h"
+#include "admin/override_text.h"
+
+namespace sluice::server {
+
+using wire::HttpRequest;
+using wire::HttpResponse;
+
+namespace {
+
+constexpr size_t page_default = 100;
+// Of the names that are asked about at a time, so that a worker is not held up by them.
+constexpr size_t names_asked_bytes_max = size_t{1} << 20;
+// For a name that is found by its digest.
+constexpr auto find_limit = std::chrono::seconds(20);
+// Of the name at which a page ended, what the next page is told of it.
+constexpr size_t token_name_bytes_max = 2048;
+
+Json to_json(const CounterState& counter) {
+  Json json = Json::object();
+  put_name(json, counter.stored);
+  json["dialect"] = counter.owner.dialect;
+  json["rule"] = policy::name_of(*counter.owner.rule, counter.owner.dialect);
+  put_text(json, "actor", "actor_bytes", counter.key);
+  if (counter.override_id != 0) json["override"] = id_text(counter.override_id);
+  json["limits"] = Json::array();
+  for (const CounterLimit& one : counter.limits) json["limits"].push_back(to_json(one));
+  return json;
+}
+
+// Where a page ends: behind which name, in what is searched from where on. Of a long name there is
+// the beginning and a mark.
+struct PageEnd {
+  std::string after, from;
+  std::optional<wire::NameMark> mark = {};
+};
+
+// In signs that stand in a query as they are: name and place in hexadecimal, with `-` before the
+// second; a mark's length and digest behind the name, each with a `.` before it.
+std::string to_token(const std::string& after, std::string_view from) {
+  static constexpr char hex[] = "0123456789abcdef";
+  std::string token;
+  const auto append = [&](std::string_view bytes) {
+    for (const char c : bytes) {
+      token += hex[static_cast<unsigned char>(c) >> 4];
+      token += hex[static_cast<unsigned char>(c) & 15];
+    }
+  };
+  append(std::string_view(after).substr(0, token_name_bytes_max));
+  if (after.size() > token_name_bytes_max)
+    token += "." + std::to_string(after.size()) + "." + wire::name_digest(after);
+  if (!from.empty()) token += '-';
+  append(from);
+  return token;
+}
+
+std::optional<std::string> from_hex(std::string_view token) {
+  if (token.size() % 2 != 0) return std::nullopt;
+  std::string escaped;
+  for (size_t i = 0; i < token.size(); i += 2) {
+    escaped += '%';
+    escaped += token.substr(i, 2);
+  }
+  return wire::percent_decoded(escaped, false);
+}
+
+std::optional<PageEnd> from_token(std::string_view token) {
+  const size_t cut = std::min(token.find('-'), token.size());
+  std::string_view name = token.substr(0, cut);
+  PageEnd end;
+  if (const size_t dot = name.find('.'); dot != name.npos) {
+    std::string query = "bytes=" + std::string(name.substr(dot + 1));
+    if (const size_t second = query.find('.'); second != query.npos)
+      query.replace(second, 1, "&digest=");
+    bool ill_formed = false;
+    if (!(end.mark = wire::mark_of(query, ill_formed))) return std::nullopt;
+    name = name.substr(0, dot);
+  }
+  const auto after = from_hex(name);
+  const auto from = from_hex(token.substr(std::min(cut + 1, token.size())));
+  if (!after || !from || (cut < token.size() && from->empty())) return std::nullopt;
+  end.after = *after;
+  end.from = *from;
+  return end;
+}
+
+// The units of a body `{"used": 3}`; nothing: it is none.
+std::optional<int64_t> used_of(const std::string& body) {
+  const Json json = Json::parse(body, nullptr, false);
+  if (!json.is_object() || json.size() != 1 || !json.contains("used")) return std::nullopt;
+  const Json& used = json["used"];
+  if (!used.is_number_unsigned()) return std::nullopt;
+  const uint64_t units = used.get<uint64_t>();
+  return static_cast<int64_t>(std::min<uint64_t>(units, INT64_MAX));
+}
+
+}  // namespace
+
+HttpResponse problem_of(Inquiries::Outcome outcome) {
+  switch (outcome) {
+    case Inquiries::Outcome::late:
+      return problem_response(504,
+                              "there was no answer in time; what was asked for may still be done");
+    case Inquiries::Outcome::lost:
+      return problem_response(
+          503, "it was done and could not be committed: it may be lost; the log says why");
+    case Inquiries::Outcome::too_many:
+      return problem_response(503, "too many such questions are under way; try later");
+    case Inquiries::Outcome::failed:
+      return problem_response(503, "the store of the counters cannot be looked through now");
+    case Inquiries::Outcome::stopping:
+      return problem_response(503, "the server is stopping");
+    case Inquiries::Outcome::answered:
+      break;
+  }
+  return problem_response(500, "there is no answer");
+}
+
+void CounterRoutes::add_to(Admin& admin) {
+  using Call = Admin::Call;
+  admin.add(
+      {.method = "GET", .path = "/v1/counters", .slow = true, .handler = [this](const Call& c) {
+         return list(c.request);
+       }});
+  admin.add({.method = "GET",
+             .path = "/v1/counters/{key}",
+             .slow = true,
+             .handler = [this](const Call& c) { return one(c, CounterInquiry::Change::none, 0); }});
+  admin.add({.method = "PUT",
+             .path = "/v1/counters/{key}",
+             .slow = true,
+             .body_bytes_max = base::bounds::admin_small_body_bytes_max,
+             .handler = [this](const Call& c) { return put(c); }});
+  admin.add(
+      {.method = "DELETE",
+       .path = "/v1/counters/{key}",
+       .slow = true,
+       .handler = [this](const Call& c) { return one(c, CounterInquiry::Change::forget, 0); }});
+  admin.add({.method = "POST",
+             .path = "/v1/explain",
+             .slow = true,
+             .body_bytes_max = base::bounds::admin_small_body_bytes_max,
+             .handler = [this](const Call& c) { return explain(c.request); }});
+}
+
+std::shared_ptr<const LiveCounters> CounterRoutes::counters(const LivePolicy& policy) {
+  std::vector<const limit::Space*> others;
+  if (world_.overrides != nullptr) others = world_.overrides->spaces();
+  if (generation_ != policy.generation || others_ != others.size())
+    counters_ = std::make_shared<const LiveCounters>(*policy.rules, others);
+  generation_ = policy.generation;
+  others_ = others.size();
+  return counters_;
+}
+
+std::vector<CounterState> CounterRoutes::states(const LiveCounters& live,
+                                                std::span<const std::string> stored) {
+  const base::Time now = world_.clock.now();
+  std::unique_lock<std::mutex> held;
+  if (world_.overrides != nullptr) held = world_.overrides->hold();
+  std::vector<CounterState> all;
+  for (const std::string& name : stored) {
+    const auto owner = live.find(name, now, world_.overrides);
+    if (owner.rule != nullptr)
+      all.push_back({.stored = name, .key = std::string(owner.key), .owner = owner});
+  }
+  return all;
+}
+
+HttpResponse CounterRoutes::put(const Admin::Call& call) {
+  const auto used = used_of(call.request.body);
+  if (!used)
+    return problem_response(400, "the body is to be {\"used\": N}, N a whole number from 0 on");
+  return one(call, CounterInquiry::Change::set, *used);
+}
+
+std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, HttpResponse& problem) {
+  bool ill_formed = false;
+  const auto mark = wire::mark_of(call.request.query, ill_formed);
+  if (ill_formed)
+    problem =
+        problem_response(400, "`bytes` and `digest` are to be as a counter's `path` has them");
+  if (ill_formed) return std::nullopt;
+  if (!mark) return call.parameters.front();
+  std::optional<std::string> found;
+  const auto outcome = find(call.parameters.front(), *mark, found);
+  if (outcome != Inquiries::Outcome::answered)
+    problem = problem_of(outcome);
+  else if (!found)
+    problem = problem_response(404, "no counter's name begins so and has that length and digest");
+  return found;
+}
+
+Inquiries::Outcome CounterRoutes::find(const std::string& beginning, const wire::NameMark& mark,
+                                       std::optional<std::string>& found) {
+  const auto until = std::chrono::steady_clock::now() + find_limit;
+  const auto policy = world_.live.shown();
+  const auto live = counters(*policy);
+  std::string after, from;
+  for (;;) {
+    store::Stored stored;
+    const auto outcome = world_.inquiries.list({live, &live->spaces()}, beginning, after,
+                                               base::bounds::admin_page_max, from, stored);
+    if (outcome != Inquiries::Outcome::answered) return outcome;
+    if (stored.failed) return Inquiries::Outcome::failed;
+    for (std::string& name : stored.keys) {
+      if (!mark.fits(name)) continue;
+      found = std::move(name);
+      return outcome;
+    }
+    if (stored.more || stored.keys.size() == base::bounds::admin_page_max) {
+      after = std::move(stored.keys.back());
+      from = stored.again;
+    } else if (!stored.rest.empty()) {
+      after.clear();
+      from = stored.rest;
+    } else {
+      return outcome;
+    }
+    if (std::chrono::steady_clock::now() > until) return Inquiries::Outcome::late;
+  }
+}
+
+HttpResponse CounterRoutes::one(const Admin::Call& call, CounterInquiry::Change change,
+                                int64_t used) {
+  HttpResponse problem;
+  const auto stored = meant_by(call, problem);
+  if (!stored) return problem;
+  const auto policy = world_.live.shown();
+  const auto live = counters(*policy);
+  auto asked = states(*live, {&*stored, 1});
+  if (asked.empty())
+    return problem_response(
+        404,
+        "no live rule has counters of such names; a counter's name is its rule's prefix, the "
+        "actor and the rule's suffix, as `sluice counters`, GET /v1/counters and POST /v1/explain "
+        "spell them");
+  const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(asked), change, used);
+  const auto outcome = world_.inquiries.ask(inquiry);
+  if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
+  const CounterState& answer = inquiry->counters().front();
+  if (answer.error != limit::Error::none)
+    return problem_response(503, std::string(world_.store.words_of(answer.error)));
+  if (answer.moved)
+    return problem_response(409, "the override of this actor changed meanwhile; ask again");
+  if (inquiry->denied()) {
+    const bool by_rule = std::any_of(
+        answer.limits.begin(), answer.limits.end(),
+        [](const CounterLimit& one) { return one.limit.algorithm == limit::Algorithm::deny; });
+    return problem_response(
+        409, by_rule ? "this actor is denied whatever its counter holds, which stays as it is"
+                     : "the limits of this counter changed meanwhile; ask again");
+  }
+  if (inquiry->too_much())
+    return problem_response(422, "`used` is to be 0 to " + std::to_string(inquiry->most()) +
+                                     ", which is what a fresh counter has");
+  return json_response(200, to_json(answer));
+}
+
+HttpResponse CounterRoutes::list(const HttpRequest& request) {
+  const auto limit = wire::query_value(request.query, "limit");
+  const auto count = limit ? base::parse_count(*limit) : page_default;
+  auto end = from_token(wire::query_value(request.query, "after").value_or(""));
+  if (!count || *count < 1 || *count > base::bounds::admin_page_max || !end)
+    return problem_response(400, "`limit` is to be 1 to " +
+                                     std::to_string(base::bounds::admin_page_max) +
+                                     ", `after` the `next` of the page before");
+  if (end->mark) {
+    // Where it has gone meanwhile, those that begin as it did are listed again.
+    std::optional<std::string> whole;
+    const auto found = find(end->after, *end->mark, whole);
+    if (found != Inquiries::Outcome::answered) return problem_of(found);
+    if (whole) end->after = std::move(*whole);
+  }
+  const auto policy = world_.live.shown();
+  const auto live = counters(*policy);
+  store::Stored stored;
+  // One more, to know whether there is one.
+  const auto listed = world_.inquiries.list({live, &live->spaces()},
+                                            wire::query_value(request.query, "prefix").value_or(""),
+                                            end->after, *count + 1, end->from, stored);
+  if (listed != Inquiries::Outcome::answered) return problem_of(listed);
+  if (stored.unknown)
+    return problem_response(400, "`after` is to be the `next` of the page before");
+  if (stored.failed) return problem_of(Inquiries::Outcome::failed);
+
+  bool more = stored.more;
+  if (stored.keys.size() > *count) {
+    stored.keys.pop_back();
+    more = true;
+  }
+  Items items;
+  std::string told;  // the last name that the page has
+  for (size_t at = 0; at < stored.keys.size() && !items.is_full();) {
+    size_t some = 0, bytes = 0;
+    while (at + some < stored.keys.size() && some < counters_asked_max &&
+           (some == 0 || bytes + stored.keys[at + some].size() <= names_asked_bytes_max))
+      bytes += stored.keys[at + some++].size();
+    const std::span<const std::string> names = std::span(stored.keys).subspan(at, some);
+    if (const auto problem = show(policy, *live, names, items, told)) return *problem;
+    at += some;
+  }
+  Json json{{"counters", Json::array()}};
+  if (items.is_full())
+    json["next"] = to_token(told, stored.again);
+  else if (more)
+    json["next"] = to_token(stored.keys.back(), stored.again);
+  else if (!stored.rest.empty())
+    json["next"] = to_token("", stored.rest);
+  json["counters"] = items.take();
+  if (!stored.rest.empty()) json["cut"] = true;
+  return json_response(200, json);
+}
+
+std::optional<HttpResponse> CounterRoutes::show(const std::shared_ptr<const LivePolicy>& policy,
+                                                const LiveCounters& live,
+                                                std::span<const std::string> names, Items& items,
+                                                std::string& told) {
+  auto some = states(live, names);
+  if (some.empty()) return std::nullopt;
+  const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(some));
+  const auto outcome = world_.inquiries.ask(inquiry);
+  if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
+  for (const CounterState& counter : inquiry->counters()) {
+    // One that is none hides no other.
+    const bool foreign = counter.error == limit::Error::foreign;
+    if (counter.error != limit::Error::none && !foreign)
+      return problem_response(503, std::string(world_.store.words_of(counter.error)));
+    if (counter.moved) continue;
+    Json json = to_json(counter);
+    if (foreign) json["problem"] = world_.store.words_of(counter.error);
+    if (!items.add(std::move(json))) break;
+    told = counter.stored;
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice::server

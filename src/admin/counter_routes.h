@@ -1,0 +1,68 @@
+// The admin port's answers about counters: /v1/counters, and /v1/explain, which says what would be
+// decided now. Owned by the server, outlives the HTTP server; the handlers are all slow ones, and
+// so run on its second thread alone (admin/http_server.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "admin/admin.h"
+#include "admin/admin_json.h"
+#include "admin/counter_inquiry.h"
+#include "engine/inquiry.h"
+#include "admin/live_counters.h"
+#include "live/live_policy.h"
+#include "store/store.h"
+#include "wire/shown_name.h"
+
+namespace sluice::server {
+
+class CounterRoutes {
+ public:
+  // All of it outlives this.
+  struct World {
+    const Live& live;
+    Inquiries& inquiries;
+    base::Clock& clock;
+    const store::Store& store;
+    const policy::Overrides* overrides = nullptr;  // null: there are none
+  };
+  explicit CounterRoutes(const World& world) : world_(world) {}
+
+  void add_to(Admin& admin);
+
+ private:
+  wire::HttpResponse list(const wire::HttpRequest& request);
+  wire::HttpResponse one(const Admin::Call& call, CounterInquiry::Change change, int64_t used);
+  // Adds what there is of these names to a page; `told`: the last that was.
+  std::optional<wire::HttpResponse> show(const std::shared_ptr<const LivePolicy>& policy,
+                                         const LiveCounters& live,
+                                         std::span<const std::string> names, Items& items,
+                                         std::string& told);
+  wire::HttpResponse put(const Admin::Call& call);
+  wire::HttpResponse explain(const wire::HttpRequest& request);
+  std::shared_ptr<const LiveCounters> counters(const LivePolicy& policy);
+  // The name that a path means. Where it has a mark the store is searched for it, as often as names
+  // that begin alike do not fit into one search, but not for long. Nothing: `problem` says why.
+  std::optional<std::string> meant_by(const Admin::Call& call, wire::HttpResponse& problem);
+  Inquiries::Outcome find(const std::string& beginning, const wire::NameMark& mark,
+                          std::optional<std::string>& found);
+  // Those that there are, in their order.
+  std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
+
+  const World world_;
+  // That thread's. Of the policy that was live when last asked, and of how many spaces of
+  // overrides.
+  std::shared_ptr<const LiveCounters> counters_;
+  uint64_t generation_ = 0;
+  size_t others_ = 0;
+};
+
+// What is said where an inquiry came to nothing.
+wire::HttpResponse problem_of(Inquiries::Outcome outcome);
+
+}  // namespace sluice::server

@@ -1,0 +1,348 @@
+// What the admin port answers of counters where something comes in between: limits that change
+// between the rounds of a question, a store that cannot be looked through at once, the end.
+#include "admin/counter_routes.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/hash.h"
+#include "protocol/droplet/rules.h"
+#include "protocol/limitd/rules.h"
+#include "admin/admin_json.h"
+#include "engine/engine.h"
+#include "engine/lister.h"
+#include "store/embedded_store.h"
+#include "tests/support/patience.h"
+#include "wire/shown_name.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr int64_t now_us = 1'700'000'000'000'000;
+
+// A table of which one search looks at a third of the names; and something happens behind each
+// batch.
+class Meddling final : public store::Store {
+ public:
+  explicit Meddling(const limit::Spaces& spaces) : inner_(0, base::Hash(1), spaces) {}
+
+  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, limit::Ticket ticket) override {
+    const auto applied = inner_.apply(batch, now, port, pin, ticket);
+    if (behind) behind();
+    return applied;
+  }
+  store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                            std::string_view after, size_t max, std::string_view from) override {
+    store::Stored stored;
+    stored.unknown = from.find_first_not_of("0123456789.") != from.npos;
+    if (stored.unknown) return stored;
+    const size_t part = from.empty() ? 0 : std::stoul(std::string(from));
+    EXPECT_EQ(after.empty(), !from.ends_with("."));
+    stored.again = std::to_string(part) + ".";
+    for (std::string& name : inner_.list_stored(spaces, prefix, "", 10'000, "").keys)
+      if (std::hash<std::string>()(name) % parts == part && name > after &&
+          stored.keys.size() < max)
+        stored.keys.push_back(std::move(name));
+    if (part + 1 < parts) stored.rest = std::to_string(part + 1);
+    return stored;
+  }
+  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
+    return inner_.advance(port, now);
+  }
+  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+    return inner_.cancel(port, ticket, now);
+  }
+  std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
+    return {};
+  }
+  void housekeep(base::Time) override {}
+  size_t purge(base::Time) override { return 0; }
+  store::Stats stats() const override { return inner_.stats(); }
+
+  std::function<void()> behind;
+  static constexpr size_t parts = 3;
+
+ private:
+  store::EmbeddedStore inner_;
+};
+
+struct World {
+  World() {
+    inquiries.set_post([this](auto inquiry) {
+      ++posted;
+      engine.inquire(std::move(inquiry));
+    });
+    routes.add_to(admin);
+  }
+  std::shared_ptr<policy::RuleSet> rules() {
+    auto set = std::make_shared<policy::RuleSet>();
+    base::Diagnostics diagnostics;
+    policy::LimitdConfig config;
+    const policy::NamedText file{"l", "db: { inMemory: true }\nbuckets:\n  user:\n    size: 10\n"};
+    policy::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
+    policy::add_droplet_rule(spaces, *set);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    return set;
+  }
+
+  std::pair<unsigned, Json> ask(const std::string& method, const std::string& path,
+                                const std::string& query = "", const std::string& body = "") {
+    wire::HttpRequest request;
+    request.method = method;
+    request.path = path;
+    request.query = query;
+    request.body = body;
+    const auto response = admin.answer(request);
+    return {response.status, Json::parse(response.body)};
+  }
+  std::pair<unsigned, Json> put(const std::string& key, int64_t used) {
+    return ask("PUT", "/v1/counters/" + key, "", "{\"used\": " + std::to_string(used) + "}");
+  }
+  int64_t remaining(const std::string& key) {
+    return ask("GET", "/v1/counters/" + key).second.at("limits").at(0).at("remaining");
+  }
+  void set_override(const std::string& actor, limit::Limit limit) {
+    policy::Override one;
+    one.rule = live.current()->rules->rules(policy::Dialect::limitd).front().id;
+    one.actor = {actor};
+    one.terms.limits_id = spaces.intern_limits({&limit, 1});
+    one.terms.limits = spaces.limits(one.terms.limits_id);
+    one.terms.id = 1;
+    EXPECT_TRUE(overrides.set(one));
+  }
+
+  std::shared_ptr<spdlog::logger> log =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  limit::Spaces spaces;
+  Meddling store{spaces};
+  Live live{LivePolicy{rules()}};
+  base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  Figures figures;
+  metrics::Sources sources;
+  Admin admin{{}, {live, figures, sources}};
+  policy::Overrides overrides;
+  Engine engine{
+      Engine::Surroundings{.store = store, .clock = clock, .live = live, .overrides = &overrides},
+      log};
+  Lister lister{store};
+  Inquiries inquiries{store, lister};
+  CounterRoutes routes{{live, inquiries, clock, store, &overrides}};
+  int posted = 0;
+};
+
+limit::Limit bucket(int64_t quota) {
+  return {limit::Algorithm::fixed_bucket, quota, {}, quota};
+}
+
+TEST(CounterRoutes, AChangeThatIsDeniedIsTold) {
+  World world;
+  ASSERT_EQ(world.put("limitd:user:k", 3).first, 200u);
+  world.set_override("k", bucket(10));
+  // Its limits are known by then, and what is asked for fits them.
+  world.store.behind = [&] {
+    world.store.behind = nullptr;
+    world.set_override("k", bucket(2));
+  };
+  const auto [status, said] = world.put("limitd:user:k", 9);
+  EXPECT_EQ(status, 409u) << said;
+  EXPECT_EQ(said.at("detail"), "the limits of this counter changed meanwhile; ask again");
+  EXPECT_EQ(world.put("limitd:user:k", 9).first, 422u);
+  EXPECT_EQ(world.put("limitd:user:k", 2).first, 200u);
+  EXPECT_EQ(world.remaining("limitd:user:k"), 0);
+}
+
+TEST(CounterRoutes, WhoIsDeniedAnywayHasNothingSet) {
+  World world;
+  ASSERT_EQ(world.put("limitd:user:k", 3).first, 200u);
+  world.set_override("k", {limit::Algorithm::deny, 0, {}, 0});
+  for (const auto& [status, said] :
+       {world.put("limitd:user:k", 0), world.ask("DELETE", "/v1/counters/limitd:user:k")}) {
+    EXPECT_EQ(status, 409u) << said;
+    EXPECT_NE(said.at("detail").get<std::string>().find("denied whatever"), std::string::npos);
+  }
+  EXPECT_TRUE(
+      world.overrides.remove(world.live.current()->rules->rules(policy::Dialect::limitd).front().id,
+                             std::vector<std::string>{"k"}));
+  EXPECT_EQ(world.remaining("limitd:user:k"), 7) << "as it was";
+}
+
+TEST(CounterRoutes, APageThatIsCutSaysWhereToGoOn) {
+  World world;
+  std::set<std::string> expected;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "limitd:user:" + std::to_string(i);
+    ASSERT_EQ(world.put(name, 1).first, 200u);
+    expected.insert(name);
+  }
+  for (const size_t limit : {size_t{1}, size_t{7}, size_t{100}}) {
+    std::set<std::string> all;
+    std::string query = "limit=" + std::to_string(limit), last;
+    size_t listed = 0, cut = 0, parts = 1;
+    for (int pages = 0; pages < 100; ++pages) {
+      const auto [status, page] = world.ask("GET", "/v1/counters", query);
+      ASSERT_EQ(status, 200u) << page;
+      const bool behind =
+          query.find('-') != std::string::npos && query.find("after=-") == std::string::npos;
+      if (query.find("after=-") != std::string::npos) {
+        last.clear();
+        ++parts;
+      }
+      for (const Json& one : page.at("counters")) {
+        const std::string name = one.at("counter");
+        EXPECT_GT(name, last) << behind;
+        last = name;
+        all.insert(name);
+        ++listed;
+      }
+      cut += page.value("cut", false) ? 1u : 0u;
+      if (!page.contains("next")) break;
+      query = "limit=" + std::to_string(limit) + "&after=" + page.at("next").get<std::string>();
+    }
+    EXPECT_EQ(all, expected) << limit;
+    EXPECT_EQ(listed, expected.size()) << limit;
+    EXPECT_EQ(parts, Meddling::parts);
+    EXPECT_GE(cut, Meddling::parts - 1);
+  }
+  // The last is well-formed, but no store says such.
+  for (const char* wrong :
+       {"after=-", "after=61-", "after=61-6", "after=6-61", "after=61-zz", "after=-30780d0a"})
+    EXPECT_EQ(world.ask("GET", "/v1/counters", wrong).first, 400u) << wrong;
+}
+
+// In a part of the names each page has as many as fit, and says where the next one begins.
+TEST(CounterRoutes, APageEndsByBytes) {
+  World world;
+  constexpr size_t count = 2400;
+  for (size_t i = 0; i < count; ++i) {
+    // As it stands in a path each byte is three.
+    const std::string name = "limitd:user:" + std::string(230, '/') + std::to_string(i);
+    ASSERT_EQ(world.put(wire::percent_encoded(name), 1).first, 200u);
+  }
+  std::set<std::string> all;
+  std::string query = "limit=1000";
+  size_t listed = 0, pages = 0;
+  for (; pages < 100; ++pages) {
+    wire::HttpRequest request;
+    request.method = "GET";
+    request.path = "/v1/counters";
+    request.query = query;
+    const auto response = world.admin.answer(request);
+    ASSERT_EQ(response.status, 200u);
+    EXPECT_LE(response.body.size(), base::bounds::admin_page_bytes_max * 5 / 4);
+    const Json page = Json::parse(response.body);
+    for (const Json& one : page.at("counters")) all.insert(one.at("path").get<std::string>());
+    listed += page.at("counters").size();
+    if (!page.contains("next")) break;
+    query = "limit=1000&after=" + page.at("next").get<std::string>();
+  }
+  EXPECT_EQ(all.size(), count);
+  EXPECT_EQ(listed, count);
+  EXPECT_GT(pages, Meddling::parts - 1) << "of its own";
+}
+
+TEST(CounterRoutes, ALongNameIsShownByItsBeginningAndAddressedByItsDigest) {
+  World world;
+  const std::string alike = "limitd:user:" + std::string(5'000, 'x');
+  std::set<std::string> paths;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = alike + std::to_string(i);
+    ASSERT_EQ(world.put(wire::percent_encoded(name), i + 1).first, 200u);
+    paths.insert(wire::path_of_name(name));
+  }
+  std::set<std::string> found;
+  std::string query = "limit=2";
+  for (int pages = 0; pages < 30; ++pages) {
+    const auto [status, page] = world.ask("GET", "/v1/counters", query);
+    ASSERT_EQ(status, 200u) << page;
+    for (const Json& one : page.at("counters")) {
+      found.insert(one.at("path").get<std::string>());
+      EXPECT_EQ(one.at("bytes"), alike.size() + 1);
+      EXPECT_EQ(one.at("counter"), alike.substr(0, base::bounds::shown_name_bytes_max));
+      EXPECT_EQ(one.at("actor_bytes"), 5'001);
+    }
+    if (!page.contains("next")) break;
+    EXPECT_LT(page.at("next").get<std::string>().size(), base::bounds::http_head_bytes_max - 1000);
+    query = "limit=2&after=" + page.at("next").get<std::string>();
+  }
+  EXPECT_EQ(found, paths);
+
+  const std::string path = wire::path_of_name(alike + "3");
+  const size_t cut = path.find('?');
+  const std::string target = "/v1/counters/" + path.substr(0, cut), mark = path.substr(cut + 1);
+  EXPECT_EQ(world.ask("GET", target, mark).second.at("limits").at(0).at("remaining"), 6);
+  EXPECT_EQ(world.ask("PUT", target, mark, "{\"used\": 9}").first, 200u);
+  EXPECT_EQ(world.ask("GET", target, mark).second.at("limits").at(0).at("remaining"), 1);
+  EXPECT_EQ(world.remaining(wire::percent_encoded(alike + "2")), 7)
+      << "the others are as they were";
+  EXPECT_EQ(world.ask("DELETE", target, mark).first, 200u);
+  EXPECT_EQ(world.remaining(wire::percent_encoded(alike + "3")), 10);
+  std::string other = mark;
+  other.back() = other.back() == '0' ? '1' : '0';
+  EXPECT_EQ(world.ask("GET", target, other).first, 404u);
+  EXPECT_EQ(world.ask("GET", target, "bytes=7").first, 400u);
+  EXPECT_EQ(world.ask("GET", target, "bytes=7&digest=x").first, 400u);
+}
+
+TEST(CounterRoutes, AnExplanationIsBoundedInBytes) {
+  World world;
+  const std::string key(900'000, 'x');
+  const auto [status, said] =
+      world.ask("POST", "/v1/explain", "",
+                R"({"protocol": "limitd", "descriptor": {"type": "user", "key": ")" + key + "\"}}");
+  ASSERT_EQ(status, 200u) << said;
+  EXPECT_LT(said.dump().size(), 10'000u);
+  const Json& rule = said.at("rules").at(0);
+  EXPECT_EQ(rule.at("path"), wire::path_of_name("limitd:user:" + key));
+}
+
+// What waits for others may find too many of them.
+TEST(CounterRoutes, WhatIsSlowIsDescribedAsRefusedAtTimes) {
+  World world;
+  const Json paths = Json::parse(openapi_document).at("paths");
+  for (const Admin::Route& route : world.admin.routes()) {
+    if (!route.slow) continue;
+    std::string verb = route.method;
+    for (char& c : verb) c = static_cast<char>(c | 32);
+    EXPECT_TRUE(paths.at(route.path).at(verb).at("responses").contains("503"))
+        << verb << " " << route.path;
+  }
+}
+
+TEST(CounterRoutes, NothingIsAskedAfterTheEnd) {
+  World world;
+  world.inquiries.end();
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& [status, said] :
+       {world.put("limitd:user:k", 1), world.ask("GET", "/v1/counters"),
+        world.ask("POST", "/v1/explain", "",
+                  R"({"protocol": "limitd", "descriptor": {"type": "user", "key": "k"}})")}) {
+    EXPECT_EQ(status, 503u);
+    EXPECT_EQ(said.at("detail"), "the server is stopping");
+  }
+  EXPECT_EQ(world.posted, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, tests::promised(std::chrono::seconds(4)));
+}
+
+TEST(CounterRoutes, ACostBeyond64BitsIsNotOneBelowZero) {
+  World world;
+  const auto explain = [&](const std::string& cost) {
+    return world
+        .ask("POST", "/v1/explain", "",
+             R"({"protocol": "droplet", "descriptor": {"bucket": "b"}, "cost": )" + cost + "}")
+        .first;
+  };
+  for (const char* wrong : {"18446744073709551615", "9223372036854775808", "9007199254740992",
+                            "-9007199254740992", "-9223372036854775808", "1e3", "1.5"})
+    EXPECT_EQ(explain(wrong), 422u) << wrong;
+  for (const char* right : {"0", "-9007199254740991", "9007199254740991"})
+    EXPECT_EQ(explain(right), 200u) << right;
+}
+
+}  // namespace
+}  // namespace sluice::server

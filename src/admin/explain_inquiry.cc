@@ -1,0 +1,98 @@
+#include "admin/explain_inquiry.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "engine/verdict.h"
+
+namespace sluice::server {
+
+ExplainInquiry::ExplainInquiry(std::shared_ptr<const LivePolicy> policy, ExplainedRequest request)
+    : Inquiry(std::move(policy)), request_(std::move(request)) {
+  for (const auto& [key, value] : request_.descriptor) entries_.push_back({key, value});
+}
+
+policy::Asked ExplainInquiry::asked() const {
+  return {.descriptor = entries_,
+          .verb = limit::Verb::probe,
+          .cost = request_.cost,
+          .limits = request_.limits,
+          .now = now_};
+}
+
+bool ExplainInquiry::next(policy::Plan& its_plan, const Asking& asking) {
+  if (std::exchange(asked_, true)) {
+    read(its_plan, asking.store);
+    return false;
+  }
+  now_ = asking.now;
+  plan(its_plan, asking.overrides);
+  return true;
+}
+
+void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides) {
+  policy::Asked its = asked();
+  its.overrides = overrides;
+  policy().rules->match(request_.dialect, its, plan);
+  for (const auto& step : plan.steps(plan.parts().front())) {
+    policy::Override::Terms terms;
+    const bool has_one =
+        step.override_id != 0 && overrides->find(step.rule->id, plan.charge(step).key, now_, terms);
+    own_.push_back(has_one && terms.id == step.override_id ? terms.own : policy::OwnLimits{0});
+  }
+  // Shadow rules take first, each by itself. One that shares a counter has taken by then.
+  const limit::Batch batch = plan.batch();
+  const auto counter_of = [](const limit::Charge& charge) {
+    return std::tuple(charge.space, charge.key, charge.limits_id);
+  };
+  std::map<decltype(counter_of({})), uint8_t> takes;
+  for (const limit::Group& group : batch.groups) {
+    const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+    for (limit::Charge& charge : charges)
+      if (const auto one = takes.find(counter_of(charge)); one != takes.end())
+        charge.before = one->second;
+    uint8_t& count = takes[counter_of(charges.front())];
+    if (count < UINT8_MAX) ++count;
+  }
+}
+
+void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
+  const auto& part = plan.parts().front();
+  for (const auto& step : plan.steps(part)) {
+    ExplainedStep& one = steps_.emplace_back();
+    one.rule = step.rule;
+    one.override_id = step.override_id;
+    const limit::Charge& charge = plan.charge(step);
+    if (charge.keeps_limits || limit::is_counted(charge.limits))
+      one.counter = charge.space->prefix + std::string(charge.key) + charge.space->suffix;
+    const limit::Group& group = plan.group(step);
+    if (group.error != limit::Error::none) {
+      one.error = store.words_of(group.error);
+      continue;
+    }
+    const auto decisions = plan.decisions(step);
+    const auto limits = limits_of(charge, decisions);
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      const limit::Decision& d = decisions[i];
+      const auto own = own_[steps_.size() - 1];
+      const bool of_rule = own != 0 && (own >> i & 1) == 0;
+      one.decisions.push_back(
+          {limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after, of_rule});
+    }
+  }
+  const wire::Verdict verdict = verdict_of(plan, part, store);
+  verdict_.error = verdict.error;
+  if (!verdict.error.empty() || !verdict.matched) return;
+  verdict_.matched = true;
+  verdict_.allowed = verdict.allowed;
+  verdict_.retry_after = verdict.allowed ? base::Duration{} : base::never;
+  verdict_.reset_after = {};
+  if (verdict.tightest == nullptr) return;
+  verdict_.remaining = verdict.tightest->remaining;
+  verdict_.reset_after = verdict.tightest->reset_after;
+  if (!verdict.allowed) verdict_.retry_after = verdict.tightest->retry_after;
+}
+
+}  // namespace sluice::server

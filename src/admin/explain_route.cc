@@ -1,0 +1,214 @@
+// POST /v1/explain: what the body asks, and the answer as JSON.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/units.h"
+#include "policy/explanation.h"
+#include "admin/admin_json.h"
+#include "admin/counter_json.h"
+#include "admin/counter_routes.h"
+#include "admin/explain_inquiry.h"
+#include "admin/override_text.h"
+
+namespace sluice::server {
+
+using policy::Dialect;
+using wire::HttpResponse;
+
+namespace {
+
+// Rules that do not apply, of which the first so many are listed.
+constexpr size_t listed_max = 1000;
+
+constexpr std::pair<std::string_view, Dialect> protocols[] = {
+    {"divvy", Dialect::divvy}, {"limitd", Dialect::limitd}, {"droplet", Dialect::droplet}};
+
+std::string_view name_of(Dialect dialect) {
+  for (const auto& [name, one] : protocols)
+    if (one == dialect) return name;
+  return "";
+}
+
+// What is wrong with the body is said in `problem`, and nothing returned.
+class Body {
+ public:
+  Body(const policy::RuleSet& rules, std::string& problem) : rules_(rules), problem_(problem) {}
+
+  std::optional<ExplainedRequest> read(const std::string& text) {
+    const Json json = Json::parse(text, nullptr, false);
+    if (!json.is_object())
+      return fail(
+          "the body is to be a JSON object: {\"protocol\": \"divvy\", \"descriptor\": {...}}");
+    ExplainedRequest request;
+    bool has_protocol = false;
+    for (const auto& [key, value] : json.items()) {
+      if (key == "protocol") {
+        const auto its = std::find_if(
+            std::begin(protocols), std::end(protocols),
+            [&, &name = value](const auto& one) { return name == std::string(one.first); });
+        if (its == std::end(protocols)) return fail("`protocol` is to be divvy, limitd or droplet");
+        request.dialect = its->second;
+        has_protocol = true;
+      } else if (key == "descriptor") {
+        if (!read_descriptor(value, request.descriptor)) return std::nullopt;
+      } else if (key == "cost") {
+        // What is compared with an int64_t is taken for one.
+        const bool fits = value.is_number_unsigned()
+                              ? value.get<uint64_t>() <= uint64_t{base::bounds::quota_max}
+                              : value.is_number_integer() && value >= -base::bounds::quota_max;
+        if (!fits) return fail("`cost` is to be a whole number up to 2^53");
+        request.cost = value.get<int64_t>();
+      } else if (key != "limits") {
+        return fail("`" + key + "` is no key of it: there are protocol, descriptor, cost, limits");
+      }
+    }
+    if (!has_protocol) return fail("`protocol` is to be divvy, limitd or droplet");
+    if (request.cost < 0 && request.dialect != Dialect::droplet)
+      return fail("only droplet's `cost` may be below 0");
+    if (json.contains("limits") && !read_limits(json["limits"], request)) return std::nullopt;
+    return request;
+  }
+
+ private:
+  std::nullopt_t fail(std::string problem) {
+    problem_ = std::move(problem);
+    return std::nullopt;
+  }
+
+  bool read_descriptor(const Json& json, std::vector<std::pair<std::string, std::string>>& out) {
+    if (json.size() > base::bounds::descriptor_entries_max) {
+      fail("a request has at most " + std::to_string(base::bounds::descriptor_entries_max) +
+           " entries");
+      return false;
+    }
+    bool good = json.is_object() || json.is_array();
+    if (json.is_object()) {
+      for (const auto& [key, value] : json.items()) {
+        good = good && value.is_string();
+        if (good) out.emplace_back(key, value.get<std::string>());
+      }
+    }
+    for (size_t i = 0; good && json.is_array() && i < json.size(); ++i) {
+      const Json& entry = json[i];
+      good = entry.is_object() && entry.size() == 2 && entry.contains("key") &&
+             entry.contains("value") && entry["key"].is_string() && entry["value"].is_string();
+      if (good)
+        out.emplace_back(entry["key"].get<std::string>(), entry["value"].get<std::string>());
+    }
+    if (!good)
+      fail("`descriptor` is to be {\"KEY\": \"VALUE\", ...}, or [{\"key\": K, \"value\": V}, ...]");
+    return good;
+  }
+
+  // One for each of some of droplet's windows.
+  bool read_limits(const Json& json, ExplainedRequest& request) {
+    const auto rules = rules_.rules(Dialect::droplet);
+    if (request.dialect != Dialect::droplet || rules.empty()) {
+      fail("only requests of droplet's bring `limits` along");
+      return false;
+    }
+    const auto& windows = rules.front().space->windows;
+    bool good = json.is_array();
+    for (size_t i = 0; good && i < json.size(); ++i) {
+      const Json& one = json[i];
+      good = one.is_object() && one.contains("quota") && one["quota"].is_number_unsigned() &&
+             one["quota"].get<uint64_t>() >= 1 && one["quota"].get<uint64_t>() <= UINT32_MAX &&
+             one.contains("window") && one["window"].is_string();
+      const auto window =
+          good ? base::parse_duration(one["window"].get<std::string>()) : std::nullopt;
+      good = window && std::find(windows.begin(), windows.end(), *window) != windows.end() &&
+             std::none_of(request.limits.begin(), request.limits.end(),
+                          [&](const limit::Limit& other) { return other.window == *window; });
+      if (!good) break;
+      const auto quota = one["quota"].get<int64_t>();
+      request.limits.push_back({limit::Algorithm::token_bucket, quota, *window, quota});
+    }
+    std::sort(request.limits.begin(), request.limits.end(),
+              [](const limit::Limit& a, const limit::Limit& b) { return a.window < b.window; });
+    if (!good) {
+      std::string known;
+      for (const base::Duration window : windows)
+        known += (known.empty() ? "" : ", ") + base::spell_duration(window);
+      fail("`limits` are to be [{\"quota\": 1 to 4294967295, \"window\": W}, ...], W one of " +
+           known + ", each once");
+    }
+    return good;
+  }
+
+  const policy::RuleSet& rules_;
+  std::string& problem_;
+};
+
+Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
+             const std::vector<ExplainedStep>& steps) {
+  Json json{{"dialect", dialect},
+            {"rule", policy::name_of(*e.rule, dialect)},
+            {"file", e.rule->file},
+            {"line", e.rule->line},
+            {"mode", e.off                                  ? "off"
+                     : e.rule->mode == policy::Mode::shadow ? "shadow"
+                                                            : "enforce"},
+            {"applies", e.applies()},
+            {"has_say", e.has_say}};
+  if (e.over) json["over"] = true;
+  if (!e.error.empty()) json["error"] = e.error;
+  if (e.mismatch) {
+    json["mismatch"] = {{"key", e.mismatch->condition->key},
+                        {"pattern", e.mismatch->condition->pattern.text()},
+                        {"value", nullptr}};
+    if (e.mismatch->value) put_text(json["mismatch"], "value", "value_bytes", *e.mismatch->value);
+  }
+  if (!e.applies()) return json;
+  const auto step = std::find_if(steps.begin(), steps.end(),
+                                 [&](const ExplainedStep& one) { return one.rule == e.rule; });
+  json["decisions"] = Json::array();
+  if (step == steps.end()) return json;
+  if (!step->counter.empty()) put_name(json, step->counter);
+  if (step->override_id != 0) json["override"] = id_text(step->override_id);
+  if (!step->error.empty()) json["error"] = step->error;
+  for (const CounterLimit& one : step->decisions) json["decisions"].push_back(to_json(one));
+  return json;
+}
+
+Json to_json(const ExplainedVerdict& verdict) {
+  Json json{{"allowed", verdict.allowed},
+            {"matched", verdict.matched},
+            {"remaining", verdict.remaining},
+            {"retry_after", seconds_of(verdict.retry_after)},
+            {"reset_after", seconds_of(verdict.reset_after)}};
+  if (!verdict.error.empty()) json["error"] = verdict.error;
+  return json;
+}
+
+}  // namespace
+
+HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
+  const auto policy = world_.live.shown();
+  std::string problem;
+  auto asked = Body(*policy->rules, problem).read(request.body);
+  if (!asked) return problem_response(422, problem);
+  const Dialect dialect = asked->dialect;
+  const auto inquiry = std::make_shared<ExplainInquiry>(policy, std::move(*asked));
+  const auto outcome = world_.inquiries.ask(inquiry);
+  if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
+
+  Items items;
+  size_t passed = 0, unlisted = 0;
+  const size_t unreached = policy::explain_each(
+      *policy->rules, dialect, inquiry->asked(), [&](policy::RuleExplanation&& e) {
+        const bool told = e.applies() || !e.error.empty();
+        if (items.is_full() || (!told && ++passed > listed_max)) return void(++unlisted);
+        if (!items.add(to_json(e, e.native ? "native" : name_of(dialect), inquiry->steps())))
+          ++unlisted;
+      });
+  Json json{{"rules", items.take()}};
+  json["unreached"] = unreached;
+  if (unlisted > 0) json["unlisted"] = unlisted;
+  json["verdict"] = to_json(inquiry->verdict());
+  return json_response(200, json);
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,87 @@
+#include "admin/facts.h"
+
+#include <utility>
+
+namespace sluice::server {
+namespace {
+
+double number(uint64_t n) {
+  return static_cast<double>(n);
+}
+
+double seconds(std::chrono::system_clock::time_point at) {
+  return std::chrono::duration<double>(at.time_since_epoch()).count();
+}
+
+}  // namespace
+
+size_t count_rules(const policy::RuleSet& rules) {
+  size_t count = rules.native_rules().size();
+  for (const auto dialect : {policy::Dialect::divvy, policy::Dialect::limitd})
+    count += rules.rules(dialect).size();
+  return count;
+}
+
+Facts::Facts(const Live& live, const Readings* readings, const store::Store& store,
+             std::string version)
+    : live_(live), readings_(readings), store_(store), version_(std::move(version)) {}
+
+void Facts::collect(metrics::Page& page) const {
+  page.gauge("sluice_build_info", "The build, as labels; always 1.", 1,
+             {{"version", version_}, {"compiler", __VERSION__}});
+
+  const store::Stats stats = store_.stats();
+  page.gauge("sluice_counters", "Counters that the store holds.", number(stats.counters));
+  page.gauge("sluice_store_memory_bytes", "Memory held for counters.", number(stats.memory_bytes));
+  if (stats.memory_bytes_max > 0)
+    page.gauge("sluice_store_memory_max_bytes", "Bound of the memory held for counters.",
+               number(stats.memory_bytes_max));
+  page.counter("sluice_counters_swept_total", "Counters dropped because they equalled a fresh one.",
+               number(stats.swept));
+  page.counter("sluice_counters_purged_total",
+               "Full buckets of droplet that were forgotten after its cleanup interval.",
+               number(stats.purged));
+  page.counter("sluice_memory_refusals_total",
+               "Groups of charges that failed because the counter memory was full.",
+               number(stats.refused));
+  page.gauge("sluice_store_loading", "1: not all counters are back from the disk yet.",
+             stats.loading ? 1 : 0);
+  page.gauge("sluice_store_failing", "1: the disk cannot be written at the moment.",
+             stats.failing ? 1 : 0);
+  page.counter("sluice_commits_total", "Commits to the disk.", number(stats.commits));
+  page.counter("sluice_commit_failures_total", "Commits to the disk that failed.",
+               number(stats.commit_failures));
+  page.counter("sluice_committed_counters_total", "States of counters that were committed.",
+               number(stats.committed_counters));
+  page.counter("sluice_committed_bytes_total", "Bytes that were committed.",
+               number(stats.committed_bytes));
+  page.gauge("sluice_store_unfolded_bytes",
+             "Bytes that were committed and are not under the counters' own keys yet.",
+             number(stats.unfolded_bytes));
+  page.gauge("sluice_waiting_requests", "Requests that wait for units.", number(stats.waiting));
+
+  const auto policy = live_.shown();
+  page.gauge("sluice_policy_generation", "Generation of the policy that is live.",
+             number(policy->generation));
+  page.gauge("sluice_policy_rules", "Rules of the policy that is live.",
+             number(count_rules(*policy->rules)));
+  page.counter("sluice_regex_given_up_total",
+               "Values that regular expressions of the live policy gave up on.",
+               number(policy->rules->regexes_given_up()));
+  page.counter("sluice_match_given_up_total",
+               "Requests that took too many steps to match with the live policy: an error each.",
+               number(policy->rules->too_costly()));
+  if (readings_ == nullptr) return;
+  const Reading live = readings_->last_live(), refused = readings_->last_refused();
+  page.gauge("sluice_policy_live_timestamp_seconds", "Since when the policy is live.",
+             seconds(live.outcome == Reading::Outcome::none ? started_ : live.at));
+  page.gauge("sluice_policy_refused_timestamp_seconds", "When a policy was last refused; 0: never.",
+             refused.outcome == Reading::Outcome::none ? 0 : seconds(refused.at));
+  page.counter("sluice_policy_refusals_total", "Policies that were refused at a reload.",
+               number(readings_->refusals()));
+  page.gauge("sluice_policy_stale",
+             "1: the files hold a policy that was refused, so an older one is live.",
+             readings_->last().outcome == Reading::Outcome::refused ? 1 : 0);
+}
+
+}  // namespace sluice::server

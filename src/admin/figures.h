@@ -1,0 +1,60 @@
+// All that the server counts, worker by worker: hands out a tally to each, adds them up for a
+// scrape, for Divvy's own page and for statsd, and keeps the names that rules are counted by. Owned
+// by the server, outlives its workers; any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "metrics/names.h"
+#include "metrics/page.h"
+#include "metrics/statsd.h"
+#include "policy/rule_set.h"
+#include "engine/tally.h"
+
+namespace sluice::server {
+
+class Figures final : public metrics::Source {
+ public:
+  Figures() : names_(base::bounds::metric_rules_max) {}
+
+  // From now on tallies keep events for statsd.
+  void keep_events(std::function<void()> wake) { wake_ = std::move(wake); }
+  // For one worker; lives as long as this.
+  Tally& add_tally();
+
+  // What each rule of a set is counted by; the same text is the same number in every generation.
+  std::shared_ptr<const std::vector<uint16_t>> name_rules(const policy::RuleSet& rules);
+
+  void collect(metrics::Page& page) const override;
+  // Decisions of a rule so far, in the order of Said.
+  std::array<uint64_t, said_count> said(Protocol protocol, uint16_t rule) const;
+  const std::string& name(uint16_t rule) const { return names_.at(rule).name; }
+  // Open connections.
+  uint64_t connections(Protocol protocol) const;
+
+  // Divvy's page, byte for byte in its form.
+  std::string divvy_page() const;
+  // What has happened since the last time as Divvy's lines for statsd. `prefix`: nothing, or ends
+  // with a dot. One thread.
+  void tell_statsd(const std::string& prefix, const metrics::StatsdSender::Put& put);
+
+ private:
+  std::vector<const Tally*> tallies() const;
+
+  metrics::Names names_;
+  std::atomic<uint64_t> order_{0};
+  std::function<void()> wake_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Tally>> tallies_;  // guarded by mutex_
+  // Of the thread that tells statsd.
+  int64_t told_connections_ = 0;
+  uint64_t lost_seen_ = 0;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,351 @@
+#include "admin/http_server.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/bounds.h"
+
+namespace sluice::server {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int niceness = 5;                                      // decisions come first
+constexpr size_t read_bytes = 16 << 10, write_bytes = 64 << 10;  // at a time
+// From a request's first byte to its last; between requests; for a response to be taken.
+constexpr auto request_limit = std::chrono::seconds(15), idle_limit = std::chrono::seconds(75),
+               response_limit = std::chrono::seconds(30);
+// After a refusal the client's own last bytes are read and thrown away, so that the close does not
+// become a reset that destroys the response.
+constexpr auto linger_limit = std::chrono::seconds(1);
+constexpr auto tell_period = std::chrono::seconds(10);
+// Where descriptors are short a connection has so long to ask for something, or to ask again.
+constexpr auto first_words_limit = std::chrono::milliseconds(200);
+// A request or an answer above this leaves memory behind that is given back to the system.
+constexpr size_t large_bytes = size_t{1} << 20;
+// Texts of a connection above this are freed between requests.
+constexpr size_t idle_text_bytes_max = 16 << 10;
+
+void release(std::string& text) {
+  if (text.capacity() > idle_text_bytes_max) std::string(text).swap(text);
+}
+
+using Guard = asio::executor_work_guard<asio::io_context::executor_type>;
+
+}  // namespace
+
+struct HttpServer::Impl {
+  void make_room(Clock::duration silent_for);
+  bool make_place();
+  void trim();
+  std::shared_ptr<Connection> most_silent(bool of_placed) const;
+
+  std::shared_ptr<spdlog::logger> log;
+  asio::io_context io{1}, desk_io{1};
+  asio::steady_timer first{io};  // has the loop open its descriptors now, while there are some
+  Guard work = asio::make_work_guard(io), desk_work = asio::make_work_guard(desk_io);
+  std::thread thread, desk;
+  std::set<std::shared_ptr<Connection>> all;
+  std::atomic<size_t> accepted{0};  // that wait for the thread
+  size_t places = base::bounds::admin_connections_max, placed = 0;
+  size_t queued = 0;        // at the desk
+  size_t bodies_bytes = 0;  // of requests that are not answered
+  Clock::time_point tell_again{};
+  bool trimming = false;
+  bool stopping = false;
+};
+
+class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Impl& server, int fd, Site& site)
+      : server_(server),
+        site_(site),
+        socket_(server.io, fd),
+        timer_(server.io),
+        session_(base::bounds::admin_body_bytes_max) {}
+
+  void start() {
+    set_limit(request_limit);
+    go_on();
+  }
+
+  void close() {
+    error_code ignored;
+    socket_.close(ignored);
+    timer_.cancel();
+    server_.placed -= static_cast<size_t>(std::exchange(placed_, false));
+    const uint64_t body_bytes = std::exchange(body_bytes_, 0);
+    server_.bodies_bytes -= body_bytes;
+    // Once this has gone.
+    if (body_bytes > large_bytes) asio::post(server_.io, [&server = server_] { server.trim(); });
+    server_.all.erase(shared_from_this());
+  }
+
+  bool is_placed() const { return placed_; }
+  bool is_at_desk() const { return at_desk_; }
+  // Since when no byte has moved.
+  Clock::time_point silent_since() const { return silent_since_; }
+
+ private:
+  void set_limit(std::chrono::seconds limit) {
+    timer_.expires_after(limit);
+    timer_.async_wait([self = weak_from_this()](error_code ec) {
+      if (const auto connection = self.lock(); connection && !ec) connection->close();
+    });
+  }
+
+  void read() {
+    socket_.async_read_some(asio::buffer(buffer_),
+                            [self = shared_from_this()](error_code ec, size_t n) {
+                              if (!self->socket_.is_open()) return;
+                              if (ec) return self->close();
+                              self->silent_since_ = Clock::now();
+                              self->in_.append(self->buffer_.data(), n);
+                              self->go_on();
+                            });
+  }
+
+  void go_on() {
+    const bool had_begun = session_.has_begun();
+    const auto [consumed, found] = session_.receive(in_);
+    in_.erase(0, consumed);
+    if (!had_begun && session_.has_begun()) set_limit(request_limit);
+    switch (found) {
+      case wire::HttpSession::Found::nothing:
+        return read();
+      case wire::HttpSession::Found::head:
+        if (auto refusal = refuse()) return respond(*refusal, true);
+        if (!session_.awaits_go_ahead()) return go_on();
+        out_.clear();
+        wire::HttpSession::append_go_ahead(out_);
+        return write(true);
+      case wire::HttpSession::Found::broken:
+        return respond(site_.problem(session_.refusal_status(), session_.refusal()), true);
+      case wire::HttpSession::Found::request:
+        timer_.cancel();
+        if (auto refusal = refuse()) return respond(*refusal, false);
+        if (!site_.is_slow(session_.request()))
+          return respond(site_.answer(session_.request()), false);
+        return ask_desk();
+    }
+  }
+
+  // Once its head is there, and again with its body.
+  std::optional<wire::HttpResponse> refuse() {
+    const wire::HttpRequest& request = session_.request();
+    if (auto refusal = site_.refuse(request)) return refusal;
+    if (!placed_ && !site_.is_health(request)) {
+      if (!server_.make_place()) return site_.problem(503, "all places are taken; try later");
+      placed_ = true;
+      ++server_.placed;
+    }
+    if (body_bytes_ == request.body_bytes) return {};
+    if (server_.bodies_bytes + request.body_bytes > base::bounds::admin_bodies_bytes_max)
+      return site_.problem(503, "too many large requests are under way; try later");
+    body_bytes_ = request.body_bytes;
+    server_.bodies_bytes += body_bytes_;
+    return {};
+  }
+
+  void ask_desk() {
+    if (server_.queued >= base::bounds::admin_queued_max)
+      return respond(site_.problem(503, "too many such requests are queued; try later"), false);
+    ++server_.queued;
+    at_desk_ = true;
+    asio::post(server_.desk_io, [self = shared_from_this()] {
+      auto response = self->site_.answer(self->session_.request());
+      asio::post(self->server_.io, [self, response = std::move(response)] {
+        --self->server_.queued;
+        self->at_desk_ = false;
+        if (self->socket_.is_open()) self->respond(response, false);
+      });
+    });
+  }
+
+  void respond(const wire::HttpResponse& response, bool last) {
+    out_.clear();
+    const bool goes_on = session_.reply(response, last || server_.stopping, out_);
+    const uint64_t body_bytes = std::exchange(body_bytes_, 0);
+    server_.bodies_bytes -= body_bytes;
+    large_ = std::max<uint64_t>(body_bytes, out_.size()) > large_bytes;
+    release(in_);
+    write(goes_on);
+  }
+
+  void write(bool goes_on) {
+    set_limit(response_limit);
+    silent_since_ = Clock::now();
+    const auto moved = [self = shared_from_this()](error_code ec, size_t) -> size_t {
+      self->silent_since_ = Clock::now();
+      return ec ? 0 : write_bytes;
+    };
+    asio::async_write(socket_, asio::buffer(out_), moved,
+                      [self = shared_from_this(), goes_on](error_code ec, size_t) {
+                        self->out_.clear();
+                        release(self->out_);
+                        if (std::exchange(self->large_, false)) self->server_.trim();
+                        if (!self->socket_.is_open()) return;
+                        if (ec) return self->close();
+                        if (!goes_on) return self->end();
+                        self->set_limit(self->session_.has_begun() ? request_limit : idle_limit);
+                        self->go_on();
+                      });
+  }
+
+  void end() {
+    ::shutdown(socket_.native_handle(), SHUT_WR);
+    set_limit(linger_limit);
+    drain();
+  }
+
+  void drain() {
+    socket_.async_read_some(asio::buffer(buffer_),
+                            [self = shared_from_this()](error_code ec, size_t) {
+                              if (!self->socket_.is_open()) return;
+                              ec ? self->close() : self->drain();
+                            });
+  }
+
+  Impl& server_;
+  Site& site_;
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer timer_;
+  wire::HttpSession session_;
+  std::array<char, read_bytes> buffer_{};
+  std::string in_, out_;
+  Clock::time_point silent_since_ = Clock::now();
+  uint64_t body_bytes_ = 0;  // of the request that is not answered
+  bool placed_ = false, at_desk_ = false, large_ = false;
+};
+
+// Null: there is none, or all have answers made for them.
+std::shared_ptr<HttpServer::Connection> HttpServer::Impl::most_silent(bool of_placed) const {
+  std::shared_ptr<Connection> most;
+  for (const auto& one : all) {
+    if (one->is_at_desk() || (of_placed && !one->is_placed())) continue;
+    if (most == nullptr || one->silent_since() < most->silent_since()) most = one;
+  }
+  return most;
+}
+
+void HttpServer::Impl::make_room(Clock::duration silent_for) {
+  const auto most = most_silent(false);
+  if (most != nullptr && Clock::now() - most->silent_since() >= silent_for) most->close();
+}
+
+// For one that has none yet.
+bool HttpServer::Impl::make_place() {
+  if (placed < places) return true;
+  const auto most = most_silent(true);
+  if (most == nullptr) return false;
+  most->close();
+  return true;
+}
+
+// What a large request or answer took of the allocator's memory goes back to the system. On the
+// second thread, as it takes milliseconds.
+void HttpServer::Impl::trim() {
+  if (std::exchange(trimming, true)) return;
+  asio::post(desk_io, [this] {
+    ::malloc_trim(0);
+    asio::post(io, [this] { trimming = false; });
+  });
+}
+
+HttpServer::HttpServer(std::shared_ptr<spdlog::logger> log) : impl_(std::make_unique<Impl>()) {
+  impl_->log = std::move(log);
+}
+
+HttpServer::~HttpServer() {
+  stop();
+}
+
+void HttpServer::start(size_t places) {
+  impl_->places = places;
+  const auto run = [](asio::io_context& io) {
+    const auto self = static_cast<id_t>(gettid());
+    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + niceness);
+    io.run();
+  };
+  impl_->thread = std::thread([this, run] { run(impl_->io); });
+  impl_->desk = std::thread([this, run] { run(impl_->desk_io); });
+}
+
+bool HttpServer::has_room() const {
+  return impl_->accepted.load(std::memory_order_relaxed) < base::bounds::admin_accepted_max;
+}
+
+void HttpServer::make_room() {
+  asio::post(impl_->io, [this] { impl_->make_room(first_words_limit); });
+}
+
+void HttpServer::adopt(int fd, Site& site) {
+  impl_->accepted.fetch_add(1, std::memory_order_relaxed);
+  asio::post(impl_->io, [this, fd, &site] {
+    auto& s = *impl_;
+    s.accepted.fetch_sub(1, std::memory_order_relaxed);
+    const size_t room = s.places + base::bounds::admin_health_connections_max;
+    if (!s.stopping && s.all.size() >= room) {
+      const auto now = Clock::now();
+      if (now >= s.tell_again) {
+        s.tell_again = now + tell_period;
+        s.log->warn(
+            "{} connections are open; for another one that which has been silent longest is closed",
+            room);
+      }
+      s.make_room({});
+    }
+    if (s.stopping || s.all.size() >= room) {
+      ::close(fd);
+      return;
+    }
+    try {
+      auto connection = std::make_shared<Connection>(s, fd, site);
+      s.all.insert(connection);
+      connection->start();
+    } catch (const boost::system::system_error& e) {  // no memory in the kernel to watch it
+      s.log->warn("admin: a connection is lost: {}", e.what());
+      ::close(fd);
+    }
+  });
+}
+
+void HttpServer::stop() {
+  auto& s = *impl_;
+  if (!s.thread.joinable()) return;
+  s.desk_work.reset();
+  s.desk_io.stop();
+  s.desk.join();
+  asio::post(s.io, [&s] {
+    s.stopping = true;
+    while (!s.all.empty()) {
+      const auto connection = *s.all.begin();
+      connection->close();
+    }
+    s.work.reset();
+  });
+  s.thread.join();
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,255 @@
+// Over real sockets: which thread answers what.
+#include "admin/http_server.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <spdlog/sinks/null_sink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice::server {
+namespace {
+
+class Noting final : public Site {
+ public:
+  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override {
+    note(first);
+    return {};
+  }
+  bool is_slow(const wire::HttpRequest& request) const override { return request.path == "/slow"; }
+  wire::HttpResponse answer(const wire::HttpRequest& request) override {
+    note(is_slow(request) ? second : first);
+    return {200, "text/plain", "", {}};
+  }
+  wire::HttpResponse problem(unsigned status, const std::string& why) const override {
+    return {status, "text/plain", why, {}};
+  }
+
+  mutable std::set<std::thread::id> first, second;
+
+ private:
+  void note(std::set<std::thread::id>& threads) const {
+    const std::lock_guard lock(mutex_);
+    threads.insert(std::this_thread::get_id());
+  }
+  mutable std::mutex mutex_;
+};
+
+// What handlers of one kind may rely on (Site).
+TEST(HttpServer, SlowAnswersAreMadeByOneThreadAndAllOthersByAnother) {
+  Noting site;
+  HttpServer server(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  server.start();
+  static constexpr int requests = 20;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    server.adopt(ends[0], site);
+    clients.emplace_back([fd = ends[1], i] {
+      std::string text;
+      for (int n = 0; n < requests; ++n)
+        text += std::string("GET ") + ((n + i) % 2 == 0 ? "/slow" : "/fast") +
+                " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+      EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(text.size()));
+      ::shutdown(fd, SHUT_WR);
+      std::string answers;
+      char bytes[4096];
+      for (ssize_t got; (got = ::recv(fd, bytes, sizeof bytes, 0)) > 0;)
+        answers.append(bytes, static_cast<size_t>(got));
+      int count = 0;
+      for (size_t at = 0; (at = answers.find("HTTP/1.1 200", at)) != answers.npos; ++at) ++count;
+      EXPECT_EQ(count, requests);
+      ::close(fd);
+    });
+  }
+  for (auto& client : clients) client.join();
+  server.stop();
+  EXPECT_EQ(site.first.size(), 1u);
+  EXPECT_EQ(site.second.size(), 1u);
+  EXPECT_NE(site.first, site.second);
+}
+
+// Answers whoever asks; what is slow waits until it is let go.
+class Patient final : public Site {
+ public:
+  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override { return {}; }
+  bool is_health(const wire::HttpRequest& request) const override {
+    return request.path == "/health/live";
+  }
+  bool is_slow(const wire::HttpRequest& request) const override { return request.path == "/slow"; }
+  wire::HttpResponse answer(const wire::HttpRequest& request) override {
+    if (is_slow(request)) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return let_go_; });
+    }
+    return {200, "text/plain", std::string(request.path == "/large" ? 4 << 20 : 1, 'x'), {}};
+  }
+  wire::HttpResponse problem(unsigned status, const std::string& why) const override {
+    return {status, "text/plain", why, {}};
+  }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    let_go_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool let_go_ = false;
+};
+
+class Places : public testing::Test {
+ protected:
+  static constexpr size_t places = 16;
+  static constexpr size_t all = places + base::bounds::admin_health_connections_max;
+
+  Places() { server_.start(places); }
+  ~Places() override {
+    site_.let_go();
+    server_.stop();
+    for (const int fd : clients_) ::close(fd);
+  }
+
+  // Connects and sends; the end of the client, which the fixture closes.
+  int connect(const std::string& text = {}) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    clients_.push_back(ends[1]);
+    if (!text.empty()) send(ends[1], text);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    server_.adopt(ends[0], site_);
+    return ends[1];
+  }
+  static void send(int fd, const std::string& text) {
+    EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+  }
+  static std::string get(const std::string& path) {
+    return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  }
+  // What comes first; "" at the end, "(nothing)" where nothing comes in time.
+  static std::string receive(int fd, int patience_ms = 20'000) {
+    pollfd watched{fd, POLLIN, 0};
+    if (::poll(&watched, 1, patience_ms) <= 0) return "(nothing)";
+    char bytes[4096];
+    const ssize_t n = ::recv(fd, bytes, sizeof bytes, 0);
+    return {bytes, static_cast<size_t>(std::max<ssize_t>(n, 0))};
+  }
+  static bool is_open(int fd) {
+    char byte = 0;
+    const ssize_t n = ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n > 0 || (n < 0 && errno == EAGAIN);
+  }
+  void expect_answered(int fd) {
+    const std::string answer = receive(fd);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
+  }
+
+  Patient site_;
+  std::vector<int> clients_;
+
+ private:
+  HttpServer server_{
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>())};
+};
+
+TEST_F(Places, TheConnectionThatIsSilentLongestMakesRoom) {
+  for (size_t i = 0; i < all; ++i) connect();
+  for (size_t i = 0; i < all; ++i) {
+    expect_answered(connect(get("/health/live")));
+    EXPECT_EQ(receive(clients_[i]), "") << "the oldest silent one goes first";
+    if (i + 1 < all) {
+      EXPECT_TRUE(is_open(clients_[i + 1])) << i;
+    }
+  }
+}
+
+TEST_F(Places, ClientsThatSayNothingKeepNobodyOut) {
+  for (int round = 0; round < 5; ++round) {
+    for (size_t i = 0; i < 2 * all; ++i) connect();
+    expect_answered(connect(get("/any")));
+    expect_answered(connect(get("/health/live")));
+  }
+}
+
+// Half a request, an answer that is not read and an idle client are silent alike.
+TEST_F(Places, WhatIsSilentInTheMiddleOfSomethingMakesRoomToo) {
+  connect("GET /any HT");
+  connect("POST /any HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
+  const int unread = connect(get("/large"));
+  expect_answered(unread);
+  const int idle = connect(get("/any"));
+  expect_answered(idle);
+  for (size_t i = 0; i < 3 * all; ++i) expect_answered(connect(get("/any")));
+  for (size_t i = 0; i < all; ++i) connect();
+  expect_answered(connect(get("/any")));
+  for (const int fd : {clients_[0], clients_[1], unread, idle}) {
+    std::string last = "(something)";
+    for (int reads = 0; reads < 4096 && !last.empty() && last != "(nothing)"; ++reads)
+      last = receive(fd);
+    EXPECT_EQ(last, "");
+  }
+}
+
+TEST_F(Places, HealthIsAnsweredWhileAllPlacesAreTaken) {
+  // As many as may wait for the second thread, and they may not be closed.
+  std::vector<int> waiting;
+  for (size_t i = 0; i < places; ++i) waiting.push_back(connect(get("/slow")));
+  const int other = connect(get("/any"));
+  EXPECT_TRUE(receive(other).starts_with("HTTP/1.1 503"));
+  for (int round = 0; round < 100; ++round) {
+    expect_answered(connect(get("/health/live")));
+    connect();  // and those that say nothing do not keep it out
+  }
+  site_.let_go();
+  for (const int fd : waiting) expect_answered(fd);
+}
+
+TEST_F(Places, ConnectionsThatTrickleDoNotKeepHealthOut) {
+  for (int round = 0; round < 10; ++round) {
+    for (size_t i = 0; i < all; ++i) connect("G");
+    for (const int fd : clients_)
+      if (is_open(fd)) ::send(fd, "E", 1, MSG_NOSIGNAL);
+    expect_answered(connect(get("/health/live")));
+  }
+}
+
+TEST_F(Places, BodiesOfAllRequestsTogetherAreBounded) {
+  const auto upload = [](size_t bytes) {
+    return "POST /any HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(bytes) +
+           "\r\nExpect: 100-continue\r\n\r\n";
+  };
+  constexpr size_t each = base::bounds::admin_body_bytes_max;
+  std::vector<int> granted;
+  for (size_t i = 0; i < base::bounds::admin_bodies_bytes_max / each; ++i) {
+    granted.push_back(connect(upload(each)));
+    EXPECT_TRUE(receive(granted.back()).starts_with("HTTP/1.1 100")) << i;
+  }
+  EXPECT_TRUE(receive(connect(upload(each))).starts_with("HTTP/1.1 503"));
+  // One that goes leaves its bytes to others.
+  ::shutdown(granted.front(), SHUT_RDWR);
+  std::string answer;
+  for (const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+       !answer.starts_with("HTTP/1.1 100") && std::chrono::steady_clock::now() < limit;)
+    answer = receive(connect(upload(each)));
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 100")) << answer;
+}
+
+}  // namespace
+}  // namespace sluice::server

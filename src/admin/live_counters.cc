@@ -1,0 +1,64 @@
+#include "admin/live_counters.h"
+
+#include <algorithm>
+
+#include "admin/admin_json.h"
+
+namespace sluice::server {
+
+namespace {
+
+bool is_counted(const policy::Rule& rule) {
+  return rule.limits.empty() || limit::is_counted(rule.limits);
+}
+
+// Would it apply to a request with that actor, which meets all of its other conditions?
+bool takes(const policy::Rule& rule, std::string_view key, base::Time now) {
+  if (now >= rule.until) return false;
+  return std::all_of(rule.conditions.begin(), rule.conditions.end(), [&](const auto& condition) {
+    if (rule.actor.size() != 1 || rule.actor.front() != condition.key) return true;
+    return !condition.pattern.impossible() && condition.pattern.matches(key);
+  });
+}
+
+}  // namespace
+
+LiveCounters::LiveCounters(const policy::RuleSet& rules,
+                           std::span<const limit::Space* const> others) {
+  std::vector<const limit::Space*> spaces;
+  each_rule(rules, [&](const policy::Rule& rule, std::string_view dialect) {
+    if (rule.mode == policy::Mode::off) return;
+    members_[rule.space->id].push_back({&rule, dialect});
+    if (dialect == "divvy") by_prefix_[rule.space->prefix].push_back({&rule, dialect});
+    if (is_counted(rule)) spaces.push_back(rule.space);
+  });
+  for (const limit::Space* space : others)
+    if (by_prefix_.contains(space->prefix)) spaces.push_back(space);
+  spaces_ = limit::SpaceIndex(spaces);
+}
+
+LiveCounters::Owner LiveCounters::find(std::string_view stored, base::Time now,
+                                       const policy::Overrides* overrides) const {
+  const auto found = spaces_.find(stored);
+  if (!found) return {};
+  const auto& [space, key] = *found;
+  policy::Override::Terms terms;
+  const auto has_override = [&](const policy::Rule& rule) {
+    if (overrides == nullptr || !overrides->find(rule.id, found->key, now, terms)) return false;
+    return (terms.space != nullptr ? terms.space : rule.space) == found->space;
+  };
+  if (const auto members = members_.find(space->id); members != members_.end()) {
+    const auto& all = members->second;
+    const auto its = std::find_if(all.begin(), all.end(), [&, k = key](const Member& member) {
+      return all.size() == 1 || takes(*member.rule, k, now);
+    });
+    const Member& member = its != all.end() ? *its : all.back();
+    return {member.rule, member.dialect, space, key, has_override(*member.rule)};
+  }
+  // An override's own.
+  for (const Member& member : by_prefix_.at(space->prefix))
+    if (has_override(*member.rule)) return {member.rule, member.dialect, space, key, true};
+  return {};
+}
+
+}  // namespace sluice::server

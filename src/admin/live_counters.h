@@ -1,0 +1,48 @@
+// Of one policy: whose counter a stored name is, and which rule holds for it. Built by a thread
+// that may take its time, then read by any. It does not keep the policy, which has to be there when
+// it is asked: a reload waits until nobody holds the old one.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "request/space_index.h"
+#include "policy/overrides.h"
+#include "policy/rule_set.h"
+
+namespace sluice::server {
+
+class LiveCounters {
+ public:
+  // `others`: Overrides::spaces.
+  LiveCounters(const policy::RuleSet& rules, std::span<const limit::Space* const> others);
+
+  // Of rules that have counters and are not switched off, and of overrides of such. They outlive
+  // this.
+  const limit::SpaceIndex& spaces() const { return spaces_; }
+
+  struct Owner {
+    const policy::Rule* rule = nullptr;  // null: no such counter
+    std::string_view dialect;
+    const limit::Space* space = nullptr;
+    std::string_view key;     // in that; a view of what was asked
+    bool overridden = false;  // the counter is one of an override, or its limits are
+  };
+  // Where rules share their counters (limitd's type and its overrides), the first that would apply
+  // to the key. overrides: held (Overrides::hold), or null: there are none.
+  Owner find(std::string_view stored, base::Time now, const policy::Overrides* overrides) const;
+
+ private:
+  struct Member {
+    const policy::Rule* rule;
+    std::string_view dialect;
+  };
+  limit::SpaceIndex spaces_;
+  // In order: by their space's id; and Divvy's, whose overrides have other spaces, by its prefix.
+  std::unordered_map<uint32_t, std::vector<Member>> members_;
+  std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;
+};
+
+}  // namespace sluice::server

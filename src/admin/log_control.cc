@@ -1,0 +1,119 @@
+#include "admin/log_control.h"
+
+#include <string>
+
+#include "admin/admin_json.h"
+
+namespace sluice::server {
+
+using base::LogFormat;
+using base::LogModule;
+using base::LogSettings;
+
+namespace {
+
+struct Wanted {
+  LogSettings settings;
+  uint64_t every = 0;
+};
+
+std::string words(std::span<const std::string_view> all) {
+  std::string text;
+  for (const std::string_view word : all) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+std::string level_problem(const std::string& key) {
+  return "`" + key + "` is to be one of " + words(base::log_level_names());
+}
+
+std::optional<spdlog::level::level_enum> level_of(const Json& json) {
+  return json.is_string() ? base::log_level(json.get<std::string>()) : std::nullopt;
+}
+
+// What is wrong; "" if nothing.
+std::string read_modules(const Json& json, LogSettings& settings) {
+  if (!json.is_object()) return "`modules` is to be an object";
+  for (const auto& [name, value] : json.items()) {
+    const auto module = base::log_module(name);
+    if (!module)
+      return "there is no module `" + name + "`; modules are " + words(base::log_module_names);
+    if (value.is_null()) {
+      settings.modules.erase(*module);
+      continue;
+    }
+    const auto level = level_of(value);
+    if (!level) return level_problem("modules." + name) + ", or null";
+    settings.modules[*module] = *level;
+  }
+  return "";
+}
+
+std::string read_denials(const Json& json, uint64_t& every) {
+  const bool fits = json.is_object() && json.size() == 1 && json.contains("every") &&
+                    json.at("every").is_number_unsigned() &&
+                    json.at("every").get<uint64_t>() <= Denials::every_max;
+  if (!fits)
+    return "`denials` is to be {\"every\": N}, N from 0 (none) to " +
+           std::to_string(Denials::every_max);
+  every = json.at("every").get<uint64_t>();
+  return "";
+}
+
+std::string read(const Json& json, Wanted& wanted) {
+  for (const auto& [key, value] : json.items()) {
+    std::string problem;
+    if (key == "level") {
+      if (const auto level = level_of(value))
+        wanted.settings.level = *level;
+      else
+        problem = level_problem(key);
+    } else if (key == "format") {
+      if (value == "text" || value == "json")
+        wanted.settings.format = value == "json" ? LogFormat::json : LogFormat::text;
+      else
+        problem = "`format` is to be text or json";
+    } else if (key == "modules") {
+      problem = read_modules(value, wanted.settings);
+    } else if (key == "denials") {
+      problem = read_denials(value, wanted.every);
+    } else {
+      problem = "there is no `" + key + "`; there are level, format, modules, denials";
+    }
+    if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
+}  // namespace
+
+wire::HttpResponse LogControl::get() const {
+  const LogSettings settings = log_.settings();
+  Json modules = Json::object();
+  for (size_t i = 0; i < base::log_module_names.size(); ++i) {
+    const auto own = settings.modules.find(static_cast<LogModule>(i));
+    modules[std::string(base::log_module_names[i])] =
+        base::name_of(own == settings.modules.end() ? settings.level : own->second);
+  }
+  return json_response(200,
+                       {{"level", base::name_of(settings.level)},
+                        {"format", base::log_format_names[static_cast<size_t>(settings.format)]},
+                        {"modules", modules},
+                        {"denials", {{"every", denials_.every()}}}});
+}
+
+wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const Site& site) {
+  const Json json = Json::parse(request.body, nullptr, false);
+  if (!json.is_object()) return site.problem(400, "the body is to be a JSON object");
+  const std::lock_guard lock(changing_);
+  Wanted wanted{log_.settings(), denials_.every()};
+  const std::string problem = read(json, wanted);
+  if (!problem.empty()) return site.problem(422, problem);
+  log_.set(wanted.settings);
+  if (wanted.every != denials_.every()) denials_.set_every(wanted.every);
+  log_.logger(LogModule::admin)
+      ->info("the log was changed to {}", json.dump(-1, ' ', true, Json::error_handler_t::replace));
+  return get();
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,33 @@
+// What the log tells, to be looked at and changed while the server runs: levels, format, denials.
+// Answers /v1/log. Owned by the server; any thread: changes are made one after the other.
+#pragma once
+
+#include <mutex>
+
+#include "log/log.h"
+#include "engine/denials.h"
+#include "admin/http_server.h"
+#include "wire/http_session.h"
+
+namespace sluice::server {
+
+class LogControl {
+ public:
+  // `log` outlives this.
+  LogControl(base::Log& log, uint64_t denials_every) : log_(log) {
+    denials_.set_every(denials_every);
+  }
+
+  Denials& denials() { return denials_; }
+
+  wire::HttpResponse get() const;
+  // All that the body names, or nothing. `site` tells problems.
+  wire::HttpResponse put(const wire::HttpRequest& request, const Site& site);
+
+ private:
+  base::Log& log_;
+  Denials denials_;
+  std::mutex changing_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,101 @@
+// An override as people know it, and its texts: the JSON that the admin port takes and gives, and
+// that which a store::Keeper keeps. Pure functions, but for what `settle` interns; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "request/space.h"
+#include "policy/overrides.h"
+#include "admin/admin_json.h"
+
+namespace sluice::server {
+
+// A rule that has overrides, or had; shared by these.
+struct NamedRule {
+  std::string dialect;             // "native", "divvy", "limitd", "droplet"
+  std::string name;                // policy::name_of
+  std::vector<std::string> actor;  // keys of its entries
+  std::string prefix;              // Divvy's: of its counters' stored keys
+  uint64_t id = 0;                 // policy::Rule::id
+  // Of a limit in a request that names none; not kept, as is the next.
+  limit::Algorithm usual = limit::Algorithm::token_bucket;
+  // Native: the live rule's, of which an override may replace some. Other rules have one limit, or
+  // droplet's none: an override replaces all there is.
+  std::vector<limit::Limit> limits{};
+};
+
+struct KnownOverride {
+  std::shared_ptr<const NamedRule> rule;
+  std::string actor;          // policy::key_text of its values
+  uint32_t limits_id = 0;     // limit::Spaces::intern_limits: those that hold
+  policy::OwnLimits own = 0;  // of these
+  // As they stand in the text that is kept: those that held when it was written.
+  uint32_t kept_limits_id = 0;
+  policy::OwnLimits kept_own = 0;
+  const limit::Space* space = nullptr;  // null: the rule's
+  base::Time until{INT64_MAX};
+  base::Time created{};
+  std::string comment;
+
+  std::vector<std::string> values() const;
+  // The same for the same rule and actor, in every process.
+  uint64_t id() const;
+};
+
+// One whose limits are not interned yet.
+struct AskedOverride {
+  KnownOverride one;
+  std::vector<limit::Limit> limits;  // one.kept_own says which are its own
+};
+
+// What is wrong with what somebody asked for; status 0: nothing.
+struct OverrideProblem {
+  unsigned status = 0;
+  std::string field;  // "[3].limits[0].quota"; empty: the whole
+  std::string why;
+  Json more = Json::object();
+  explicit operator bool() const { return status != 0; }
+};
+
+// "o-0123456789abcdef", and back; nothing: it is no id.
+std::string id_text(uint64_t id);
+std::optional<uint64_t> parse_id(std::string_view text);
+
+// Gives it its limits, and the space of a Divvy rule's. 507: they are new, and there are `most`
+// different ones or more.
+OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most);
+
+// What decisions are made by, of one that is settled.
+policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces);
+
+// Reads `limit`, `limits`, `unlimited` or `deny` of a request, for that rule, and `all_limits`:
+// each limit replaces the rule's of its window, and `limits` has the rule's others as well, unless
+// all are to be replaced. The only limit of a rule is replaced whatever its window.
+OverrideProblem read_limits(const Json& body, const NamedRule& rule,
+                            std::vector<limit::Limit>& limits, policy::OwnLimits& own);
+// May these limits stand in place of those of a rule of the dialect?
+OverrideProblem check_limits(std::span<const limit::Limit> limits, std::string_view dialect);
+// Reads `actor`, `until` and `comment`.
+OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
+                           std::vector<std::string>& values);
+OverrideProblem read_until(const Json& body, base::Time now, base::Time& until);
+OverrideProblem read_comment(const Json& body, std::string& comment);
+
+Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies);
+
+// For a Keeper, of a list of limits, of which one.kept_own are its own. Reading back: nothing if it
+// is not understood, `why` says what; else the same override always has the same text. An earlier
+// version of the server reads all of the limits as the override's own: so the text has those that
+// hold, and `replaces`, which that version does not know, says which of them are.
+std::string kept_text(const KnownOverride& one, std::span<const limit::Limit> limits);
+std::optional<AskedOverride> read_kept(std::string_view name, std::string_view text,
+                                       std::string& why);
+
+}  // namespace sluice::server

@@ -1,0 +1,241 @@
+#include "admin/overrides_api.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/diagnostic.h"
+#include "base/units.h"
+#include "admin/admin_json.h"
+
+namespace sluice::server {
+
+using wire::HttpRequest;
+using wire::HttpResponse;
+
+namespace {
+
+constexpr size_t page_default = 100;
+
+Json shown(const KnownOverride& one, const OverridesBook& book) {
+  Json json = to_json(one, book.spaces(), book.applies(*one.rule));
+  if (one.until <= book.now()) json["ended"] = true;
+  return json;
+}
+
+HttpResponse refusal(OverrideProblem problem) {
+  if (!problem.field.empty()) problem.more["field"] = problem.field;
+  return problem_response(problem.status,
+                          problem.field.empty() ? problem.why : problem.field + ": " + problem.why,
+                          problem.more);
+}
+
+// The algorithm of the rule's limits, where they have one in common that an override can have with
+// nothing but a quota and a window.
+limit::Algorithm usual_of(const policy::Rule& rule, std::string_view dialect) {
+  using limit::Algorithm;
+  if (dialect == "divvy") return Algorithm::fixed_window;
+  Algorithm usual = Algorithm::token_bucket;
+  for (const limit::Limit& limit : rule.limits) {
+    if (!limit::has_counter(limit.algorithm) || limit.algorithm == Algorithm::fixed_bucket ||
+        limit.algorithm != rule.limits.front().algorithm)
+      return Algorithm::token_bucket;
+    usual = limit.algorithm;
+  }
+  return usual;
+}
+
+// Which rule is meant: by its name, else by what else tells it: Divvy's label, a canary's pattern.
+class Resolver {
+ public:
+  explicit Resolver(const policy::RuleSet& rules) : rules_(rules) {}
+
+  OverrideProblem find(const Json& body, std::shared_ptr<const NamedRule>& found) {
+    const auto rule = body.find("rule"), dialect = body.find("dialect");
+    if (rule == body.end() || !rule->is_string())
+      return {422, "rule",
+              "is to be the name of a rule, as `sluice rules` or GET /v1/rules tells it"};
+    std::pair<std::string, std::string> asked{"", rule->get<std::string>()};
+    if (dialect != body.end()) {
+      static constexpr std::array<std::string_view, 4> known = {"native", "divvy", "limitd",
+                                                                "droplet"};
+      if (!dialect->is_string() || std::find(known.begin(), known.end(),
+                                             dialect->get_ref<const std::string&>()) == known.end())
+        return {422, "dialect", "is to be one of native, divvy, limitd, droplet"};
+      asked.first = dialect->get<std::string>();
+    }
+    auto& memo = known_[asked];
+    if (memo == nullptr) {
+      std::vector<std::shared_ptr<const NamedRule>> all = candidates(asked.first, asked.second);
+      if (all.empty())
+        return {422, "rule",
+                "there is no rule `" + asked.second + "`" +
+                    (asked.first.empty() ? "" : " of " + asked.first) +
+                    "; `sluice rules` or GET /v1/rules says which there are"};
+      if (all.size() > 1) {
+        OverrideProblem several{409, "rule", "is the name of several rules; say which"};
+        several.more["candidates"] = Json::array();
+        for (const auto& one : all)
+          several.more["candidates"].push_back({{"dialect", one->dialect}, {"rule", one->name}});
+        return several;
+      }
+      memo = all.front();
+    }
+    found = memo;
+    return {};
+  }
+
+ private:
+  std::vector<std::shared_ptr<const NamedRule>> candidates(const std::string& dialect,
+                                                           const std::string& name) const {
+    std::vector<std::shared_ptr<const NamedRule>> by_name, otherwise;
+    each_rule(rules_, [&](const policy::Rule& rule, std::string_view its) {
+      if (!dialect.empty() && its != dialect) return;
+      const bool fits = policy::name_of(rule, its) == name;
+      const bool label = its == "divvy" && (rule.name == name || rule.pattern == name);
+      if (!fits && !label) return;
+      auto& list = fits ? by_name : otherwise;
+      if (std::any_of(list.begin(), list.end(),
+                      [&](const auto& one) { return one->id == rule.id; }))
+        return;  // limitd's own overrides are of their type
+      auto one = std::make_shared<NamedRule>();
+      one->dialect = its;
+      one->name = policy::name_of(rule, its);
+      one->actor = rule.actor;
+      if (rule.space->form == limit::Form::divvy) one->prefix = rule.space->prefix;
+      one->id = rule.id;
+      one->usual = usual_of(rule, its);
+      if (its == "native") one->limits = rule.limits;
+      list.push_back(std::move(one));
+    });
+    return by_name.empty() ? otherwise : by_name;
+  }
+
+  const policy::RuleSet& rules_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const NamedRule>> known_;
+};
+
+OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& book,
+                         AskedOverride& asked) {
+  static constexpr std::array<std::string_view, 10> keys = {
+      "dialect",   "rule", "actor", "limit",      "limits",
+      "unlimited", "deny", "until", "all_limits", "comment"};
+  if (!body.is_object()) return {422, "", "is to be an object"};
+  for (const auto& [key, value] : body.items()) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    const std::string_view near = base::nearest_word(key, {keys.begin(), keys.end()});
+    return {422, key,
+            "is no field of an override" +
+                (near.empty() ? std::string() : "; did you mean `" + std::string(near) + "`?")};
+  }
+  std::vector<std::string> values;
+  KnownOverride& one = asked.one;
+  if (auto problem = resolver.find(body, one.rule)) return problem;
+  if (auto problem = read_actor(body, one.rule->actor, values)) return problem;
+  if (auto problem = read_limits(body, *one.rule, asked.limits, one.kept_own)) return problem;
+  if (auto problem = read_until(body, book.now(), one.until)) return problem;
+  if (auto problem = read_comment(body, one.comment)) return problem;
+  one.actor = policy::key_text(values);
+  return {};
+}
+
+HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& live) {
+  const Json body = Json::parse(request.body, nullptr, false);
+  if (body.is_discarded())
+    return problem_response(400, "the body is no JSON; send an override, or a list of them");
+  const bool many = body.is_array();
+  if (many && (body.empty() || body.size() > base::bounds::overrides_per_request_max))
+    return problem_response(422, "a list is to have 1 to " +
+                                     std::to_string(base::bounds::overrides_per_request_max) +
+                                     " overrides");
+  const auto policy = live.shown();
+  Resolver resolver(*policy->rules);
+  std::vector<AskedOverride> all(many ? body.size() : 1);
+  for (size_t i = 0; i < all.size(); ++i) {
+    auto problem = read_one(many ? body[i] : body, resolver, book, all[i]);
+    if (!problem) continue;
+    if (many) {
+      const std::string place = "[" + std::to_string(i) + "]";
+      problem.field = problem.field.empty() ? place : place + "." + problem.field;
+    }
+    return refusal(std::move(problem));
+  }
+  std::vector<bool> fresh;
+  if (auto problem = book.set(all, fresh)) return refusal(std::move(problem));
+  const bool any_fresh = std::find(fresh.begin(), fresh.end(), true) != fresh.end();
+  Json answer = Json::object();
+  if (many) {
+    answer["overrides"] = Json::array();
+    for (const AskedOverride& asked : all) answer["overrides"].push_back(shown(asked.one, book));
+  } else {
+    answer = shown(all.front().one, book);
+  }
+  answer["kept"] = book.is_kept();
+  return json_response(any_fresh ? 201 : 200, answer);
+}
+
+HttpResponse list(const HttpRequest& request, const OverridesBook& book) {
+  const auto wanted = [&](const char* key) { return wire::query_value(request.query, key); };
+  const auto limit_text = wanted("limit"), after_text = wanted("after");
+  const auto max = limit_text ? base::parse_count(*limit_text) : page_default;
+  if (!max || *max < 1 || *max > base::bounds::admin_page_max)
+    return problem_response(
+        400, "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));
+  const auto after = after_text ? parse_id(*after_text) : uint64_t{0};
+  if (!after) return problem_response(400, "`after` is to be the `next` of the page before");
+  const auto dialect = wanted("dialect"), rule = wanted("rule"), actor = wanted("actor");
+  std::function<bool(const KnownOverride&)> filter;
+  if (dialect || rule || actor)
+    filter = [&](const KnownOverride& one) {
+      return (!dialect || one.rule->dialect == *dialect) && (!rule || one.rule->name == *rule) &&
+             (!actor || one.actor == *actor);
+    };
+  const auto page = book.list(*after, *max, filter);
+  Items items;
+  for (const KnownOverride& one : page.items)
+    if (!items.add(shown(one, book))) break;
+  const size_t listed = items.size();
+  Json json{{"total", page.total}, {"kept", book.is_kept()}, {"overrides", items.take()}};
+  if (page.more || listed < page.items.size()) json["next"] = id_text(page.items[listed - 1].id());
+  return json_response(200, json);
+}
+
+HttpResponse get(const std::string& name, const OverridesBook& book) {
+  const auto id = parse_id(name);
+  const auto one = id ? book.find(*id) : std::nullopt;
+  if (!one) return problem_response(404, "there is no override of that id");
+  return json_response(200, shown(*one, book));
+}
+
+HttpResponse erase(const std::string& name, OverridesBook& book) {
+  const auto id = parse_id(name);
+  if (!id) return problem_response(404, "there is no override of that id");
+  KnownOverride was;
+  if (auto problem = book.remove(*id, was)) return refusal(std::move(problem));
+  return json_response(200, shown(was, book));
+}
+
+}  // namespace
+
+void add_overrides(Admin& admin, OverridesBook& book, const Live& live) {
+  using Call = Admin::Call;
+  admin.add({.method = "GET", .path = "/v1/overrides", .slow = true, .handler = [&](const Call& c) {
+               return list(c.request, book);
+             }});
+  admin.add(
+      {.method = "POST", .path = "/v1/overrides", .slow = true, .handler = [&](const Call& c) {
+         return post(c.request, book, live);
+       }});
+  admin.add(
+      {.method = "GET", .path = "/v1/overrides/{id}", .slow = true, .handler = [&](const Call& c) {
+         return get(c.parameters[0], book);
+       }});
+  admin.add({.method = "DELETE",
+             .path = "/v1/overrides/{id}",
+             .slow = true,
+             .handler = [&](const Call& c) { return erase(c.parameters[0], book); }});
+}
+
+}  // namespace sluice::server

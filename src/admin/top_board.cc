@@ -1,0 +1,121 @@
+#include "admin/top_board.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/units.h"
+#include "admin/admin_json.h"
+
+namespace sluice::server {
+
+using metrics::Top;
+using metrics::TopMerge;
+using metrics::TopSketch;
+
+namespace {
+
+constexpr size_t items_default = 20;
+// For a worker's loop to get round to it.
+constexpr auto patience = std::chrono::seconds(2);
+
+// A copy of one worker's minute, on its way; who gave up waiting leaves it to the worker.
+struct Copy {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_done = false, is_there = false;
+  TopSketch sketch;
+};
+
+struct Name {
+  std::string_view dialect;
+  std::string rule;
+};
+
+std::chrono::system_clock::time_point wall(base::Time at) {
+  return std::chrono::system_clock::time_point(std::chrono::microseconds(at.us));
+}
+
+}  // namespace
+
+TopBoard::TopBoard(base::Clock& clock, const Live& live, const Figures& figures)
+    : clock_(clock), live_(live), figures_(figures), started_(clock_.now()) {}
+
+// False: a worker does not answer.
+bool TopBoard::merge(int64_t period, TopMerge& all) const {
+  for (const auto& worker : workers_) {
+    const std::shared_ptr<Copy> copy(new Copy);  // not zeroed
+    worker([copy, period](const TopKeys& keys) {
+      const TopSketch* const sketch = keys.top().at(period);
+      if (sketch != nullptr) sketch->copy_to(copy->sketch);
+      const std::lock_guard lock(copy->mutex);
+      copy->is_there = sketch != nullptr;
+      copy->is_done = true;
+      copy->changed.notify_all();
+    });
+    std::unique_lock lock(copy->mutex);
+    if (!copy->changed.wait_for(lock, patience, [&] { return copy->is_done; })) return false;
+    if (copy->is_there) all.add(copy->sketch);
+  }
+  return true;
+}
+
+wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site& site) const {
+  const std::string by = wire::query_value(request.query, "by").value_or("denied");
+  if (by != "denied" && by != "active") return site.problem(400, "`by` is to be denied or active");
+  const auto text = wire::query_value(request.query, "limit");
+  const auto limit = text ? base::parse_count(*text) : items_default;
+  if (!limit || *limit < 1 || *limit > base::bounds::admin_page_max)
+    return site.problem(400,
+                        "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));
+
+  const base::Time now = clock_.now();
+  const int64_t last = Top::period_of(now), first = last - Top::periods_before;
+  TopMerge all;
+  for (int64_t period = first; period <= last; ++period)
+    if (!merge(period, all)) return site.problem(503, "a worker does not answer; try again");
+
+  auto items = by == "denied" ? all.denied() : all.active();
+  if (items.size() > *limit) items.resize(*limit);
+  // The rules that those counters belong to now.
+  std::unordered_map<const void*, Name> names;
+  for (const auto& item : items) names.try_emplace(item.family);
+  each_rule(*live_.shown()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
+    const auto at = names.find(rule.space);
+    if (at == names.end() || !at->second.dialect.empty()) return;
+    // A canary may share the counters of an enforced rule.
+    if (rule.mode == policy::Mode::enforce) at->second = {dialect, policy::name_of(rule, dialect)};
+  });
+
+  Items list;
+  for (const auto& item : items) {
+    const auto& space = *static_cast<const limit::Space*>(item.family);
+    const Name& name = names.at(item.family);
+    const std::string counter = space.prefix + item.key + (item.cut ? "" : space.suffix);
+    Json json = Json::object();
+    if (!name.dialect.empty()) json["dialect"] = name.dialect;
+    json["rule"] = name.dialect.empty() ? figures_.name(item.name) : name.rule;
+    json["counter"] = counter;
+    json["path"] = wire::percent_encoded(counter);
+    json["actor"] = item.key;
+    if (item.cut) json["cut"] = true;
+    const bool denied = by == "denied";
+    json["allowed"] = denied ? item.seen_allowed : item.count - item.seen_denied;
+    json["denied"] = denied ? item.count : item.seen_denied;
+    json["error_max"] = item.error;
+    if (!list.add(std::move(json))) break;
+  }
+  const base::Time since{std::max(first * Top::period_us, started_.us)};
+  return json_response(200, {{"window_seconds", (now.us - since.us) / 1'000'000},
+                             {"since", to_text(wall(since))},
+                             {"by", by},
+                             {"items", list.take()},
+                             {"tracked_max", TopSketch::tracked_max}});
+}
+
+}  // namespace sluice::server

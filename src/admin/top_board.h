@@ -1,0 +1,47 @@
+// The most active and the most limited keys of the last minutes, over all workers: asks each to
+// copy what it has counted, minute by minute on its own thread, and puts the copies together.
+// Answers /v1/top. Owned by the server, outlives its workers' use; `answer` on one thread that may
+// wait.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "admin/figures.h"
+#include "admin/http_server.h"
+#include "live/live_policy.h"
+#include "engine/top_keys.h"
+#include "wire/http_session.h"
+
+namespace sluice::server {
+
+class TopBoard {
+ public:
+  // All of it outlives this.
+  TopBoard(base::Clock& clock, const Live& live, const Figures& figures);
+
+  // By which a worker's keys are hashed.
+  const base::Hash& hash() const { return hash_; }
+
+  // Calls that on a worker's own thread, soon; or never, if it has ended.
+  using Visit = std::function<void(const TopKeys&)>;
+  // Before the server serves.
+  void add(std::function<void(Visit)> worker) { workers_.push_back(std::move(worker)); }
+
+  // by=denied|active, limit=1..1000. `site` tells problems.
+  wire::HttpResponse answer(const wire::HttpRequest& request, const Site& site) const;
+
+ private:
+  bool merge(int64_t period, metrics::TopMerge& all) const;
+
+  base::Clock& clock_;
+  const Live& live_;
+  const Figures& figures_;
+  const base::Time started_;
+  const base::Hash hash_;
+  std::vector<std::function<void(Visit)>> workers_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,48 @@
+#include "config/address.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::cli {
+namespace {
+
+TEST(ParseAddress, TakesHostsAndPorts) {
+  struct Case {
+    const char* text;
+    const char* host;
+    uint16_t port;
+  };
+  for (const auto& [text, host, port] :
+       {Case{"[::]:8321", "::", 8321}, Case{"127.0.0.1:0", "127.0.0.1", 0},
+        Case{"localhost:65535", "localhost", 65'535}, Case{"[::1]", "::1", 7},
+        Case{"example.test", "example.test", 7}}) {
+    std::string problem;
+    const auto address = parse_address(text, 7, problem);
+    ASSERT_TRUE(address) << text << ": " << problem;
+    EXPECT_EQ(address->host, host);
+    EXPECT_EQ(address->port, port);
+  }
+}
+
+TEST(ParseAddress, SaysWhatIsWrong) {
+  struct Case {
+    const char* text;
+    const char* problem;
+  };
+  for (const auto& [text, expected] :
+       {Case{"::1:8321", "brackets"}, Case{"[::1:8321", "no `]`"}, Case{":8321", "no host"},
+        Case{"", "no host"}, Case{"[]:1", "no host"}, Case{"a:", "a port"},
+        Case{"a:70000", "not `:70000`"}, Case{"[::]8321", "a port"}, Case{"a", "no port"},
+        Case{"http://localhost:8380", "not a URL"}, Case{"https://[::1]", "not a URL"}}) {
+    std::string problem;
+    EXPECT_FALSE(parse_address(text, std::nullopt, problem)) << text;
+    EXPECT_NE(problem.find(expected), std::string::npos) << text << ": " << problem;
+  }
+}
+
+TEST(FormatAddress, IsReadBack) {
+  EXPECT_EQ(format_address("::", 8321), "[::]:8321");
+  EXPECT_EQ(format_address("127.0.0.1", 1), "127.0.0.1:1");
+}
+
+}  // namespace
+}  // namespace sluice::cli

@@ -1,0 +1,100 @@
+#include "config/candidate.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "config/config.h"
+#include "config/load_policy.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* body_name = "candidate";
+
+// Rules, and what they point into.
+struct Held {
+  limit::Spaces spaces;
+  std::shared_ptr<const policy::RuleSet> rules;
+};
+
+// Is it a policy, by its name, in the same folder as the live sluice.yaml?
+bool is_beside(const std::string& path, const std::string& live_file) {
+  namespace fs = std::filesystem;
+  const fs::path one(path), live(live_file);
+  const auto folder_of = [](const fs::path& file) {
+    std::error_code error;
+    return fs::weakly_canonical(file.has_parent_path() ? file.parent_path() : ".", error);
+  };
+  static constexpr std::array<std::string_view, 4> endings = {".ini", ".json", ".yaml", ".yml"};
+  return std::find(endings.begin(), endings.end(), one.extension()) != endings.end() &&
+         one.filename() != live.filename() && folder_of(one) == folder_of(live);
+}
+
+// Whoever asks about a candidate is told what is wrong with the files that it names, in their own
+// words: so these are the server's own, the policies beside its sluice.yaml or named by it. False:
+// another one is.
+bool check_files(const Config& config, const std::string& live_file,
+                 base::Diagnostics& diagnostics) {
+  Config live;
+  base::Diagnostics unused;
+  if (const auto text = live_file.empty() ? std::nullopt : read_file(live_file, unused))
+    read_config(*text, live_file, live, unused);
+  bool sound = true;
+  for (const Policy& policy : config.policy) {
+    const std::string& path = policy.path.value;
+    if (!live_file.empty() && is_beside(path, live_file)) continue;
+    if (std::any_of(live.policy.begin(), live.policy.end(),
+                    [&](const Policy& known) { return known.path.value == path; }))
+      continue;
+    sound = false;
+    diagnostics.push_back({.file = live_file.empty() ? body_name : live_file,
+                           .subject = "policy",
+                           .message = "`" + path +
+                                      "` is no .ini, .json or .yaml beside the server's "
+                                      "sluice.yaml, nor does that name it",
+                           .remedy = "ask `sluice check` on the machine, which reads any file"});
+  }
+  return sound;
+}
+
+}  // namespace
+
+std::optional<server::Candidate> read_candidate(std::string_view kind, const std::string& text,
+                                                const std::string& live_file) {
+  const auto as = kind_named(kind);
+  if (!as) return std::nullopt;
+  server::Candidate candidate;
+  const auto held = std::make_shared<Held>();
+  if (*as == FileKind::sluice) {
+    Config config;
+    read_config(text, live_file.empty() ? body_name : live_file, config, candidate.diagnostics);
+    const bool sound = !base::has_errors(candidate.diagnostics);
+    if (check_files(config, live_file, candidate.diagnostics))
+      held->rules = load_policy(config.policy_files(), held->spaces, candidate.diagnostics);
+    if (!sound) held->rules.reset();
+    candidate.dialects = {policy::Dialect::divvy, policy::Dialect::limitd};
+    candidate.native = true;
+  } else {
+    PolicyFile file{.path = body_name};
+    PolicyTexts texts;
+    texts.texts.emplace_back(text);
+    texts.limitd.emplace_back();
+    if (*as == FileKind::limitd) {
+      file.limitd = std::make_shared<const LimitdSource>();
+      texts.limitd.front().files = {{body_name, text}};
+      candidate.dialects = {policy::Dialect::limitd};
+    } else {
+      file.format =
+          *as == FileKind::divvy_json ? policy::DivvyFormat::json : policy::DivvyFormat::ini;
+      candidate.dialects = {policy::Dialect::divvy};
+    }
+    held->rules = load_policy({file}, texts, Unusable::error, held->spaces, candidate.diagnostics);
+  }
+  if (held->rules) candidate.rules = {held, held->rules.get()};
+  return candidate;
+}
+
+}  // namespace sluice::cli

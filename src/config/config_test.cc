@@ -1,0 +1,456 @@
+#include "config/config.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "base/units.h"
+
+namespace sluice::cli {
+namespace {
+
+std::string messages(const base::Diagnostics& all) {
+  std::string text;
+  for (const auto& d : all) text += base::to_string(d) + "\n";
+  return text;
+}
+
+// What is wrong with a file, "" if nothing.
+std::string problems(std::string_view text, Config& config) {
+  base::Diagnostics diagnostics;
+  read_config(text, "conf/sluice.yaml", config, diagnostics);
+  return messages(diagnostics);
+}
+std::string problems(std::string_view text) {
+  Config config;
+  return problems(text, config);
+}
+
+struct World {
+  std::map<std::string, std::string> variables;
+  std::ostringstream out, err;
+  Outside outside{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
+                    const auto at = variables.find(name);
+                    if (at == variables.end()) return std::nullopt;
+                    return at->second;
+                  }};
+};
+
+constexpr const char* good = R"(# all that there is
+listen:
+  - { protocol: divvy, address: "[::1]:9000" }
+  - protocol: divvy
+    address: 127.0.0.1
+workers: 4
+store: { memory: 2GiB }
+policy:
+  - divvy: rules.ini
+    matching: documented
+log:
+  level: warn
+)";
+
+TEST(ReadConfig, TakesAllThatThereIs) {
+  Config config;
+  ASSERT_EQ(problems(good, config), "");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[0].value.address.host, "::1");
+  EXPECT_EQ(config.listen[0].value.address.port, 9000);
+  EXPECT_EQ(config.listen[0].origin, "conf/sluice.yaml:3");
+  EXPECT_EQ(config.listen[1].value.address.port, 8321);
+  EXPECT_EQ(config.workers.value, 4u);
+  EXPECT_EQ(config.store.memory_bytes.value, uint64_t{2} << 30);
+  EXPECT_EQ(config.store.memory_bytes.origin, "conf/sluice.yaml:7");
+  ASSERT_EQ(config.policy.size(), 1u);
+  EXPECT_EQ(config.policy[0].path.value, "conf/rules.ini");
+  EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::documented);
+  EXPECT_EQ(config.log.level.value, spdlog::level::warn);
+  EXPECT_EQ(config.options().listeners.size(), 2u);
+  EXPECT_EQ(config.options().workers, 4u);
+}
+
+TEST(ReadConfig, LeavesDefaultsWhereTheFileIsSilent) {
+  Config config;
+  ASSERT_EQ(problems("policy: [{ divvy: /etc/rules.json }]", config), "");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[0].value.address.host, "::");
+  EXPECT_EQ(config.listen[0].value.address.port, 8321);
+  EXPECT_EQ(config.listen[0].origin, "default");
+  EXPECT_EQ(config.listen[1].value.protocol, server::Protocol::admin);
+  EXPECT_EQ(config.listen[1].value.address.host, "127.0.0.1");
+  EXPECT_EQ(config.workers.value, 0u);
+  EXPECT_EQ(config.policy[0].path.value, "/etc/rules.json");
+  EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::code);
+}
+
+TEST(ReadConfig, RulesAreAPolicyToo) {
+  Config config;
+  ASSERT_EQ(problems("workers: 1\nrules:\n  - { deny: true }\n  - { unlimited: true }", config),
+            "");
+  EXPECT_TRUE(config.has_policy());
+  EXPECT_EQ(config.rules.value.count, 2u);
+  EXPECT_EQ(config.rules.origin, "conf/sluice.yaml:3");
+  ASSERT_EQ(config.policy_files().size(), 1u);
+  EXPECT_EQ(config.policy_files()[0].path, "conf/sluice.yaml");
+  EXPECT_NE(config.policy_files()[0].native, nullptr);
+
+  ASSERT_EQ(problems("rules: [{ deny: true }]\npolicy: [{ divvy: a.ini }]", config), "");
+  EXPECT_EQ(config.policy_files().size(), 2u);
+}
+
+TEST(ReadConfig, AListenerHasTimeoutsOfItsOwn) {
+  Config config;
+  ASSERT_EQ(
+      problems("listen: [{ protocol: divvy, address: \"[::1]:1\", request_timeout: 1500ms },\n"
+               "  { protocol: limitd, address: \"[::1]:2\", send_timeout: 2m }]\n"
+               "policy: [{ divvy: a.ini }]\n",
+               config),
+      "");
+  const auto listeners = config.options().listeners;
+  EXPECT_EQ(listeners[0].timeouts.request.us, 1'500'000);
+  EXPECT_EQ(listeners[0].timeouts.send, server::Timeouts().send);
+  EXPECT_EQ(listeners[1].timeouts.request, server::Timeouts().request);
+  EXPECT_EQ(listeners[1].timeouts.send, base::seconds(120));
+  const std::string text = print_config(config);
+  EXPECT_NE(text.find("address: \"[::1]:1\", request_timeout: 1500ms }"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("address: \"[::1]:2\", send_timeout: 120s }"), std::string::npos) << text;
+}
+
+TEST(ReadConfig, DropletNeedsNoPolicy) {
+  Config config;
+  ASSERT_EQ(problems("listen: [{ protocol: droplet, address: \"[::1]\" }]\n"
+                     "droplet: { cleanup_interval: 5m }\n",
+                     config),
+            "");
+  EXPECT_EQ(config.listen[0].value.address.port, 3000);
+  EXPECT_EQ(config.options().cleanup_interval.us, 300'000'000);
+  EXPECT_EQ(config.cleanup_interval.origin, "conf/sluice.yaml:2");
+  EXPECT_TRUE(config.policy_files().empty()) << "the example is Divvy's";
+  EXPECT_EQ(print_config(config).find("policy"), std::string::npos);
+
+  EXPECT_NE(problems("listen: [{ protocol: droplet, address: \"[::1]\" },"
+                     " { protocol: divvy, address: \"[::1]\" }]"),
+            "");
+}
+
+TEST(ReadConfig, CleanupIntervalsAreSecondsOrLengths) {
+  struct Case {
+    const char* text;
+    int64_t us;
+  };
+  for (const auto& [text, us] :
+       {Case{"1", 1'000'000}, Case{"60s", 60'000'000}, Case{"500ms", 500'000}, Case{"0", 0},
+        Case{"-1", 0}, Case{"-99999999999999999", 0}, Case{"1_000", 1'000'000'000}}) {
+    Config config;
+    EXPECT_EQ(problems("listen: [{ protocol: droplet, address: a }]\n"
+                       "droplet: { cleanup_interval: " +
+                           std::string(text) + " }",
+                       config),
+              "")
+        << text;
+    EXPECT_EQ(config.cleanup_interval.value.us, us) << text;
+  }
+  for (const char* text : {"\"\"", "-", "1.5", "99999999999999999", "5 m", "--1"})
+    EXPECT_NE(problems("listen: [{ protocol: droplet, address: a }]\n"
+                       "droplet: { cleanup_interval: " +
+                       std::string(text) + " }"),
+              "")
+        << text;
+}
+
+TEST(ReadConfig, MergesAndAliases) {
+  Config config;
+  ASSERT_EQ(problems("listen:\n"
+                     "  - &here { protocol: divvy, address: \"[::1]:9000\" }\n"
+                     "  - { <<: *here, address: \"[::1]:9001\" }\n"
+                     "policy: [{ divvy: a.ini }]\n",
+                     config),
+            "");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[0].value.address.port, 9000);
+  EXPECT_EQ(config.listen[1].value.address.port, 9001);
+}
+
+// Each is one line of a file that is otherwise sound, on line 2, and what is said of it.
+TEST(ReadConfig, SaysWhereAndWhatAndHow) {
+  struct Case {
+    const char* line;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"wrokers: 4", "2:1: error: wrokers: is no key that is known here; did you mean `workers`?"},
+      {"zzz: 4",
+       "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
+       "store, policy, "
+       "log, droplet, divvy, admin, rules"},
+      {"policy: [{ divvy: b.ini }]",
+       "2:1: error: policy: is here twice, first on line 1; keep one of them"},
+      {"workers: 0",
+       "2:10: error: workers: `0` is no number of workers; write `auto` or 1 to 1024"},
+      {"workers: many", "2:10: error: workers: `many` is no number of workers"},
+      {"workers: [4]", "2:10: error: workers: is to be a single value"},
+      {"workers:", "error: workers: has no value"},
+      {"[4]: 4", "2:1: error: the file: has a key that is no word"},
+      {"store: 1GiB", "2:8: error: store: is to be a map of keys to values; its keys are `memory`"},
+      {"store: { memory: 1Gib }", "2:18: error: memory: `1Gib` is no size; write a number and"},
+      {"store: { memory: 64KiB }", "2:18: error: memory: `64KiB` is too little"},
+      {"store: { memory: 1TiB }", "2:18: error: memory: `1TiB` is more than a store"},
+      {"store: { durability: sometimes }", "2:22: error: durability: `sometimes` is no durability"},
+      {"store: { redis: { nodes: [] } }",
+       "2:26: error: nodes: is to be a list with at least one entry"},
+      {"store: { redis: { database: 1 } }", "error: redis: names no Redis; write"},
+      {"store: { redis: { nodes: [a], deadline_ms: 0 } }",
+       "error: deadline_ms: `0` is no number that fits here; write 1 to 60000"},
+      {"store: { redis: { nodes: [a], key_prefix: \"divvy:\" } }",
+       "error: key_prefix: is that of Divvy's own keys"},
+      {"store: { redis: { nodes: [a], tls: yes } }", "error: tls: `yes` is neither true nor false"},
+      {"log: { level: loud }",
+       "2:15: error: level: `loud` is no log level; use one of trace, debug, info, warn, error, "
+       "off"},
+      {"log: { level: inof }", "2:15: error: level: `inof` is no log level"},
+      {"log: { format: xml }",
+       "2:16: error: format: `xml` is no format of the log; write `text`, or `json` for an object"},
+      {"log: { modules: { stroe: debug } }",
+       "2:19: error: stroe: is no key that is known here; did you mean `store`?"},
+      {"log: { modules: { store: debgu } }",
+       "2:26: error: store: `debgu` is no log level; did you mean `debug`?"},
+      {"log: { modules: [store] }", "2:17: error: modules: is to be a map of keys to values"},
+      {"log: { denials: { every: some } }",
+       "2:26: error: every: `some` is no number of denials; write 1 to log each, 100 for every"},
+      {"log: { denials: { every: 1000000001 } }", "2:26: error: every: `1000000001` is no number"},
+      {"log: { denials: 10 }", "2:17: error: denials: is to be a map of keys to values"},
+      {"store: { redis: { nodes: [\"redis://:secret@host:x\"] } }",
+       "error: nodes: `...@host:x` is no address of a Redis; write HOST:PORT; `username` and"},
+      {"log: { levle: info }", "2:8: error: levle: is no key that is known here; did you mean `le"},
+      {"listen: []", "2:9: error: listen: is to be a list with at least one entry"},
+      {"listen: [{ protocol: divvy, address: \"[::]:1\", send_timeout: 1ms }]",
+       "2:62: error: send_timeout: `1ms` is not a timeout; write a length of time from `100ms` to"},
+      {"listen: [{ protocol: divvy, address: \"[::]:1\", request_timeout: never }]",
+       "2:65: error: request_timeout: `never` is not a timeout"},
+      {"listen: [{ protocol: admin, address: \"[::1]:1\", send_timeout: 1s }]",
+       "2:63: error: listen: is an admin port, which has timeouts of its own"},
+      {"listen: [{ protocol: divvy }]", "2:10: error: listen: has no address"},
+      {"listen: [{ address: \"[::]:1\" }]", "2:10: error: listen: has no protocol"},
+      {"admin: { token: x }",
+       "2:10: error: token: is no key that is known here; known here: token_f"},
+      {"divvy: { statsd: { tcp: yes } }", "2:25: error: tcp: `yes` is neither true nor false"},
+      {"divvy: { statsd: { address: x:y } }", "2:29: error: address: `x:y` is no address"},
+      {"divvy: { metrics: { port: 1 } }", "2:21: error: port: is no key that is known here"},
+      {"droplet: { cleanup_interval: often }",
+       "2:30: error: cleanup_interval: `often` is no interval; write seconds, or a length of time "
+       "as in `5m`; 0 for never"},
+      {"droplet: { cleanup_interval: 1000000d }",
+       "2:30: error: cleanup_interval: `1000000d` is too long an interval"},
+      {"droplet: { cleanup: 1 }", "2:12: error: cleanup: is no key"},
+      {"listen: [{ protocol: divy, address: \"[::]:1\" }]",
+       "2:22: error: protocol: `divy` is no protocol; did you mean `divvy`?"},
+      {"listen: [{ protocol: divvy, address: \"::1:80\" }]",
+       "2:38: error: address: `::1:80` is no address; an IPv6 address goes into brackets"},
+      {"listen: [{ protocol: divvy, prot: 1, address: a }]", "2:29: error: prot: is no key"},
+      {"workers: [", "error: is not YAML"},
+      {"--- {}", "error: ---: begins a second document, which nobody would read; keep one"},
+  };
+  for (const auto& [line, expected] : cases) {
+    const std::string text = "policy: [{ divvy: a.ini }]\n" + std::string(line) + "\n";
+    const std::string said = problems(text);
+    EXPECT_NE(said.find(expected), std::string::npos) << line << "\nsays: " << said;
+    EXPECT_EQ(said.find("conf/sluice.yaml:"), 0u) << said;
+  }
+}
+
+// The two are mixed up easily.
+TEST(ReadConfig, SaysWhereRulesBelong) {
+  const std::string rule = "{ name: a, match: { k: v }, limit: { quota: 1, window: 1s } }";
+  const std::string beside =
+      "error: rules: stands in `policy`, which names files; put `rules:` beside it, at the front "
+      "of a line\n";
+  EXPECT_EQ(problems("policy:\n  rules:\n    - " + rule + "\n"), "conf/sluice.yaml:2:3: " + beside);
+  EXPECT_EQ(problems("policy:\n  - divvy: a.ini\n  - rules: [" + rule + "]\n"),
+            "conf/sluice.yaml:3:5: " + beside);
+  EXPECT_EQ(problems("policy:\n  - " + rule + "\n  - " + rule + "\n"),
+            "conf/sluice.yaml:2:16: error: policy: names files, and this is a rule; put it under "
+            "`rules:`, at the front of a line\n");
+  const std::string said = problems("policy: [{ divvy: a.ini, match: documented }]\n");
+  EXPECT_NE(said.find("match: is no key that is known here"), said.npos) << said;
+}
+
+TEST(ReadConfig, WantsExactlyOneDivvyPolicy) {
+  EXPECT_EQ(problems(""),
+            "conf/sluice.yaml: error: policy: is missing, and so are rules: no request would have "
+            "one; add `policy: [{ divvy: rules.ini }]` or `rules: [...]`\n");
+  EXPECT_EQ(problems("policy: [{ divvy: a.ini }, { divvy: b.ini }]"),
+            "conf/sluice.yaml:1:28: error: divvy: a second Divvy policy cannot be reached behind "
+            "the first one's default rule; put its rules into the first\n");
+  EXPECT_EQ(problems("policy: [{ matching: code }]"),
+            "conf/sluice.yaml:1:10: error: policy: names no file; write `{ divvy: rules.ini }`\n");
+  EXPECT_EQ(problems("policy: [{ divvy: a.ini, matching: strict }]"),
+            "conf/sluice.yaml:1:36: error: matching: `strict` is no way of matching; write `code` "
+            "(as Divvy 1.7.1 does it) or `documented` (as its README says)\n");
+}
+
+TEST(ReadConfig, WantsAtMostOneLimitdPolicy) {
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }]"), "");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml }, { limitd: b.yaml }]"),
+            "conf/sluice.yaml:1:30: error: limitd: there is a limitd policy already; put its "
+            "bucket types into the folder FILE.d of the first\n");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml, divvy: a.ini }]"),
+            "conf/sluice.yaml:1:10: error: limitd: stands in one entry with `divvy`; write "
+            "`policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]`\n");
+  EXPECT_EQ(problems("policy: [{ limitd: a.yaml, matching: code }]"),
+            "conf/sluice.yaml:1:10: error: matching: is Divvy's, and this policy is limitd's; take "
+            "it out\n");
+}
+
+// Without `listen`, what there is a policy for is served where its clients look for it.
+TEST(ReadConfig, ListensByPolicy) {
+  const std::pair<const char*, std::vector<uint16_t>> cases[] = {
+      {"policy: [{ divvy: a.ini }]", {8321, 8380}},
+      {"policy: [{ limitd: a.yaml }]", {9231, 8380}},
+      {"policy: [{ divvy: a.ini }, { limitd: a.yaml }]", {8321, 9231, 8380}},
+      {"rules: []", {8321, 8380}},
+      {"listen: [{ protocol: droplet, address: \"[::]:1\" }]", {1}},
+  };
+  for (const auto& [text, ports] : cases) {
+    Config config;
+    base::Diagnostics diagnostics;
+    read_config(text, "sluice.yaml", config, diagnostics);
+    std::vector<uint16_t> got;
+    for (const auto& listener : config.listen) got.push_back(listener.value.address.port);
+    EXPECT_EQ(got, ports) << text;
+  }
+  EXPECT_EQ(Config().listen.size(), 4u);
+}
+
+TEST(ReadConfig, TellsEverythingInOneRun) {
+  const std::string said = problems("wrokers: 1\nlog: { level: loud }\nstore: 3\n");
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 4) << said;
+}
+
+TEST(ReadConfig, SurvivesWhatIsNoConfiguration) {
+  for (const std::string& text :
+       {std::string("\0\xff\xfe", 3), std::string(100'000, '['), std::string("&a [*a]"),
+        std::string("? {a: b}\n: c"), std::string("- 1"), std::string("just words"),
+        std::string("*unknown"), std::string("%YAML 9.9\n---\n")})
+    EXPECT_NE(problems(text), "") << text.substr(0, 40);
+}
+
+TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
+  World world;
+  world.variables = {{"SLUICE_WORKERS", "5"},
+                     {"SLUICE_MEMORY", "3GiB"},
+                     {"SLUICE_LOG_LEVEL", ""},
+                     {"SLUICE_CLEANUP_INTERVAL", "5"},
+                     {"SLUICE_LOG_FORMAT", "json"}};
+  Flags flags;
+  flags.workers = "6";
+  flags.cleanup_interval = "7";
+  flags.listen = {"divvy=[::]:1", "divvy=localhost:0"};
+  Config config;
+  base::Diagnostics diagnostics;
+  read_config(good, "s.yaml", config, diagnostics);
+  apply_environment(world.outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  ASSERT_EQ(messages(diagnostics), "");
+  EXPECT_EQ(config.workers.value, 6u);
+  EXPECT_EQ(config.workers.origin, "--workers");
+  EXPECT_EQ(config.store.memory_bytes.value, uint64_t{3} << 30);
+  EXPECT_EQ(config.store.memory_bytes.origin, "SLUICE_MEMORY");
+  EXPECT_EQ(config.cleanup_interval.value.us, 7'000'000);
+  EXPECT_EQ(config.cleanup_interval.origin, "--cleanup-interval");
+  EXPECT_EQ(config.log.level.origin, "s.yaml:12");
+  EXPECT_EQ(config.log.format.value, base::LogFormat::json);
+  EXPECT_EQ(config.log.format.origin, "SLUICE_LOG_FORMAT");
+  flags.log_format = "text";
+  apply_flags(flags, config, diagnostics);
+  EXPECT_EQ(config.log.format.value, base::LogFormat::text);
+  EXPECT_EQ(config.log.format.origin, "--log-format");
+  ASSERT_EQ(config.listen.size(), 2u);
+  EXPECT_EQ(config.listen[1].value.address.host, "localhost");
+  EXPECT_EQ(config.listen[1].origin, "--listen");
+}
+
+TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
+  World world;
+  world.variables = {{"SLUICE_WORKERS", "x"}};
+  Flags flags;
+  flags.memory = "lots";
+  flags.listen = {"divvy", "admin=[::]:1", "divvy=[::]:x"};
+  Config config;
+  base::Diagnostics diagnostics;
+  apply_environment(world.outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  EXPECT_EQ(messages(diagnostics),
+            "error: SLUICE_WORKERS: `x` is no number of workers; write `auto` or 1 to 1024\n"
+            "error: --memory: `lots` is no size; write a number and a unit, as in `64MiB` or "
+            "`2GiB`\n"
+            "error: --listen: `divvy` has no `=`; write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`\n"
+            "error: --listen: `[::]:x` is no address; behind the host comes `:` and a port from 0 "
+            "to 65535, not `:x`\n");
+}
+
+TEST(PrintConfig, IsReadBackAndNamesOrigins) {
+  Config config;
+  base::Diagnostics diagnostics;
+  read_config(good, "/etc/sluice.yaml", config, diagnostics);
+  Flags flags;
+  flags.log_level = "error";
+  flags.cleanup_interval = "90s";
+  apply_flags(flags, config, diagnostics);
+  config.policy[0].path.value = "/etc/odd \"name\"\\\n.ini";
+  const std::string text = print_config(config);
+  EXPECT_NE(text.find("workers: 4                                               # "
+                      "/etc/sluice.yaml:6\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("# --log-level\n"), std::string::npos) << text;
+
+  Config again;
+  read_config(text, "/elsewhere/b.yaml", again, diagnostics);
+  ASSERT_EQ(messages(diagnostics), "");
+  EXPECT_EQ(again.listen.size(), config.listen.size());
+  EXPECT_EQ(again.listen[0].value.address.host, config.listen[0].value.address.host);
+  EXPECT_EQ(again.workers.value, config.workers.value);
+  EXPECT_EQ(again.store.memory_bytes.value, config.store.memory_bytes.value);
+  EXPECT_EQ(again.log.level.value, spdlog::level::err);
+  EXPECT_EQ(again.cleanup_interval.value, config.cleanup_interval.value);
+  EXPECT_EQ(again.policy[0].path.value, config.policy[0].path.value);
+  EXPECT_EQ(again.policy[0].matching.value, config.policy[0].matching.value);
+}
+
+TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {
+  Config config;
+  base::Diagnostics diagnostics;
+  read_config(
+      "policy: [{ divvy: a.ini }]\n"
+      "log:\n  format: json\n  modules: { requests: trace, store: \"off\" }\n"
+      "  denials: { every: 1k }\n",
+      "s.yaml", config, diagnostics);
+  const std::string text = print_config(config);
+  for (const char* part :
+       {"\nlog:\n  level: info ", "\n  format: json ", "# s.yaml:3\n  modules:\n",
+        "\n    requests: trace ", "\n    store: off ", "\n  denials: { every: 1000 } "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  Config again;
+  read_config(text, "b.yaml", again, diagnostics);
+  ASSERT_EQ(messages(diagnostics), "");
+  const base::LogSettings expected{.level = spdlog::level::info,
+                                   .modules = {{base::LogModule::requests, spdlog::level::trace},
+                                               {base::LogModule::store, spdlog::level::off}},
+                                   .format = base::LogFormat::json};
+  EXPECT_EQ(config.log.settings(), expected);
+  EXPECT_EQ(again.log.settings(), expected);
+  EXPECT_EQ(again.log.denials_every.value, 1000u);
+  EXPECT_EQ(again.options().denials_every, 1000u);
+}
+
+TEST(PrintConfig, SaysThatItIsTheExample) {
+  const std::string text = print_config(Config());
+  EXPECT_NE(text.find("# policy: the built-in example (divvy) "), std::string::npos) << text;
+  EXPECT_NE(text.find("# policy: the built-in example (limitd) "), std::string::npos) << text;
+  EXPECT_NE(text.find("workers: auto "), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace sluice::cli

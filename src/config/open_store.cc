@@ -1,0 +1,116 @@
+#include "config/open_store.h"
+
+#include <utility>
+
+#include "base/hash.h"
+#include "base/printable.h"
+#include "config/address.h"
+#include "disk/layout.h"
+#include "redis/redis_store.h"
+#include "durable/durable_store.h"
+#include "store/embedded_store.h"
+
+namespace sluice::cli {
+namespace {
+
+// No key in Redis is without an end.
+constexpr base::Duration redis_forever = base::seconds(int64_t{100} * 365 * 86'400);
+
+std::string how_kept(const StoreSettings& settings) {
+  std::string text = base::printable(settings.path.value) + ", ";
+  if (settings.kept() == Durability::always)
+    text += "committed before they are answered";
+  else
+    text += "committed every " + std::to_string(settings.interval.value.us / 1000) + " ms";
+  return text + (settings.fsync.value ? ", and synced" : "");
+}
+
+// Buckets of limitd's own that nobody has brought over: not every drop-in is meant to begin anew.
+void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostics) {
+  const std::string& dir = settings.path.value;
+  std::string unused;
+  if (!disk::has_limitd_database(dir) || disk::look(dir, unused) != disk::Condition::absent) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = settings.path.origin;
+  d.message = "`" + base::printable(dir) +
+              "` holds a database of limitd's, which is not read and not written; ours lies beside "
+              "it, in its folder `sluice`, and begins empty";
+  d.remedy = "to bring its buckets over, stop this server, run `sluice store import-limitd " +
+             base::printable(dir) + " --config FILE` with limitd's configuration, and start again";
+  diagnostics.push_back(std::move(d));
+}
+
+// Whoever has counters there and says that none are to be kept may have meant something else.
+void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
+  const std::string& dir = settings.path.value;
+  std::string unused;
+  if (dir.empty() || disk::look(dir, unused) == disk::Condition::absent) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = settings.durability.origin;
+  d.message = "`" + base::printable(dir) +
+              "` holds counters of an earlier start; with durability none they are neither read "
+              "nor written, and every limit begins anew";
+  d.remedy = "say interval or always to go on with them, or name no folder";
+  diagnostics.push_back(std::move(d));
+}
+
+OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
+                       std::shared_ptr<spdlog::logger> log) {
+  OpenedStore opened;
+  redis::Options options = settings.redis->value;
+  for (const redis::Node& node : options.nodes)
+    opened.kept +=
+        (opened.kept.empty() ? "Redis at " : ", ") + format_address(node.host, node.port);
+  if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
+  options.kept_linger = cleanup.us > 0 ? cleanup : redis_forever;
+  options.local_bytes = settings.table_bytes();
+  auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
+  opened.metrics = store.get();
+  if (store) opened.keeper = &store->keeper();
+  opened.store = std::move(store);
+  return opened;
+}
+
+}  // namespace
+
+OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
+                       base::Clock& clock, std::shared_ptr<spdlog::logger> log) {
+  if (settings.redis) return open_redis(settings, cleanup, spaces, std::move(log));
+  OpenedStore opened;
+  auto table = store::EmbeddedStore::open(settings.memory_bytes.value, base::Hash(), spaces);
+  if (!table) {
+    opened.problem = "the system does not give the address space for " +
+                     std::to_string(settings.memory_bytes.value) +
+                     " bytes of counters; lower --memory, or raise ulimit -v";
+    return opened;
+  }
+  const Durability kept = settings.kept();
+  if (kept == Durability::none) {
+    warn_of_unread(settings, opened.diagnostics);
+    opened.store = std::move(table);
+    opened.kept = "memory, forgotten at exit, not shared";
+    return opened;
+  }
+  warn_of_limitd(settings, opened.diagnostics);
+  const store::DurableOptions options{.path = settings.path.value,
+                                      .durability = kept == Durability::always
+                                                        ? store::Durability::always
+                                                        : store::Durability::interval,
+                                      .interval = settings.interval.value,
+                                      .sync = settings.fsync.value};
+  auto durable = store::DurableStore::open(
+      options, std::move(table), spaces, [&clock] { return clock.settled(); }, std::move(log),
+      opened.problem);
+  opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
+    return store->backup(target, problem);
+  };
+  if (durable) opened.keeper = durable->keeper();
+  opened.metrics = durable.get();
+  opened.store = std::move(durable);
+  opened.kept = how_kept(settings);
+  return opened;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,197 @@
+#include "config/operations.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "config/candidate.h"
+
+namespace sluice::cli {
+namespace {
+
+struct World {
+  std::map<std::string, std::string> variables;
+  std::ostringstream out, err;
+  Outside outside{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
+                    const auto at = variables.find(name);
+                    if (at == variables.end()) return std::nullopt;
+                    return at->second;
+                  }};
+
+  // What is wrong, "" if nothing.
+  std::string divvy(Config& config) {
+    base::Diagnostics diagnostics;
+    apply_divvy_operations(outside, config, diagnostics);
+    std::string text;
+    for (const auto& d : diagnostics) text += base::to_string(d) + "\n";
+    return text;
+  }
+};
+
+TEST(Operations, DivvysVariablesSayWhatDivvyTells) {
+  World world;
+  world.variables = {{"STATSD_HOST", "stats"},      {"STATSD_PORT", "18125"},
+                     {"STATSD_PREFIX", "pre"},      {"STATSD_USE_TCP", "0"},
+                     {"HTTP_SERVICE_PORT", "9102"}, {"PROMETHEUS_METRICS_PATH", "/m"}};
+  Config config;
+  ASSERT_EQ(world.divvy(config), "");
+  const server::Options options = config.options();
+  ASSERT_TRUE(options.statsd);
+  EXPECT_EQ(options.statsd->host, "stats");
+  EXPECT_EQ(options.statsd->port, 18125);
+  EXPECT_EQ(options.statsd->prefix, "pre");
+  EXPECT_TRUE(options.statsd->tcp);
+  EXPECT_EQ(options.divvy_metrics_path, "/m");
+  EXPECT_EQ(options.listeners.back().protocol, server::Protocol::divvy_metrics);
+  EXPECT_EQ(options.listeners.back().port, 9102);
+}
+
+TEST(Operations, HalfOfDivvysVariablesIsAWarningAndNoPortAnError) {
+  World world;
+  world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", ""}, {"HTTP_SERVICE_PORT", "1"}};
+  Config config;
+  EXPECT_EQ(world.divvy(config),
+            "warning: STATSD_HOST: stands alone, so nothing is sent to statsd; set STATSD_HOST and "
+            "STATSD_PORT, or neither\n"
+            "warning: HTTP_SERVICE_PORT: stands alone, so no page of metrics is served; Only found "
+            "one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your environment.\n");
+  EXPECT_FALSE(config.options().statsd);
+  world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", "x"}};
+  EXPECT_EQ(world.divvy(config),
+            "error: STATSD_PORT: `x` is no port; set it to 0 to 65535, or unset it\n");
+}
+
+TEST(Operations, TheFileSaysTheSameAndIsReadBack) {
+  Config config;
+  base::Diagnostics diagnostics;
+  const std::string text =
+      "admin: { token_file: secret }\n"
+      "divvy:\n"
+      "  metrics: { address: \"[::1]:9102\", path: /m }\n"
+      "  statsd: { address: \"stats:1\", prefix: pre, tcp: true }\n"
+      "policy: [{ divvy: a.ini }]\n";
+  read_config(text, "conf/sluice.yaml", config, diagnostics);
+  ASSERT_TRUE(diagnostics.empty());
+  EXPECT_EQ(config.operations.admin_token_file.value, "conf/secret");
+  const std::string printed = print_config(config);
+  Config again;
+  read_config(printed, "/sluice.yaml", again, diagnostics);
+  again.operations.admin_token_file.value = "conf/secret";  // relative to another folder
+  ASSERT_TRUE(diagnostics.empty()) << printed;
+  EXPECT_TRUE(same_operations(config.operations, again.operations)) << printed;
+  again.operations.statsd->value.prefix = "other";
+  EXPECT_FALSE(same_operations(config.operations, again.operations));
+}
+
+TEST(Operations, TheAdminPortMovesAndGoes) {
+  Config config;
+  base::Diagnostics diagnostics;
+  set_admin("[::1]:1", "--admin", {}, config, diagnostics);
+  ASSERT_EQ(config.listen.size(), 4u);
+  EXPECT_EQ(config.listen.back().value.address.host, "::1");
+  EXPECT_EQ(config.listen.back().origin, "--admin");
+  set_admin("off", "--admin", {}, config, diagnostics);
+  EXPECT_EQ(config.listen.size(), 3u);
+  EXPECT_TRUE(diagnostics.empty());
+  set_admin("[::]:x", "--admin", {}, config, diagnostics);
+  EXPECT_EQ(diagnostics.size(), 1u);
+}
+
+TEST(Operations, WhereOthersReachTheAdminPortItNeedsAToken) {
+  World world;
+  server::AdminOptions options;
+  Config config;
+  EXPECT_TRUE(set_up_admin(config, options, world.outside));
+  EXPECT_EQ(options.token, "");
+  base::Diagnostics diagnostics;
+  for (const char* ours : {"127.1.2.3:1", "localhost:1", "[::1]:1"}) {
+    set_admin(ours, "--admin", {}, config, diagnostics);
+    EXPECT_TRUE(set_up_admin(config, options, world.outside)) << ours;
+  }
+  set_admin("127.example.org:1", "--admin", {}, config, diagnostics);
+  EXPECT_FALSE(set_up_admin(config, options, world.outside));
+  set_admin("0.0.0.0:8380", "--admin", {}, config, diagnostics);
+  EXPECT_FALSE(set_up_admin(config, options, world.outside));
+  EXPECT_NE(world.err.str().find("error: admin: --admin has it listen on 0.0.0.0:8380, where "
+                                 "others reach it, and there is no token; set"),
+            std::string::npos)
+      << world.err.str();
+  set_admin_token("short", "SLUICE_ADMIN_TOKEN", {}, config, diagnostics);
+  EXPECT_EQ(diagnostics.size(), 1u);
+  const std::string token = "0123456789abcdef";
+  set_admin_token(token, "SLUICE_ADMIN_TOKEN", {}, config, diagnostics);
+  EXPECT_TRUE(set_up_admin(config, options, world.outside));
+  EXPECT_EQ(options.token, token);
+  EXPECT_EQ(print_config(config).find(token), std::string::npos);
+  EXPECT_EQ(options.settings.find(token), std::string::npos);
+}
+
+TEST(Candidates, AreReadAsAServerWouldReadThem) {
+  EXPECT_FALSE(read_candidate("toml", "", ""));
+  auto one = read_candidate("divvy-ini", "[default]\ncreditLimit = 1\nresetSeconds = 1\n", "");
+  ASSERT_TRUE(one && one->rules);
+  EXPECT_EQ(one->rules->rules(policy::Dialect::divvy).size(), 1u);
+  EXPECT_EQ(one->dialects, std::vector{policy::Dialect::divvy});
+  one = read_candidate("divvy-ini", "[default]\ncreditLimit = x\n", "");
+  ASSERT_TRUE(one);
+  EXPECT_FALSE(one->rules);
+  EXPECT_TRUE(base::has_errors(one->diagnostics));
+  one = read_candidate("limitd", "buckets: { ip: { size: 1, per_second: 1 } }", "");
+  ASSERT_TRUE(one && one->rules);
+  EXPECT_EQ(one->rules->rules(policy::Dialect::limitd).size(), 1u);
+  one = read_candidate(
+      "sluice", "rules: [{ name: r, match: { a: b }, limit: { quota: 1, window: 1s } }]", "");
+  ASSERT_TRUE(one && one->rules);
+  EXPECT_EQ(one->rules->native_rules().size(), 1u);
+  EXPECT_TRUE(one->native);
+  one = read_candidate("sluice", "wrokers: 1", "");
+  ASSERT_TRUE(one);
+  EXPECT_FALSE(one->rules);
+}
+
+// Whoever may ask is not thereby told what is in any file of the machine.
+TEST(Candidates, NameTheServersOwnFilesOnly) {
+  const std::string root = testing::TempDir() + "sluice-candidates-" + std::to_string(::getpid());
+  const std::string folder = root + "/served/", elsewhere = root + "/elsewhere/";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(elsewhere);
+  const auto write = [](const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+    return path;
+  };
+  const std::string sound = "[default]\ncreditLimit = 1\nresetSeconds = 1\n";
+  const std::string outside = write(elsewhere + "rules.ini", sound);
+  const std::string secret = write(elsewhere + "secret", "a secret\n");
+  write(folder + "other.ini", sound);
+  const std::string live = write(folder + "sluice.yaml",
+                                 "listen: [{ protocol: divvy, address: '127.0.0.1:0' }]\n"
+                                 "policy: [{ divvy: '" +
+                                     outside + "' }]\n");
+  const auto check = [&](const std::string& path, const std::string& live_file) {
+    return *read_candidate("sluice", "policy: [{ divvy: '" + path + "' }]", live_file);
+  };
+  for (const std::string& path : {std::string("other.ini"), folder + "./other.ini", outside})
+    EXPECT_TRUE(check(path, live).rules) << path;
+  const std::string up = "../elsewhere";
+  write(folder + "admin.token", "a secret\n");
+  write(elsewhere + "others.ini", sound);
+  for (const std::string& path :
+       {secret, up + "/secret", "x/../" + up + "/secret", up + "/others.ini",
+        std::string("admin.token"), std::string("sluice.yaml")}) {
+    const auto refused = check(path, live);
+    EXPECT_FALSE(refused.rules) << path;
+    ASSERT_EQ(refused.diagnostics.size(), 1u) << path;
+    const std::string said = base::to_string(refused.diagnostics.front());
+    EXPECT_NE(said.find("nor does that name it"), std::string::npos) << said;
+    EXPECT_EQ(said.find("a secret"), std::string::npos) << said;
+  }
+  EXPECT_FALSE(check(outside, "").rules);
+  std::filesystem::remove_all(root);
+}
+
+}  // namespace
+}  // namespace sluice::cli

@@ -1,0 +1,166 @@
+#include "config/policy_source.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "config/operations.h"
+#include "config/settings.h"
+
+namespace sluice::cli {
+namespace {
+
+// Reading anything else could wait for somebody to write, or give nothing the second time.
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
+bool same_listeners(const Config& a, const Config& b) {
+  return std::equal(a.listen.begin(), a.listen.end(), b.listen.begin(), b.listen.end(),
+                    [](const auto& x, const auto& y) {
+                      return x.value.protocol == y.value.protocol &&
+                             x.value.address.host == y.value.address.host &&
+                             x.value.address.port == y.value.address.port &&
+                             x.value.timeouts == y.value.timeouts;
+                    });
+}
+
+}  // namespace
+
+PolicySource::PolicySource(Config config, ReadConfig read, limit::Spaces& spaces, size_t known_max)
+    : start_(std::move(config)), read_(std::move(read)), spaces_(spaces), known_max_(known_max) {}
+
+std::vector<std::string> PolicySource::files_of(const Config& config) const {
+  std::vector<std::string> files;
+  if (!config.file.empty()) files.push_back(config.file);
+  for (const auto& policy : config.policy)
+    if (!policy.path.value.empty()) files.push_back(policy.path.value);
+  return files;
+}
+
+bool PolicySource::is_repeatable() const {
+  const auto files = files_of(start_);
+  return std::all_of(files.begin(), files.end(), is_regular);
+}
+
+server::Loaded PolicySource::first() {
+  server::Loaded loaded;
+  load(start_, std::nullopt, loaded);
+  start_.rules.value.document.reset();  // a long text, of no more use
+  return loaded;
+}
+
+// Do the files of the last rules hold these texts? Then they are all there is: the same sluice.yaml
+// names the same ones.
+bool PolicySource::are_texts_of(uint64_t hash) const {
+  std::vector<uint64_t> digests;
+  for (const auto& path : files_) {
+    if (!is_regular(path)) return false;
+    const auto digest = digest_of_path(path);
+    if (!digest) return false;
+    digests.push_back(*digest);
+  }
+  return base::digest_of(digests) == hash;
+}
+
+server::Loaded PolicySource::again(uint64_t hash) {
+  server::Loaded loaded;
+  if (are_texts_of(hash)) {
+    loaded.hash = hash;
+    loaded.files = files_;
+    loaded.interval = interval_;
+    return loaded;
+  }
+  loaded.files = files_of(start_);
+  const auto refuse_special = [&loaded] {
+    for (const auto& path : loaded.files) {
+      if (is_regular(path)) continue;
+      base::Diagnostic place;
+      place.file = path;
+      complain(place, "is no regular file", "a policy that is to be reloaded comes from files",
+               loaded.diagnostics);
+    }
+    return base::has_errors(loaded.diagnostics);
+  };
+  if (!start_.file.empty()) {
+    loaded.files = {start_.file};
+    if (is_missing(start_.file)) loaded.missing = loaded.files;
+  }
+  if (refuse_special()) return loaded;
+  const Config config = read_(loaded.diagnostics);
+  if (base::has_errors(loaded.diagnostics)) return loaded;
+  loaded.files = files_of(config);
+  if (refuse_special()) return loaded;
+  load(config, hash, loaded);
+  if (loaded.rules) warn_of_changes(config, loaded.diagnostics);
+  return loaded;
+}
+
+void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
+                        server::Loaded& loaded) {
+  const auto files = config.policy_files();
+  const Unusable configured = unless ? Unusable::error : Unusable::main_file;
+  const PolicyTexts texts = read_texts(files, configured, loaded.diagnostics);
+  loaded.files = texts.paths;
+  if (!config.file.empty()) loaded.files.insert(loaded.files.begin(), config.file);
+  loaded.missing = texts.missing;
+  loaded.interval = texts.interval;
+  if (texts.complete) {
+    std::vector<uint64_t> digests;
+    if (!config.file.empty()) digests.push_back(config.file_digest);
+    digests.insert(digests.end(), texts.digests.begin(), texts.digests.end());
+    loaded.hash = base::digest_of(digests);
+    if (loaded.hash == unless) return;
+  }
+  if (unless && spaces_.known() >= known_max_) {
+    base::Diagnostic place;
+    place.file = config.file;
+    complain(place,
+             "is not read again: this process knows " + std::to_string(spaces_.known()) +
+                 " different limits of this policy and those before it, the most that it keeps",
+             "restart the server, which then knows only those in use", loaded.diagnostics);
+    return;
+  }
+  loaded.rules = load_policy(files, texts, configured, spaces_, loaded.diagnostics);
+  if (!loaded.rules) return;
+  files_ = loaded.files;
+  interval_ = loaded.interval;
+}
+
+namespace {
+
+bool same_log(const LogConfig& a, const LogConfig& b) {
+  return a.settings() == b.settings() && a.denials_every.value == b.denials_every.value;
+}
+
+bool same_store(const StoreSettings& a, const StoreSettings& b) {
+  return a.memory_bytes.value == b.memory_bytes.value && a.path.value == b.path.value &&
+         a.kept() == b.kept() && a.interval.value == b.interval.value &&
+         a.fsync.value == b.fsync.value && a.redis.has_value() == b.redis.has_value() &&
+         (!a.redis || a.redis->value == b.redis->value);
+}
+
+}  // namespace
+
+void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const {
+  const auto check = [&](bool same, const char* subject) {
+    if (same) return;
+    base::Diagnostic place;
+    place.severity = base::Diagnostic::Severity::warning;
+    place.file = config.file;
+    place.subject = subject;
+    complain(place, "is not as it was at the start, and a reload does not change it",
+             "restart the server to have it", diagnostics);
+  };
+  check(same_listeners(config, start_), "listen");
+  check(config.workers.value == start_.workers.value, "workers");
+  check(config.connections.value == start_.connections.value, "connections");
+  check(same_store(config.store, start_.store), "store");
+  check(same_log(config.log, start_.log), "log");
+  check(config.cleanup_interval.value == start_.cleanup_interval.value, "droplet");
+  check(same_operations(config.operations, start_.operations), "admin or divvy");
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,68 @@
+#include "config/policy_source.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/command_test.h"
+
+namespace sluice::cli {
+namespace {
+
+class PolicySourceTest : public CommandTest {
+ protected:
+  // A rule of limits that no generation before had.
+  Config next() {
+    const std::string path =
+        file("rules.ini",
+             "[default]\ncreditLimit = " + std::to_string(++units_) + "\nresetSeconds = 60\n");
+    Config config;
+    config.policy.emplace_back().path.value = path;
+    return config;
+  }
+
+  int units_ = 0;
+};
+
+// What is learned is bounded, whatever comes: the live policy stays, and the operator is told.
+TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
+  constexpr size_t known_max = 100;
+  limit::Spaces spaces;
+  PolicySource source(
+      next(), [this](base::Diagnostics&) { return next(); }, spaces, known_max);
+  server::Loaded loaded = source.first();
+  ASSERT_TRUE(loaded.rules);
+  const size_t known_first = spaces.known();
+  size_t live = 0, refused = 0;
+  for (int generation = 0; generation < 1'000; ++generation) {
+    next();
+    loaded = source.again(loaded.hash.value_or(0));
+    if (loaded.rules) {
+      ++live;
+      continue;
+    }
+    ++refused;
+    ASSERT_TRUE(base::has_errors(loaded.diagnostics));
+    EXPECT_TRUE(said(base::to_string(loaded.diagnostics.back()), "restart the server"));
+  }
+  EXPECT_EQ(live, known_max - known_first);
+  EXPECT_EQ(refused, 1'000 - live);
+  EXPECT_EQ(spaces.known(), known_max);
+}
+
+// A policy that is live already, or brings nothing new, is none of it.
+TEST_F(PolicySourceTest, TheBoundIsOfWhatIsNew) {
+  limit::Spaces spaces;
+  const Config config = next();
+  PolicySource source(
+      config, [&config](base::Diagnostics&) { return config; }, spaces, 1);
+  const server::Loaded first = source.first();
+  ASSERT_TRUE(first.rules);
+  const server::Loaded same = source.again(*first.hash);
+  EXPECT_FALSE(same.rules);
+  EXPECT_FALSE(base::has_errors(same.diagnostics));
+  EXPECT_EQ(same.hash, first.hash);
+}
+
+}  // namespace
+}  // namespace sluice::cli

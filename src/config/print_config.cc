@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "log/log.h"
+#include "base/units.h"
+#include "config/config.h"
+#include "config/operations.h"
+#include "config/settings.h"
+#include "server/server.h"
+
+namespace sluice::cli {
+namespace {
+
+// A YAML string in double quotes.
+std::string in_quotes(std::string_view text) {
+  static constexpr char hex[] = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      (out += '\\') += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      ((out += "\\x") += hex[byte >> 4]) += hex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out += '"';
+}
+
+// A comment ends with its line, and a file's name may hold a line's end.
+std::string line(std::string text, std::string origin) {
+  std::replace_if(
+      origin.begin(), origin.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
+      '?');
+  if (text.size() < 56) text.resize(56, ' ');
+  return text + " # " + origin + "\n";
+}
+
+// As base::parse_duration reads it: in one unit.
+std::string in_one_unit(base::Duration length) {
+  if (length.us % 1'000'000 == 0) return std::to_string(length.us / 1'000'000) + "s";
+  if (length.us % 1'000 == 0) return std::to_string(length.us / 1'000) + "ms";
+  return std::to_string(length.us) + "us";
+}
+
+// Those that are not as they are without a word on them.
+std::string print_timeouts(const server::Timeouts& timeouts) {
+  const server::Timeouts usual;
+  std::string out;
+  if (timeouts.request != usual.request)
+    out += ", request_timeout: " + in_one_unit(timeouts.request);
+  if (timeouts.send != usual.send) out += ", send_timeout: " + in_one_unit(timeouts.send);
+  return out;
+}
+
+std::string print_log(const LogConfig& log) {
+  std::string out =
+      "log:\n" + line("  level: " + std::string(base::name_of(log.level.value)), log.level.origin);
+  out += line(
+      "  format: " + std::string(base::log_format_names[static_cast<size_t>(log.format.value)]),
+      log.format.origin);
+  if (!log.modules.empty()) out += "  modules:\n";
+  for (const auto& [module, level] : log.modules)
+    out += line("    " + std::string(base::name_of(module)) + ": " +
+                    std::string(base::name_of(level.value)),
+                level.origin);
+  return out + line("  denials: { every: " + std::to_string(log.denials_every.value) + " }",
+                    log.denials_every.origin);
+}
+
+std::string print_redis(const StoreSettings& store) {
+  const auto& [redis, origin] = *store.redis;
+  std::string nodes;
+  for (const redis::Node& node : redis.nodes)
+    nodes += (nodes.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
+  std::string out = "store:\n" + line("  memory: " + base::format_size(store.table_bytes()),
+                                      store.memory_bytes.origin);
+  if (redis.servers != 1) out += "  servers: " + std::to_string(redis.servers) + "\n";
+  out += "  redis:\n" + line("    nodes: [" + nodes + "]", origin);
+  if (!redis.username.empty()) out += "    username: " + in_quotes(redis.username) + "\n";
+  if (!redis.password.empty()) out += "    # password: not shown\n";
+  if (redis.tls) out += "    tls: true\n";
+  out += "    database: " + std::to_string(redis.database) + "\n";
+  out += "    key_prefix: " + in_quotes(redis.key_prefix) + "\n";
+  return out + "    deadline_ms: " + std::to_string(redis.deadline.us / 1000) + "\n";
+}
+
+std::string print_store(const StoreSettings& store) {
+  if (store.redis) return print_redis(store);
+  const std::string memory = "memory: " + base::format_size(store.memory_bytes.value);
+  if (store.path.value.empty()) return line("store: { " + memory + " }", store.memory_bytes.origin);
+  std::error_code unknown;  // then the path stays as it is
+  const auto path = std::filesystem::absolute(store.path.value, unknown);
+  return "store:\n" + line("  " + memory, store.memory_bytes.origin) +
+         line("  path: " + in_quotes(unknown ? store.path.value : path.string()),
+              store.path.origin) +
+         line("  durability: " + std::string(name_of(store.kept())), store.durability.origin) +
+         line("  interval_ms: " + std::to_string(store.interval.value.us / 1000),
+              store.interval.origin) +
+         line(std::string("  fsync: ") + (store.fsync.value ? "true" : "false"),
+              store.fsync.origin);
+}
+
+}  // namespace
+
+std::string print_config(const Config& config) {
+  std::string out = "listen:\n";
+  for (const auto& [listener, origin] : config.listen) {
+    const auto& [host, port] = listener.address;
+    out += line("  - { protocol: " + std::string(server::name_of(listener.protocol)) +
+                    ", address: " + in_quotes(format_address(host, port)) +
+                    print_timeouts(listener.timeouts) + " }",
+                origin);
+  }
+  out += line(
+      "workers: " + (config.workers.value == 0 ? "auto" : std::to_string(config.workers.value)),
+      config.workers.origin);
+  out +=
+      line("connections: " + std::to_string(config.connections.value), config.connections.origin);
+  out += print_store(config.store);
+  out += print_log(config.log);
+  out += line("droplet: { cleanup_interval: " + in_one_unit(config.cleanup_interval.value) + " }",
+              config.cleanup_interval.origin);
+  for (const auto& [text, origin] : lines_of(config.operations)) out += line(text, origin);
+  if (!config.has_policy()) {
+    for (const PolicyFile& file : config.policy_files())
+      out += line(
+          "# policy: the " + std::string(file.limitd ? limitd_example_name : divvy_example_name),
+          "default");
+    return out;
+  }
+  if (const NativeRules& rules = config.rules.value; rules.document)
+    out += line("# rules: " + base::counted(rules.count, "native rule") + ", not repeated here",
+                config.rules.origin);
+  if (config.policy.empty()) return out;
+  out += "policy:\n";
+  for (const Policy& policy : config.policy) {
+    std::error_code unknown;  // then the path stays as it is
+    const auto path = std::filesystem::absolute(policy.path.value, unknown);
+    const bool code = policy.matching.value == policy::DivvyMatching::code;
+    if (policy.limitd) {
+      out += line("  - limitd: " + in_quotes(unknown ? policy.path.value : path.string()),
+                  policy.path.origin);
+      continue;
+    }
+    out += line("  - divvy: " + in_quotes(unknown ? policy.path.value : path.string()),
+                policy.path.origin);
+    out += line(std::string("    matching: ") + (code ? "code" : "documented"),
+                policy.matching.origin);
+  }
+  return out;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,185 @@
+#include "config/serving.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/bounds.h"
+#include "base/clock.h"
+#include "log/log.h"
+#include "log/log_file.h"
+#include "base/machine.h"
+#include "base/notify.h"
+#include "base/printable.h"
+#include "base/signals.h"
+#include "config/candidate.h"
+#include "config/open_store.h"
+#include "config/operations.h"
+#include "admin/backup_socket.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr size_t log_lines = base::Log::queue_lines_default;
+constexpr size_t databases = 3;  // of a store on disk: blocks, counters, texts
+
+// Else the allocator keeps blocks as large as the largest that was ever freed, in each thread.
+void give_memory_back() {
+  constexpr int large_bytes = 1 << 20, free_bytes_max = 4 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, large_bytes);
+  ::mallopt(M_TRIM_THRESHOLD, free_bytes_max);
+}
+
+// Fewer connections than were asked for, or than a server is likely to get.
+std::string few_connections(const server::FilesPlan& files, const Setting<uint64_t>& asked) {
+  constexpr size_t likely = 1024;
+  const size_t enough = asked.origin == "default" ? std::min(asked.value, likely) : asked.value;
+  if (files.connections >= enough) return {};
+  return "sluice: at most " + std::to_string(files.connections) +
+         " connections at a time: " + std::to_string(files.max) + " files may be open, and " +
+         std::to_string(files.kept) +
+         " of them are kept for the server itself; raise the limit (ulimit -n)\n";
+}
+
+void announce(const Announcement& announcement, const server::Server& server,
+              const std::string& kept, const Setting<uint64_t>& connections, Outside& outside) {
+  const std::vector<server::Bound>& bound = server.bound();
+  if (announcement.before) outside.out << announcement.before(bound);
+  for (const auto& b : bound)
+    outside.out << "sluice: " << server::name_of(b.protocol) << " listening on " << b.address
+                << '\n';
+  outside.out << "sluice: counters in " << kept << '\n'
+              << few_connections(server.files(), connections);
+  if (announcement.after) outside.out << announcement.after(bound);
+  outside.out.flush();
+  outside.out.clear();  // nobody has to read it
+}
+
+void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
+  for (const auto& rule : rules.rules(policy::Dialect::divvy))
+    log.debug("{}:{}: rule [{}] {}", rule.file, rule.line, base::printable(rule.pattern),
+              base::printable(rule.comment));
+}
+
+// What the start finds: as every command tells it, or as lines of the log for programs that read
+// nothing else of standard error.
+void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log,
+         Outside& outside) {
+  const bool as_lines = config.log.format.value == base::LogFormat::json &&
+                        config.log_file.empty() && log.should_log(spdlog::level::err);
+  if (!as_lines) return tell(all, outside);
+  for (const auto& d : all)
+    log.log(
+        d.severity == base::Diagnostic::Severity::error ? spdlog::level::err : spdlog::level::warn,
+        "{}", base::to_string(d));
+}
+
+// Every request of such a listener would be told that there is no such type.
+void warn_of_limitd(const Config& config, const policy::RuleSet& rules,
+                    base::Diagnostics& diagnostics) {
+  if (!rules.rules(policy::Dialect::limitd).empty() || !rules.native_rules().empty()) return;
+  for (const auto& [listener, origin] : config.listen) {
+    if (listener.protocol != server::Protocol::limitd || origin == "default") continue;
+    base::Diagnostic d;
+    d.severity = base::Diagnostic::Severity::warning;
+    d.subject = "listen";
+    d.message = origin +
+                " serves limitd, and there is no bucket type: every request is answered "
+                "UNKNOWN_BUCKET_TYPE";
+    d.remedy = "add `policy: [{ limitd: limitd.yaml }]`";
+    diagnostics.push_back(std::move(d));
+    return;
+  }
+}
+
+}  // namespace
+
+int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
+               Outside& outside) {
+  base::hold_signals();
+  base::ignore_signals();
+  base::raise_open_files();
+  give_memory_back();
+  base::Diagnostics unfit;
+  check_store(config, unfit);
+  tell(unfit, outside);
+  if (base::has_errors(unfit)) return exit_failure;
+  std::shared_ptr<base::LogFile> file;
+  if (!config.log_file.empty()) {
+    std::string problem;
+    file = base::LogFile::open(config.log_file, problem);
+    if (!file) {
+      outside.err << "sluice: the log file " << config.log_file << " cannot be opened: " << problem
+                  << std::endl;
+      return exit_failure;
+    }
+  }
+  const auto level = config.log.level.value;
+  base::Log log = file ? base::Log(level, file, log_lines) : base::Log(level);
+  log.set(config.log.settings());
+  const auto& policy_log = log.logger(base::LogModule::policy);
+  limit::Spaces spaces;
+  PolicySource source(config, std::move(read), spaces);
+  server::Loaded loaded = source.first();
+  if (loaded.rules) warn_of_limitd(config, *loaded.rules, loaded.diagnostics);
+  say(loaded.diagnostics, config, *policy_log, outside);
+  if (!loaded.rules) return exit_failure;
+  show_rules(*loaded.rules, *policy_log);
+
+  base::Clock clock;
+  // A start meets a file that may not grow as a full disk, too.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto& store_log =
+      log.logger(config.store.redis ? base::LogModule::redis : base::LogModule::store);
+  const OpenedStore opened =
+      open_store(config.store, config.cleanup_interval.value, spaces, clock, store_log);
+  say(opened.diagnostics, config, *store_log, outside);
+  if (!opened.store) {
+    outside.err << "sluice: " << opened.problem << std::endl;
+    return exit_failure;
+  }
+  std::unique_ptr<server::BackupSocket> backups;
+  if (opened.backup) {
+    std::string problem;
+    backups = server::BackupSocket::open(config.store.path.value, opened.backup, problem);
+    if (!backups) store_log->warn("`sluice store backup` will not reach this server: {}", problem);
+  }
+  server::Policy policy;
+  policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
+  if (source.is_repeatable()) {
+    policy.files = std::move(loaded.files);
+    policy.interval = loaded.interval;
+    policy.diagnostics = std::move(loaded.diagnostics);
+    policy.load = [&source, policy_log](uint64_t hash) {
+      server::Loaded again = source.again(hash);
+      if (again.rules) show_rules(*again.rules, *policy_log);
+      return again;
+    };
+  } else {
+    policy_log->warn("the policy comes from what can be read only once: it is not reloaded");
+  }
+  server::Options options = config.options();
+  options.spaces = &spaces;
+  options.keeper = opened.keeper;
+  if (!config.store.redis && config.store.kept() != Durability::none)
+    options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;
+  // A worker's connection and the one that takes its place, and as much for overrides and lists.
+  if (config.store.redis)
+    options.redis_files = 2 * (options.workers > 0 ? options.workers : base::processors()) + 4;
+  options.on_stop = [] { base::notify_manager("STOPPING=1"); };
+  if (!set_up_admin(config, options.admin, outside)) return exit_failure;
+  if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
+  if (file) options.reopen_log = [file] { file->reopen(); };
+  server::Server server(std::move(options), std::move(policy), *opened.store, log);
+  if (const auto problem = server.start()) {
+    outside.err << "sluice: " << *problem << std::endl;
+    return exit_failure;
+  }
+  announce(announcement, server, opened.kept, config.connections, outside);
+  base::notify_manager("READY=1");
+  const bool all_told = server.run();
+  return opened.store->close() && all_told ? exit_ok : exit_failure;
+}
+
+}  // namespace sluice::cli

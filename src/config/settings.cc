@@ -1,0 +1,269 @@
+#include "config/settings.h"
+
+#include <algorithm>
+
+#include "base/bounds.h"
+#include "log/log.h"
+#include "base/units.h"
+#include "engine/denials.h"
+#include "server/server.h"
+
+namespace sluice::cli {
+namespace {
+
+std::string listed(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+}  // namespace
+
+void complain(const base::Diagnostic& place, std::string message, std::string remedy,
+              base::Diagnostics& diagnostics) {
+  base::Diagnostic d = place;
+  d.message = std::move(message);
+  d.remedy = std::move(remedy);
+  diagnostics.push_back(std::move(d));
+}
+
+void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                 Config& config, base::Diagnostics& diagnostics) {
+  if (text == "auto") {
+    config.workers = {0, origin};
+    return;
+  }
+  const auto n = base::parse_count(text);
+  if (!n || *n < 1 || *n > base::bounds::workers_max) {
+    complain(place, "`" + std::string(text) + "` is no number of workers",
+             "write `auto` or 1 to " + std::to_string(base::bounds::workers_max), diagnostics);
+    return;
+  }
+  config.workers = {static_cast<unsigned>(*n), origin};
+}
+
+void set_connections(std::string_view text, const std::string& origin,
+                     const base::Diagnostic& place, Config& config,
+                     base::Diagnostics& diagnostics) {
+  const auto n = base::parse_count(text);
+  if (!n || *n < 1 || *n > base::bounds::connections_max) {
+    complain(place, "`" + std::string(text) + "` is no number of connections",
+             "write 1 to " + std::to_string(base::bounds::connections_max), diagnostics);
+    return;
+  }
+  config.connections = {*n, origin};
+}
+
+void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                Config& config, base::Diagnostics& diagnostics) {
+  const auto bytes = base::parse_size(text);
+  if (!bytes) {
+    complain(place, "`" + std::string(text) + "` is no size",
+             "write a number and a unit, as in `64MiB` or `2GiB`", diagnostics);
+  } else if (*bytes < base::bounds::table_bytes_min) {
+    complain(place, "`" + std::string(text) + "` is too little for a store of counters",
+             "give it " + base::format_size(base::bounds::table_bytes_min) + " or more",
+             diagnostics);
+  } else if (*bytes > base::bounds::table_bytes_max) {
+    complain(place, "`" + std::string(text) + "` is more than a store of counters can use",
+             "give it " + base::format_size(base::bounds::table_bytes_max) + " or less",
+             diagnostics);
+  } else {
+    config.store.memory_bytes = {*bytes, origin};
+  }
+}
+
+void set_data(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+              Config& config, base::Diagnostics& diagnostics) {
+  if (text.empty())
+    complain(place, "names no folder", "write one, as in `/var/lib/sluice`", diagnostics);
+  else
+    config.store.path = {std::string(text), origin};
+}
+
+std::string_view name_of(Durability durability) {
+  switch (durability) {
+    case Durability::unsaid:
+    case Durability::none:
+      return "none";
+    case Durability::interval:
+      return "interval";
+    case Durability::always:
+      break;
+  }
+  return "always";
+}
+
+void set_durability(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                    Config& config, base::Diagnostics& diagnostics) {
+  for (const auto durability : {Durability::none, Durability::interval, Durability::always}) {
+    if (text != name_of(durability)) continue;
+    config.store.durability = {durability, origin};
+    return;
+  }
+  complain(
+      place, "`" + std::string(text) + "` is no durability",
+      "write `none` (counters are forgotten at exit), `interval` or `always` (committed before "
+      "they are answered)",
+      diagnostics);
+}
+
+void set_interval_ms(std::string_view text, const std::string& origin,
+                     const base::Diagnostic& place, Config& config,
+                     base::Diagnostics& diagnostics) {
+  const auto n = base::parse_count(text);
+  if (!n || *n < 1 || *n > base::bounds::commit_interval_ms_max) {
+    complain(place, "`" + std::string(text) + "` is no number of milliseconds",
+             "write 1 to " + std::to_string(base::bounds::commit_interval_ms_max), diagnostics);
+    return;
+  }
+  config.store.interval = {base::milliseconds(static_cast<int64_t>(*n)), origin};
+}
+
+void set_fsync(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+               Config& config, base::Diagnostics& diagnostics) {
+  if (text == "true" || text == "false")
+    config.store.fsync = {text == "true", origin};
+  else
+    complain(place, "`" + std::string(text) + "` is neither true nor false",
+             "write `true` to have commits survive a power cut, else `false`", diagnostics);
+}
+
+std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diagnostic& place,
+                                         base::Diagnostics& diagnostics) {
+  std::string problem;
+  std::optional<Address> address;
+  const size_t at = text.rfind('@');
+  if (at == std::string_view::npos)
+    address = parse_address(text, redis::Node{}.port, problem);
+  else
+    problem = "write HOST:PORT; `username` and `password` are keys beside `nodes`";
+  if (address) return redis::Node{address->host, address->port};
+  // What is before an `@` may be secret.
+  const std::string shown =
+      at == std::string_view::npos ? std::string(text) : "..." + std::string(text.substr(at));
+  complain(place, "`" + shown + "` is no address of a Redis", std::move(problem), diagnostics);
+  return std::nullopt;
+}
+
+void set_redis(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+               Config& config, base::Diagnostics& diagnostics) {
+  std::vector<redis::Node> nodes;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    auto node = redis_node_of(text.substr(0, end), place, diagnostics);
+    if (!node) return;
+    nodes.push_back(std::move(*node));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (nodes.empty()) {
+    complain(place, "names no Redis", "write HOST:PORT, as in `localhost:6379`", diagnostics);
+    return;
+  }
+  if (!config.store.redis) config.store.redis.emplace();
+  config.store.redis->origin = origin;
+  config.store.redis->value.nodes = std::move(nodes);
+}
+
+std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
+                                                      const base::Diagnostic& place,
+                                                      base::Diagnostics& diagnostics) {
+  if (const auto level = base::log_level(text)) return level;
+  const auto near = base::nearest_word(text, base::log_level_names());
+  complain(place, "`" + std::string(text) + "` is no log level",
+           near.empty() ? "use one of " + listed(base::log_level_names())
+                        : "did you mean `" + std::string(near) + "`?",
+           diagnostics);
+  return std::nullopt;
+}
+
+void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                   Config& config, base::Diagnostics& diagnostics) {
+  if (const auto level = log_level_of(text, place, diagnostics))
+    config.log.level = {*level, origin};
+}
+
+void set_log_format(std::string_view text, const std::string& origin, const base::Diagnostic& place,
+                    Config& config, base::Diagnostics& diagnostics) {
+  if (text == "text" || text == "json")
+    config.log.format = {text == "json" ? base::LogFormat::json : base::LogFormat::text, origin};
+  else
+    complain(place, "`" + std::string(text) + "` is no format of the log",
+             "write `text`, or `json` for an object a line", diagnostics);
+}
+
+void set_denials_every(std::string_view text, const std::string& origin,
+                       const base::Diagnostic& place, Config& config,
+                       base::Diagnostics& diagnostics) {
+  const auto n = base::parse_count(text);
+  if (!n || *n > server::Denials::every_max) {
+    complain(place, "`" + std::string(text) + "` is no number of denials",
+             "write 1 to log each, 100 for every hundredth; 0 for none", diagnostics);
+    return;
+  }
+  config.log.denials_every = {*n, origin};
+}
+
+// Seconds as droplet counts them, which may be negative, or a length of time with its unit.
+void set_cleanup_interval(std::string_view text, const std::string& origin,
+                          const base::Diagnostic& place, Config& config,
+                          base::Diagnostics& diagnostics) {
+  constexpr int64_t most_us = base::bounds::window_us_max;
+  const bool negative = text.starts_with('-');
+  auto length = base::parse_duration(text);
+  if (const auto n = base::parse_count(text.substr(negative ? 1 : 0)))
+    length = base::seconds(static_cast<int64_t>(std::min<uint64_t>(*n, most_us / 1'000'000 + 1)));
+  if (!length) {
+    complain(place, "`" + std::string(text) + "` is no interval",
+             "write seconds, or a length of time as in `5m`; 0 for never", diagnostics);
+  } else if (negative) {
+    config.cleanup_interval = {{}, origin};
+  } else if (length->us > most_us) {
+    complain(place, "`" + std::string(text) + "` is too long an interval",
+             "write 100 years or less; 0 for never", diagnostics);
+  } else {
+    config.cleanup_interval = {*length, origin};
+  }
+}
+
+uint16_t port_of(server::Protocol protocol) {
+  switch (protocol) {
+    case server::Protocol::divvy:
+      return divvy_port;
+    case server::Protocol::limitd:
+      return limitd_port;
+    case server::Protocol::droplet:
+      return droplet_port;
+    case server::Protocol::admin:
+      return admin_port;
+    case server::Protocol::divvy_metrics:
+      return divvy_metrics_port;
+  }
+  return 0;
+}
+
+std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
+                                               base::Diagnostics& diagnostics) {
+  static const std::vector<std::string_view> served{"divvy", "limitd", "droplet", "admin"};
+  for (const auto protocol : {server::Protocol::divvy, server::Protocol::limitd,
+                              server::Protocol::droplet, server::Protocol::admin}) {
+    if (name == name_of(protocol)) return protocol;
+  }
+  const auto near = base::nearest_word(name, served);
+  complain(place, "`" + std::string(name) + "` is no protocol",
+           near.empty() ? "this version serves " + listed(served)
+                        : "did you mean `" + std::string(near) + "`?",
+           diagnostics);
+  return std::nullopt;
+}
+
+std::optional<Address> address_of(std::string_view text, server::Protocol protocol,
+                                  const base::Diagnostic& place, base::Diagnostics& diagnostics) {
+  std::string problem;
+  auto address = parse_address(text, port_of(protocol), problem);
+  if (!address)
+    complain(place, "`" + std::string(text) + "` is no address", std::move(problem), diagnostics);
+  return address;
+}
+
+}  // namespace sluice::cli

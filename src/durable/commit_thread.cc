@@ -1,0 +1,207 @@
+// What the durable store does beside the workers: committing, and bringing back what was stored.
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/pace.h"
+#include "store/changes.h"
+#include "durable/durable_store.h"
+
+namespace sluice::store {
+
+using limit::Error;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto after_failure = milliseconds(100);  // a commit is tried again
+constexpr int commits_at_stop = 20;                // tries, that far apart
+constexpr auto after_no_memory = milliseconds(10'000);
+constexpr int scanning_niceness = 19;
+constexpr size_t scanned_per_step = 64;
+
+}  // namespace
+
+void DurableStore::keep_committing() {
+  const Changes& changes = table_->changes();
+  const auto interval = std::chrono::microseconds(options_.interval.us);
+  for (;;) {
+    const auto began = steady_clock::now();
+    const uint32_t called = called_.load();
+    const bool stopping = stop_committing_.load();
+    const int64_t now = now_us();
+    if (failing_.load() || changes.last() > turned_) {
+      const bool again = failing_.load();
+      const bool committed = commit();
+      if (!committed && !stopping) rest(after_failure);
+      // After a failure there is more than an interval's to commit.
+      if (!stopping && (again || !committed)) continue;
+    } else if (!stopping && options_.durability == Durability::always) {
+      asleep_.store(true);
+      if (changes.last() <= turned_) called_.wait(called);
+      asleep_.store(false);
+      continue;
+    } else {
+      committed_since_us_.store(now);  // nothing has changed
+    }
+    if (stopping) break;
+    if (options_.durability == Durability::interval)
+      rest(std::chrono::ceil<milliseconds>(
+          std::max<steady_clock::duration>(interval - (steady_clock::now() - began), {})));
+  }
+  // What changed while that was written, and a last chance for what could not be.
+  for (int tries = 0; changes.last() > turned_ || (failing_.load() && journal_->pending() > 0);) {
+    if (commit()) continue;
+    if (++tries == commits_at_stop) {
+      log_->error("{}: stopped without what could not be written", options_.path);
+      left_ = true;
+      return;
+    }
+    std::this_thread::sleep_for(after_failure);
+  }
+}
+
+// False: it failed, and what it holds is kept for the next.
+bool DurableStore::commit() {
+  const int64_t began_us = now_us();
+  if (!failing_.load()) {
+    turned_us_ = began_us;
+    turned_ = table_->changes().turn();
+    table_->collect([this](const disk::Record& record) { journal_->add(record); });
+  }
+  std::string problem;
+  const bool pending = journal_->pending() > 0;
+  const bool written =
+      pending ? journal_->commit(problem) : !failing_.load() || journal_->is_writable(problem);
+  if (written) {
+    if (pending) commit_times_.observe(static_cast<uint64_t>(now_us() - began_us));
+    committed_.store(turned_);
+    committed_since_us_.store(turned_us_);
+    given_up_.store(0);
+    if (failing_.exchange(false)) log_->warn("{}: can be written again", options_.path);
+    wake_waiting();
+    return true;
+  }
+  // What is decided from here on until that is seen is given up at the next try.
+  given_up_.store(table_->changes().last());
+  begin_failing(problem);
+  wake_waiting();
+  return false;
+}
+
+void DurableStore::begin_failing(const std::string& problem) {
+  if (failing_.exchange(true)) return;
+  log_->error("{}: {}; {}", options_.path, problem,
+              options_.durability == Durability::always
+                  ? "until it can be written, rules are served by their on_store_error"
+                  : "until it can be written, counters are kept in memory only");
+}
+
+// False: the store stops.
+bool DurableStore::rest(milliseconds time) {
+  std::unique_lock lock(loading_mutex_);
+  return !rests_.wait_for(lock, time, [this] { return stopping_; });
+}
+
+void DurableStore::keep_fetching() {
+  for (;;) {
+    Wanted wanted;
+    {
+      std::unique_lock lock(loading_mutex_);
+      wants_.wait(lock, [this] { return stopping_ || !wanted_.empty(); });
+      if (stopping_) return;
+      wanted = std::move(wanted_.front());
+      wanted_.pop_front();
+      fetching_ = {wanted.port, wanted.ticket};
+    }
+    const Error error = fetch(wanted);
+    if (wanted.ticket == limit::no_ticket || wanted.port == nullptr) continue;
+    // A port that goes is forgotten under this lock.
+    const std::lock_guard ports(ports_mutex_);
+    if (!ports_.contains(wanted.port)) continue;
+    if (error != Error::none) {
+      const std::lock_guard lock(loading_mutex_);
+      if (fetching_ == std::pair(wanted.port, wanted.ticket))
+        failed_.push_back({wanted.port, wanted.ticket, error});
+    }
+    wanted.port->name_batch(wanted.ticket);
+  }
+}
+
+Error DurableStore::fetch(const Wanted& wanted) {
+  for (const auto& [space, key] : wanted.keys) {
+    Restored restored = Restored::yes;
+    const auto found = journal_->find(*space, key, [&](const disk::Record& record) {
+      restored = table_->restore(record, false);
+    });
+    if (found == disk::Journal::Found::failed) return Error::store;
+    if (found == disk::Journal::Found::no)
+      restored = table_->restore({.space = space, .key = key, .cells = {}}, false);
+    if (restored == Restored::no_memory) return Error::memory;
+  }
+  return Error::none;
+}
+
+// Everything, so that from then on nothing has to be fetched.
+void DurableStore::keep_scanning() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), scanning_niceness);
+  const auto began = steady_clock::now();
+  uint64_t loaded = 0, nonsense = 0;
+  for (;;) {
+    const Scan scanned = scan(loaded, nonsense);
+    if (scanned == Scan::stopped) return;
+    unreadable_.store(scanned == Scan::failed);
+    if (scanned == Scan::done) break;
+    if (scanned == Scan::no_memory)
+      log_->error(
+          "{}: there are more counters than store.memory has room for; raise it. Until then each "
+          "new counter is looked for on disk, and fails where there is no room",
+          options_.path);
+    else
+      log_->error(
+          "{}: the counters cannot be read from disk, and are tried again; see `sluice store check "
+          "{}`",
+          options_.path, options_.path);
+    if (!rest(after_no_memory)) return;
+    loaded = nonsense = 0;
+  }
+  {
+    const std::lock_guard lock(loading_mutex_);
+    loading_.store(false);
+    table_->set_loading(false);
+  }
+  rests_.notify_all();
+  if (nonsense > 0)
+    log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
+                options_.path, nonsense, options_.path);
+  if (loaded == 0) return;
+  log_->info("{}: {} counters loaded in {} ms", options_.path, loaded,
+             std::chrono::duration_cast<milliseconds>(steady_clock::now() - began).count());
+}
+
+DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
+  const base::Paced paced;
+  std::string position;
+  bool no_memory = false;
+  do {
+    const bool read = journal_->scan(position, scanned_per_step, [&](const disk::Record& record) {
+      const Restored restored = table_->restore(record, false);
+      ++loaded;
+      nonsense += restored == Restored::nonsense ? 1 : 0;
+      no_memory |= restored == Restored::no_memory;
+    });
+    if (!read) return Scan::failed;
+    if (no_memory) return Scan::no_memory;
+    base::pace();
+    const std::lock_guard lock(loading_mutex_);
+    if (stopping_) return Scan::stopped;
+  } while (!position.empty());
+  return Scan::done;
+}
+
+}  // namespace sluice::store

@@ -1,0 +1,102 @@
+// A durable store over a disk that is a test's own, and outlives it. The test's thread.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "store/asking_test.h"
+#include "durable/durable_store.h"
+#include "testing/memory_journal_test.h"
+
+namespace sluice::store::tests {
+
+inline constexpr int64_t second = 1'000'000;
+inline constexpr base::Time start{1'000 * second};
+
+// Waits for what another thread is about to do; a test fails if it does not come.
+template <class Condition>
+void eventually(Condition&& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+// One life of a server: a durable store over a disk that outlives it.
+struct Life {
+  Life(Disk& disk, Durability durability, base::Time now = start, size_t memory_bytes = 0,
+       base::Duration interval = base::milliseconds(1))
+      : log(std::make_shared<spdlog::logger>(
+            "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told))),
+        world(0) {
+    limit::Space kept;
+    kept.windows = {base::seconds(1), base::seconds(60)};
+    limit::Space lingering;
+    lingering.linger = base::seconds(30);
+    const MemoryJournal::Like like{{"t/", {}}, {"kept/", kept}, {"lingering/", lingering}};
+    spaces = {world.space, world.spaces.intern("kept/", "", kept),
+              world.spaces.intern("lingering/", "", lingering)};
+    auto table = std::make_unique<EmbeddedStore>(memory_bytes, base::Hash(1), world.spaces);
+    auto journal = std::make_unique<MemoryJournal>(disk, world.spaces, like, now);
+    store = std::make_unique<DurableStore>(
+        DurableOptions{.path = "DIR", .durability = durability, .interval = interval},
+        std::move(table), std::move(journal), log);
+    std::string problem;
+    EXPECT_TRUE(store->start(problem)) << problem;
+  }
+  ~Life() { store->detach(port); }
+
+  Applied apply(Asked& asked, base::Time now, limit::Ticket ticket = {0, 0}) {
+    return store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, &port, {},
+                        ticket);
+  }
+  bool named(limit::Ticket ticket) {
+    port.drain_batches(ready);
+    return std::erase(ready, ticket) > 0;
+  }
+  // However long it takes.
+  void settle(Asked& asked, base::Time now) {
+    while (apply(asked, now).later) eventually([&] { return named({0, 0}); });
+  }
+  Asked ask(const std::vector<Part>& parts, base::Time now = start,
+            limit::Verb verb = limit::Verb::take) {
+    Asked asked = world.prepare(parts, verb);
+    settle(asked, now);
+    return asked;
+  }
+  void put_all(const Part& part, base::Time now = start) {
+    Asked asked = world.prepare({part}, limit::Verb::put);
+    asked.charges[0].all = true;
+    settle(asked, now);
+  }
+  void until_loaded() {
+    eventually([this] { return !store->stats().loading; });
+  }
+  void until_committed() {
+    eventually([this] { return store->gate() == 0; });
+  }
+
+  std::ostringstream told;
+  std::shared_ptr<spdlog::logger> log;
+  World world;  // for its spaces and what it prepares
+  std::array<const limit::Space*, 3> spaces;
+  std::unique_ptr<DurableStore> store;
+  std::atomic<int> wakes{0};
+  Port port{[this] { ++wakes; }};
+  std::vector<limit::Ticket> ready;
+};
+
+inline const Part one{"k", 1, {window(10, 1'000 * second)}};
+
+}  // namespace sluice::store::tests

@@ -1,0 +1,379 @@
+#include "durable/durable_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/machine.h"
+#include "limit/limit.h"
+#include "store/changes.h"
+#include "durable/durable_keeper.h"
+#include "store/fallback.h"
+
+namespace sluice::store {
+
+using limit::Charge;
+using limit::Error;
+using limit::Group;
+using limit::OnError;
+using limit::Ticket;
+
+namespace {
+
+constexpr size_t replaying_max = 4;  // threads
+
+}  // namespace
+
+std::unique_ptr<DurableStore> DurableStore::open(
+    const DurableOptions& options, std::unique_ptr<EmbeddedStore> table, limit::Spaces& spaces,
+    std::function<base::Time()> now, std::shared_ptr<spdlog::logger> log, std::string& problem) {
+  auto journal =
+      disk::Journal::open({.path = options.path,
+                           .sync = options.sync,
+                           .now = std::move(now),
+                           .tell = [&](const std::string& line) { log->warn("{}", line); }},
+                          spaces, problem);
+  if (!journal) return nullptr;
+  auto store =
+      std::make_unique<DurableStore>(options, std::move(table), std::move(journal), std::move(log));
+  if (!store->start(problem)) return nullptr;
+  return store;
+}
+
+DurableStore::DurableStore(const DurableOptions& options, std::unique_ptr<EmbeddedStore> table,
+                           std::unique_ptr<disk::Journal> journal,
+                           std::shared_ptr<spdlog::logger> log)
+    : options_(options),
+      table_(std::move(table)),
+      journal_(std::move(journal)),
+      keeper_(journal_->texts() ? std::make_unique<DurableKeeper>(*journal_->texts()) : nullptr),
+      log_(std::move(log)) {
+  table_->keep_changes();
+}
+
+bool DurableStore::start(std::string& problem) {
+  if (!journal_->read_blocks(problem) || !replay(problem)) return false;
+  // What was stored can be served while the disk is full.
+  if (std::string why; !journal_->is_writable(why)) begin_failing(why);
+  journal_->start_folding();
+  loading_ = true;
+  table_->set_loading(true);
+  fetcher_ = std::thread([this] { keep_fetching(); });
+  scanner_ = std::thread([this] { keep_scanning(); });
+  committer_ = std::thread([this] { keep_committing(); });
+  return true;
+}
+
+// By several threads, as it is what a start waits for.
+bool DurableStore::replay(std::string& problem) {
+  struct Part {
+    bool read = false, no_memory = false;
+    uint64_t nonsense = 0;
+    std::string problem;
+  };
+  table_->reserve(journal_->counters_in_blocks());
+  std::vector<Part> parts(std::min<size_t>(base::processors(), replaying_max));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    threads.emplace_back([this, i, &parts] {
+      Part& part = parts[i];
+      part.read = journal_->replay(
+          [&](const disk::Record& record) {
+            const Restored restored = table_->restore(record, true, {i, parts.size()});
+            part.no_memory |= restored == Restored::no_memory;
+            part.nonsense += restored == Restored::nonsense ? 1 : 0;
+          },
+          part.problem);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  uint64_t nonsense = 0;
+  for (const Part& part : parts) {
+    nonsense += part.nonsense;
+    if (part.no_memory)
+      problem = "the counters of " + options_.path +
+                " need more memory than store.memory gives; raise it (--memory)";
+    if (!part.read) problem = part.problem;
+  }
+  if (nonsense > 0)
+    log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
+                options_.path, nonsense, options_.path);
+  return problem.empty();
+}
+
+DurableStore::~DurableStore() {
+  close();
+}
+
+bool DurableStore::close() {
+  if (std::exchange(closed_, true)) return !left_;
+  {
+    const std::lock_guard lock(loading_mutex_);
+    stopping_ = true;
+  }
+  wants_.notify_all();
+  rests_.notify_all();
+  if (fetcher_.joinable()) fetcher_.join();
+  if (scanner_.joinable()) scanner_.join();
+  stop_committing_ = true;
+  called_.fetch_add(1);
+  called_.notify_one();
+  if (committer_.joinable()) committer_.join();
+  return !left_;
+}
+
+void DurableStore::end_lists() {
+  {
+    const std::lock_guard lock(loading_mutex_);
+    no_lists_ = true;
+  }
+  rests_.notify_all();
+}
+
+Applied DurableStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
+                            Ticket ticket) {
+  Applied applied;
+  if (loading_.load(std::memory_order_acquire)) [[unlikely]]
+    applied = apply_loading(batch, now, port, pin, ticket);
+  else if (failing_.load(std::memory_order_relaxed)) [[unlikely]]
+    applied = apply_failing(batch, now, port, pin);
+  else
+    applied = table_->apply(batch, now, port, pin);
+  changed();
+  return applied;
+}
+
+// Whoever is answered waits for the next commit; it is to come at once.
+void DurableStore::changed() {
+  if (options_.durability != Durability::always || !asleep_.load()) return;
+  if (table_->changes().last() <= committed_.load()) return;
+  if (!asleep_.exchange(false)) return;
+  called_.fetch_add(1);
+  called_.notify_one();
+}
+
+// Group by group, as each needs its counters.
+Applied DurableStore::apply_loading(const limit::Batch& batch, base::Time now, Port* port,
+                                    const Pin& pin, Ticket ticket) {
+  Error failed = take_failure(port, ticket);
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    Group& group = batch.groups[i];
+    const limit::Batch one{batch.groups.subspan(i, 1), batch.charges, batch.decisions};
+    if (failed != Error::none) {
+      bool absent = false;
+      table_->each_absent(batch, group, [&](const Charge&) { absent = true; });
+      if (absent) {
+        // `local` cannot help: what it would begin with is unknown.
+        fall_back(group, batch, std::exchange(failed, Error::none), now);
+        if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
+        continue;
+      }
+    }
+    if (want(batch, group, port, ticket)) return {.settled = i, .later = true};
+    const Applied applied =
+        failing_.load() ? apply_failing(one, now, port, pin) : table_->apply(one, now, port, pin);
+    if (applied.settled == 1 && group.error != Error::none && !group.may_fail)
+      return {.settled = i + 1};
+  }
+  return {.settled = batch.groups.size()};
+}
+
+// Has the group's counters fetched that are not there. False: all are.
+bool DurableStore::want(const limit::Batch& batch, const Group& group, Port* port, Ticket ticket) {
+  Wanted wanted{.port = port, .ticket = ticket, .keys = {}};
+  table_->each_absent(batch, group, [&](const Charge& charge) {
+    wanted.keys.emplace_back(charge.space, std::string(charge.key));
+  });
+  if (wanted.keys.empty()) return false;
+  if (port != nullptr) know(*port);
+  {
+    const std::lock_guard lock(loading_mutex_);
+    // Who is not named asks again, so these may be passed over.
+    if (ticket != limit::no_ticket || wanted_.size() < base::bounds::unnamed_fetches_max)
+      wanted_.push_back(std::move(wanted));
+  }
+  wants_.notify_one();
+  return true;
+}
+
+Error DurableStore::take_failure(Port* port, Ticket ticket) {
+  if (ticket == limit::no_ticket) return Error::none;
+  const std::lock_guard lock(loading_mutex_);
+  const auto at = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& f) {
+    return f.port == port && f.ticket == ticket;
+  });
+  if (at == failed_.end()) return Error::none;
+  const Error error = at->error;
+  failed_.erase(at);
+  return error;
+}
+
+void DurableStore::abandon(Port& port, Ticket ticket) {
+  const auto its = [&](const auto& x) { return x.port == &port && x.ticket == ticket; };
+  const std::lock_guard lock(loading_mutex_);
+  std::erase_if(wanted_, its);
+  std::erase_if(failed_, its);
+  if (fetching_ == std::pair(&port, ticket)) fetching_ = {};
+}
+
+// The disk cannot be written, and every rule has said what it wants then.
+Applied DurableStore::apply_failing(const limit::Batch& batch, base::Time now, Port* port,
+                                    const Pin& pin) {
+  if (options_.durability != Durability::always) return table_->apply(batch, now, port, pin);
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    Group& group = batch.groups[i];
+    // One that is parked and asked anew has its place in the table.
+    if (group.on_error == OnError::local || group.arrival != 0 || needs_no_disk(batch, group)) {
+      table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, port, pin);
+    } else {
+      fall_back(group, batch, Error::store, now);
+    }
+    if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
+  }
+  return {.settled = batch.groups.size()};
+}
+
+bool DurableStore::needs_no_disk(const limit::Batch& batch, const Group& group) const {
+  const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  return std::all_of(charges.begin(), charges.end(), [](const Charge& charge) {
+    return limit::only_looks(charge.verb) ||
+           (!charge.keeps_limits && !limit::is_counted(charge.limits));
+  });
+}
+
+uint64_t DurableStore::gate(bool strict) const {
+  if (options_.durability != Durability::always && !is_behind()) return 0;
+  // What is strict was decided before it failed; in an interval nothing is.
+  if (failing_.load(std::memory_order_relaxed) &&
+      (!strict || options_.durability != Durability::always))
+    return 0;
+  const uint64_t last = table_->changes().last();
+  return last > committed_.load() ? last : 0;
+}
+
+// In an interval nobody waits, unless more could be forgotten than is promised: what is told now
+// may be told two intervals after the last commit began, at most.
+bool DurableStore::is_behind() const {
+  const int64_t since_us = now_us() - committed_since_us_.load(std::memory_order_relaxed);
+  return since_us >= 2 * options_.interval.us;
+}
+
+int64_t DurableStore::now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void DurableStore::know(Port& port) {
+  if (std::exchange(port.known_, true)) return;
+  const std::lock_guard lock(ports_mutex_);
+  ports_.insert(&port);
+}
+
+bool DurableStore::await_commit(Port& port) {
+  know(port);
+  port.awaits_commit_.store(true);
+  return std::max(committed_.load(), given_up_.load()) < table_->changes().last();
+}
+
+void DurableStore::detach(Port& port) {
+  {
+    const std::lock_guard lock(ports_mutex_);
+    ports_.erase(&port);
+  }
+  const std::lock_guard lock(loading_mutex_);
+  const auto its = [&](const auto& x) { return x.port == &port; };
+  std::erase_if(wanted_, its);
+  std::erase_if(failed_, its);
+}
+
+void DurableStore::wake_waiting() {
+  const std::lock_guard lock(ports_mutex_);
+  for (Port* const port : ports_)
+    if (port->awaits_commit_.exchange(false)) port->wake();
+}
+
+std::string_view DurableStore::words_of(Error error) const {
+  if (error == Error::store)
+    return "the counters cannot be written to or read from disk; the server's log says why";
+  return table_->words_of(error);
+}
+
+std::optional<base::Time> DurableStore::advance(Port& port, base::Time now) {
+  const auto next = table_->advance(port, now);
+  changed();
+  return next;
+}
+
+bool DurableStore::cancel(Port& port, Ticket ticket, base::Time now) {
+  const bool cancelled = table_->cancel(port, ticket, now);
+  changed();
+  return cancelled;
+}
+
+// False: it will not be.
+bool DurableStore::await_loaded() {
+  std::unique_lock lock(loading_mutex_);
+  rests_.wait(lock, [this] { return no_lists_ || stopping_ || !loading_.load(); });
+  return !no_lists_ && !stopping_;
+}
+
+std::vector<std::string> DurableStore::list(const limit::Space& space, std::string_view prefix,
+                                            size_t max) {
+  if (!await_loaded()) return {};
+  return table_->list(space, prefix, max);
+}
+
+void DurableStore::list_all(ListPass& pass) {
+  if (await_loaded()) return table_->list_all(pass);
+  for (size_t i = 0; i < pass.size(); ++i) pass.fail(i);
+}
+
+Stored DurableStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+                                 std::string_view after, size_t max, std::string_view from) {
+  if (!await_loaded()) return {.keys = {}, .failed = true};
+  return table_->list_stored(spaces, prefix, after, max, from);
+}
+
+std::string DurableStore::why_not_ready() const {
+  if (!unreadable_.load()) return {};
+  return "the counters that are stored in " + options_.path +
+         " cannot be read; look at them with `sluice store check DIR`, mend them with `sluice "
+         "store "
+         "repair DIR`, or start on a backup";
+}
+
+void DurableStore::housekeep(base::Time now) {
+  table_->housekeep(now);
+  if (failing_.load()) table_->sweep_changed(now);
+}
+
+size_t DurableStore::purge(base::Time now) {
+  const size_t gone = table_->purge(now);
+  changed();
+  return gone;
+}
+
+Stats DurableStore::stats() const {
+  Stats stats = table_->stats();
+  const disk::JournalStats journal = journal_->stats();
+  stats.loading = loading_.load();
+  stats.failing = failing_.load();
+  stats.commits = journal.blocks;
+  stats.commit_failures = journal.failures;
+  stats.committed_counters = journal.counters;
+  stats.committed_bytes = journal.bytes;
+  stats.unfolded_bytes = journal.unfolded_bytes;
+  return stats;
+}
+
+void DurableStore::collect(metrics::Page& page) const {
+  metrics::Distribution<commit_bounds_us.size()> times;
+  commit_times_.add_to(times);
+  page.histogram("sluice_commit_seconds",
+                 "Time from the beginning of a commit, that is of the collection of what has "
+                 "changed, until it was kept.",
+                 commit_bounds_us, times.counts, times.sum, 1e6);
+}
+
+}  // namespace sluice::store

@@ -1,0 +1,187 @@
+// What is forgotten before it was ever committed: while the disk fails, or an interval is long.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "durable/durable_life_test.h"
+#include "tests/support/dice.h"
+
+namespace sluice::store {
+namespace {
+
+using base::Time;
+using limit::Error;
+using sluice::tests::Dice;
+using namespace tests;
+
+// New actors every second, whose counters are as fresh ones a second later. None of them fails, and
+// nothing of the disk's comes back, however long it fails.
+TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
+  Disk disk;
+  {
+    Life life(disk, Durability::interval);
+    life.until_loaded();
+    for (int i = 0; i < 100; ++i) life.ask({{"old " + std::to_string(i), 3, {window(10, second)}}});
+    life.until_committed();
+    disk.set(&Disk::fails, true);
+    life.ask({one});
+    eventually([&] { return life.store->stats().failing; });
+    Time now = start;
+    uint64_t failed = 0;
+    for (int round = 0; round < 30; ++round) {
+      now.us += second;
+      for (int i = 0; i < 20'000; ++i) {
+        const std::string name = std::to_string(round) + "/" + std::to_string(i);
+        failed +=
+            life.ask({{name, 1, {window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
+      }
+      for (int i = 0; i < 100; ++i)
+        life.ask({{"old " + std::to_string(i), 3, {window(10, second)}}}, now);
+      for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
+    }
+    EXPECT_EQ(failed, 0u);
+    now.us += 2 * second;
+    eventually([&] {
+      life.store->housekeep(now);
+      return life.store->stats().counters == 1;
+    });
+    disk.set(&Disk::fails, false);
+    eventually([&] { return !life.store->stats().failing; });
+  }
+  disk.fold();
+  Life life(disk, Durability::interval);
+  EXPECT_EQ(life.ask({one})[0].remaining, 8);
+}
+
+// An interval that is longer than the windows.
+TEST(DurableSweep, ALongIntervalFillsNoMemory) {
+  Disk disk;
+  Life life(disk, Durability::interval, start, 0, base::seconds(60));
+  life.until_loaded();
+  Time now = start;
+  uint64_t failed = 0;
+  for (int round = 0; round < 30; ++round) {
+    now.us += second;
+    for (int i = 0; i < 20'000; ++i) {
+      const std::string name = std::to_string(round) + "/" + std::to_string(i);
+      failed +=
+          life.ask({{name, 1, {window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
+    }
+    for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
+  }
+  EXPECT_EQ(failed, 0u);
+}
+
+// Units that are put back, resets, and limits that end earlier: what the disk holds may count for
+// longer than what took its place. Every decision is as if nothing were ever forgotten or stopped.
+TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
+  size_t swept = 0, refused = 0;
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Dice dice(seed);
+    Disk disk;
+    World model;
+    limit::Space lingering;
+    lingering.linger = base::seconds(30);
+    const std::array<const Space*, 2> model_spaces{
+        model.space, model.spaces.intern("lingering/", "", lingering)};
+    // One counter has one of a row: rules and overrides with longer and shorter windows.
+    const std::vector<std::vector<std::vector<Limit>>> kinds{
+        {{window(5, 100 * second)}, {window(5, second)}},
+        {{bucket(7, 5, 40 * second)}, {bucket(7, 5, second)}},
+        {{window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}}, {window(5, second)}},
+        {{fixed(6)}, {fixed(6)}}};
+    Time now = start;
+    for (int life_number = 0; life_number < 6; ++life_number) {
+      Life life(disk, Durability::interval, now);
+      for (int i = 0; i < 80; ++i) {
+        now.us += dice(2) == 0 ? dice(second / 4) : dice(3 * second);
+        if (dice(12) == 0) {
+          disk.set(&Disk::fails, dice(3) != 0);
+          disk.set(&Disk::holds_scans, life_number % 2 == 1 && i < 40 && dice(2) == 0);
+        }
+        const auto kind = dice(kinds.size());
+        const auto& limits = kinds[kind][dice(3) == 0 ? 1 : 0];
+        const Part part{std::to_string(kind) + "/" + std::to_string(dice(3)), dice(int64_t{4}),
+                        limits};
+        const auto verb =
+            std::array{Verb::take, Verb::take, Verb::take, Verb::peek, Verb::put}[dice(size_t{5})];
+        Asked asked = life.world.prepare({part}, verb), expected = model.prepare({part}, verb);
+        const bool all = verb == Verb::put && dice(3) == 0;
+        const size_t space = dice(4) == 0 ? 2 : 0;
+        asked.charges[0].all = expected.charges[0].all = all;
+        asked.charges[0].space = life.spaces[space];
+        expected.charges[0].space = model_spaces[space / 2];
+        life.settle(asked, now);
+        model.apply(expected, now);
+        ASSERT_EQ(asked.group.allowed, expected.group.allowed) << life_number << " " << i;
+        refused += asked.group.allowed ? 0 : 1;
+        for (size_t d = 0; d < asked.decisions.size(); ++d) {
+          ASSERT_EQ(asked[d].remaining, expected[d].remaining) << life_number << " " << i;
+          ASSERT_EQ(asked[d].reset_after, expected[d].reset_after);
+        }
+        if (dice(3) == 0)
+          for (int n = 0; n < 3; ++n) life.store->housekeep(now);
+        if (dice(20) == 0) disk.fold();
+      }
+      swept += life.store->stats().swept;
+      disk.set(&Disk::fails, false);
+      disk.set(&Disk::holds_scans, false);
+    }
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(swept, 500u);
+  EXPECT_GT(refused, 500u);
+}
+
+// Those that no disk ever held are gone at once; of others a mark that they are gone is kept.
+TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
+  Disk disk;
+  {
+    Life life(disk, Durability::interval);
+    life.until_loaded();
+    life.ask({one});
+    life.until_committed();
+    disk.fold();
+    disk.set(&Disk::fails, true);
+    life.ask({{"other", 1, one.limits}});
+    eventually([&] { return life.store->stats().failing; });
+    life.ask({{"new", 1, one.limits}});
+    for (const char* const key : {"k", "new"}) life.put_all({key, 1, one.limits});
+    eventually([&] {
+      life.store->housekeep(start);
+      return life.store->stats().counters == 2;  // "other", and the mark of "k"
+    });
+    for (int i = 0; i < 100; ++i) life.store->housekeep(start);
+    EXPECT_EQ(life.store->stats().counters, 2u);
+    disk.set(&Disk::fails, false);
+    eventually([&] { return !life.store->stats().failing; });
+  }
+  Life life(disk, Durability::interval);
+  EXPECT_EQ(life.ask({one})[0].remaining, 9);
+}
+
+// A disk that cannot be read is not ready, with the reason, and is once it can be.
+TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
+  Disk disk;
+  {
+    Life life(disk, Durability::interval);
+    life.ask({one});
+    EXPECT_EQ(life.store->why_not_ready(), "");
+  }
+  disk.fold();
+  disk.set(&Disk::fails_to_read, true);
+  Life life(disk, Durability::interval);
+  eventually([&] { return !life.store->why_not_ready().empty(); });
+  const std::string why = life.store->why_not_ready();
+  for (const char* const words : {"DIR", "cannot be read", "sluice store check"})
+    EXPECT_NE(why.find(words), std::string::npos) << why;
+  // What changes meanwhile is forgotten in its time.
+  life.ask({{"brief", 1, {window(10, second)}}});
+}
+
+}  // namespace
+}  // namespace sluice::store

@@ -1,0 +1,97 @@
+#include "engine/inquiry.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/bounds.h"
+#include "engine/engine.h"
+#include "engine/lister.h"
+
+namespace sluice::server {
+
+namespace {
+
+constexpr auto answer_limit = std::chrono::seconds(5), list_limit = std::chrono::seconds(30);
+// How long it takes to notice that the server has stopped.
+constexpr auto look_up_every = std::chrono::milliseconds(20);
+constexpr auto look_for_commit_every = std::chrono::milliseconds(1);
+
+}  // namespace
+
+void Inquiry::go_on() {
+  engine_->pursue(*this);
+}
+
+Inquiries::Outcome Inquiries::ask(std::shared_ptr<Inquiry> inquiry) {
+  // Those that nobody waits for any more count as long as the store has not answered.
+  if (count_->fetch_add(1) >= base::bounds::inquiries_max) {
+    count_->fetch_sub(1);
+    return Outcome::too_many;
+  }
+  inquiry->under_way_ =
+      std::shared_ptr<void>(nullptr, [count = count_](void*) { count->fetch_sub(1); });
+  const auto deadline = Clock::now() + answer_limit;
+  auto answered = inquiry->answered_.get_future();
+  {
+    const std::lock_guard lock(posting_);
+    if (ended_) return Outcome::stopping;
+    post_(inquiry);
+  }
+  const Outcome outcome = await(answered, deadline);
+  if (outcome != Outcome::answered || inquiry->gate_ == 0) return outcome;
+  return await_commit(inquiry->gate_, deadline);
+}
+
+Inquiries::Outcome Inquiries::list(std::shared_ptr<const limit::SpaceIndex> spaces,
+                                   std::string prefix, std::string after, size_t max,
+                                   std::string from, store::Stored& stored) {
+  struct Search {
+    std::shared_ptr<const limit::SpaceIndex> spaces;
+    std::string prefix, after, from;
+    store::Stored found;
+    std::promise<void> done;
+    std::atomic<bool> given_up{false};  // by the thread that waits for it
+  };
+  if (ended_) return Outcome::stopping;
+  auto search = std::make_shared<Search>();
+  search->spaces = std::move(spaces);
+  search->prefix = std::move(prefix);
+  search->after = std::move(after);
+  search->from = std::move(from);
+  auto done = search->done.get_future();
+  const bool begun = lister_.look([search, max](store::Store& store) {
+    if (search->given_up) return;
+    search->found =
+        store.list_stored(*search->spaces, search->prefix, search->after, max, search->from);
+    search->done.set_value();
+  });
+  if (!begun) return ended_ ? Outcome::stopping : Outcome::too_many;
+  const Outcome outcome = await(done, Clock::now() + list_limit);
+  if (outcome == Outcome::answered)
+    stored = std::move(search->found);
+  else
+    search->given_up = true;
+  return outcome;
+}
+
+Inquiries::Outcome Inquiries::await(std::future<void>& answered, Clock::time_point deadline) const {
+  while (!ended_) {
+    const auto until = std::min(deadline, Clock::now() + look_up_every);
+    if (answered.wait_until(until) == std::future_status::ready) return Outcome::answered;
+    if (Clock::now() >= deadline) return Outcome::late;
+  }
+  return Outcome::stopping;
+}
+
+Inquiries::Outcome Inquiries::await_commit(uint64_t gate, Clock::time_point deadline) const {
+  while (store_.committed() < gate) {
+    if (store_.given_up() >= gate) return Outcome::lost;
+    if (ended_) return Outcome::stopping;
+    if (Clock::now() >= deadline) return Outcome::late;
+    std::this_thread::sleep_for(look_for_commit_every);
+  }
+  return Outcome::answered;
+}
+
+}  // namespace sluice::server

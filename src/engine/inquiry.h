@@ -1,0 +1,109 @@
+// What the admin port asks of the counters. A thread of its own makes it and waits; a worker's
+// engine has the store answer, round by round, as it does for a batch of requests, and is held up
+// by it for no longer. Shared by the two: until `await` says that it is answered it belongs to the
+// worker.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+
+#include "policy/overrides.h"
+#include "policy/rule_set.h"
+#include "live/live_policy.h"
+#include "engine/parking.h"
+#include "store/store.h"
+
+namespace sluice::server {
+
+class Engine;
+class Lister;
+
+// What a round is planned and read by.
+struct Asking {
+  base::Time now;
+  const store::Store& store;
+  const policy::Overrides* overrides;  // null: there are none; to be looked up in while planning
+};
+
+class Inquiry : public Recipient {
+ public:
+  // By the rules of that policy, which it keeps alive.
+  explicit Inquiry(std::shared_ptr<const LivePolicy> policy) : policy_(std::move(policy)) {}
+  const LivePolicy& policy() const { return *policy_; }
+
+ protected:
+  // Plans a round; in `plan` are the answers of the one before. False: there is none. On the
+  // worker's thread, at most some hundred counters a round.
+  virtual bool next(policy::Plan& plan, const Asking& asking) = 0;
+  // Is what it did to be committed before it is told?
+  virtual bool changes() const { return false; }
+
+ private:
+  friend class Engine;
+  friend class Inquiries;
+  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) final {}
+  void send_late() final {}
+  void go_on() final;
+
+  const std::shared_ptr<const LivePolicy> policy_;
+  std::promise<void> answered_;
+  uint64_t gate_ = 0;                // store::Store::gate, of what it changed
+  std::shared_ptr<void> under_way_;  // counts it
+  // The engine's.
+  Engine* engine_ = nullptr;
+  limit::Ticket ticket_{};
+  policy::Plan plan_;
+  uint32_t settled_ = 0;
+};
+
+// Brings inquiries to workers and waits for them. Owned by the server; outlives the threads that
+// ask.
+class Inquiries {
+ public:
+  // Has a worker's engine inquire. Any thread.
+  using Post = std::function<void(std::shared_ptr<Inquiry>)>;
+  // All of it outlives this.
+  Inquiries(store::Store& store, Lister& lister) : store_(store), lister_(lister) {}
+  // Before anything is asked.
+  void set_post(Post post) { post_ = std::move(post); }
+
+  enum class Outcome : uint8_t {
+    answered,
+    late,      // not in time; what was asked for may still be done
+    lost,      // it was done, and could not be committed
+    too_many,  // base::bounds::inquiries_max are under way
+    failed,    // the store could not look
+    stopping,  // the server is
+  };
+  // Blocks; not for a worker.
+  Outcome ask(std::shared_ptr<Inquiry> inquiry);
+  // A search by the lister's thread, as store::Store::list_stored. As above.
+  Outcome list(std::shared_ptr<const limit::SpaceIndex> spaces, std::string prefix,
+               std::string after, size_t max, std::string from, store::Stored& stored);
+
+  // Nothing is asked or waited for any more: the workers are gone. From its return on nothing is
+  // posted. Any thread.
+  void end() {
+    const std::lock_guard lock(posting_);
+    ended_ = true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Outcome await(std::future<void>& answered, Clock::time_point deadline) const;
+  Outcome await_commit(uint64_t gate, Clock::time_point deadline) const;
+
+  store::Store& store_;
+  Lister& lister_;
+  Post post_;
+  std::mutex posting_;
+  std::atomic<bool> ended_{false};  // set with the mutex held
+  std::shared_ptr<std::atomic<size_t>> count_ = std::make_shared<std::atomic<size_t>>(0);
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,195 @@
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <set>
+#include <string>
+
+#include "base/hash.h"
+#include "request/space.h"
+#include "protocol/divvy/rules.h"
+#include "engine/engine.h"
+#include "store/embedded_store.h"
+#include "protocol/divvy/session.h"
+
+namespace sluice::server {
+namespace {
+
+int64_t now_us = 1'000'000'000'000;
+
+// Decides `step` groups a call and has to ask elsewhere for the next ones.
+class Elsewhere final : public store::Store {
+ public:
+  Elsewhere(store::Store& inner, size_t step) : inner_(inner), step_(step) {}
+
+  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, limit::Ticket ticket) override {
+    EXPECT_NE(port, nullptr);
+    if (!asked_.contains(ticket.slot)) {
+      asked_.insert(ticket.slot);
+      asks.push_back(ticket);
+      return {.settled = 0, .later = true};
+    }
+    asked_.erase(ticket.slot);
+    auto part = batch;
+    part.groups = part.groups.first(std::min(step_, part.groups.size()));
+    store::Applied applied = inner_.apply(part, now, port, pin);
+    if (applied.settled < batch.groups.size()) {
+      asked_.insert(ticket.slot);
+      asks.push_back(ticket);
+      applied.later = true;
+    }
+    return applied;
+  }
+  void abandon(store::Port&, limit::Ticket ticket) override {
+    asked_.erase(ticket.slot);
+    abandoned.push_back(ticket);
+  }
+  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
+    return inner_.advance(port, now);
+  }
+  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+    return inner_.cancel(port, ticket, now);
+  }
+  std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
+    return {};
+  }
+  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+                            std::string_view) override {
+    return {};
+  }
+  void housekeep(base::Time) override {}
+  size_t purge(base::Time) override { return 0; }
+  store::Stats stats() const override { return inner_.stats(); }
+
+  // Names all that asked.
+  void answer(store::Port& port) {
+    for (const limit::Ticket ticket : std::exchange(asks, {})) port.name_batch(ticket);
+  }
+
+  std::vector<limit::Ticket> asks, abandoned;
+
+ private:
+  store::Store& inner_;
+  const size_t step_;
+  std::set<uint32_t> asked_;
+};
+
+struct Client final : Recipient {
+  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) override {}
+  void send_late() override {}
+  void go_on() override { called = true; }
+
+  wire::DivvySession session;
+  base::Buffer out;
+  bool called = false;
+};
+
+struct Fixture {
+  explicit Fixture(size_t step) : elsewhere(store, step) {
+    live = std::make_unique<Live>(LivePolicy{rules("creditLimit = 10\nresetSeconds = 60\n")});
+    engine = std::make_unique<Engine>(
+        Engine::Surroundings{.store = elsewhere, .clock = clock, .live = *live}, log);
+  }
+  std::shared_ptr<const policy::RuleSet> rules(const std::string& numbers) {
+    auto set = std::make_shared<policy::RuleSet>();
+    base::Diagnostics diagnostics;
+    policy::read_divvy(
+        "[a=1]\ncreditLimit = 2\nresetSeconds = 60\nmatchPolicy = canary\n"
+        "[default]\n" +
+            numbers,
+        policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini", spaces, *set,
+        diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    return set;
+  }
+  Served ask(Client& client, std::string_view text) {
+    wire::Requests requests;
+    client.session.receive(text, false, requests);
+    return engine->serve(Protocol::divvy, client.session, requests, client.out, &client);
+  }
+  // Until the client has its replies; how often it had to wait.
+  size_t finish(Client& client) {
+    size_t waits = 0;
+    for (Served served = Served::later; served == Served::later; ++waits) {
+      elsewhere.answer(engine->port());
+      engine->advance();
+      EXPECT_TRUE(std::exchange(client.called, false));
+      served = engine->resume(client, client.out);
+    }
+    return waits;
+  }
+
+  std::shared_ptr<spdlog::logger> log =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  limit::Spaces spaces;
+  base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  store::EmbeddedStore store{0, base::Hash(1), spaces};
+  Elsewhere elsewhere;
+  std::unique_ptr<Live> live;
+  std::unique_ptr<Engine> engine;
+};
+
+TEST(Suspended, replies_come_in_order_however_often_the_store_is_waited_for) {
+  for (size_t step = 1; step <= 8; ++step) {
+    Fixture f(step);
+    Client client;
+    const std::string text = "HIT a=1\nHIT a=2\nHIT a=1\nHIT\n";  // six groups, two of them shadow
+    ASSERT_EQ(f.ask(client, text), Served::later);
+    EXPECT_EQ(client.out.view(), "");
+    const size_t waits = f.finish(client);
+    EXPECT_GE(waits, (6 + step - 1) / step);
+    EXPECT_EQ(client.out.view(), "OK true 9 60\nOK true 8 60\nOK true 7 60\nOK true 6 60\n");
+  }
+}
+
+TEST(Suspended, batches_of_several_clients_stand_side_by_side) {
+  Fixture f(1);
+  std::array<Client, 3> clients;
+  for (auto& client : clients) ASSERT_EQ(f.ask(client, "HIT a=2\nHIT a=2\n"), Served::later);
+  std::swap(f.elsewhere.asks[0], f.elsewhere.asks[2]);
+  for (auto& client : clients) {
+    f.elsewhere.answer(f.engine->port());
+    f.engine->advance();
+    ASSERT_TRUE(client.called);
+    client.called = false;
+    while (f.engine->resume(client, client.out) == Served::later)
+      f.elsewhere.answer(f.engine->port());
+  }
+  EXPECT_EQ(clients[0].out.view(), "OK true 9 60\nOK true 8 60\n");
+  EXPECT_EQ(clients[1].out.view(), "OK true 7 60\nOK true 6 60\n");
+  EXPECT_EQ(clients[2].out.view(), "OK true 5 60\nOK true 4 60\n");
+}
+
+TEST(Suspended, a_batch_is_finished_under_the_policy_that_it_was_matched_by) {
+  Fixture f(1);
+  Client client;
+  ASSERT_EQ(f.ask(client, "HIT a=2\n"), Served::later);
+  std::weak_ptr<const policy::RuleSet> old = f.live->current()->rules;
+  f.live->exchange(std::make_shared<LivePolicy>(
+      LivePolicy{f.rules("creditLimit = 100\nresetSeconds = 60\n"), 0, 2}));
+  EXPECT_TRUE(f.engine->take_policy());
+  EXPECT_FALSE(old.expired());
+  f.finish(client);
+  EXPECT_EQ(client.out.view(), "OK true 9 60\n");
+  EXPECT_TRUE(old.expired());
+}
+
+TEST(Suspended, a_client_that_goes_is_not_asked_about_again) {
+  Fixture f(1);
+  {
+    Client client;
+    ASSERT_EQ(f.ask(client, "HIT a=2\n"), Served::later);
+    f.engine->forget(client);
+  }
+  ASSERT_EQ(f.elsewhere.abandoned.size(), 1u);
+  f.elsewhere.answer(f.engine->port());
+  f.engine->advance();  // names a ticket that is nobody's
+  Client next;
+  ASSERT_EQ(f.ask(next, "HIT a=2\n"), Served::later);
+  EXPECT_NE(f.elsewhere.asks.front(), f.elsewhere.abandoned.front());
+  f.finish(next);
+  EXPECT_EQ(next.out.view(), "OK true 9 60\n");
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,273 @@
+// What one worker counts: a cell for everything, its own, so that counting is an addition and no
+// more. A batch is timed unless another one was in the last millisecond; those between count
+// as the one before, so that a busy worker reads no clock for it. Written by the worker's thread,
+// read by whoever collects; owned by Figures.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/bounds.h"
+#include "limit/limit.h"
+#include "metrics/cells.h"
+#include "metrics/ring.h"
+#include "policy/rule_set.h"
+#include "live/live_policy.h"
+#include "server/options.h"
+#include "request/session.h"
+
+namespace sluice::server {
+
+// What a rule said; those of shadow rules apart.
+// In this order: whether it was denied is the lowest bit, a shadow rule the next.
+enum class Said : uint8_t { allowed, denied, shadow_allowed, shadow_denied, failed };
+inline constexpr size_t said_count = 5;
+// What became of a request. answered: what decides nothing (a ping, a list).
+enum class Fate : uint8_t { allowed, denied, unmatched, failed, answered };
+inline constexpr size_t fate_count = 5;
+inline constexpr size_t verb_count = 6;
+// What Divvy counts errors by.
+enum class Fault : uint8_t { unknown_command, unknown, internal };
+inline constexpr size_t fault_count = 3;
+// Why the server closed a client's connection.
+enum class Closed : uint8_t { request_timeout, request_memory, send_timeout, send_memory };
+inline constexpr size_t closed_count = 4;
+
+// Of latencies, in ns; and of Divvy's, in ms.
+inline constexpr std::array<uint64_t, 18> latency_bounds_ns{
+    1'000,      2'000,      5'000,      10'000,      20'000,      50'000,
+    100'000,    200'000,    500'000,    1'000'000,   2'000'000,   5'000'000,
+    10'000'000, 20'000'000, 50'000'000, 100'000'000, 500'000'000, 1'000'000'000};
+inline constexpr std::array<uint64_t, 6> divvy_bounds_ms{1, 2, 5, 10, 100, 500};
+inline constexpr std::array<uint64_t, 12> wait_bounds_us{
+    1'000,     10'000,    50'000,     100'000,    250'000,     500'000,
+    1'000'000, 2'500'000, 10'000'000, 60'000'000, 600'000'000, 3'600'000'000};
+inline constexpr std::array<uint64_t, 13> commit_wait_bounds_us{
+    100,    200,    500,     1'000,   2'000,   5'000,    10'000,
+    20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000};
+
+class Tally {
+ public:
+  // Something that statsd is to be told. took: value is ms. connections: value is what is added.
+  struct Event {
+    enum class Kind : uint8_t { said, took, connections, fault };
+    Kind kind = Kind::said;
+    uint8_t what = 0;   // Said or Fault
+    uint16_t rule = 0;  // its name's number
+    int32_t value = 0;
+  };
+  static constexpr size_t events_max = 1 << 15;
+
+  // `order` counts what happens for the first time, over all tallies. `wake`: somebody is to drain
+  // the events, of which there are none without it; any thread.
+  Tally(std::atomic<uint64_t>& order, std::function<void()> wake);
+  ~Tally();
+
+  // Owner's thread: a batch from begin to end, and in it each request once it is settled.
+  // `since`: when it came, if it had to wait for its store meanwhile.
+  void begin(Protocol protocol, base::Time now, base::Time since);
+  void decided(Protocol protocol, const LivePolicy& policy, const policy::Plan& plan,
+               const policy::Plan::Part& part, limit::Verb verb);
+  void answered(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict);
+  void end();
+  // A request whose reply came later; `rules` are the names of those that decided it.
+  void late(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict,
+            const std::vector<uint16_t>& rules, base::Duration waited);
+  static uint16_t name_of(const LivePolicy& policy, const policy::Rule& rule) {
+    return policy.names == nullptr ? uint16_t{0} : (*policy.names)[rule.number];
+  }
+
+  void connected(Protocol protocol);
+  void disconnected(Protocol protocol);
+  void received(Protocol protocol, size_t bytes) { of(protocol).received.add(bytes); }
+  void sent(Protocol protocol, size_t bytes) { of(protocol).sent.add(bytes); }
+  // Replies left then that had to wait for their commit since then.
+  void held_back(base::Time until, base::Time since) {
+    commit_waits_.observe(until.us > since.us ? static_cast<uint64_t>(until.us - since.us) : 0);
+  }
+  void closed(Protocol protocol, Closed why) {
+    of(protocol).closed_for[static_cast<size_t>(why)].add();
+  }
+  // The peer broke the protocol; `code` as in wire::Session::fault.
+  void fault(Protocol protocol, std::string_view code);
+
+  // Any thread.
+  struct OfProtocol {
+    std::array<std::array<metrics::Cell, fate_count>, verb_count> requests;
+    metrics::Histogram<latency_bounds_ns.size()> latency{latency_bounds_ns};
+    metrics::Histogram<wait_bounds_us.size()> waits{wait_bounds_us};
+    metrics::Cell opened, closed, received, sent, faults;
+    std::array<metrics::Cell, closed_count> closed_for;
+  };
+  const OfProtocol& at(Protocol protocol) const { return all_[static_cast<size_t>(protocol)]; }
+  uint64_t said(Protocol protocol, uint16_t rule, Said said) const;
+  // When Divvy's rule first said so; 0: never.
+  uint64_t first_said(uint16_t rule, Said said) const;
+  uint64_t divvy_faults(Fault fault) const { return faults_[static_cast<size_t>(fault)].read(); }
+  uint64_t first_fault(Fault fault) const {
+    return first_faults_[static_cast<size_t>(fault)].read();
+  }
+  const metrics::Histogram<divvy_bounds_ms.size()>& divvy_latency() const { return divvy_ms_; }
+  const metrics::Histogram<commit_wait_bounds_us.size()>& commit_waits() const {
+    return commit_waits_;
+  }
+  uint64_t events_lost() const { return events_ == nullptr ? 0 : events_->lost(); }
+  // The one thread that tells statsd; null: nobody does.
+  metrics::Ring<Event>* events() { return events_.get(); }
+
+ private:
+  static constexpr int64_t time_period_us = 1'000;
+  static constexpr int32_t not_timed_yet = -1;
+  static constexpr size_t chunk_rules = 64;
+  static constexpr size_t chunks = (base::bounds::metric_rules_max + chunk_rules) / chunk_rules;
+  struct Chunk {
+    std::array<std::array<metrics::Cell, said_count>, chunk_rules> said;
+    std::array<std::array<metrics::Cell, said_count>, chunk_rules> first;  // of Divvy's
+  };
+  struct Took {
+    uint64_t ns = 0, ms = 0;
+    size_t bucket = 0, ms_bucket = 0;
+    bool known = false;
+  };
+
+  OfProtocol& of(Protocol protocol) { return all_[static_cast<size_t>(protocol)]; }
+  void say(Protocol protocol, uint16_t rule, Said said);
+  Chunk& make_chunk(Protocol protocol, size_t index);
+  void internal_fault();
+  Took took_of(uint64_t ns) const;
+  void publish();
+  void end_timed(Took& took);
+  void tell_times(uint64_t ms);
+  void say_first(metrics::Cell& first);
+
+  std::atomic<uint64_t>& order_;
+  const std::function<void()> wake_;
+  std::array<OfProtocol, policy::dialects> all_;
+  std::array<std::array<std::atomic<Chunk*>, chunks>, policy::dialects> said_{};
+  std::array<metrics::Cell, fault_count> faults_, first_faults_;
+  metrics::Histogram<divvy_bounds_ms.size()> divvy_ms_{divvy_bounds_ms};
+  metrics::Histogram<commit_wait_bounds_us.size()> commit_waits_{commit_wait_bounds_us};
+  std::unique_ptr<metrics::Ring<Event>> events_;
+
+  // The batch.
+  Protocol protocol_{};
+  bool timing_ = false;
+  uint64_t waited_ns_ = 0;
+  // Of all batches so far; and before this one. Sparing the resets keeps short batches cheap.
+  uint64_t replies_ = 0, failures_ = 0, replies_before_ = 0, failures_before_ = 0;
+  std::chrono::steady_clock::time_point began_{};
+  int64_t time_again_us_ = 0;
+  std::array<Took, policy::dialects> took_;
+};
+
+// What a decision costs is here, where it can be made part of who decides.
+inline void Tally::begin(Protocol protocol, base::Time now, base::Time since) {
+  protocol_ = protocol;
+  replies_before_ = replies_;
+  failures_before_ = failures_;
+  waited_ns_ = now.us > since.us ? static_cast<uint64_t>(now.us - since.us) * 1'000 : 0;
+  timing_ = now.us >= time_again_us_ || !took_[static_cast<size_t>(protocol)].known;
+  if (!timing_) [[likely]]
+    return;
+  began_ = std::chrono::steady_clock::now();
+  time_again_us_ = now.us + time_period_us;
+}
+
+inline void Tally::end() {
+  const auto p = static_cast<size_t>(protocol_);
+  const Took* took = &took_[p];
+  Took another;
+  if (timing_ || waited_ns_ > 0) [[unlikely]] {
+    end_timed(another);
+    took = &another;
+  }
+  const uint64_t replies = replies_ - replies_before_;
+  if (replies > 0) all_[p].latency.observe(took->ns, took->bucket, replies);
+  if (protocol_ != Protocol::divvy) return;
+  const uint64_t good = replies - (failures_ - failures_before_);
+  if (good > 0) divvy_ms_.observe(took->ms, took->ms_bucket, good);
+  if (events_ != nullptr) tell_times(took->ms);
+}
+
+inline void Tally::say(Protocol protocol, uint16_t rule, Said said) {
+  const size_t index = rule / chunk_rules, place = rule % chunk_rules;
+  Chunk* chunk = said_[static_cast<size_t>(protocol)][index].load(std::memory_order_relaxed);
+  if (chunk == nullptr) [[unlikely]]
+    chunk = &make_chunk(protocol, index);
+  metrics::Cell& cell = chunk->said[place][static_cast<size_t>(said)];
+  if (cell.read() == 0) [[unlikely]]
+    say_first(chunk->first[place][static_cast<size_t>(said)]);
+  cell.add();
+  if (protocol == Protocol::divvy && events_ != nullptr && said != Said::failed)
+    events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
+}
+
+// Did the rule of that step allow it? Of several that settle together each says for itself.
+inline bool has_allowed(const policy::Plan& plan, const policy::Plan::Step& step) {
+  const limit::Group& group = plan.group(step);
+  if (group.allowed || group.charge_count == 1) [[likely]]
+    return group.allowed;
+  const auto decisions = plan.decisions(step);
+  return std::all_of(decisions.begin(), decisions.end(),
+                     [](const limit::Decision& d) { return d.allowed; });
+}
+
+inline void Tally::decided(Protocol protocol, const LivePolicy& policy, const policy::Plan& plan,
+                           const policy::Plan::Part& part, limit::Verb verb) {
+  if (verb != limit::Verb::take && verb != limit::Verb::wait) return;
+  for (const auto& step : plan.steps(part)) {
+    const auto& group = plan.group(step);
+    if (group.parked || group.answered) continue;
+    const policy::Rule& rule = *step.rule;
+    auto said =
+        static_cast<Said>((rule.counted_as_shadow ? 2 : 0) + (has_allowed(plan, step) ? 0 : 1));
+    if (group.error != limit::Error::none) [[unlikely]]
+      said = Said::failed;
+    say(protocol, name_of(policy, rule), said);
+  }
+}
+
+inline Fate fate_of(limit::Verb verb, const wire::Verdict& verdict) {
+  if (!verdict.error.empty()) return Fate::failed;
+  if (verb == limit::Verb::none || verb == limit::Verb::list) return Fate::answered;
+  if (!verdict.matched) return Fate::unmatched;
+  return verdict.allowed ? Fate::allowed : Fate::denied;
+}
+
+inline void Tally::answered(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict) {
+  const Fate fate = fate_of(verb, verdict);
+  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
+  ++replies_;
+  if (protocol != Protocol::divvy) return;
+  if (fate == Fate::failed) [[unlikely]] {
+    ++failures_;
+    return internal_fault();
+  }
+  if (events_ != nullptr) events_->put({Event::Kind::took, 0, 0, not_timed_yet});
+}
+
+// A batch as long as it is in scope.
+class CountedBatch {
+ public:
+  CountedBatch(Tally* tally, Protocol protocol, base::Time now, base::Time since) : tally_(tally) {
+    if (tally_ != nullptr) tally_->begin(protocol, now, since);
+  }
+  ~CountedBatch() {
+    if (tally_ != nullptr) tally_->end();
+  }
+  CountedBatch(const CountedBatch&) = delete;
+  CountedBatch& operator=(const CountedBatch&) = delete;
+
+ private:
+  Tally* const tally_;
+};
+
+}  // namespace sluice::server

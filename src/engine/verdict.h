@@ -1,0 +1,59 @@
+// What a request is answered from the decisions of its rules. Inline, as the engine does it for
+// each; views into the plan and the store's words.
+#pragma once
+
+#include "policy/rule_set.h"
+#include "store/store.h"
+#include "request/session.h"
+
+namespace sluice::server {
+
+// Of several decisions the tightest is shown, with its own time: the refusal with the longest wait,
+// else the least left, and of those the one that takes longest to be as fresh.
+inline void weigh(const limit::Decision& d, bool counted, wire::Verdict& verdict,
+                  bool of_divvy = false) {
+  const limit::Decision* t = verdict.tightest;
+  const bool tighter =
+      t == nullptr || (d.allowed != t->allowed       ? !d.allowed
+                       : !d.allowed                  ? d.retry_after > t->retry_after
+                       : d.remaining != t->remaining ? d.remaining < t->remaining
+                                                     : d.reset_after > t->reset_after);
+  if (!tighter) return;
+  verdict.tightest = &d;
+  verdict.counted = counted;
+  verdict.of_divvy = of_divvy;
+  verdict.more_after = d.allowed ? d.reset_after : d.retry_after;
+}
+
+inline wire::Verdict verdict_of(const policy::Plan& plan, const policy::Plan::Part& part,
+                                const store::Store& store) {
+  wire::Verdict verdict;
+  verdict.error = part.error;
+  for (const auto& step : plan.steps(part)) {
+    if (step.rule->mode != policy::Mode::enforce) continue;  // a shadow rule's failure harms nobody
+    const auto& group = plan.group(step);
+    if (group.error != limit::Error::none) {
+      verdict.error = store.words_of(group.error);
+      return verdict;
+    }
+    verdict.matched = true;
+    verdict.allowed = group.allowed;
+    const auto& charge = plan.charge(step);
+    const auto decisions = plan.decisions(step);
+    // The charges of a group lie side by side.
+    if (verdict.decisions == nullptr) verdict.charges = {&charge, group.charge_count};
+    verdict.decisions = decisions.data() - charge.decision_first;
+    if (charge.keeps_limits) {
+      verdict.slots = decisions;
+      verdict.slot_mask = charge.slot_mask;
+    }
+    for (size_t i = 0; i < decisions.size(); ++i)
+      weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict,
+            charge.space->form == limit::Form::divvy);
+  }
+  if (verdict.tightest != nullptr && !verdict.allowed)
+    verdict.more_after = verdict.tightest->retry_after;
+  return verdict;
+}
+
+}  // namespace sluice::server

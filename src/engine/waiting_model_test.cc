@@ -1,0 +1,427 @@
+// Random requests of many clients over a store that says `later` whenever it likes, while policies
+// are reloaded, overrides are set, end and are removed, clients leave, and time passes: against the
+// plainest account of the same. Every unit that the store has charged was granted to somebody,
+// once; who waits has reason to; and at the end nothing is left.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <set>
+#include <thread>
+
+#include "engine/waiting_world_test.h"
+#include "durable/durable_store.h"
+#include "testing/memory_journal_test.h"
+#include "tests/support/dice.h"
+#include "tests/support/patience.h"
+
+namespace sluice::server {
+namespace {
+
+using limit::Algorithm;
+using limit::Limit;
+using limit::Verb;
+using sluice::tests::Dice;
+using namespace tests;
+
+// A window that outlasts the test, as it never forgets what was used whatever becomes of its quota.
+Limit window(int64_t quota) {
+  return {Algorithm::fixed_window, quota, base::seconds(36'000'000), 0};
+}
+const Limit unlimited{Algorithm::unlimited, base::bounds::quota_max, {}, 0};
+const Limit deny{Algorithm::deny, 0, {}, 0};
+
+struct Counts {
+  size_t granted = 0, late = 0, refused = 0, suspended = 0, lost = 0, gone = 0, stopped = 0;
+};
+
+struct Trial {
+  // `used_before`: units of each key of `pool` that are used at the start.
+  Trial(uint32_t seed, size_t seats, const World::Make& make = {}, int64_t used_before = 0)
+      : dice(seed), world(seats, make), clients(6) {
+    for (const char* key : {"a", "b", "c"}) used["native:pool:" + std::string(key)] = used_before;
+    reload();
+    wavering.on_lost = [this](const Wavering::Waiting& waiting) {
+      for (const std::string& counter : waiting.counters) used[counter] += waiting.cost;
+      ++counts.lost;
+    };
+    for (size_t i = 0; i < clients.size(); ++i) renew(i);
+    waver();
+  }
+  ~Trial() {
+    for (size_t i = 0; i < clients.size(); ++i) forget(i);
+  }
+
+  void waver() {
+    wavering.settles = [this](size_t groups) { return dice(3) == 0 ? dice(groups + 1) : groups; };
+    wavering.puts_off = [this] { return dice(4) == 0; };
+  }
+  void be_steady() {
+    wavering.settles = [](size_t groups) { return groups; };
+    wavering.puts_off = [] { return false; };
+  }
+
+  struct Request {
+    size_t client = 0;
+    std::string rule, key;
+    Verb verb = Verb::take;
+    int64_t cost = 0;
+  };
+  // Those without a reply, by tag.
+  std::map<std::string, Request> open;
+
+  Seat& seat_of(size_t client) { return *world.seats[client % world.seats.size()]; }
+  void renew(size_t i) {
+    clients[i] = std::make_unique<Client>();
+    clients[i]->on_reply = [this](const std::string& tag, const Reply& reply) {
+      take_reply(tag, reply);
+    };
+  }
+  static std::vector<std::string> counters_of(const Request& request) {
+    if (request.rule == "pool") return {"native:pool:" + request.key};
+    return {"native:first:" + request.key, "native:second:" + request.key};
+  }
+  void take_reply(const std::string& tag, const Reply& reply) {
+    const auto at = open.find(tag);
+    ASSERT_NE(at, open.end()) << tag;
+    const Request request = at->second;
+    open.erase(at);
+    ASSERT_EQ(reply.error, "");
+    ASSERT_TRUE(reply.matched);
+    if (request.verb == Verb::put) {
+      if (reply.counted)
+        for (const auto& counter : counters_of(request)) used[counter] -= request.cost;
+      else
+        held[{request.rule, request.key}] += request.cost;  // it came back to nothing
+      return;
+    }
+    (reply.allowed ? reply.delayed ? counts.late : counts.granted : counts.refused)++;
+    if (!reply.allowed || !reply.counted) return;
+    for (const auto& counter : counters_of(request)) used[counter] += request.cost;
+    held[{request.rule, request.key}] += request.cost;
+  }
+
+  void ask(size_t i) {
+    Client& client = *clients[i];
+    if (client.suspended) return;  // one batch at a time
+    std::vector<Wish> wishes;
+    for (size_t n = 1 + dice(size_t{4}); n > 0; --n) {
+      Request request;
+      request.client = i;
+      request.rule = dice(4) == 0 ? "first" : "pool";
+      request.key = std::string(1, static_cast<char>('a' + dice(3)));
+      request.cost = 1 + dice(int64_t{3});
+      const size_t kind = dice(size_t{10});
+      request.verb = kind < 5 ? Verb::wait : kind < 8 ? Verb::take : Verb::put;
+      int64_t& mine = held[{request.rule, request.key}];
+      if (request.verb == Verb::put) {
+        request.cost = std::min(request.cost, mine);
+        if (request.cost == 0) continue;
+        mine -= request.cost;  // nobody puts the same back twice
+      }
+      const std::string tag = std::to_string(++tags);
+      open.emplace(tag, request);
+      wishes.push_back(
+          {tag, request.rule == "pool" ? "k" : "u", request.key, request.verb, request.cost});
+    }
+    if (wishes.empty()) return;
+    seat_of(i).ask(client, wishes);
+    counts.suspended += client.suspended ? 1 : 0;
+  }
+  void forget(size_t i) {
+    seat_of(i).engine.forget(*clients[i]);
+    std::erase_if(open, [&](const auto& one) {
+      const Request& request = one.second;
+      if (request.client != i) return false;
+      if (request.verb == Verb::put) held[{request.rule, request.key}] += request.cost;
+      return true;
+    });
+    ++counts.gone;
+  }
+
+  void reload() {
+    for (int64_t& quota : quotas) quota = 3 + dice(int64_t{6});
+    const auto rule = [&](const char* name, const char* entry, int64_t quota, const char* more) {
+      return std::string("- { name: ") + name + ", match: { " + entry + ": '*' }, actor: " + entry +
+             ", limit: { quota: " + std::to_string(quota) +
+             ", window: 10000h, algorithm: fixed_window }" + more + " }\n";
+    };
+    ending = {now_us + dice(int64_t{60'000})};
+    world.reload("rules:\n" + rule("pool-ends", "k", quotas[3], "") +
+                     rule("seen", "k", 2, ", mode: shadow") + rule("pool", "k", quotas[0], "") +
+                     rule("first", "u", quotas[1], ", then: continue") +
+                     rule("second", "u", quotas[2], ""),
+                 1, ending);
+  }
+  void override_some() {
+    const std::string key(1, static_cast<char>('a' + dice(5)));  // two that nobody asks for
+    // The group of two is never without a counter, as its replies show one of two limits.
+    const size_t kind = dice(size_t{6});
+    const std::string rule = kind == 0 ? "first" : kind == 1 ? "second" : "pool";
+    const std::pair place(rule, key);
+    if (dice(3) == 0) {
+      world.remove(rule, key);
+      overridden.erase(place);
+      return;
+    }
+    const size_t what = rule == "pool" ? dice(size_t{4}) : 3;
+    const Limit limit = what == 0 ? unlimited : what == 1 ? deny : window(3 + dice(int64_t{9}));
+    const base::Time until{dice(2) == 0 ? INT64_MAX : now_us + 1 + dice(int64_t{40'000})};
+    world.set(rule, key, {limit}, until);
+    overridden[place] = {limit, until};
+  }
+  // What stands in place of the rule's limit now.
+  Limit limit_of(const std::string& rule, const std::string& key) const {
+    const auto at = overridden.find({rule, key});
+    if (at != overridden.end() && base::Time{now_us} < at->second.second) return at->second.first;
+    if (rule == "first") return window(quotas[1]);
+    if (rule == "second") return window(quotas[2]);
+    return window(base::Time{now_us} < ending ? quotas[3] : quotas[0]);
+  }
+
+  void step() {
+    const size_t i = dice(clients.size());
+    Seat& seat = *world.seats[dice(world.seats.size())];
+    switch (dice(size_t{16})) {
+      case 0:
+        reload();
+        break;
+      case 1:
+      case 2:
+        override_some();
+        break;
+      case 3:
+        seat.match_again();
+        break;
+      case 4:
+        if (dice(4) != 0) break;
+        forget(i);
+        renew(i);
+        break;
+      case 5:
+      case 6:
+      case 7:
+        if (wavering.asked() > 0) wavering.name(dice(wavering.asked()));
+        break;
+      case 8:
+      case 9:
+        seat.look(world.now());
+        break;
+      case 10:
+        seat.run_posted();
+        break;
+      case 11:
+        if (clients[i]->suspended && clients[i]->named) seat_of(i).resume(*clients[i]);
+        break;
+      case 12:
+        now_us += dice(int64_t{3'000});
+        break;
+      default:
+        ask(i);
+    }
+  }
+
+  // Until nothing is under way but what waits for units.
+  void settle() {
+    be_steady();
+    for (auto& seat : world.seats) seat->match_again();
+    const auto deadline = sluice::tests::soon();
+    for (bool busy = true; busy;) {
+      busy = false;
+      while (wavering.name(0)) busy = true;
+      for (auto& seat : world.seats) {
+        while (seat->look(world.now()) || seat->run_posted()) busy = true;
+        if (seat->engine.held().later > 0) {
+          now_us += 1'000;
+          busy = true;
+        }
+      }
+      for (size_t i = 0; i < clients.size(); ++i) {
+        if (!clients[i]->suspended) continue;
+        busy = true;
+        if (clients[i]->named)
+          seat_of(i).resume(*clients[i]);
+        else
+          std::this_thread::yield();  // a durable store's own threads name it
+      }
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    }
+    waver();
+  }
+
+  void check() {
+    // What the store has charged is what was granted.
+    for (const auto& [counter, units] : used) {
+      const std::string rest = counter.substr(counter.find(':') + 1);
+      const size_t colon = rest.find(':');
+      ASSERT_EQ(charged(rest.substr(0, colon), rest.substr(colon + 1)), units) << counter;
+    }
+    // Who has no reply waits, and all that waits is somebody's.
+    size_t waiting = 0;
+    for (const auto& [tag, request] : open) {
+      ASSERT_EQ(request.verb, Verb::wait) << tag;
+      ++waiting;
+    }
+    ASSERT_EQ(world.store.stats().waiting, waiting);
+    size_t held_here = 0, at_ports = 0;
+    for (auto& seat : world.seats) {
+      ASSERT_EQ(seat->engine.held().batches, 0u);
+      held_here += seat->engine.held().parked;
+      at_ports += seat->engine.port().parked();
+    }
+    ASSERT_EQ(held_here, waiting);
+    ASSERT_EQ(at_ports, waiting);
+    for (const char* key : {"a", "b", "c"}) {
+      ASSERT_NO_FATAL_FAILURE(check_first("pool", key));
+      ASSERT_NO_FATAL_FAILURE(check_first("first", key));
+    }
+  }
+  int64_t charged(const std::string& rule, const std::string& key) {
+    return world.used(rule, key,
+                      limit_of(rule, key) == unlimited || limit_of(rule, key) == deny
+                          ? window(quotas[0])
+                          : limit_of(rule, key));
+  }
+  // Of those that wait for the key, the first that could ever have its units does not have them.
+  void check_first(const std::string& rule, const std::string& key) {
+    std::map<uint64_t, int64_t> costs;  // by arrival
+    const std::string counter = "native:" + rule + ":" + key;
+    for (const auto& [ticket, waiting] : wavering.parked()) {
+      const auto& all = waiting.counters;
+      if (std::find(all.begin(), all.end(), counter) != all.end() && is_waiting(ticket))
+        costs.emplace(waiting.arrival, waiting.cost);
+    }
+    std::vector<std::pair<Limit, int64_t>> limits = {{limit_of(rule, key), used[counter]}};
+    if (rule == "first") limits.push_back({limit_of("second", key), used["native:second:" + key]});
+    for (const auto& [arrival, cost] : costs) {
+      bool ever = true, fits = true;
+      for (const auto& [limit, units] : limits) {
+        ASSERT_NE(limit, unlimited);
+        ASSERT_NE(limit, deny);  // its group would have no counter
+        ever &= cost <= limit.quota;
+        fits &= units + cost <= limit.quota;
+      }
+      if (!ever) continue;
+      ASSERT_FALSE(fits) << rule << " " << key << ": " << cost << " units, and "
+                         << limits.front().second << " of " << limits.front().first.quota
+                         << " are used";
+      break;
+    }
+  }
+  bool is_waiting(const std::tuple<store::Port*, uint32_t, uint32_t>& ticket) const {
+    for (const auto& seat : world.seats)
+      if (&seat->engine.port() == std::get<0>(ticket))
+        return seat->engine.waits({std::get<1>(ticket), std::get<2>(ticket)});
+    return false;
+  }
+
+  // With all that is under way just then.
+  void stop() {
+    for (size_t i = 0; i < clients.size(); ++i) {
+      if (clients[i]->suspended) ++counts.stopped;
+      forget(i);
+      clients[i]->suspended = clients[i]->named = false;
+    }
+    ASSERT_TRUE(open.empty());
+    settle();
+    for (auto& seat : world.seats) {
+      EXPECT_EQ(seat->engine.held(), Engine::Held());
+      EXPECT_EQ(seat->engine.port().parked(), 0u);
+    }
+    EXPECT_EQ(world.store.stats().waiting, 0u);
+    ASSERT_NO_FATAL_FAILURE(check());
+  }
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      SCOPED_TRACE("step " + std::to_string(i));
+      step();
+      if (testing::Test::HasFatalFailure()) return;
+      if (i % 25 != 24) continue;
+      settle();
+      if (testing::Test::HasFatalFailure()) return;
+      check();
+      if (testing::Test::HasFailure()) return;
+    }
+    for (int i = 0; i < 40; ++i) step();
+    stop();
+  }
+
+  Dice dice;
+  Counts counts;
+  World world;
+  Wavering& wavering = world.store;
+  std::vector<std::unique_ptr<Client>> clients;
+  std::array<int64_t, 4> quotas{};
+  base::Time ending{};
+  std::map<std::pair<std::string, std::string>, std::pair<Limit, base::Time>> overridden;
+  std::map<std::string, int64_t> used;                          // by stored name
+  std::map<std::pair<std::string, std::string>, int64_t> held;  // that may be put back
+  uint64_t tags = 0;
+};
+
+TEST(WaitingModel, every_unit_is_accounted_for_and_nothing_is_left) {
+  Counts all;
+  for (uint32_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Trial trial(seed, 1 + seed % 3);
+    trial.run(600);
+    if (HasFailure()) return;
+    all.granted += trial.counts.granted, all.late += trial.counts.late;
+    all.refused += trial.counts.refused, all.suspended += trial.counts.suspended;
+    all.lost += trial.counts.lost, all.stopped += trial.counts.stopped;
+  }
+  EXPECT_GT(all.granted, 5'000u);
+  EXPECT_GT(all.late, 5'000u);
+  EXPECT_GT(all.refused, 5'000u);
+  EXPECT_GT(all.suspended, 3'000u);
+  EXPECT_GT(all.lost, 0u);
+  EXPECT_GT(all.stopped, 50u);
+  std::printf(
+      "%zu granted, %zu late, %zu refused, %zu batches put off, %zu grants to clients that "
+      "had gone\n",
+      all.granted, all.late, all.refused, all.suspended, all.lost);
+}
+
+// The same over a store whose counters are on disk and are fetched one by one, as it is loading all
+// the time.
+TEST(WaitingModel, over_a_durable_store_that_loads) {
+  namespace durable = store::tests;
+  for (uint32_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    durable::Disk disk;
+    const auto log =
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+    disk.holds_scans = true;
+    constexpr int64_t used_before = 2;
+    World names(0);
+    names.reload(
+        "rules:\n- { name: pool, match: { k: '*' }, actor: k, limit: { quota: 3, window: 1h, "
+        "algorithm: fixed_window } }\n");
+    const limit::Space& space = *names.rule("pool").space;
+    for (const char* key : {"a", "b", "c"})
+      disk.folded[{space.prefix, space.suffix, key}] = {
+          {window(10)}, {{now_us + base::seconds(30'000'000).us, used_before}}, INT64_MAX};
+    {
+      const auto make = [&](limit::Spaces& spaces) {
+        auto opened = std::make_unique<store::DurableStore>(
+            store::DurableOptions{.path = "DIR",
+                                  .durability = store::Durability::interval,
+                                  .interval = base::milliseconds(1)},
+            std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces),
+            std::make_unique<durable::MemoryJournal>(disk, spaces, durable::MemoryJournal::Like{},
+                                                     base::Time{now_us}),
+            log);
+        std::string problem;
+        EXPECT_TRUE(opened->start(problem)) << problem;
+        return opened;
+      };
+      Trial trial(seed, 1 + seed % 2, make, used_before);
+      trial.run(200);
+      EXPECT_TRUE(trial.world.store.stats().loading);
+      disk.set(&durable::Disk::holds_scans, false);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::server

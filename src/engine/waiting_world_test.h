@@ -1,0 +1,338 @@
+// What tests of waiting requests work with: a store that says `later` when it is told to, clients
+// that keep their replies, and engines over one store whose time, wakes and posted work the test
+// hands on itself. Single-threaded, but for what a durable store does beside it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "request/space.h"
+#include "policy/read/native.h"
+#include "policy/overrides.h"
+#include "engine/engine.h"
+#include "store/embedded_store.h"
+
+namespace sluice::server::tests {
+
+// Puts off what another store decides.
+class Wavering final : public store::Store {
+ public:
+  explicit Wavering(store::Store& inner) : inner_(inner) {}
+
+  // Of so many groups of a batch, how many are settled before it says `later`; all: it does not.
+  std::function<size_t(size_t)> settles = [](size_t groups) { return groups; };
+  // Is one that is matched again put off? Nobody is named then.
+  std::function<bool()> puts_off = [] { return false; };
+
+  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, limit::Ticket ticket) override {
+    if (ticket == limit::no_ticket) {
+      if (puts_off()) return {.settled = 0, .later = true};
+      return note(batch, inner_.apply(batch, now, port, pin, ticket), port);
+    }
+    // Who was told `later` asks again when it is named.
+    EXPECT_FALSE(asks_.contains({port, ticket.slot}));
+    const size_t count = std::min(settles(batch.groups.size()), batch.groups.size());
+    auto first = batch;
+    first.groups = batch.groups.first(count);
+    store::Applied applied;
+    if (count > 0) applied = note(first, inner_.apply(first, now, port, pin, ticket), port);
+    if (applied.later || applied.settled < count || count == batch.groups.size()) return applied;
+    asks_.emplace(std::pair(port, ticket.slot), ticket);
+    return {.settled = count, .later = true};
+  }
+  void abandon(store::Port& port, limit::Ticket ticket) override {
+    asks_.erase({&port, ticket.slot});
+    inner_.abandon(port, ticket);
+  }
+  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
+    return inner_.advance(port, now);
+  }
+  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+    const bool cancelled = inner_.cancel(port, ticket, now);
+    const auto at = parked_.find({&port, ticket.slot, ticket.generation});
+    if (!cancelled && at != parked_.end() && on_lost) on_lost(at->second);
+    if (at != parked_.end()) parked_.erase(at);
+    return cancelled;
+  }
+  void attach(store::Port& port, store::Loop& loop) override { inner_.attach(port, loop); }
+  void detach(store::Port& port) override { inner_.detach(port); }
+  bool commits_first() const override { return inner_.commits_first(); }
+  uint64_t gate(bool strict) const override { return inner_.gate(strict); }
+  uint64_t committed() const override { return inner_.committed(); }
+  std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
+    return {};
+  }
+  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+                            std::string_view) override {
+    return {};
+  }
+  void housekeep(base::Time now) override { inner_.housekeep(now); }
+  size_t purge(base::Time now) override { return inner_.purge(now); }
+  store::Stats stats() const override { return inner_.stats(); }
+
+  // Names the n-th batch that was put off. False: there are not so many.
+  bool name(size_t n) {
+    if (n >= asks_.size()) return false;
+    const auto at = std::next(asks_.begin(), static_cast<std::ptrdiff_t>(n));
+    const auto [port, slot] = at->first;
+    const limit::Ticket ticket = at->second;
+    asks_.erase(at);
+    port->name_batch(ticket);
+    return true;
+  }
+  size_t asked() const { return asks_.size(); }
+
+  // A group that is parked: its counters by their stored names, and its place.
+  struct Waiting {
+    std::vector<std::string> counters;
+    int64_t cost = 0;
+    uint64_t arrival = 0;
+  };
+  // Those under their tickets' slots and generations, by port; also those whose answer is on its
+  // way.
+  const auto& parked() const { return parked_; }
+  // It was granted, and its owner forgot it before it was told.
+  std::function<void(const Waiting&)> on_lost;
+
+ private:
+  store::Applied note(const limit::Batch& batch, const store::Applied& applied, store::Port* port) {
+    for (const limit::Group& group : batch.groups.first(applied.settled)) {
+      if (!group.may_wait) continue;
+      const auto key = std::tuple(port, group.ticket.slot, group.ticket.generation);
+      if (group.answered) continue;
+      if (!group.parked) {
+        parked_.erase(key);
+        continue;
+      }
+      Waiting waiting{.counters = {}, .cost = 0, .arrival = group.arrival};
+      for (const auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+        waiting.cost = charge.cost;
+        if (limit::is_counted(charge.limits))
+          waiting.counters.push_back(charge.space->prefix + std::string(charge.key));
+      }
+      // A ticket is of one group, which keeps its place.
+      const auto [at, fresh] = parked_.try_emplace(key, waiting);
+      if (!fresh) {
+        EXPECT_EQ(at->second.arrival, group.arrival);
+        at->second = waiting;
+      }
+    }
+    return applied;
+  }
+
+  store::Store& inner_;
+  std::map<std::pair<store::Port*, uint32_t>, limit::Ticket> asks_;
+  std::map<std::tuple<store::Port*, uint32_t, uint32_t>, Waiting> parked_;
+};
+
+struct Reply {
+  bool allowed = false, matched = false, delayed = false, counted = false;
+  int64_t limit = -1, remaining = -1;
+  std::string error;
+};
+
+// Keeps its replies, by the tags of the requests.
+struct Client final : wire::Session, Recipient {
+  wire::Received receive(std::string_view, bool, wire::Requests&) override { return {}; }
+  bool reply(const wire::Request& request, const wire::Verdict& verdict, base::Time,
+             base::Buffer&) override {
+    take(request, verdict);
+    return true;
+  }
+  bool ordered() const override { return false; }
+  std::string_view fault() const override { return ""; }
+  void farewell(base::Buffer&) override {}
+  void refuse(std::string_view, base::Buffer&) override {}
+  void reply_late(const wire::Request& request, const wire::Verdict& verdict, base::Time) override {
+    take(request, verdict);
+  }
+  void send_late() override {}
+  void go_on() override { named = true; }
+
+  void take(const wire::Request& request, const wire::Verdict& verdict) {
+    Reply reply;
+    reply.allowed = verdict.allowed;
+    reply.matched = verdict.matched;
+    reply.delayed = verdict.delayed;
+    reply.counted = verdict.counted;
+    reply.error = verdict.error;
+    if (verdict.tightest != nullptr) {
+      reply.limit = verdict.tightest->limit;
+      reply.remaining = verdict.tightest->remaining;
+    }
+    const auto [at, fresh] = replies.emplace(request.tag, reply);
+    EXPECT_TRUE(fresh) << "two replies to " << request.tag;
+    if (on_reply) on_reply(at->first, reply);
+  }
+
+  std::map<std::string, Reply> replies;
+  std::function<void(const std::string&, const Reply&)> on_reply;
+  bool suspended = false, named = false;  // its batch is; and can go on
+};
+
+// One thing that is asked.
+struct Wish {
+  std::string tag, entry, key;
+  limit::Verb verb = limit::Verb::take;
+  int64_t cost = 1;
+};
+
+// One worker's engine.
+struct Seat {
+  Seat(store::Store& store, base::Clock& clock, const Live& live,
+       const policy::Overrides& overrides, std::shared_ptr<spdlog::logger> log)
+      : engine({.store = store,
+                .clock = clock,
+                .live = live,
+                .overrides = &overrides,
+                .wake = [this] { woken = true; },
+                .run = [this](std::function<void()> what) { posted.push_back(std::move(what)); }},
+               std::move(log)) {}
+
+  void ask(Client& client, const std::vector<Wish>& wishes) {
+    wire::Requests requests;
+    for (const Wish& wish : wishes) {
+      const Wish& kept = texts.emplace_back(wish);
+      requests.open();
+      requests.add(limit::Entry{kept.entry, kept.key});
+      requests.commit({.verb = kept.verb, .cost = kept.cost, .prefix = {}, .tag = kept.tag});
+    }
+    base::Buffer out;
+    client.suspended =
+        engine.serve(Protocol::limitd, client, requests, out, &client) == Served::later;
+  }
+  void resume(Client& client) {
+    client.named = false;
+    base::Buffer out;
+    client.suspended = engine.resume(client, out) == Served::later;
+  }
+  // As a worker does when the policy or overrides have changed.
+  void match_again() {
+    engine.take_policy();
+    engine.match_again();
+  }
+  // What a worker does when it is woken or its timer has run out. False: neither.
+  bool look(base::Time now) {
+    if (!woken.exchange(false) && (!timer || now < *timer)) return false;
+    timer = engine.advance();
+    return true;
+  }
+  bool run_posted() {
+    if (posted.empty()) return false;
+    const auto what = std::move(posted.front());
+    posted.pop_front();
+    what();
+    return true;
+  }
+
+  std::atomic<bool> woken{false};
+  std::optional<base::Time> timer;
+  std::deque<std::function<void()>> posted;
+  std::deque<Wish> texts;  // what requests point to
+  Engine engine;
+};
+
+// Of every world: it never goes back.
+inline int64_t now_us = 1'800'000'000'000'000;
+
+// Engines over one store, with one policy and one table of overrides.
+struct World {
+  using Make = std::function<std::unique_ptr<store::Store>(limit::Spaces&)>;
+
+  // Over a table in memory, or what `make` makes.
+  explicit World(size_t seats_count, const Make& make = {})
+      : made(make ? make(spaces)
+                  : std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces)),
+        store(*made) {
+    for (size_t i = 0; i < seats_count; ++i)
+      seats.push_back(std::make_unique<Seat>(store, clock, live, overrides, log));
+  }
+
+  // `end`: of the rules that stand in front, so many.
+  void reload(const std::string& text, size_t ending = 0, base::Time end = {INT64_MAX}) {
+    policy::RuleSet read;
+    base::Diagnostics diagnostics;
+    policy::read_native(text, "test.yaml", spaces, read, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    auto set = std::make_shared<policy::RuleSet>();
+    for (policy::Rule rule : read.native_rules()) {
+      if (rule.number < ending) {
+        // Of the counters, and the name, of the rule that it stands in front of.
+        rule.name = rule.name.substr(0, rule.name.find('-'));
+        rule.until = end;
+        for (const policy::Rule& other : read.native_rules())
+          if (other.name == rule.name) rule.space = other.space;
+      }
+      set->add_native(std::move(rule));
+    }
+    old.push_back(
+        live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, ++generation})));
+  }
+  const policy::Rule& rule(const std::string& name) const {
+    for (const policy::Rule& one : live.current()->rules->native_rules())
+      if (one.name == name) return one;
+    throw std::out_of_range(name);
+  }
+  void set(const std::string& rule_name, const std::string& actor,
+           const std::vector<limit::Limit>& limits, base::Time until = {INT64_MAX}) {
+    policy::Override one;
+    one.rule = rule(rule_name).id;
+    one.actor = {actor};
+    one.terms.id = policy::key_text(one.actor).size() + 1;
+    one.terms.until = until;
+    one.terms.limits_id = spaces.intern_limits(limits);
+    one.terms.limits = spaces.limits(one.terms.limits_id);
+    EXPECT_TRUE(overrides.set(one));
+  }
+  void remove(const std::string& rule_name, const std::string& actor) {
+    overrides.remove(rule(rule_name).id, std::array{actor});
+  }
+  base::Time now() { return clock.now(); }
+
+  // Units of a native rule's counter that are used. By a put of nothing, which tells what there is
+  // whoever waits for it; `limit` is the one that is in force.
+  int64_t used(const std::string& rule_name, const std::string& key, const limit::Limit& limit) {
+    limit::Charge charge;
+    charge.space = rule(rule_name).space;
+    charge.key = key;
+    charge.verb = limit::Verb::put;
+    charge.cost = 0;
+    charge.limits = {&limit, 1};
+    charge.limits_id = spaces.intern_limits(charge.limits);
+    limit::Decision decision;
+    limit::Group group{.charge_count = 1};
+    // One that loads has the counter fetched first.
+    while (made->apply({{&group, 1}, {&charge, 1}, {&decision, 1}}, now()).later)
+      std::this_thread::yield();
+    return limit.quota - decision.remaining;
+  }
+
+  std::shared_ptr<spdlog::logger> log =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  limit::Spaces spaces;
+  base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  std::unique_ptr<store::Store> made;
+  Wavering store;
+  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
+  std::vector<std::shared_ptr<const LivePolicy>> old;  // none is the last to be held by an engine
+  uint64_t generation = 1;
+  policy::Overrides overrides;
+  std::vector<std::unique_ptr<Seat>> seats;
+};
+
+}  // namespace sluice::server::tests

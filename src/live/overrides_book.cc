@@ -1,0 +1,430 @@
+#include "live/overrides_book.h"
+
+#include <algorithm>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "base/printable.h"
+#include "admin/admin_json.h"
+
+namespace sluice::server {
+
+namespace {
+
+// What one round of the housekeeping ends, and forgets, at most.
+constexpr size_t ended_per_round_max = 1000;
+// Overrides that one round looks at and that it writes, at most, when the policy has changed.
+constexpr size_t followed_per_round_max = 20'000, written_per_round_max = 1000;
+constexpr base::Duration forget_again_after = base::seconds(5);
+
+}  // namespace
+
+OverridesBook::OverridesBook(World world)
+    : world_(std::move(world)), watching_(std::make_shared<Watching>(this)) {}
+
+OverridesBook::~OverridesBook() {
+  end();
+}
+
+void OverridesBook::end() {
+  const std::lock_guard order(watching_->order);
+  watching_->book = nullptr;
+}
+
+std::optional<std::string> OverridesBook::load() {
+  if (!is_kept()) return std::nullopt;
+  std::string problem;
+  {
+    const std::lock_guard order(watching_->order);
+    const bool read = world_.keeper->read(
+        [this](std::string_view name, std::string_view text) {
+          const store::Keeper::Change change{std::string(name), std::string(text)};
+          take({&change, 1});
+        },
+        problem);
+    if (!read) return "the overrides cannot be read: " + problem;
+    // Those that ended while there was no server.
+    while (end_some(world_.clock.settled())) continue;
+  }
+  if (table_.size() > 0) world_.log->info("{} overrides are in force", table_.size());
+  world_.keeper->watch(watching_);
+  return std::nullopt;
+}
+
+// What is kept, or what another server wrote.
+void OverridesBook::take(std::span<const store::Keeper::Change> changes) {
+  bool changed = false;
+  for (const store::Keeper::Change& change : changes) changed |= take_one(change);
+  if (changed) world_.changed();
+}
+
+bool OverridesBook::take_one(const store::Keeper::Change& change) {
+  std::string why;
+  const auto id = parse_id(change.name);
+  std::optional<AskedOverride> asked;
+  if (change.text && (asked = read_kept(change.name, *change.text, why)))
+    why = settle(*asked, world_.spaces, world_.limits_max).why;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!change.text) return id && erase(*id);
+    if (why.empty() && all_.size() >= base::bounds::overrides_max && !all_.contains(*id))
+      why = "there are " + std::to_string(base::bounds::overrides_max) + " already";
+    if (why.empty()) follow(asked->one);
+    if (why.empty() && put(std::move(asked->one))) return true;
+  }
+  if (why.empty()) why = "too many patterns of its rule begin alike";
+  world_.log->warn("the override {} is kept and not in force: {}",
+                   base::printable(change.name, 100), base::printable(why, 500));
+  // What it replaced is kept no longer.
+  const std::lock_guard lock(mutex_);
+  return id && erase(*id);
+}
+
+bool OverridesBook::put(KnownOverride one) {
+  if (!table_.set(compiled(one, world_.spaces))) return false;
+  const uint64_t id = one.id();
+  auto& [rule, overrides] = rules_[one.rule->id];
+  if (rule == nullptr) rule = one.rule;
+  one.rule = rule;
+  const auto old = all_.find(id);
+  overrides += old == all_.end() ? 1u : 0u;
+  if (old != all_.end()) {
+    unlist(old->second.until, id);
+    merged_ -= old->second.kept_own != 0 ? 1u : 0u;
+  }
+  merged_ += one.kept_own != 0 ? 1u : 0u;
+  unwritten_.erase(id);
+  if (one.until.us != INT64_MAX) ends_.emplace(one.until.us, id);
+  all_.insert_or_assign(id, std::move(one));
+  return true;
+}
+
+// False: there is none.
+bool OverridesBook::erase(uint64_t id) {
+  const auto at = all_.find(id);
+  if (at == all_.end()) return false;
+  const KnownOverride one = std::move(at->second);
+  table_.remove(one.rule->id, one.values());
+  unlist(one.until, id);
+  merged_ -= one.kept_own != 0 ? 1u : 0u;
+  unwritten_.erase(id);
+  all_.erase(at);
+  const auto rule = rules_.find(one.rule->id);
+  if (--rule->second.overrides == 0) rules_.erase(rule);
+  return true;
+}
+
+void OverridesBook::unlist(base::Time until, uint64_t id) {
+  ends_.erase({until.us, id});
+  ended_.erase({until.us, id});
+}
+
+// May all of them be set? What they replace makes room for nothing else.
+OverrideProblem OverridesBook::check_room(const std::vector<AskedOverride>& all) const {
+  const auto field_of = [&](size_t i) {
+    return all.size() > 1 ? "[" + std::to_string(i) + "].actor" : std::string("actor");
+  };
+  size_t fresh = 0;
+  std::map<uint64_t, size_t> ids;
+  std::map<std::pair<uint64_t, std::string>, size_t> more;  // patterns that begin alike
+  for (size_t i = 0; i < all.size(); ++i) {
+    const KnownOverride& one = all[i].one;
+    const uint64_t id = one.id();
+    const auto [first, is_first] = ids.emplace(id, i);
+    if (!is_first)
+      return {422, field_of(i), "is that of [" + std::to_string(first->second) + "] again"};
+    const auto known = all_.find(id);
+    if (known != all_.end()) {
+      if (known->second.rule->id != one.rule->id || known->second.actor != one.actor)
+        return {409, field_of(i), "has the same number as " + id_text(id) + "; delete that first"};
+      // One that has ended is in the table no more.
+      if (!ended_.contains({known->second.until.us, id})) continue;
+    }
+    fresh += known == all_.end() ? 1u : 0u;
+    const auto values = one.values();
+    const auto filed = policy::Overrides::filed_under(values);
+    if (!filed) continue;
+    const size_t alike = table_.alike(one.rule->id, *filed) + ++more[{one.rule->id, *filed}];
+    if (alike > base::bounds::overrides_alike_max)
+      return {507, field_of(i),
+              "the rule has " + std::to_string(base::bounds::overrides_alike_max) +
+                  " patterns already that begin with `" + *filed +
+                  "`, which is the most; a request is compared with each of them"};
+  }
+  if (all_.size() + fresh > base::bounds::overrides_max)
+    return {507, "",
+            "there are " + std::to_string(all_.size()) + " overrides, and " +
+                std::to_string(base::bounds::overrides_max) + " is the most; delete some"};
+  return {};
+}
+
+namespace {
+
+OverrideProblem not_kept(store::Keeper::Written written, const std::string& problem) {
+  if (written == store::Keeper::Written::no)
+    return {503, "", "nothing was changed, as it could not be kept: " + problem};
+  return {503, "",
+          "nothing is changed here, and nobody knows whether it was kept: " + problem +
+              "; look again, or ask for the same again"};
+}
+
+}  // namespace
+
+std::string OverridesBook::text_of(const KnownOverride& one) const {
+  return kept_text(one, world_.spaces.limits(one.kept_limits_id));
+}
+
+OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<bool>& fresh) {
+  {
+    const std::lock_guard order(watching_->order);
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto problem = check_room(all)) return problem;
+    }
+    const base::Time now = world_.clock.now();
+    for (size_t i = 0; i < all.size(); ++i) {
+      auto problem = settle(all[i], world_.spaces, world_.limits_max);
+      if (problem && all.size() > 1) problem.field = "[" + std::to_string(i) + "]." + problem.field;
+      if (problem) return problem;
+      KnownOverride& one = all[i].one;
+      one.created = now;
+      // The live policy may be another by now than when it was asked for.
+      const std::lock_guard lock(mutex_);
+      if (!follow(one) || one.own == 0) continue;
+      one.kept_limits_id = one.limits_id;
+      one.kept_own = one.own;
+    }
+    if (is_kept()) {
+      std::vector<store::Keeper::Change> changes;
+      for (const AskedOverride& asked : all)
+        changes.push_back({id_text(asked.one.id()), text_of(asked.one)});
+      std::string problem;
+      const auto written = world_.keeper->write(changes, problem);
+      if (written != store::Keeper::Written::yes) return not_kept(written, problem);
+    }
+    const std::lock_guard lock(mutex_);
+    for (const AskedOverride& asked : all) {
+      fresh.push_back(!all_.contains(asked.one.id()));
+      SLUICE_CHECK(put(asked.one));  // there was room, and nobody else changes anything
+    }
+  }
+  world_.changed();
+  return {};
+}
+
+OverrideProblem OverridesBook::remove(uint64_t id, KnownOverride& was) {
+  {
+    const std::lock_guard order(watching_->order);
+    const auto known = find(id);
+    if (!known) return {404, "", "there is no override " + id_text(id)};
+    was = *known;
+    if (is_kept()) {
+      const store::Keeper::Change change{id_text(id), std::nullopt};
+      std::string problem;
+      const auto written = world_.keeper->write({&change, 1}, problem);
+      if (written != store::Keeper::Written::yes) return not_kept(written, problem);
+    }
+    const std::lock_guard lock(mutex_);
+    erase(id);
+  }
+  world_.changed();
+  return {};
+}
+
+std::optional<KnownOverride> OverridesBook::find(uint64_t id) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = all_.find(id);
+  return at == all_.end() ? std::nullopt : std::optional(at->second);
+}
+
+OverridesBook::Page OverridesBook::list(
+    uint64_t after, size_t max, const std::function<bool(const KnownOverride&)>& wanted) const {
+  Page page;
+  const std::lock_guard lock(mutex_);
+  const auto begin = after == 0 ? all_.begin() : all_.upper_bound(after);
+  if (!wanted) {
+    page.total = all_.size();
+    auto at = begin;
+    for (; at != all_.end() && page.items.size() < max; ++at) page.items.push_back(at->second);
+    page.more = at != all_.end();
+    return page;
+  }
+  for (const auto& [id, one] : all_) {
+    if (!wanted(one)) continue;
+    ++page.total;
+    if (id <= after && after != 0) continue;
+    if (page.items.size() < max)
+      page.items.push_back(one);
+    else
+      page.more = true;
+  }
+  return page;
+}
+
+bool OverridesBook::applies(const NamedRule& rule) const {
+  const std::lock_guard lock(mutex_);
+  return live_rules().contains(rule.id);
+}
+
+// With mutex_ held.
+const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules() const {
+  const auto policy = world_.live.shown();
+  if (policy->generation == live_generation_) return live_rules_;
+  live_rules_.clear();
+  each_rule(*policy->rules, [this](const policy::Rule& one, std::string_view dialect) {
+    live_rules_.emplace(one.id, dialect == "native" ? one.limits_id : 0);
+  });
+  live_generation_ = policy->generation;
+  return live_rules_;
+}
+
+// Gives it the limits that hold with the live ones of its rule. True: they are others than before.
+// With mutex_ held.
+bool OverridesBook::follow(KnownOverride& one) const {
+  if (one.kept_own == 0) return false;
+  const auto rule = live_rules().find(one.rule->id);
+  if (rule == live_rules().end() || rule->second == 0) return false;
+  const std::pair before(one.limits_id, one.own);
+  const auto own = policy::own_limits(world_.spaces.limits(one.kept_limits_id), one.kept_own);
+  size_t wrong = 0;
+  const auto merged = policy::merge_limits(world_.spaces.limits(rule->second), own, wrong);
+  if (merged && !check_limits(merged->limits, one.rule->dialect)) {
+    const uint32_t id = world_.spaces.intern_limits(merged->limits, world_.limits_max);
+    if (id == 0) return false;  // there are too many lists; the one that held is as good as any
+    one.limits_id = id;
+    one.own = merged->own;
+  } else {
+    one.limits_id = one.kept_limits_id;
+    one.own = 0;
+  }
+  return before != std::pair(one.limits_id, one.own);
+}
+
+// Some of all, where the policy has changed. True: the limits of some are others now.
+bool OverridesBook::follow_some() {
+  const std::lock_guard lock(mutex_);
+  if (const uint64_t live = world_.live.shown()->generation; live != followed_) {
+    followed_ = live;
+    follow_after_ = 0;
+  }
+  if (merged_ == 0) follow_after_.reset();
+  if (!follow_after_) return false;
+  bool changed = false;
+  auto at = all_.upper_bound(*follow_after_);
+  for (size_t count = 0; at != all_.end() && count < followed_per_round_max; ++count, ++at) {
+    auto& [id, one] = *at;
+    follow_after_ = id;
+    if (follow(one) && !ended_.contains({one.until.us, id}))
+      changed |= table_.set(compiled(one, world_.spaces));
+    // Not when another server has written it: two with different policies would write for ever.
+    if (one.own == 0 || one.limits_id == one.kept_limits_id)
+      unwritten_.erase(id);
+    else
+      unwritten_.insert(id);
+  }
+  if (at == all_.end()) follow_after_.reset();
+  return changed;
+}
+
+// Some of those whose kept text a server of an earlier version would decide otherwise by.
+void OverridesBook::write_some(base::Time now) {
+  std::vector<KnownOverride> some;
+  std::vector<store::Keeper::Change> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto at = unwritten_.begin();
+         at != unwritten_.end() && some.size() < written_per_round_max; ++at) {
+      KnownOverride& one = some.emplace_back(all_.at(*at));
+      std::string before = text_of(one);
+      one.kept_limits_id = one.limits_id;
+      one.kept_own = one.own;
+      changes.push_back({id_text(*at), text_of(one), std::move(before)});
+    }
+  }
+  if (some.empty()) return;
+  std::string problem;
+  if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
+    world_.log->warn(
+        "{} overrides are merged with the live policy and cannot be kept so; servers of an earlier "
+        "version go on with the former limits: {}",
+        some.size(), base::printable(problem, 500));
+    write_again_us_ = now.us + forget_again_after.us;
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const KnownOverride& one : some) {
+    KnownOverride& its = all_.at(one.id());
+    its.kept_limits_id = one.kept_limits_id;
+    its.kept_own = one.kept_own;
+    unwritten_.erase(one.id());
+  }
+}
+
+// Those whose time has passed no longer decide. False: there are none.
+bool OverridesBook::end_some(base::Time now) {
+  const std::lock_guard lock(mutex_);
+  size_t count = 0;
+  for (; !ends_.empty() && count < ended_per_round_max; ++count) {
+    const auto [until_us, id] = *ends_.begin();
+    if (until_us > now.us) break;
+    const KnownOverride& one = all_.at(id);
+    table_.remove(one.rule->id, one.values());
+    ended_.insert(ends_.extract(ends_.begin()));
+  }
+  return count > 0;
+}
+
+// They are forgotten once they have ended for every server.
+void OverridesBook::forget_some(base::Time now) {
+  const int64_t late_us = is_kept() && world_.keeper->is_shared() ? clocks_differ.us : 0;
+  std::vector<uint64_t> ids;
+  std::vector<store::Keeper::Change> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [until_us, id] : ended_) {
+      if (until_us > now.us - late_us || ids.size() == ended_per_round_max) break;
+      ids.push_back(id);
+      // Another server may have set it anew, and this one not know that yet.
+      const KnownOverride& one = all_.at(id);
+      changes.push_back({id_text(id), std::nullopt, text_of(one)});
+    }
+  }
+  if (ids.empty()) return;
+  std::string problem;
+  if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
+    world_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
+                     base::printable(problem, 500));
+    forget_again_us_ = world_.clock.settled().us + forget_again_after.us;
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const uint64_t id : ids) erase(id);
+}
+
+void OverridesBook::housekeep() {
+  table_.reclaim();
+  bool changed = false;
+  {
+    // Whoever holds it may be waiting for the store; there is a next time.
+    const std::unique_lock order(watching_->order, std::try_to_lock);
+    if (!order) return;
+    const base::Time now = world_.clock.settled();
+    changed = follow_some();
+    changed |= end_some(now);
+    if (now.us >= write_again_us_) write_some(now);
+    if (now.us >= forget_again_us_) forget_some(now);
+  }
+  if (changed) world_.changed();
+}
+
+void OverridesBook::collect(metrics::Page& page) const {
+  page.gauge("sluice_overrides", "Overrides that are known, of rules that there are or not.",
+             static_cast<double>(table_.size()));
+  page.counter("sluice_override_changes_total", "Overrides that were set or removed.",
+               static_cast<double>(table_.changes()));
+  page.counter("sluice_override_match_given_up_total",
+               "Keys that took too many steps to compare with the patterns of overrides: denied.",
+               static_cast<double>(table_.too_costly()));
+}
+
+}  // namespace sluice::server

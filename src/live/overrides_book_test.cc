@@ -1,0 +1,470 @@
+#include "live/overrides_book.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "base/bounds.h"
+#include "policy/read/native.h"
+
+namespace sluice::server {
+namespace {
+
+int64_t now_us = 1'800'000'000'000'000;
+
+// A keeper in memory, which may fail, and which another server may write to.
+struct FakeKeeper final : store::Keeper {
+  using enum Written;
+  bool read(const std::function<void(std::string_view, std::string_view)>& visit,
+            std::string& problem) override {
+    if (fails) {
+      problem = "it fails";
+      return false;
+    }
+    for (const auto& [name, text] : kept) visit(name, text);
+    return true;
+  }
+  Written write(std::span<const Change> changes, std::string& problem) override {
+    while_writing();
+    if (fails) {
+      problem = "it fails";
+      return failure;
+    }
+    ++writes;
+    for (const Change& change : changes) {
+      if (change.only_if && kept[change.name] != *change.only_if) continue;
+      if (change.text)
+        kept[change.name] = *change.text;
+      else
+        kept.erase(change.name);
+    }
+    return yes;
+  }
+  bool is_shared() const override { return shared; }
+  void watch(std::shared_ptr<Watcher> its) override { watcher = std::move(its); }
+  void tell(const Change& change) {
+    const std::lock_guard order(watcher->order);
+    watcher->changed({&change, 1});
+  }
+
+  std::map<std::string, std::string> kept;
+  std::shared_ptr<Watcher> watcher;
+  std::function<void()> while_writing = [] {};
+  bool fails = false, shared = false;
+  Written failure = no;
+  int writes = 0;
+};
+
+struct Fixture {
+  explicit Fixture(store::Keeper* keeper = nullptr,
+                   size_t limits_max = base::bounds::override_limits_max) {
+    auto set = std::make_shared<policy::RuleSet>();
+    base::Diagnostics diagnostics;
+    policy::read_native(
+        "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 3, window: 1h } }\n",
+        "test.yaml", spaces, *set, diagnostics);
+    live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, 2}));
+    book = std::make_unique<OverridesBook>(
+        OverridesBook::World{spaces, live, clock, keeper, [this] { ++changes; }, log, limits_max});
+  }
+  AskedOverride make(const std::string& actor, int64_t quota = 10, int64_t until_us = INT64_MAX) {
+    AskedOverride asked;
+    KnownOverride& one = asked.one;
+    const policy::Rule& rule = live.current()->rules->native_rules().front();
+    one.rule =
+        std::make_shared<const NamedRule>(NamedRule{"native", "api", rule.actor, "", rule.id});
+    one.actor = actor;
+    asked.limits = {{limit::Algorithm::token_bucket, quota, base::seconds(60), quota}};
+    one.until = {until_us};
+    return asked;
+  }
+  OverrideProblem set(std::vector<AskedOverride> all) {
+    fresh.clear();
+    return book->set(all, fresh);
+  }
+  // The quota that holds for an actor; 0: the rule's own.
+  int64_t quota(const std::string& actor) const {
+    policy::Override::Terms terms;
+    const auto held = book->table().hold();
+    const uint64_t rule = live.current()->rules->native_rules().front().id;
+    return book->table().find(rule, actor, clock.now(), terms) ? terms.limits.front().quota : 0;
+  }
+
+  std::ostringstream told;
+  std::shared_ptr<spdlog::logger> log = std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told));
+  limit::Spaces spaces;
+  mutable base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
+  int changes = 0;
+  std::vector<bool> fresh;
+  std::unique_ptr<OverridesBook> book;
+};
+
+TEST(OverridesBook, keeps_what_is_set_and_finds_it_again) {
+  FakeKeeper keeper;
+  uint64_t id = 0;
+  {
+    Fixture f(&keeper);
+    ASSERT_EQ(f.book->load(), std::nullopt);
+    auto one = f.make("10.*", 7, now_us + 1'000'000);
+    one.one.comment = "until Friday";
+    id = one.one.id();
+    EXPECT_FALSE(f.set({one, f.make("10.0.0.1", 9)}));
+    EXPECT_EQ(keeper.writes, 1);
+    EXPECT_EQ(f.fresh, (std::vector<bool>{true, true}));
+    EXPECT_EQ(f.changes, 1);
+    EXPECT_FALSE(f.set({f.make("10.0.0.1", 8)}));
+    EXPECT_EQ(f.fresh, std::vector<bool>{false});
+    EXPECT_EQ(f.book->table().size(), 2u);
+  }
+  Fixture f(&keeper);
+  ASSERT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.quota("10.0.0.1"), 8);
+  EXPECT_EQ(f.quota("10.0.0.2"), 7);
+  const auto found = f.book->find(id);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->comment, "until Friday");
+  EXPECT_EQ(found->until.us, now_us + 1'000'000);
+  EXPECT_EQ(found->created.us, now_us);
+  EXPECT_TRUE(f.book->applies(*found->rule));
+  KnownOverride was;
+  EXPECT_FALSE(f.book->remove(id, was));
+  EXPECT_EQ(f.book->remove(id, was).status, 404u);
+  EXPECT_EQ(keeper.kept.size(), 1u);
+  EXPECT_EQ(f.quota("10.0.0.2"), 0);
+}
+
+TEST(OverridesBook, nothing_is_changed_that_could_not_be_kept) {
+  FakeKeeper keeper;
+  Fixture f(&keeper);
+  EXPECT_FALSE(f.set({f.make("a")}));
+  keeper.fails = true;
+  EXPECT_EQ(f.set({f.make("b")}).status, 503u);
+  EXPECT_EQ(f.quota("b"), 0);
+  KnownOverride was;
+  EXPECT_EQ(f.book->remove(f.make("a").one.id(), was).status, 503u);
+  EXPECT_EQ(f.quota("a"), 10);
+  EXPECT_NE(f.book->load().value_or("").find("it fails"), std::string::npos);
+}
+
+TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
+  FakeKeeper keeper;
+  {
+    Fixture f(&keeper);
+    EXPECT_FALSE(f.set({f.make("a")}));
+  }
+  const auto [name, text] = *keeper.kept.begin();
+  // Every text with a piece missing or a byte of it another is refused or still an override.
+  Fixture reader;
+  std::string why;
+  size_t refused = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    refused += !read_kept(name, text.substr(0, i), why);
+    for (const char c : {'0', '-', '"', '[', 'x', '\xff'}) {
+      std::string other = text;
+      other[i] = c;
+      if (auto asked = read_kept(name, other, why)) {
+        EXPECT_EQ(id_text(asked->one.id()), name);
+        EXPECT_FALSE(settle(*asked, reader.spaces, SIZE_MAX));
+        compiled(asked->one, reader.spaces);
+        // What it is written as is read as the same, and written so again.
+        const std::string again = kept_text(asked->one, asked->limits);
+        const auto same = read_kept(name, again, why);
+        ASSERT_TRUE(same) << why;
+        EXPECT_EQ(kept_text(same->one, same->limits), again);
+      } else {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, text.size());
+  keeper.kept["o-0000000000000001"] = text;
+  keeper.kept["x"] = "{}";
+  keeper.kept[id_text(7)] = "{\"v\":2}";
+  Fixture f(&keeper);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.quota("a"), 10);
+  EXPECT_EQ(f.book->table().size(), 1u);
+  EXPECT_EQ(keeper.kept.size(), 4u);
+  const std::vector<std::string> wanted = {"o-0000000000000001", "the override x is", id_text(7),
+                                           "another version than 1"};
+  for (const std::string& said : wanted)
+    EXPECT_NE(f.told.str().find(said), std::string::npos) << said;
+}
+
+TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
+  FakeKeeper keeper;
+  {
+    Fixture f(&keeper);
+    EXPECT_FALSE(f.set({f.make("a")}));
+  }
+  const std::string name = keeper.kept.begin()->first;
+  const Json good = Json::parse(keeper.kept.begin()->second);
+  const auto why = [&](const Json& json) {
+    std::string said;
+    return read_kept(name, json.dump(), said) ? "" : said;
+  };
+  const auto with = [&](const char* key, const Json& value) {
+    Json json = good;
+    json[key] = value;
+    return why(json);
+  };
+  const Json limit = good["limits"][0];
+  EXPECT_EQ(why(good), "");
+  // Of a later version, perhaps.
+  EXPECT_EQ(with("more", {{"limits", 1}, {"list", {1, {{"actor", "x"}}, "x"}}}), "");
+  EXPECT_EQ(with("until_us", nullptr), "");
+  EXPECT_EQ(why(Json::array({good})), "it is no JSON object");
+  EXPECT_EQ(with("v", "1"), "it is of another version than 1");
+  for (const char* key : {"dialect", "rule", "actor", "entries", "limits"}) {
+    EXPECT_EQ(with(key, 1), "it lacks what an override has") << key;
+    EXPECT_EQ(with(key, {{"0", "x"}}), "it lacks what an override has") << key;
+  }
+  for (const Json& entries : {Json{1}, Json{{"u"}}, Json{{{"u", "u"}}}, Json{nullptr}})
+    EXPECT_EQ(with("entries", entries), "its entries are no texts") << entries;
+  for (const char* wrong :
+       {"1", "[]", "{}", "null", "[1,1,1,1]", R"(["token_bucket",1,1])",
+        R"(["token_bucket",1,1,1,1])", R"(["token_bucket","1",1,1])", R"(["token_bucket",1.5,1,1])",
+        R"(["token_bucket",[1],1,1])", R"(["token_bucket",{"x":1},1,1])", R"(["none",1,1,1])"}) {
+    const Json list = Json::array({limit, Json::parse(wrong)});
+    EXPECT_EQ(with("limits", list), "its limit 1 is none") << wrong;
+  }
+  EXPECT_EQ(with("limits", Json::array()).substr(0, 7), "limits:");
+  EXPECT_EQ(with("limits", Json(100, limit)).substr(0, 7), "limits:");
+}
+
+TEST(OverridesBook, takes_what_other_servers_write) {
+  FakeKeeper keeper, others;
+  Fixture f(&keeper), other(&others);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_FALSE(other.set({other.make("a", 5)}));
+  const auto [name, text] = *others.kept.begin();
+  const store::Keeper::Change set{name, text}, gone{name, std::nullopt};
+  keeper.tell(set);
+  EXPECT_EQ(f.quota("a"), 5);
+  EXPECT_EQ(f.changes, 1);
+  keeper.tell(gone);
+  EXPECT_EQ(f.quota("a"), 0);
+  EXPECT_EQ(f.changes, 2);
+  EXPECT_EQ(keeper.writes, 0);
+  f.book.reset();
+  keeper.tell(set);  // it outlives the book
+}
+
+TEST(OverridesBook, all_or_nothing_of_a_list) {
+  Fixture f;
+  EXPECT_EQ(f.set({f.make("a"), f.make("b"), f.make("a", 3)}).field, "[2].actor");
+  EXPECT_EQ(f.book->table().size(), 0u);
+  std::vector<AskedOverride> alike;
+  for (size_t i = 0; i <= base::bounds::overrides_alike_max; ++i)
+    alike.push_back(f.make("*" + std::to_string(i)));
+  const auto problem = f.set(alike);
+  EXPECT_EQ(problem.status, 507u);
+  EXPECT_EQ(problem.field, "[64].actor");
+  EXPECT_EQ(f.book->table().size(), 0u);
+  alike.pop_back();
+  EXPECT_FALSE(f.set(alike));
+  EXPECT_FALSE(f.set(alike));  // each in its own place
+  EXPECT_EQ(f.set({f.make("*x")}).status, 507u);
+}
+
+TEST(OverridesBook, forgets_what_has_ended) {
+  FakeKeeper keeper;
+  Fixture f(&keeper);
+  EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 20), f.make("c")}));
+  now_us += 10;
+  keeper.fails = true;
+  const auto total = [&f] { return f.book->list(0, 10, {}).total; };
+  f.book->housekeep();
+  EXPECT_EQ(f.changes, 2);
+  EXPECT_EQ(f.book->table().size(), 2u);
+  EXPECT_EQ(total(), 3u);
+  keeper.fails = false;
+  f.book->housekeep();
+  EXPECT_EQ(total(), 3u);  // not at once again
+  now_us += 5'000'000;
+  f.book->housekeep();
+  EXPECT_EQ(f.book->table().size(), 1u);
+  EXPECT_EQ(total(), 1u);
+  EXPECT_EQ(keeper.kept.size(), 1u);
+  EXPECT_EQ(f.changes, 3);
+}
+
+// Two servers with one keeper: a server that does not know yet that another one has set an override
+// anew must not forget that one; and whose clock is ahead must not end it for the others.
+TEST(OverridesBook, what_another_server_renewed_is_not_forgotten) {
+  FakeKeeper keeper;
+  keeper.shared = true;
+  Fixture f(&keeper), other(&keeper);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 10)}));
+  EXPECT_FALSE(other.set({other.make("a", 7)}));
+  now_us += 10;
+  f.book->housekeep();
+  EXPECT_EQ(f.changes, 2);
+  EXPECT_EQ(f.book->table().size(), 0u);
+  EXPECT_EQ(keeper.kept.size(), 2u);
+  now_us += OverridesBook::clocks_differ.us - 1;
+  f.book->housekeep();
+  EXPECT_EQ(keeper.kept.size(), 2u);
+  now_us += 1;
+  f.book->housekeep();
+  EXPECT_EQ(f.book->list(0, 10, {}).total, 0u);
+  ASSERT_EQ(keeper.kept.size(), 1u);
+  keeper.tell({keeper.kept.begin()->first, keeper.kept.begin()->second});
+  EXPECT_EQ(f.quota("a"), 7);
+  f.book->housekeep();
+  EXPECT_EQ(f.quota("a"), 7);
+  // One that has ended and is set again before it is forgotten.
+  EXPECT_FALSE(f.set({f.make("b", 5, now_us + 10)}));
+  now_us += 10;
+  f.book->housekeep();
+  EXPECT_EQ(f.quota("b"), 0);
+  EXPECT_FALSE(f.set({f.make("b", 6)}));
+  now_us += OverridesBook::clocks_differ.us;
+  f.book->housekeep();
+  EXPECT_EQ(f.quota("b"), 6);
+  EXPECT_EQ(keeper.kept.size(), 2u);
+}
+
+// It has no place among those that begin alike until it is forgotten.
+TEST(OverridesBook, one_that_has_ended_needs_room_to_be_set_anew) {
+  FakeKeeper keeper;
+  keeper.shared = true;
+  Fixture f(&keeper);
+  std::vector<AskedOverride> alike;
+  for (size_t i = 0; i < base::bounds::overrides_alike_max; ++i)
+    alike.push_back(f.make("*" + std::to_string(i), 5, i == 0 ? now_us + 10 : INT64_MAX));
+  EXPECT_FALSE(f.set(alike));
+  now_us += 10;
+  f.book->housekeep();
+  EXPECT_FALSE(f.set({f.make("*x")}));
+  EXPECT_EQ(f.set({f.make("*0")}).status, 507u);
+  KnownOverride was;
+  EXPECT_FALSE(f.book->remove(f.make("*x").one.id(), was));
+  EXPECT_FALSE(f.set({f.make("*0", 6)}));
+  EXPECT_EQ(f.quota("z0"), 6);
+}
+
+TEST(OverridesBook, a_start_counts_those_that_have_not_ended) {
+  FakeKeeper keeper;
+  {
+    Fixture f(&keeper);
+    EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b")}));
+  }
+  now_us += 10;
+  Fixture f(&keeper);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_NE(f.told.str().find(" 1 overrides are in force"), std::string::npos) << f.told.str();
+}
+
+// As a server that stops does, whose keeper goes on.
+TEST(OverridesBook, nothing_is_told_behind_its_end) {
+  FakeKeeper keeper, others;
+  Fixture f(&keeper), other(&others);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_FALSE(other.set({other.make("a", 5)}));
+  f.book->end();
+  keeper.tell({others.kept.begin()->first, others.kept.begin()->second});
+  EXPECT_EQ(f.changes, 0);
+}
+
+TEST(OverridesBook, says_what_is_not_known_to_be_kept) {
+  FakeKeeper keeper;
+  Fixture f(&keeper);
+  keeper.fails = true;
+  EXPECT_NE(f.set({f.make("a")}).why.find("nothing was changed"), std::string::npos);
+  keeper.failure = FakeKeeper::maybe;
+  for (int i = 0; i < 2; ++i) {
+    const auto problem = f.set({f.make("a")});
+    EXPECT_EQ(problem.status, 503u);
+    EXPECT_NE(problem.why.find("nobody knows whether it was kept"), std::string::npos)
+        << problem.why;
+  }
+  EXPECT_EQ(f.quota("a"), 0);
+}
+
+TEST(OverridesBook, who_looks_does_not_wait_for_the_store) {
+  FakeKeeper keeper;
+  Fixture f(&keeper);
+  EXPECT_FALSE(f.set({f.make("a")}));
+  size_t looks = 0;
+  // On the thread that writes: a look that waited for it would never end.
+  keeper.while_writing = [&] {
+    looks += f.book->list(0, 10, {}).total;
+    looks += f.book->find(f.make("a").one.id()).has_value();
+    std::thread([&] { f.book->housekeep(); }).join();
+  };
+  EXPECT_FALSE(f.set({f.make("b")}));
+  EXPECT_EQ(looks, 2u);
+}
+
+TEST(OverridesBook, what_replaces_one_and_is_not_understood_ends_it) {
+  FakeKeeper keeper;
+  Fixture f(&keeper);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_FALSE(f.set({f.make("a", 5)}));
+  keeper.tell({keeper.kept.begin()->first, "{\"v\":2}"});
+  EXPECT_EQ(f.quota("a"), 0);
+  EXPECT_NE(f.told.str().find("is kept and not in force"), std::string::npos);
+}
+
+TEST(OverridesBook, new_limits_have_a_bound) {
+  FakeKeeper keeper;
+  Fixture f(&keeper, 4);  // the rule has the first
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  // What is refused leaves nothing behind.
+  for (int i = 0; i < 10; ++i) {
+    const auto twice = f.set({f.make("a", 100 + i), f.make("a", 100 + i)});
+    EXPECT_EQ(twice.status, 422u);
+  }
+  EXPECT_FALSE(f.set({f.make("a", 1), f.make("b", 2), f.make("c", 3)})) << f.told.str();
+  const auto problem = f.set({f.make("d", 1), f.make("e", 4)});
+  EXPECT_EQ(problem.status, 507u);
+  EXPECT_EQ(problem.field, "[1].limits");
+  EXPECT_EQ(f.quota("d"), 0);
+  EXPECT_FALSE(f.set({f.make("d", 1)}));
+  // Nor does another server bring more.
+  FakeKeeper others;
+  Fixture other(&others);
+  EXPECT_FALSE(other.set({other.make("x", 9)}));
+  keeper.tell({others.kept.begin()->first, others.kept.begin()->second});
+  EXPECT_EQ(f.quota("x"), 0);
+  EXPECT_NE(f.told.str().find("which is the most"), std::string::npos) << f.told.str();
+}
+
+TEST(OverridesBook, pages_through_all_of_them) {
+  Fixture f;
+  std::vector<AskedOverride> all;
+  for (int i = 0; i < 25; ++i) all.push_back(f.make("k" + std::to_string(i)));
+  EXPECT_FALSE(f.set(all));
+  size_t seen = 0;
+  uint64_t after = 0;
+  for (bool more = true; more;) {
+    const auto page = f.book->list(after, 10, {});
+    EXPECT_EQ(page.total, 25u);
+    for (const auto& one : page.items) EXPECT_GT(one.id(), std::exchange(after, one.id()));
+    seen += page.items.size();
+    more = page.more;
+  }
+  EXPECT_EQ(seen, 25u);
+  const auto some = f.book->list(0, 3, [](const KnownOverride& o) { return o.actor.size() == 2; });
+  EXPECT_EQ(some.total, 10u);
+  EXPECT_EQ(some.items.size(), 3u);
+  EXPECT_TRUE(some.more);
+}
+
+TEST(OverrideText, ids_are_spelled_one_way) {
+  EXPECT_EQ(id_text(1), "o-0000000000000001");
+  EXPECT_EQ(parse_id("o-00000000000000ff"), 255u);
+  for (const char* text : {"", "o-", "o-1", "o-00000000000000FF", "p-00000000000000ff",
+                           "o-00000000000000ff0", "o--000000000000ff", "o-+00000000000000f"})
+    EXPECT_FALSE(parse_id(text)) << text;
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,353 @@
+// Overrides that replace some limits of their rule, through the admin port's handlers, a keeper,
+// and policies that change: what holds, and what servers of an earlier version make of the text.
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <map>
+
+#include "policy/read/native.h"
+#include "live/overrides_book.h"
+
+namespace sluice::server {
+namespace {
+
+int64_t now_us = 1'800'000'000'000'000;
+
+// Shared by several servers; a change is told to all of them but the writer by `tell`.
+struct SharedTexts final : store::Keeper {
+  bool read(const std::function<void(std::string_view, std::string_view)>& visit,
+            std::string&) override {
+    for (const auto& [name, text] : kept) visit(name, text);
+    return true;
+  }
+  Written write(std::span<const Change> changes, std::string& problem) override {
+    if (fails) problem = "it fails";
+    if (fails) return Written::no;
+    for (const Change& change : changes) {
+      if (change.only_if && kept[change.name] != *change.only_if) continue;
+      if (change.text)
+        kept[change.name] = *change.text;
+      else
+        kept.erase(change.name);
+      ++writes;
+    }
+    return Written::yes;
+  }
+  bool is_shared() const override { return true; }
+  void watch(std::shared_ptr<Watcher> its) override { watcher = std::move(its); }
+  void tell(const std::string& name) {
+    const Change change{name, kept.at(name)};
+    const std::lock_guard order(watcher->order);
+    watcher->changed({&change, 1});
+  }
+  std::string only_text() const { return kept.size() == 1 ? kept.begin()->second : ""; }
+
+  std::map<std::string, std::string> kept;
+  std::shared_ptr<Watcher> watcher;
+  bool fails = false;
+  int writes = 0;
+};
+
+std::string rule_of(const std::string& limits) {
+  return "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limits: [" + limits + "] }\n";
+}
+const std::string second = "{ quota: 10, window: 1s }", day = "{ quota: 1000, window: 1d }";
+
+struct Fixture {
+  explicit Fixture(store::Keeper* keeper = nullptr,
+                   const std::string& rules = rule_of(second + ", " + day)) {
+    live.exchange(policy(rules));
+    book.emplace(OverridesBook::World{.spaces = spaces,
+                                      .live = live,
+                                      .clock = clock,
+                                      .keeper = keeper,
+                                      .changed = [this] { ++changes; },
+                                      .log = log});
+    EXPECT_EQ(book->load(), std::nullopt);
+  }
+  std::shared_ptr<const LivePolicy> policy(const std::string& rules) {
+    auto set = std::make_shared<policy::RuleSet>();
+    base::Diagnostics diagnostics;
+    policy::read_native(rules, "test.yaml", spaces, *set, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    return std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, ++generation});
+  }
+  void reload(const std::string& rules) {
+    live.exchange(policy(rules));
+    book->housekeep();
+  }
+  const policy::Rule& rule() const { return live.current()->rules->native_rules().front(); }
+  // As the admin port has it: the body of a POST.
+  OverrideProblem post(const std::string& body) {
+    const Json json = Json::parse(body);
+    auto named = std::make_shared<NamedRule>();
+    named->dialect = "native";
+    named->name = "api";
+    named->actor = rule().actor;
+    named->id = rule().id;
+    named->limits = rule().limits;
+    std::vector<AskedOverride> all(1);
+    all[0].one.rule = named;
+    all[0].one.actor = "a";
+    if (auto problem = read_limits(json, *named, all[0].limits, all[0].one.kept_own))
+      return problem;
+    std::vector<bool> fresh;
+    return book->set(all, fresh);
+  }
+  // The limits that decide: "100/1s 1000/1d".
+  std::string holds() const {
+    policy::Override::Terms terms;
+    const auto held = book->table().hold();
+    if (!book->table().find(rule().id, "a", clock.now(), terms)) return "the rule's";
+    std::string text;
+    for (const limit::Limit& one : terms.limits)
+      text += (text.empty() ? "" : " ") + std::to_string(one.quota) + "/" +
+              std::to_string(one.window.us / 1'000'000);
+    return text;
+  }
+  Json shown() const {
+    const auto page = book->list(0, 10, {});
+    return page.items.size() == 1 ? to_json(page.items[0], book->spaces(), true) : Json();
+  }
+  // Which of the limits shown are the rule's: "-r".
+  std::string whose() const {
+    const Json json = shown();
+    std::string text;
+    for (const Json& one : json.at("limits")) text += one.contains("of_rule") ? 'r' : '-';
+    return text + (json.at("all_limits") == true ? " all" : "");
+  }
+
+  std::shared_ptr<spdlog::logger> log =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  limit::Spaces spaces;
+  mutable base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
+  uint64_t generation = 1;
+  int changes = 0;
+  std::optional<OverridesBook> book;
+};
+
+// What a server of the version before made of a text: all of its limits, in place of the rule's.
+std::string as_read_before(const std::string& text) {
+  std::string limits;
+  const Json json = Json::parse(text);
+  for (const Json& one : json.at("limits"))
+    limits += (limits.empty() ? "" : " ") + std::to_string(one[1].get<int64_t>()) + "/" +
+              std::to_string(one[2].get<int64_t>() / 1'000'000);
+  return limits;
+}
+
+TEST(OverridesMerge, a_limit_replaces_the_one_of_its_window) {
+  Fixture f;
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1000ms"}})"));
+  EXPECT_EQ(f.holds(), "100/1 1000/86400");
+  EXPECT_EQ(f.whose(), "-r");
+  EXPECT_FALSE(f.post(R"({"limits":[{"quota":9000,"window":"24h"}]})"));
+  EXPECT_EQ(f.holds(), "10/1 9000/86400");
+  EXPECT_EQ(f.whose(), "r-");
+  // An answer can be sent back as it is.
+  EXPECT_FALSE(f.post(f.shown().dump()));
+  EXPECT_EQ(f.whose(), "r-");
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"},"all_limits":true})"));
+  EXPECT_EQ(f.holds(), "100/1");
+  EXPECT_EQ(f.whose(), "- all");
+  EXPECT_FALSE(f.post(f.shown().dump()));
+  EXPECT_EQ(f.whose(), "- all");
+  EXPECT_FALSE(f.post(R"({"deny":true})"));
+  EXPECT_EQ(f.whose(), "- all");
+}
+
+TEST(OverridesMerge, a_window_that_the_rule_has_not_is_refused) {
+  Fixture f;
+  const auto none = f.post(R"({"limit":{"quota":100,"window":"1m"}})");
+  EXPECT_EQ(none.status, 422u);
+  EXPECT_EQ(none.field, "limit.window");
+  for (const char* const word : {"1s and 1d", "all_limits", "--all-limits"})
+    EXPECT_NE(none.why.find(word), std::string::npos) << none.why;
+  EXPECT_EQ(f.post(R"({"limits":[{"quota":1,"window":"1s"},{"quota":2,"window":"1s"}]})").field,
+            "limits[1].window");
+  EXPECT_EQ(f.post(R"({"limit":{"quota":1,"window":"1s"},"all_limits":1})").field, "all_limits");
+  EXPECT_EQ(f.post(R"({"limits":[{"quota":1,"window":"1s","of_rule":true}]})").field, "limits");
+  EXPECT_EQ(f.holds(), "the rule's");
+  // Two of one window are told apart by the algorithm.
+  f.reload(rule_of(second + ", { quota: 5, window: 1s, algorithm: sliding_log }"));
+  EXPECT_EQ(f.post(R"({"limit":{"quota":7,"window":"1s","algorithm":"fixed_window"}})").field,
+            "limit.window");
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":7,"window":"1s","algorithm":"sliding_log"}})"));
+  EXPECT_EQ(f.holds(), "10/1 7/1");
+}
+
+TEST(OverridesMerge, the_only_limit_is_replaced_whatever_its_window) {
+  Fixture f(nullptr, rule_of(second));
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1m"}})"));
+  EXPECT_EQ(f.holds(), "100/60");
+  EXPECT_EQ(f.whose(), "- all");
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
+  EXPECT_EQ(f.whose(), "-");
+  // What the rule gets later is not dropped.
+  f.reload(rule_of(second + ", " + day));
+  EXPECT_EQ(f.holds(), "100/1 1000/86400");
+}
+
+TEST(OverridesMerge, an_algorithm_that_is_not_said_is_that_of_the_limit) {
+  Fixture f(nullptr, rule_of("{ quota: 10, window: 1s, algorithm: sliding_window }, { quota: 100, "
+                             "window: 1h, algorithm: fixed_window }"));
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":50,"window":"60m"}})"));
+  EXPECT_EQ(f.shown().at("limits")[1].at("algorithm"), "fixed_window");
+  EXPECT_FALSE(f.post(R"({"limits":[{"quota":50,"window":"1s"}]})"));
+  EXPECT_EQ(f.shown().at("limits")[0].at("algorithm"), "sliding_window");
+}
+
+// The others are the rule's, also after a reload; what cannot be merged stays as it was.
+TEST(OverridesMerge, follows_the_live_policy) {
+  SharedTexts texts;
+  Fixture f(&texts);
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
+  EXPECT_EQ(texts.writes, 1);
+  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1000/86400");
+  f.book->housekeep();
+  EXPECT_EQ(texts.writes, 1);
+  const int before = f.changes;
+  f.reload(rule_of("{ quota: 50, window: 1d }, { quota: 7, window: 1m }, " + second));
+  EXPECT_EQ(f.holds(), "50/86400 7/60 100/1");
+  EXPECT_EQ(f.whose(), "rr-");
+  EXPECT_EQ(f.changes, before + 1);
+  // Servers of an earlier version do the same.
+  EXPECT_EQ(as_read_before(texts.only_text()), "50/86400 7/60 100/1");
+  // The limit is gone: what held last holds, and the text is not touched.
+  const std::string text = texts.only_text();
+  f.reload(rule_of("{ quota: 1, window: 1d }, { quota: 7, window: 1m }"));
+  EXPECT_EQ(f.holds(), "50/86400 7/60 100/1");
+  EXPECT_EQ(f.whose(), "--- all");
+  EXPECT_EQ(texts.only_text(), text);
+  // It is back.
+  f.reload(rule_of(second + ", { quota: 1, window: 1d }"));
+  EXPECT_EQ(f.holds(), "100/1 1/86400");
+  EXPECT_EQ(f.whose(), "-r");
+  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1/86400");
+  // The rule is gone, and back.
+  const std::string other = rule_of(second);
+  f.live.exchange(f.policy("rules:\n- { name: x, match: { ip: '*' }, actor: ip, deny: true }\n"));
+  f.book->housekeep();
+  f.reload(rule_of(second + ", { quota: 2, window: 1d }"));
+  EXPECT_EQ(f.holds(), "100/1 2/86400");
+}
+
+TEST(OverridesMerge, what_could_not_be_written_again_is_tried_later) {
+  SharedTexts texts;
+  Fixture f(&texts);
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
+  texts.fails = true;
+  f.reload(rule_of(second + ", { quota: 5, window: 1d }"));
+  EXPECT_EQ(f.holds(), "100/1 5/86400");  // it decides so all the same
+  texts.fails = false;
+  f.book->housekeep();
+  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1000/86400");
+  now_us += 5'000'000;
+  f.book->housekeep();
+  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
+}
+
+// A start is a change of policy too: the file may have been edited while there was no server.
+TEST(OverridesMerge, follows_a_policy_that_changed_before_a_start) {
+  SharedTexts texts;
+  {
+    Fixture f(&texts);
+    EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
+  }
+  Fixture f(&texts, rule_of(second + ", { quota: 5, window: 1d }"));
+  EXPECT_EQ(f.holds(), "100/1 5/86400");
+  f.book->housekeep();
+  EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
+}
+
+// Recorded from the version before, of `override set --quota 100 --window 1s` on this very rule.
+const std::string recorded =
+    R"({"v":1,"dialect":"native","rule":"api","entries":["ip"],"actor":"a",)"
+    R"("limits":[["token_bucket",100,1000000,100]],"created_us":1800000000000000})";
+
+TEST(OverridesMerge, what_an_earlier_version_kept_replaces_all) {
+  now_us = 1'800'000'000'000'000;  // other tests may have moved it
+  SharedTexts texts;
+  uint64_t id = 0;
+  {
+    Fixture f(&texts);
+    EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"},"all_limits":true})"));
+    EXPECT_EQ(texts.only_text(), recorded);  // so servers of both versions agree on it
+    id = f.book->list(0, 1, {}).items[0].id();
+  }
+  texts.kept[id_text(id)] = recorded;
+  Fixture f(&texts);
+  EXPECT_EQ(f.holds(), "100/1");
+  EXPECT_EQ(f.whose(), "- all");
+  f.reload(rule_of(second + ", " + day + ", { quota: 3, window: 1h }"));
+  EXPECT_EQ(f.holds(), "100/1");
+  EXPECT_EQ(texts.only_text(), recorded);
+  // One that such a server sets in the place of ours.
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":50,"window":"1s"}})"));
+  EXPECT_EQ(f.whose(), "-rr");
+  texts.kept[id_text(id)] = recorded;
+  texts.tell(id_text(id));
+  EXPECT_EQ(f.whose(), "- all");
+}
+
+// Two servers of this version and what one of the version before would do, with policies that
+// change in any order: once all have the same policy all decide the same.
+TEST(OverridesMerge, servers_of_both_versions_agree) {
+  SharedTexts texts;
+  Fixture one(&texts);
+  const auto watcher = texts.watcher;
+  Fixture two(&texts);
+  uint64_t dice = 7;
+  const auto roll = [&dice](uint64_t sides) {
+    dice = dice * 6364136223846793005u + 1442695040888963407u;
+    return (dice >> 33) % sides;
+  };
+  const auto tell = [&] {
+    const store::Keeper::Change change{texts.kept.begin()->first, texts.only_text()};
+    const std::shared_ptr<store::Keeper::Watcher> all[] = {watcher, texts.watcher};
+    for (const auto& its : all) {
+      const std::lock_guard order(its->order);
+      its->changed({&change, 1});
+    }
+  };
+  for (int round = 0; round < 300; ++round) {
+    std::string rules = rule_of("{ quota: " + std::to_string(1 + roll(9)) + ", window: 1s }" +
+                                (roll(2) == 0 ? ", " : ", { quota: 6, window: 1m }, ") +
+                                "{ quota: " + std::to_string(100 + roll(9)) + ", window: 1d }");
+    Fixture& first = roll(2) == 0 ? one : two;
+    Fixture& other = &first == &one ? two : one;
+    if (roll(3) == 0) {
+      const char* const window = roll(2) == 0 ? "1s" : "1d";
+      EXPECT_FALSE(other.post(R"({"limit":{"quota":)" + std::to_string(20 + roll(50)) +
+                              R"(,"window":")" + window + R"("}})"));
+      tell();
+    }
+    if (texts.kept.empty()) continue;
+    first.reload(rules);
+    if (roll(2) == 0) tell();
+    other.reload(rules);
+    tell();
+    ASSERT_EQ(first.holds(), other.holds()) << round;
+    ASSERT_EQ(first.whose(), other.whose()) << round;
+    ASSERT_EQ(as_read_before(texts.only_text()), first.holds()) << round;
+  }
+}
+
+TEST(OverridesMerge, a_text_that_names_a_limit_that_it_has_not_is_refused) {
+  SharedTexts texts;
+  Fixture f(&texts);
+  EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
+  const std::string name = texts.kept.begin()->first;
+  Json json = Json::parse(texts.only_text());
+  EXPECT_EQ(json.at("replaces"), Json::array({0}));
+  for (const char* wrong :
+       {"[2]", "[-1]", "[8]", "[0,64]", "[\"0\"]", "[[0]]", "[null]", "[0.5]"}) {
+    json["replaces"] = Json::parse(wrong);
+    std::string why;
+    EXPECT_FALSE(read_kept(name, json.dump(), why)) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::server

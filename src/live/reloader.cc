@@ -1,0 +1,265 @@
+#include "live/reloader.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "base/pace.h"
+#include "base/units.h"
+#include "admin/facts.h"
+
+namespace sluice::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int niceness = 10;      // above that of the other threads: a tenth of their weight
+constexpr size_t told_max = 100;  // diagnostics of one policy; `sluice check` shows all
+constexpr milliseconds interval_max{86'400'000};  // of looking at files that nothing was told of
+constexpr milliseconds release_pause{1};
+constexpr milliseconds release_told{10'000};
+
+milliseconds since(steady_clock::time_point begin) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+}
+
+base::Diagnostics first_of(base::Diagnostics all) {
+  if (all.size() > told_max) all.resize(told_max);
+  return all;
+}
+
+}  // namespace
+
+std::string to_text(const LivePolicy& policy) {
+  const size_t rules = count_rules(*policy.rules);
+  return fmt::format("{}, hash {:016x}, {} {}", policy.generation, policy.hash,
+                     base::grouped(rules), rules == 1 ? "rule" : "rules");
+}
+
+Reloader::Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
+                   std::vector<std::string> files, Publish publish,
+                   std::shared_ptr<spdlog::logger> log, milliseconds interval,
+                   base::Diagnostics told)
+    : live_(std::move(live)),
+      load_(std::move(load)),
+      files_(std::move(files)),
+      live_told_(first_of(std::move(told))),
+      publish_(std::move(publish)),
+      log_(std::move(log)),
+      interval_(interval) {}
+
+Reloader::~Reloader() {
+  stop();
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+std::optional<std::string> Reloader::start() {
+  wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd_ < 0)
+    return "cannot wait for a new policy: " + std::generic_category().message(errno) +
+           "; raise the limit of open files (ulimit -n)";
+  watch_first();
+  thread_ = std::thread([this] { run(); });
+  return std::nullopt;
+}
+
+uint64_t Reloader::request() {
+  const uint64_t number = ++requests_;
+  asked_ = true;
+  wake();
+  return number;
+}
+
+void Reloader::stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  wake();
+  readings_.close();
+  thread_.join();
+}
+
+void Reloader::wake() {
+  const uint64_t one = 1;
+  // It fails when the number is at its maximum, and then the thread is awake.
+  [[maybe_unused]] const ssize_t ignored = ::write(wake_fd_, &one, sizeof one);
+}
+
+void Reloader::run() {
+  const auto self = static_cast<id_t>(gettid());
+  setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + niceness);
+  const base::Paced paced;
+  while (!stopping_) {
+    std::optional<milliseconds> limit;
+    if (interval_ > milliseconds::zero()) limit = std::min(interval_, interval_max);
+    Event event = await(look_again_ ? quiet : limit);
+    if (event == Event::changed) event = settle();
+    if (event == Event::stop) return;
+    reload(event == Event::asked ? Cause::request : Cause::files);
+  }
+}
+
+void Reloader::watch_first() {
+  if (files_.empty()) return;
+  std::optional<std::string> problem = watch_.open();
+  watching_ = !problem;
+  if (problem)
+    log_->warn("changes of the policy's files will not be noticed: {}; SIGHUP still reloads them",
+               *problem);
+  else
+    watch(files_);
+}
+
+// Sets look_again_ where that is not what was watched before.
+bool Reloader::watch(const std::vector<std::string>& files) {
+  if (!watching_) return false;
+  std::optional<std::string> problem;
+  look_again_ = watch_.watch(files, problem);
+  if (problem)
+    log_->warn("some changes of the policy's files will not be noticed: {}; SIGHUP still reloads",
+               *problem);
+  return look_again_;
+}
+
+// none: nothing happened within `limit`.
+Reloader::Event Reloader::await(std::optional<milliseconds> limit) {
+  const auto begin = steady_clock::now();
+  while (true) {
+    if (stopping_) return Event::stop;
+    if (asked_.exchange(false)) return Event::asked;
+    int timeout = -1;
+    if (limit)
+      timeout = static_cast<int>(std::max(*limit - since(begin), milliseconds::zero()).count());
+    std::array<pollfd, 2> all{pollfd{wake_fd_, POLLIN, 0}, pollfd{watch_.fd(), POLLIN, 0}};
+    const int n = ::poll(all.data(), all.size(), timeout);
+    if (n == 0) return Event::none;
+    if (n < 0) continue;
+    uint64_t ignored = 0;
+    if (all[0].revents != 0 && ::read(wake_fd_, &ignored, sizeof ignored) > 0) continue;
+    if (all[1].revents != 0 && watch_.read_news()) return Event::changed;
+    if (limit && since(begin) >= *limit) return Event::none;
+  }
+}
+
+// Files have begun to change: waits until that is over, or something else comes up.
+Reloader::Event Reloader::settle() {
+  const auto begin = steady_clock::now();
+  while (true) {
+    const bool written = watch_.is_being_written();
+    const milliseconds left = (written ? writing_max : changing_max) - since(begin);
+    const Event event =
+        left <= milliseconds::zero() ? Event::none : await(written ? left : std::min(quiet, left));
+    if (event == Event::changed) continue;
+    watch_.forget_writers();
+    return event == Event::none ? Event::changed : event;
+  }
+}
+
+// A file that is being replaced may be missing for a moment.
+Loaded Reloader::load_patiently(Cause& cause) {
+  const auto begin = steady_clock::now();
+  while (true) {
+    Loaded loaded = load_(live_->hash);
+    std::vector<std::string> files = loaded.files;
+    if (!loaded.rules && loaded.hash != live_->hash)  // who mends it may do so in the old files
+      files.insert(files.end(), files_.begin(), files_.end());
+    watch(files);
+    const milliseconds left = missing_max - since(begin);
+    if (loaded.missing.empty() || cause == Cause::request || left <= milliseconds::zero())
+      return loaded;
+    Event event = await(look_again_ ? std::min(quiet, left) : left);
+    if (event == Event::changed) event = settle();
+    if (event == Event::asked) cause = Cause::request;
+    if (event == Event::stop) return {};
+  }
+}
+
+void Reloader::reload(Cause cause) {
+  look_again_ = false;
+  const uint64_t answered = requests_;  // by a reading that begins now
+  const auto begin = steady_clock::now();
+  Loaded loaded = load_patiently(cause);
+  if (stopping_) return;
+  if (loaded.rules && loaded.hash) {
+    log_->debug("policy read in {} ms", since(begin).count());
+    return go_live(std::move(loaded), answered);
+  }
+  if (!loaded.hash || *loaded.hash != live_->hash) {
+    tell_refused(loaded, cause);
+    return record(Reading::Outcome::refused, answered, loaded.diagnostics);
+  }
+  if (cause == Cause::request)
+    log_->info("policy unchanged, generation {}", to_text(*live_));
+  else if (!refused_for_.empty())
+    log_->info("policy again as it is live, generation {}", to_text(*live_));
+  refused_for_.clear();
+  record(Reading::Outcome::unchanged, answered, live_told_);
+}
+
+void Reloader::record(Reading::Outcome outcome, uint64_t answered, base::Diagnostics all) {
+  Reading reading;
+  reading.outcome = outcome;
+  reading.answered = answered;
+  reading.at = std::chrono::system_clock::now();
+  reading.generation = live_->generation;
+  reading.hash = live_->hash;
+  reading.files = files_;
+  reading.diagnostics = first_of(std::move(all));
+  readings_.put(std::move(reading));
+}
+
+void Reloader::tell(const base::Diagnostics& all) {
+  size_t told = 0;
+  for (const auto& d : all) {
+    if (told++ == told_max) {
+      log_->warn("policy: {} more like these; `sluice check` tells all", all.size() - told_max);
+      return;
+    }
+    const bool error = d.severity == base::Diagnostic::Severity::error;
+    log_->log(error ? spdlog::level::err : spdlog::level::warn, "policy: {}", base::to_string(d));
+  }
+}
+
+// Once, however often the same files are looked at.
+void Reloader::tell_refused(const Loaded& loaded, Cause cause) {
+  std::vector<std::string> reasons;
+  for (const auto& d : loaded.diagnostics) reasons.push_back(base::to_string(d));
+  if (cause == Cause::files && reasons == refused_for_) return;
+  refused_for_ = std::move(reasons);
+  tell(loaded.diagnostics);
+  log_->error("policy refused; live stays generation {}", to_text(*live_));
+}
+
+// Waits until nobody but this thread holds the old generation, then frees it.
+void Reloader::go_live(Loaded loaded, uint64_t answered) {
+  refused_for_.clear();
+  files_ = std::move(loaded.files);
+  interval_ = loaded.interval;
+  tell(loaded.diagnostics);
+  live_told_ = first_of(std::move(loaded.diagnostics));
+  const auto old =
+      std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
+                               loaded.rules, *loaded.hash, live_->generation + 1, loaded.names}));
+  publish_(live_);
+  const auto begin = steady_clock::now();
+  bool recorded = false;  // whoever waits for it is not to wait for a stuck one
+  for (bool told = false; old.use_count() > 1 || old->rules.use_count() > 1;) {
+    if (stopping_) return;
+    std::this_thread::sleep_for(release_pause);
+    if (told || since(begin) < release_told) continue;
+    told = true;
+    log_->warn("policy generation {} is still in use; no other is read before it is not",
+               old->generation);
+    record(Reading::Outcome::live, answered, live_told_);
+    recorded = true;
+  }
+  if (!recorded) record(Reading::Outcome::live, answered, live_told_);
+}
+
+}  // namespace sluice::server

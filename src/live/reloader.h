@@ -1,0 +1,90 @@
+// Reads the policy again when its files change or somebody asks, checks it, and hands a new
+// generation on; a refused one changes nothing and is told in the log. A thread of its own at low
+// priority, so that neither reading rules nor freeing old ones holds up a worker. It reads no third
+// generation before the first is freed. Made and stopped by the server; `request` may be called
+// from any thread.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "live/file_watch.h"
+#include "live/live_policy.h"
+#include "live/readings.h"
+
+namespace sluice::server {
+
+class Reloader {
+ public:
+  // Files count as changed once they are left alone that long, and after the next at the latest;
+  // unless one is being written, which may take as long as the third.
+  static constexpr std::chrono::milliseconds quiet{100}, changing_max{1000}, writing_max{5000};
+  // A file that is not there is waited for that long before it is an error.
+  static constexpr std::chrono::milliseconds missing_max{1000};
+
+  // Puts a generation live, sooner or later, and sees to it that nobody keeps the one before.
+  // Called on the reloader's thread.
+  using Publish = std::function<void(std::shared_ptr<const LivePolicy>)>;
+
+  // `live` is the policy that is live. `load`, `files`, `interval`, `told`: as in Policy.
+  Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(uint64_t)> load,
+           std::vector<std::string> files, Publish publish, std::shared_ptr<spdlog::logger> log,
+           std::chrono::milliseconds interval = {}, base::Diagnostics told = {});
+  ~Reloader();
+
+  // Says what could not be had.
+  std::optional<std::string> start();
+  // Reads the policy again now, changed or not, and says what came of it. Returns the number that
+  // `readings` answers.
+  uint64_t request();
+  const Readings& readings() const { return readings_; }
+  // Waits for a reading that is under way.
+  void stop();
+
+ private:
+  enum class Event { none, changed, asked, stop };
+  enum class Cause { files, request };
+
+  void run();
+  void watch_first();
+  Event await(std::optional<std::chrono::milliseconds> limit);
+  Event settle();
+  void reload(Cause cause);
+  Loaded load_patiently(Cause& cause);
+  bool watch(const std::vector<std::string>& files);
+  void tell(const base::Diagnostics& all);
+  void tell_refused(const Loaded& loaded, Cause cause);
+  void record(Reading::Outcome outcome, uint64_t answered, base::Diagnostics all);
+  void go_live(Loaded loaded, uint64_t answered);
+  void wake();
+
+  std::shared_ptr<const LivePolicy> live_;
+  const std::function<Loaded(uint64_t)> load_;
+  std::vector<std::string> files_;  // of the live policy
+  base::Diagnostics live_told_;     // the first that was told of it, for who asks again
+  const Publish publish_;
+  const std::shared_ptr<spdlog::logger> log_;
+  std::chrono::milliseconds interval_;
+  FileWatch watch_;
+  bool watching_ = false;
+  bool look_again_ = false;               // something may have changed before it was watched
+  std::vector<std::string> refused_for_;  // what was told of the policy that lies there now
+  int wake_fd_ = -1;
+  std::atomic<uint64_t> requests_{0};
+  std::atomic<bool> asked_{false}, stopping_{false};
+  Readings readings_;
+  std::thread thread_;
+};
+
+// "2, hash 0123456789abcdef, 10,000 rules"
+std::string to_text(const LivePolicy& policy);
+
+}  // namespace sluice::server

@@ -1,0 +1,221 @@
+#include "live/reloader.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <condition_variable>
+#include <csignal>
+#include <future>
+#include <mutex>
+#include <sstream>
+
+#include "base/hash.h"
+#include "log/log.h"
+#include "engine/engine.h"
+#include "server/server.h"
+#include "store/embedded_store.h"
+
+namespace sluice::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Rules that tell on which thread they are freed.
+class Rules {
+ public:
+  std::shared_ptr<const policy::RuleSet> make() {
+    ++made_;
+    return {new policy::RuleSet, [this](const policy::RuleSet* rules) {
+              delete rules;
+              const std::lock_guard lock(mutex_);
+              freed_by_.push_back(std::this_thread::get_id());
+              changed_.notify_all();
+            }};
+  }
+
+  bool await_freed(size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 25s, [&] { return freed_by_.size() >= count; });
+  }
+
+  size_t made() const { return made_; }
+  std::vector<std::thread::id> freed_by() {
+    const std::lock_guard lock(mutex_);
+    return freed_by_;
+  }
+
+ private:
+  std::atomic<size_t> made_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::thread::id> freed_by_;
+};
+
+std::shared_ptr<spdlog::logger> quiet_log() {
+  static std::ostringstream nowhere;
+  return std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(nowhere));
+}
+
+// `load` that gives a new policy at each call.
+std::function<Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread::id& thread) {
+  return [&](uint64_t hash) {
+    thread = std::this_thread::get_id();
+    Loaded loaded;
+    loaded.rules = rules.make();
+    loaded.hash = hash + 1;
+    return loaded;
+  };
+}
+
+TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
+  Rules rules;
+  std::thread::id reloading;
+  Live live({rules.make()});
+  auto held = live.current();  // as by a worker
+  std::promise<void> first;
+  Reloader reloader(
+      live.current(), fresh_each_time(rules, reloading), {},
+      [&](const std::shared_ptr<const LivePolicy>& next) {
+        live.exchange(next);
+        if (next->generation == 2) first.set_value();
+      },
+      quiet_log());
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  reloader.request();
+  first.get_future().wait();
+  EXPECT_EQ(live.generation(), 2u);
+  reloader.request();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(rules.made(), 2u) << "the first generation is still held";
+  EXPECT_TRUE(rules.freed_by().empty());
+  held = live.current();
+  ASSERT_TRUE(rules.await_freed(1));
+  held.reset();
+  ASSERT_TRUE(rules.await_freed(2));
+  reloader.stop();
+  EXPECT_EQ(rules.freed_by(), std::vector(2, reloading));
+  EXPECT_EQ(live.generation(), 3u);
+}
+
+// Where files are that nothing tells of a change.
+TEST(Reloader, looks_again_in_intervals_without_being_told) {
+  Rules rules;
+  Live live({rules.make()});
+  std::atomic<int> loads{0};
+  std::promise<void> third;
+  const auto same = [&](uint64_t hash) {
+    if (++loads == 3) third.set_value();
+    Loaded loaded;
+    loaded.hash = hash;
+    return loaded;
+  };
+  Reloader reloader(
+      live.current(), same, {}, [](auto) { FAIL(); }, quiet_log(), 20ms);
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  EXPECT_EQ(third.get_future().wait_for(25s), std::future_status::ready);
+  reloader.stop();
+}
+
+// Who asks for a reading is told what is wrong with what is live, also where nothing has changed.
+TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
+  Rules rules;
+  Live live({rules.make()});
+  const auto told = [](const std::string& message) {
+    base::Diagnostic d;
+    d.severity = base::Diagnostic::Severity::warning;
+    d.message = message;
+    return base::Diagnostics(150, d);  // more than are repeated
+  };
+  std::atomic<int> loads{0};
+  const auto load = [&](uint64_t hash) {
+    Loaded loaded;
+    loaded.hash = hash;
+    if (++loads != 2) return loaded;
+    loaded.rules = rules.make();
+    loaded.hash = hash + 1;
+    loaded.diagnostics = told("of the second");
+    return loaded;
+  };
+  Reloader reloader(
+      live.current(), load, {},
+      [&](const std::shared_ptr<const LivePolicy>& next) { live.exchange(next); }, quiet_log(), {},
+      told("of the first"));
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  using Outcome = Reading::Outcome;
+  const std::pair<Outcome, const char*> expected[] = {{Outcome::unchanged, "of the first"},
+                                                      {Outcome::live, "of the second"},
+                                                      {Outcome::unchanged, "of the second"}};
+  for (const auto& [outcome, message] : expected) {
+    const auto reading =
+        reloader.readings().await(reloader.request(), std::chrono::steady_clock::now() + 25s);
+    ASSERT_TRUE(reading);
+    EXPECT_EQ(reading->outcome, outcome);
+    ASSERT_EQ(reading->diagnostics.size(), 100u);
+    EXPECT_EQ(reading->diagnostics.front().message, message);
+  }
+  reloader.stop();
+}
+
+TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
+  Rules rules;
+  std::thread::id reloading;
+  Live live({rules.make()});
+  const auto held = live.current();
+  std::promise<void> published;
+  Reloader reloader(
+      live.current(), fresh_each_time(rules, reloading), {},
+      [&](const std::shared_ptr<const LivePolicy>& next) {
+        live.exchange(next);
+        published.set_value();
+      },
+      quiet_log());
+  ASSERT_EQ(reloader.start(), std::nullopt);
+  reloader.request();
+  published.get_future().wait();
+  reloader.stop();
+  EXPECT_EQ(held->generation, 1u);
+}
+
+TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
+  Rules rules;
+  Live live({rules.make()});
+  base::Clock clock;
+  const limit::Spaces spaces;
+  store::EmbeddedStore store(0, base::Hash(1), spaces);
+  Engine engine({.store = store, .clock = clock, .live = live}, quiet_log());
+  EXPECT_FALSE(engine.take_policy());
+  auto old = live.exchange(std::make_shared<const LivePolicy>(LivePolicy{rules.make(), 7, 2}));
+  EXPECT_EQ(old.use_count(), 2);
+  EXPECT_TRUE(engine.take_policy());
+  EXPECT_EQ(old.use_count(), 1);
+  EXPECT_FALSE(engine.take_policy());
+}
+
+// Nobody asks it anything, and still no worker keeps the old rules.
+TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
+  Rules rules;
+  std::thread::id reloading;
+  const limit::Spaces spaces;
+  store::EmbeddedStore store(0, base::Hash(1), spaces);
+  Policy policy;
+  policy.first = {rules.make()};
+  policy.load = fresh_each_time(rules, reloading);
+  Options options;
+  options.listeners = {{Protocol::divvy, "127.0.0.1", 0}};
+  options.workers = 3;
+  base::Log log(spdlog::level::off);
+  Server server(options, std::move(policy), store, log);
+  ASSERT_EQ(server.start(), std::nullopt);
+  std::thread running([&] { server.run(); });
+  kill(getpid(), SIGHUP);
+  EXPECT_TRUE(rules.await_freed(1));
+  kill(getpid(), SIGHUP);
+  EXPECT_TRUE(rules.await_freed(2));
+  EXPECT_EQ(rules.freed_by(), std::vector(2, reloading));
+  kill(getpid(), SIGTERM);
+  running.join();
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,269 @@
+#include "log/log.h"
+
+#include <spdlog/details/log_msg_buffer.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/details/os.h>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "log/log_json.h"
+
+namespace sluice::base {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr const char* line_pattern = "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v";
+constexpr auto tell_period = std::chrono::seconds(10);
+constexpr auto end_limit = std::chrono::milliseconds(500);
+
+// Past stdio, whose lock a thread that is stuck in a write would hold until the process wants to
+// end.
+class StandardError : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  StandardError()
+      : coloured_(spdlog::details::os::in_terminal(stderr) &&
+                  spdlog::details::os::is_color_terminal()) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    text_.clear();
+    formatter_->format(line, text_);
+    std::string_view text(text_.data(), text_.size());
+    if (coloured_ && line.color_range_end > line.color_range_start) {
+      write(text.substr(0, line.color_range_start));
+      write(colour_of(line.level));
+      write(text.substr(line.color_range_start, line.color_range_end - line.color_range_start));
+      write("\033[m");
+      text.remove_prefix(line.color_range_end);
+    }
+    write(text);
+  }
+  void flush_() override {}
+
+ private:
+  static std::string_view colour_of(spdlog::level::level_enum level) {
+    switch (level) {
+      case spdlog::level::err:
+      case spdlog::level::critical:
+        return "\033[31m";
+      case spdlog::level::warn:
+        return "\033[33m";
+      case spdlog::level::info:
+        return "\033[32m";
+      default:
+        return "\033[36m";
+    }
+  }
+
+  static void write(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+      if (n < 0 && errno != EINTR) return;  // nobody to tell
+      if (n > 0) text.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+
+  const bool coloured_;
+  spdlog::memory_buf_t text_;
+};
+
+// A line as the format of the moment has it.
+class LineForm final : public spdlog::formatter {
+ public:
+  explicit LineForm(std::shared_ptr<const std::atomic<LogFormat>> format)
+      : format_(std::move(format)), text_(line_pattern, spdlog::pattern_time_type::utc) {}
+
+  void format(const spdlog::details::log_msg& line, spdlog::memory_buf_t& out) override {
+    if (*format_ == LogFormat::text) return text_.format(line, out);
+    json_.clear();
+    append_json_line(json_, line);
+    out.append(json_.data(), json_.data() + json_.size());
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<LineForm>(format_);
+  }
+
+ private:
+  const std::shared_ptr<const std::atomic<LogFormat>> format_;
+  spdlog::pattern_formatter text_;
+  std::string json_;
+};
+
+// As much of the text as a line may have, whole characters of it.
+std::string_view start_of(std::string_view text, size_t bytes) {
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& log_level_names() {
+  static const std::vector<std::string_view> names{"trace", "debug", "info",
+                                                   "warn",  "error", "off"};
+  return names;
+}
+
+std::optional<spdlog::level::level_enum> log_level(std::string_view name) {
+  using namespace spdlog::level;
+  static constexpr level_enum levels[] = {trace, debug, info, warn, err, off};
+  const auto& names = log_level_names();
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end()) return std::nullopt;
+  return levels[at - names.begin()];
+}
+
+std::string_view name_of(spdlog::level::level_enum level) {
+  if (level == spdlog::level::critical) level = spdlog::level::err;
+  for (const std::string_view name : log_level_names())
+    if (log_level(name) == level) return name;
+  return "off";
+}
+
+std::optional<LogModule> log_module(std::string_view name) {
+  const auto at = std::find(log_module_names.begin(), log_module_names.end(), name);
+  if (at == log_module_names.end()) return std::nullopt;
+  return static_cast<LogModule>(at - log_module_names.begin());
+}
+
+// What stands between those who log and the one who writes. It belongs to both, as a writer that
+// is stuck outlives the Log. (spdlog's own queue joins its thread, whatever that takes, and keeps
+// lines of any length.)
+class Log::Queue : public spdlog::sinks::sink {
+ public:
+  Queue(spdlog::sink_ptr target, size_t lines_max)
+      : target_(std::move(target)), lines_max_(lines_max) {}
+
+  void log(const spdlog::details::log_msg& line) override {
+    spdlog::details::log_msg cut = line;
+    std::string text;
+    if (cut.payload.size() > line_bytes_max) {
+      text = start_of({cut.payload.data(), cut.payload.size()}, line_bytes_max);
+      text += "...";
+      cut.payload = text;
+    }
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+    lines_.emplace_back(cut);
+    if (lines_.size() > lines_max_) {
+      lines_.pop_front();
+      ++dropped_;
+    }
+    changed_.notify_all();
+  }
+  void flush() override {}
+  void set_pattern(const std::string& pattern) override { target_->set_pattern(pattern); }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    target_->set_formatter(std::move(formatter));
+  }
+
+  // The writer's thread.
+  void write() {
+    std::unique_lock lock(mutex_);
+    while (!abandoned_) {
+      const auto now = steady_clock::now();
+      const bool untold = dropped_ > told_;
+      if (untold && (now >= tell_next_ || (ending_ && lines_.empty()))) {
+        tell_next_ = now + tell_period;
+        const size_t lost = dropped_ - std::exchange(told_, dropped_);
+        lock.unlock();
+        const std::string text = fmt::format(
+            "{} log lines were dropped: they came faster than standard error took them", lost);
+        target_->log(spdlog::details::log_msg("", spdlog::level::warn, text));
+        lock.lock();
+      } else if (!lines_.empty()) {
+        const spdlog::details::log_msg_buffer line = std::move(lines_.front());
+        lines_.pop_front();
+        lock.unlock();
+        target_->log(line);
+        lock.lock();
+      } else if (ending_) {
+        break;
+      } else if (untold) {
+        changed_.wait_until(lock, tell_next_);
+      } else {
+        changed_.wait(lock);
+      }
+    }
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  // False: the writer is stuck.
+  bool end() {
+    std::unique_lock lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+    if (changed_.wait_for(lock, end_limit, [&] { return ended_; })) return true;
+    abandoned_ = true;
+    return false;
+  }
+
+  size_t dropped() const {
+    const std::lock_guard lock(mutex_);
+    return dropped_;
+  }
+
+ private:
+  const spdlog::sink_ptr target_;
+  const size_t lines_max_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded.
+  std::deque<spdlog::details::log_msg_buffer> lines_;
+  size_t dropped_ = 0, told_ = 0;
+  steady_clock::time_point tell_next_{};
+  bool ending_ = false, ended_ = false, abandoned_ = false;
+};
+
+Log::Log(spdlog::level::level_enum level)
+    : Log(level, std::make_shared<StandardError>(), queue_lines_default) {}
+
+Log::Log(spdlog::level::level_enum level, spdlog::sink_ptr sink, size_t queue_lines)
+    : queue_(std::make_shared<Queue>(std::move(sink), queue_lines)),
+      format_(std::make_shared<std::atomic<LogFormat>>(LogFormat::text)) {
+  for (size_t i = 0; i < loggers_.size(); ++i)
+    loggers_[i] = std::make_shared<spdlog::logger>(std::string(log_module_names[i]), queue_);
+  queue_->set_formatter(std::make_unique<LineForm>(format_));
+  set({.level = level});
+  writer_ = std::thread([queue = queue_] { queue->write(); });
+}
+
+Log::~Log() {
+  if (queue_->end())
+    writer_.join();
+  else
+    writer_.detach();
+}
+
+LogSettings Log::settings() const {
+  const std::lock_guard lock(mutex_);
+  return settings_;
+}
+
+void Log::set(const LogSettings& settings) {
+  const std::lock_guard lock(mutex_);
+  settings_ = settings;
+  *format_ = settings.format;
+  for (size_t i = 0; i < loggers_.size(); ++i) {
+    const auto own = settings.modules.find(static_cast<LogModule>(i));
+    loggers_[i]->set_level(own == settings.modules.end() ? settings.level : own->second);
+  }
+}
+
+size_t Log::dropped() const {
+  return queue_->dropped();
+}
+
+}  // namespace sluice::base

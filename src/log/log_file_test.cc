@@ -1,0 +1,56 @@
+// The log in a file, and what becomes of it when the file is moved away.
+#include "log/log_file.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/pattern_formatter.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace sluice::base {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void say(LogFile& file, const char* text) {
+  file.log(spdlog::details::log_msg("", spdlog::level::info, text));
+}
+
+TEST(LogFiles, are_appended_to_and_opened_again) {
+  std::string folder = testing::TempDir() + "sluice_log_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/log";
+  std::ofstream(path) << "before\n";
+  std::string problem;
+  const auto file = LogFile::open(path, problem);
+  ASSERT_NE(file, nullptr) << problem;
+  file->set_formatter(std::make_unique<spdlog::pattern_formatter>("%l %v"));
+  say(*file, "one");
+  fs::rename(path, path + ".1");
+  say(*file, "two");
+  file->reopen();
+  say(*file, "three");
+  EXPECT_EQ(text_of(path + ".1"), "before\ninfo one\ninfo two\n");
+  EXPECT_EQ(text_of(path), "info three\n");
+
+  // What cannot be opened again goes on.
+  fs::remove(path);
+  fs::create_directory(path);
+  fs::rename(folder, folder + ".moved");
+  file->reopen();
+  say(*file, "four");
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_EQ(LogFile::open(path, problem), nullptr);
+  EXPECT_EQ(problem, "No such file or directory");
+  fs::remove_all(folder + ".moved");
+}
+
+}  // namespace
+}  // namespace sluice::base

@@ -1,0 +1,258 @@
+#include "net/listener.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/ip/v6_only.hpp>
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+
+#include "base/bounds.h"
+
+namespace sluice::server {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto pause_time = std::chrono::milliseconds(100);
+// Where the owner makes room, it does so at once.
+constexpr auto short_pause_time = std::chrono::milliseconds(5);
+constexpr auto tell_period = std::chrono::seconds(10);
+
+std::string name_of_error(const error_code& ec) {
+  switch (ec.value()) {
+    case EADDRINUSE:
+      return "EADDRINUSE: address already in use";
+    case EACCES:
+      return "EACCES: permission denied (ports below 1024 need a privilege)";
+    case EADDRNOTAVAIL:
+      return "EADDRNOTAVAIL: no such address on this machine";
+    default:
+      return ec.message();
+  }
+}
+
+// No such address on this machine, or none of its family.
+bool is_absent(const error_code& ec) {
+  return ec.value() == EAFNOSUPPORT || ec.value() == EADDRNOTAVAIL;
+}
+
+bool is_here(const tcp::endpoint& endpoint) {
+  asio::io_context io;
+  tcp::acceptor probe(io);
+  error_code ec;
+  if (!probe.open(endpoint.protocol(), ec)) probe.bind({endpoint.address(), 0}, ec);
+  return !is_absent(ec);
+}
+
+// The addresses of a host, each once, at least one; or what is wrong.
+std::optional<std::string> look_up(const ListenerOptions& options,
+                                   std::vector<tcp::endpoint>& found) {
+  asio::io_context io;
+  tcp::resolver resolver(io);
+  error_code ec;
+  const auto results =
+      resolver.resolve(options.host, std::to_string(options.port),
+                       tcp::resolver::passive | tcp::resolver::numeric_service, ec);
+  for (const auto& result : results) {
+    if (std::find(found.begin(), found.end(), result.endpoint()) == found.end())
+      found.push_back(result.endpoint());
+  }
+  if (ec || found.empty())
+    return "listen: cannot resolve \"" + options.host + "\": " + ec.message();
+  return {};
+}
+
+std::string text_of(const tcp::endpoint& endpoint) {
+  std::ostringstream out;
+  out << endpoint;
+  return out.str();
+}
+
+}  // namespace
+
+Listener::Listener(asio::io_context& io, ListenerOptions options, Take take,
+                   std::shared_ptr<spdlog::logger> log, Owner owner)
+    : acceptor_(io),
+      pause_(io),
+      options_(std::move(options)),
+      take_(std::move(take)),
+      log_(std::move(log)),
+      owner_(std::move(owner)) {
+  keep_spare();
+}
+
+Listener::~Listener() {
+  if (spare_ >= 0) ::close(spare_);
+}
+
+std::optional<std::string> Listener::resolve(const ListenerOptions& options,
+                                             std::vector<ListenerOptions>& all) {
+  std::vector<tcp::endpoint> found;
+  if (auto wrong = look_up(options, found)) return wrong;
+  const size_t before = all.size();
+  const auto add = [&](const tcp::endpoint& endpoint) {
+    all.push_back(options);
+    all.back().host = endpoint.address().to_string();
+  };
+  for (const tcp::endpoint& endpoint : found) {
+    if (found.size() == 1 || is_here(endpoint)) add(endpoint);
+  }
+  if (all.size() == before) add(found.front());
+  return {};
+}
+
+std::optional<std::string> Listener::bind() {
+  std::vector<tcp::endpoint> found;
+  if (auto wrong = look_up(options_, found)) return wrong;
+  tcp::endpoint endpoint = found.front();
+  error_code ec;
+  if (open(endpoint, ec)) return {};
+  // A machine without IPv6 still has all of IPv4.
+  if (endpoint.address().is_v6() && endpoint.address().is_unspecified() && is_absent(ec)) {
+    endpoint = tcp::endpoint(asio::ip::address_v4::any(), options_.port);
+    if (open(endpoint, ec)) return {};
+  }
+  return "listen " + name_of_error(ec) + " " + text_of(endpoint) +
+         (ec.value() == EADDRINUSE ? "; stop what listens there, or listen on another port" : "");
+}
+
+bool Listener::open(const tcp::endpoint& endpoint, error_code& ec) {
+  error_code ignored;
+  acceptor_.close(ignored);
+  if (acceptor_.open(endpoint.protocol(), ec)) return false;
+  acceptor_.set_option(tcp::acceptor::reuse_address(true), ignored);
+  if (endpoint.address().is_v6()) acceptor_.set_option(asio::ip::v6_only(false), ignored);
+  bound_kernel_memory();
+  acceptor_.non_blocking(true, ignored);
+  return !acceptor_.bind(endpoint, ec) && !acceptor_.listen(queue_max, ec);
+}
+
+// Connections have it from their listener. What a client does not take stays in the kernel up to
+// the send buffer's size, and for as long as the kernel bears with that; what it sends and is not
+// read, up to the other's.
+void Listener::bound_kernel_memory() {
+  error_code ignored;
+  acceptor_.set_option(
+      asio::socket_base::send_buffer_size(static_cast<int>(base::bounds::socket_send_bytes)),
+      ignored);
+  acceptor_.set_option(
+      asio::socket_base::receive_buffer_size(static_cast<int>(base::bounds::socket_receive_bytes)),
+      ignored);
+  const auto patience = static_cast<unsigned>(options_.timeouts.send.us / 1000);
+  setsockopt(acceptor_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+}
+
+std::string Listener::address() const {
+  return text_of(acceptor_.local_endpoint());
+}
+
+uint16_t Listener::port() const {
+  return acceptor_.local_endpoint().port();
+}
+
+void Listener::start() {
+  await();
+}
+
+void Listener::stop() {
+  if (!acceptor_.is_open()) return;
+  accept_some();
+  pause_.cancel();
+  error_code ignored;
+  acceptor_.close(ignored);
+}
+
+void Listener::await() {
+  acceptor_.async_wait(tcp::acceptor::wait_read, [this](error_code ec) {
+    if (ec || !acceptor_.is_open()) return;
+    const Accepted accepted = accept_some();
+    if (accepted == Accepted::all || accepted == Accepted::some) return await();
+    pause_.expires_after(owner_.make_room ? short_pause_time : pause_time);
+    pause_.async_wait([this](error_code cancelled) {
+      if (!cancelled && acceptor_.is_open()) await();
+    });
+  });
+}
+
+void Listener::tell_pause(int error) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < tell_again_) return;
+  tell_again_ = now + tell_period;
+  log_->warn("{}: accepting pauses: {}{}", address(), std::strerror(error),
+             error == EMFILE || error == ENFILE
+                 ? "; raise the limit of open files (ulimit -n) or close idle clients"
+                 : "");
+}
+
+void Listener::keep_spare() {
+  if (spare_ < 0 && owner_.make_room) spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+bool Listener::has_spare() {
+  keep_spare();
+  return spare_ >= 0 || !owner_.make_room;
+}
+
+// Below 0: none, and errno says why. Out of descriptors the spare one is used.
+int Listener::accept_one() {
+  const auto accept = [this] {
+    return ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  };
+  const int fd = accept();
+  if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || spare_ < 0) return fd;
+  ::close(std::exchange(spare_, -1));
+  return accept();
+}
+
+Listener::Accepted Listener::accept_some() {
+  keep_spare();
+  for (int i = 0; i <= queue_max; ++i) {  // Linux queues one more than it is told
+    if (owner_.has_room && !owner_.has_room()) {
+      pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
+      if (::poll(&waiting, 1, 0) == 0) return Accepted::all;
+      if (!owner_.make_room) tell_pause(EMFILE);
+      return Accepted::no_room;
+    }
+    const int fd = accept_one();
+    if (fd >= 0) {
+      const int on = 1;
+      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+      take_(fd, options_.protocol);
+      continue;
+    }
+    switch (errno) {
+      case EAGAIN:
+        return Accepted::all;
+      case EINTR:
+      case ECONNABORTED:
+      case EPROTO:
+      case EPERM:
+      case ENETDOWN:
+      case ENOPROTOOPT:
+      case EHOSTDOWN:
+      case ENONET:
+      case EHOSTUNREACH:
+      case EOPNOTSUPP:
+      case ENETUNREACH:
+        continue;  // of that one connection, which is gone (accept(2))
+      default:
+        tell_pause(errno);
+        if (owner_.make_room) owner_.make_room();
+        return Accepted::out_of_resources;
+    }
+  }
+  return Accepted::some;
+}
+
+}  // namespace sluice::server

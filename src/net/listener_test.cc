@@ -1,0 +1,148 @@
+// Over real sockets: there is little else to a listener.
+#include "net/listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <spdlog/sinks/null_sink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <set>
+
+#include "base/bounds.h"
+
+namespace sluice::server {
+namespace {
+
+std::shared_ptr<spdlog::logger> silent() {
+  return std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+}
+
+// Its end is a reset, so that no port is left in TIME_WAIT.
+int connect_to(uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  const linger now{1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  return fd;
+}
+
+// What a connection is handed on with: nothing is held back for a later byte, a dead peer is
+// noticed, and neither a blocked call nor a child process can hold it.
+TEST(Listener, HandsOnSocketsThatAreSetUp) {
+  boost::asio::io_context io;
+  int taken = -1;
+  Listener listener(
+      io, {Protocol::divvy, "127.0.0.1", 0, {.send = base::seconds(7)}},
+      [&](int fd, Protocol) { taken = fd; }, silent());
+  ASSERT_EQ(listener.bind(), std::nullopt);
+  const int client = connect_to(listener.port());
+  listener.start();
+  while (taken < 0 && io.run_one_for(std::chrono::seconds(10)) > 0) {
+  }
+  ASSERT_GE(taken, 0);
+  const auto option = [&](int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(getsockopt(taken, level, name, &value, &size), 0);
+    return value;
+  };
+  EXPECT_NE(option(IPPROTO_TCP, TCP_NODELAY), 0);
+  EXPECT_NE(option(SOL_SOCKET, SO_KEEPALIVE), 0);
+  // What a client does not take costs the kernel so much at most, and no longer than that. Linux
+  // doubles what it is asked for.
+  EXPECT_LE(option(SOL_SOCKET, SO_SNDBUF), 2 * static_cast<int>(base::bounds::socket_send_bytes));
+  EXPECT_LE(option(SOL_SOCKET, SO_RCVBUF),
+            2 * static_cast<int>(base::bounds::socket_receive_bytes));
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 7'000);
+  EXPECT_NE(fcntl(taken, F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_NE(fcntl(taken, F_GETFD) & FD_CLOEXEC, 0);
+  ::close(client);
+  ::close(taken);
+}
+
+// A listener for each of whose connections another one comes.
+class Flood {
+ public:
+  Flood()
+      : listener_(
+            io_, {Protocol::divvy, "127.0.0.1", 0}, [this](int fd, Protocol) { take(fd); },
+            silent()) {
+    EXPECT_EQ(listener_.bind(), std::nullopt);
+    client_ = connect_to(listener_.port());
+  }
+  ~Flood() { ::close(client_); }
+
+  boost::asio::io_context& io() { return io_; }
+  Listener& listener() { return listener_; }
+  int taken() const { return taken_; }
+
+ private:
+  void take(int fd) {
+    if (++taken_ < 3 * Listener::queue_max) {
+      ::close(client_);
+      client_ = connect_to(listener_.port());
+    }
+    ::close(fd);
+  }
+
+  boost::asio::io_context io_;
+  Listener listener_;
+  int client_ = -1;
+  int taken_ = 0;
+};
+
+TEST(Listener, GivesOthersATurnInAFlood) {
+  Flood flood;
+  flood.listener().start();
+  flood.io().run_one();
+  EXPECT_GE(flood.taken(), Listener::queue_max);
+  EXPECT_LE(flood.taken(), Listener::queue_max + 1);
+  flood.io().run_one();
+  EXPECT_GE(flood.taken(), 2 * Listener::queue_max) << "it goes on";
+}
+
+TEST(Listener, StopsInAFlood) {
+  Flood flood;
+  flood.listener().stop();
+  EXPECT_LE(flood.taken(), Listener::queue_max + 1);
+}
+
+TEST(Listener, ResolvesANameToAllItsAddresses) {
+  std::vector<ListenerOptions> all;
+  ASSERT_EQ(Listener::resolve({Protocol::divvy, "localhost", 0}, all), std::nullopt);
+  ASSERT_FALSE(all.empty());
+  std::set<std::string> hosts;
+  for (const auto& options : all) {
+    EXPECT_TRUE(hosts.insert(options.host).second) << options.host << " twice";
+    boost::asio::io_context io;
+    Listener listener(
+        io, options, [](int fd, Protocol) { ::close(fd); }, silent());
+    EXPECT_EQ(listener.bind(), std::nullopt);
+  }
+  EXPECT_TRUE(hosts.count("127.0.0.1") + hosts.count("::1") > 0);
+}
+
+TEST(Listener, LeavesAddressesAsTheyAre) {
+  std::vector<ListenerOptions> all;
+  for (const char* host : {"::", "0.0.0.0", "127.0.0.1", "::1", "192.0.2.1"})
+    ASSERT_EQ(Listener::resolve({Protocol::divvy, host, 8321}, all), std::nullopt) << host;
+  ASSERT_EQ(all.size(), 5u);
+  EXPECT_EQ(all[0].host, "::");
+  EXPECT_EQ(all[4].host, "192.0.2.1");
+  EXPECT_EQ(all[4].port, 8321);
+  const auto wrong = Listener::resolve({Protocol::divvy, "no.such.host.invalid", 1}, all);
+  ASSERT_TRUE(wrong);
+  EXPECT_NE(wrong->find("cannot resolve \"no.such.host.invalid\""), std::string::npos) << *wrong;
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,124 @@
+#include "net/poller.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <utility>
+
+namespace sluice::server {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+int make_epoll() {
+  const int fd = ::epoll_create1(EPOLL_CLOEXEC);
+  if (fd < 0)
+    throw boost::system::system_error(errno, boost::system::system_category(), "epoll_create1");
+  return fd;
+}
+
+}  // namespace
+
+Poller::Poller(asio::io_context& io) : epoll_(io, make_epoll()) {
+  wait();
+}
+
+bool Poller::add(int fd, store::Watcher& client) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &client;
+  return ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void Poller::forget_events(const store::Watcher& watcher) {
+  for (size_t i = at_; i < count_; ++i) {
+    if (events_[i].data.ptr == &watcher) events_[i].data.ptr = nullptr;
+  }
+}
+
+void Poller::remove(Client& client) {
+  forget_events(client);
+  if (std::exchange(client.queued_, false))
+    std::replace(again_.begin(), again_.end(), &client, static_cast<Client*>(nullptr));
+}
+
+void Poller::again(Client& client) {
+  if (std::exchange(client.queued_, true)) return;
+  again_.push_back(&client);
+  take_turns_later();
+}
+
+void Poller::take_turns_later() {
+  if (again_.empty() || std::exchange(posted_, true)) return;
+  asio::post(epoll_.get_executor(), [this] {
+    posted_ = false;
+    take_turns();
+    take_turns_later();
+  });
+}
+
+void Poller::take_turns() {
+  for (size_t turns = 0; turns < turns_max && !again_.empty(); ++turns) {
+    Client* const next = again_.front();
+    again_.pop_front();
+    if (next == nullptr) continue;
+    next->queued_ = false;
+    next->on_turn();
+    if (work_ >= work_max && epoll_.is_open()) turn();
+  }
+}
+
+void Poller::unwatch(store::Watcher& watcher) {
+  forget_events(watcher);
+  std::erase(at_end_, &watcher);
+  std::replace(ending_.begin(), ending_.end(), &watcher, static_cast<store::Watcher*>(nullptr));
+}
+
+// All of a turn is one handler, and so is a wake of the engine: what is posted comes behind it.
+void Poller::at_turn_end(store::Watcher& client) {
+  if (std::find(at_end_.begin(), at_end_.end(), &client) != at_end_.end()) return;
+  at_end_.push_back(&client);
+  if (at_end_.size() > 1) return;
+  asio::post(epoll_.get_executor(), [this] {
+    ending_.swap(at_end_);
+    for (size_t i = 0; i < ending_.size(); ++i) {
+      if (store::Watcher* const next = ending_[i]) next->on_turn_end();
+    }
+    ending_.clear();
+  });
+}
+
+void Poller::stop() {
+  error_code ignored;
+  epoll_.close(ignored);
+}
+
+void Poller::wait() {
+  epoll_.async_wait(asio::posix::descriptor_base::wait_read, [this](error_code ec) {
+    if (ec) return;
+    turn();
+    if (epoll_.is_open()) wait();
+  });
+}
+
+void Poller::turn() {
+  work_ = 0;
+  const int count = ::epoll_wait(epoll_.native_handle(), events_.data(), events_max, 0);
+  count_ = count > 0 ? static_cast<size_t>(count) : 0;
+  for (at_ = 0; at_ < count_;) {
+    const epoll_event& event = events_[at_++];
+    auto* const client = static_cast<store::Watcher*>(event.data.ptr);
+    if (client == nullptr) continue;
+    const auto events = event.events;
+    client->on_ready((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0,
+                     (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0,
+                     (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+  }
+  at_ = count_ = 0;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,79 @@
+// Tells when sockets can be read or written, edge by edge: an epoll instance of the worker's own
+// inside asio's loop. Asio's own reading tries each socket once more after each request, in vain,
+// and keeps an operation, a lock and a handler for it: together a tenth of what a request costs
+// (docs/performance.md). Belongs to a worker and its thread.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/basic_stream_descriptor.hpp>
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "net/loop.h"
+
+namespace sluice::server {
+
+class Poller final : public store::Loop {
+ public:
+  // Who has a socket, and asks for turns.
+  class Client : public store::Watcher {
+   public:
+    // The turn that `again` asked for.
+    virtual void on_turn() = 0;
+
+   private:
+    friend class Poller;
+    bool queued_ = false;
+  };
+
+  // Throws boost::system::system_error where the system has no descriptors left.
+  explicit Poller(boost::asio::io_context& io);
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+
+  // False: the system refuses it (errno).
+  bool add(int fd, store::Watcher& client);
+  // The client is not called any more. Its socket leaves by being closed.
+  void remove(Client& client);
+  bool watch(int fd, store::Watcher& watcher) override { return add(fd, watcher); }
+  void unwatch(store::Watcher& watcher) override;
+  void at_turn_end(store::Watcher& watcher) override;
+  // Calls on_turn once, after the others that wait for a turn, and after the sockets that have
+  // become ready by then. So a request that is alone waits for one turn of another client, and not
+  // for a turn of each.
+  void again(Client& client);
+  // Does anybody else wait for a turn?
+  bool has_others() const { return at_ < count_ || !again_.empty(); }
+  // A client has had that many requests decided.
+  void add_work(size_t requests) { work_ += requests; }
+  // Lets the loop end.
+  void stop();
+
+ private:
+  void wait();
+  void turn();
+  void take_turns();
+  void take_turns_later();
+  void forget_events(const store::Watcher& watcher);
+
+  // Sockets that one turn serves.
+  static constexpr size_t events_max = 256;
+  // Turns of clients before others of the loop (timers, what other threads post) have theirs.
+  static constexpr size_t turns_max = 16;
+  // Requests that are decided in turns before sockets are looked at again.
+  static constexpr size_t work_max = 64;
+
+  boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type> epoll_;
+  std::array<epoll_event, events_max> events_;
+  size_t at_ = 0, count_ = 0;  // of events_: those that have not been told
+  std::deque<Client*> again_;  // by turns; null: it has gone
+  size_t work_ = 0;            // requests since sockets were looked at
+  bool posted_ = false;
+  std::vector<store::Watcher*> at_end_, ending_;  // ending_: while they are told
+};
+
+}  // namespace sluice::server

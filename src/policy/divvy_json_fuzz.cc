@@ -1,7 +1,0 @@
-#include "policy/divvy_fuzz.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  sluice::policy::fuzz_divvy({reinterpret_cast<const char*>(data), size},
-                             sluice::policy::DivvyFormat::json);
-  return 0;
-}

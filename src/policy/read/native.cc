@@ -1,0 +1,383 @@
+#include "policy/read/native.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "base/bounds.h"
+#include "limit/decide.h"
+#include "policy/read/native_limit.h"
+#include "policy/text.h"
+#include "policy/read/yaml_tree_reader.h"
+
+namespace sluice::policy {
+
+namespace {
+
+using limit::Algorithm;
+
+constexpr size_t name_bytes_max = 255;
+constexpr std::array<std::string_view, 11> rule_keys = {
+    "name",      "comment", "match", "actor", "limit",         "limits",
+    "unlimited", "deny",    "mode",  "then",  "on_store_error"};
+
+std::string in_ticks(std::string_view text) {
+  return "`" + shortened(text, 64) + "`";
+}
+
+bool sound_name(std::string_view name) {
+  return name.size() <= name_bytes_max && std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-' || c == '.';
+         });
+}
+
+// With what separates the parts of a stored name escaped, so that no two lists give one text.
+void append_escaped(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    if (c == '\\' || c == ' ' || c == '=' || c == ']' || c == ',' || c == ':') out += '\\';
+    out += c;
+  }
+}
+
+// The pattern in one spelling whatever the order of its keys, as nameless rules are stored under
+// it.
+std::string canonical_pattern(const Rule& rule) {
+  std::vector<const Condition*> sorted;
+  for (const Condition& condition : rule.conditions) sorted.push_back(&condition);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Condition* a, const Condition* b) { return a->key < b->key; });
+  std::string text = "[";
+  for (const Condition* condition : sorted) {
+    if (text.size() > 1) text += ' ';
+    append_escaped(text, condition->key);
+    text += '=';
+    append_escaped(text, condition->pattern.text());
+  }
+  return text + "]";
+}
+
+// What a stored key means: whose it is, and what its cells hold. Not the numbers of the limits: a
+// counter outlives their change.
+std::string space_suffix(const Rule& rule) {
+  std::string suffix;
+  for (const std::string& actor : rule.actor) {
+    suffix += suffix.empty() ? ':' : ',';
+    append_escaped(suffix, actor);
+  }
+  suffix += ':';
+  for (const limit::Limit& limit : rule.limits) {
+    if (&limit != &rule.limits.front()) suffix += ',';
+    suffix += limit::name_of(limit.algorithm);
+  }
+  return suffix;
+}
+
+class NativeReader {
+ public:
+  NativeReader(const YamlDocument& document, std::string_view file, limit::Spaces& spaces,
+               RuleSet& rules, base::Diagnostics& diagnostics)
+      : reader_(file, document, diagnostics), file_(file), spaces_(spaces), rules_(rules) {
+    for (const Rule& rule : rules.native_rules())
+      names_.emplace(rule.name.empty() ? canonical_pattern(rule) : rule.name, rule.line);
+  }
+
+  void document(YamlNode root) {
+    if (root.is_null()) return;
+    if (!root.is_map()) {
+      reader_.error("the file", root, "is to be a map of keys to values",
+                    "native rules are the list under its key `rules`");
+      return;
+    }
+    YamlNode rules;
+    for (const auto& [key, value] : reader_.entries("the file", root)) {
+      if (key.text() != "rules") continue;
+      rules = value;
+      if (!value.is_list() || value.size() == 0) {
+        reader_.error("rules", value.line() > 0 ? value : key,
+                      "is to be a list with at least one rule",
+                      "write `rules: [{ match: { ip: \"*\" }, actor: ip, limit: { quota: 100, "
+                      "window: 1s } }]`");
+        return;
+      }
+    }
+    if (rules) list(rules);
+  }
+
+ private:
+  void list(YamlNode rules) {
+    const size_t before = rules_.native_rules().size() + rules_.rules(Dialect::divvy).size();
+    if (rules.size() > base::bounds::rules_max - std::min(base::bounds::rules_max, before)) {
+      reader_.error("rules", rules,
+                    "more than " + std::to_string(base::bounds::rules_max) + " rules in all",
+                    "join rules that differ in a value only into one with a `*`");
+      return;
+    }
+    size_t number = 0;
+    for (YamlNode item = rules.first_child(); item && !reader_.is_over(); item = item.next()) {
+      ++number;
+      const std::string_view name = name_in(item);
+      reader_.set_context("rule " + (name.empty() ? std::to_string(number) : std::string(name)));
+      if (item.is_map())
+        rule(item);
+      else
+        reader_.error("", item, "is to be a map of keys to values",
+                      "write `- match: { ip: \"*\" }` and so on");
+    }
+    reader_.set_context("");
+  }
+
+  // What to call a rule before it has been read: its name, if it looks like one.
+  static std::string_view name_in(YamlNode rule) {
+    if (!rule.is_map()) return {};
+    for (YamlNode key = rule.first_child(); key; key = key.next().next())
+      if (key.text() == "name" && sound_name(key.next().text())) return key.next().text();
+    return {};
+  }
+
+  void rule(YamlNode node) {
+    const std::vector<YamlReader::Entry> entries = reader_.entries("", node, rule_keys);
+    fields_.fill({});
+    for (const auto& [key, value] : entries) {
+      const auto at = std::find(rule_keys.begin(), rule_keys.end(), key.text());
+      fields_[static_cast<size_t>(at - rule_keys.begin())] = value;
+    }
+    Rule rule;
+    rule.file = std::string(file_);
+    rule.line = node.line();
+    read_name(rule);
+    const bool sound_match = read_match(rule);
+    if (sound_match || !rule.name.empty())
+      reader_.set_context(rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]"
+                                            : "rule " + rule.name);
+    if (const YamlNode comment = field("comment");
+        comment && !comment.is_null() && reader_.has_text("comment", comment))
+      rule.comment = std::string(comment.text());
+    read_actor(rule);
+    read_limits(node, rule);
+    static constexpr std::array<std::string_view, 3> modes = {"enforce", "shadow", "off"};
+    rule.mode = static_cast<Mode>(choice("mode", modes));
+    static constexpr std::array<std::string_view, 2> thens = {"stop", "continue"};
+    rule.then = static_cast<Then>(choice("then", thens));
+    static constexpr std::array<std::string_view, 4> fallbacks = {"error", "deny", "local",
+                                                                  "allow"};
+    rule.on_store_error = static_cast<limit::OnError>(choice("on_store_error", fallbacks));
+    check_actor(rule);
+    const std::string canonical = canonical_pattern(rule);
+    if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
+    rule.space = spaces_.intern("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
+                                space_suffix(rule));
+    rule.limits_id = spaces_.intern_limits(rule.limits);
+    rules_.add_native(std::move(rule));
+  }
+
+  YamlNode field(std::string_view key) const {
+    const auto at = std::find(rule_keys.begin(), rule_keys.end(), key);
+    return fields_[static_cast<size_t>(at - rule_keys.begin())];
+  }
+
+  void read_name(Rule& rule) {
+    const YamlNode node = field("name");
+    if (!node || !reader_.has_text("name", node)) return;
+    if (sound_name(node.text()))
+      rule.name = std::string(node.text());
+    else
+      reader_.error("name", node, in_ticks(node.text()) + " cannot name a rule",
+                    "use 1 to 255 letters, digits, `_`, `-` or `.`");
+  }
+
+  // False: something is wrong with it, so the pattern is not what was meant.
+  bool read_match(Rule& rule) {
+    const YamlNode node = field("match");
+    bool sound = true;
+    if (node && !node.is_null() && !node.is_map()) {
+      reader_.error("match", node, "is to be a map of keys to values or patterns",
+                    "write `match: { method: GET, path: \"/api/*\" }`");
+      sound = false;
+    } else if (node.is_map()) {
+      const auto entries = reader_.entries("match", node);
+      if (entries.size() > base::bounds::descriptor_entries_max)
+        reader_.error("match", node,
+                      "asks for " + std::to_string(entries.size()) +
+                          " entries; a request has at most " +
+                          std::to_string(base::bounds::descriptor_entries_max),
+                      "remove conditions");
+      for (const auto& [key, value] : entries) sound &= condition(key, value, rule);
+    }
+    if (rule.pattern.empty()) rule.pattern = "any";
+    return sound;
+  }
+
+  bool condition(YamlNode key, YamlNode value, Rule& rule) {
+    const std::string name(key.text());
+    if (name.empty()) {
+      reader_.error("match", key, "has an empty key, which no request can have", "name the key");
+      return false;
+    }
+    if (!value.is_scalar()) {
+      // A plain `null` or nothing at all: what was meant cannot be told.
+      const bool null = value.is_null();
+      reader_.error("match: " + name, value.line() > 0 ? value : key,
+                    null ? "has no value" : "is to be a single value or pattern",
+                    null ? "write \"*\" for any value, \"\" for an empty one, quotes around null"
+                         : "make it a rule for each value, or a pattern with `*`");
+      return false;
+    }
+    rule.pattern += (rule.pattern.empty() ? "" : " ") + name + "=" + std::string(value.text());
+    rule.conditions.push_back({name, Pattern::wildcard(std::string(value.text()))});
+    return true;
+  }
+
+  void read_actor(Rule& rule) {
+    const YamlNode node = field("actor");
+    if (!node) return;
+    if (!node.is_list()) {
+      if (reader_.has_text("actor", node)) rule.actor = {std::string(node.text())};
+      return;
+    }
+    if (node.size() == 0 || node.size() > base::bounds::descriptor_entries_max) {
+      reader_.error(
+          "actor", node,
+          node.size() == 0 ? "is an empty list" : "names more keys than a request can have",
+          node.size() == 0 ? "take it out for one counter for all" : "name fewer");
+      return;
+    }
+    for (YamlNode item = node.first_child(); item; item = item.next()) {
+      if (!reader_.has_text("actor", item)) continue;
+      std::string key(item.text());
+      if (std::find(rule.actor.begin(), rule.actor.end(), key) != rule.actor.end())
+        reader_.error("actor", item, in_ticks(key) + " is named twice", "name it once");
+      else
+        rule.actor.push_back(std::move(key));
+    }
+  }
+
+  void read_limits(YamlNode node, Rule& rule) {
+    std::string chosen;
+    size_t count = 0;
+    YamlNode last;
+    for (const std::string_view key : {"limit", "limits", "unlimited", "deny"}) {
+      const YamlNode one = field(key);
+      if (!one) continue;
+      chosen += (count++ == 0 ? "`" : ", `") + std::string(key) + "`";
+      if (std::pair(last.line(), last.column()) < std::pair(one.line(), one.column())) last = one;
+    }
+    if (count != 1)
+      reader_.error("", count > 0 && last ? last : node,
+                    count == 0 ? "has no limit" : "has " + chosen + " at once",
+                    "write exactly one of `limit: { quota: N, window: 1s }`, `limits: [...]`, "
+                    "`unlimited: true` and `deny: true`");
+    if (const YamlNode one = field("limit")) rule.limits = {read_limit(one, reader_)};
+    if (const YamlNode many = field("limits")) read_limit_list(many, rule);
+    // All that there can be is left, always, so that it never is the least of several limits.
+    if (is_set("unlimited")) rule.limits = {{Algorithm::unlimited, base::bounds::quota_max, {}}};
+    if (is_set("deny")) rule.limits = {{Algorithm::deny, 0, {}}};
+  }
+
+  void read_limit_list(YamlNode node, Rule& rule) {
+    if (!node.is_list() || node.size() == 0 || node.size() > limit::slots_max) {
+      reader_.error(
+          "limits", node,
+          node.is_list() && node.size() > 0
+              ? "has " + std::to_string(node.size()) + " limits; a rule has at most " +
+                    std::to_string(limit::slots_max)
+              : "is to be a list of limits",
+          node.is_list() && node.size() > 0
+              ? "give the rule `then: continue` and put the others into the next one"
+              : "write `limits: [{ quota: 10, window: 1s }, { quota: 100, window: 1m }]`");
+      return;
+    }
+    for (YamlNode item = node.first_child(); item; item = item.next())
+      rule.limits.push_back(read_limit(item, reader_));
+    if (limit::cells(rule.limits) > limit::cells_max)
+      reader_.error("limits", node, "need more memory in one counter than it may have",
+                    "have at most two of algorithm sliding_log with a quota of 32 or more, and put "
+                    "others into a rule behind `then: continue`");
+  }
+
+  bool is_set(std::string_view key) {
+    const YamlNode node = field(key);
+    if (!node) return false;
+    if (node.is_scalar() && node.is_plain() && node.text() == "true") return true;
+    reader_.error(key, node, "can only be `true`",
+                  "write `" + std::string(key) + ": true`, or take it out");
+    return false;
+  }
+
+  // Which of the words the key has; the first without it.
+  size_t choice(std::string_view key, std::span<const std::string_view> words) {
+    const YamlNode node = field(key);
+    if (!node || !reader_.has_text(key, node)) return 0;
+    const auto at = std::find(words.begin(), words.end(), node.text());
+    if (at != words.end()) return static_cast<size_t>(at - words.begin());
+    reader_.error(key, node, in_ticks(node.text()) + " is unknown",
+                  known_words(node.text(), words));
+    return 0;
+  }
+
+  void check_actor(const Rule& rule) {
+    if (!limit::is_counted(rule.limits)) return;
+    std::vector<std::string_view> keys;
+    for (const Condition& condition : rule.conditions) keys.push_back(condition.key);
+    for (const std::string& actor : rule.actor) {
+      if (std::find(keys.begin(), keys.end(), actor) != keys.end()) continue;
+      const std::string_view nearest = base::nearest_word(actor, keys);
+      reader_.warning("actor", field("actor"),
+                      in_ticks(actor) +
+                          " is no key of this rule's match; all requests without it "
+                          "share one counter",
+                      nearest.empty() ? "match it with `" + shortened(actor, 64) +
+                                            ": \"*\"`, or leave it if that is meant"
+                                      : "did you mean `" + std::string(nearest) + "`?");
+    }
+  }
+
+  // Two rules must not share counters, and nothing but a name tells two of one pattern apart.
+  void check_unique(YamlNode node, const Rule& rule, const std::string& canonical) {
+    const bool named = !rule.name.empty();
+    const auto [first, fresh] = names_.try_emplace(named ? rule.name : canonical, rule.line);
+    if (fresh) return;
+    const std::string line = std::to_string(first->second);
+    if (named)
+      reader_.error("name", field("name"),
+                    in_ticks(rule.name) + " is already that of the rule of line " + line,
+                    "give each rule a name of its own");
+    else
+      reader_.error("", node, "the rule of line " + line + " has the same match and no name either",
+                    "give both a name, under which their counters are kept apart");
+  }
+
+  YamlReader reader_;
+  std::string_view file_;
+  limit::Spaces& spaces_;
+  RuleSet& rules_;
+  std::array<YamlNode, rule_keys.size()> fields_;  // of the rule that is being read
+  // Names, and patterns of nameless rules in brackets, which no name has; with the rule's line.
+  std::unordered_map<std::string, size_t> names_;
+};
+
+}  // namespace
+
+void read_native(const YamlDocument& document, std::string_view file, limit::Spaces& spaces,
+                 RuleSet& rules, base::Diagnostics& diagnostics) {
+  const size_t before = diagnostics.size();
+  NativeReader(document, file, spaces, rules, diagnostics).document(document.root());
+  // In the order of the file; what is about the whole of it last.
+  std::stable_sort(diagnostics.begin() + static_cast<ptrdiff_t>(before), diagnostics.end(),
+                   [](const base::Diagnostic& a, const base::Diagnostic& b) {
+                     return std::pair(a.line - 1, a.column) < std::pair(b.line - 1, b.column);
+                   });
+}
+
+void read_native(std::string_view text, std::string_view file, limit::Spaces& spaces,
+                 RuleSet& rules, base::Diagnostics& diagnostics) {
+  YamlDocument document;
+  if (const auto error = parse_yaml(text, document))
+    diagnostics.push_back(to_diagnostic(*error, file));
+  else
+    read_native(document, file, spaces, rules, diagnostics);
+}
+
+}  // namespace sluice::policy

@@ -1,0 +1,25 @@
+// Native policy: the rules under `rules:` of a sluice.yaml, which can say whatever the engine can
+// do. Called off the workers. docs/policy.md has every key.
+#pragma once
+
+#include <string_view>
+
+#include "base/diagnostic.h"
+#include "request/space.h"
+#include "policy/rule_set.h"
+#include "policy/read/yaml_tree.h"
+
+namespace sluice::policy {
+
+// Reads the top-level key `rules` of a YAML text and appends its rules to the native ones of
+// `rules`, in order; without the key there are none. Other top-level keys are somebody else's.
+// Everything wrong or doubtful is appended to `diagnostics`; with an error among them `rules` is
+// not to be used. `file` is how the user named the file, for messages only.
+void read_native(std::string_view text, std::string_view file, limit::Spaces& spaces,
+                 RuleSet& rules, base::Diagnostics& diagnostics);
+
+// The same of a text that has been parsed.
+void read_native(const YamlDocument& document, std::string_view file, limit::Spaces& spaces,
+                 RuleSet& rules, base::Diagnostics& diagnostics);
+
+}  // namespace sluice::policy

@@ -1,0 +1,359 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/bounds.h"
+#include "policy/read/native.h"
+
+namespace sluice::policy {
+namespace {
+
+using limit::Algorithm;
+
+struct Read {
+  explicit Read(std::string_view text) {
+    read_native(text, "f.yaml", spaces, rules, diagnostics);
+    for (const auto& d : diagnostics) said += to_string(d) + "\n";
+  }
+  const Rule& rule(size_t i) const { return rules.native_rules()[i]; }
+
+  limit::Spaces spaces;
+  RuleSet rules;
+  base::Diagnostics diagnostics;
+  std::string said;
+};
+
+constexpr int64_t second = 1'000'000;
+
+TEST(ReadNative, TakesAllThatThereIs) {
+  const Read read(R"(# the design's example
+listen: whatever
+rules:
+  - name: cookies-by-ip
+    comment: Three an hour
+    match: { method: GET, path: "/pantry/cookies/*", ip: "*" }
+    actor: ip
+    limit: { quota: 3, window: 1h, algorithm: fixed_window }
+  - name: api.per_tenant
+    match: { tenant: "*", api: 7, beta: true }
+    actor: [tenant, api]
+    limits:
+      - { quota: 100, window: 1s, burst: 200 }
+      - { quota: 10_000, window: 1d, algorithm: sliding_window }
+      - { quota: 5k, window: 250ms, algorithm: aligned_window }
+      - { quota: "2M", window: "30d", algorithm: sliding_log }
+    mode: shadow
+    then: continue
+  - match: { tenant: "" }
+    unlimited: true
+    mode: off
+  - deny: true
+)");
+  ASSERT_EQ(read.said, "");
+  ASSERT_EQ(read.rules.native_rules().size(), 4u);
+
+  const Rule& cookies = read.rule(0);
+  EXPECT_EQ(cookies.name, "cookies-by-ip");
+  EXPECT_EQ(cookies.comment, "Three an hour");
+  EXPECT_EQ(cookies.pattern, "method=GET path=/pantry/cookies/* ip=*");
+  EXPECT_EQ(cookies.file, "f.yaml");
+  EXPECT_EQ(cookies.line, 4u);
+  ASSERT_EQ(cookies.conditions.size(), 3u);
+  EXPECT_TRUE(cookies.conditions[1].pattern.matches("/pantry/cookies/7"));
+  EXPECT_FALSE(cookies.conditions[2].pattern.matches(std::nullopt));
+  EXPECT_EQ(cookies.actor, std::vector<std::string>{"ip"});
+  EXPECT_EQ(cookies.mode, Mode::enforce);
+  EXPECT_EQ(cookies.then, Then::stop);
+  ASSERT_EQ(cookies.limits.size(), 1u);
+  EXPECT_EQ(cookies.limits[0], (limit::Limit{Algorithm::fixed_window, 3, {3600 * second}, 0}));
+  EXPECT_EQ(cookies.space->prefix, "native:cookies-by-ip:");
+  EXPECT_EQ(cookies.space->suffix, ":ip:fixed_window");
+
+  const Rule& api = read.rule(1);
+  EXPECT_EQ(api.pattern, "tenant=* api=7 beta=true");
+  EXPECT_EQ(api.actor, (std::vector<std::string>{"tenant", "api"}));
+  EXPECT_EQ(api.mode, Mode::shadow);
+  EXPECT_EQ(api.then, Then::continue_);
+  ASSERT_EQ(api.limits.size(), 4u);
+  EXPECT_EQ(api.limits[0], (limit::Limit{Algorithm::token_bucket, 100, {second}, 200}));
+  EXPECT_EQ(api.limits[1], (limit::Limit{Algorithm::sliding_window, 10'000, {86'400 * second}, 0}));
+  EXPECT_EQ(api.limits[2], (limit::Limit{Algorithm::aligned_window, 5'000, {250'000}, 0}));
+  EXPECT_EQ(api.limits[3],
+            (limit::Limit{Algorithm::sliding_log, 2'000'000, {30 * 86'400 * second}, 0}));
+  EXPECT_EQ(api.space->suffix,
+            ":tenant,api:token_bucket,sliding_window,aligned_window,sliding_log");
+
+  EXPECT_EQ(read.rule(2).pattern, "tenant=");
+  EXPECT_EQ(read.rule(2).mode, Mode::off);
+  EXPECT_EQ(read.rule(2).limits[0],
+            (limit::Limit{Algorithm::unlimited, base::bounds::quota_max, {}, 0}));
+  EXPECT_EQ(read.rule(3).pattern, "any");
+  EXPECT_EQ(read.rule(3).limits[0], (limit::Limit{Algorithm::deny, 0, {}, 0}));
+  EXPECT_EQ(read.rule(3).space->prefix, "native:[]:");
+}
+
+TEST(ReadNative, BurstIsTheQuotaUnlessSaid) {
+  const Read read("rules: [{ limit: { quota: 7, window: 1us } }]");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).limits[0], (limit::Limit{Algorithm::token_bucket, 7, {1}, 7}));
+}
+
+TEST(ReadNative, SaysWhatAFailingStoreMeans) {
+  const Read read(
+      "rules: [{ name: a, deny: true }, { name: b, deny: true, on_store_error: error },\n"
+      "{ name: c, deny: true, on_store_error: deny },\n"
+      "{ name: d, deny: true, on_store_error: local },\n"
+      "{ name: e, deny: true, on_store_error: allow }]");
+  ASSERT_EQ(read.said, "");
+  using limit::OnError;
+  const OnError expected[] = {OnError::error, OnError::error, OnError::deny, OnError::local,
+                              OnError::allow};
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(read.rule(i).on_store_error, expected[i]) << i;
+}
+
+TEST(ReadNative, WithoutTheKeyThereAreNone) {
+  for (const char* text : {"", "# nothing", "workers: 4", "---\n---\n", "~"}) {
+    const Read read(text);
+    EXPECT_EQ(read.said, "") << text;
+    EXPECT_TRUE(read.rules.native_rules().empty());
+  }
+}
+
+// Every text is one that has been seen to go wrong in one way, and what is said of it.
+TEST(ReadNative, SaysWhereAndWhatAndHow) {
+  struct Case {
+    std::string text, expected;
+  };
+  const auto limited = [](const std::string& limit) {
+    return "rules:\n  - name: a\n    limit: { " + limit + " }\n";
+  };
+  const auto rule = [](const std::string& line) {
+    return "rules:\n  - name: a\n    deny: true\n    " + line + "\n";
+  };
+  const Case cases[] = {
+      {"- 1", "f.yaml:1:1: error: the file: is to be a map of keys to values; native rules are"},
+      {"rules:", "rules: is to be a list with at least one rule"},
+      {"rules: []", "f.yaml:1:8: error: rules: is to be a list with at least one rule; write"},
+      {"rules: { a: b }", "f.yaml:1:8: error: rules: is to be a list"},
+      {"rules: [a]", "f.yaml:1:9: error: rule 1: is to be a map of keys to values; write"},
+      {"a: 1\na: 2\n", "f.yaml:2:1: error: a: is here twice, first on line 1; keep one of them"},
+      {"rules: [", "f.yaml:1:8: error: is not YAML: what opens here is never closed; close it"},
+      {"rules: [{ deny: true }]\n}\nb: c",
+       "f.yaml:2:1: error: is not YAML: a key was to come here; indent"},
+      {",--r: true }b", "f.yaml:1:1: error: is not YAML: a value was to come here; quote it"},
+      {"a: 1\n--- {}", "f.yaml:2:5: error: ---: begins a second document, which nobody would read"},
+      {"a: \"\xff\"", "f.yaml:1:5: error: the file is not UTF-8 here; save the file as UTF-8"},
+      {"a: b\nc: \x04\nd: e", "f.yaml:2:4: error: here is a control character"},
+      {"a: &b [*b]", "f.yaml:1:8: error: is an alias within what it names"},
+      {"a: *b", "f.yaml:1:4: error: names `b`, which no anchor before it is called; write `&b`"},
+      {"a: !mine b", "f.yaml:1:4: error: has the tag `!mine`, which says nothing here"},
+      {rule("mtach: {}"),
+       "f.yaml:4:5: error: rule a: mtach: is no key that is known here; did you "
+       "mean `match`?"},
+      {rule("xyzzy: {}"),
+       "known here: name, comment, match, actor, limit, limits, unlimited, deny"},
+      {rule("name: b"),
+       "f.yaml:4:5: error: rule a: name: is here twice, first on line 2; keep one"},
+      {rule("<<: 3"), "f.yaml:4:9: error: rule a: <<: merges something that is no map"},
+      {rule("<<: [3]"), "f.yaml:4:10: error: rule a: <<: merges something that is no map"},
+      {rule("<<: {}\n    <<: {}"), "f.yaml:5:5: error: rule a: <<: is here twice, first on line 4"},
+      {rule("[a]: 3"), "f.yaml:4:5: error: rule a: has a key that is no word"},
+      {rule("comment: [a]"), "f.yaml:4:14: error: rule a: comment: is to be a single value"},
+      {rule("match: GET"), "f.yaml:4:12: error: rule a: match: is to be a map of keys"},
+      {rule("match: { ip: }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
+      {rule("match: { ip: ~ }"), "f.yaml:4:18: error: rule a: match: ip: has no value; write"},
+      {rule("match: { ip: [a, b] }"), "f.yaml:4:18: error: rule a: match: ip: is to be a single"},
+      {rule("match: { \"\": a }"), "f.yaml:4:14: error: rule a: match: has an empty key"},
+      {rule("match: { a: b, a: c }"), "f.yaml:4:20: error: rule a: a: is here twice, first on"},
+      {rule("actor: []"), "f.yaml:4:12: error: rule a: actor: is an empty list; take it out"},
+      {rule("actor: [ip, ip]"), "f.yaml:4:17: error: rule a: actor: `ip` is named twice"},
+      {rule("actor: { a: b }"), "f.yaml:4:12: error: rule a: actor: is to be a single value"},
+      {rule("actor: [[a]]"), "f.yaml:4:13: error: rule a: actor: is to be a single value"},
+      {rule("mode: shadwo"),
+       "f.yaml:4:11: error: rule a: mode: `shadwo` is unknown; did you mean "
+       "`shadow`?"},
+      {rule("on_store_error: alow"),
+       "f.yaml:4:21: error: rule a: on_store_error: `alow` is unknown; did you mean `allow`?"},
+      {rule("then: go"), "f.yaml:4:11: error: rule a: then: `go` is unknown; known here: stop, "},
+      {rule("deny: true"), "f.yaml:4:5: error: rule a: deny: is here twice, first on line 3"},
+      {rule("unlimited: true"),
+       "f.yaml:4:16: error: rule a: has `unlimited`, `deny` at once; write "
+       "exactly one of"},
+      {"rules: [{ name: a }]", "f.yaml:1:9: error: rule a: has no limit; write exactly one of"},
+      {"rules: [{ deny: false }]", "f.yaml:1:17: error: rule [any]: deny: can only be `true`"},
+      {"rules: [{ unlimited: yes }]", "error: rule [any]: unlimited: can only be `true`"},
+      {"rules: [{ name: 'a b', deny: true }]",
+       "f.yaml:1:17: error: rule 1: name: `a b` cannot name a rule; use 1 to 255 letters"},
+      {"rules: [{ name: " + std::string(256, 'a') + ", deny: true }]", "cannot name a rule"},
+      {"rules: [{ name: , deny: true }]", "rule 1: name: has no value"},
+      {"rules:\n- { name: a, deny: true }\n- { name: a, deny: true }",
+       "f.yaml:3:11: error: rule a: name: `a` is already that of the rule of line 2"},
+      {"rules:\n- { match: { a: b, c: d }, deny: true }\n- { match: { c: d, a: b }, deny: true }",
+       "f.yaml:3:3: error: rule [c=d a=b]: the rule of line 2 has the same match and no name "
+       "either"},
+      {"rules:\n- { deny: true, limits: [] }",
+       "f.yaml:2:25: error: rule [any]: limits: is to be a list of limits"},
+      {"rules:\n- { limits: [1,2,3,4,5,6,7,8,9] }",
+       "f.yaml:2:13: error: rule [any]: limits: has 9 limits; a rule has at most 8"},
+      {"rules:\n- { limits: [3] }",
+       "f.yaml:2:14: error: rule [any]: limit: is to be a map of keys "
+       "to values; its keys are `quota`, `window`, `burst`, `algor"},
+      {"rules:\n- limits:\n  - &l { quota: 99, window: 1s, algorithm: sliding_log }\n  - *l\n  - "
+       "*l",
+       "f.yaml:3:3: error: rule [any]: limits: need more memory in one counter than it may have"},
+      {limited("quota: 1"), "f.yaml:3:12: error: rule a: limit: has no window; add `window: 1s`"},
+      {limited("window: 1s"), "f.yaml:3:12: error: rule a: limit: has no quota; add `quota: N`"},
+      {limited("quota: 0, window: 1s"), "f.yaml:3:21: error: rule a: quota: 0 units would refuse"},
+      {limited("quota: -1, window: 1s"), "f.yaml:3:21: error: rule a: quota: `-1` is no whole num"},
+      {limited("quota: 1.5, window: 1s"),
+       "rule a: quota: `1.5` is no whole number of units; write "
+       "1 to 9007199254740991, as in 100, 10_000, 5k or 2M"},
+      {limited("quota: 9_007_199_254_740_992, window: 1s"), "is more than units are counted to"},
+      {limited("quota: [1], window: 1s"), "f.yaml:3:21: error: rule a: quota: is to be a single"},
+      {limited("quota: 1, window: 1s, algorithm: fixed_bucket"),
+       "f.yaml:3:32: error: rule a: window: means nothing to a fixed_bucket: its units come back "
+       "only by being put back; take it out, or write `algorithm: token_bucket`"},
+      {limited("quota: 1, burst: 1, algorithm: fixed_bucket"),
+       "f.yaml:3:31: error: rule a: burst: is a token bucket's, and this is a fixed_bucket; take"},
+      {limited("algorithm: fixed_bucket"), "rule a: limit: has no quota; add `quota: N`"},
+      {limited("quota: 1, window: 60"),
+       "f.yaml:3:32: error: rule a: window: `60` has no unit; write "
+       "`60s` if seconds are meant"},
+      {limited("quota: 1, window: 5min"), "rule a: window: `5min` is no length of time; write a "},
+      {limited("quota: 1, window: 0s"), "rule a: window: a window has a length; write `1us` or"},
+      {limited("quota: 1, window: 36601d"),
+       "rule a: window: `36601d` is beyond 36600d (100 years)"},
+      {limited("quota: 1, window: 1s, burst: 0"), "f.yaml:3:43: error: rule a: burst: 0 units"},
+      {limited("quota: 1, window: 1s, burst: 5, algorithm: fixed_window"),
+       "f.yaml:3:43: error: rule a: burst: is a token bucket's, and this is a fixed_window; take"},
+      {limited("quota: 1, window: 1s, algorithm: fixed-window"),
+       "f.yaml:3:47: error: rule a: algorithm: `fixed-window` is no algorithm; did you mean "
+       "`fixed_window`?"},
+      {limited("quota: 1, window: 1s, algorithm: deny"),
+       "`deny` is no algorithm; known here: token"},
+      {limited("quota: 1, window: 1s, brust: 5"),
+       "f.yaml:3:36: error: rule a: brust: is no key that "
+       "is known here; did you mean `burst`?"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const Read read(text);
+    EXPECT_NE(read.said.find(expected), std::string::npos)
+        << text << "\nsays: " << read.said << "not:  " << expected;
+    EXPECT_TRUE(has_errors(read.diagnostics)) << text;
+  }
+}
+
+TEST(ReadNative, WarnsOfActorsThatNeedNotBeThere) {
+  const Read read(
+      "rules:\n  - match: { tenant: \"*\" }\n    actor: [tenant, tenat, ip]\n"
+      "    limit: { quota: 1, window: 1s }\n  - { actor: ip, deny: true }\n");
+  EXPECT_EQ(
+      read.said,
+      "f.yaml:3:12: warning: rule [tenant=*]: actor: `tenat` is no key of this rule's match; "
+      "all requests without it share one counter; did you mean `tenant`?\n"
+      "f.yaml:3:12: warning: rule [tenant=*]: actor: `ip` is no key of this rule's match; all "
+      "requests without it share one counter; match it with `ip: \"*\"`, or leave it if that "
+      "is meant\n");
+}
+
+TEST(ReadNative, TellsEverythingInOneRun) {
+  const Read read(
+      "rules:\n  - { nmae: a }\n  - 7\n  - { name: b, limit: { quota: x, window: 3 } }\n");
+  EXPECT_EQ(std::count(read.said.begin(), read.said.end(), '\n'), 5) << read.said;
+}
+
+TEST(ReadNative, StopsTellingAfterAThousandErrors) {
+  std::string text = "rules: [";
+  for (int i = 0; i < 5000; ++i) text += "a, ";
+  const Read read(text + "a]");
+  EXPECT_EQ(read.diagnostics.size(), 1001u);
+}
+
+TEST(ReadNative, MergeKeys) {
+  const Read read(R"(
+rules:
+  - &base
+    name: one
+    match: &match { method: GET, path: "/a" }
+    actor: method
+    limit: &limit { quota: 10, window: 1s }
+  - <<: *base
+    name: two
+    match: { path: "/b", <<: *match, ip: "*" }
+  - { <<: [{ name: three, actor: ip }, *base], limit: { <<: *limit, burst: 20 } }
+  - { "<<": x, name: four, deny: true }
+)");
+  EXPECT_NE(read.said.find("f.yaml:12:7: error: rule four: <<: is no key"), std::string::npos)
+      << read.said;
+  ASSERT_EQ(read.rules.native_rules().size(), 4u);
+  EXPECT_EQ(read.rule(1).name, "two");
+  EXPECT_EQ(read.rule(1).pattern, "path=/b ip=* method=GET");
+  EXPECT_EQ(read.rule(1).limits, read.rule(0).limits);
+  EXPECT_EQ(read.rule(1).actor, read.rule(0).actor);
+  EXPECT_EQ(read.rule(2).name, "three");
+  EXPECT_EQ(read.rule(2).actor, std::vector<std::string>{"ip"});
+  EXPECT_EQ(read.rule(2).limits[0], (limit::Limit{Algorithm::token_bucket, 10, {second}, 20}));
+}
+
+TEST(ReadNative, AliasesThatMultiplyAreBounded) {
+  std::string text = "a0: &a0 { x: 1 }\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " { <<: [" + last + ", " + last +
+            ", " + last + "] }\n";
+  }
+  const Read read(text + "rules: [{ match: *a39, deny: true }]");
+  EXPECT_NE(read.said.find("aliases and merge keys make far more of the file than is written"),
+            std::string::npos)
+      << read.said;
+}
+
+TEST(ReadNative, SpacesTellRulesApartThatAreAlike) {
+  // Each rule of its own reading, so that the same pattern twice is no matter.
+  const auto space = [](const std::string& rule) {
+    const Read read("rules: [{ " + rule + ", limit: { quota: 1, window: 1s } }]");
+    EXPECT_FALSE(has_errors(read.diagnostics)) << read.said;
+    return read.rule(0).space->prefix + "#" + read.rule(0).space->suffix;
+  };
+  const std::vector<std::string> rules = {
+      "name: any",
+      "name: a",
+      "match: {}",
+      "match: { a: b, c: d }",
+      "match: { a: 'b c=d' }",
+      "match: { a: 'b]:c' }",
+      "match: { a: b }",
+      "match: { a: b }, actor: a",
+      "match: { a: b, c: d }, actor: [a, c]",
+      "match: { a: b, 'a,c': d }, actor: 'a,c'",
+  };
+  for (size_t i = 0; i < rules.size(); ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(space(rules[i]), space(rules[j])) << rules[i];
+  EXPECT_EQ(space("match: { c: d, a: b }"), space("match: { a: b, c: d }"));
+  EXPECT_EQ(space("name: a, match: { c: d }"), space("name: a"));
+}
+
+TEST(ReadNative, AFixedBucketHasNoWindow) {
+  const Read read("rules: [{ name: a, limit: { quota: 7, algorithm: fixed_bucket } }]");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).limits[0], (limit::Limit{Algorithm::fixed_bucket, 7, {}, 7}));
+}
+
+TEST(ReadNative, ACounterOutlivesNewNumbersButNotAnotherAlgorithm) {
+  limit::Spaces spaces;
+  const auto space = [&](const std::string& limit) {
+    RuleSet rules;
+    base::Diagnostics diagnostics;
+    read_native("rules: [{ name: a, limit: { " + limit + " } }]", "f", spaces, rules, diagnostics);
+    EXPECT_TRUE(diagnostics.empty());
+    return rules.native_rules()[0].space;
+  };
+  const auto* before = space("quota: 1, window: 1s");
+  EXPECT_EQ(space("quota: 2, window: 1h, burst: 3"), before);
+  EXPECT_NE(space("quota: 1, window: 1s, algorithm: sliding_log"), before);
+}
+
+}  // namespace
+}  // namespace sluice::policy

@@ -1,0 +1,375 @@
+#include "policy/read/yaml_tree.h"
+
+#include <yaml.h>
+
+#include <algorithm>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/pace.h"
+#include "base/utf8.h"
+#include "policy/text.h"
+#include "policy/read/yaml_words.h"
+
+namespace sluice::policy {
+namespace {
+
+YamlError at(std::string_view text, size_t byte, std::string message, std::string remedy) {
+  const std::string_view before = text.substr(0, byte);
+  const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  return {.line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n')),
+          .column = byte - line_begin + 1,
+          .subject = "",
+          .message = std::move(message),
+          .remedy = std::move(remedy)};
+}
+
+// Bytes of the character at `i` if YAML 1.1 ends a line there and nobody else does (U+0085, 2028,
+// 2029), 0: it does not.
+size_t odd_break(std::string_view text, size_t i) {
+  const std::string_view rest = text.substr(i);
+  if (rest.starts_with("\u0085")) return 2;
+  return rest.starts_with("\u2028") || rest.starts_with("\u2029") ? 3 : 0;
+}
+
+// What a reader of YAML 1.1 would take for something else, or refuse without saying where.
+std::optional<YamlError> check_bytes(std::string_view text) {
+  if (text.size() > base::bounds::config_bytes_max)
+    return YamlError{.subject = "",
+                     .message = "the file has " + std::to_string(text.size()) + " bytes; " +
+                                std::to_string(base::bounds::config_bytes_max) +
+                                " is the most that is read",
+                     .remedy = "split or shorten it"};
+  if (!base::utf8::is_valid(text)) {
+    size_t replaced_at = 0;
+    (void)sound_utf8(text, replaced_at);
+    return at(text, replaced_at, "the file is not UTF-8 here", "save the file as UTF-8");
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
+    const bool wide = c >= 0xc2 && odd_break(text, i) > 0;
+    if (!control && !wide) continue;
+    return at(text, i,
+              wide ? "here is a character that ends the line for some readers of YAML only"
+                   : "here is a control character, which YAML does not allow",
+              "take it out, or write it escaped in double quotes");
+  }
+  return std::nullopt;
+}
+
+// Where libyaml's marks are in the text: it counts characters, people and editors count lines, and
+// diagnostics bytes. Marks rise but for a few steps back, so following them costs one pass.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view text) : text_(text) {}
+
+  void go_to(size_t character) {
+    while (character_ < character && byte_ < text_.size()) {
+      if (text_[byte_] == '\n') {
+        ++line_;
+        line_begin_ = byte_ + 1;
+      }
+      byte_ += base::utf8::character_size(text_.substr(byte_));
+      ++character_;
+    }
+    if (character_ > character) step_back(character);
+  }
+  // Over blanks, if anything stands behind them on this line.
+  void skip_blanks() {
+    const size_t next = text_.find_first_not_of(" \t", byte_);
+    if (next == std::string_view::npos || text_[next] == '\n' || text_[next] == '\r' ||
+        text_[next] == '#')
+      return;
+    character_ += next - byte_;
+    byte_ = next;
+  }
+
+  size_t byte() const { return byte_; }
+  size_t line() const { return line_; }
+  size_t column() const { return byte_ - line_begin_ + 1; }
+
+ private:
+  void step_back(size_t character) {
+    while (character_ > character) {
+      --byte_;
+      const auto c = static_cast<unsigned char>(text_[byte_]);
+      if (c == '\n') --line_;
+      if ((c & 0xc0) != 0x80) --character_;
+    }
+    line_begin_ = text_.substr(0, byte_).rfind('\n') + 1;
+  }
+
+  std::string_view text_;
+  size_t byte_ = 0, character_ = 0;
+  size_t line_ = 1, line_begin_ = 0;
+};
+
+}  // namespace
+
+// libyaml's events into nodes.
+class YamlBuilder {
+ public:
+  YamlBuilder(std::string_view text, YamlDocument& document)
+      : text_(text), document_(document), cursor_(text) {
+    document_.tags_.emplace_back();
+  }
+
+  std::optional<YamlError> build() {
+    Parser parser(text_);
+    for (bool over = false; !over && !error_;) {
+      Event event;
+      if (yaml_parser_parse(&parser.it, &event.it) == 0) return no_yaml(parser.it);
+      base::pace();
+      cursor_.go_to(event.it.start_mark.index);
+      over = event.it.type == YAML_STREAM_END_EVENT;
+      take(event.it);
+    }
+    return std::move(error_);
+  }
+
+ private:
+  using Kind = YamlDocument::Kind;
+  static constexpr uint32_t none = YamlDocument::none;
+  struct Open {
+    uint32_t node, last_child;
+    bool flow;
+  };
+  struct Parser {
+    explicit Parser(std::string_view text) {
+      if (yaml_parser_initialize(&it) == 0) throw std::bad_alloc();
+      yaml_parser_set_encoding(&it, YAML_UTF8_ENCODING);
+      yaml_parser_set_input_string(&it, reinterpret_cast<const unsigned char*>(text.data()),
+                                   text.size());
+    }
+    Parser(const Parser&) = delete;
+    Parser& operator=(const Parser&) = delete;
+    ~Parser() { yaml_parser_delete(&it); }
+    yaml_parser_t it;
+  };
+  struct Event {
+    Event() = default;
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    ~Event() { yaml_event_delete(&it); }
+    yaml_event_t it{};
+  };
+
+  static std::string_view view(const yaml_char_t* text) {
+    return text == nullptr ? std::string_view() : reinterpret_cast<const char*>(text);
+  }
+  YamlDocument::Node& node(uint32_t index) { return document_.nodes_[index]; }
+
+  void take(const yaml_event_t& event) {
+    switch (event.type) {
+      case YAML_DOCUMENT_START_EVENT:
+        anchored_.clear();
+        root_ = none;
+        return;
+      case YAML_DOCUMENT_END_EVENT:
+        return end_document();
+      case YAML_ALIAS_EVENT:
+        return alias(view(event.data.alias.anchor));
+      case YAML_SCALAR_EVENT:
+        return scalar(event.data.scalar);
+      case YAML_SEQUENCE_START_EVENT: {
+        const auto& list = event.data.sequence_start;
+        return open(Kind::list, list.style == YAML_FLOW_SEQUENCE_STYLE, view(list.tag),
+                    view(list.anchor));
+      }
+      case YAML_MAPPING_START_EVENT: {
+        const auto& map = event.data.mapping_start;
+        return open(Kind::map, map.style == YAML_FLOW_MAPPING_STYLE, view(map.tag),
+                    view(map.anchor));
+      }
+      case YAML_SEQUENCE_END_EVENT:
+      case YAML_MAPPING_END_EVENT:
+        open_.pop_back();
+        return;
+      case YAML_NO_EVENT:
+      case YAML_STREAM_START_EVENT:
+      case YAML_STREAM_END_EVENT:
+        return;
+    }
+  }
+
+  void end_document() {
+    const bool empty = root_ == none || node(root_).kind == Kind::null;
+    if (empty) return;
+    if (document_.root_ == none) {
+      document_.root_ = root_;
+      return;
+    }
+    error_ = {.line = node(root_).line,
+              .column = node(root_).column,
+              .subject = "---",
+              .message = "begins a second document, which nobody would read",
+              .remedy = "keep one"};
+  }
+
+  void alias(std::string_view name) {
+    const auto target = anchored_.find(std::string(name));
+    if (target == anchored_.end())
+      return refuse("names `" + shortened(name, 64) + "`, which no anchor before it is called",
+                    "write `&" + shortened(name, 64) + "` in front of what is meant");
+    const uint32_t index = target->second;
+    if (std::any_of(open_.begin(), open_.end(),
+                    [&](const Open& open) { return open.node == index; }))
+      return refuse("is an alias within what it names", "");
+    const uint32_t added = add(Kind::alias, {}, {});
+    node(added).begin = index;
+  }
+
+  void scalar(const decltype(yaml_event_t::data.scalar)& scalar) {
+    const std::string_view value{reinterpret_cast<const char*>(scalar.value), scalar.length};
+    const std::string_view tag = view(scalar.tag);
+    if (!check_tag(tag)) return;
+    const bool plain = scalar.style == YAML_PLAIN_SCALAR_STYLE && tag.empty();
+    if (plain && value.empty() && scalar.anchor == nullptr) cursor_.skip_blanks();
+    if (plain && is_null(value)) {
+      add(Kind::null, {}, view(scalar.anchor));
+      return;
+    }
+    YamlDocument::Node& added = node(add(Kind::scalar, tag, view(scalar.anchor)));
+    added.plain = plain;
+    added.begin = static_cast<uint32_t>(document_.text_.size());
+    added.length = static_cast<uint32_t>(value.size());
+    document_.text_ += value;
+  }
+
+  static bool is_null(std::string_view word) {
+    return word.empty() || word == "~" || word == "null" || word == "Null" || word == "NULL";
+  }
+
+  void refuse(std::string message, std::string remedy) {
+    error_ = {.line = cursor_.line(),
+              .column = cursor_.column(),
+              .subject = "",
+              .message = std::move(message),
+              .remedy = std::move(remedy)};
+  }
+
+  // A tag of somebody's own would change what a value means, and nobody here would know.
+  bool check_tag(std::string_view tag) {
+    if (tag.empty() || tag == "!" || tag.starts_with("tag:yaml.org,2002:")) return true;
+    refuse("has the tag `" + shortened(tag, 64) + "`, which says nothing here", "take it out");
+    return false;
+  }
+
+  void open(Kind kind, bool flow, std::string_view tag, std::string_view anchor) {
+    if (!check_tag(tag)) return;
+    if (open_.size() == yaml_depth_max)
+      return refuse("is nested deeper than " + std::to_string(yaml_depth_max) + " lists and maps",
+                    "");
+    const uint32_t index = add(kind, tag, anchor);
+    node(index).begin = none;
+    open_.push_back({index, none, flow});
+  }
+
+  uint32_t add(Kind kind, std::string_view tag, std::string_view anchor) {
+    const auto index = static_cast<uint32_t>(document_.nodes_.size());
+    document_.nodes_.push_back({.kind = kind,
+                                .line = static_cast<uint32_t>(cursor_.line()),
+                                .column = static_cast<uint32_t>(cursor_.column())});
+    if (!tag.empty()) node(index).tag = tag_index(tag);
+    if (!anchor.empty()) anchored_[std::string(anchor)] = index;
+    if (open_.empty()) {
+      root_ = index;
+      return index;
+    }
+    Open& parent = open_.back();
+    (parent.last_child == none ? node(parent.node).begin : node(parent.last_child).next) = index;
+    parent.last_child = index;
+    ++node(parent.node).length;
+    return index;
+  }
+
+  uint32_t tag_index(std::string_view tag) {
+    const auto [at, added] =
+        tags_.emplace(std::string(tag), static_cast<uint32_t>(document_.tags_.size()));
+    if (added) document_.tags_.emplace_back(tag);
+    return at->second;
+  }
+
+  YamlError no_yaml(const yaml_parser_t& parser) {
+    if (parser.error == YAML_MEMORY_ERROR) throw std::bad_alloc();
+    if (parser.error == YAML_READER_ERROR)
+      return at(text_, parser.problem_offset, "here is a character that YAML does not allow",
+                "take it out, or write it escaped in double quotes");
+    const bool open = !open_.empty() && open_.back().flow;
+    cursor_.go_to(parser.problem_mark.index);
+    const char* const context = parser.context == nullptr ? "" : parser.context;
+    YamlWords words = yaml_words(parser.problem, context, text_.substr(cursor_.byte()), open);
+    refuse("is not YAML: " + std::move(words.message), std::move(words.remedy));
+    if (words.place == YamlPlace::met) return *error_;
+    if (parser.error == YAML_PARSER_ERROR && open) {
+      // libyaml's context may be the end of the text; what is meant is what waits there.
+      error_->line = node(open_.back().node).line;
+      error_->column = node(open_.back().node).column;
+    } else if (parser.context != nullptr) {
+      cursor_.go_to(parser.context_mark.index);
+      error_->line = cursor_.line();
+      error_->column = cursor_.column();
+    }
+    return *error_;
+  }
+
+  std::string_view text_;
+  YamlDocument& document_;
+  Cursor cursor_;
+  std::vector<Open> open_;
+  std::unordered_map<std::string, uint32_t> anchored_, tags_;
+  uint32_t root_ = none;
+  std::optional<YamlError> error_;
+};
+
+std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document) {
+  if (auto error = check_bytes(text)) return error;
+  if (text.starts_with("\uFEFF")) text.remove_prefix(3);
+  return YamlBuilder(text, document).build();
+}
+
+base::Diagnostic to_diagnostic(YamlError error, std::string_view file) {
+  base::Diagnostic d;
+  d.file = file;
+  d.line = error.line;
+  d.column = error.column;
+  d.subject = std::move(error.subject);
+  d.message = std::move(error.message);
+  d.remedy = std::move(error.remedy);
+  return d;
+}
+
+YamlNode YamlDocument::root() const {
+  return {this, root_};
+}
+
+YamlNode::YamlNode(const YamlDocument* document, uint32_t index)
+    : document_(document), index_(index), place_(index) {
+  // What an alias names is never an alias.
+  if (index_ != none && it().kind == YamlDocument::Kind::alias) index_ = it().begin;
+}
+
+std::string_view YamlNode::text() const {
+  if (!is_scalar()) return {};
+  return std::string_view(document_->text_).substr(it().begin, it().length);
+}
+
+std::string_view YamlNode::tag() const {
+  if (document_ == nullptr || index_ == none) return {};
+  return document_->tags_[it().tag];
+}
+
+YamlNode YamlNode::first_child() const {
+  if (size() == 0) return {};
+  return {document_, it().begin};
+}
+
+YamlNode YamlNode::next() const {
+  const uint32_t index = document_->nodes_[place_].next;
+  return index == none ? YamlNode() : YamlNode(document_, index);
+}
+
+}  // namespace sluice::policy

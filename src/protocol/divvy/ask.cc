@@ -1,0 +1,69 @@
+#include "base/bounds.h"
+#include "base/units.h"
+#include "cli/ask.h"
+#include "cli/inspect.h"
+#include "protocol/divvy/client.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Asks a running server whether something may happen now, and says its decision in words.\n"
+    "This takes one unit, as any client's request does.";
+
+constexpr const char* footer =
+    "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
+    "\n"
+    "Example:\n"
+    "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
+    "  allowed: 2 left, all of them again in 1h\n"
+    "\n"
+    "  sluice ask divvy job=report user=7 >/dev/null && make-report\n"
+    "\n"
+    "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
+
+std::string words_for(const client::DivvyAnswer& answer, bool coloured) {
+  // Of a limit so large some would be taken.
+  if (answer.allowed && answer.remaining == base::bounds::quota_max)
+    return paint("allowed", green, coloured) + ": unlimited\n";
+  const int64_t seconds = answer.reset_seconds;
+  constexpr int64_t seconds_max = INT64_MAX / 1'000'000;
+  const std::string when =
+      seconds <= 0 ? "in less than a second"
+                   : "in " + base::format_duration(base::seconds(std::min(seconds, seconds_max)));
+  std::string text = answer.allowed ? paint("allowed", green, coloured) + ": " +
+                                          std::to_string(answer.remaining) + " left"
+                                    : paint("denied", red, coloured) + ": none left";
+  if (seconds < 0) return text + ", and waiting does not help\n";
+  return text + (answer.allowed ? ", all of them again " : ", there are more ") + when + "\n";
+}
+
+}  // namespace
+
+int ask_divvy(const Words& words, Outside& outside) {
+  Arguments arguments("sluice ask divvy [options] key=value...", about, footer);
+  AskOptions options(divvy_port);
+  add_ask_options(arguments.app(), options);
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  std::string problem;
+  const auto pairs = pairs_of(arguments.positional(), problem);
+  if (!pairs) return arguments.misused(problem, outside);
+  const auto target = target_of(options, divvy_port, problem);
+  if (!target) return arguments.misused(problem, outside);
+
+  const auto& [address, timeout] = *target;
+  const client::DivvyClient client(address.host, address.port, timeout);
+  const client::DivvyResult result = client.hit(*pairs);
+  if (!result.answer) return tell_undecided(result.error, options.json, outside);
+  const client::DivvyAnswer& answer = *result.answer;
+  if (options.json)
+    outside.out << to_text({{"allowed", answer.allowed},
+                            {"remaining", answer.remaining},
+                            {"reset_seconds", answer.reset_seconds}});
+  else
+    outside.out << words_for(answer, outside.out_colour);
+  outside.out.flush();
+  return answer.allowed ? exit_allowed : exit_denied;
+}
+
+}  // namespace sluice::cli

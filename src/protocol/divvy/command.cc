@@ -1,0 +1,139 @@
+#include "base/units.h"
+#include "cli/arguments.h"
+#include "config/operations.h"
+#include "config/serving.h"
+#include "config/settings.h"
+#include "policy/pattern.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Serves a Divvy configuration (.ini or .json) over Divvy's protocol, in place of\n"
+    "`node index.js CONFIG`: same files, same environment, same first line on standard output.\n"
+    "Counters are kept in this process. SIGHUP, or a change of the file, reloads the rules.";
+
+const std::string footer =
+    std::string(
+        "Example:\n"
+        "  PORT=8321 sluice divvy rules.ini\n"
+        "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
+        "\n"
+        "Environment:\n"
+        "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
+        "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
+    server_environment_help +
+    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what statsd is told, and where\n"
+    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
+    "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
+    "                 uses it; either one is enough, the other is localhost or 6379\n"
+    "\n"
+    "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
+    "usage.";
+
+// As the original's `debug` package reads DEBUG: names with `*` in them, apart by commas or blanks,
+// `-name` excludes.
+bool wants_debug(std::string_view names) {
+  bool wanted = false;
+  for (size_t at = 0; at < names.size();) {
+    const size_t end = std::min(names.find_first_of(", \t", at), names.size());
+    std::string name(names.substr(at, end - at));
+    at = end + 1;
+    const bool excluded = name.starts_with('-');
+    if (excluded) name.erase(0, 1);
+    if (name.empty() || !policy::Pattern::wildcard(name).matches("divvy")) continue;
+    if (excluded) return false;
+    wanted = true;
+  }
+  return wanted;
+}
+
+void apply_divvy_environment(const Outside& outside, Config& config,
+                             base::Diagnostics& diagnostics) {
+  if (const auto text = outside.environment("PORT")) {
+    if (const auto port = base::parse_port(*text)) {
+      config.listen.front().value.address.port = *port;
+      config.listen.front().origin = "PORT";
+    } else {
+      base::Diagnostic place;
+      place.subject = "PORT";
+      complain(place, "`" + *text + "` is no port", "set it to 0 to 65535, or unset it for 8321",
+               diagnostics);
+    }
+  }
+  if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
+    config.log.level = {spdlog::level::debug, "DEBUG"};
+  const auto redis_host = outside.environment("REDIS_HOST");
+  const auto redis_port = outside.environment("REDIS_PORT");
+  const auto is_set = [](const auto& text) { return text && !text->empty(); };
+  if (is_set(redis_host) || is_set(redis_port)) {
+    redis::Node node;
+    if (is_set(redis_host)) node.host = *redis_host;
+    // As the original does: what is no port is 6379.
+    if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
+    Setting<redis::Options> setting;
+    setting.value.nodes = {node};
+    setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
+    config.store.redis = std::move(setting);
+  }
+  apply_divvy_operations(outside, config, diagnostics);
+}
+
+// With a Redis the first is the original's to the letter.
+std::string first_lines(const std::vector<server::Bound>& bound, const Config& config) {
+  std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
+  if (config.store.redis) {
+    const redis::Node& node = config.store.redis->value.nodes.front();
+    text += ", Redis host " + node.host + ":" + std::to_string(node.port) + "\n";
+  } else {
+    text += ", embedded store\n";
+  }
+  for (const auto& b : bound) {
+    if (b.protocol != server::Protocol::divvy_metrics) continue;
+    const std::string& path = config.operations.divvy_page->value.path;
+    text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
+            (path.starts_with('/') ? "" : "/") + path + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+int divvy(const Words& words, Outside& outside) {
+  Arguments arguments("sluice divvy [options] CONFIG", about, footer);
+  Flags flags;
+  std::optional<std::string> host;
+  bool documented = false;
+  arguments.app()
+      .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
+      ->type_name("ADDRESS");
+  add_documented_flag(arguments.app(), documented);
+  add_server_flags(arguments.app(), flags);
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (arguments.positional().empty()) {
+    outside.out << "Error: must provide config file as an argument." << std::endl;
+    return exit_failure;
+  }
+  if (arguments.positional().size() > 1)
+    return arguments.misused("one configuration file is served, not several", outside);
+
+  Config config;
+  base::Diagnostics diagnostics;
+  config.listen = {{{server::Protocol::divvy, {"::", divvy_port}}}};
+  if (host) config.listen.front().value.address.host = *host;
+  config.policy.push_back(
+      {{arguments.positional().front(), "argument"},
+       {documented ? policy::DivvyMatching::documented : policy::DivvyMatching::code,
+        documented ? "--documented" : "default"}});
+  apply_environment(outside, config, diagnostics);
+  apply_divvy_environment(outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  tell(diagnostics, outside);
+  if (base::has_errors(diagnostics)) return exit_failure;
+  // Nothing but the policy's file can change.
+  return run_server(
+      config, [&config](base::Diagnostics&) { return config; },
+      {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, outside);
+}
+
+}  // namespace sluice::cli

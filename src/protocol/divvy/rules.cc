@@ -1,0 +1,309 @@
+#include "protocol/divvy/rules.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "protocol/divvy/raw.h"
+#include "policy/text.h"
+
+namespace sluice::policy {
+
+namespace {
+
+constexpr int64_t reset_seconds_max = base::bounds::window_us_max / 1'000'000;
+constexpr size_t label_bytes_max = 255;
+
+// The part of a counter's name that the operation gives, in Divvy's order.
+std::string space_prefix(const RawRule& raw) {
+  auto pairs = raw.operation;
+  std::sort(pairs.begin(), pairs.end(),
+            [](const auto& a, const auto& b) { return utf16_less(a.first, b.first); });
+  std::string prefix = "divvy:";
+  for (const auto& [key, value] : pairs) {
+    if (prefix.size() > 6) prefix += ' ';
+    prefix += key + '=' + value;
+  }
+  return prefix + ':';
+}
+
+bool sound_label(std::string_view label) {
+  return label.size() <= label_bytes_max && std::all_of(label.begin(), label.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-';
+         });
+}
+
+class Validation {
+ public:
+  Validation(DivvyMatching matching, limit::Spaces& spaces, RuleSet& rules, Report& report)
+      : matching_(matching), spaces_(spaces), rules_(rules), report_(report) {}
+
+  void add_all(const std::vector<RawRule>& raws) {
+    if (raws.empty()) return;
+    for (size_t i = 0; i < raws.size(); ++i) add(raws[i], i + 1 == raws.size());
+    if (!raws.back().broken && !raws.back().operation.empty()) {
+      report_.error(
+          {}, {}, "the file does not define a default rule: the last rule must have no conditions",
+          "add `[default]` (INI) or `\"default\": {\"operation\": {}, ...}` (JSON) at the end, "
+          "with "
+          "creditLimit = 0 and resetSeconds = 0 to deny what no rule matches");
+    }
+  }
+
+ private:
+  void add(const RawRule& raw, bool last) {
+    if (raw.broken) return;
+    if (raw.operation.size() > base::bounds::descriptor_entries_max) {
+      report_.error(raw.place, raw.subject(),
+                    "it asks for " + std::to_string(raw.operation.size()) +
+                        " entries; a request has at most " +
+                        std::to_string(base::bounds::descriptor_entries_max),
+                    "remove conditions");
+      return;
+    }
+    Rule rule;
+    rule.pattern = raw.pattern();
+    rule.file = std::string(report_.file());
+    rule.line = raw.place.line;
+    if (!raw.actor_field.value.empty()) rule.actor = {raw.actor_field.value};
+    rule.comment = raw.comment.value;
+    add_conditions(raw, rule);
+    check_reachable(raw, rule);
+    check_numbers(raw, rule);
+    check_label(raw, rule);
+    check_policy(raw, rule, last);
+    check_actor(raw);
+    const std::string& seconds = raw.reset_seconds.spelling;
+    limit::Space like;
+    like.form = limit::Form::divvy;
+    rule.space =
+        spaces_.intern(space_prefix(raw), ":" + raw.credit_limit.spelling + ":" + seconds, like);
+    rule.limits_id = spaces_.intern_limits(rule.limits);
+    rules_.add(Dialect::divvy, std::move(rule));
+  }
+
+  void add_conditions(const RawRule& raw, Rule& rule) {
+    for (const auto& [key, value] : raw.operation) {
+      Pattern pattern =
+          matching_ == DivvyMatching::code ? Pattern::divvy(value) : Pattern::wildcard(value);
+      if (pattern.impossible()) {
+        report_.warning(raw.place, raw.subject(),
+                        "`" + shortened(key + "=" + value, 64) +
+                            "` has a star directly behind a star: EVERY REQUEST "
+                            "that gets as far as this condition is answered with an error and its "
+                            "connection closed",
+                        "write one `*`");
+      } else if (pattern.oversized()) {
+        report_.error(raw.place, raw.subject(),
+                      "the value of `" + shortened(key, 64) + "` has more than " +
+                          std::to_string(Pattern::elements_max) +
+                          " characters behind its first star and a further star",
+                      "shorten it, or use one star only");
+      }
+      rule.conditions.push_back({key, std::move(pattern)});
+    }
+  }
+
+  // A rule whose own operation, sent as a request, would be decided by an earlier rule could never
+  // decide anything.
+  void check_reachable(const RawRule& raw, const Rule& rule) {
+    descriptor_.clear();
+    for (const auto& [key, value] : raw.operation) descriptor_.push_back({key, value});
+    std::string_view error;
+    const Rule* by = rules_.decider(Dialect::divvy, descriptor_, error);
+    if (!error.empty()) {
+      report_.error(raw.place, raw.subject(),
+                    "an earlier rule cannot be evaluated: " + std::string(error),
+                    "write one `*` where that rule has two");
+      return;
+    }
+    if (by == nullptr) return;
+    const std::string place =
+        (by->file == rule.file ? "line " : by->file + " line ") + std::to_string(by->line);
+    std::string message = "it is unreachable: rule [" + shortened(by->pattern, 200) + "] (" +
+                          place + ") answers everything that it could match";
+    const bool by_absent_key =
+        std::any_of(by->conditions.begin(), by->conditions.end(), [&](const Condition& c) {
+          return c.pattern.any() &&
+                 std::none_of(descriptor_.begin(), descriptor_.end(),
+                              [&](const limit::Entry& e) { return e.key == c.key; });
+        });
+    if (by_absent_key) message += " (in Divvy `*` also matches a request without the key)";
+    report_.error(raw.place, raw.subject(), std::move(message),
+                  "move it in front of that rule, or narrow that rule" +
+                      std::string(by_absent_key ? ", or choose the documented matching" : ""));
+  }
+
+  void check_numbers(const RawRule& raw, Rule& rule) {
+    const RawNumber& limit = raw.credit_limit;
+    if (!sound_number(raw, limit, "creditLimit",
+                      "add `creditLimit = N`: how many requests a window allows, 0 for none")) {
+      return;
+    }
+    if (limit.value == 0) {
+      rule.limits = {{limit::Algorithm::deny, 0, {}}};
+      return;
+    }
+    const RawNumber& reset = raw.reset_seconds;
+    if (!sound_number(raw, reset, "resetSeconds",
+                      "add `resetSeconds = N`: the seconds of a window, 0 to allow always")) {
+      return;
+    }
+    if (reset.value > reset_seconds_max) {
+      report_.error(reset.place, raw.subject(),
+                    "resetSeconds " + reset.spelling + " is beyond " +
+                        std::to_string(reset_seconds_max) + " (100 years), the longest window",
+                    "shorten the window");
+      return;
+    }
+    rule.limits = {reset.value == 0 ? limit::Limit{limit::Algorithm::unlimited, limit.value, {}}
+                                    : limit::Limit{limit::Algorithm::fixed_window, limit.value,
+                                                   base::seconds(reset.value)}};
+  }
+
+  bool sound_number(const RawRule& raw, const RawNumber& number, std::string_view field,
+                    std::string remedy) {
+    const std::string name(field);
+    if (number.kind == RawNumber::Kind::missing) {
+      report_.error(raw.place, raw.subject(), name + " is missing", std::move(remedy));
+    } else if (number.kind == RawNumber::Kind::wrong) {
+      report_.error(number.place, raw.subject(),
+                    name + " `" + number.spelling + "` " + number.problem,
+                    "write a whole number from 0 on");
+    } else if (number.value < 0) {
+      report_.error(number.place, raw.subject(), name + " " + number.spelling + " is negative",
+                    "write a whole number from 0 on");
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  void check_label(const RawRule& raw, Rule& rule) {
+    const std::string& label = raw.label.value;
+    if (label.empty()) return;
+    rule.name = label;
+    if (!sound_label(label)) {
+      report_.error(raw.label.place, raw.subject(),
+                    "label `" + shortened(label, 64) + "` cannot name a metric",
+                    "use 1 to 255 letters, digits, `_` or `-`");
+      return;
+    }
+    const auto [first, fresh] = labels_.try_emplace(label, raw.place.line);
+    if (fresh) return;
+    report_.error(raw.label.place, raw.subject(),
+                  "label `" + label + "` is already that of the rule of line " +
+                      std::to_string(first->second),
+                  "give each rule a label of its own");
+  }
+
+  void check_policy(const RawRule& raw, Rule& rule, bool last) {
+    const std::string& policy = raw.match_policy.value;
+    if (policy == "canary") {
+      rule.counted_as_shadow = true;
+      // Nothing comes behind the default rule, so it decides whatever its policy.
+      const bool decides = last && raw.operation.empty();
+      rule.mode = decides ? Mode::enforce : Mode::shadow;
+      if (decides) {
+        report_.warning(
+            raw.match_policy.place, raw.subject(),
+            "the default rule decides although its matchPolicy is canary; only metrics call it one",
+            "remove the matchPolicy");
+      }
+    } else if (!policy.empty() && policy != "stop") {
+      const std::string_view nearest = base::nearest_word(policy, {"stop", "canary"});
+      report_.error(
+          raw.match_policy.place, raw.subject(),
+          "matchPolicy `" + shortened(policy, 64) + "` is unknown",
+          nearest.empty() ? "write `stop` or `canary`" : "write `" + std::string(nearest) + "`");
+    }
+  }
+
+  void check_actor(const RawRule& raw) {
+    const std::string& actor = raw.actor_field.value;
+    if (actor.empty() || raw.operation.empty()) return;
+    std::vector<std::string_view> keys;
+    for (const auto& [key, value] : raw.operation) {
+      if (key == actor) return;
+      keys.push_back(key);
+    }
+    const std::string_view nearest = base::nearest_word(actor, keys);
+    report_.warning(raw.actor_field.place, raw.subject(),
+                    "actorField `" + shortened(actor, 64) +
+                        "` is no key of this rule; all requests without that key share one counter",
+                    nearest.empty() ? "check its spelling; if requests carry it, all is well"
+                                    : "did you mean `" + std::string(nearest) + "`?");
+  }
+
+  DivvyMatching matching_;
+  limit::Spaces& spaces_;
+  RuleSet& rules_;
+  Report& report_;
+  std::unordered_map<std::string, size_t> labels_;  // with the line of their rule
+  std::vector<limit::Entry> descriptor_;
+};
+
+size_t line_of(std::string_view text, size_t at) {
+  return 1 + static_cast<size_t>(
+                 std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n'));
+}
+
+}  // namespace
+
+std::optional<DivvyFormat> divvy_format(std::string_view file_name) {
+  const size_t name = file_name.find_last_of('/') + 1;
+  const size_t dot = file_name.find_last_of('.');
+  // A name that is all extension (".ini") has none.
+  if (dot == std::string_view::npos || dot <= name) return std::nullopt;
+  const std::string_view extension = file_name.substr(dot);
+  if (extension == ".ini") return DivvyFormat::ini;
+  if (extension == ".json") return DivvyFormat::json;
+  return std::nullopt;
+}
+
+void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matching,
+                std::string_view file, limit::Spaces& spaces, RuleSet& rules,
+                base::Diagnostics& diagnostics) {
+  Report report(file, diagnostics);
+  if (text.size() > base::bounds::config_bytes_max) {
+    report.error({}, {},
+                 "the file has " + std::to_string(text.size()) + " bytes; " +
+                     std::to_string(base::bounds::config_bytes_max) + " is the most that is read",
+                 "split the policy or shorten it");
+    return;
+  }
+  size_t replaced_at = 0;
+  const std::string sound = sound_utf8(text, replaced_at);
+  if (replaced_at != std::string_view::npos) {
+    report.warning({line_of(text, replaced_at)}, {},
+                   "the file is not UTF-8 here; what is ill-formed reads as U+FFFD",
+                   "save the file as UTF-8");
+  }
+  std::string_view content = sound;
+  if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
+
+  const size_t before = diagnostics.size();
+  const std::vector<RawRule> raws = format == DivvyFormat::ini ? read_divvy_ini(content, report)
+                                                               : read_divvy_json(content, report);
+  const size_t room = base::bounds::rules_max -
+                      std::min(base::bounds::rules_max, rules.rules(Dialect::divvy).size());
+  if (raws.size() > room) {
+    report.error({}, {}, "more than " + std::to_string(base::bounds::rules_max) + " rules in all",
+                 "join rules that differ in a value only into one with a `*`");
+    return;
+  }
+  const auto added = diagnostics.begin() + static_cast<ptrdiff_t>(before);
+  if (raws.empty() && !base::has_errors({added, diagnostics.end()})) {
+    report.error({}, {}, "the file does not define any rules",
+                 "add at least a `[default]` rule (INI) or `default` (JSON)");
+  }
+  Validation(matching, spaces, rules, report).add_all(raws);
+  // The reader's and the validation's findings in the order of the file; what is about the whole of
+  // it last.
+  std::stable_sort(
+      diagnostics.begin() + static_cast<ptrdiff_t>(before), diagnostics.end(),
+      [](const base::Diagnostic& a, const base::Diagnostic& b) { return a.line - 1 < b.line - 1; });
+}
+
+}  // namespace sluice::policy

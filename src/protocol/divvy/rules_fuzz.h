@@ -1,0 +1,56 @@
+// What both fuzz targets of Divvy's formats do with a text: read it in both matchings; where it is
+// accepted, ask what its own rules would ask, and hold the index to the plain search.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "protocol/divvy/rules.h"
+
+namespace sluice::policy {
+
+inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
+  for (const DivvyMatching matching : {DivvyMatching::code, DivvyMatching::documented}) {
+    limit::Spaces spaces;
+    RuleSet rules;
+    base::Diagnostics diagnostics;
+    read_divvy(text, format, matching, "fuzz", spaces, rules, diagnostics);
+    for (const base::Diagnostic& d : diagnostics) {
+      if (to_string(d).find('\n') != std::string::npos) std::abort();
+    }
+    if (has_errors(diagnostics)) continue;
+
+    const std::span<const Rule> all = rules.rules(Dialect::divvy);
+    if (all.empty() || !all.back().conditions.empty() || all.back().mode != Mode::enforce)
+      std::abort();
+    Plan plan;
+    std::vector<limit::Entry> request;
+    for (size_t i = 0; i < all.size() && i < 64; ++i) {
+      request.clear();
+      for (const Condition& condition : all[i].conditions)
+        request.push_back({condition.key, condition.pattern.text()});
+      if (i % 3 == 1 && !request.empty()) request.pop_back();
+      for (const auto& actor : all[i].actor) request.push_back({actor, "actor"});
+      plan.clear();
+      rules.match(Dialect::divvy, {request}, plan);
+      const Plan::Part& part = plan.parts()[0];
+      // The rules that apply by themselves, in order, up to the first enforced one.
+      size_t step = 0;
+      std::string_view error;
+      for (const Rule& rule : all) {
+        const auto found = mismatch(rule, request, error);
+        if (!error.empty()) break;
+        if (found) continue;
+        if (step == part.step_count || plan.steps(part)[step].rule != &rule) std::abort();
+        ++step;
+        if (rule.mode == Mode::enforce) break;
+      }
+      if (step != part.step_count || error != part.error) std::abort();
+      if (error.empty() && step == 0) std::abort();  // a default rule answers everything
+    }
+  }
+}
+
+}  // namespace sluice::policy

@@ -1,0 +1,124 @@
+#include "protocol/divvy/session.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "base/bounds.h"
+#include "base/utf8.h"
+#include "protocol/divvy/line.h"
+
+namespace sluice::wire {
+namespace {
+
+using base::bounds::batch_requests_max;
+using base::bounds::line_bytes_max;
+
+// Rounded to the nearest second, as Redis' TTL command does, whose figure Divvy shows; -1: never.
+// At a refusal at least 1, as a client may ask again after so long; and rounded up where the
+// counter is none of Divvy's, or the client would come too early.
+int64_t shown_seconds(const Verdict& verdict) {
+  const base::Duration after = verdict.more_after;
+  if (after == base::never) return -1;
+  const int64_t us = std::max<int64_t>(after.us, 0);
+  const int64_t rounds_from = verdict.allowed || verdict.of_divvy ? 500'000 : 1;
+  const int64_t seconds = us / 1'000'000 + (us % 1'000'000 >= rounds_from ? 1 : 0);
+  return verdict.allowed ? seconds : std::max<int64_t>(seconds, 1);
+}
+
+void append_internal_error(std::string_view text, base::Buffer& out) {
+  out.append("ERR Internal Error: ");
+  out.append(text.find('\n') == text.npos ? text : "Message contained newlines");
+  out.append('\n');
+}
+
+}  // namespace
+
+Received DivvySession::receive(std::string_view in, bool end, Requests& requests) {
+  if (!error_.empty()) return {in.size(), true};
+  scratch_.clear();
+  size_t searched = searched_ <= in.size() ? searched_ : 0;
+  searched_ = 0;
+
+  size_t consumed = 0;
+  for (size_t taken = 0; taken < batch_requests_max; ++taken) {
+    const std::string_view rest = in.substr(consumed);
+    const size_t reach = std::min(rest.size(), line_bytes_max + 1);
+    const char* const from = rest.data() + searched;
+    const void* const found =
+        reach > searched ? std::memchr(from, '\n', reach - searched) : nullptr;
+    searched = 0;
+
+    std::string_view line = rest;
+    size_t used = rest.size();
+    if (found != nullptr) {
+      const auto size = static_cast<size_t>(static_cast<const char*>(found) - rest.data());
+      line = rest.substr(0, size);
+      used = size + 1;
+    } else if (reach > line_bytes_max) {
+      error_ = divvy_error("Line is longer than " + std::to_string(line_bytes_max) + " bytes.");
+      return {in.size(), true};
+    } else if (!end || rest.empty()) {
+      searched_ = rest.size();
+      break;
+    }
+    if (line.ends_with('\r')) line.remove_suffix(1);
+
+    if (!parse_divvy_line(well_formed(line), requests, error_)) return {in.size(), true};
+    ++owed_;
+    consumed += used;
+  }
+  return {consumed, false};
+}
+
+// `line`, or its copy in scratch with U+FFFD for what is not UTF-8.
+std::string_view DivvySession::well_formed(std::string_view line) {
+  if (base::utf8::is_valid(line)) [[likely]]
+    return line;
+  std::string& copy = scratch_.emplace_front(base::utf8::sanitized_size(line), '\0');
+  base::utf8::sanitize(line, copy.data());
+  return copy;
+}
+
+bool DivvySession::reply(const Request&, const Verdict& verdict, base::Time, base::Buffer& out) {
+  if (owed_ > 0 && --owed_ == 0 && !scratch_.empty()) [[unlikely]]
+    scratch_.clear();
+  if (!verdict.error.empty()) {
+    append_internal_error(verdict.error, out);
+    return false;
+  }
+  if (verdict.tightest == nullptr) {
+    out.append("OK false 0 -1\n");
+    return true;
+  }
+  constexpr size_t reply_bytes_max = sizeof "OK false 9223372036854775807 9223372036855\n";
+  char* const begin = out.prepare(reply_bytes_max);
+  char* const limit = begin + reply_bytes_max;
+  // Both heads in one fixed size: no branch on what traffic makes hard to predict.
+  static constexpr char heads[2][16] = {"OK false ", "OK true "};
+  std::memcpy(begin, heads[verdict.allowed], sizeof heads[0]);
+  char* at = begin + (verdict.allowed ? 8 : 9);
+  at = std::to_chars(at, limit, std::max<int64_t>(verdict.tightest->remaining, 0)).ptr;
+  *at++ = ' ';
+  at = std::to_chars(at, limit, shown_seconds(verdict)).ptr;
+  *at++ = '\n';
+  out.commit(static_cast<size_t>(at - begin));
+  return true;
+}
+
+std::string_view DivvySession::fault() const {
+  if (error_.empty()) return {};
+  return error_.starts_with("ERR unknown-command ") ? "unknown-command" : "unknown";
+}
+
+void DivvySession::farewell(base::Buffer& out) {
+  if (error_.empty()) return;
+  out.append(error_);
+  out.append('\n');
+}
+
+void DivvySession::refuse(std::string_view why, base::Buffer& out) {
+  append_internal_error(why, out);
+}
+
+}  // namespace sluice::wire

@@ -1,0 +1,54 @@
+// Any bytes, in one piece and in pieces, must give what the naive model of the protocol gives. The
+// first byte says how the rest is cut, and whether the connection ends.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "base/utf8.h"
+#include "protocol/divvy/session_model.h"
+#include "protocol/divvy/session.h"
+
+namespace {
+
+using namespace sluice::wire;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Sizes from a little generator, so that they depend on nothing but the first byte.
+std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
+  std::vector<size_t> cuts;
+  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 32;
+  for (size_t left = bytes; left > 0;) {
+    seed = seed * 1'664'525 + 1'013'904'223;
+    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
+    left -= cuts.back();
+  }
+  return cuts;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const uint32_t seed = data[0];
+  const bool end = (seed & 0x80) == 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+
+  DivvySession one, many;
+  const naive::Transcript whole = naive::run(one, bytes, {}, end);
+  require(whole == naive::run(many, bytes, cuts_of(seed, bytes.size()), end));
+  require(whole == naive::expected(bytes, end));
+
+  for (const naive::Pairs& pairs : whole.requests) {
+    require(pairs.size() <= sluice::base::bounds::descriptor_entries_max);
+    for (const auto& [key, value] : pairs)
+      require(sluice::base::utf8::is_valid(key) && sluice::base::utf8::is_valid(value));
+  }
+  require(sluice::base::utf8::is_valid(whole.farewell));
+  return 0;
+}

@@ -1,0 +1,71 @@
+#include "base/units.h"
+#include "cli/arguments.h"
+#include "config/serving.h"
+#include "config/settings.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Serves droplet's protocol (protobuf over WebSocket), in place of `droplet`. There is nothing "
+    "to\n"
+    "configure: each request brings its limits. Buckets are kept in this process.";
+
+const std::string footer =
+    std::string(
+        "Example:\n"
+        "  PORT=3000 sluice droplet\n"
+        "  sluice ask droplet take jar --lm 100\n"
+        "\n"
+        "Environment:\n"
+        "  PORT           the port to listen on, default 3000; 0 takes a free one\n") +
+    server_environment_help + cleanup_environment_help +
+    "\n"
+    "Exit status: 0 stopped by a signal, 1 settings or address unusable, 2 wrong usage.";
+
+void apply_port(const Outside& outside, Config& config, base::Diagnostics& diagnostics) {
+  const auto text = outside.environment("PORT");
+  if (!text || text->empty()) return;
+  if (const auto port = base::parse_port(*text)) {
+    config.listen.front().value.address.port = *port;
+    config.listen.front().origin = "PORT";
+    return;
+  }
+  base::Diagnostic place;
+  place.subject = "PORT";
+  complain(place, "`" + *text + "` is no port", "set it to 0 to 65535, or unset it for 3000",
+           diagnostics);
+}
+
+}  // namespace
+
+int droplet(const Words& words, Outside& outside) {
+  Arguments arguments("sluice droplet [options]", about, footer);
+  Flags flags;
+  std::optional<std::string> host;
+  arguments.app()
+      .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
+      ->type_name("ADDRESS");
+  add_cleanup_flag(arguments.app(), flags);
+  add_server_flags(arguments.app(), flags);
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (!arguments.positional().empty())
+    return arguments.misused("`" + arguments.positional().front() +
+                                 "` is not expected; the port is given as PORT in the environment",
+                             outside);
+
+  Config config;
+  base::Diagnostics diagnostics;
+  config.listen = {{{server::Protocol::droplet, {"::", droplet_port}}}};
+  if (host) config.listen.front().value.address.host = *host;
+  apply_environment(outside, config, diagnostics);
+  apply_port(outside, config, diagnostics);
+  apply_flags(flags, config, diagnostics);
+  tell(diagnostics, outside);
+  if (base::has_errors(diagnostics)) return exit_failure;
+  // No file can change.
+  return run_server(
+      config, [&config](base::Diagnostics&) { return config; }, {}, outside);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,226 @@
+#include "protocol/droplet/session.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/bounds.h"
+#include "protocol/droplet/message.h"
+#include "wire/websocket_handshake.h"
+
+namespace sluice::wire {
+namespace {
+
+using base::bounds::batch_requests_max;
+
+// What a request of the verb `none` is, its note.
+enum Note : uint32_t { asked = 0, switching = 1, pong = 2 };
+
+constexpr uint16_t normal_closure = 1000, going_away = 1001, try_again_later = 1013;
+
+// What a response shows: a balance for each period of the mask.
+class Balances {
+ public:
+  // The limits that came with the requests, and those that rules have by themselves.
+  Balances(const Request& request, const Verdict& verdict) : mask_(verdict.slot_mask) {
+    for (size_t i = 0, slot = 0; i < all_.size(); ++i)
+      if ((mask_ >> i & 1) != 0) all_[i] = verdict.slots[slot++].remaining;
+    for (const limit::Charge& charge : verdict.charges) {
+      for (size_t i = 0; !charge.keeps_limits && i < charge.limits.size(); ++i)
+        take(charge.limits[i], verdict.decisions[charge.decision_first + i],
+             !verdict.allowed && request.verb != limit::Verb::peek, charge.cost);
+    }
+  }
+  uint32_t mask() const { return mask_; }
+  // For each bit of the mask, in rising order.
+  std::span<const limit::Decision> list() {
+    size_t count = 0;
+    for (size_t i = 0; i < all_.size(); ++i)
+      if ((mask_ >> i & 1) != 0) list_[count++].remaining = all_[i];
+    return std::span(list_).first(count);
+  }
+
+ private:
+  // Shown under the shortest period that is not shorter than the limit's window, the longest of
+  // them where no time brings units back; of several limits the least. A refusal shows what would
+  // be left, so one that refuses is below 0, which tells it from a request that failed.
+  // The decisions of a refused request tell what there is.
+  void take(const limit::Limit& limit, const limit::Decision& d, bool refused, int64_t cost) {
+    if (limit.algorithm == limit::Algorithm::unlimited) return;
+    const auto fits = [&](base::Duration window) { return limit.window <= window; };
+    const auto* const period =
+        std::find_if(droplet_windows.begin(), droplet_windows.end() - 1, fits);
+    const bool timeless = limit.window.us == 0;
+    const auto at = timeless ? droplet_windows.size() - 1
+                             : static_cast<size_t>(period - droplet_windows.begin());
+    int64_t left = d.remaining - (refused ? cost : 0);
+    if (refused && !d.allowed) left = std::min<int64_t>(left, -1);
+    const bool known = (mask_ >> at & 1) != 0;
+    all_[at] = known ? std::min(all_[at], left) : left;
+    mask_ |= 1u << at;
+  }
+
+  uint32_t mask_;
+  std::array<int64_t, droplet_windows.size()> all_{};
+  std::array<limit::Decision, droplet_windows.size()> list_{};
+};
+
+constexpr std::string_view health =
+    "sluice is up. Here it speaks droplet's protocol, over WebSocket.";
+
+}  // namespace
+
+Received DropletSession::receive(std::string_view in, bool, Requests& requests) {
+  if (phase_ == Phase::closed) return {in.size(), true};
+  const size_t first = requests.size();
+  size_t consumed = 0;
+  if (phase_ == Phase::head) {
+    const Received head = receive_head(in, requests);
+    if (phase_ != Phase::open) return head;
+    consumed = head.consumed;
+  }
+  frames_->renew();
+  while (requests.size() - first < batch_requests_max) {
+    const WebsocketEvent event = frames_->next(in.substr(consumed));
+    consumed += event.consumed;
+    switch (event.kind) {
+      case WebsocketEvent::Kind::incomplete:
+        if (requests.size() == first) frames_->release();
+        return {consumed, false};
+      case WebsocketEvent::Kind::nothing:
+        break;
+      case WebsocketEvent::Kind::binary:
+        if (!ask(event.payload, requests)) {
+          fault_ = "message";
+          return close(normal_closure, {}, in.size());
+        }
+        ++owed_;
+        break;
+      case WebsocketEvent::Kind::ping:
+        requests.open();
+        requests.commit(
+            {.verb = limit::Verb::none, .note = pong, .prefix = {}, .tag = event.payload});
+        ++owed_;
+        break;
+      case WebsocketEvent::Kind::text:
+        fault_ = "message";
+        return close(normal_closure, {}, in.size());
+      case WebsocketEvent::Kind::broken:
+        fault_ = "frame";
+        [[fallthrough]];
+      case WebsocketEvent::Kind::close:
+        return close(event.code, event.payload, in.size());
+    }
+  }
+  return {consumed, false};
+}
+
+Received DropletSession::receive_head(std::string_view in, Requests& requests) {
+  const WebsocketHandshake handshake = read_websocket_handshake(in);
+  switch (handshake.kind) {
+    case WebsocketHandshake::Kind::incomplete:
+      break;
+    case WebsocketHandshake::Kind::plain:
+      head_only_ = handshake.head_only;
+      return close(200, health, in.size());
+    case WebsocketHandshake::Kind::refused:
+      fault_ = "handshake";
+      return close(handshake.status, handshake.why, in.size());
+    case WebsocketHandshake::Kind::upgrade:
+      frames_ = std::make_unique<WebsocketReader>();
+      phase_ = Phase::open;
+      accept_ = handshake.accept;
+      requests.open();
+      requests.commit({.verb = limit::Verb::none,
+                       .note = switching,
+                       .prefix = {},
+                       .tag = {accept_.data(), accept_.size()}});
+      ++owed_;
+      return {handshake.bytes, false};
+  }
+  return {0, false};
+}
+
+// False: the message is not a request.
+bool DropletSession::ask(std::string_view message, Requests& requests) {
+  DropletRequest request;
+  if (!read_droplet_request(message, request)) return false;
+  const std::string_view tag = request.id.substr(0, base::bounds::tag_bytes_max);
+  requests.open();
+  requests.add(limit::Entry{"bucket", request.bucket});
+  if (request.type != 0) {
+    requests.commit({.verb = limit::Verb::peek, .prefix = {}, .tag = tag});
+    return true;
+  }
+  for (size_t i = 0; i < droplet_windows.size(); ++i) {
+    const int64_t limit = request.limits[i];
+    if (limit > 0)
+      requests.add(limit::Limit{limit::Algorithm::token_bucket, limit, droplet_windows[i], limit});
+  }
+  requests.commit({.verb = limit::Verb::take,
+                   .fresh = request.reset,
+                   .cost = request.count,
+                   .prefix = {},
+                   .tag = tag});
+  return true;
+}
+
+Received DropletSession::close(uint16_t status, std::string_view reason, size_t consumed) {
+  phase_ = Phase::closed;
+  status_ = status;
+  reason_ = reason;
+  return {consumed, true};
+}
+
+bool DropletSession::reply(const Request& request, const Verdict& verdict, base::Time,
+                           base::Buffer& out) {
+  if (request.note == switching) {
+    append_switching_protocols(request.tag, out);
+  } else if (request.note == pong) {
+    append_websocket_frame(websocket_pong, request.tag, out);
+  } else {
+    const bool failed = !verdict.error.empty();
+    const bool accept = request.verb == limit::Verb::peek || (verdict.allowed && !failed);
+    char response[droplet_response_bytes_max];
+    size_t size = 0;
+    if (failed) {
+      size = write_droplet_response(accept, 0, {}, response);
+    } else if (std::all_of(verdict.charges.begin(), verdict.charges.end(),
+                           [](const limit::Charge& charge) { return charge.keeps_limits; })) {
+      size = write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
+    } else {
+      Balances balances(request, verdict);
+      size = write_droplet_response(accept, balances.mask(), balances.list(), response);
+    }
+    append_websocket_frame(websocket_binary, {response, size}, out);
+  }
+  if (owed_ > 0 && --owed_ == 0 && frames_ != nullptr) frames_->release();
+  return true;
+}
+
+std::string_view DropletSession::id_of(const Request& request) const {
+  return request.verb == limit::Verb::none ? std::string_view() : request.tag;
+}
+
+void DropletSession::farewell(base::Buffer& out) {
+  if (status_ == 0) return;
+  if (frames_ != nullptr) {
+    append_websocket_close(status_, reason_, out);
+  } else {
+    append_http_text(status_, reason_, head_only_, out);
+  }
+}
+
+void DropletSession::refuse(std::string_view why, base::Buffer& out) {
+  if (phase_ == Phase::closed) return;
+  close(frames_ != nullptr ? try_again_later : 503, why, 0);
+  farewell(out);
+}
+
+void DropletSession::goodbye(base::Buffer& out) {
+  if (phase_ != Phase::open) return;
+  close(going_away, {}, 0);
+  farewell(out);
+}
+
+}  // namespace sluice::wire

@@ -1,0 +1,51 @@
+// Any bytes, in one piece and in pieces, must give the same; behind a handshake what the naive
+// model of the protocol gives. The first byte says how the rest is cut, and whether it begins with
+// a handshake of its own.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/droplet/session_model.h"
+#include "protocol/droplet/session.h"
+
+namespace {
+
+using namespace sluice::wire;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Sizes from a little generator, so that they depend on nothing but the first byte.
+std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
+  std::vector<size_t> cuts;
+  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 64;
+  for (size_t left = bytes; left > 0;) {
+    seed = seed * 1'664'525 + 1'013'904'223;
+    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
+    left -= cuts.back();
+  }
+  return cuts;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const uint32_t seed = data[0];
+  const bool raw = (seed & 0x80) != 0;
+  const std::string_view behind(reinterpret_cast<const char*>(data) + 1, size - 1);
+  std::string bytes(raw ? "" : droplet_naive::handshake);
+  bytes += behind;
+
+  DropletSession one, many;
+  const droplet_naive::Transcript whole = droplet_naive::run(one, bytes, {});
+  require(whole == droplet_naive::run(many, bytes, cuts_of(seed, bytes.size())));
+  if (!raw) require(whole == droplet_naive::expected(behind));
+  require(whole.closing == !whole.farewell.empty());
+  require(one.held_bytes() <= behind.size() + 4096);
+  return 0;
+}

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <chrono>
+
+#include "base/units.h"
+#include "config/address.h"
+#include "cli/arguments.h"
+#include "cli/ask.h"
+#include "cli/inspect.h"
+#include "config/screen_text.h"
+#include "protocol/limitd/client.h"
+
+namespace sluice::cli {
+namespace {
+
+using client::LimitdAnswer;
+using client::LimitdMethod;
+
+constexpr const char* about =
+    "Asks a running server over limitd's protocol, and says its answer in words.\n"
+    "  take    COUNT units now, or none; wait the same once they are there\n"
+    "  put     COUNT units back; without one all, which is also called reset\n"
+    "  get     how a bucket stands, taking nothing\n"
+    "  status  the buckets whose keys begin with KEY, at most 100\n"
+    "  ping    is somebody there? (no TYPE, no KEY)";
+
+constexpr const char* footer =
+    "Example:\n"
+    "  sluice ask limitd take user 10.0.0.7\n"
+    "  allowed: 9 of 10 left, all of them again within 1s\n"
+    "\n"
+    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no such type, no\n"
+    "reply in time, wrong usage).";
+
+constexpr std::string_view methods_known = "take, wait, put, reset, get, status or ping";
+constexpr const char* timeout_of_wait = "3600000";
+
+std::optional<LimitdMethod> method_named(std::string_view name) {
+  if (name == "take") return LimitdMethod::take;
+  if (name == "wait") return LimitdMethod::wait;
+  if (name == "put" || name == "reset") return LimitdMethod::put;
+  if (name == "get") return LimitdMethod::get;
+  if (name == "status") return LimitdMethod::status;
+  if (name == "ping") return LimitdMethod::ping;
+  return std::nullopt;
+}
+
+// The protocol knows whole seconds and no more.
+std::string words_for(const LimitdAnswer::Item& level) {
+  std::string text =
+      std::to_string(level.remaining) + " of " + std::to_string(level.limit) + " left";
+  if (level.reset == 0 || level.remaining >= level.limit) return text;
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  constexpr int64_t seconds_max = INT64_MAX / 1'000'000;
+  const int64_t left = std::clamp<int64_t>(level.reset - now.count(), 1, seconds_max);
+  return text + ", all of them again within " + base::format_duration(base::seconds(left));
+}
+
+std::string to_words(LimitdMethod method, const LimitdAnswer& answer, bool coloured) {
+  if (method == LimitdMethod::ping) return "pong\n";
+  if (method == LimitdMethod::status) {
+    std::string text;
+    for (const auto& item : answer.items)
+      text += on_screen(item.instance) + ": " + words_for(item) + "\n";
+    return text.empty() ? "none\n" : text;
+  }
+  std::string text = words_for(answer.level) + "\n";
+  if (method != LimitdMethod::take && method != LimitdMethod::wait) return text;
+  const std::string verdict =
+      answer.conformant ? paint("allowed", green, coloured) : paint("denied", red, coloured);
+  return verdict + (answer.delayed ? " after a wait: " : ": ") + text;
+}
+
+nlohmann::ordered_json json_of(const LimitdAnswer::Item& level) {
+  return {{"remaining", level.remaining}, {"reset", level.reset}, {"limit", level.limit}};
+}
+
+nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) {
+  if (method == LimitdMethod::ping) return {{"pong", true}};
+  if (method == LimitdMethod::status) {
+    auto items = nlohmann::ordered_json::array();
+    for (const auto& item : answer.items) {
+      nlohmann::ordered_json json{{"key", item.instance}};
+      json.update(json_of(item));
+      items.push_back(std::move(json));
+    }
+    return {{"items", items}};
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (method == LimitdMethod::take || method == LimitdMethod::wait)
+    json = {{"allowed", answer.conformant}, {"delayed", answer.delayed}};
+  json.update(json_of(answer.level));
+  return json;
+}
+
+// The words behind `limitd` into a question; otherwise `problem` says what is wrong with them.
+bool read_question(const Words& words, client::LimitdQuestion& question, std::string& problem) {
+  const auto method = words.empty() ? std::nullopt : method_named(words[0]);
+  if (!method) {
+    problem = "behind `limitd` comes what to do: " + std::string(methods_known);
+    return false;
+  }
+  question.method = *method;
+  const bool ping = *method == LimitdMethod::ping;
+  const bool counts = !ping && *method != LimitdMethod::get && *method != LimitdMethod::status;
+  const size_t least = ping ? 1 : 3, most = least + (counts ? 1 : 0);
+  if (words.size() < least || words.size() > most) {
+    problem = ping ? "`ping` has no more words"
+                   : "`" + words[0] + "` is followed by TYPE KEY" + (counts ? " [COUNT]" : "");
+    return false;
+  }
+  if (ping) return true;
+  question.type = words[1];
+  question.key = words[2];
+  if (words.size() == least) return true;
+  const auto count = base::parse_count(words[3]);
+  if (!count || *count < 1 || *count > INT32_MAX) {
+    problem = "COUNT is to be 1 to 2147483647, not `" + words[3] + "`";
+    return false;
+  }
+  question.count = static_cast<int32_t>(*count);
+  return true;
+}
+
+}  // namespace
+
+int ask_limitd(const Words& words, Outside& outside) {
+  Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about, footer);
+  AskOptions options(limitd_port);
+  add_ask_options(arguments.app(), options);
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  client::LimitdQuestion question;
+  std::string problem;
+  if (!read_question(arguments.positional(), question, problem))
+    return arguments.misused(problem, outside);
+  if (question.method == LimitdMethod::wait && arguments.app().count("--timeout") == 0)
+    options.timeout = timeout_of_wait;
+  const auto target = target_of(options, limitd_port, problem);
+  if (!target) return arguments.misused(problem, outside);
+
+  const auto& [address, timeout] = *target;
+  const client::LimitdClient client(address.host, address.port, timeout);
+  const client::LimitdResult result = client.ask(question);
+  if (!result.answer) return tell_undecided(result.error, options.json, outside);
+  const LimitdAnswer& answer = *result.answer;
+  outside.out << (options.json ? to_text(json_of(question.method, answer))
+                               : to_words(question.method, answer, outside.out_colour))
+              << std::flush;
+  const bool decides =
+      question.method == LimitdMethod::take || question.method == LimitdMethod::wait;
+  return decides && !answer.conformant ? exit_denied : exit_allowed;
+}
+
+}  // namespace sluice::cli

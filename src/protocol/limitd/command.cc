@@ -1,0 +1,206 @@
+#include <arpa/inet.h>
+
+#include <array>
+#include <utility>
+
+#include "base/units.h"
+#include "cli/arguments.h"
+#include "config/built_in.h"
+#include "config/serving.h"
+#include "config/settings.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* about =
+    "Serves a limitd configuration over limitd's protocol, in place of `limitd -c CONFIG`: same\n"
+    "file, same folder CONFIG.d, same environment, same flags; -h is --hostname, as there.\n"
+    "Counters are kept in its `db`, what was answered survives a kill. SIGHUP, or a change of the\n"
+    "files, reloads the bucket types; SIGHUP opens the log file again, too.";
+
+const std::string footer =
+    std::string(
+        "Example:\n"
+        "  sluice limitd --config-file limitd.yaml --port 9231\n"
+        "  sluice ask limitd take user 10.0.0.7\n"
+        "\n"
+        "Environment (flags override it, it overrides the file):\n"
+        "  CONFIG_FILE    as --config-file\n"
+        "  PORT, DB, LOG_FILE, LOG_LEVEL   as the keys of the file in small letters\n"
+        "  HOSTNAME       where to listen, if it is an address; a mere name is passed over\n"
+        "  BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others   bucket types, in "
+        "place of all\n"
+        "                 those of files\n") +
+    server_environment_help +
+    "\n"
+    "Exit status: 0 stopped by a signal, 1 anything else.";
+
+struct LimitdFlags {
+  std::optional<std::string> file, db, port, hostname, log_file;
+};
+
+base::Diagnostic warning_at(std::string subject) {
+  base::Diagnostic place;
+  place.severity = base::Diagnostic::Severity::warning;
+  place.subject = std::move(subject);
+  return place;
+}
+
+bool is_address(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
+// What of the environment is meant for us. Every container has a HOSTNAME, which is its name and no
+// place to listen on.
+Texts environment_of(const Outside& outside, base::Diagnostics& diagnostics) {
+  Texts all;
+  if (outside.variables) all = outside.variables();
+  std::erase_if(all, [&](const auto& variable) {
+    const auto& [name, text] = variable;
+    if (name != "HOSTNAME" || text.empty() || is_address(text)) return false;
+    complain(warning_at(name), "`" + text + "` is no address, so it is not listened on",
+             "say --hostname where it is meant", diagnostics);
+    return true;
+  });
+  return all;
+}
+
+template <class T>
+std::string place_of(const policy::LimitdConfig::Setting<T>& setting) {
+  return setting.line == 0 ? setting.file : setting.file + ":" + std::to_string(setting.line);
+}
+
+// A flag counts. In limitd it does not when anything else speaks of the same.
+template <class T>
+void tell_overridden(const char* flag, const std::string& value,
+                     const std::optional<policy::LimitdConfig::Setting<T>>& other,
+                     const std::string& others, base::Diagnostics& diagnostics) {
+  if (!other || others == value) return;
+  complain(
+      warning_at(flag),
+      "`" + value + "` counts, where limitd would take `" + others + "` of " + place_of(*other), "",
+      diagnostics);
+}
+
+// The environment counts. That is as in limitd, and flags come on top.
+void apply_settings(const LimitdFlags& flags, const policy::LimitdConfig& said, Config& config,
+                    base::Diagnostics& diagnostics) {
+  auto& listener = config.listen.front();
+  Address& address = listener.value.address;
+  if (said.port) {
+    address.port = said.port->value;
+    listener.origin = place_of(*said.port);
+  }
+  if (said.hostname) address.host = said.hostname->value;
+  if (flags.port) {
+    const auto port = base::parse_port(*flags.port);
+    base::Diagnostic place;
+    place.subject = "--port";
+    if (!port)
+      complain(place, "`" + *flags.port + "` is no port", "write 0 to 65535", diagnostics);
+    else
+      address.port = *port;
+    tell_overridden("--port", *flags.port, said.port,
+                    said.port ? std::to_string(said.port->value) : "", diagnostics);
+    listener.origin = "--port";
+  }
+  if (flags.hostname) {
+    tell_overridden("--hostname", *flags.hostname, said.hostname,
+                    said.hostname ? said.hostname->value : "", diagnostics);
+    address.host = *flags.hostname;
+  }
+  // As the original: what was answered was written, if not synced.
+  if (said.db && !said.db->value.path.empty()) {
+    config.store.path = {said.db->value.path, place_of(*said.db)};
+    config.store.durability = {Durability::always, place_of(*said.db)};
+  }
+  if (said.log_file) config.log_file = said.log_file->value;
+  if (flags.log_file) {
+    tell_overridden("--log-file", *flags.log_file, said.log_file, config.log_file, diagnostics);
+    config.log_file = *flags.log_file;
+  }
+  if (said.log_level) {
+    static const std::vector<std::pair<std::string_view, spdlog::level::level_enum>> levels{
+        {"fatal", spdlog::level::critical}, {"error", spdlog::level::err},
+        {"warn", spdlog::level::warn},      {"info", spdlog::level::info},
+        {"debug", spdlog::level::debug},    {"trace", spdlog::level::trace}};
+    for (const auto& [name, level] : levels)
+      if (name == said.log_level->value) config.log.level = {level, place_of(*said.log_level)};
+  }
+}
+
+void add_limitd_flags(CLI::App& app, LimitdFlags& flags, bool& print_version) {
+  app.set_help_flag("--help", "Print this help message and exit");
+  app.add_option("-c,--config-file", flags.file, "limitd's configuration")->type_name("FILE");
+  app.add_option("-d,--db", flags.db,
+                 "Folder that counters are kept in, so that none is ever forgotten")
+      ->type_name("PATH");
+  app.add_option("-p,--port", flags.port, "Port to listen on; default 9231, 0 takes a free one")
+      ->type_name("PORT");
+  app.add_option("-h,--hostname", flags.hostname, "Address to listen on; default ::, IPv6 and IPv4")
+      ->type_name("ADDRESS");
+  app.add_option("-l,--log-file", flags.log_file,
+                 "Append the log to a file; default standard error")
+      ->type_name("FILE");
+  app.add_flag("-V,--version", print_version, "Print the version and exit");
+}
+
+}  // namespace
+
+int limitd(const Words& words, Outside& outside) {
+  Arguments arguments("sluice limitd --config-file FILE [options]", about, footer);
+  LimitdFlags flags;
+  Flags server_flags;
+  bool print_version = false;
+  add_limitd_flags(arguments.app(), flags, print_version);
+  add_server_flags(arguments.app(), server_flags);
+  // As there, whatever is wrong ends with 1.
+  if (const auto status = arguments.parse(words, outside))
+    return *status == exit_ok ? exit_ok : exit_failure;
+  if (print_version) {
+    outside.out << version << std::endl;
+    return exit_ok;
+  }
+  if (!arguments.positional().empty()) {
+    arguments.misused("`" + arguments.positional().front() +
+                          "` is not expected; a configuration is given as --config-file FILE",
+                      outside);
+    return exit_failure;
+  }
+  if (!flags.file) {
+    const auto named = outside.environment("CONFIG_FILE");
+    if (named && !named->empty()) flags.file = named;
+  }
+
+  base::Diagnostics diagnostics, told_with_the_rules;
+  auto source = std::make_shared<LimitdSource>();
+  source->use = LimitdSource::Use::whole;
+  source->environment = environment_of(outside, diagnostics);
+  if (flags.db) source->flags.db = {{*flags.db, false}, "--db", 0};
+  const std::string file = flags.file.value_or("");
+  const LimitdTexts texts =
+      read_limitd_texts(file, *source, Unusable::main_file, told_with_the_rules);
+  const auto said = limitd_settings(texts, *source, told_with_the_rules);
+  if (base::has_errors(told_with_the_rules)) {
+    tell(diagnostics, outside);
+    tell(told_with_the_rules, outside);
+    return exit_failure;
+  }
+
+  Config config;
+  config.listen = {{{server::Protocol::limitd, {"::", limitd_port}}}};
+  config.policy.push_back(
+      {.path = {file, flags.file ? "--config-file" : "default"}, .matching = {}, .limitd = source});
+  apply_settings(flags, said, config, diagnostics);
+  apply_environment(outside, config, diagnostics);
+  apply_flags(server_flags, config, diagnostics);
+  tell(diagnostics, outside);
+  if (base::has_errors(diagnostics)) return exit_failure;
+  // Nothing but the bucket types can change.
+  return run_server(
+      config, [&config](base::Diagnostics&) { return config; }, {}, outside);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,47 @@
+// limitd's environment variables: settings by the names of its keys in upper case, and bucket types
+// as BUCKET_<n>_<key>. Called off the workers; views live as long as the texts handed in.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "protocol/limitd/rules.h"
+#include "protocol/limitd/type.h"
+
+namespace sluice::policy {
+
+class LimitdEnvironment {
+ public:
+  // A variable that is set but empty counts as not set.
+  LimitdEnvironment(std::span<const NamedText> variables, base::Diagnostics& diagnostics);
+
+  // Overrides what files said, but not `flags`.
+  void settings(LimitdConfig& config, const LimitdConfig& flags);
+
+  // Does any variable speak of a bucket type? Then types of files do not count.
+  bool has_types() const { return !types_.empty(); }
+  std::vector<LimitdType> types();
+
+ private:
+  struct Variable {
+    std::string_view name, key, text;  // key: behind BUCKET_<n>_
+  };
+
+  void error(std::string_view variable, std::string message, std::string remedy);
+  void warning(std::string_view variable, std::string message, std::string remedy);
+  void tell(base::Diagnostic::Severity severity, std::string_view variable, std::string message,
+            std::string remedy);
+  bool number(const Variable& variable, int64_t least, int64_t most, int64_t& out);
+  void type(const std::vector<Variable>& variables, std::vector<LimitdType>& out);
+
+  base::Diagnostics& diagnostics_;
+  std::vector<NamedText> settings_;
+  std::map<std::string_view, std::vector<Variable>> types_;  // by n
+  std::map<std::string, std::string_view> named_;            // a type's name by its variable
+};
+
+}  // namespace sluice::policy

@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+
+#include "base/units.h"
+#include "config/address.h"
+#include "cli/arguments.h"
+#include "config/built_in.h"
+#include "cli/inspect.h"
+#include "config/screen_text.h"
+#include "protocol/limitd/client.h"
+
+namespace sluice::cli {
+namespace {
+
+using client::LimitdAnswer;
+using client::LimitdMethod;
+
+constexpr const char* about =
+    "Asks a running server over limitd's protocol, in place of `limitdctl`: its flags, its "
+    "output,\n"
+    "its exit statuses; -h is --hostname, as there. `sluice ask limitd` says more.";
+
+constexpr const char* footer =
+    "Example:\n"
+    "  sluice limitdctl -h localhost -p 9231 -b user -k 10.0.0.7 -t 1\n"
+    "  Conformant - Remaining: 9\n"
+    "\n"
+    "Exit status: 0 done, 1 not conformant (with --json 0), or anything else.";
+
+constexpr std::chrono::milliseconds timeout{5000}, timeout_of_wait{3'600'000};
+
+struct Asked {
+  std::optional<std::string> bucket, key, take, wait, put;
+  std::string hostname = "localhost", port = "9231";
+  bool status = false, json = false, version = false;
+};
+
+int fail(const std::string& text, Outside& outside) {
+  outside.err << text << std::endl;
+  return exit_failure;
+}
+
+// A table with a frame, a column for each number.
+std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
+  std::vector<std::array<std::string, 4>> rows{{"instance", "remaining", "reset", "limit"}};
+  for (const auto& item : items)
+    rows.push_back({on_screen(item.instance), std::to_string(item.remaining),
+                    std::to_string(item.reset), std::to_string(item.limit)});
+  std::array<size_t, 4> widths{};
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+  const auto rule = [&] {
+    std::string text = "+";
+    for (const size_t width : widths) (text += std::string(width + 2, '-')) += '+';
+    return text + "\n";
+  };
+  std::string table = rule();
+  for (size_t r = 0; r < rows.size(); ++r) {
+    table += '|';
+    for (size_t i = 0; i < widths.size(); ++i) table += " " + fitted(rows[r][i], widths[i]) + " |";
+    table += '\n';
+    if (r == 0) table += rule();
+  }
+  return table + rule();
+}
+
+nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  const auto add = [](const LimitdAnswer::Item& level, nlohmann::ordered_json& to) {
+    to["remaining"] = level.remaining;
+    to["reset"] = level.reset;
+    to["limit"] = level.limit;
+  };
+  if (method == LimitdMethod::status) {
+    json["items"] = nlohmann::ordered_json::array();
+    for (const auto& item : answer.items) {
+      auto& entry = json["items"].emplace_back();
+      entry["instance"] = item.instance;
+      add(item, entry);
+    }
+    return json;
+  }
+  if (method != LimitdMethod::put) {
+    json["conformant"] = answer.conformant;
+    json["delayed"] = answer.delayed;
+  }
+  add(answer.level, json);
+  return json;
+}
+
+int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, Outside& outside) {
+  if (json) {
+    outside.out << to_text(json_of(method, answer)) << std::flush;
+    return exit_ok;
+  }
+  const std::string remaining = std::to_string(answer.level.remaining);
+  switch (method) {
+    case LimitdMethod::status:
+      outside.out << (answer.items.empty() ? "no results\n" : to_table(answer.items));
+      break;
+    case LimitdMethod::put:
+      outside.out << "OK - Current: " << remaining << '\n';
+      break;
+    default:
+      if (!answer.conformant) return fail("Non conformant! - Current: " + remaining, outside);
+      // Of a wait it says nothing.
+      if (method == LimitdMethod::take)
+        outside.out << "Conformant - Remaining: " << remaining << '\n';
+  }
+  outside.out.flush();
+  return exit_ok;
+}
+
+void add_flags(CLI::App& app, Asked& asked) {
+  app.set_help_flag("--help", "Print this help message and exit");
+  app.add_option("-p,--port", asked.port, "Port of the server; default 9231")->type_name("PORT");
+  app.add_option("-h,--hostname", asked.hostname, "Host of the server; default localhost")
+      ->type_name("HOST");
+  app.add_option("-b,--bucket", asked.bucket, "Bucket type")->type_name("TYPE");
+  app.add_option("-k,--key", asked.key, "Bucket key; with -s what keys begin with")
+      ->type_name("KEY");
+  app.add_option("-t,--take", asked.take, "Take n units, or none")->type_name("N");
+  app.add_option("-w,--wait", asked.wait, "Take n units once they are there")->type_name("N");
+  app.add_option("-r,--put", asked.put, "Put n units back")->type_name("N");
+  app.add_flag("-s,--status", asked.status, "How the buckets of a type stand");
+  app.add_flag("-j,--json", asked.json, "Print JSON");
+  app.add_flag("-V,--version", asked.version, "Print the version and exit");
+}
+
+}  // namespace
+
+int limitdctl(const Words& words, Outside& outside) {
+  Arguments arguments("sluice limitdctl -h HOST -p PORT -b TYPE -k KEY (-t N | -w N | -r N | -s)",
+                      about, footer);
+  Asked asked;
+  add_flags(arguments.app(), asked);
+  if (const auto status = arguments.parse(words, outside))
+    return *status == exit_ok ? exit_ok : exit_failure;
+  if (asked.version) {
+    outside.out << version << std::endl;
+    return exit_ok;
+  }
+  if (!asked.bucket) return fail("\"--bucket\" is required", outside);
+  if (!asked.key) return fail("\"--key\" is required", outside);
+  const int methods =
+      (asked.take ? 1 : 0) + (asked.wait ? 1 : 0) + (asked.put ? 1 : 0) + (asked.status ? 1 : 0);
+  if (methods != 1)
+    return fail(
+        "one and only one method must be provided \"--take\", \"--wait\", \"--put\" or "
+        "\"--status\"",
+        outside);
+  client::LimitdQuestion question{LimitdMethod::status, *asked.bucket, *asked.key, {}};
+  if (!asked.status) {
+    question.method = asked.take   ? LimitdMethod::take
+                      : asked.wait ? LimitdMethod::wait
+                                   : LimitdMethod::put;
+    const std::string& text = asked.take ? *asked.take : asked.wait ? *asked.wait : *asked.put;
+    int32_t count = 0;
+    const char* const end = text.data() + text.size();
+    const auto [at, bad] = std::from_chars(text.data(), end, count);
+    if (bad != std::errc() || at != end)
+      return fail("`" + text + "` is no number of units; write 1 to 2147483647", outside);
+    question.count = count;
+  }
+  const auto port = base::parse_port(asked.port);
+  if (!port) return fail("`" + asked.port + "` is no port; write 1 to 65535", outside);
+
+  const auto limit = question.method == LimitdMethod::wait ? timeout_of_wait : timeout;
+  const auto result = client::LimitdClient(asked.hostname, *port, limit).ask(question);
+  if (!result.answer) return fail(on_screen(result.error), outside);
+  return tell(question.method, *result.answer, asked.json, outside);
+}
+
+}  // namespace sluice::cli

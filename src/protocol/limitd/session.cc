@@ -1,0 +1,179 @@
+#include "protocol/limitd/session.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <span>
+
+#include "base/bounds.h"
+#include "protocol/limitd/message.h"
+
+namespace sluice::wire {
+namespace {
+
+using base::bounds::batch_requests_max;
+using base::bounds::limitd_frame_bytes_max;
+
+static_assert(base::bounds::tag_bytes_max >= limitd_frame_bytes_max, "an id is part of a frame");
+
+// A request's note: its method in the low bits, then these.
+constexpr uint32_t method_mask = 7, silent_bit = 8, numeric_bit = 16;
+
+// Of every method's name and the space behind it: what tells HTTP from a message before the frame
+// that its first letter announces has come, if it ever does. As frames, none of them is one of
+// ours: they would open with a field that no client has.
+constexpr size_t http_bytes = 4;
+bool is_http(std::string_view front) {
+  static constexpr std::string_view openings[] = {"GET ", "HEAD", "POST", "PUT ", "DELE",
+                                                  "OPTI", "PATC", "TRAC", "CONN", "PRI "};
+  return std::find(std::begin(openings), std::end(openings), front) != std::end(openings);
+}
+
+enum class Frame : uint8_t { whole, unfinished, bad };
+
+// Finds the body of the frame that opens `in`, which is not empty, and where the next one begins.
+Frame find_frame(std::string_view in, std::string_view& body, size_t& used) {
+  constexpr size_t prefix_bytes_max = 5;
+  uint64_t size = 0;
+  for (size_t i = 0; i < prefix_bytes_max; ++i) {
+    if (i == in.size()) return Frame::unfinished;
+    const auto byte = static_cast<uint8_t>(in[i]);
+    size |= uint64_t{byte & 0x7Fu} << (7 * i);
+    if (byte >= 0x80) continue;
+    if (size > limitd_frame_bytes_max) return Frame::bad;
+    if (in.size() - (i + 1) < size) return Frame::unfinished;
+    body = in.substr(i + 1, size);
+    used = i + 1 + size;
+    return Frame::whole;
+  }
+  return Frame::bad;
+}
+
+Request request_of(const LimitdRequest& r) {
+  Request request;
+  request.note = static_cast<uint32_t>(r.method) | (r.silent ? silent_bit : 0) |
+                 (r.id.numeric ? numeric_bit : 0);
+  request.tag = r.id.bytes;
+  switch (r.method) {
+    case LimitdMethod::take:
+    case LimitdMethod::wait:
+      request.verb = r.method == LimitdMethod::wait ? limit::Verb::wait : limit::Verb::take;
+      request.cost = r.count == 0 ? 1 : r.count;
+      if (r.count < 0) {
+        // Taking never adds: it asks for what no bucket has, and not to wait for it.
+        request.verb = limit::Verb::take;
+        request.cost = INT64_MAX;
+      }
+      break;
+    case LimitdMethod::put:
+      request.verb = limit::Verb::put;
+      request.all = r.all || r.count == 0;
+      request.cost = std::max<int64_t>(r.count, 0);
+      break;
+    case LimitdMethod::get:
+      request.verb = limit::Verb::peek;
+      break;
+    case LimitdMethod::status:
+      request.verb = limit::Verb::list;
+      request.prefix = r.key;
+      break;
+    case LimitdMethod::ping:
+      request.verb = limit::Verb::none;
+      break;
+  }
+  return request;
+}
+
+// Of TAKE, WAIT and GET: to when it is full again; 0 for what refills only by PUT. An unlimited
+// bucket says now, though a GET only where it has a rate.
+uint64_t reset_of(LimitdMethod method, const Verdict& verdict, base::Time now) {
+  const limit::Decision& d = *verdict.tightest;
+  const bool unlimited = !verdict.counted && d.allowed;
+  if (unlimited && method != LimitdMethod::get) return limitd_reset({}, now);
+  return limitd_reset(d.reset_after, now);
+}
+
+// Of PUT, 0 also for a bucket that it made full.
+uint64_t reset_of_put(const Request& request, const Verdict& verdict, base::Time now) {
+  const limit::Decision& d = *verdict.tightest;
+  const bool full = request.all || request.cost >= d.limit || d.remaining >= d.limit;
+  if (verdict.counted && full) return 0;
+  return reset_of(LimitdMethod::put, verdict, now);
+}
+
+}  // namespace
+
+Received LimitdSession::receive(std::string_view in, bool, Requests& requests) {
+  if (!begun_ && in.size() >= http_bytes) {
+    begun_ = true;
+    closing_ = is_http(in.substr(0, http_bytes));
+  }
+  if (closing_) return {in.size(), true};
+
+  size_t consumed = 0;
+  for (size_t taken = 0; taken < batch_requests_max && consumed < in.size();) {
+    std::string_view body;
+    size_t used = 0;
+    const Frame frame = find_frame(in.substr(consumed), body, used);
+    if (frame == Frame::unfinished) break;
+    LimitdRequest r;
+    if (frame == Frame::bad || (!body.empty() && !read_limitd_request(body, r))) {
+      closing_ = true;
+      return {in.size(), true};
+    }
+    begun_ = true;
+    consumed += used;
+    if (body.empty()) continue;
+
+    requests.open();
+    if (r.method != LimitdMethod::ping) requests.add(limit::Entry{"type", r.type});
+    if (r.method != LimitdMethod::ping && r.method != LimitdMethod::status)
+      requests.add(limit::Entry{"key", r.key});
+    requests.commit(request_of(r));
+    ++taken;
+  }
+  return {consumed, false};
+}
+
+bool LimitdSession::reply(const Request& request, const Verdict& verdict, base::Time now,
+                          base::Buffer& out) {
+  const auto method = static_cast<LimitdMethod>(request.note & method_mask);
+  const LimitdId id{request.tag, (request.note & numeric_bit) != 0};
+  if (method == LimitdMethod::ping) {
+    append_limitd_pong(id, out);
+    return true;
+  }
+  if ((request.note & silent_bit) != 0) return true;
+
+  const limit::Decision* const d = verdict.error.empty() ? verdict.tightest : nullptr;
+  if (!verdict.matched && verdict.error.empty()) {
+    append_limitd_unknown_type(id, out);
+    return true;
+  }
+  // There is no word for a request that could not be decided: zeros, and not conformant.
+  LimitdLevel level;
+  if (d != nullptr) {
+    level = {d->remaining,
+             method == LimitdMethod::put ? reset_of_put(request, verdict, now)
+                                         : reset_of(method, verdict, now),
+             d->limit};
+  }
+  switch (method) {
+    case LimitdMethod::put:
+      append_limitd_put(id, level, out);
+      break;
+    case LimitdMethod::get:
+      append_limitd_get(id, level, out);
+      break;
+    case LimitdMethod::status:
+      append_limitd_status(id, verdict.error.empty() ? verdict.listed : std::span<const Listed>(),
+                           now, out);
+      break;
+    default:
+      append_limitd_take(id, d != nullptr && verdict.allowed, d != nullptr && verdict.delayed,
+                         level, out);
+  }
+  return true;
+}
+
+}  // namespace sluice::wire

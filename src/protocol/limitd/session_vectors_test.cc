@@ -1,0 +1,217 @@
+// The recordings of limitd 7.0.1 (tests/conformance/limitd.json), message by message: every request
+// is read as it was meant, and every reply is written byte for byte from the verdict that it shows.
+#include <gtest/gtest.h>
+#include <limitd.pb.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/support/paths.h"
+#include "protocol/limitd/message.h"
+#include "protocol/limitd/session_model.h"
+#include "protocol/limitd/session.h"
+
+namespace sluice::wire {
+namespace {
+
+using nlohmann::json;
+
+const json& recording() {
+  static const json read =
+      json::parse(std::ifstream(tests::source_path("tests/conformance/limitd.json")));
+  return read;
+}
+
+std::string bytes_of(const json& hex) {
+  const auto text = hex.get<std::string>();
+  std::string out;
+  for (size_t i = 0; i + 1 < text.size(); i += 2)
+    out.push_back(static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16)));
+  return out;
+}
+
+// The message of a frame that is whole.
+std::string body_of(std::string frame) {
+  const uint64_t size = naive::limitd::take_varint(frame);
+  EXPECT_EQ(size, frame.size());
+  return frame;
+}
+
+// Calls `visit(name of the case, step)` for every step that sends or awaits bytes.
+template <class Visit>
+void each_step(Visit&& visit) {
+  for (const json& c : recording().at("cases")) {
+    for (const json& step : c.at("steps")) {
+      SCOPED_TRACE(c.at("name").get<std::string>());
+      visit(c, step);
+    }
+  }
+}
+
+TEST(LimitdVectors, RequestsAreReadAsTheyWereMeant) {
+  const char* const methods[] = {"TAKE", "WAIT", "PUT", "STATUS", "PING", "GET"};
+  size_t read = 0;
+  each_step([&](const json&, const json& step) {
+    if (!step.contains("request")) return;
+    const json& meant = step.at("request");
+    const std::string body = body_of(bytes_of(step.at("request_hex")));
+    LimitdRequest r;
+    limitd::Request p;
+    ASSERT_TRUE(read_limitd_request(body, r));
+    ASSERT_TRUE(p.ParseFromString(body));
+    if (meant.at("id").is_number()) {
+      const auto id = meant.at("id").get<int64_t>();
+      EXPECT_TRUE(r.id.numeric);
+      EXPECT_EQ(r.id.bytes, naive::limitd::varint(static_cast<uint64_t>(id)));
+      EXPECT_EQ(p.id2(), id);
+    } else {
+      EXPECT_FALSE(r.id.numeric);
+      EXPECT_EQ(r.id.bytes, meant.at("id").get<std::string>());
+      EXPECT_EQ(p.id(), r.id.bytes);
+    }
+    EXPECT_EQ(r.type, meant.at("type").get<std::string>());
+    EXPECT_EQ(p.type(), r.type);
+    EXPECT_EQ(r.key, meant.at("key").get<std::string>());
+    EXPECT_EQ(p.key(), r.key);
+    EXPECT_EQ(methods[static_cast<size_t>(r.method)], meant.at("method").get<std::string>());
+    EXPECT_EQ(static_cast<int>(p.method()), static_cast<int>(r.method));
+    EXPECT_EQ(r.count, meant.value("count", 1));
+    EXPECT_EQ(p.count(), r.count);
+    EXPECT_EQ(r.all, meant.value("all", false));
+    EXPECT_EQ(p.all(), r.all);
+    EXPECT_EQ(r.silent, meant.value("skipResponse", false));
+    EXPECT_EQ(p.skip_response(), r.silent);
+    ++read;
+  });
+  EXPECT_GT(read, 190u);
+}
+
+// The engine's part of a reply, for a type that has a rate or has none. The moment of the decision
+// is half a second before the reset that was recorded.
+struct Decided {
+  limit::Decision decision;
+  base::Time now{};
+};
+template <class Body>
+Decided decided(const Body& body, bool has_rate) {
+  Decided d{{true, body.limit(), body.remaining(), base::never, {}}, {1'425'920'267'000'000}};
+  if (body.reset() != 0) {
+    d.now = {static_cast<int64_t>(body.reset()) * 1'000'000 - 500'000};
+    d.decision.reset_after = {200'000};
+  } else if (has_rate) {
+    d.decision.reset_after = {};  // it is full, and PUT does not say so
+  }
+  return d;
+}
+
+TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
+  const std::set<std::string> without_rate = {"fixed", "zero", "with space", "user",
+                                              "order", "gone", "fresh",      "open",
+                                              "keep",  "free", "size-only"};
+  std::map<std::string, size_t> written;
+  std::set<std::string> closed;
+  each_step([&](const json& c, const json& step) {
+    // Frames that came in pieces are put together again.
+    std::string in;
+    if (step.contains("request_hex")) in = bytes_of(step.at("request_hex"));
+    if (!step.contains("response")) return;
+    const bool answered = !step.at("response").is_null();
+    for (const json& other : c.at("steps")) {
+      if (!other.value("send_only", false)) continue;
+      const bool mine = step.value("receive", false) && answered && other.contains("request") &&
+                        other.at("request").at("id") == step.at("response").at("request_id");
+      if (mine || !other.contains("request")) in = bytes_of(other.at("request_hex")) + in;
+    }
+
+    LimitdSession session;
+    Requests requests;
+    const Received received = session.receive(in, false, requests);
+    if (!answered) {
+      if (step.at("closes").get<bool>() && received.closing)
+        closed.insert(c.at("name").get<std::string>());
+      return;
+    }
+    EXPECT_FALSE(received.closing);
+    EXPECT_EQ(received.consumed, in.size());
+    ASSERT_EQ(requests.size(), 1u);
+
+    const Request& request = requests.items()[0];
+    const std::string expected = bytes_of(step.at("response_hex"));
+    limitd::Response response;
+    ASSERT_TRUE(response.ParseFromString(body_of(expected)));
+    std::string type;
+    bool has_rate = false, unlimited = false;
+    if (request.entry_count > 0) {
+      const auto descriptor = requests.descriptor(request);
+      type = descriptor[0].value;
+      const std::string key(descriptor.back().value);
+      has_rate = !without_rate.contains(type) && !without_rate.contains(key) &&
+                 !(c.at("config") == "dotd" && type == "ip") && c.at("config") != "global-regex";
+      if (c.at("config") == "reload" && type == "ip") has_rate = true;
+      unlimited = type == "free" || key == "0.0.0.0" || (type == "open" && key != "capped");
+    }
+
+    Verdict verdict;
+    Decided d;
+    std::vector<Listed> listed;
+    if (response.has_take()) {
+      d = decided(response.take(), has_rate);
+      d.decision.allowed = verdict.allowed = response.take().conformant();
+      verdict.delayed = response.take().delayed();
+      ++written["take"];
+    } else if (response.has_put()) {
+      d = decided(response.put(), has_rate);
+      ++written["put"];
+    } else if (response.has_get()) {
+      d = decided(response.get(), has_rate);
+      ++written["get"];
+    } else if (response.has_status()) {
+      for (const limitd::Item& item : response.status().items()) {
+        d = decided(item, has_rate);
+        listed.push_back({item.instance(), d.decision});
+      }
+      ++written["status"];
+    } else if (response.has_error()) {
+      ++written["error"];
+    } else {
+      ++written["pong"];
+    }
+    if (!response.has_error() && !response.has_pong()) {
+      verdict.tightest = &d.decision;
+      verdict.matched = true;
+    }
+    verdict.listed = listed;
+    verdict.counted = !unlimited && type != "zero";
+    if (type == "zero") d.decision.allowed = false;  // as limit::Algorithm::deny decides
+    // A type without a rate has no reset: where one was recorded it is that of an unlimited type.
+    if (unlimited) d.decision.reset_after = has_rate ? base::Duration{} : base::never;
+    if (unlimited && d.now.us % 1'000'000 != 0) d.now.us += 300'000;
+
+    base::Buffer out;
+    EXPECT_TRUE(session.reply(request, verdict, d.now, out));
+    EXPECT_EQ(testing::PrintToString(out.view()), testing::PrintToString(expected));
+  });
+  EXPECT_GT(written["take"], 100u);
+  EXPECT_GT(written["put"], 12u);
+  EXPECT_GT(written["get"], 20u);
+  EXPECT_GT(written["status"], 9u);
+  EXPECT_GT(written["error"], 7u);
+  EXPECT_GT(written["pong"], 7u);
+  // Where the original closed and we do not, the vectors have a decision: an absent method is TAKE,
+  // an empty key is a key, and names are names.
+  EXPECT_EQ(closed, (std::set<std::string>{
+                        "error: unknown method closes the connection",
+                        "error: frame holding only an id closes the connection",
+                        "error: malformed protobuf (wire type 7) kills the server",
+                        "error: malformed protobuf (varint longer than 10 bytes) kills the server",
+                        "error: length prefix longer than 100 bytes kills the server",
+                        "error: an HTTP request kills the server",
+                        "error: a frame announced as 2 GiB kills the server",
+                    }));
+}
+
+}  // namespace
+}  // namespace sluice::wire

@@ -1,0 +1,203 @@
+#include "protocol/limitd/source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "base/hash.h"
+#include "config/built_in.h"
+#include "config/load_policy.h"
+
+namespace sluice::cli {
+namespace {
+
+std::vector<policy::NamedText> views(const Texts& texts) {
+  std::vector<policy::NamedText> all;
+  for (const auto& [name, text] : texts) all.push_back({name, text});
+  return all;
+}
+
+void warn(std::string file, size_t line, std::string subject, std::string message,
+          std::string remedy, base::Diagnostics& diagnostics) {
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.file = std::move(file);
+  d.line = line;
+  d.subject = std::move(subject);
+  d.message = std::move(message);
+  d.remedy = std::move(remedy);
+  diagnostics.push_back(std::move(d));
+}
+
+// The files of FILE.d in the order of their names. What begins with a dot is somebody's own: of an
+// editor, or of the machinery that swaps a Kubernetes volume.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code problem;
+  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
+       at.increment(problem)) {
+    std::string name = at->path().filename().string();
+    std::error_code unknown;
+    if (!name.starts_with('.') && !at->is_directory(unknown)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+uint64_t digest_of_names(const std::vector<std::string>& names) {
+  std::string all;
+  for (const auto& name : names) (all += name) += '\0';
+  return base::digest(all);
+}
+
+std::optional<std::string> take(const std::string& path, LimitdTexts& read,
+                                base::Diagnostics& diagnostics) {
+  read.paths.push_back(path);
+  auto text = read_file(path, diagnostics);
+  if (text)
+    read.digests.push_back(base::digest(*text));
+  else if (is_missing(path))
+    read.missing.push_back(path);
+  return text;
+}
+
+policy::LimitdConfig flags_of(const LimitdSource& source) {
+  policy::LimitdConfig config = source.flags;
+  // Of a sluice.yaml it is the store that says where counters live.
+  if (source.use != LimitdSource::Use::whole) config.db = {{"", true}, "", 0};
+  return config;
+}
+
+policy::LimitdConfig read_main(const LimitdTexts& texts, const LimitdSource& source,
+                               limit::Spaces& spaces, policy::RuleSet& rules,
+                               base::Diagnostics& diagnostics) {
+  policy::LimitdConfig config = flags_of(source);
+  policy::read_limitd(views(texts.files), views(source.environment), spaces, rules, config,
+                      diagnostics);
+  return config;
+}
+
+void find_configurator(const LimitdSource& source, LimitdTexts& read) {
+  const bool may_have_one = std::any_of(read.files.begin(), read.files.end(), [](const auto& file) {
+    return file.second.find("configurator") != std::string::npos;
+  });
+  if (!may_have_one) return;
+  limit::Spaces spaces;
+  policy::RuleSet rules;
+  base::Diagnostics told_with_the_rules;
+  const auto config = read_main(read, source, spaces, rules, told_with_the_rules);
+  if (base::has_errors(told_with_the_rules) || !config.configurator) return;
+  read.configured_path = config.configurator->value.path;
+  read.interval = std::chrono::milliseconds(
+      std::max<int64_t>(config.configurator->value.interval.us / 1000, 1));
+}
+
+template <class T>
+void tell_unserved(const std::optional<policy::LimitdConfig::Setting<T>>& setting, const char* key,
+                   const char* instead, base::Diagnostics& diagnostics) {
+  if (setting)
+    warn(setting->file, setting->line, key, "has no effect in a policy of a sluice.yaml",
+         std::string("its `") + instead + "` counts", diagnostics);
+}
+
+void tell_unserved(const policy::LimitdConfig& config, const LimitdSource& source,
+                   base::Diagnostics& diagnostics) {
+  // Who serves the example has written none of it.
+  if (source.use != LimitdSource::Use::policy) return;
+  if (config.db && !config.db->value.path.empty())
+    warn(config.db->file, config.db->line, "db", "has no effect in a policy of a sluice.yaml",
+         "its `store` counts", diagnostics);
+  tell_unserved(config.port, "port", "listen", diagnostics);
+  tell_unserved(config.hostname, "hostname", "listen", diagnostics);
+  tell_unserved(config.log_level, "log_level", "log", diagnostics);
+  tell_unserved(config.log_file, "log_file", "log", diagnostics);
+}
+
+}  // namespace
+
+std::optional<uint64_t> digest_of_path(const std::string& path) {
+  if (path.ends_with('/')) return digest_of_names(names_in(path));
+  base::Diagnostics told_later;
+  const auto text = read_file(path, told_later);
+  if (!text) return std::nullopt;
+  return base::digest(*text);
+}
+
+LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& source,
+                              Unusable configured, base::Diagnostics& diagnostics) {
+  LimitdTexts read;
+  if (source.use == LimitdSource::Use::built_in) {
+    read.files.emplace_back(limitd_example_name, std::string(example_limitd));
+    read.digests.push_back(base::digest(example_limitd));
+    return read;
+  }
+  const auto add = [&](const std::string& name) {
+    if (auto text = take(name, read, diagnostics))
+      read.files.emplace_back(name, *std::move(text));
+    else
+      read.complete = false;
+  };
+  if (!path.empty()) {
+    add(path);
+    const std::string folder = path + ".d/";
+    const auto names = names_in(folder);
+    read.paths.push_back(folder);
+    read.digests.push_back(digest_of_names(names));
+    for (const auto& name : names) add(folder + name);
+  }
+  if (!read.complete) return read;
+  find_configurator(source, read);
+  if (read.configured_path.empty()) return read;
+  base::Diagnostics problems;
+  read.configured = take(read.configured_path, read, problems);
+  if (!read.configured && configured == Unusable::error) read.complete = false;
+  for (auto& d : problems) {
+    if (configured == Unusable::main_file) d.severity = base::Diagnostic::Severity::warning;
+    diagnostics.push_back(std::move(d));
+  }
+  return read;
+}
+
+void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable configured,
+                limit::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
+  if (!texts.complete) return;  // what is missing is told
+  if (texts.configured_path.empty()) {
+    tell_unserved(read_main(texts, source, spaces, rules, diagnostics), source, diagnostics);
+    return;
+  }
+  if (texts.configured) {
+    // Of the main file only the settings count.
+    policy::RuleSet unused;
+    limit::Spaces unused_spaces;
+    tell_unserved(read_main(texts, source, unused_spaces, unused, diagnostics), source,
+                  diagnostics);
+    base::Diagnostics problems;
+    policy::LimitdConfig config;
+    const policy::NamedText text{texts.configured_path, *texts.configured};
+    policy::read_limitd(std::span(&text, 1), {}, spaces, rules, config, problems);
+    const bool usable = !base::has_errors(problems);
+    for (auto& d : problems) {
+      if (configured == Unusable::main_file) d.severity = base::Diagnostic::Severity::warning;
+      diagnostics.push_back(std::move(d));
+    }
+    if (usable || configured == Unusable::error) return;
+  }
+  base::Diagnostics told;
+  const auto config = read_main(texts, source, spaces, rules, told);
+  if (!texts.configured) {
+    tell_unserved(config, source, told);
+    diagnostics.insert(diagnostics.end(), told.begin(), told.end());
+  }
+  warn(texts.configured_path, 0, "configurator",
+       "cannot be used, so the bucket types of the main file are served until it can",
+       "mend it; no restart is needed", diagnostics);
+}
+
+policy::LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
+                                     base::Diagnostics& diagnostics) {
+  limit::Spaces spaces;
+  policy::RuleSet rules;
+  return read_main(texts, source, spaces, rules, diagnostics);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,64 @@
+// limitd's configuration as it lies about: a file, its folder FILE.d/, the environment, and the
+// file that a configurator names. Read into texts first, which are compared and hashed, then into
+// rules. Main thread, and the thread that reloads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "request/space.h"
+#include "protocol/limitd/rules.h"
+#include "policy/rule_set.h"
+
+namespace sluice::cli {
+
+using Texts = std::vector<std::pair<std::string, std::string>>;  // names and what stands there
+
+// How a file is read, beside its path.
+struct LimitdSource {
+  enum class Use {
+    built_in,  // the example; there is no file
+    policy,    // of a sluice.yaml, which says where to listen and what to log
+    whole,     // all that there is: `sluice limitd`, or a file to check
+  };
+  Use use = Use::policy;
+  Texts environment = {};           // what counts of it
+  policy::LimitdConfig flags = {};  // what they have said, and files need not
+};
+
+// What a configurator's file that cannot be used leads to.
+enum class Unusable { error, main_file };
+
+struct LimitdTexts {
+  Texts files;                  // the file itself, then those of its folder
+  std::string configured_path;  // empty: there is no configurator
+  std::optional<std::string> configured;
+  std::chrono::milliseconds interval{0};
+  // All of which a change matters, and the digest of each that has one.
+  std::vector<std::string> paths;
+  std::vector<uint64_t> digests;
+  std::vector<std::string> missing;
+  bool complete = true;
+};
+
+LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& source,
+                              Unusable configured, base::Diagnostics& diagnostics);
+
+// Appends the types' rules. Settings that have no effect are told.
+void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable configured,
+                limit::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics);
+
+// What the files and the environment say beside bucket types, without any flag but `db`.
+policy::LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
+                                     base::Diagnostics& diagnostics);
+
+// The digest of a path as read_limitd_texts makes it, or of a file's text; nothing: it cannot be
+// read.
+std::optional<uint64_t> digest_of_path(const std::string& path);
+
+}  // namespace sluice::cli

@@ -1,0 +1,124 @@
+// What limits of each kind would have granted if nothing but their largest had ever been in force:
+// the model for lists of limits that change while counters are used. It keeps an account for each
+// kind for ever, charges it with what was granted while the kind was in force, and knows nothing of
+// carrying over. For tests only.
+//
+// Of a fixed_window there may be one length among all lists, or two: a window that begins with the
+// open one of another length is another window than the model's.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "limit/decide.h"
+#include "testing/bounds_check.h"
+
+namespace sluice::limit {
+
+class NaiveGrants {
+ public:
+  explicit NaiveGrants(const std::vector<std::vector<Limit>>& lists) {
+    for (const auto& list : lists)
+      for (const Limit& limit : list) add(limit);
+  }
+
+  // What was granted under `list`. Empty: every account had room for it.
+  std::string grant(const std::vector<Limit>& list, int64_t cost, Time now) {
+    std::string wrong;
+    for (Account& account : accounts_) {
+      if (std::none_of(list.begin(), list.end(),
+                       [&](const Limit& limit) { return is_same_kind(limit, account.largest); }))
+        continue;
+      const Decision d =
+          decide(account.cells.data(), account.largest, cost, now, account.cells.data());
+      if (!d.allowed)
+        wrong += "over-granted: " + std::string(name_of(account.largest.algorithm)) + " " +
+                 std::to_string(account.largest.quota) + " per " +
+                 std::to_string(account.largest.window.us) + " had " + std::to_string(d.remaining) +
+                 "; ";
+    }
+    return wrong;
+  }
+
+  // What was put back: to the kinds in force, and to what only comes back so.
+  void put(const std::vector<Limit>& list, int64_t units, Time now) {
+    for (Account& account : accounts_) {
+      if (account.largest.algorithm != Algorithm::fixed_bucket &&
+          std::none_of(list.begin(), list.end(),
+                       [&](const Limit& limit) { return is_same_kind(limit, account.largest); }))
+        continue;
+      limit::put(account.cells.data(), account.largest, units, false, now, account.cells.data());
+    }
+  }
+
+ private:
+  struct Account {
+    Limit largest;
+    Cells cells;
+  };
+
+  static bool is_same_kind(const Limit& a, const Limit& b) {
+    return a.algorithm == b.algorithm && a.window == b.window;
+  }
+
+  void add(const Limit& limit) {
+    if (!has_counter(limit.algorithm)) return;
+    for (Account& account : accounts_) {
+      if (!is_same_kind(account.largest, limit)) continue;
+      account.largest.quota = std::max(account.largest.quota, limit.quota);
+      account.largest.burst = std::max(account.largest.burst, limit.burst);
+      account.cells.assign(cells(account.largest), {});
+      return;
+    }
+    accounts_.push_back({limit, Cells(cells(limit))});
+  }
+
+  std::vector<Account> accounts_;
+};
+
+// Lists of a few small limits, one of a kind in each: the later ones are of limits of their own, or
+// the first one's in another order, with other numbers, or less of them. `dice(n)`: 0 to n - 1.
+template <class Dice>
+std::vector<std::vector<Limit>> any_lists(Dice& dice, int64_t unit_us) {
+  constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
+                                   Algorithm::token_bucket, Algorithm::sliding_window,
+                                   Algorithm::sliding_log,  Algorithm::fixed_bucket};
+  const auto with_quota = [&](Limit limit) {
+    limit.quota = 1 + dice(int64_t{8});
+    if (limit.algorithm == Algorithm::token_bucket) limit.burst = 1 + dice(int64_t{8});
+    if (limit.algorithm == Algorithm::fixed_bucket) limit.burst = limit.quota;
+    return limit;
+  };
+  const auto any_limit = [&] {
+    Limit limit{counted[dice(std::size(counted))], 1, {unit_us * (1 + dice(int64_t{3}))}};
+    if (limit.algorithm == Algorithm::fixed_window) limit.window.us = 2 * unit_us;
+    if (limit.algorithm == Algorithm::fixed_bucket) limit.window = {};
+    return with_quota(limit);
+  };
+  std::vector<std::vector<Limit>> lists;
+  for (int i = 0; i < 4; ++i) {
+    std::vector<Limit> list;
+    if (i > 0 && dice(2) == 0) {
+      list = lists[0];
+      std::reverse(list.begin(), list.end());
+      if (dice(2) == 0) list.pop_back();
+      for (Limit& limit : list)
+        if (dice(2) == 0) limit = with_quota(limit);
+    }
+    for (int n = 1 + dice(3); n > 0 && (list.empty() || dice(3) == 0); --n) {
+      const Limit limit = any_limit();
+      if (std::none_of(list.begin(), list.end(), [&](const Limit& other) {
+            return other.algorithm == limit.algorithm && other.window == limit.window;
+          }))
+        list.push_back(limit);
+    }
+    lists.push_back(list);
+  }
+  return lists;
+}
+
+}  // namespace sluice::limit
