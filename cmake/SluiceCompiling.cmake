@@ -1,8 +1,8 @@
 # What makes compiling and linking fast, and changes nothing in what is built:
 #   - ccache, where it is installed, shared by all checkouts of one user: paths are hashed relative to the checkout.
 #   - mold, where it is installed.
-#   - precompiled headers (SLUICE_PRECOMPILED), two sets: of the product's code and of the tests'. They would hide an
-#     include that is missing, so `make lint` looks for those (tools/check_includes.py), and the presets debug and bench
+#   - precompiled headers (SLUICE_PRECOMPILED), three sets: of the rooms without the log, of the others, and of the tests.
+#     They would hide an include that is missing, so `make lint` looks for those (tools/check_includes.py), and the presets debug and bench
 #     compile without them.
 
 option(SLUICE_PRECOMPILED "compile with precompiled headers" ON)
@@ -39,17 +39,20 @@ endif()
 
 # What most of the source reads. Not those that few read, and not those that leave every file with code to compile, used or not
 # (CLI11, nlohmann/json): a file pays for each header of its set.
-set(sluice_product_headers
-    <spdlog/logger.h>
+set(sluice_core_headers
     <algorithm> <array> <atomic> <bit> <chrono> <compare> <condition_variable> <deque> <filesystem> <functional> <map>
     <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <vector>)
+set(sluice_product_headers <spdlog/logger.h> ${sluice_core_headers})
 set(sluice_test_headers <gtest/gtest.h> <fstream> <random> <sstream>)
 
-# sluice_precompile(TARGET [FOR_TESTS]): compiles TARGET with the precompiled headers of the product, or of the tests.
+# sluice_precompile(TARGET [FOR_TESTS | WITHOUT_LOG]): compiles TARGET with the precompiled headers of the product, of the
+# tests, or of the product without spdlog.
 function(sluice_precompile target)
   if(SLUICE_PRECOMPILED)
     if(ARGV1 STREQUAL "FOR_TESTS")
       target_precompile_headers(${target} REUSE_FROM sluice_test_headers)
+    elseif(ARGV1 STREQUAL "WITHOUT_LOG")
+      target_precompile_headers(${target} REUSE_FROM sluice_core_headers)
     else()
       target_precompile_headers(${target} REUSE_FROM sluice_product_headers)
     endif()

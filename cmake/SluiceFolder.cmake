@@ -1,5 +1,6 @@
-# sluice_folder(NAME [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
+# sluice_folder(NAME [WITHOUT_LOG] [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
 # x_test.cc (unit tests), x_fuzz.cc (fuzz targets), x_bench.cc (microbenchmarks). ORACLE: what only the unit tests link.
+# WITHOUT_LOG: it has nothing to do with spdlog.
 set(SLUICE_TEST_SECONDS 300 CACHE STRING "time limit of one suite of tests, after which it is taken to hang")
 
 # sluice_suites(TARGET PREFIX [PROPERTIES...]): CTest runs each suite of a GoogleTest binary as PREFIX/Suite.
@@ -17,8 +18,15 @@ include(\"${CMAKE_SOURCE_DIR}/cmake/AddSuites.cmake\")
 endfunction()
 
 function(sluice_folder name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
+  cmake_parse_arguments(ARG "WITHOUT_LOG" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
+  string(REPLACE "/" "_" id ${name})
+  # What a fuzz target of a protocol's folder reads is named after the protocol: protocol/divvy/session_fuzz.cc is
+  # divvy_session_fuzz.
+  set(fuzz_prefix "")
+  if(name MATCHES "^protocol/(.+)")
+    set(fuzz_prefix "${CMAKE_MATCH_1}_")
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   set(tests ${sources})
   set(fuzzers ${sources})
@@ -28,23 +36,28 @@ function(sluice_folder name)
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
 
-  add_library(sluice_${name} STATIC ${sources})
-  target_include_directories(sluice_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(sluice_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
-  sluice_precompile(sluice_${name})
+  add_library(sluice_${id} STATIC ${sources})
+  target_include_directories(sluice_${id} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(sluice_${id} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  if(ARG_WITHOUT_LOG)
+    sluice_precompile(sluice_${id} WITHOUT_LOG)
+  else()
+    sluice_precompile(sluice_${id})
+  endif()
 
   if(SLUICE_TESTS AND tests)
-    add_executable(${name}_test ${tests})
-    target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
-    target_link_libraries(${name}_test PRIVATE sluice_${name} ${ARG_PRIVATE} ${ARG_ORACLE}
-                          sluice_test_paths GTest::gtest GTest::gtest_main)
-    sluice_precompile(${name}_test FOR_TESTS)
-    sluice_suites(${name}_test ${name})
+    add_executable(${id}_test ${tests})
+    target_include_directories(${id}_test PRIVATE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${id}_test PRIVATE sluice_${id} ${ARG_PRIVATE} ${ARG_ORACLE}
+                          sluice_test_paths spdlog::spdlog GTest::gtest GTest::gtest_main)
+    sluice_precompile(${id}_test FOR_TESTS)
+    sluice_suites(${id}_test ${name})
   endif()
 
   # With libFuzzer a target explores; without it the same code runs once over its corpus, as a test.
   foreach(source ${fuzzers})
     get_filename_component(target ${source} NAME_WE)
+    set(target ${fuzz_prefix}${target})
     if(SLUICE_FUZZ)
       add_executable(${target} ${source})
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
@@ -56,12 +69,12 @@ function(sluice_folder name)
     else()
       continue()
     endif()
-    target_link_libraries(${target} PRIVATE sluice_${name} ${ARG_PRIVATE})
+    target_link_libraries(${target} PRIVATE sluice_${id} ${ARG_PRIVATE} spdlog::spdlog)
     sluice_precompile(${target})
   endforeach()
 
   if(SLUICE_BENCH AND benches)
-    add_executable(${name}_bench ${benches})
-    target_link_libraries(${name}_bench PRIVATE sluice_${name} ${ARG_PRIVATE} benchmark::benchmark_main)
+    add_executable(${id}_bench ${benches})
+    target_link_libraries(${id}_bench PRIVATE sluice_${id} ${ARG_PRIVATE} benchmark::benchmark_main)
   endif()
 endfunction()

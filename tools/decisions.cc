@@ -20,15 +20,15 @@ constexpr size_t batch_size = 16, actors = 1'000;
 constexpr int64_t quota = 1'000'000, batch_us = 97;
 
 int run(size_t batches, const std::vector<limit::Limit>& limits) {
-  limit::Spaces spaces;
-  const limit::Space* const space = spaces.intern("bench:", "");
+  request::Spaces spaces;
+  const request::Space* const space = spaces.intern("bench:", "");
   const uint32_t limits_id = spaces.intern_limits(limits);
-  limit::Spaces no_spaces;
+  request::Spaces no_spaces;
   store::EmbeddedStore store(0, base::Hash(1), no_spaces);
   std::vector<std::string> keys;
   for (size_t i = 0; i < actors; ++i) keys.push_back("192.168." + std::to_string(1'000'000 + i));
-  std::vector<limit::Group> groups(batch_size);
-  std::vector<limit::Charge> charges(batch_size);
+  std::vector<request::Group> groups(batch_size);
+  std::vector<request::Charge> charges(batch_size);
   std::vector<limit::Decision> decisions(batch_size * limits.size());
   limit::Time now{1'700'000'000'000'000};
   size_t allowed = 0;
@@ -42,7 +42,7 @@ int run(size_t batches, const std::vector<limit::Limit>& limits) {
                     .decision_first = static_cast<uint32_t>(i * limits.size())};
     }
     store.apply({groups, charges, decisions}, now);
-    for (const limit::Group& group : groups) allowed += group.allowed;
+    for (const request::Group& group : groups) allowed += group.allowed;
     now.us += batch_us;
   }
   if (allowed == batches * batch_size) return 0;

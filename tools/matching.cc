@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "request/space.h"
 #include "policy/read/native.h"
 #include "policy/rule_set.h"
+#include "request/space.h"
 #include "tests/support/named_rules.h"
 
 namespace sluice::tools {
@@ -51,10 +51,10 @@ class Subject {
   }
 
  private:
-  limit::Spaces spaces_;
+  request::Spaces spaces_;
   policy::RuleSet rules_;
   tests::Pairs last_;
-  std::vector<limit::Entry> request_;
+  std::vector<request::Entry> request_;
   policy::Plan plan_;
 };
 

@@ -5,14 +5,13 @@
 #include <chrono>
 #include <exception>
 
+#include "admin/admin_json.h"
 #include "base/bounds.h"
 #include "base/units.h"
 #include "policy/read/native_review.h"
-#include "admin/admin_json.h"
-#include "admin/facts.h"
-#include "server/server.h"
+#include "protocol/protocol.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 using wire::HttpRequest;
 using wire::HttpResponse;
@@ -187,7 +186,7 @@ HttpResponse Admin::answer(const HttpRequest& request) {
   const Found found = find(request);
   if (found.route != nullptr && !wire::percent_decoded(request.query, true))
     return problem_response(400, "in a query each % is followed by two hexadecimal digits");
-  if (found.route != nullptr && !found.route->text && !is_bounded(request.body))
+  if (found.route != nullptr && !found.route->text && !wire::is_bounded(request.body))
     return problem_response(
         400, "the body nests deeper than " + std::to_string(base::bounds::admin_json_depth_max) +
                  ", or an object in it has more than " +
@@ -221,22 +220,22 @@ HttpResponse Admin::ready() const {
 
 HttpResponse Admin::config() const {
   const auto policy = world_.live.shown();
-  Reading live, last;
+  live::Reading live, last;
   if (world_.reloader != nullptr) {
     live = world_.reloader->readings().last_live();
     last = world_.reloader->readings().last();
   }
-  const bool first = live.outcome == Reading::Outcome::none;
+  const bool first = live.outcome == live::Reading::Outcome::none;
   static constexpr const char* outcomes[] = {"none", "live", "refused", "unchanged"};
   Json reading{{"outcome", outcomes[static_cast<size_t>(last.outcome)]}};
-  if (last.outcome != Reading::Outcome::none) {
+  if (last.outcome != live::Reading::Outcome::none) {
     reading["at"] = to_text(last.at);
     reading["diagnostics"] = to_json(last.diagnostics);
   }
   return json_response(200, {{"version", options_.version},
                              {"generation", policy->generation},
-                             {"hash", hash_text(policy->hash)},
-                             {"rules", count_rules(*policy->rules)},
+                             {"hash", live::hash_text(policy->hash)},
+                             {"rules", live::count_rules(*policy->rules)},
                              {"files", first ? world_.files : live.files},
                              {"live_since", to_text(first ? started_ : live.at)},
                              {"reloadable", world_.reloader != nullptr},
@@ -252,7 +251,7 @@ HttpResponse Admin::check(const HttpRequest& request) const {
     return problem_response(400, "`as` is to be one of sluice, divvy-ini, divvy-json, limitd");
   Json json{{"ok", candidate->rules != nullptr},
             {"as", kind},
-            {"rules", candidate->rules ? count_rules(*candidate->rules) : 0}};
+            {"rules", candidate->rules ? live::count_rules(*candidate->rules) : 0}};
   if (candidate->rules) policy::review(*candidate->rules, candidate->diagnostics);
   json["diagnostics"] = to_json(candidate->diagnostics);
   if (candidate->rules) {
@@ -271,14 +270,14 @@ HttpResponse Admin::reload() const {
   if (!reading)
     return problem_response(
         504, "the policy is not read yet; `sluice status` or GET /v1/config says when it is");
-  if (reading->outcome == Reading::Outcome::refused)
+  if (reading->outcome == live::Reading::Outcome::refused)
     return problem_response(
         422, "the policy is refused; live stays generation " + std::to_string(reading->generation),
         {{"generation", reading->generation}, {"diagnostics", to_json(reading->diagnostics)}});
   return json_response(
-      200, {{"outcome", reading->outcome == Reading::Outcome::live ? "live" : "unchanged"},
+      200, {{"outcome", reading->outcome == live::Reading::Outcome::live ? "live" : "unchanged"},
             {"generation", reading->generation},
-            {"hash", hash_text(reading->hash)},
+            {"hash", live::hash_text(reading->hash)},
             {"diagnostics", to_json(reading->diagnostics)}});
 }
 
@@ -296,15 +295,16 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
   const auto policy = world_.live.shown();
   Items list;
   uint64_t place = 0;
-  each_rule(*policy->rules, [&](const policy::Rule& rule, std::string_view dialect) {
+  live::each_rule(*policy->rules, [&](const policy::Rule& rule, std::string_view dialect) {
     if (place++ < *after || list.size() >= *count || list.is_full()) return;
     Json json = to_json(rule, dialect);
-    std::array<uint64_t, said_count> said{};
-    const uint16_t name = Tally::name_of(*policy, rule);
-    for (const Protocol protocol : {Protocol::divvy, Protocol::limitd, Protocol::droplet}) {
+    std::array<uint64_t, engine::said_count> said{};
+    const uint16_t name = engine::Tally::name_of(*policy, rule);
+    for (const protocol::Protocol protocol :
+         {protocol::Protocol::divvy, protocol::Protocol::limitd, protocol::Protocol::droplet}) {
       if (dialect != "native" && dialect != name_of(protocol)) continue;
       const auto more = world_.figures.said(protocol, name);
-      for (size_t i = 0; i < said_count; ++i) said[i] += more[i];
+      for (size_t i = 0; i < engine::said_count; ++i) said[i] += more[i];
     }
     json["counted_as"] = world_.figures.name(name);
     json["decisions"] = {{"allowed", said[0]},
@@ -320,4 +320,4 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
   return json_response(200, json);
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

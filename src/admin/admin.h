@@ -10,23 +10,23 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bounds.h"
-#include "metrics/page.h"
 #include "admin/figures.h"
 #include "admin/http_server.h"
+#include "admin/options.h"
+#include "base/bounds.h"
 #include "live/live_policy.h"
-#include "server/options.h"
 #include "live/reloader.h"
+#include "metrics/page.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 class Admin final : public Site {
  public:
   struct World {
-    const Live& live;
+    const live::Live& live;
     const Figures& figures;
     const metrics::Sources& sources;
-    Reloader* reloader = nullptr;         // null: the policy cannot be read again
+    live::Reloader* reloader = nullptr;   // null: the policy cannot be read again
     std::vector<std::string> files = {};  // that the first policy was read from
   };
   Admin(AdminOptions options, World world);
@@ -88,4 +88,4 @@ class Admin final : public Site {
 
 extern const std::string_view openapi_document;
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

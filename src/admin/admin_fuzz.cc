@@ -14,21 +14,21 @@
 #include <string>
 #include <string_view>
 
-#include "base/hash.h"
-#include "protocol/divvy/rules.h"
-#include "protocol/droplet/rules.h"
-#include "protocol/limitd/rules.h"
-#include "policy/read/native.h"
 #include "admin/admin.h"
 #include "admin/counter_routes.h"
-#include "engine/engine.h"
-#include "engine/lister.h"
 #include "admin/log_control.h"
 #include "admin/overrides_api.h"
-#include "live/overrides_book.h"
 #include "admin/top_board.h"
-#include "store/embedded_store.h"
+#include "base/hash.h"
+#include "engine/engine.h"
+#include "engine/lister.h"
+#include "live/overrides_book.h"
+#include "policy/read/native.h"
+#include "protocol/divvy/rules.h"
 #include "protocol/divvy/session.h"
+#include "protocol/droplet/rules.h"
+#include "protocol/limitd/rules.h"
+#include "store/embedded_store.h"
 
 namespace {
 
@@ -50,16 +50,16 @@ constexpr std::string_view limitd =
 
 int64_t now_us = 1'700'000'000'000'000;
 
-std::shared_ptr<const policy::RuleSet> rules(limit::Spaces& spaces) {
+std::shared_ptr<const policy::RuleSet> rules(request::Spaces& spaces) {
   auto set = std::make_shared<policy::RuleSet>();
   base::Diagnostics diagnostics;
   policy::read_native(native, "n", spaces, *set, diagnostics);
-  policy::read_divvy(divvy, policy::DivvyFormat::ini, policy::DivvyMatching::code, "d", spaces,
-                     *set, diagnostics);
-  policy::LimitdConfig config;
-  const policy::NamedText file{"l", limitd};
-  policy::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
-  policy::add_droplet_rule(spaces, *set);
+  divvy::read_divvy(divvy, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "d", spaces, *set,
+                    diagnostics);
+  limitd::LimitdConfig config;
+  const limitd::NamedText file{"l", limitd};
+  limitd::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
+  droplet::add_droplet_rule(spaces, *set);
   if (base::has_errors(diagnostics)) std::abort();
   return set;
 }
@@ -72,9 +72,9 @@ struct World {
   World() {
     inquiries.set_post([this](auto inquiry) { engine.inquire(std::move(inquiry)); });
     counters.add_to(admin);
-    server::add_overrides(admin, book, live);
-    top_board.add([this](server::TopBoard::Visit visit) { visit(top_keys); });
-    using Call = server::Admin::Call;
+    admin::add_overrides(admin, book, live);
+    top_board.add([this](TopBoard::Visit visit) { visit(top_keys); });
+    using Call = Admin::Call;
     admin.add({.method = "GET", .path = "/v1/log", .handler = [this](const Call&) {
                  return log_control.get();
                }});
@@ -88,35 +88,35 @@ struct World {
 
   // Something to be at the top.
   void hit(std::string_view who) {
-    wire::Requests requests;
+    request::Requests requests;
     base::Buffer out;
     const std::string line = "HIT k=v who=" + std::string(who) + "\n";
     session.receive(line, false, requests);
-    engine.serve(server::Protocol::divvy, session, requests, out, nullptr);
+    engine.serve(protocol::Protocol::divvy, session, requests, out, nullptr);
   }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   store::EmbeddedStore store{0, base::Hash(1), spaces};
-  server::Live live{server::LivePolicy{rules(spaces)}};
+  live::Live live{live::LivePolicy{rules(spaces)}};
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
-  server::Figures figures;
+  Figures figures;
   metrics::Sources sources;
-  server::Admin admin{{}, {live, figures, sources}};
-  server::OverridesBook book{{.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
-  server::TopBoard top_board{clock, live, figures};
-  server::TopKeys top_keys{top_board.hash()};
-  server::Engine engine{{.store = store,
+  Admin admin{{}, {live, figures, sources}};
+  live::OverridesBook book{{.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
+  TopBoard top_board{clock, live, figures};
+  engine::TopKeys top_keys{top_board.hash()};
+  engine::Engine engine{{.store = store,
                          .clock = clock,
                          .live = live,
                          .overrides = &book.table(),
                          .top_keys = &top_keys},
                         silent()};
-  server::Lister lister{store};
-  server::Inquiries inquiries{store, lister};
-  server::CounterRoutes counters{{live, inquiries, clock, store, &book.table()}};
-  base::Log log{spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 16};
-  server::LogControl log_control{log, 0};
-  wire::DivvySession session;
+  engine::Lister lister{store};
+  engine::Inquiries inquiries{store, lister};
+  CounterRoutes counters{{live, inquiries, clock, store, &book.table()}};
+  log::Log log{spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 16};
+  LogControl log_control{log, 0};
+  divvy::DivvySession session;
 };
 
 std::string_view line_of(std::string_view& text) {

@@ -1,7 +1,6 @@
 #include "admin/admin_json.h"
 
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <map>
 #include <span>
@@ -9,8 +8,10 @@
 
 #include "base/bounds.h"
 #include "base/units.h"
+#include "live/live_policy.h"
+#include "live/override_text.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 std::string_view mode_name(policy::Mode mode) {
@@ -73,29 +74,6 @@ size_t bytes_of(const Json& json) {
 
 }  // namespace
 
-bool is_bounded(std::string_view json) {
-  std::array<size_t, base::bounds::admin_json_depth_max> members{};  // of what is open
-  size_t depth = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      if (c == '"') in_text = false;
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '{' || c == '[') {
-      if (depth == members.size()) return false;
-      members[depth++] = 0;
-    } else if (c == '}' || c == ']') {
-      if (depth > 0) --depth;
-    } else if (c == ':' && depth > 0) {
-      if (++members[depth - 1] > base::bounds::admin_json_members_max) return false;
-    }
-  }
-  return true;
-}
-
 wire::HttpResponse json_response(unsigned status, const Json& json, std::string content_type) {
   wire::HttpResponse response;
   response.status = status;
@@ -118,13 +96,6 @@ std::string to_text(std::chrono::system_clock::time_point at) {
   ::gmtime_r(&seconds, &parts);
   char text[32];
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
-std::string hash_text(uint64_t hash) {
-  static constexpr char hex[] = "0123456789abcdef";
-  std::string text(16, '0');
-  for (size_t i = 0; i < text.size(); ++i) text[i] = hex[hash >> (60 - 4 * i) & 15];
-  return text;
 }
 
 bool Items::add(Json item) {
@@ -164,16 +135,6 @@ Json to_json(const base::Diagnostics& all) {
   return list;
 }
 
-Json to_json(const limit::Limit& limit) {
-  Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
-  if (limit.window.us > 0) {
-    json["window"] = base::spell_duration(limit.window);
-    json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
-  }
-  if (limit.burst > 0) json["burst"] = limit.burst;
-  return json;
-}
-
 Json to_json(const policy::Rule& rule, std::string_view dialect) {
   Json json{{"dialect", dialect},
             {"name", rule.name},
@@ -185,7 +146,7 @@ Json to_json(const policy::Rule& rule, std::string_view dialect) {
             {"then", rule.then == policy::Then::stop ? "stop" : "continue"},
             {"actor", rule.actor},
             {"limits", Json::array()}};
-  for (const limit::Limit& limit : rule.limits) json["limits"].push_back(to_json(limit));
+  for (const limit::Limit& limit : rule.limits) json["limits"].push_back(live::to_json(limit));
   return json;
 }
 
@@ -206,7 +167,7 @@ Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t 
   const auto key_of = [](const policy::Rule& rule, std::string_view dialect) {
     return Key{std::string(dialect), rule.name + '\n' + rule.pattern};
   };
-  each_rule(live, [&](const policy::Rule& rule, std::string_view dialect) {
+  live::each_rule(live, [&](const policy::Rule& rule, std::string_view dialect) {
     if (replaced(dialect)) before[key_of(rule, dialect)].push_back(&rule);
   });
   Json added = Json::array(), removed = Json::array(), changed = Json::array();
@@ -217,7 +178,7 @@ Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t 
     bytes += bytes_of(what);
     where.push_back(std::move(what));
   };
-  each_rule(*candidate.rules, [&](const policy::Rule& rule, std::string_view dialect) {
+  live::each_rule(*candidate.rules, [&](const policy::Rule& rule, std::string_view dialect) {
     if (!replaced(dialect)) return;
     const auto old = before.find(key_of(rule, dialect));
     if (old == before.end() || old->second.empty()) return list(added, to_json(rule, dialect));
@@ -238,4 +199,4 @@ Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t 
           {"unlisted", unlisted}};
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

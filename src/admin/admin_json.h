@@ -3,24 +3,19 @@
 #pragma once
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "admin/options.h"
 #include "base/diagnostic.h"
 #include "policy/rule_set.h"
-#include "server/options.h"
 #include "wire/http_session.h"
+#include "wire/json.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
-using Json = nlohmann::ordered_json;
-
-// May it be parsed? The library looks through all members of an object for each that it reads, and
-// copies what it has, by recursion, as an object grows: so both are bounded (base::bounds). What is
-// no JSON is left to the parser, which comes no further than what is.
-bool is_bounded(std::string_view json);
+using wire::Json;
 
 // Bytes that are no UTF-8 are replaced.
 wire::HttpResponse json_response(unsigned status, const Json& json,
@@ -32,7 +27,6 @@ wire::HttpResponse problem_response(unsigned status, const std::string& why,
 
 // "2026-01-02T03:04:05Z"
 std::string to_text(std::chrono::system_clock::time_point at);
-std::string hash_text(uint64_t hash);
 
 // The items of an answer's list, as far as base::bounds::admin_page_bytes_max goes; the first
 // always.
@@ -53,9 +47,6 @@ class Items {
 // What is left out is the last one's message.
 Json to_json(const base::Diagnostics& all);
 
-// As native policies spell it, with all its numbers.
-Json to_json(const limit::Limit& limit);
-
 // `dialect`: "native", "divvy", "limitd", "droplet".
 Json to_json(const policy::Rule& rule, std::string_view dialect);
 
@@ -63,13 +54,4 @@ Json to_json(const policy::Rule& rule, std::string_view dialect);
 // and patterns; at most `listed_max` of each kind are listed, within the bytes of a page.
 Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t listed_max);
 
-// Calls `visit(rule, dialect)` for every rule in the order in which they are asked.
-template <class Visit>
-void each_rule(const policy::RuleSet& rules, Visit&& visit) {
-  for (const auto& rule : rules.native_rules()) visit(rule, "native");
-  for (const auto& rule : rules.rules(policy::Dialect::divvy)) visit(rule, "divvy");
-  for (const auto& rule : rules.rules(policy::Dialect::limitd)) visit(rule, "limitd");
-  for (const auto& rule : rules.rules(policy::Dialect::droplet)) visit(rule, "droplet");
-}
-
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "base/bounds.h"
 #include "admin/admin_json.h"
+#include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 AdminOptions with(const std::string& token) {
@@ -32,7 +32,7 @@ struct World {
     return refusal->status;
   }
 
-  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
+  live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
   Figures figures;
   metrics::Sources sources;
   Admin admin;
@@ -224,4 +224,4 @@ TEST(Admin, ItemsEndBehindThePagesBytesAndOneIsThereAlways) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::admin

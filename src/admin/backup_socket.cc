@@ -17,7 +17,7 @@
 #include "base/bounds.h"
 #include "base/printable.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 namespace {
 
@@ -188,4 +188,4 @@ BackupAnswer ask_for_backup(const std::string& dir, const std::string& target,
   return answer;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace sluice::server {
+namespace sluice::admin {
 
 // DIR/sluice.sock
 std::string backup_socket_path(const std::string& dir);
@@ -48,4 +48,4 @@ enum class BackupAnswer : uint8_t {
 BackupAnswer ask_for_backup(const std::string& dir, const std::string& target,
                             std::string& problem);
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

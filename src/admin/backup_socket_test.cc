@@ -12,7 +12,7 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 class BackupSocketTest : public testing::Test {
@@ -97,4 +97,4 @@ TEST_F(BackupSocketTest, WhateverIsThereAndHoweverDeepItLies) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::admin

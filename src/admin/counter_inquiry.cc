@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-namespace sluice::server {
+namespace sluice::admin {
 
 using limit::Decision;
 using limit::Limit;
-using limit::Verb;
+using request::Verb;
 
 namespace {
 
@@ -22,7 +22,7 @@ int64_t most_of(std::span<const CounterLimit> limits) {
 
 }  // namespace
 
-std::vector<Limit> limits_of(const limit::Charge& charge, std::span<const Decision> decisions) {
+std::vector<Limit> limits_of(const request::Charge& charge, std::span<const Decision> decisions) {
   if (!charge.keeps_limits) return {charge.limits.begin(), charge.limits.end()};
   std::vector<Limit> limits;
   for (size_t i = 0; i < charge.space->windows.size(); ++i)
@@ -32,11 +32,14 @@ std::vector<Limit> limits_of(const limit::Charge& charge, std::span<const Decisi
   return limits;
 }
 
-CounterInquiry::CounterInquiry(std::shared_ptr<const LivePolicy> policy,
+CounterInquiry::CounterInquiry(std::shared_ptr<const live::LivePolicy> policy,
                                std::vector<CounterState> counters, Change change, int64_t used)
-    : Inquiry(std::move(policy)), counters_(std::move(counters)), change_(change), used_(used) {}
+    : engine::Inquiry(std::move(policy)),
+      counters_(std::move(counters)),
+      change_(change),
+      used_(used) {}
 
-bool CounterInquiry::next(policy::Plan& plan, const Asking& asking) {
+bool CounterInquiry::next(policy::Plan& plan, const engine::Asking& asking) {
   switch (stage_) {
     case Stage::begin:
       // What a fresh counter has is said by its limits: first these.
@@ -46,7 +49,7 @@ bool CounterInquiry::next(policy::Plan& plan, const Asking& asking) {
       return true;
     case Stage::limits_known:
       read_looks(plan);
-      if (counters_.front().moved || counters_.front().error != limit::Error::none) return false;
+      if (counters_.front().moved || counters_.front().error != request::Error::none) return false;
       most_ = most_of(counters_.front().limits);
       too_much_ = used_ > most_;
       if (too_much_) return false;
@@ -62,9 +65,9 @@ bool CounterInquiry::next(policy::Plan& plan, const Asking& asking) {
   return false;
 }
 
-limit::Charge& CounterInquiry::ask(policy::Plan& plan, const CounterState& one,
-                                   const Asking& asking, Verb verb, int64_t cost,
-                                   std::span<const Limit> limits) {
+request::Charge& CounterInquiry::ask(policy::Plan& plan, const CounterState& one,
+                                     const engine::Asking& asking, Verb verb, int64_t cost,
+                                     std::span<const Limit> limits) {
   const policy::Asked asked{.descriptor = {},
                             .verb = verb,
                             .cost = cost,
@@ -74,7 +77,7 @@ limit::Charge& CounterInquiry::ask(policy::Plan& plan, const CounterState& one,
   return plan.ask(*one.owner.rule, one.key, asked);
 }
 
-bool CounterInquiry::plan_change(policy::Plan& plan, const Asking& asking) {
+bool CounterInquiry::plan_change(policy::Plan& plan, const engine::Asking& asking) {
   plan.clear();
   if (change_ != Change::none) {
     CounterState& one = counters_.front();
@@ -92,7 +95,7 @@ bool CounterInquiry::plan_change(policy::Plan& plan, const Asking& asking) {
   return true;
 }
 
-void CounterInquiry::plan_looks(policy::Plan& plan, const Asking& asking) {
+void CounterInquiry::plan_looks(policy::Plan& plan, const engine::Asking& asking) {
   for (const CounterState& one : counters_) ask(plan, one, asking, Verb::peek, 0);
 }
 
@@ -101,16 +104,16 @@ void CounterInquiry::read_looks(const policy::Plan& plan) {
   // What was to be changed.
   const size_t before = parts.size() - counters_.size();
   for (const auto& part : parts.first(before)) {
-    const limit::Group& change = plan.group(plan.steps(part).front());
+    const request::Group& change = plan.group(plan.steps(part).front());
     counters_.front().error = change.error;
     denied_ = !change.allowed;
   }
   for (size_t i = 0; i < counters_.size(); ++i) {
     CounterState& one = counters_[i];
     const auto& step = plan.steps(parts[before + i]).front();
-    if (one.error == limit::Error::none) one.error = plan.group(step).error;
-    if (one.error != limit::Error::none) continue;
-    const limit::Charge& charge = plan.charge(step);
+    if (one.error == request::Error::none) one.error = plan.group(step).error;
+    if (one.error != request::Error::none) continue;
+    const request::Charge& charge = plan.charge(step);
     one.moved |= charge.space != one.owner.space;
     one.override_id = step.override_id;
     one.keeps_limits = charge.keeps_limits;
@@ -127,7 +130,7 @@ void CounterInquiry::read_looks(const policy::Plan& plan) {
 }
 
 // Only a take is told how long to wait.
-bool CounterInquiry::plan_probes(policy::Plan& plan, const Asking& asking) {
+bool CounterInquiry::plan_probes(policy::Plan& plan, const engine::Asking& asking) {
   plan.clear();
   in_probes_.reserve(counters_.size());
   for (size_t i = 0; i < counters_.size(); ++i) {
@@ -138,7 +141,7 @@ bool CounterInquiry::plan_probes(policy::Plan& plan, const Asking& asking) {
     if (one.keeps_limits)
       for (const CounterLimit& l : one.limits) limits.push_back(l.limit);
     // By the limits that it keeps, whatever an override puts in their place next time.
-    Asking as_kept{asking.now, asking.store, one.keeps_limits ? nullptr : asking.overrides};
+    engine::Asking as_kept{asking.now, asking.store, one.keeps_limits ? nullptr : asking.overrides};
     ask(plan, one, as_kept, Verb::probe, 1, limits);
     probed_.push_back(i);
   }
@@ -156,4 +159,4 @@ void CounterInquiry::read_probes(const policy::Plan& plan) {
   }
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/inquiry.h"
 #include "admin/live_counters.h"
+#include "engine/inquiry.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 struct CounterLimit {
   limit::Limit limit;
@@ -29,26 +29,26 @@ struct CounterState {
   bool moved = false;  // its override came or went meanwhile
   uint64_t override_id = 0;
   bool keeps_limits = false;
-  limit::Error error = limit::Error::none;
+  request::Error error = request::Error::none;
   std::vector<CounterLimit> limits{};
 };
 
 // The limits of a charge that is settled, beside its decisions. Where the counter keeps them they
 // are as droplet's: so many units that come back evenly.
-std::vector<limit::Limit> limits_of(const limit::Charge& charge,
+std::vector<limit::Limit> limits_of(const request::Charge& charge,
                                     std::span<const limit::Decision> decisions);
 
 // Counters of one inquiry at most, so that a worker is not held up by it.
 inline constexpr size_t counters_asked_max = 100;
 
-class CounterInquiry final : public Inquiry {
+class CounterInquiry final : public engine::Inquiry {
  public:
   enum class Change : uint8_t {
     none,
     set,     // the one counter is as a fresh one, then `used` units are taken, at one stroke
     forget,  // it is as a fresh one
   };
-  CounterInquiry(std::shared_ptr<const LivePolicy> policy, std::vector<CounterState> counters,
+  CounterInquiry(std::shared_ptr<const live::LivePolicy> policy, std::vector<CounterState> counters,
                  Change change = Change::none, int64_t used = 0);
 
   std::vector<CounterState>& counters() { return counters_; }
@@ -61,17 +61,17 @@ class CounterInquiry final : public Inquiry {
   int64_t most() const { return most_; }
 
  protected:
-  bool next(policy::Plan& plan, const Asking& asking) override;
+  bool next(policy::Plan& plan, const engine::Asking& asking) override;
   bool changes() const override { return changed_; }
 
  private:
   enum class Stage : uint8_t { begin, limits_known, looked, asked };
-  limit::Charge& ask(policy::Plan& plan, const CounterState& one, const Asking& asking,
-                     limit::Verb verb, int64_t cost, std::span<const limit::Limit> limits = {});
-  bool plan_change(policy::Plan& plan, const Asking& asking);
-  void plan_looks(policy::Plan& plan, const Asking& asking);
+  request::Charge& ask(policy::Plan& plan, const CounterState& one, const engine::Asking& asking,
+                       request::Verb verb, int64_t cost, std::span<const limit::Limit> limits = {});
+  bool plan_change(policy::Plan& plan, const engine::Asking& asking);
+  void plan_looks(policy::Plan& plan, const engine::Asking& asking);
   void read_looks(const policy::Plan& plan);
-  bool plan_probes(policy::Plan& plan, const Asking& asking);
+  bool plan_probes(policy::Plan& plan, const engine::Asking& asking);
   void read_probes(const policy::Plan& plan);
 
   std::vector<CounterState> counters_;
@@ -84,4 +84,4 @@ class CounterInquiry final : public Inquiry {
   std::vector<std::vector<limit::Limit>> in_probes_;  // of those that keep their limits
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -5,9 +5,10 @@
 
 #include "admin/admin_json.h"
 #include "admin/counter_inquiry.h"
+#include "live/override_text.h"
 #include "wire/shown_name.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 // `counter` and `path`; of one that is not shown whole its length and digest as well.
 inline void put_name(Json& json, std::string_view name) {
@@ -31,7 +32,7 @@ inline Json seconds_of(base::Duration time) {
 }
 
 inline Json to_json(const CounterLimit& one) {
-  Json json = to_json(one.limit);
+  Json json = live::to_json(one.limit);
   if (one.of_rule) json["of_rule"] = true;
   json["allowed"] = one.allowed;
   json["remaining"] = one.remaining;
@@ -40,4 +41,4 @@ inline Json to_json(const CounterLimit& one) {
   return json;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

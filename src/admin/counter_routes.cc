@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/bounds.h"
-#include "base/units.h"
 #include "admin/admin_json.h"
 #include "admin/counter_json.h"
-#include "admin/override_text.h"
+#include "base/bounds.h"
+#include "base/units.h"
+#include "live/override_text.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 using wire::HttpRequest;
 using wire::HttpResponse;
@@ -34,7 +34,7 @@ Json to_json(const CounterState& counter) {
   json["dialect"] = counter.owner.dialect;
   json["rule"] = policy::name_of(*counter.owner.rule, counter.owner.dialect);
   put_text(json, "actor", "actor_bytes", counter.key);
-  if (counter.override_id != 0) json["override"] = id_text(counter.override_id);
+  if (counter.override_id != 0) json["override"] = live::id_text(counter.override_id);
   json["limits"] = Json::array();
   for (const CounterLimit& one : counter.limits) json["limits"].push_back(to_json(one));
   return json;
@@ -108,21 +108,21 @@ std::optional<int64_t> used_of(const std::string& body) {
 
 }  // namespace
 
-HttpResponse problem_of(Inquiries::Outcome outcome) {
+HttpResponse problem_of(engine::Inquiries::Outcome outcome) {
   switch (outcome) {
-    case Inquiries::Outcome::late:
+    case engine::Inquiries::Outcome::late:
       return problem_response(504,
                               "there was no answer in time; what was asked for may still be done");
-    case Inquiries::Outcome::lost:
+    case engine::Inquiries::Outcome::lost:
       return problem_response(
           503, "it was done and could not be committed: it may be lost; the log says why");
-    case Inquiries::Outcome::too_many:
+    case engine::Inquiries::Outcome::too_many:
       return problem_response(503, "too many such questions are under way; try later");
-    case Inquiries::Outcome::failed:
+    case engine::Inquiries::Outcome::failed:
       return problem_response(503, "the store of the counters cannot be looked through now");
-    case Inquiries::Outcome::stopping:
+    case engine::Inquiries::Outcome::stopping:
       return problem_response(503, "the server is stopping");
-    case Inquiries::Outcome::answered:
+    case engine::Inquiries::Outcome::answered:
       break;
   }
   return problem_response(500, "there is no answer");
@@ -155,8 +155,8 @@ void CounterRoutes::add_to(Admin& admin) {
              .handler = [this](const Call& c) { return explain(c.request); }});
 }
 
-std::shared_ptr<const LiveCounters> CounterRoutes::counters(const LivePolicy& policy) {
-  std::vector<const limit::Space*> others;
+std::shared_ptr<const LiveCounters> CounterRoutes::counters(const live::LivePolicy& policy) {
+  std::vector<const request::Space*> others;
   if (world_.overrides != nullptr) others = world_.overrides->spaces();
   if (generation_ != policy.generation || others_ != others.size())
     counters_ = std::make_shared<const LiveCounters>(*policy.rules, others);
@@ -196,15 +196,16 @@ std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, Http
   if (!mark) return call.parameters.front();
   std::optional<std::string> found;
   const auto outcome = find(call.parameters.front(), *mark, found);
-  if (outcome != Inquiries::Outcome::answered)
+  if (outcome != engine::Inquiries::Outcome::answered)
     problem = problem_of(outcome);
   else if (!found)
     problem = problem_response(404, "no counter's name begins so and has that length and digest");
   return found;
 }
 
-Inquiries::Outcome CounterRoutes::find(const std::string& beginning, const wire::NameMark& mark,
-                                       std::optional<std::string>& found) {
+engine::Inquiries::Outcome CounterRoutes::find(const std::string& beginning,
+                                               const wire::NameMark& mark,
+                                               std::optional<std::string>& found) {
   const auto until = std::chrono::steady_clock::now() + find_limit;
   const auto policy = world_.live.shown();
   const auto live = counters(*policy);
@@ -213,8 +214,8 @@ Inquiries::Outcome CounterRoutes::find(const std::string& beginning, const wire:
     store::Stored stored;
     const auto outcome = world_.inquiries.list({live, &live->spaces()}, beginning, after,
                                                base::bounds::admin_page_max, from, stored);
-    if (outcome != Inquiries::Outcome::answered) return outcome;
-    if (stored.failed) return Inquiries::Outcome::failed;
+    if (outcome != engine::Inquiries::Outcome::answered) return outcome;
+    if (stored.failed) return engine::Inquiries::Outcome::failed;
     for (std::string& name : stored.keys) {
       if (!mark.fits(name)) continue;
       found = std::move(name);
@@ -229,7 +230,7 @@ Inquiries::Outcome CounterRoutes::find(const std::string& beginning, const wire:
     } else {
       return outcome;
     }
-    if (std::chrono::steady_clock::now() > until) return Inquiries::Outcome::late;
+    if (std::chrono::steady_clock::now() > until) return engine::Inquiries::Outcome::late;
   }
 }
 
@@ -249,9 +250,9 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterInquiry::Change 
         "spell them");
   const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(asked), change, used);
   const auto outcome = world_.inquiries.ask(inquiry);
-  if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
+  if (outcome != engine::Inquiries::Outcome::answered) return problem_of(outcome);
   const CounterState& answer = inquiry->counters().front();
-  if (answer.error != limit::Error::none)
+  if (answer.error != request::Error::none)
     return problem_response(503, std::string(world_.store.words_of(answer.error)));
   if (answer.moved)
     return problem_response(409, "the override of this actor changed meanwhile; ask again");
@@ -281,7 +282,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
     // Where it has gone meanwhile, those that begin as it did are listed again.
     std::optional<std::string> whole;
     const auto found = find(end->after, *end->mark, whole);
-    if (found != Inquiries::Outcome::answered) return problem_of(found);
+    if (found != engine::Inquiries::Outcome::answered) return problem_of(found);
     if (whole) end->after = std::move(*whole);
   }
   const auto policy = world_.live.shown();
@@ -291,10 +292,10 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   const auto listed = world_.inquiries.list({live, &live->spaces()},
                                             wire::query_value(request.query, "prefix").value_or(""),
                                             end->after, *count + 1, end->from, stored);
-  if (listed != Inquiries::Outcome::answered) return problem_of(listed);
+  if (listed != engine::Inquiries::Outcome::answered) return problem_of(listed);
   if (stored.unknown)
     return problem_response(400, "`after` is to be the `next` of the page before");
-  if (stored.failed) return problem_of(Inquiries::Outcome::failed);
+  if (stored.failed) return problem_of(engine::Inquiries::Outcome::failed);
 
   bool more = stored.more;
   if (stored.keys.size() > *count) {
@@ -324,19 +325,18 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   return json_response(200, json);
 }
 
-std::optional<HttpResponse> CounterRoutes::show(const std::shared_ptr<const LivePolicy>& policy,
-                                                const LiveCounters& live,
-                                                std::span<const std::string> names, Items& items,
-                                                std::string& told) {
+std::optional<HttpResponse> CounterRoutes::show(
+    const std::shared_ptr<const live::LivePolicy>& policy, const LiveCounters& live,
+    std::span<const std::string> names, Items& items, std::string& told) {
   auto some = states(live, names);
   if (some.empty()) return std::nullopt;
   const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(some));
   const auto outcome = world_.inquiries.ask(inquiry);
-  if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
+  if (outcome != engine::Inquiries::Outcome::answered) return problem_of(outcome);
   for (const CounterState& counter : inquiry->counters()) {
     // One that is none hides no other.
-    const bool foreign = counter.error == limit::Error::foreign;
-    if (counter.error != limit::Error::none && !foreign)
+    const bool foreign = counter.error == request::Error::foreign;
+    if (counter.error != request::Error::none && !foreign)
       return problem_response(503, std::string(world_.store.words_of(counter.error)));
     if (counter.moved) continue;
     Json json = to_json(counter);
@@ -347,4 +347,4 @@ std::optional<HttpResponse> CounterRoutes::show(const std::shared_ptr<const Live
   return std::nullopt;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

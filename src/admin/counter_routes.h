@@ -9,24 +9,24 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "admin/admin.h"
 #include "admin/admin_json.h"
 #include "admin/counter_inquiry.h"
-#include "engine/inquiry.h"
 #include "admin/live_counters.h"
+#include "base/clock.h"
+#include "engine/inquiry.h"
 #include "live/live_policy.h"
 #include "store/store.h"
 #include "wire/shown_name.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 class CounterRoutes {
  public:
   // All of it outlives this.
   struct World {
-    const Live& live;
-    Inquiries& inquiries;
+    const live::Live& live;
+    engine::Inquiries& inquiries;
     base::Clock& clock;
     const store::Store& store;
     const policy::Overrides* overrides = nullptr;  // null: there are none
@@ -39,18 +39,18 @@ class CounterRoutes {
   wire::HttpResponse list(const wire::HttpRequest& request);
   wire::HttpResponse one(const Admin::Call& call, CounterInquiry::Change change, int64_t used);
   // Adds what there is of these names to a page; `told`: the last that was.
-  std::optional<wire::HttpResponse> show(const std::shared_ptr<const LivePolicy>& policy,
+  std::optional<wire::HttpResponse> show(const std::shared_ptr<const live::LivePolicy>& policy,
                                          const LiveCounters& live,
                                          std::span<const std::string> names, Items& items,
                                          std::string& told);
   wire::HttpResponse put(const Admin::Call& call);
   wire::HttpResponse explain(const wire::HttpRequest& request);
-  std::shared_ptr<const LiveCounters> counters(const LivePolicy& policy);
+  std::shared_ptr<const LiveCounters> counters(const live::LivePolicy& policy);
   // The name that a path means. Where it has a mark the store is searched for it, as often as names
   // that begin alike do not fit into one search, but not for long. Nothing: `problem` says why.
   std::optional<std::string> meant_by(const Admin::Call& call, wire::HttpResponse& problem);
-  Inquiries::Outcome find(const std::string& beginning, const wire::NameMark& mark,
-                          std::optional<std::string>& found);
+  engine::Inquiries::Outcome find(const std::string& beginning, const wire::NameMark& mark,
+                                  std::optional<std::string>& found);
   // Those that there are, in their order.
   std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
 
@@ -63,6 +63,6 @@ class CounterRoutes {
 };
 
 // What is said where an inquiry came to nothing.
-wire::HttpResponse problem_of(Inquiries::Outcome outcome);
+wire::HttpResponse problem_of(engine::Inquiries::Outcome outcome);
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -10,17 +10,17 @@
 #include <string>
 #include <utility>
 
-#include "base/hash.h"
-#include "protocol/droplet/rules.h"
-#include "protocol/limitd/rules.h"
 #include "admin/admin_json.h"
+#include "base/hash.h"
 #include "engine/engine.h"
 #include "engine/lister.h"
+#include "protocol/droplet/rules.h"
+#include "protocol/limitd/rules.h"
 #include "store/embedded_store.h"
 #include "tests/support/patience.h"
 #include "wire/shown_name.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 constexpr int64_t now_us = 1'700'000'000'000'000;
@@ -29,15 +29,15 @@ constexpr int64_t now_us = 1'700'000'000'000'000;
 // batch.
 class Meddling final : public store::Store {
  public:
-  explicit Meddling(const limit::Spaces& spaces) : inner_(0, base::Hash(1), spaces) {}
+  explicit Meddling(const request::Spaces& spaces) : inner_(0, base::Hash(1), spaces) {}
 
-  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, limit::Ticket ticket) override {
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, request::Ticket ticket) override {
     const auto applied = inner_.apply(batch, now, port, pin, ticket);
     if (behind) behind();
     return applied;
   }
-  store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override {
     store::Stored stored;
     stored.unknown = from.find_first_not_of("0123456789.") != from.npos;
@@ -55,10 +55,10 @@ class Meddling final : public store::Store {
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }
-  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
-  std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
+  std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
     return {};
   }
   void housekeep(base::Time) override {}
@@ -83,10 +83,10 @@ struct World {
   std::shared_ptr<policy::RuleSet> rules() {
     auto set = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
-    policy::LimitdConfig config;
-    const policy::NamedText file{"l", "db: { inMemory: true }\nbuckets:\n  user:\n    size: 10\n"};
-    policy::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
-    policy::add_droplet_rule(spaces, *set);
+    limitd::LimitdConfig config;
+    const limitd::NamedText file{"l", "db: { inMemory: true }\nbuckets:\n  user:\n    size: 10\n"};
+    limitd::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
+    droplet::add_droplet_rule(spaces, *set);
     EXPECT_FALSE(base::has_errors(diagnostics));
     return set;
   }
@@ -119,19 +119,19 @@ struct World {
 
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  limit::Spaces spaces;
+  request::Spaces spaces;
   Meddling store{spaces};
-  Live live{LivePolicy{rules()}};
+  live::Live live{live::LivePolicy{rules()}};
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   Figures figures;
   metrics::Sources sources;
   Admin admin{{}, {live, figures, sources}};
   policy::Overrides overrides;
-  Engine engine{
-      Engine::Surroundings{.store = store, .clock = clock, .live = live, .overrides = &overrides},
-      log};
-  Lister lister{store};
-  Inquiries inquiries{store, lister};
+  engine::Engine engine{engine::Engine::Surroundings{
+                            .store = store, .clock = clock, .live = live, .overrides = &overrides},
+                        log};
+  engine::Lister lister{store};
+  engine::Inquiries inquiries{store, lister};
   CounterRoutes routes{{live, inquiries, clock, store, &overrides}};
   int posted = 0;
 };
@@ -345,4 +345,4 @@ TEST(CounterRoutes, ACostBeyond64BitsIsNotOneBelowZero) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -7,22 +7,23 @@
 
 #include "engine/verdict.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
-ExplainInquiry::ExplainInquiry(std::shared_ptr<const LivePolicy> policy, ExplainedRequest request)
-    : Inquiry(std::move(policy)), request_(std::move(request)) {
+ExplainInquiry::ExplainInquiry(std::shared_ptr<const live::LivePolicy> policy,
+                               ExplainedRequest request)
+    : engine::Inquiry(std::move(policy)), request_(std::move(request)) {
   for (const auto& [key, value] : request_.descriptor) entries_.push_back({key, value});
 }
 
 policy::Asked ExplainInquiry::asked() const {
   return {.descriptor = entries_,
-          .verb = limit::Verb::probe,
+          .verb = request::Verb::probe,
           .cost = request_.cost,
           .limits = request_.limits,
           .now = now_};
 }
 
-bool ExplainInquiry::next(policy::Plan& its_plan, const Asking& asking) {
+bool ExplainInquiry::next(policy::Plan& its_plan, const engine::Asking& asking) {
   if (std::exchange(asked_, true)) {
     read(its_plan, asking.store);
     return false;
@@ -43,14 +44,14 @@ void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides
     own_.push_back(has_one && terms.id == step.override_id ? terms.own : policy::OwnLimits{0});
   }
   // Shadow rules take first, each by itself. One that shares a counter has taken by then.
-  const limit::Batch batch = plan.batch();
-  const auto counter_of = [](const limit::Charge& charge) {
+  const request::Batch batch = plan.batch();
+  const auto counter_of = [](const request::Charge& charge) {
     return std::tuple(charge.space, charge.key, charge.limits_id);
   };
   std::map<decltype(counter_of({})), uint8_t> takes;
-  for (const limit::Group& group : batch.groups) {
+  for (const request::Group& group : batch.groups) {
     const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
-    for (limit::Charge& charge : charges)
+    for (request::Charge& charge : charges)
       if (const auto one = takes.find(counter_of(charge)); one != takes.end())
         charge.before = one->second;
     uint8_t& count = takes[counter_of(charges.front())];
@@ -64,11 +65,11 @@ void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
     ExplainedStep& one = steps_.emplace_back();
     one.rule = step.rule;
     one.override_id = step.override_id;
-    const limit::Charge& charge = plan.charge(step);
+    const request::Charge& charge = plan.charge(step);
     if (charge.keeps_limits || limit::is_counted(charge.limits))
       one.counter = charge.space->prefix + std::string(charge.key) + charge.space->suffix;
-    const limit::Group& group = plan.group(step);
-    if (group.error != limit::Error::none) {
+    const request::Group& group = plan.group(step);
+    if (group.error != request::Error::none) {
       one.error = store.words_of(group.error);
       continue;
     }
@@ -82,7 +83,7 @@ void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
           {limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after, of_rule});
     }
   }
-  const wire::Verdict verdict = verdict_of(plan, part, store);
+  const request::Verdict verdict = engine::verdict_of(plan, part, store);
   verdict_.error = verdict.error;
   if (!verdict.error.empty() || !verdict.matched) return;
   verdict_.matched = true;
@@ -95,4 +96,4 @@ void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
   if (!verdict.allowed) verdict_.retry_after = verdict.tightest->retry_after;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

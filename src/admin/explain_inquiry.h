@@ -10,7 +10,7 @@
 #include "admin/counter_inquiry.h"
 #include "engine/inquiry.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 struct ExplainedRequest {
   policy::Dialect dialect{};
@@ -35,9 +35,9 @@ struct ExplainedVerdict {
   base::Duration retry_after = base::never, reset_after = base::never;
 };
 
-class ExplainInquiry final : public Inquiry {
+class ExplainInquiry final : public engine::Inquiry {
  public:
-  ExplainInquiry(std::shared_ptr<const LivePolicy> policy, ExplainedRequest request);
+  ExplainInquiry(std::shared_ptr<const live::LivePolicy> policy, ExplainedRequest request);
 
   // As rules see it, overrides aside; valid as long as this.
   policy::Asked asked() const;
@@ -45,19 +45,19 @@ class ExplainInquiry final : public Inquiry {
   const ExplainedVerdict& verdict() const { return verdict_; }
 
  protected:
-  bool next(policy::Plan& plan, const Asking& asking) override;
+  bool next(policy::Plan& plan, const engine::Asking& asking) override;
 
  private:
   void plan(policy::Plan& plan, const policy::Overrides* overrides);
   void read(const policy::Plan& plan, const store::Store& store);
 
   const ExplainedRequest request_;
-  std::vector<limit::Entry> entries_;  // views into it
-  base::Time now_{};                   // when it was asked
+  std::vector<request::Entry> entries_;  // views into it
+  base::Time now_{};                     // when it was asked
   bool asked_ = false;
   std::vector<policy::OwnLimits> own_;  // of the step's override, where it has one
   std::vector<ExplainedStep> steps_;
   ExplainedVerdict verdict_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -4,16 +4,16 @@
 #include <optional>
 #include <utility>
 
-#include "base/bounds.h"
-#include "base/units.h"
-#include "policy/explanation.h"
 #include "admin/admin_json.h"
 #include "admin/counter_json.h"
 #include "admin/counter_routes.h"
 #include "admin/explain_inquiry.h"
-#include "admin/override_text.h"
+#include "base/bounds.h"
+#include "base/units.h"
+#include "live/override_text.h"
+#include "policy/explanation.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 using policy::Dialect;
 using wire::HttpResponse;
@@ -167,7 +167,7 @@ Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
   json["decisions"] = Json::array();
   if (step == steps.end()) return json;
   if (!step->counter.empty()) put_name(json, step->counter);
-  if (step->override_id != 0) json["override"] = id_text(step->override_id);
+  if (step->override_id != 0) json["override"] = live::id_text(step->override_id);
   if (!step->error.empty()) json["error"] = step->error;
   for (const CounterLimit& one : step->decisions) json["decisions"].push_back(to_json(one));
   return json;
@@ -193,7 +193,7 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
   const Dialect dialect = asked->dialect;
   const auto inquiry = std::make_shared<ExplainInquiry>(policy, std::move(*asked));
   const auto outcome = world_.inquiries.ask(inquiry);
-  if (outcome != Inquiries::Outcome::answered) return problem_of(outcome);
+  if (outcome != engine::Inquiries::Outcome::answered) return problem_of(outcome);
 
   Items items;
   size_t passed = 0, unlisted = 0;
@@ -211,4 +211,4 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
   return json_response(200, json);
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

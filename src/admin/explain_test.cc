@@ -9,20 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "admin/explain_inquiry.h"
+#include "admin/live_counters.h"
 #include "base/hash.h"
-#include "request/space.h"
+#include "engine/engine.h"
+#include "engine/lister.h"
+#include "policy/read/native.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/droplet/rules.h"
 #include "protocol/limitd/rules.h"
-#include "policy/read/native.h"
-#include "engine/engine.h"
-#include "admin/explain_inquiry.h"
-#include "engine/lister.h"
-#include "admin/live_counters.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 using policy::Dialect;
@@ -40,10 +40,10 @@ struct Told {
   std::vector<limit::Decision> slots;
 };
 
-class Ear final : public wire::Session {
+class Ear final : public request::Session {
  public:
-  wire::Received receive(std::string_view, bool, wire::Requests&) override { return {}; }
-  bool reply(const wire::Request&, const wire::Verdict& verdict, base::Time,
+  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+  bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     told = {true,
             verdict.allowed,
@@ -62,25 +62,27 @@ class Ear final : public wire::Session {
   Told told;
 };
 
-struct Client final : Recipient {
-  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) override { ++late; }
+struct Client final : engine::Recipient {
+  void reply_late(const request::Request&, const request::Verdict&, base::Time) override { ++late; }
   void send_late() override {}
   void go_on() override {}
   size_t late = 0;
 };
 
 struct World {
-  explicit World(std::shared_ptr<policy::RuleSet> rules, limit::Spaces& spaces)
-      : store(0, base::Hash(1), spaces), live(LivePolicy{std::move(rules)}) {
-    inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) { engine.inquire(inquiry); });
+  explicit World(std::shared_ptr<policy::RuleSet> rules, request::Spaces& spaces)
+      : store(0, base::Hash(1), spaces), live(live::LivePolicy{std::move(rules)}) {
+    inquiries.set_post(
+        [this](std::shared_ptr<engine::Inquiry> inquiry) { engine.inquire(inquiry); });
   }
   ~World() { engine.forget(client); }
 
-  Told ask(const ExplainedRequest& asked, limit::Verb verb, bool fresh = false) {
-    static constexpr std::array protocols{Protocol::divvy, Protocol::limitd, Protocol::droplet};
-    wire::Requests requests;
+  Told ask(const ExplainedRequest& asked, request::Verb verb, bool fresh = false) {
+    static constexpr std::array protocols{protocol::Protocol::divvy, protocol::Protocol::limitd,
+                                          protocol::Protocol::droplet};
+    request::Requests requests;
     requests.open();
-    for (const auto& [key, value] : asked.descriptor) requests.add(limit::Entry{key, value});
+    for (const auto& [key, value] : asked.descriptor) requests.add(request::Entry{key, value});
     for (const limit::Limit& limit : asked.limits) requests.add(limit);
     requests.commit({.verb = verb, .fresh = fresh, .cost = asked.cost, .prefix = {}, .tag = {}});
     base::Buffer out;
@@ -91,7 +93,7 @@ struct World {
 
   ExplainedVerdict explain(const ExplainedRequest& asked, std::vector<ExplainedStep>& steps) {
     const auto inquiry = std::make_shared<ExplainInquiry>(live.current(), asked);
-    EXPECT_EQ(inquiries.ask(inquiry), Inquiries::Outcome::answered);
+    EXPECT_EQ(inquiries.ask(inquiry), engine::Inquiries::Outcome::answered);
     steps = inquiry->steps();
     return inquiry->verdict();
   }
@@ -106,7 +108,7 @@ struct World {
         std::vector<CounterState>{
             {.stored = stored, .key = std::string(owner.key), .owner = owner}},
         change, used);
-    EXPECT_EQ(inquiries.ask(inquiry), Inquiries::Outcome::answered);
+    EXPECT_EQ(inquiries.ask(inquiry), engine::Inquiries::Outcome::answered);
     EXPECT_FALSE(inquiry->counters().front().moved);
     return inquiry->counters().front();
   }
@@ -115,13 +117,13 @@ struct World {
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store;
-  Live live;
+  live::Live live;
   policy::Overrides overrides;
-  Engine engine{
-      Engine::Surroundings{.store = store, .clock = clock, .live = live, .overrides = &overrides},
-      log};
-  Lister lister{store};
-  Inquiries inquiries{store, lister};
+  engine::Engine engine{engine::Engine::Surroundings{
+                            .store = store, .clock = clock, .live = live, .overrides = &overrides},
+                        log};
+  engine::Lister lister{store};
+  engine::Inquiries inquiries{store, lister};
   Client client;
 };
 
@@ -195,7 +197,7 @@ std::string random_limitd(Dice& dice) {
   return text;
 }
 
-std::shared_ptr<policy::RuleSet> random_rules(Dice& dice, limit::Spaces& spaces,
+std::shared_ptr<policy::RuleSet> random_rules(Dice& dice, request::Spaces& spaces,
                                               std::string& text) {
   for (;;) {
     auto rules = std::make_shared<policy::RuleSet>();
@@ -203,19 +205,19 @@ std::shared_ptr<policy::RuleSet> random_rules(Dice& dice, limit::Spaces& spaces,
     const std::string native = random_native(dice), divvy = random_divvy(dice),
                       limitd = random_limitd(dice);
     if (dice(2) == 0) policy::read_native(native, "n", spaces, *rules, diagnostics);
-    policy::read_divvy(divvy, policy::DivvyFormat::json, policy::DivvyMatching::code, "d", spaces,
-                       *rules, diagnostics);
-    policy::LimitdConfig config;
-    const policy::NamedText file{"l", limitd};
-    policy::read_limitd({&file, 1}, {}, spaces, *rules, config, diagnostics);
-    policy::add_droplet_rule(spaces, *rules);
+    divvy::read_divvy(divvy, divvy::DivvyFormat::json, divvy::DivvyMatching::code, "d", spaces,
+                      *rules, diagnostics);
+    limitd::LimitdConfig config;
+    const limitd::NamedText file{"l", limitd};
+    limitd::read_limitd({&file, 1}, {}, spaces, *rules, config, diagnostics);
+    droplet::add_droplet_rule(spaces, *rules);
     text = native + divvy + limitd;
     if (!base::has_errors(diagnostics)) return rules;
   }
 }
 
 // For some actors of some rules.
-void set_overrides(Dice& dice, limit::Spaces& spaces, World& world) {
+void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
   const policy::RuleSet& rules = *world.live.current()->rules;
   std::vector<const policy::Rule*> all;
   for (const auto& rule : rules.native_rules()) all.push_back(&rule);
@@ -230,7 +232,7 @@ void set_overrides(Dice& dice, limit::Spaces& spaces, World& world) {
                           : actor == "key" ? "k" + std::to_string(1 + dice(3))
                                            : std::to_string(1 + dice(3)));
     const int64_t quota = 1 + dice(int64_t{6}), window = 5 + dice(int64_t{3});
-    const bool divvy = rule.space->form == limit::Form::divvy, keeps = rule.limits.empty();
+    const bool divvy = rule.space->form == request::Form::divvy, keeps = rule.limits.empty();
     limit::Limit limit{limit::Algorithm::token_bucket, quota, base::seconds(keeps ? 60 : window),
                        quota};
     if (divvy) limit = {limit::Algorithm::fixed_window, quota, base::seconds(window), 0};
@@ -240,8 +242,8 @@ void set_overrides(Dice& dice, limit::Spaces& spaces, World& world) {
     one.terms.id = static_cast<uint64_t>(i);
     if (dice(4) == 0) one.terms.until = {start_us + dice(int64_t{60'000'000})};
     if (divvy && has_counter(limit.algorithm)) {
-      limit::Space like;
-      like.form = limit::Form::divvy;
+      request::Space like;
+      like.form = request::Form::divvy;
       one.terms.space = spaces.intern(
           rule.space->prefix, ":" + std::to_string(quota) + ":" + std::to_string(window), like);
     }
@@ -281,7 +283,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
   size_t waiting = 0, stopped = 0, overridden = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {
     Dice dice(seed);
-    limit::Spaces spaces;
+    request::Spaces spaces;
     std::string text;
     now_us = start_us;
     World world(random_rules(dice, spaces, text), spaces);
@@ -292,12 +294,12 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
       const ExplainedRequest asked = random_request(dice);
       if (asked.dialect == Dialect::limitd && dice(3) == 0) {
         const bool puts = dice(3) == 0;
-        world.ask(asked, puts ? limit::Verb::put : limit::Verb::wait);
+        world.ask(asked, puts ? request::Verb::put : request::Verb::wait);
         waiting += world.store.stats().waiting;
         continue;
       }
       if (dice(30) == 0) {
-        world.ask(asked, limit::Verb::take, true);
+        world.ask(asked, request::Verb::take, true);
         continue;
       }
       std::vector<ExplainedStep> steps, again;
@@ -306,7 +308,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
       EXPECT_EQ(world.store.stats().counters, counters);
       const ExplainedVerdict repeated = world.explain(asked, again);
       EXPECT_EQ(repeated.remaining, said.remaining);
-      const Told told = world.ask(asked, limit::Verb::take);
+      const Told told = world.ask(asked, request::Verb::take);
       ASSERT_TRUE(told.told);
       EXPECT_EQ(said.error, told.error);
       EXPECT_EQ(said.allowed, told.allowed);
@@ -345,14 +347,14 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
   size_t set = 0, refused = 0, found = 0;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
     Dice dice(seed);
-    limit::Spaces spaces;
+    request::Spaces spaces;
     std::string text;
     now_us = start_us;
     World world(random_rules(dice, spaces, text), spaces);
     if (seed % 2 == 0) set_overrides(dice, spaces, world);
     for (int step = 0; step < 30; ++step) {
       now_us += dice(int64_t{2'000'000});
-      world.ask(random_request(dice), limit::Verb::take);
+      world.ask(random_request(dice), request::Verb::take);
     }
     const LiveCounters counters(*world.live.current()->rules, world.overrides.spaces());
     const auto stored = world.store.list_stored(counters.spaces(), "", "", 100, "");
@@ -360,7 +362,7 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
     for (const std::string& name : stored.keys) {
       if (counters.find(name, {now_us}, &world.overrides).rule == nullptr) continue;
       const CounterState before = world.change(name, CounterInquiry::Change::none, 0);
-      ASSERT_EQ(before.error, limit::Error::none);
+      ASSERT_EQ(before.error, request::Error::none);
       for (const CounterLimit& one : before.limits) {
         EXPECT_EQ(one.allowed, one.remaining >= 1) << name;
         EXPECT_EQ(one.allowed, one.retry_after.us == 0) << name;
@@ -395,4 +397,4 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 double number(uint64_t n) {
@@ -15,14 +15,7 @@ double seconds(std::chrono::system_clock::time_point at) {
 
 }  // namespace
 
-size_t count_rules(const policy::RuleSet& rules) {
-  size_t count = rules.native_rules().size();
-  for (const auto dialect : {policy::Dialect::divvy, policy::Dialect::limitd})
-    count += rules.rules(dialect).size();
-  return count;
-}
-
-Facts::Facts(const Live& live, const Readings* readings, const store::Store& store,
+Facts::Facts(const live::Live& live, const live::Readings* readings, const store::Store& store,
              std::string version)
     : live_(live), readings_(readings), store_(store), version_(std::move(version)) {}
 
@@ -64,7 +57,7 @@ void Facts::collect(metrics::Page& page) const {
   page.gauge("sluice_policy_generation", "Generation of the policy that is live.",
              number(policy->generation));
   page.gauge("sluice_policy_rules", "Rules of the policy that is live.",
-             number(count_rules(*policy->rules)));
+             number(live::count_rules(*policy->rules)));
   page.counter("sluice_regex_given_up_total",
                "Values that regular expressions of the live policy gave up on.",
                number(policy->rules->regexes_given_up()));
@@ -72,16 +65,16 @@ void Facts::collect(metrics::Page& page) const {
                "Requests that took too many steps to match with the live policy: an error each.",
                number(policy->rules->too_costly()));
   if (readings_ == nullptr) return;
-  const Reading live = readings_->last_live(), refused = readings_->last_refused();
+  const live::Reading live = readings_->last_live(), refused = readings_->last_refused();
   page.gauge("sluice_policy_live_timestamp_seconds", "Since when the policy is live.",
-             seconds(live.outcome == Reading::Outcome::none ? started_ : live.at));
+             seconds(live.outcome == live::Reading::Outcome::none ? started_ : live.at));
   page.gauge("sluice_policy_refused_timestamp_seconds", "When a policy was last refused; 0: never.",
-             refused.outcome == Reading::Outcome::none ? 0 : seconds(refused.at));
+             refused.outcome == live::Reading::Outcome::none ? 0 : seconds(refused.at));
   page.counter("sluice_policy_refusals_total", "Policies that were refused at a reload.",
                number(readings_->refusals()));
   page.gauge("sluice_policy_stale",
              "1: the files hold a policy that was refused, so an older one is live.",
-             readings_->last().outcome == Reading::Outcome::refused ? 1 : 0);
+             readings_->last().outcome == live::Reading::Outcome::refused ? 1 : 0);
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -3,22 +3,23 @@
 #include <array>
 
 #include "base/pace.h"
-#include "server/server.h"
+#include "protocol/protocol.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 using metrics::Labels;
 using metrics::Page;
 
 namespace {
 
-constexpr std::array protocols{Protocol::divvy, Protocol::limitd, Protocol::droplet};
-constexpr std::array<const char*, said_count> said_names{"allowed", "denied", "shadow_allowed",
-                                                         "shadow_denied", "error"};
-constexpr std::array<const char*, closed_count> closed_names{"request_timeout", "request_memory",
-                                                             "send_timeout", "send_memory"};
-constexpr std::array<const char*, fate_count> fate_names{"allowed", "denied", "unmatched", "error",
-                                                         "answered"};
+constexpr std::array protocols{protocol::Protocol::divvy, protocol::Protocol::limitd,
+                               protocol::Protocol::droplet};
+constexpr std::array<const char*, engine::said_count> said_names{
+    "allowed", "denied", "shadow_allowed", "shadow_denied", "error"};
+constexpr std::array<const char*, engine::closed_count> closed_names{
+    "request_timeout", "request_memory", "send_timeout", "send_memory"};
+constexpr std::array<const char*, engine::fate_count> fate_names{"allowed", "denied", "unmatched",
+                                                                 "error", "answered"};
 
 // A policy's own word for the rule. Never the key of an override: there may be one for each user.
 std::string name_of_rule(const policy::Rule& rule, bool limitd) {
@@ -34,14 +35,14 @@ double number(uint64_t n) {
 
 }  // namespace
 
-Tally& Figures::add_tally() {
+engine::Tally& Figures::add_tally() {
   const std::lock_guard lock(mutex_);
-  return *tallies_.emplace_back(std::make_unique<Tally>(order_, wake_));
+  return *tallies_.emplace_back(std::make_unique<engine::Tally>(order_, wake_));
 }
 
-std::vector<const Tally*> Figures::tallies() const {
+std::vector<const engine::Tally*> Figures::tallies() const {
   const std::lock_guard lock(mutex_);
-  std::vector<const Tally*> all;
+  std::vector<const engine::Tally*> all;
   for (const auto& tally : tallies_) all.push_back(tally.get());
   return all;
 }
@@ -61,62 +62,64 @@ std::shared_ptr<const std::vector<uint16_t>> Figures::name_rules(const policy::R
   return names;
 }
 
-std::array<uint64_t, said_count> Figures::said(Protocol protocol, uint16_t rule) const {
-  std::array<uint64_t, said_count> all{};
-  for (const Tally* tally : tallies())
-    for (size_t i = 0; i < said_count; ++i)
-      all[i] += tally->said(protocol, rule, static_cast<Said>(i));
+std::array<uint64_t, engine::said_count> Figures::said(protocol::Protocol protocol,
+                                                       uint16_t rule) const {
+  std::array<uint64_t, engine::said_count> all{};
+  for (const engine::Tally* tally : tallies())
+    for (size_t i = 0; i < engine::said_count; ++i)
+      all[i] += tally->said(protocol, rule, static_cast<engine::Said>(i));
   return all;
 }
 
-uint64_t Figures::connections(Protocol protocol) const {
+uint64_t Figures::connections(protocol::Protocol protocol) const {
   uint64_t closed = 0, opened = 0;
   // In this order, so that a connection that comes and goes meanwhile does not make it negative.
-  for (const Tally* tally : tallies()) closed += tally->at(protocol).closed.read();
-  for (const Tally* tally : tallies()) opened += tally->at(protocol).opened.read();
+  for (const engine::Tally* tally : tallies()) closed += tally->at(protocol).closed.read();
+  for (const engine::Tally* tally : tallies()) opened += tally->at(protocol).opened.read();
   return opened < closed ? 0 : opened - closed;
 }
 
 void Figures::collect(Page& page) const {
   const auto all = tallies();
-  for (const Protocol protocol : protocols) {
+  for (const protocol::Protocol protocol : protocols) {
     const std::string name = name_of(protocol);
-    std::array<std::array<uint64_t, fate_count>, verb_count> requests{};
-    metrics::Distribution<latency_bounds_ns.size()> latency;
-    metrics::Distribution<wait_bounds_us.size()> waits;
+    std::array<std::array<uint64_t, engine::fate_count>, engine::verb_count> requests{};
+    metrics::Distribution<engine::latency_bounds_ns.size()> latency;
+    metrics::Distribution<engine::wait_bounds_us.size()> waits;
     uint64_t opened = 0, received = 0, sent = 0, faults = 0;
-    std::array<uint64_t, closed_count> closed_for{};
-    for (const Tally* tally : all) {
-      const Tally::OfProtocol& of = tally->at(protocol);
-      for (size_t v = 0; v < verb_count; ++v)
-        for (size_t f = 0; f < fate_count; ++f) requests[v][f] += of.requests[v][f].read();
+    std::array<uint64_t, engine::closed_count> closed_for{};
+    for (const engine::Tally* tally : all) {
+      const engine::Tally::OfProtocol& of = tally->at(protocol);
+      for (size_t v = 0; v < engine::verb_count; ++v)
+        for (size_t f = 0; f < engine::fate_count; ++f) requests[v][f] += of.requests[v][f].read();
       of.latency.add_to(latency);
       of.waits.add_to(waits);
       opened += of.opened.read();
       received += of.received.read();
       sent += of.sent.read();
       faults += of.faults.read();
-      for (size_t i = 0; i < closed_count; ++i) closed_for[i] += of.closed_for[i].read();
+      for (size_t i = 0; i < engine::closed_count; ++i) closed_for[i] += of.closed_for[i].read();
     }
-    for (size_t v = 0; v < verb_count; ++v) {
-      const auto verb = static_cast<limit::Verb>(v);
-      for (size_t f = 0; f < fate_count; ++f) {
+    for (size_t v = 0; v < engine::verb_count; ++v) {
+      const auto verb = static_cast<request::Verb>(v);
+      for (size_t f = 0; f < engine::fate_count; ++f) {
         // Those that everybody asks for are there from the start, so that a rate has a beginning.
-        if (requests[v][f] == 0 && !(verb == limit::Verb::take && f <= 1)) continue;
+        if (requests[v][f] == 0 && !(verb == request::Verb::take && f <= 1)) continue;
         page.counter("sluice_requests_total", "Requests that were answered, by their outcome.",
                      number(requests[v][f]),
                      {{"protocol", name},
-                      {"verb", std::string(limit::name_of(verb))},
+                      {"verb", std::string(request::name_of(verb))},
                       {"outcome", fate_names[f]}});
       }
     }
     page.histogram("sluice_decision_seconds",
                    "Time from a batch of requests to its replies, for each request that was "
                    "answered at once.",
-                   latency_bounds_ns, latency.counts, latency.sum, 1e9, {{"protocol", name}});
+                   engine::latency_bounds_ns, latency.counts, latency.sum, 1e9,
+                   {{"protocol", name}});
     if (waits.count() > 0)
-      page.histogram("sluice_wait_seconds", "Time that requests waited for units.", wait_bounds_us,
-                     waits.counts, waits.sum, 1e6, {{"protocol", name}});
+      page.histogram("sluice_wait_seconds", "Time that requests waited for units.",
+                     engine::wait_bounds_us, waits.counts, waits.sum, 1e6, {{"protocol", name}});
     const Labels labels{{"protocol", name}};
     page.gauge("sluice_connections", "Open connections.", number(connections(protocol)), labels);
     page.counter("sluice_connections_opened_total", "Connections that were served.", number(opened),
@@ -127,7 +130,7 @@ void Figures::collect(Page& page) const {
     page.counter("sluice_parse_errors_total",
                  "Connections that ended because the client broke the protocol.", number(faults),
                  labels);
-    for (size_t i = 0; i < closed_count; ++i)
+    for (size_t i = 0; i < engine::closed_count; ++i)
       page.counter(
           "sluice_connections_closed_total",
           "Connections that the server closed because their clients were too slow, or held "
@@ -135,7 +138,7 @@ void Figures::collect(Page& page) const {
           number(closed_for[i]), {{"protocol", name}, {"reason", closed_names[i]}});
     for (size_t rule = 0; rule < names_.size(); ++rule) {
       const auto said_so_far = said(protocol, static_cast<uint16_t>(rule));
-      for (size_t i = 0; i < said_count; ++i) {
+      for (size_t i = 0; i < engine::said_count; ++i) {
         if (said_so_far[i] == 0) continue;
         page.counter("sluice_decisions_total",
                      "What rules said to requests that take; rules beyond the bound of names "
@@ -147,12 +150,12 @@ void Figures::collect(Page& page) const {
       }
     }
   }
-  metrics::Distribution<commit_wait_bounds_us.size()> commit_waits;
-  for (const Tally* tally : all) tally->commit_waits().add_to(commit_waits);
+  metrics::Distribution<engine::commit_wait_bounds_us.size()> commit_waits;
+  for (const engine::Tally* tally : all) tally->commit_waits().add_to(commit_waits);
   if (commit_waits.count() > 0)
     page.histogram("sluice_commit_wait_seconds",
                    "Time that what a connection had to send waited for its commit.",
-                   commit_wait_bounds_us, commit_waits.counts, commit_waits.sum, 1e6);
+                   engine::commit_wait_bounds_us, commit_waits.counts, commit_waits.sum, 1e6);
   uint64_t lost = 0;
   for (const auto& tally : all) lost += tally->events_lost();
   page.counter("sluice_statsd_events_lost_total",
@@ -163,4 +166,4 @@ void Figures::collect(Page& page) const {
                "Rules of policies so far that count as (others).", number(names_.refused()));
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

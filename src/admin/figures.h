@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/tally.h"
 #include "metrics/names.h"
 #include "metrics/page.h"
 #include "metrics/statsd.h"
 #include "policy/rule_set.h"
-#include "engine/tally.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 class Figures final : public metrics::Source {
  public:
@@ -26,17 +26,17 @@ class Figures final : public metrics::Source {
   // From now on tallies keep events for statsd.
   void keep_events(std::function<void()> wake) { wake_ = std::move(wake); }
   // For one worker; lives as long as this.
-  Tally& add_tally();
+  engine::Tally& add_tally();
 
   // What each rule of a set is counted by; the same text is the same number in every generation.
   std::shared_ptr<const std::vector<uint16_t>> name_rules(const policy::RuleSet& rules);
 
   void collect(metrics::Page& page) const override;
   // Decisions of a rule so far, in the order of Said.
-  std::array<uint64_t, said_count> said(Protocol protocol, uint16_t rule) const;
+  std::array<uint64_t, engine::said_count> said(protocol::Protocol protocol, uint16_t rule) const;
   const std::string& name(uint16_t rule) const { return names_.at(rule).name; }
   // Open connections.
-  uint64_t connections(Protocol protocol) const;
+  uint64_t connections(protocol::Protocol protocol) const;
 
   // Divvy's page, byte for byte in its form.
   std::string divvy_page() const;
@@ -45,16 +45,16 @@ class Figures final : public metrics::Source {
   void tell_statsd(const std::string& prefix, const metrics::StatsdSender::Put& put);
 
  private:
-  std::vector<const Tally*> tallies() const;
+  std::vector<const engine::Tally*> tallies() const;
 
   metrics::Names names_;
   std::atomic<uint64_t> order_{0};
   std::function<void()> wake_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Tally>> tallies_;  // guarded by mutex_
+  std::vector<std::unique_ptr<engine::Tally>> tallies_;  // guarded by mutex_
   // Of the thread that tells statsd.
   int64_t told_connections_ = 0;
   uint64_t lost_seen_ = 0;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

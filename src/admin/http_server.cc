@@ -22,7 +22,7 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -348,4 +348,4 @@ void HttpServer::stop() {
   s.thread.join();
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -15,7 +15,7 @@
 #include "base/bounds.h"
 #include "wire/http_session.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 // What answers requests. Its functions are called on the HTTP server's two threads, and must not
 // throw: `answer` of what is slow on the second alone, all else on the first alone. So handlers of
@@ -56,4 +56,4 @@ class HttpServer {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 class Noting final : public Site {
@@ -252,4 +252,4 @@ TEST_F(Places, BodiesOfAllRequestsTogetherAreBounded) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "admin/admin_json.h"
+#include "live/live_policy.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 namespace {
 
@@ -24,17 +25,17 @@ bool takes(const policy::Rule& rule, std::string_view key, base::Time now) {
 }  // namespace
 
 LiveCounters::LiveCounters(const policy::RuleSet& rules,
-                           std::span<const limit::Space* const> others) {
-  std::vector<const limit::Space*> spaces;
-  each_rule(rules, [&](const policy::Rule& rule, std::string_view dialect) {
+                           std::span<const request::Space* const> others) {
+  std::vector<const request::Space*> spaces;
+  live::each_rule(rules, [&](const policy::Rule& rule, std::string_view dialect) {
     if (rule.mode == policy::Mode::off) return;
     members_[rule.space->id].push_back({&rule, dialect});
     if (dialect == "divvy") by_prefix_[rule.space->prefix].push_back({&rule, dialect});
     if (is_counted(rule)) spaces.push_back(rule.space);
   });
-  for (const limit::Space* space : others)
+  for (const request::Space* space : others)
     if (by_prefix_.contains(space->prefix)) spaces.push_back(space);
-  spaces_ = limit::SpaceIndex(spaces);
+  spaces_ = request::SpaceIndex(spaces);
 }
 
 LiveCounters::Owner LiveCounters::find(std::string_view stored, base::Time now,
@@ -61,4 +62,4 @@ LiveCounters::Owner LiveCounters::find(std::string_view stored, base::Time now,
   return {};
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

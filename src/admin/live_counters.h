@@ -8,25 +8,25 @@
 #include <unordered_map>
 #include <vector>
 
-#include "request/space_index.h"
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
+#include "request/space_index.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 class LiveCounters {
  public:
   // `others`: Overrides::spaces.
-  LiveCounters(const policy::RuleSet& rules, std::span<const limit::Space* const> others);
+  LiveCounters(const policy::RuleSet& rules, std::span<const request::Space* const> others);
 
   // Of rules that have counters and are not switched off, and of overrides of such. They outlive
   // this.
-  const limit::SpaceIndex& spaces() const { return spaces_; }
+  const request::SpaceIndex& spaces() const { return spaces_; }
 
   struct Owner {
     const policy::Rule* rule = nullptr;  // null: no such counter
     std::string_view dialect;
-    const limit::Space* space = nullptr;
+    const request::Space* space = nullptr;
     std::string_view key;     // in that; a view of what was asked
     bool overridden = false;  // the counter is one of an override, or its limits are
   };
@@ -39,10 +39,10 @@ class LiveCounters {
     const policy::Rule* rule;
     std::string_view dialect;
   };
-  limit::SpaceIndex spaces_;
+  request::SpaceIndex spaces_;
   // In order: by their space's id; and Divvy's, whose overrides have other spaces, by its prefix.
   std::unordered_map<uint32_t, std::vector<Member>> members_;
   std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

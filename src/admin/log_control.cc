@@ -4,11 +4,11 @@
 
 #include "admin/admin_json.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
-using base::LogFormat;
-using base::LogModule;
-using base::LogSettings;
+using log::LogFormat;
+using log::LogModule;
+using log::LogSettings;
 
 namespace {
 
@@ -24,20 +24,20 @@ std::string words(std::span<const std::string_view> all) {
 }
 
 std::string level_problem(const std::string& key) {
-  return "`" + key + "` is to be one of " + words(base::log_level_names());
+  return "`" + key + "` is to be one of " + words(log::log_level_names());
 }
 
 std::optional<spdlog::level::level_enum> level_of(const Json& json) {
-  return json.is_string() ? base::log_level(json.get<std::string>()) : std::nullopt;
+  return json.is_string() ? log::log_level(json.get<std::string>()) : std::nullopt;
 }
 
 // What is wrong; "" if nothing.
 std::string read_modules(const Json& json, LogSettings& settings) {
   if (!json.is_object()) return "`modules` is to be an object";
   for (const auto& [name, value] : json.items()) {
-    const auto module = base::log_module(name);
+    const auto module = log::log_module(name);
     if (!module)
-      return "there is no module `" + name + "`; modules are " + words(base::log_module_names);
+      return "there is no module `" + name + "`; modules are " + words(log::log_module_names);
     if (value.is_null()) {
       settings.modules.erase(*module);
       continue;
@@ -52,10 +52,10 @@ std::string read_modules(const Json& json, LogSettings& settings) {
 std::string read_denials(const Json& json, uint64_t& every) {
   const bool fits = json.is_object() && json.size() == 1 && json.contains("every") &&
                     json.at("every").is_number_unsigned() &&
-                    json.at("every").get<uint64_t>() <= Denials::every_max;
+                    json.at("every").get<uint64_t>() <= engine::Denials::every_max;
   if (!fits)
     return "`denials` is to be {\"every\": N}, N from 0 (none) to " +
-           std::to_string(Denials::every_max);
+           std::to_string(engine::Denials::every_max);
   every = json.at("every").get<uint64_t>();
   return "";
 }
@@ -90,14 +90,14 @@ std::string read(const Json& json, Wanted& wanted) {
 wire::HttpResponse LogControl::get() const {
   const LogSettings settings = log_.settings();
   Json modules = Json::object();
-  for (size_t i = 0; i < base::log_module_names.size(); ++i) {
+  for (size_t i = 0; i < log::log_module_names.size(); ++i) {
     const auto own = settings.modules.find(static_cast<LogModule>(i));
-    modules[std::string(base::log_module_names[i])] =
-        base::name_of(own == settings.modules.end() ? settings.level : own->second);
+    modules[std::string(log::log_module_names[i])] =
+        log::name_of(own == settings.modules.end() ? settings.level : own->second);
   }
   return json_response(200,
-                       {{"level", base::name_of(settings.level)},
-                        {"format", base::log_format_names[static_cast<size_t>(settings.format)]},
+                       {{"level", log::name_of(settings.level)},
+                        {"format", log::log_format_names[static_cast<size_t>(settings.format)]},
                         {"modules", modules},
                         {"denials", {{"every", denials_.every()}}}});
 }
@@ -116,4 +116,4 @@ wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const Site&
   return get();
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -4,30 +4,30 @@
 
 #include <mutex>
 
-#include "log/log.h"
-#include "engine/denials.h"
 #include "admin/http_server.h"
+#include "engine/denials.h"
+#include "log/log.h"
 #include "wire/http_session.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 class LogControl {
  public:
   // `log` outlives this.
-  LogControl(base::Log& log, uint64_t denials_every) : log_(log) {
+  LogControl(log::Log& log, uint64_t denials_every) : log_(log) {
     denials_.set_every(denials_every);
   }
 
-  Denials& denials() { return denials_; }
+  engine::Denials& denials() { return denials_; }
 
   wire::HttpResponse get() const;
   // All that the body names, or nothing. `site` tells problems.
   wire::HttpResponse put(const wire::HttpRequest& request, const Site& site);
 
  private:
-  base::Log& log_;
-  Denials denials_;
+  log::Log& log_;
+  engine::Denials denials_;
   std::mutex changing_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

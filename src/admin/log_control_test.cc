@@ -9,7 +9,7 @@
 
 #include "admin/admin_json.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 class Plain final : public Site {
@@ -24,12 +24,12 @@ class Plain final : public Site {
 
 // Each changes what is his alone: nobody's change undoes another's.
 TEST(LogControl, ChangesAtATimeAreAllMade) {
-  base::Log log(spdlog::level::off, std::make_shared<spdlog::sinks::null_sink_mt>(), 16);
+  log::Log log(spdlog::level::off, std::make_shared<spdlog::sinks::null_sink_mt>(), 16);
   LogControl control(log, 0);
   Plain site;
   std::vector<std::thread> threads;
   std::atomic<int> lost{0};
-  for (const std::string_view module : base::log_module_names) {
+  for (const std::string_view module : log::log_module_names) {
     threads.emplace_back([&, name = std::string(module)] {
       for (int i = 0; i < 2000; ++i) {
         const std::string level = i % 2 == 0 ? "warn" : "error";
@@ -46,4 +46,4 @@ TEST(LogControl, ChangesAtATimeAreAllMade) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::admin

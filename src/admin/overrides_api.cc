@@ -5,12 +5,12 @@
 #include <map>
 #include <utility>
 
+#include "admin/admin_json.h"
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "base/units.h"
-#include "admin/admin_json.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 using wire::HttpRequest;
 using wire::HttpResponse;
@@ -19,13 +19,13 @@ namespace {
 
 constexpr size_t page_default = 100;
 
-Json shown(const KnownOverride& one, const OverridesBook& book) {
+Json shown(const live::KnownOverride& one, const live::OverridesBook& book) {
   Json json = to_json(one, book.spaces(), book.applies(*one.rule));
   if (one.until <= book.now()) json["ended"] = true;
   return json;
 }
 
-HttpResponse refusal(OverrideProblem problem) {
+HttpResponse refusal(live::OverrideProblem problem) {
   if (!problem.field.empty()) problem.more["field"] = problem.field;
   return problem_response(problem.status,
                           problem.field.empty() ? problem.why : problem.field + ": " + problem.why,
@@ -52,7 +52,7 @@ class Resolver {
  public:
   explicit Resolver(const policy::RuleSet& rules) : rules_(rules) {}
 
-  OverrideProblem find(const Json& body, std::shared_ptr<const NamedRule>& found) {
+  live::OverrideProblem find(const Json& body, std::shared_ptr<const live::NamedRule>& found) {
     const auto rule = body.find("rule"), dialect = body.find("dialect");
     if (rule == body.end() || !rule->is_string())
       return {422, "rule",
@@ -68,14 +68,15 @@ class Resolver {
     }
     auto& memo = known_[asked];
     if (memo == nullptr) {
-      std::vector<std::shared_ptr<const NamedRule>> all = candidates(asked.first, asked.second);
+      std::vector<std::shared_ptr<const live::NamedRule>> all =
+          candidates(asked.first, asked.second);
       if (all.empty())
         return {422, "rule",
                 "there is no rule `" + asked.second + "`" +
                     (asked.first.empty() ? "" : " of " + asked.first) +
                     "; `sluice rules` or GET /v1/rules says which there are"};
       if (all.size() > 1) {
-        OverrideProblem several{409, "rule", "is the name of several rules; say which"};
+        live::OverrideProblem several{409, "rule", "is the name of several rules; say which"};
         several.more["candidates"] = Json::array();
         for (const auto& one : all)
           several.more["candidates"].push_back({{"dialect", one->dialect}, {"rule", one->name}});
@@ -88,10 +89,10 @@ class Resolver {
   }
 
  private:
-  std::vector<std::shared_ptr<const NamedRule>> candidates(const std::string& dialect,
-                                                           const std::string& name) const {
-    std::vector<std::shared_ptr<const NamedRule>> by_name, otherwise;
-    each_rule(rules_, [&](const policy::Rule& rule, std::string_view its) {
+  std::vector<std::shared_ptr<const live::NamedRule>> candidates(const std::string& dialect,
+                                                                 const std::string& name) const {
+    std::vector<std::shared_ptr<const live::NamedRule>> by_name, otherwise;
+    live::each_rule(rules_, [&](const policy::Rule& rule, std::string_view its) {
       if (!dialect.empty() && its != dialect) return;
       const bool fits = policy::name_of(rule, its) == name;
       const bool label = its == "divvy" && (rule.name == name || rule.pattern == name);
@@ -100,11 +101,11 @@ class Resolver {
       if (std::any_of(list.begin(), list.end(),
                       [&](const auto& one) { return one->id == rule.id; }))
         return;  // limitd's own overrides are of their type
-      auto one = std::make_shared<NamedRule>();
+      auto one = std::make_shared<live::NamedRule>();
       one->dialect = its;
       one->name = policy::name_of(rule, its);
       one->actor = rule.actor;
-      if (rule.space->form == limit::Form::divvy) one->prefix = rule.space->prefix;
+      if (rule.space->form == request::Form::divvy) one->prefix = rule.space->prefix;
       one->id = rule.id;
       one->usual = usual_of(rule, its);
       if (its == "native") one->limits = rule.limits;
@@ -114,11 +115,11 @@ class Resolver {
   }
 
   const policy::RuleSet& rules_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<const NamedRule>> known_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const live::NamedRule>> known_;
 };
 
-OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& book,
-                         AskedOverride& asked) {
+live::OverrideProblem read_one(const Json& body, Resolver& resolver, live::OverridesBook& book,
+                               live::AskedOverride& asked) {
   static constexpr std::array<std::string_view, 10> keys = {
       "dialect",   "rule", "actor", "limit",      "limits",
       "unlimited", "deny", "until", "all_limits", "comment"};
@@ -131,17 +132,17 @@ OverrideProblem read_one(const Json& body, Resolver& resolver, OverridesBook& bo
                 (near.empty() ? std::string() : "; did you mean `" + std::string(near) + "`?")};
   }
   std::vector<std::string> values;
-  KnownOverride& one = asked.one;
+  live::KnownOverride& one = asked.one;
   if (auto problem = resolver.find(body, one.rule)) return problem;
-  if (auto problem = read_actor(body, one.rule->actor, values)) return problem;
-  if (auto problem = read_limits(body, *one.rule, asked.limits, one.kept_own)) return problem;
-  if (auto problem = read_until(body, book.now(), one.until)) return problem;
-  if (auto problem = read_comment(body, one.comment)) return problem;
+  if (auto problem = live::read_actor(body, one.rule->actor, values)) return problem;
+  if (auto problem = live::read_limits(body, *one.rule, asked.limits, one.kept_own)) return problem;
+  if (auto problem = live::read_until(body, book.now(), one.until)) return problem;
+  if (auto problem = live::read_comment(body, one.comment)) return problem;
   one.actor = policy::key_text(values);
   return {};
 }
 
-HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& live) {
+HttpResponse post(const HttpRequest& request, live::OverridesBook& book, const live::Live& live) {
   const Json body = Json::parse(request.body, nullptr, false);
   if (body.is_discarded())
     return problem_response(400, "the body is no JSON; send an override, or a list of them");
@@ -152,7 +153,7 @@ HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& l
                                      " overrides");
   const auto policy = live.shown();
   Resolver resolver(*policy->rules);
-  std::vector<AskedOverride> all(many ? body.size() : 1);
+  std::vector<live::AskedOverride> all(many ? body.size() : 1);
   for (size_t i = 0; i < all.size(); ++i) {
     auto problem = read_one(many ? body[i] : body, resolver, book, all[i]);
     if (!problem) continue;
@@ -168,7 +169,8 @@ HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& l
   Json answer = Json::object();
   if (many) {
     answer["overrides"] = Json::array();
-    for (const AskedOverride& asked : all) answer["overrides"].push_back(shown(asked.one, book));
+    for (const live::AskedOverride& asked : all)
+      answer["overrides"].push_back(shown(asked.one, book));
   } else {
     answer = shown(all.front().one, book);
   }
@@ -176,50 +178,51 @@ HttpResponse post(const HttpRequest& request, OverridesBook& book, const Live& l
   return json_response(any_fresh ? 201 : 200, answer);
 }
 
-HttpResponse list(const HttpRequest& request, const OverridesBook& book) {
+HttpResponse list(const HttpRequest& request, const live::OverridesBook& book) {
   const auto wanted = [&](const char* key) { return wire::query_value(request.query, key); };
   const auto limit_text = wanted("limit"), after_text = wanted("after");
   const auto max = limit_text ? base::parse_count(*limit_text) : page_default;
   if (!max || *max < 1 || *max > base::bounds::admin_page_max)
     return problem_response(
         400, "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));
-  const auto after = after_text ? parse_id(*after_text) : uint64_t{0};
+  const auto after = after_text ? live::parse_id(*after_text) : uint64_t{0};
   if (!after) return problem_response(400, "`after` is to be the `next` of the page before");
   const auto dialect = wanted("dialect"), rule = wanted("rule"), actor = wanted("actor");
-  std::function<bool(const KnownOverride&)> filter;
+  std::function<bool(const live::KnownOverride&)> filter;
   if (dialect || rule || actor)
-    filter = [&](const KnownOverride& one) {
+    filter = [&](const live::KnownOverride& one) {
       return (!dialect || one.rule->dialect == *dialect) && (!rule || one.rule->name == *rule) &&
              (!actor || one.actor == *actor);
     };
   const auto page = book.list(*after, *max, filter);
   Items items;
-  for (const KnownOverride& one : page.items)
+  for (const live::KnownOverride& one : page.items)
     if (!items.add(shown(one, book))) break;
   const size_t listed = items.size();
   Json json{{"total", page.total}, {"kept", book.is_kept()}, {"overrides", items.take()}};
-  if (page.more || listed < page.items.size()) json["next"] = id_text(page.items[listed - 1].id());
+  if (page.more || listed < page.items.size())
+    json["next"] = live::id_text(page.items[listed - 1].id());
   return json_response(200, json);
 }
 
-HttpResponse get(const std::string& name, const OverridesBook& book) {
-  const auto id = parse_id(name);
+HttpResponse get(const std::string& name, const live::OverridesBook& book) {
+  const auto id = live::parse_id(name);
   const auto one = id ? book.find(*id) : std::nullopt;
   if (!one) return problem_response(404, "there is no override of that id");
   return json_response(200, shown(*one, book));
 }
 
-HttpResponse erase(const std::string& name, OverridesBook& book) {
-  const auto id = parse_id(name);
+HttpResponse erase(const std::string& name, live::OverridesBook& book) {
+  const auto id = live::parse_id(name);
   if (!id) return problem_response(404, "there is no override of that id");
-  KnownOverride was;
+  live::KnownOverride was;
   if (auto problem = book.remove(*id, was)) return refusal(std::move(problem));
   return json_response(200, shown(was, book));
 }
 
 }  // namespace
 
-void add_overrides(Admin& admin, OverridesBook& book, const Live& live) {
+void add_overrides(Admin& admin, live::OverridesBook& book, const live::Live& live) {
   using Call = Admin::Call;
   admin.add({.method = "GET", .path = "/v1/overrides", .slow = true, .handler = [&](const Call& c) {
                return list(c.request, book);
@@ -238,4 +241,4 @@ void add_overrides(Admin& admin, OverridesBook& book, const Live& live) {
              .handler = [&](const Call& c) { return erase(c.parameters[0], book); }});
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

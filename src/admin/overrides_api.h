@@ -6,9 +6,9 @@
 #include "admin/admin.h"
 #include "live/overrides_book.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 // Both outlive the admin port.
-void add_overrides(Admin& admin, OverridesBook& book, const Live& live);
+void add_overrides(Admin& admin, live::OverridesBook& book, const live::Live& live);
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

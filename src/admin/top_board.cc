@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "admin/admin_json.h"
 #include "base/bounds.h"
 #include "base/units.h"
-#include "admin/admin_json.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 using metrics::Top;
 using metrics::TopMerge;
@@ -43,14 +43,14 @@ std::chrono::system_clock::time_point wall(base::Time at) {
 
 }  // namespace
 
-TopBoard::TopBoard(base::Clock& clock, const Live& live, const Figures& figures)
+TopBoard::TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures)
     : clock_(clock), live_(live), figures_(figures), started_(clock_.now()) {}
 
 // False: a worker does not answer.
 bool TopBoard::merge(int64_t period, TopMerge& all) const {
   for (const auto& worker : workers_) {
     const std::shared_ptr<Copy> copy(new Copy);  // not zeroed
-    worker([copy, period](const TopKeys& keys) {
+    worker([copy, period](const engine::TopKeys& keys) {
       const TopSketch* const sketch = keys.top().at(period);
       if (sketch != nullptr) sketch->copy_to(copy->sketch);
       const std::lock_guard lock(copy->mutex);
@@ -85,7 +85,7 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
   // The rules that those counters belong to now.
   std::unordered_map<const void*, Name> names;
   for (const auto& item : items) names.try_emplace(item.family);
-  each_rule(*live_.shown()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
+  live::each_rule(*live_.shown()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
     const auto at = names.find(rule.space);
     if (at == names.end() || !at->second.dialect.empty()) return;
     // A canary may share the counters of an enforced rule.
@@ -94,7 +94,7 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
 
   Items list;
   for (const auto& item : items) {
-    const auto& space = *static_cast<const limit::Space*>(item.family);
+    const auto& space = *static_cast<const request::Space*>(item.family);
     const Name& name = names.at(item.family);
     const std::string counter = space.prefix + item.key + (item.cut ? "" : space.suffix);
     Json json = Json::object();
@@ -118,4 +118,4 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
                              {"tracked_max", TopSketch::tracked_max}});
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -7,26 +7,26 @@
 #include <functional>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/hash.h"
 #include "admin/figures.h"
 #include "admin/http_server.h"
-#include "live/live_policy.h"
+#include "base/clock.h"
+#include "base/hash.h"
 #include "engine/top_keys.h"
+#include "live/live_policy.h"
 #include "wire/http_session.h"
 
-namespace sluice::server {
+namespace sluice::admin {
 
 class TopBoard {
  public:
   // All of it outlives this.
-  TopBoard(base::Clock& clock, const Live& live, const Figures& figures);
+  TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures);
 
   // By which a worker's keys are hashed.
   const base::Hash& hash() const { return hash_; }
 
   // Calls that on a worker's own thread, soon; or never, if it has ended.
-  using Visit = std::function<void(const TopKeys&)>;
+  using Visit = std::function<void(const engine::TopKeys&)>;
   // Before the server serves.
   void add(std::function<void(Visit)> worker) { workers_.push_back(std::move(worker)); }
 
@@ -37,11 +37,11 @@ class TopBoard {
   bool merge(int64_t period, metrics::TopMerge& all) const;
 
   base::Clock& clock_;
-  const Live& live_;
+  const live::Live& live_;
   const Figures& figures_;
   const base::Time started_;
   const base::Hash hash_;
   std::vector<std::function<void(Visit)>> workers_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/units.h"
-#include "config/address.h"
 #include "cli/inspect.h"
 #include "cli/json_fields.h"
+#include "config/address.h"
 #include "config/operations.h"
 #include "config/screen_text.h"
 
@@ -16,19 +16,19 @@ namespace {
 constexpr const char* address_default = "127.0.0.1:8380";
 constexpr uint64_t timeout_ms_max = 3'600'000;
 
-std::string variable(const Outside& outside, const char* name) {
+std::string variable(const config::Outside& outside, const char* name) {
   return outside.environment ? outside.environment(name).value_or("") : "";
 }
 
 // The token by the flag or the environment, "" where there is neither. Nothing: it cannot be used,
 // as `problem` says.
-std::optional<std::string> read_token(const AdminFlags& flags, const Outside& outside,
+std::optional<std::string> read_token(const AdminFlags& flags, const config::Outside& outside,
                                       std::string& problem) {
   base::Diagnostics diagnostics;
   std::string text, origin = "SLUICE_ADMIN_TOKEN";
   if (flags.token_file) {
     origin = "--token-file " + *flags.token_file;
-    auto read = read_file(*flags.token_file, diagnostics);
+    auto read = config::read_file(*flags.token_file, diagnostics);
     if (!read) {
       problem = origin + ": " + diagnostics.front().message +
                 "; name a file that holds the server's admin token, or set SLUICE_ADMIN_TOKEN";
@@ -40,8 +40,8 @@ std::optional<std::string> read_token(const AdminFlags& flags, const Outside& ou
     text = variable(outside, "SLUICE_ADMIN_TOKEN");
     if (text.empty()) return text;
   }
-  Config read;
-  set_admin_token(text, origin, {}, read, diagnostics);
+  config::Config read;
+  config::set_admin_token(text, origin, {}, read, diagnostics);
   if (diagnostics.empty()) return text;
   problem = origin + ": " + diagnostics.front().message + "; " + diagnostics.front().remedy;
   return std::nullopt;
@@ -94,7 +94,7 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 }
 
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
-                                         Outside& outside, int& status) {
+                                         config::Outside& outside, int& status) {
   const std::string by_variable = variable(outside, "SLUICE_ADMIN");
   const std::string text = flags.admin           ? *flags.admin
                            : by_variable.empty() ? address_default
@@ -109,7 +109,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
                    " is `off`, and what is switched off cannot be asked; write "
                    "--admin ADDRESS");
   std::string problem;
-  const auto address = parse_address(text, admin_port, problem);
+  const auto address = config::parse_address(text, config::admin_port, problem);
   if (!address) return misused(origin + ": " + problem);
   const auto ms = base::parse_count(flags.timeout);
   if (!ms || *ms < 1 || *ms > timeout_ms_max)
@@ -125,7 +125,7 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   options.port = address->port;
   options.token = std::move(*token);
   options.timeout = std::chrono::milliseconds(*ms);
-  return AdminPort(std::move(options), format_address(address->host, address->port));
+  return AdminPort(std::move(options), config::format_address(address->host, address->port));
 }
 
 void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
@@ -217,8 +217,10 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
   return reply;
 }
 
-int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside, const Json& done) {
-  const int status = reply.kind == AdminPort::Reply::Kind::refused ? exit_failure : exit_unasked;
+int tell_failure(const AdminPort::Reply& reply, bool json, config::Outside& outside,
+                 const Json& done) {
+  const int status =
+      reply.kind == AdminPort::Reply::Kind::refused ? config::exit_failure : exit_unasked;
   if (json) {
     Json told{{"error", reply.problem}};
     if (reply.status != 0) told["status"] = reply.status;
@@ -228,12 +230,12 @@ int tell_failure(const AdminPort::Reply& reply, bool json, Outside& outside, con
     outside.out << to_text(told) << std::flush;
     return status;
   }
-  outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(reply.problem)
-              << std::endl;
+  outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
+              << config::on_screen(reply.problem) << std::endl;
   // The rules that a name may stand for.
   for (const Json& one : list_field(reply.json, "candidates"))
-    outside.err << "  --dialect " << on_screen(text_field(one, "dialect")) << " --rule '"
-                << on_screen(text_field(one, "rule")) << "'" << std::endl;
+    outside.err << "  --dialect " << config::on_screen(text_field(one, "dialect")) << " --rule '"
+                << config::on_screen(text_field(one, "rule")) << "'" << std::endl;
   return status;
 }
 

@@ -28,7 +28,7 @@ Arguments::Arguments(const std::string& usage, const std::string& about, const s
   app_.allow_extras();
 }
 
-std::optional<int> Arguments::parse(const Words& words, Outside& outside) {
+std::optional<int> Arguments::parse(const Words& words, config::Outside& outside) {
   // Behind `--` nothing is an option, whatever it looks like.
   const auto mark = std::find(words.begin(), words.end(), "--");
   Words reversed(std::make_reverse_iterator(mark), words.rend());
@@ -36,7 +36,7 @@ std::optional<int> Arguments::parse(const Words& words, Outside& outside) {
     app_.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     outside.out << app_.help() << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   } catch (const CLI::Error& e) {
     return misused(e.what(), outside);
   }
@@ -50,13 +50,13 @@ std::optional<int> Arguments::parse(const Words& words, Outside& outside) {
   return std::nullopt;
 }
 
-int Arguments::misused(const std::string& problem, Outside& outside) const {
-  outside.err << paint("error:", red, outside.err_colour) << ' ' << problem << "\nUsage: " << usage_
-              << "\nMore with --help." << std::endl;
-  return exit_usage;
+int Arguments::misused(const std::string& problem, config::Outside& outside) const {
+  outside.err << config::paint("error:", config::red, outside.err_colour) << ' ' << problem
+              << "\nUsage: " << usage_ << "\nMore with --help." << std::endl;
+  return config::exit_usage;
 }
 
-void add_server_flags(CLI::App& app, Flags& flags) {
+void add_server_flags(CLI::App& app, config::Flags& flags) {
   app.add_option("--workers", flags.workers, "Threads that serve: auto, or a number")
       ->type_name("N");
   app.add_option("--connections", flags.connections, "Clients served at a time; more are told so")
@@ -82,7 +82,7 @@ void add_server_flags(CLI::App& app, Flags& flags) {
       ->type_name("ADDRESS");
 }
 
-void add_cleanup_flag(CLI::App& app, Flags& flags) {
+void add_cleanup_flag(CLI::App& app, config::Flags& flags) {
   app.add_option("--cleanup-interval", flags.cleanup_interval,
                  "Forget droplet's full buckets this often; 0 or less: never; default 60")
       ->type_name("SECONDS");

@@ -23,13 +23,13 @@ class Arguments {
 
   // Parses. With a status: the command ends with it, all is said (help was asked for, or the usage
   // is wrong).
-  std::optional<int> parse(const Words& words, Outside& outside);
+  std::optional<int> parse(const Words& words, config::Outside& outside);
 
   // What is neither an option nor an option's value, in order. After `--` everything is.
   const Words& positional() const { return positional_; }
 
   // Tells what is wrong with the usage and returns exit_usage.
-  int misused(const std::string& problem, Outside& outside) const;
+  int misused(const std::string& problem, config::Outside& outside) const;
 
  private:
   std::string usage_;
@@ -39,10 +39,10 @@ class Arguments {
 
 // The options that every serving command has: --workers, --connections, --memory, --data,
 // --durability, --redis, --log-level, --log-format, --admin.
-void add_server_flags(CLI::App& app, Flags& flags);
+void add_server_flags(CLI::App& app, config::Flags& flags);
 
 // The option of those that may serve droplet: --cleanup-interval.
-void add_cleanup_flag(CLI::App& app, Flags& flags);
+void add_cleanup_flag(CLI::App& app, config::Flags& flags);
 
 // The options of every command that looks at files: --as, --documented.
 void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented);

@@ -10,17 +10,26 @@ namespace {
 constexpr const char* about =
     "Asks a running server, in the words of a protocol, whether something may happen now.";
 
-constexpr const char* footer =
-    "Protocols, each with a --help of its own, and the ports they are asked on:\n"
-    "  8321  sluice ask divvy key=value...\n"
-    "  9231  sluice ask limitd take|wait|put|reset|get|status TYPE KEY [COUNT], or ping\n"
-    "  3000  sluice ask droplet take|query BUCKET\n"
-    "\n"
-    "Example:\n"
-    "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
-    "  allowed: 2 left, all of them again in 1h\n"
-    "\n"
-    "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
+std::string footer() {
+  std::string text = "Protocols, each with a --help of its own, and the ports they are asked on:\n";
+  for (const protocol::Asking& one : protocol::askings())
+    text += "  " + std::to_string(one.port) + "  sluice ask " + std::string(one.name) + " " +
+            std::string(one.usage) + "\n";
+  const protocol::Asking& first = protocol::askings().front();
+  return text + "\nExample:\n  sluice ask " + std::string(first.name) + " " +
+         std::string(first.example) +
+         "\n\nExit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong "
+         "usage).";
+}
+
+// "`a`, `b` or `c`"
+std::string protocol_names() {
+  const auto all = protocol::askings();
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i)
+    text += (i == 0 ? "`" : i + 1 == all.size() ? " or `" : ", `") + std::string(all[i].name) + "`";
+  return text;
+}
 
 constexpr uint64_t timeout_ms_max = 3'600'000;
 
@@ -45,7 +54,7 @@ void add_ask_options(CLI::App& app, AskOptions& options, const char* server_defa
 }
 
 std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem) {
-  const auto address = parse_address(options.server, port, problem);
+  const auto address = config::parse_address(options.server, port, problem);
   if (!address) {
     problem = "--server: " + problem;
     return std::nullopt;
@@ -58,29 +67,28 @@ std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std
   return AskTarget{*address, std::chrono::milliseconds(*ms)};
 }
 
-int tell_undecided(const std::string& error, bool json, Outside& outside) {
+int tell_undecided(const std::string& error, bool json, config::Outside& outside) {
   if (json)
     outside.out << to_text({{"error", error}}) << std::flush;
   else
-    outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(error) << std::endl;
+    outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
+                << config::on_screen(error) << std::endl;
   return exit_undecided;
 }
 
-int ask(const Words& words, Outside& outside) {
+int ask(const Words& words, config::Outside& outside) {
   const size_t at = protocol_at(words);
-  const std::string protocol = at < words.size() ? words[at] : "";
+  const std::string name = at < words.size() ? words[at] : "";
   Words rest = words;
   if (at < words.size()) rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
-  if (protocol == "divvy") return ask_divvy(rest, outside);
-  if (protocol == "limitd") return ask_limitd(rest, outside);
-  if (protocol == "droplet") return ask_droplet(rest, outside);
+  for (const protocol::Asking& one : protocol::askings())
+    if (name == one.name) return one.run(rest, outside);
 
-  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer);
-  AskOptions options(divvy_port);
+  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer());
+  AskOptions options(protocol::askings().front().port);
   add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
   if (const auto status = arguments.parse(words, outside)) return *status;
-  return arguments.misused("the first word is to be the protocol: `divvy`, `limitd` or `droplet`",
-                           outside);
+  return arguments.misused("the first word is to be the protocol: " + protocol_names(), outside);
 }
 
 }  // namespace sluice::cli

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "config/address.h"
 #include "cli/arguments.h"
+#include "config/address.h"
 
 namespace sluice::cli {
 
@@ -23,18 +23,13 @@ struct AskOptions {
 void add_ask_options(CLI::App& app, AskOptions& options, const char* server_default = nullptr);
 
 struct AskTarget {
-  Address address;
+  config::Address address;
   std::chrono::milliseconds timeout;
 };
 // Whom to ask; nothing: an option is wrong, as `problem` says.
 std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std::string& problem);
 
 // Tells that there is no decision, and why; returns exit_undecided.
-int tell_undecided(const std::string& error, bool json, Outside& outside);
-
-// The questions, with the words behind the protocol's name.
-int ask_divvy(const Words& words, Outside& outside);
-int ask_limitd(const Words& words, Outside& outside);
-int ask_droplet(const Words& words, Outside& outside);
+int tell_undecided(const std::string& error, bool json, config::Outside& outside);
 
 }  // namespace sluice::cli

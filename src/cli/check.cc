@@ -24,22 +24,22 @@ constexpr const char* footer =
 
 }  // namespace
 
-int check(const Words& words, Outside& outside) {
+int check(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice check [options] FILE...", about, footer);
   std::optional<std::string> as;
   bool documented = false, json = false;
   add_kind_flags(arguments.app(), as, documented);
   arguments.app().add_flag("--json", json, "Print the findings as JSON");
   if (const auto status = arguments.parse(words, outside)) return *status;
-  std::optional<FileKind> kind;
-  if (as && !(kind = kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
+  std::optional<config::FileKind> kind;
+  if (as && !(kind = config::kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
   if (arguments.positional().empty())
     return arguments.misused("there is no file to check", outside);
 
   bool all_sound = true;
   auto files = nlohmann::ordered_json::array();
   for (const std::string& path : arguments.positional()) {
-    limit::Spaces spaces;
+    request::Spaces spaces;
     base::Diagnostics diagnostics;
     const auto rules = inspect(path, kind, documented, spaces, diagnostics);
     size_t count = 0;
@@ -54,16 +54,16 @@ int check(const Words& words, Outside& outside) {
       files.push_back({{"file", path},
                        {"ok", rules != nullptr},
                        {"rules", count},
-                       {"diagnostics", server::to_json(diagnostics)}});
+                       {"diagnostics", admin::to_json(diagnostics)}});
       continue;
     }
     tell(diagnostics, outside);
     if (rules)
-      outside.out << path << ": " << paint("ok", green, outside.out_colour) << ", "
+      outside.out << path << ": " << config::paint("ok", config::green, outside.out_colour) << ", "
                   << base::counted(count, "rule") << std::endl;
   }
   if (json) outside.out << to_text({{"files", files}}) << std::flush;
-  return all_sound ? exit_ok : exit_failure;
+  return all_sound ? config::exit_ok : config::exit_failure;
 }
 
 }  // namespace sluice::cli

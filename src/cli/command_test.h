@@ -31,12 +31,12 @@ class CommandTest : public testing::Test {
   // The status; what was said is in out and err.
   int command(const Words& words) {
     std::ostringstream out_stream, err_stream;
-    Outside outside{out_stream, err_stream, false, false,
-                    [this](const char* name) -> std::optional<std::string> {
-                      const auto at = variables.find(name);
-                      if (at == variables.end()) return std::nullopt;
-                      return at->second;
-                    }};
+    config::Outside outside{out_stream, err_stream, false, false,
+                            [this](const char* name) -> std::optional<std::string> {
+                              const auto at = variables.find(name);
+                              if (at == variables.end()) return std::nullopt;
+                              return at->second;
+                            }};
     const int status = run(words, outside);
     out = out_stream.str();
     err = err_stream.str();

@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "base/bounds.h"
-#include "config/built_in.h"
 #include "cli/command_test.h"
+#include "config/built_in.h"
 #include "config/config.h"
 #include "config/load_policy.h"
 #include "testing/fake_server.h"
@@ -75,7 +75,7 @@ TEST_F(Commands, UsageErrorsEndWithTwo) {
 
 TEST_F(Commands, HelpAndVersion) {
   EXPECT_EQ(command({"--version"}), 0);
-  EXPECT_EQ(out, "sluice " + std::string(version) + "\n");
+  EXPECT_EQ(out, "sluice " + std::string(config::version) + "\n");
   for (const char* name : {"serve", "divvy", "limitd", "droplet"}) {
     EXPECT_EQ(command({name, "--help"}), 0);
     for (const char* variable : {"SLUICE_WORKERS", "SLUICE_CONNECTIONS", "SLUICE_MEMORY",
@@ -432,11 +432,12 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
             0)
       << err;
   EXPECT_EQ(err, "");
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Diagnostics diagnostics;
-  const auto ini = load_policy({{examples + "example-config.ini"}}, spaces, diagnostics);
-  const auto as_json = load_policy({{examples + "example-config.json"}}, spaces, diagnostics);
-  const auto built_in = load_policy({{}}, spaces, diagnostics);
+  const auto ini = config::load_policy({{examples + "example-config.ini"}}, spaces, diagnostics);
+  const auto as_json =
+      config::load_policy({{examples + "example-config.json"}}, spaces, diagnostics);
+  const auto built_in = config::load_policy({{}}, spaces, diagnostics);
   ASSERT_TRUE(ini && as_json && built_in);
   const auto a = ini->rules(policy::Dialect::divvy);
   for (const auto& other : {as_json, built_in}) {
@@ -454,9 +455,9 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
 
 // Who starts the server without a file has written nothing that there is to warn of.
 TEST_F(Commands, TheBuiltInExamplesAreServedWithoutAWarning) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Diagnostics diagnostics;
-  const auto rules = load_policy(Config().policy_files(), spaces, diagnostics);
+  const auto rules = config::load_policy(config::Config().policy_files(), spaces, diagnostics);
   ASSERT_TRUE(rules);
   for (const auto& d : diagnostics) ADD_FAILURE() << base::to_string(d);
   EXPECT_EQ(rules->rules(policy::Dialect::divvy).front().file, "built-in example (divvy)");
@@ -524,7 +525,7 @@ TEST_F(Commands, LimitdEndsWithOneWhateverIsWrong) {
   EXPECT_EQ(command({"limitd", "-d", "x", "-p", "x", "-c", file("b.yaml", "buckets: {}\n")}), 1);
   EXPECT_TRUE(said(err, "--port: `x` is no port")) << err;
   EXPECT_EQ(command({"limitd", "--version"}), 0);
-  EXPECT_EQ(out, std::string(version) + "\n");
+  EXPECT_EQ(out, std::string(config::version) + "\n");
 }
 
 TEST_F(Commands, LimitdctlSaysInItsWordsWhatIsMissing) {
@@ -546,16 +547,16 @@ TEST_F(Commands, LimitdctlSaysInItsWordsWhatIsMissing) {
 TEST_F(Commands, FilesThatCannotBeReadAreTold) {
   std::filesystem::create_directory(folder_ + "/folder.ini");
   base::Diagnostics diagnostics;
-  EXPECT_FALSE(read_file(folder_ + "/folder.ini", diagnostics));
+  EXPECT_FALSE(config::read_file(folder_ + "/folder.ini", diagnostics));
   EXPECT_EQ(diagnostics.back().message, "is a directory");
-  EXPECT_FALSE(read_file(folder_ + "/none.ini", diagnostics));
+  EXPECT_FALSE(config::read_file(folder_ + "/none.ini", diagnostics));
   EXPECT_EQ(diagnostics.back().message, "cannot be read: No such file or directory");
 
   const auto path = file("large.ini", "");
   std::filesystem::resize_file(path, base::bounds::config_bytes_max);
-  EXPECT_EQ(read_file(path, diagnostics)->size(), base::bounds::config_bytes_max);
+  EXPECT_EQ(config::read_file(path, diagnostics)->size(), base::bounds::config_bytes_max);
   std::filesystem::resize_file(path, base::bounds::config_bytes_max + 1);
-  EXPECT_FALSE(read_file(path, diagnostics));
+  EXPECT_FALSE(config::read_file(path, diagnostics));
   EXPECT_EQ(diagnostics.back().message, "is longer than 64 MiB, the bound of a configuration file");
 }
 

@@ -31,7 +31,7 @@ Dialect dialect_of(const policy::RuleSet& rules, const std::optional<std::string
 
 }  // namespace
 
-int explain(const Words& words, Outside& outside) {
+int explain(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice explain --policy FILE [options] key=value...", about, footer);
   std::optional<std::string> path, as, protocol;
   bool documented = false, json = false;
@@ -46,8 +46,8 @@ int explain(const Words& words, Outside& outside) {
       ->type_name("NAME");
   arguments.app().add_flag("--json", json, "Print the explanation as JSON");
   if (const auto status = arguments.parse(words, outside)) return *status;
-  std::optional<FileKind> kind;
-  if (as && !(kind = kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
+  std::optional<config::FileKind> kind;
+  if (as && !(kind = config::kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
   if (!path) return arguments.misused("there is no --policy FILE", outside);
   if (protocol && *protocol != "divvy" && *protocol != "limitd")
     return arguments.misused("--protocol is to be divvy or limitd, not `" + *protocol + "`",
@@ -56,12 +56,12 @@ int explain(const Words& words, Outside& outside) {
   const auto pairs = pairs_of(arguments.positional(), problem);
   if (!pairs) return arguments.misused(problem, outside);
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Diagnostics diagnostics;
   const auto rules = inspect(*path, kind, documented, spaces, diagnostics);
   tell(diagnostics, outside);
-  if (!rules) return exit_failure;
-  std::vector<limit::Entry> descriptor;
+  if (!rules) return config::exit_failure;
+  std::vector<request::Entry> descriptor;
   for (const auto& [key, value] : *pairs) descriptor.push_back({key, value});
   const Dialect dialect = dialect_of(*rules, protocol);
   const auto explanation =
@@ -69,7 +69,7 @@ int explain(const Words& words, Outside& outside) {
   outside.out << (json ? to_text(to_json(explanation, *pairs))
                        : to_text(explanation, dialect, *pairs, outside.out_colour))
               << std::flush;
-  return exit_ok;
+  return config::exit_ok;
 }
 
 }  // namespace sluice::cli

@@ -49,11 +49,12 @@ std::string words_for(const policy::Mismatch& mismatch) {
 
 void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
   if (e.ends)
-    out += paint("applies and decides", green, coloured);
+    out += config::paint("applies and decides", config::green, coloured);
   else if (e.has_say)
-    out += paint("applies", green, coloured) + ": it and later rules must allow";
+    out += config::paint("applies", config::green, coloured) + ": it and later rules must allow";
   else
-    out += paint("applies in shadow", yellow, coloured) + ": it is charged, and the search goes on";
+    out += config::paint("applies in shadow", config::yellow, coloured) +
+           ": it is charged, and the search goes on";
   for (const auto& limit : e.rule->limits) out += "\n      limit: " + words_for(limit);
   out += "\n";
   if (e.counter.empty()) return;
@@ -64,7 +65,7 @@ void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
 void append(std::string& out, const RuleExplanation& e, bool coloured) {
   const policy::Rule& rule = *e.rule;
   out += rule.file + ":" + std::to_string(rule.line) + ": " +
-         paint("[" + printable(rule.pattern) + "]", 0, coloured);
+         config::paint("[" + printable(rule.pattern) + "]", 0, coloured);
   if (!rule.name.empty()) out += " " + printable(rule.name);
   if (!rule.comment.empty()) out += " (" + printable(rule.comment) + ")";
   out += "\n    ";
@@ -73,7 +74,7 @@ void append(std::string& out, const RuleExplanation& e, bool coloured) {
   } else if (e.over) {
     out += "does not apply: its time is over\n";
   } else if (!e.error.empty()) {
-    out += paint("cannot be evaluated", red, coloured) +
+    out += config::paint("cannot be evaluated", config::red, coloured) +
            ", so the request fails: " + printable(e.error) + "\n";
   } else if (e.mismatch) {
     out += "does not apply: " + words_for(*e.mismatch) + "\n";
@@ -131,7 +132,7 @@ std::string to_text(const policy::Explanation& explanation, policy::Dialect dial
   for (const RuleExplanation& e : explanation.reached) append(out, e, coloured);
   if (!decided(explanation) &&
       (explanation.reached.empty() || explanation.reached.back().error.empty()))
-    out += paint("No rule decides it.", red, coloured) +
+    out += config::paint("No rule decides it.", config::red, coloured) +
            (dialect == policy::Dialect::limitd ? " limitd's protocol answers UNKNOWN_BUCKET_TYPE.\n"
                                                : " Divvy's protocol answers `OK false 0 -1`.\n");
   if (explanation.unreached > 0)

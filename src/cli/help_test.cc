@@ -16,7 +16,7 @@ const Words commands[] = {
     {"store"},   {"limitdctl"}};
 
 int command(const Words& words, std::ostream& out, std::ostream& err) {
-  Outside outside{out, err, false, false, [](const char*) { return std::nullopt; }};
+  config::Outside outside{out, err, false, false, [](const char*) { return std::nullopt; }};
   return run(words, outside);
 }
 
@@ -32,7 +32,7 @@ TEST(Help, IsNoWiderThanAPage) {
   for (const Words& words : commands) {
     std::istringstream lines(help_of(words));
     for (std::string line; std::getline(lines, line);)
-      EXPECT_TRUE(columns_of(line) <= 100 || line.starts_with("  sluice ")) << line;
+      EXPECT_TRUE(config::columns_of(line) <= 100 || line.starts_with("  sluice ")) << line;
   }
 }
 

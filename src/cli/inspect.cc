@@ -5,50 +5,52 @@
 namespace sluice::cli {
 namespace {
 
-std::optional<policy::DivvyFormat> format_of(FileKind kind) {
-  if (kind == FileKind::divvy_json) return policy::DivvyFormat::json;
-  return policy::DivvyFormat::ini;
+std::optional<divvy::DivvyFormat> format_of(config::FileKind kind) {
+  if (kind == config::FileKind::divvy_json) return divvy::DivvyFormat::json;
+  return divvy::DivvyFormat::ini;
 }
 
 }  // namespace
 
-std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::optional<FileKind> as,
-                                               bool documented, limit::Spaces& spaces,
+std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
+                                               std::optional<config::FileKind> as, bool documented,
+                                               request::Spaces& spaces,
                                                base::Diagnostics& diagnostics) {
   const bool told = as.has_value();
   std::optional<std::string> text;
-  if (!as) as = kind_of(path);
+  if (!as) as = config::kind_of(path);
   const bool limitd_by_name = !as && path.ends_with(".config");
-  if (as == FileKind::sluice || limitd_by_name) {
-    if (!(text = read_file(path, diagnostics))) return nullptr;
-    if (!told && is_limitd(*text)) as = FileKind::limitd;
+  if (as == config::FileKind::sluice || limitd_by_name) {
+    if (!(text = config::read_file(path, diagnostics))) return nullptr;
+    if (!told && config::is_limitd(*text)) as = config::FileKind::limitd;
   }
   if (!as) {
     base::Diagnostic place;
     place.file = path;
-    complain(place, "Unrecognized format for config file: " + path,
-             "name it .ini, .json, .yaml or .yml, or say what it is with --as", diagnostics);
+    config::complain(place, "Unrecognized format for config file: " + path,
+                     "name it .ini, .json, .yaml or .yml, or say what it is with --as",
+                     diagnostics);
     return nullptr;
   }
-  std::vector<PolicyFile> files{{.path = path, .format = format_of(*as)}};
-  if (as == FileKind::limitd)
-    files.front().limitd =
-        std::make_shared<const LimitdSource>(LimitdSource{.use = LimitdSource::Use::whole});
-  if (as == FileKind::sluice) {
-    Config config;
+  std::vector<config::PolicyFile> files{{.path = path, .format = format_of(*as)}};
+  if (as == config::FileKind::limitd)
+    files.front().limitd = std::make_shared<const limitd::LimitdSource>(
+        limitd::LimitdSource{.use = limitd::LimitdSource::Use::whole});
+  if (as == config::FileKind::sluice) {
+    config::Config config;
     base::Diagnostics of_config;
-    read_config(*text, path, config, of_config);
+    config::read_config(*text, path, config, of_config);
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     // Policies that are named soundly are looked at all the same, so that one run tells everything.
-    files = config.has_policy() ? config.policy_files() : std::vector<PolicyFile>();
+    files = config.has_policy() ? config.policy_files() : std::vector<config::PolicyFile>();
     if (base::has_errors(of_config)) {
-      load_policy(files, spaces, diagnostics);
+      config::load_policy(files, spaces, diagnostics);
       return nullptr;
     }
   }
   if (documented)
-    for (PolicyFile& file : files) file.matching = policy::DivvyMatching::documented;
-  return load_policy(files, spaces, diagnostics);
+    for (config::PolicyFile& file : files) file.matching = divvy::DivvyMatching::documented;
+  return config::load_policy(files, spaces, diagnostics);
 }
 
 std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem) {

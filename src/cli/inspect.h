@@ -9,17 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "admin/admin_json.h"
 #include "cli/commands.h"
 #include "config/load_policy.h"
-#include "admin/admin_json.h"
 
 namespace sluice::cli {
 
 // The rules that a file holds, or that a sluice.yaml names; null when `diagnostics` has got an
 // error. `as`: its kind, otherwise by its name. `documented` overrides the file's own choice of
 // matching.
-std::shared_ptr<const policy::RuleSet> inspect(const std::string& path, std::optional<FileKind> as,
-                                               bool documented, limit::Spaces& spaces,
+std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
+                                               std::optional<config::FileKind> as, bool documented,
+                                               request::Spaces& spaces,
                                                base::Diagnostics& diagnostics);
 
 // The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal.

@@ -21,7 +21,7 @@ struct Loading {
   AdminPort& port;
   const std::string& path;
   const bool json;
-  Outside& outside;
+  config::Outside& outside;
   Json part = Json::array();
   std::vector<size_t> lines{};  // where each of the part stands
   size_t bytes = 0, line = 0, loaded = 0;
@@ -54,7 +54,7 @@ struct Loading {
 
   // exit_ok: it is in.
   int send() {
-    if (part.empty()) return exit_ok;
+    if (part.empty()) return config::exit_ok;
     auto reply = port.ask("POST", "/v1/overrides", part);
     if (!reply.is_done()) {
       reply.problem = placed(reply.problem);
@@ -66,11 +66,11 @@ struct Loading {
     bytes = 0;
     if (outside.err_terminal && !json)
       outside.err << "\r\x1b[K" << base::grouped(loaded) << " overrides loaded" << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   }
 
   int take(const std::string& text) {
-    if (text.find_first_not_of(" \t\r") == text.npos) return exit_ok;
+    if (text.find_first_not_of(" \t\r") == text.npos) return config::exit_ok;
     Json one = Json::parse(text, nullptr, false);
     if (!one.is_object())
       return fail(place(line, line) +
@@ -80,13 +80,13 @@ struct Loading {
     lines.push_back(line);
     part.push_back(std::move(one));
     bytes += text.size();
-    return part.size() == part_lines_max || bytes >= part_bytes_max ? send() : exit_ok;
+    return part.size() == part_lines_max || bytes >= part_bytes_max ? send() : config::exit_ok;
   }
 };
 
 }  // namespace
 
-int load_overrides(AdminPort& port, const std::string& path, bool json, Outside& outside) {
+int load_overrides(AdminPort& port, const std::string& path, bool json, config::Outside& outside) {
   port.wait_at_least(timeout_min);
   Loading loading{port, path, json, outside};
   std::ifstream file(path, std::ios::binary);
@@ -104,15 +104,16 @@ int load_overrides(AdminPort& port, const std::string& path, bool json, Outside&
       return loading.fail(loading.place(loading.line, loading.line) + "is longer than " +
                           std::to_string(line_bytes_max) + " bytes");
     const auto size = static_cast<size_t>(file.gcount()) - (file.eof() ? 0u : 1u);
-    if (const int status = loading.take(text.substr(0, size)); status != exit_ok) return status;
+    if (const int status = loading.take(text.substr(0, size)); status != config::exit_ok)
+      return status;
   }
   if (file.bad()) return loading.fail(path + ": cannot be read to its end");
-  if (const int status = loading.send(); status != exit_ok) return status;
+  if (const int status = loading.send(); status != config::exit_ok) return status;
   if (outside.err_terminal && !json) outside.err << "\r\x1b[K" << std::flush;
   outside.out << (json ? to_text({{"loaded", loading.loaded}})
                        : base::counted(loading.loaded, "override") + " loaded\n")
               << std::flush;
-  return exit_ok;
+  return config::exit_ok;
 }
 
 }  // namespace sluice::cli

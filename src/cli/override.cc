@@ -8,8 +8,8 @@
 #include "cli/inspect.h"
 #include "cli/load_overrides.h"
 #include "cli/moment.h"
-#include "config/screen_text.h"
 #include "cli/table.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {
@@ -184,7 +184,7 @@ std::string put_end(const Asked& asked, Json& body) {
 }
 
 void append_line(std::string& out, const char* title, const std::string& text) {
-  if (!text.empty()) out += fitted(title, 10) + on_screen(text) + "\n";
+  if (!text.empty()) out += config::fitted(title, 10) + config::on_screen(text) + "\n";
 }
 
 // When it ends, or that it has ended; "": never.
@@ -239,22 +239,22 @@ std::string words_of(const Json& override_) {
   return out;
 }
 
-int tell_one(const AdminPort::Reply& reply, const Asked& asked, Outside& outside) {
+int tell_one(const AdminPort::Reply& reply, const Asked& asked, config::Outside& outside) {
   if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
   outside.out << (asked.admin.json ? to_text(reply.json) : words_of(reply.json)) << std::flush;
-  return exit_ok;
+  return config::exit_ok;
 }
 
-int set(AdminPort& port, const Asked& asked, const Json& body, Outside& outside) {
+int set(AdminPort& port, const Asked& asked, const Json& body, config::Outside& outside) {
   return tell_one(port.ask("POST", "/v1/overrides", body), asked, outside);
 }
 
-int list(AdminPort& port, const Asked& asked, size_t count, Outside& outside) {
+int list(AdminPort& port, const Asked& asked, size_t count, config::Outside& outside) {
   std::string target = "/v1/overrides?", filter;
   const auto only = [&](const char* key, const std::string& value) {
     if (!target.ends_with('?')) target += '&';
     target += std::string(key) + '=' + client::percent_encoded(value);
-    filter += std::string(" --") + key + " '" + on_screen(value) + "'";
+    filter += std::string(" --") + key + " '" + config::on_screen(value) + "'";
   };
   if (asked.rule) only("rule", *asked.rule);
   if (asked.dialect) only("dialect", *asked.dialect);
@@ -269,12 +269,12 @@ int list(AdminPort& port, const Asked& asked, size_t count, Outside& outside) {
               {"overrides", all}};
     if (!next.empty()) json["next"] = next;
     outside.out << to_text(json) << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   }
   if (all.empty()) {
     outside.err << (filter.empty() ? "there are no overrides" : "no override matches" + filter)
                 << std::endl;
-    return exit_ok;
+    return config::exit_ok;
   }
   Table table({{"ID"}, {"RULE"}, {"ACTOR"}, {"LIMITS"}, {"UNTIL"}, {"COMMENT"}});
   for (const Json& one : all) {
@@ -287,7 +287,7 @@ int list(AdminPort& port, const Asked& asked, size_t count, Outside& outside) {
   if (!next.empty())
     outside.err << integer_field(last.json, "total") << " in all; --limit N lists more of them"
                 << std::endl;
-  return exit_ok;
+  return config::exit_ok;
 }
 
 std::string path_of(const std::string& id) {
@@ -296,7 +296,7 @@ std::string path_of(const std::string& id) {
 
 // One that is refused, as one that is not there, leaves the others to be removed; each is told. Who
 // cannot be asked about one is not asked about those behind it.
-int remove(AdminPort& port, const Asked& asked, const Words& ids, Outside& outside) {
+int remove(AdminPort& port, const Asked& asked, const Words& ids, config::Outside& outside) {
   const bool json = asked.admin.json;
   Json removed = Json::array(), refused = Json::array();
   AdminPort::Reply first;  // of those that are refused
@@ -304,7 +304,7 @@ int remove(AdminPort& port, const Asked& asked, const Words& ids, Outside& outsi
     auto reply = port.ask("DELETE", path_of(id), nullptr);
     if (reply.is_done()) {
       removed.push_back(id);
-      if (!json) outside.out << on_screen(id) << ": removed" << std::endl;
+      if (!json) outside.out << config::on_screen(id) << ": removed" << std::endl;
       continue;
     }
     reply.problem = id + ": " + reply.problem;
@@ -317,7 +317,7 @@ int remove(AdminPort& port, const Asked& asked, const Words& ids, Outside& outsi
   if (json && !refused.empty())
     return tell_failure(first, json, outside, {{"removed", removed}, {"refused", refused}});
   if (json) outside.out << to_text({{"removed", removed}}) << std::flush;
-  return refused.empty() ? exit_ok : exit_failure;
+  return refused.empty() ? config::exit_ok : config::exit_failure;
 }
 
 struct Action {
@@ -355,7 +355,7 @@ std::string put_body(const Asked& asked, Json& body) {
   Words texts = asked.actors;
   texts.insert(texts.end(), {*asked.rule, asked.comment.value_or("")});
   for (const std::string& text : texts)
-    if (!base::utf8::is_valid(text)) return "`" + on_screen(text) + "` is no UTF-8";
+    if (!base::utf8::is_valid(text)) return "`" + config::on_screen(text) + "` is no UTF-8";
   if (asked.dialect) body["dialect"] = *asked.dialect;
   body["rule"] = *asked.rule;
   if (auto problem = put_actor(asked, body); !problem.empty()) return problem;
@@ -367,7 +367,7 @@ std::string put_body(const Asked& asked, Json& body) {
 
 }  // namespace
 
-int override_limits(const Words& words, Outside& outside) {
+int override_limits(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice override set|list|show|remove|load [options] [ID|FILE]", about,
                       footer());
   Asked asked;
@@ -398,7 +398,7 @@ int override_limits(const Words& words, Outside& outside) {
   if (std::find(said.begin(), said.end(), "") != said.end())
     return arguments.misused(name + " " + action->wants + ", not an empty word", outside);
 
-  int ending = exit_ok;
+  int ending = config::exit_ok;
   Json body = Json::object();
   std::optional<size_t> listed = size_t{100};
   if (name == "set") {

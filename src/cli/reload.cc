@@ -24,7 +24,7 @@ constexpr std::chrono::seconds timeout_min{35};
 
 }  // namespace
 
-int reload(const Words& words, Outside& outside) {
+int reload(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice reload [options]", about, footer());
   AdminFlags flags;
   add_admin_flags(arguments.app(), flags);
@@ -33,7 +33,7 @@ int reload(const Words& words, Outside& outside) {
     return arguments.misused("the server knows its files; no word is wanted, and there is `" +
                                  arguments.positional().front() + "`",
                              outside);
-  int ending = exit_ok;
+  int ending = config::exit_ok;
   auto port = AdminPort::open(flags, arguments, outside, ending);
   if (!port) return ending;
   port->wait_at_least(timeout_min);
@@ -47,16 +47,17 @@ int reload(const Words& words, Outside& outside) {
     if (!refused) json["hash"] = field(reply.json, "hash");
     json["diagnostics"] = list_field(reply.json, "diagnostics");
     outside.out << to_text(json) << std::flush;
-    return refused ? exit_failure : exit_ok;
+    return refused ? config::exit_failure : config::exit_ok;
   }
   tell(diagnostics_of(list_field(reply.json, "diagnostics")), outside);
   if (refused) return tell_failure(reply, false, outside);
   const bool live = text_field(reply.json, "outcome") == "live";
   const int64_t generation = integer_field(reply.json, "generation");
-  outside.out << (live ? paint("live", green, outside.out_colour) + ": generation "
+  outside.out << (live ? config::paint("live", config::green, outside.out_colour) + ": generation "
                        : "unchanged: generation ")
-              << generation << ", hash " << on_screen(text_field(reply.json, "hash")) << std::endl;
-  return exit_ok;
+              << generation << ", hash " << config::on_screen(text_field(reply.json, "hash"))
+              << std::endl;
+  return config::exit_ok;
 }
 
 }  // namespace sluice::cli

@@ -1,7 +1,7 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "config/screen_text.h"
 #include "cli/table.h"
+#include "config/screen_text.h"
 #include "wire/shown_name.h"
 
 namespace sluice::cli {
@@ -76,7 +76,7 @@ bool is_encoded(std::string_view text) {
 
 }  // namespace
 
-int reset(const Words& words, Outside& outside) {
+int reset(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice reset [options] KEY", about_reset, footer_of_reset());
   AdminFlags flags;
   bool encoded = false;
@@ -90,8 +90,8 @@ int reset(const Words& words, Outside& outside) {
                              outside);
   const std::string& key = arguments.positional().front();
   if (encoded && !is_encoded(key))
-    return arguments.misused("`" + on_screen(key) + "` is not percent-encoded", outside);
-  int ending = exit_ok;
+    return arguments.misused("`" + config::on_screen(key) + "` is not percent-encoded", outside);
+  int ending = config::exit_ok;
   auto port = AdminPort::open(flags, arguments, outside, ending);
   if (!port) return ending;
   const auto reply =
@@ -100,12 +100,12 @@ int reset(const Words& words, Outside& outside) {
   if (flags.json)
     outside.out << to_text(reply.json) << std::flush;
   else
-    outside.out << on_screen(name_of(reply.json)) << ": " << on_screen(levels_of(reply.json))
-                << std::endl;
-  return exit_ok;
+    outside.out << config::on_screen(name_of(reply.json)) << ": "
+                << config::on_screen(levels_of(reply.json)) << std::endl;
+  return config::exit_ok;
 }
 
-int counters(const Words& words, Outside& outside) {
+int counters(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
   AdminFlags flags;
   std::string limit_text = "100";
@@ -117,7 +117,7 @@ int counters(const Words& words, Outside& outside) {
   if (arguments.positional().size() > 1)
     return arguments.misused("one PREFIX is enough; has it blanks or stars, put it in quotes",
                              outside);
-  int ending = exit_ok;
+  int ending = config::exit_ok;
   const auto limit = listed_of(limit_text, arguments, outside, ending);
   if (!limit) return ending;
   auto port = AdminPort::open(flags, arguments, outside, ending);
@@ -139,20 +139,20 @@ int counters(const Words& words, Outside& outside) {
     if (!next.empty()) json["next"] = next;
     if (cut) json["cut"] = true;
     outside.out << to_text(json) << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   }
   if (list.empty()) {
     outside.err << (prefix.empty() ? "there are no counters"
                                    : "no counter's name begins with `" +
-                                         on_screen(arguments.positional().front()) + "`")
+                                         config::on_screen(arguments.positional().front()) + "`")
                 << std::endl;
-    return exit_ok;
+    return config::exit_ok;
   }
   Table table({{"COUNTER"}, {"HOW IT STANDS"}});
   for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
   outside.out << table.text(outside.out_colour) << std::flush;
   if (!next.empty()) outside.err << "there are more; --limit N lists more of them" << std::endl;
-  return exit_ok;
+  return config::exit_ok;
 }
 
 }  // namespace sluice::cli

@@ -6,8 +6,8 @@
 #include "base/units.h"
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
-#include "config/screen_text.h"
 #include "cli/table.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {
@@ -122,7 +122,7 @@ void add_rates(Json& rules, const Look& before, const Look& after) {
 
 }  // namespace
 
-int rules(const Words& words, Outside& outside) {
+int rules(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice rules [options] [TEXT]", about, footer());
   AdminFlags flags;
   std::string over_text = "1s";
@@ -131,7 +131,7 @@ int rules(const Words& words, Outside& outside) {
   if (const auto ended = arguments.parse(words, outside)) return *ended;
   if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", outside);
   const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();
-  int ending = exit_ok;
+  int ending = config::exit_ok;
   const auto over = over_of(over_text, arguments, outside, ending);
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, outside, ending);
@@ -161,11 +161,11 @@ int rules(const Words& words, Outside& outside) {
                             {"rules", list}})
                 << std::flush;
   } else if (!found) {
-    outside.err << "no rule has `" << on_screen(text) << "`" << std::endl;
+    outside.err << "no rule has `" << config::on_screen(text) << "`" << std::endl;
   } else {
     outside.out << table_of(list, before.has_value(), outside.out_colour) << std::flush;
   }
-  return found ? exit_ok : exit_failure;
+  return found ? config::exit_ok : config::exit_failure;
 }
 
 }  // namespace sluice::cli

@@ -8,23 +8,17 @@
 #include <exception>
 #include <iostream>
 
-#include "config/built_in.h"
 #include "cli/commands.h"
+#include "config/built_in.h"
 
 namespace sluice::cli {
 namespace {
 
-struct Command {
-  const char* name;
-  const char* summary;
-  int (*run)(const Words&, Outside&);
-};
+using protocol::Command;
 
-constexpr Command commands[] = {
+// The program's own; those of protocols follow `serve`, in the order of their list.
+constexpr Command own_commands[] = {
     {"serve", "serve every configured protocol; without a file, a built-in example", serve},
-    {"divvy", "serve a Divvy configuration, in place of `node index.js CONFIG`", divvy},
-    {"limitd", "serve a limitd configuration, in place of `limitd -c CONFIG`", limitd},
-    {"droplet", "serve droplet's protocol, in place of `droplet`", droplet},
     {"check", "say what is wrong with policy and configuration files", check},
     {"explain", "say which rules of a policy a request meets, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},
@@ -36,21 +30,32 @@ constexpr Command commands[] = {
     {"override", "give one actor another limit, for good or for a while", override_limits},
     {"reload", "have a running server read its policy again", reload},
     {"store", "look at the counters on the disk, check, repair and copy them", store},
-    {"limitdctl", "ask a running server in limitdctl's flags and words", limitdctl},
 };
 
+// Servers first, tools last.
+std::vector<Command> all_commands() {
+  std::vector<Command> all{own_commands[0]};
+  const auto of_protocols = protocol::commands();
+  for (const Command& c : of_protocols)
+    if (c.serves) all.push_back(c);
+  all.insert(all.end(), std::begin(own_commands) + 1, std::end(own_commands));
+  for (const Command& c : of_protocols)
+    if (!c.serves) all.push_back(c);
+  return all;
+}
+
 std::string help() {
-  std::string text = "sluice " + std::string(version) +
+  std::string text = "sluice " + std::string(config::version) +
                      ", a rate-limit and quota server: may this happen now, how much is left,\n"
                      "when is there more?\n"
                      "\n"
                      "Usage: sluice COMMAND [options]\n"
                      "\n"
                      "Commands:\n";
-  for (const Command& c : commands) {
-    std::string name = c.name;
+  for (const Command& c : all_commands()) {
+    std::string name(c.name);
     name.resize(11, ' ');
-    text += "  " + name + c.summary + "\n";
+    text += "  " + name + std::string(c.summary) + "\n";
   }
   return text +
          "\n"
@@ -62,14 +67,15 @@ std::string help() {
          "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n";
 }
 
-int misused(const std::string& word, Outside& outside) {
+int misused(const std::string& word, config::Outside& outside) {
   std::vector<std::string_view> names;
-  for (const Command& c : commands) names.emplace_back(c.name);
+  for (const Command& c : all_commands()) names.emplace_back(c.name);
   const auto near = base::nearest_word(word, names);
-  outside.err << paint("error:", red, outside.err_colour) << " there is no command `" << word << '`'
+  outside.err << config::paint("error:", config::red, outside.err_colour)
+              << " there is no command `" << word << '`'
               << (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?")
               << "\nUsage: sluice COMMAND [options]\nMore with --help." << std::endl;
-  return exit_usage;
+  return config::exit_usage;
 }
 
 bool coloured(int file) {
@@ -85,67 +91,68 @@ void keep_standard_files() {
     if (::fcntl(file, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
 }
 
-int run_command(const Words& words, Outside& outside) {
+int run_command(const Words& words, config::Outside& outside) {
   if (words.empty()) {
     outside.err << help() << std::flush;
-    return exit_usage;
+    return config::exit_usage;
   }
   const std::string& word = words.front();
   if (word == "help" && words.size() > 1) return run_command({words[1], "--help"}, outside);
   if (word == "--help" || word == "-h" || word == "help") {
     outside.out << help() << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   }
   if (word == "--version" || word == "-V") {
-    outside.out << "sluice " << version << std::endl;
-    return exit_ok;
+    outside.out << "sluice " << config::version << std::endl;
+    return config::exit_ok;
   }
-  const auto* const at = std::find_if(std::begin(commands), std::end(commands),
-                                      [&](const Command& c) { return word == c.name; });
-  if (at == std::end(commands)) return misused(word, outside);
+  const auto commands = all_commands();
+  const auto at = std::find_if(commands.begin(), commands.end(),
+                               [&](const Command& c) { return word == c.name; });
+  if (at == commands.end()) return misused(word, outside);
   return at->run(Words(words.begin() + 1, words.end()), outside);
 }
 
 }  // namespace
 
-int run(const Words& words, Outside& outside) {
+int run(const Words& words, config::Outside& outside) {
   const int status = run_command(words, outside);
   // Of `ask` the status is the answer.
-  if (status != exit_ok || outside.out.good() || words.front() == "ask") return status;
-  outside.err << paint("error:", red, outside.err_colour)
+  if (status != config::exit_ok || outside.out.good() || words.front() == "ask") return status;
+  outside.err << config::paint("error:", config::red, outside.err_colour)
               << " what there is to say cannot be written to standard output" << std::endl;
-  return exit_failure;
+  return config::exit_failure;
 }
 
 int run(int argc, char** argv) {
   keep_standard_files();
-  Outside outside{std::cout,
-                  std::cerr,
-                  coloured(STDOUT_FILENO),
-                  coloured(STDERR_FILENO),
-                  [](const char* name) -> std::optional<std::string> {
-                    const char* const value = std::getenv(name);
-                    if (value == nullptr) return std::nullopt;
-                    return value;
-                  },
-                  [] {
-                    std::vector<std::pair<std::string, std::string>> all;
-                    for (char** at = environ; *at != nullptr; ++at) {
-                      const std::string text = *at;
-                      const size_t cut = text.find('=');
-                      if (cut != std::string::npos)
-                        all.emplace_back(text.substr(0, cut), text.substr(cut + 1));
-                    }
-                    return all;
-                  },
-                  ::isatty(STDOUT_FILENO) == 1,
-                  ::isatty(STDERR_FILENO) == 1};
+  config::Outside outside{std::cout,
+                          std::cerr,
+                          coloured(STDOUT_FILENO),
+                          coloured(STDERR_FILENO),
+                          [](const char* name) -> std::optional<std::string> {
+                            const char* const value = std::getenv(name);
+                            if (value == nullptr) return std::nullopt;
+                            return value;
+                          },
+                          [] {
+                            std::vector<std::pair<std::string, std::string>> all;
+                            for (char** at = environ; *at != nullptr; ++at) {
+                              const std::string text = *at;
+                              const size_t cut = text.find('=');
+                              if (cut != std::string::npos)
+                                all.emplace_back(text.substr(0, cut), text.substr(cut + 1));
+                            }
+                            return all;
+                          },
+                          ::isatty(STDOUT_FILENO) == 1,
+                          ::isatty(STDERR_FILENO) == 1};
   try {
     return run(Words(argv + std::min(argc, 1), argv + argc), outside);
   } catch (const std::exception& e) {
     // What is left is a system without memory, threads or descriptors.
     std::cerr << "sluice: " << e.what() << std::endl;
-    return exit_failure;
+    return config::exit_failure;
   }
 }
 

@@ -36,30 +36,31 @@ std::string hints(const std::vector<server::Bound>& bound) {
   for (const auto& [protocol, address, number] : bound) {
     const std::string port = std::to_string(number);
     const std::string server =
-        number == port_of(protocol) ? "" : "--server localhost:" + port + " ";
-    if (protocol == server::Protocol::divvy)
+        number == config::port_of(protocol) ? "" : "--server localhost:" + port + " ";
+    if (protocol == protocol::Protocol::divvy)
       text += "  sluice ask divvy " + server + "method=GET path=/pantry/cookies ip=10.0.0.7\n" +
               "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc -q 1 localhost " +
               port + "\n";
-    if (protocol == server::Protocol::limitd)
+    if (protocol == protocol::Protocol::limitd)
       text += "  sluice ask limitd " + server + "take user 10.0.0.7\n";
   }
   return text;
 }
 
-void read_config_file(const std::string& file, Config& config, base::Diagnostics& diagnostics) {
-  if (policy::divvy_format(file)) {
+void read_config_file(const std::string& file, config::Config& config,
+                      base::Diagnostics& diagnostics) {
+  if (divvy::divvy_format(file)) {
     base::Diagnostic place;
     place.file = file;
-    complain(place, "is a Divvy policy by its name, and --config wants a sluice.yaml",
-             "serve it with `sluice divvy " + file + "`", diagnostics);
-  } else if (const auto text = read_file(file, diagnostics)) {
-    read_config(*text, file, config, diagnostics);
+    config::complain(place, "is a Divvy policy by its name, and --config wants a sluice.yaml",
+                     "serve it with `sluice divvy " + file + "`", diagnostics);
+  } else if (const auto text = config::read_file(file, diagnostics)) {
+    config::read_config(*text, file, config, diagnostics);
   }
 }
 
 // Who comes from `sluice divvy` has it set, and would count in this process alone.
-void warn_of_redis_host(const Config& config, const Outside& outside,
+void warn_of_redis_host(const config::Config& config, const config::Outside& outside,
                         base::Diagnostics& diagnostics) {
   if (config.store.redis) return;
   for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
@@ -77,10 +78,10 @@ void warn_of_redis_host(const Config& config, const Outside& outside,
 
 }  // namespace
 
-int serve(const Words& words, Outside& outside) {
+int serve(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice serve [--config sluice.yaml] [options]", about, footer);
   std::optional<std::string> file;
-  Flags flags;
+  config::Flags flags;
   bool print = false;
   arguments.app().add_option("--config", file, "The server's configuration")->type_name("FILE");
   arguments.app()
@@ -99,25 +100,25 @@ int serve(const Words& words, Outside& outside) {
                                  "` is not expected; a configuration is given as --config FILE",
                              outside);
 
-  const ReadConfig read = [&](base::Diagnostics& to) {
-    Config config;
+  const config::ReadConfig read = [&](base::Diagnostics& to) {
+    config::Config config;
     if (file) read_config_file(*file, config, to);
-    apply_environment(outside, config, to);
-    apply_flags(flags, config, to);
+    config::apply_environment(outside, config, to);
+    config::apply_flags(flags, config, to);
     return config;
   };
   base::Diagnostics diagnostics;
-  const Config config = read(diagnostics);
+  const config::Config config = read(diagnostics);
   warn_of_redis_host(config, outside, diagnostics);
   tell(diagnostics, outside);
-  if (base::has_errors(diagnostics)) return exit_failure;
+  if (base::has_errors(diagnostics)) return config::exit_failure;
   if (print) {
-    outside.out << print_config(config) << std::flush;
-    return exit_ok;
+    outside.out << config::print_config(config) << std::flush;
+    return config::exit_ok;
   }
-  Announcement announcement;
+  config::Announcement announcement;
   if (!config.has_policy()) announcement.after = hints;
-  return run_server(config, read, announcement, outside);
+  return config::run_server(config, read, announcement, outside);
 }
 
 }  // namespace sluice::cli

@@ -148,7 +148,8 @@ std::string list_words(const Json& counts, const char* if_none) {
   std::string text;
   for (const auto& [name, count] : counts.items())
     if (integer_field(counts, name) != 0)
-      text += (text.empty() ? "" : ", ") + grouped(counts, name.c_str()) + " " + on_screen(name);
+      text += (text.empty() ? "" : ", ") + grouped(counts, name.c_str()) + " " +
+              config::on_screen(name);
   return text.empty() ? if_none : text;
 }
 
@@ -173,7 +174,7 @@ std::string store_words(const Json& store, bool coloured) {
     const Json& connections = field(store, "connections");
     const bool well = integer_field(connections, "up") > 0;
     std::string text = "Redis: " + list_words(connections, "no") + " connections";
-    if (!well) text = paint(text, red, coloured);
+    if (!well) text = config::paint(text, config::red, coloured);
     if (const auto failed = list_words(field(store, "failures"), ""); !failed.empty())
       text += "; failures so far: " + failed;
     if (integer_field(store, "local_decisions") > 0)
@@ -181,41 +182,43 @@ std::string store_words(const Json& store, bool coloured) {
     return text;
   }
   if (kind == "memory") return "memory alone: a restart forgets";
-  std::string text = "disk, durability " + on_screen(text_field(store, "durability")) + ", " +
-                     grouped(store, "commits") + " commits";
+  std::string text = "disk, durability " + config::on_screen(text_field(store, "durability")) +
+                     ", " + grouped(store, "commits") + " commits";
   if (integer_field(store, "commit_failures") > 0)
     text += ", " + grouped(store, "commit_failures") + " failed";
   if (true_field(store, "loading")) text += "; not all counters are back from it yet";
   if (true_field(store, "failing"))
-    text += "; " + paint("it cannot be written at the moment", red, coloured);
+    text += "; " + config::paint("it cannot be written at the moment", config::red, coloured);
   return text;
 }
 
 std::string status_text(const Json& json, bool coloured) {
   std::string out;
   const auto line = [&](const char* title, const std::string& text) {
-    out += fitted(title, 13) + text + "\n";
+    out += config::fitted(title, 13) + text + "\n";
   };
   const Json& policy = field(json, "policy");
   const bool ready = true_field(json, "ready"), stale = true_field(policy, "stale");
-  line("server", "sluice " + on_screen(text_field(json, "version")) + " at " +
+  line("server", "sluice " + config::on_screen(text_field(json, "version")) + " at " +
                      text_field(json, "server") + ": " +
-                     (ready ? paint("ready", green, coloured) : paint("not ready", red, coloured)));
+                     (ready ? config::paint("ready", config::green, coloured)
+                            : config::paint("not ready", config::red, coloured)));
   for (const Json& reason : list_field(json, "reasons"))
-    if (reason.is_string()) line("", on_screen(reason.get<std::string>()));
+    if (reason.is_string()) line("", config::on_screen(reason.get<std::string>()));
   if (field(json, "up_seconds").is_number()) line("up", seconds_words(field(json, "up_seconds")));
   line("policy", "generation " + grouped(policy, "generation") + ", live since " +
-                     on_screen(text_field(policy, "live_since")) + ", " +
+                     config::on_screen(text_field(policy, "live_since")) + ", " +
                      base::counted(static_cast<uint64_t>(integer_field(policy, "rules")), "rule") +
-                     ", hash " + on_screen(text_field(policy, "hash")));
+                     ", hash " + config::on_screen(text_field(policy, "hash")));
   for (const Json& file : list_field(policy, "files"))
-    if (file.is_string()) line("", on_screen(file.get<std::string>()));
+    if (file.is_string()) line("", config::on_screen(file.get<std::string>()));
   if (stale) {
     const Json& reading = field(policy, "last_reading");
-    line("", paint("a newer one was refused", red, coloured) + " at " +
-                 on_screen(text_field(reading, "at")) + ", so this one is older than the files:");
+    line("", config::paint("a newer one was refused", config::red, coloured) + " at " +
+                 config::on_screen(text_field(reading, "at")) +
+                 ", so this one is older than the files:");
     for (const auto& d : diagnostics_of(list_field(reading, "diagnostics")))
-      line("", "  " + on_screen(base::to_string(d)));
+      line("", "  " + config::on_screen(base::to_string(d)));
   }
   line("requests", rates_words(field(json, "requests")));
   line("connections", list_words(field(json, "connections"), "none"));
@@ -224,8 +227,9 @@ std::string status_text(const Json& json, bool coloured) {
   if (integer_field(counters, "memory_bytes_max") > 0)
     held += " of " + size_words(counters, "memory_bytes_max");
   if (integer_field(counters, "refused") > 0)
-    held += "; " + paint(grouped(counters, "refused") + " refused for want of memory so far",
-                         yellow, coloured);
+    held +=
+        "; " + config::paint(grouped(counters, "refused") + " refused for want of memory so far",
+                             config::yellow, coloured);
   if (text_field(field(json, "store"), "kind") == "redis")
     held = "in Redis; here, for when it cannot be asked: " + held;
   line("counters", held);
@@ -236,7 +240,7 @@ std::string status_text(const Json& json, bool coloured) {
 
 }  // namespace
 
-int status(const Words& words, Outside& outside) {
+int status(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice status [options]", about, footer());
   AdminFlags flags;
   std::string over_text = "500ms";
@@ -246,7 +250,7 @@ int status(const Words& words, Outside& outside) {
   if (!arguments.positional().empty())
     return arguments.misused(
         "no word is wanted, and there is `" + arguments.positional().front() + "`", outside);
-  int ending = exit_ok;
+  int ending = config::exit_ok;
   const auto over = over_of(over_text, arguments, outside, ending);
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, outside, ending);
@@ -270,7 +274,8 @@ int status(const Words& words, Outside& outside) {
 
   const Json json = status_json(*port, health.json, ready, config.json, before, *now);
   outside.out << (flags.json ? to_text(json) : status_text(json, outside.out_colour)) << std::flush;
-  return ready && !true_field(field(json, "policy"), "stale") ? exit_ok : exit_failure;
+  return ready && !true_field(field(json, "policy"), "stale") ? config::exit_ok
+                                                              : config::exit_failure;
 }
 
 }  // namespace sluice::cli

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "admin/backup_socket.h"
 #include "base/clock.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -12,7 +13,6 @@
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
 #include "limit/left_out.h"
-#include "admin/backup_socket.h"
 
 namespace sluice::cli {
 namespace {
@@ -50,20 +50,22 @@ struct Asked {
   bool json = false;
 };
 
-int fail(const std::string& problem, Outside& outside) {
-  outside.err << paint("error:", red, outside.err_colour) << ' ' << on_screen(problem) << std::endl;
-  return exit_failure;
+int fail(const std::string& problem, config::Outside& outside) {
+  outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
+              << config::on_screen(problem) << std::endl;
+  return config::exit_failure;
 }
 
-void tell_damages(const std::vector<std::string>& damages, Outside& outside) {
+void tell_damages(const std::vector<std::string>& damages, config::Outside& outside) {
   for (const std::string& damage : damages)
-    outside.err << paint("damage:", red, outside.err_colour) << ' ' << on_screen(damage)
-                << std::endl;
+    outside.err << config::paint("damage:", config::red, outside.err_colour) << ' '
+                << config::on_screen(damage) << std::endl;
 }
 
 // What a kill, a full disk or a power cut leaves, and a start takes away.
-void tell_torn(const std::vector<std::string>& torn, Outside& outside) {
-  for (const std::string& one : torn) outside.err << "note: " << on_screen(one) << std::endl;
+void tell_torn(const std::vector<std::string>& torn, config::Outside& outside) {
+  for (const std::string& one : torn)
+    outside.err << "note: " << config::on_screen(one) << std::endl;
 }
 
 ordered_json json_of(const limit::Limit& limit) {
@@ -89,7 +91,7 @@ std::string words_for(const limit::Decision& decision) {
                      : ", all in " + base::format_duration(decision.reset_after));
 }
 
-ordered_json json_of(const disk::Record& record, const limit::Spaces& spaces, base::Time now) {
+ordered_json json_of(const disk::Record& record, const request::Spaces& spaces, base::Time now) {
   std::array<limit::Decision, limit::slots_max> decisions;
   std::vector<limit::Limit> limits;
   if (record.limits_id != 0) {
@@ -136,8 +138,8 @@ ordered_json json_of(const disk::Record& record, const limit::Spaces& spaces, ba
   return json;
 }
 
-int dump(const Asked& asked, Outside& outside) {
-  limit::Spaces spaces;
+int dump(const Asked& asked, config::Outside& outside) {
+  request::Spaces spaces;
   std::string problem;
   const base::Time now = base::Clock().now();
   const auto line = [&](const ordered_json& json) {
@@ -153,10 +155,10 @@ int dump(const Asked& asked, Outside& outside) {
         line({{"name", name}, {"text", text}});
       });
   outside.out.flush();
-  return done ? exit_ok : fail(problem, outside);
+  return done ? config::exit_ok : fail(problem, outside);
 }
 
-int stats(const Asked& asked, Outside& outside) {
+int stats(const Asked& asked, config::Outside& outside) {
   disk::StoreStats s;
   std::string problem;
   if (!disk::stats(asked.dir, s, problem)) return fail(problem, outside);
@@ -171,7 +173,7 @@ int stats(const Asked& asked, Outside& outside) {
                             {"texts", s.texts},
                             {"bytes", s.bytes}})
                 << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   }
   outside.out << "format " << s.format << '\n'
               << base::counted(s.folded, "counter") << " under their own keys\n"
@@ -182,10 +184,10 @@ int stats(const Asked& asked, Outside& outside) {
               << " of limits\n"
               << base::counted(s.texts, "text") << " kept beside them\n"
               << base::counted(s.bytes, "byte") << " on the disk" << std::endl;
-  return exit_ok;
+  return config::exit_ok;
 }
 
-int check(const Asked& asked, Outside& outside) {
+int check(const Asked& asked, config::Outside& outside) {
   disk::CheckReport report;
   std::string problem;
   if (!disk::check(asked.dir, report, problem)) return fail(problem, outside);
@@ -200,22 +202,23 @@ int check(const Asked& asked, Outside& outside) {
                             {"torn", report.torn},
                             {"damages", report.damages}})
                 << std::flush;
-    return sound ? exit_ok : exit_failure;
+    return sound ? config::exit_ok : config::exit_failure;
   }
   tell_damages(report.damages, outside);
   tell_torn(report.torn, outside);
   if (sound)
-    outside.out << base::printable(asked.dir) << ": " << paint("ok", green, outside.out_colour)
-                << ", " << base::counted(report.counters, "counter") << ", "
+    outside.out << base::printable(asked.dir) << ": "
+                << config::paint("ok", config::green, outside.out_colour) << ", "
+                << base::counted(report.counters, "counter") << ", "
                 << base::counted(report.blocks, "block") << " of "
                 << base::counted(report.block_counters, "counter") << ", "
                 << base::counted(report.texts, "text") << std::endl;
   else
     outside.err << "Mend it with `sluice store repair DIR`, or start on a backup." << std::endl;
-  return sound ? exit_ok : exit_failure;
+  return sound ? config::exit_ok : config::exit_failure;
 }
 
-int repair(const Asked& asked, Outside& outside) {
+int repair(const Asked& asked, config::Outside& outside) {
   disk::RepairReport report;
   std::string problem;
   if (!disk::repair(asked.dir, report, problem)) return fail(problem, outside);
@@ -233,21 +236,21 @@ int repair(const Asked& asked, Outside& outside) {
                 << base::counted(report.counters, "counter") << ", "
                 << base::counted(report.texts, "text") << '\n';
   outside.out.flush();
-  return report.damages.empty() ? exit_ok : exit_failure;
+  return report.damages.empty() ? config::exit_ok : config::exit_failure;
 }
 
-int backup(const Asked& asked, Outside& outside) {
+int backup(const Asked& asked, config::Outside& outside) {
   std::string problem;
   // Who serves the store makes the copy; its working folder is another one.
   std::error_code error;
   const auto target = std::filesystem::absolute(asked.target, error).string();
   if (error) return fail(error.message(), outside);
-  switch (server::ask_for_backup(asked.dir, target, problem)) {
-    case server::BackupAnswer::done:
+  switch (admin::ask_for_backup(asked.dir, target, problem)) {
+    case admin::BackupAnswer::done:
       break;
-    case server::BackupAnswer::failed:
+    case admin::BackupAnswer::failed:
       return fail(problem, outside);
-    case server::BackupAnswer::nobody:
+    case admin::BackupAnswer::nobody:
       if (!disk::backup(asked.dir, target, problem)) return fail(problem, outside);
   }
   if (asked.json)
@@ -255,20 +258,20 @@ int backup(const Asked& asked, Outside& outside) {
   else
     outside.out << base::printable(target) << ": a copy of " << base::printable(asked.dir) << '\n';
   outside.out.flush();
-  return exit_ok;
+  return config::exit_ok;
 }
 
-int import_limitd(const Asked& asked, Outside& outside) {
-  limit::Spaces spaces;
+int import_limitd(const Asked& asked, config::Outside& outside) {
+  request::Spaces spaces;
   base::Diagnostics diagnostics;
-  const auto rules = inspect(*asked.config, FileKind::limitd, false, spaces, diagnostics);
+  const auto rules = inspect(*asked.config, config::FileKind::limitd, false, spaces, diagnostics);
   tell(diagnostics, outside);
-  if (!rules) return exit_failure;
+  if (!rules) return config::exit_failure;
   const base::Time now = base::Clock().now();
   policy::Plan plan;
   const auto to_counter = [&](std::string_view type,
                               std::string_view key) -> std::optional<disk::LimitdCounter> {
-    const limit::Entry descriptor[] = {{"type", type}, {"key", key}};
+    const request::Entry descriptor[] = {{"type", type}, {"key", key}};
     policy::Asked request;
     request.descriptor = descriptor;
     request.now = now;
@@ -291,7 +294,7 @@ int import_limitd(const Asked& asked, Outside& outside) {
                             {"untyped", r.untyped},
                             {"unreadable", r.unreadable}})
                 << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   }
   outside.out << base::counted(r.imported, "bucket") << " imported\n";
   const auto also = [&](uint64_t count, const char* what) {
@@ -302,13 +305,13 @@ int import_limitd(const Asked& asked, Outside& outside) {
   also(r.untyped, "passed over: their types are not in the configuration");
   also(r.unreadable, "passed over: these entries are no buckets");
   outside.out.flush();
-  return exit_ok;
+  return config::exit_ok;
 }
 
 struct Tool {
   const char* name;
   size_t words;
-  int (*run)(const Asked&, Outside&);
+  int (*run)(const Asked&, config::Outside&);
 };
 constexpr Tool tools[] = {{"dump", 1, dump},     {"stats", 1, stats},
                           {"check", 1, check},   {"repair", 1, repair},
@@ -316,7 +319,7 @@ constexpr Tool tools[] = {{"dump", 1, dump},     {"stats", 1, stats},
 
 }  // namespace
 
-int store(const Words& words, Outside& outside) {
+int store(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about, footer);
   Asked asked;
   arguments.app().add_flag("--json", asked.json, "Print the result as JSON");

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "admin/backup_socket.h"
 #include "cli/commands.h"
 #include "disk/journal.h"
-#include "admin/backup_socket.h"
 
 namespace sluice::cli {
 namespace {
@@ -31,8 +31,8 @@ class StoreCommand : public testing::Test {
   }
   int command(const Words& words) {
     std::ostringstream out_stream, err_stream;
-    Outside outside{out_stream, err_stream, false, false,
-                    [](const char*) -> std::optional<std::string> { return std::nullopt; }};
+    config::Outside outside{out_stream, err_stream, false, false,
+                            [](const char*) -> std::optional<std::string> { return std::nullopt; }};
     const int status = run(words, outside);
     out = out_stream.str();
     err = err_stream.str();
@@ -58,7 +58,7 @@ class StoreCommand : public testing::Test {
   // A fixed window with 7 of 10 taken, a bucket that never refills, and droplet's balance.
   void fill() {
     const auto journal = open();
-    const auto add = [&](const limit::Space* space, std::vector<limit::Limit> limits,
+    const auto add = [&](const request::Space* space, std::vector<limit::Limit> limits,
                          std::string_view key, std::vector<limit::State> cells) {
       journal->add(
           {space, limits.empty() ? 0 : spaces.intern_limits(limits), key, cells, cells[0].mark_us});
@@ -67,14 +67,14 @@ class StoreCommand : public testing::Test {
         "10.0.0.7", {{now_us() + 1'800'000'000, 7}});
     add(spaces.intern("fixed:", ":x"), {{Algorithm::fixed_bucket, 5, {}, 5}}, "k\xff",
         {{INT64_MAX, 2}});
-    limit::Space droplet;
+    request::Space droplet;
     droplet.windows = {base::seconds(1), base::seconds(60)};
     add(spaces.intern("droplet:", "", droplet), {}, "bucket",
         {{now_us() + 50'000'000, 2}, {now_us(), 60}, {10, 0}});
     ASSERT_TRUE(journal->commit(problem)) << problem;
   }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   std::string folder, problem, out, err;
 };
 
@@ -162,7 +162,7 @@ TEST_F(StoreCommand, AStoreInUseIsNotTouchedAndItsServerMakesTheCopy) {
   }
   EXPECT_EQ(command({"store", "backup", dir, copy}), 1);
   EXPECT_TRUE(said(err, "is in use by process")) << err;
-  const auto socket = server::BackupSocket::open(
+  const auto socket = admin::BackupSocket::open(
       dir,
       [&](const std::string& target, std::string& why) { return journal->backup(target, why); },
       problem);

@@ -17,7 +17,8 @@ constexpr size_t elastic_min = 8;
 
 void Table::add(const std::vector<std::string>& row) {
   std::vector<std::string> cells(columns_.size());
-  for (size_t i = 0; i < std::min(row.size(), cells.size()); ++i) cells[i] = on_screen(row[i]);
+  for (size_t i = 0; i < std::min(row.size(), cells.size()); ++i)
+    cells[i] = config::on_screen(row[i]);
   rows_.push_back(std::move(cells));
 }
 
@@ -25,8 +26,8 @@ void Table::add(const std::vector<std::string>& row) {
 std::vector<size_t> Table::widths(size_t columns_max) const {
   std::vector<size_t> all(columns_.size());
   for (size_t i = 0; i < all.size(); ++i) {
-    all[i] = columns_of(columns_[i].title);
-    for (const auto& row : rows_) all[i] = std::max(all[i], columns_of(row[i]));
+    all[i] = config::columns_of(columns_[i].title);
+    for (const auto& row : rows_) all[i] = std::max(all[i], config::columns_of(row[i]));
   }
   const auto gaps = [&] { return gap.size() * (all.size() - 1); };
   const auto narrowest = [&] {
@@ -63,7 +64,7 @@ std::vector<std::string> Table::lines(size_t columns_max) const {
     std::string line;
     for (size_t i = 0; i < all.size(); ++i) {
       if (i > 0) line += gap;
-      line += fitted(cell(i), all[i], columns_[i].right);
+      line += config::fitted(cell(i), all[i], columns_[i].right);
     }
     while (line.ends_with(' ')) line.pop_back();
     lines.push_back(std::move(line));
@@ -77,7 +78,7 @@ std::string Table::text(bool coloured, size_t columns_max) const {
   std::string text;
   bool first = true;
   for (const std::string& line : lines(columns_max)) {
-    text += first ? paint(line, 0, coloured) : line;
+    text += first ? config::paint(line, 0, coloured) : line;
     text += '\n';
     first = false;
   }

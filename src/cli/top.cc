@@ -69,7 +69,7 @@ Json first_items(const Json& answer, size_t count) {
 }
 
 int show_once(AdminPort& port, const Asked& asked, size_t count, std::chrono::microseconds over,
-              Outside& outside) {
+              config::Outside& outside) {
   TopRates rates;
   const size_t listed = std::clamp(count, listed_min, listed_max);
   Seen seen;
@@ -86,17 +86,17 @@ int show_once(AdminPort& port, const Asked& asked, size_t count, std::chrono::mi
   const Json answer = first_items(seen.answer, count);
   if (asked.admin.json) {
     outside.out << to_text(answer) << std::flush;
-    return exit_ok;
+    return config::exit_ok;
   }
   const ServerLines server = server_lines(port.name(), before, *seen.look);
   outside.out << server.name << '\n' << server.figures << '\n';
   for (const std::string& trouble : server.troubles)
-    outside.out << paint(trouble, red, outside.out_colour) << '\n';
+    outside.out << config::paint(trouble, config::red, outside.out_colour) << '\n';
   const Table table = table_of_top(answer);
   outside.out << order_words(answer) << (table.rows() == 0 ? ": nobody\n" : "\n\n");
   if (table.rows() > 0) outside.out << table.text(outside.out_colour);
   outside.out.flush();
-  return exit_ok;
+  return config::exit_ok;
 }
 
 class LiveTop {
@@ -173,7 +173,7 @@ void add_flags(CLI::App& app, Asked& asked) {
 
 }  // namespace
 
-int top(const Words& words, Outside& outside) {
+int top(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice top [options]", about, footer());
   Asked asked;
   add_flags(arguments.app(), asked);
@@ -189,7 +189,7 @@ int top(const Words& words, Outside& outside) {
   const auto every = base::parse_duration(asked.every);
   if (!every || *every < every_min || *every > every_max)
     return arguments.misused("--every is to be 100ms to 1h, not `" + asked.every + "`", outside);
-  int ending = exit_ok;
+  int ending = config::exit_ok;
   const auto over = over_of(asked.over, arguments, outside, ending);
   if (!over) return ending;
   auto port = AdminPort::open(asked.admin, arguments, outside, ending);
@@ -201,7 +201,7 @@ int top(const Words& words, Outside& outside) {
   const auto first = live.begin();
   if (!first.is_done()) return tell_failure(first, false, outside);
   live.run();
-  return exit_ok;
+  return config::exit_ok;
 }
 
 }  // namespace sluice::cli

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/units.h"
-#include "config/screen_text.h"
 #include "cli/table.h"
+#include "config/screen_text.h"
 
 namespace sluice::cli {
 namespace {
@@ -81,9 +81,10 @@ ServerLines server_lines(const std::string& address, const std::optional<Look>& 
   const MetricsText& metrics = now.metrics;
   ServerLines lines;
   const auto& build = metrics.of("sluice_build_info");
-  lines.name = "sluice " +
-               (build.empty() ? std::string() : on_screen(build.front().label("version")) + " ") +
-               "at " + address;
+  lines.name =
+      "sluice " +
+      (build.empty() ? std::string() : config::on_screen(build.front().label("version")) + " ") +
+      "at " + address;
   if (before) {
     for (const char* outcome : {"allowed", "denied", "unmatched", "error"}) {
       const double more = metrics.sum("sluice_requests_total", "outcome", outcome) -
@@ -121,12 +122,12 @@ std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, siz
   std::vector<std::string> lines;
   const auto add = [&](const std::string& text, int colour = -1) {
     if (lines.size() == rows) return;
-    const std::string cut = cut_to(text, columns);
-    lines.push_back(colour < 0 ? cut : paint(cut, colour, coloured));
+    const std::string cut = config::cut_to(text, columns);
+    lines.push_back(colour < 0 ? cut : config::paint(cut, colour, coloured));
   };
   add(picture.server.name, 0);
-  if (!picture.problem.empty()) add(on_screen(picture.problem), red);
-  for (const std::string& trouble : picture.server.troubles) add(trouble, red);
+  if (!picture.problem.empty()) add(config::on_screen(picture.problem), config::red);
+  for (const std::string& trouble : picture.server.troubles) add(trouble, config::red);
   if (!picture.server.figures.empty()) add(picture.server.figures);
   if (picture.answer.is_null()) return lines;
   add(order_words(picture.answer) + "   (" + keys_words + ")");
@@ -136,7 +137,7 @@ std::vector<std::string> lines_of(const TopPicture& picture, size_t columns, siz
   bool first = true;
   for (const std::string& line : table.lines(columns)) {
     if (lines.size() == rows) break;
-    lines.push_back(first ? paint(fitted(line, columns), reverse, coloured) : line);
+    lines.push_back(first ? config::paint(config::fitted(line, columns), reverse, coloured) : line);
     first = false;
   }
   if (table.rows() == 0) add("nobody");

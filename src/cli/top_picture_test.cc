@@ -101,7 +101,7 @@ TEST(TopPicture, FitsIntoAnyWindowWhateverClientsSend) {
     const auto lines = lines_of(picture_of(answer_of(std::move(items))), columns, rows, false);
     ASSERT_LE(lines.size(), rows);
     for (const auto& line : lines) {
-      ASSERT_LE(columns_of(line), columns) << line;
+      ASSERT_LE(config::columns_of(line), columns) << line;
       for (const char c : line) ASSERT_GE(static_cast<unsigned char>(c), 0x20) << line;
       ASSERT_EQ(line.find("\u009b"), line.npos);
     }

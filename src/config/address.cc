@@ -2,7 +2,7 @@
 
 #include "base/units.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 std::optional<Address> parse_address(std::string_view text, std::optional<uint16_t> port_default,
                                      std::string& problem) {
@@ -58,4 +58,4 @@ std::string format_address(std::string_view host, uint16_t port) {
   return (ipv6 ? "[" + std::string(host) + "]" : std::string(host)) + ":" + std::to_string(port);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::cli {
+namespace sluice::config {
 
 // Where Divvy's clients look for their server.
 inline constexpr uint16_t divvy_port = 8321, limitd_port = 9231, droplet_port = 3000;
@@ -26,4 +26,4 @@ std::optional<Address> parse_address(std::string_view text, std::optional<uint16
 // As parse_address reads it back.
 std::string format_address(std::string_view host, uint16_t port);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 TEST(ParseAddress, TakesHostsAndPorts) {
@@ -45,4 +45,4 @@ TEST(FormatAddress, IsReadBack) {
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -4,10 +4,10 @@
 
 #include <string_view>
 
-namespace sluice::cli {
+namespace sluice::config {
 
 extern const std::string_view version;         // "0.1.0"
 extern const std::string_view example_ini;     // examples/example-config.ini
 extern const std::string_view example_limitd;  // examples/limitd.yaml
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -9,14 +9,14 @@
 #include "config/config.h"
 #include "config/load_policy.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 constexpr const char* body_name = "candidate";
 
 // Rules, and what they point into.
 struct Held {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   std::shared_ptr<const policy::RuleSet> rules;
 };
 
@@ -62,11 +62,11 @@ bool check_files(const Config& config, const std::string& live_file,
 
 }  // namespace
 
-std::optional<server::Candidate> read_candidate(std::string_view kind, const std::string& text,
-                                                const std::string& live_file) {
+std::optional<admin::Candidate> read_candidate(std::string_view kind, const std::string& text,
+                                               const std::string& live_file) {
   const auto as = kind_named(kind);
   if (!as) return std::nullopt;
-  server::Candidate candidate;
+  admin::Candidate candidate;
   const auto held = std::make_shared<Held>();
   if (*as == FileKind::sluice) {
     Config config;
@@ -83,18 +83,19 @@ std::optional<server::Candidate> read_candidate(std::string_view kind, const std
     texts.texts.emplace_back(text);
     texts.limitd.emplace_back();
     if (*as == FileKind::limitd) {
-      file.limitd = std::make_shared<const LimitdSource>();
+      file.limitd = std::make_shared<const limitd::LimitdSource>();
       texts.limitd.front().files = {{body_name, text}};
       candidate.dialects = {policy::Dialect::limitd};
     } else {
       file.format =
-          *as == FileKind::divvy_json ? policy::DivvyFormat::json : policy::DivvyFormat::ini;
+          *as == FileKind::divvy_json ? divvy::DivvyFormat::json : divvy::DivvyFormat::ini;
       candidate.dialects = {policy::Dialect::divvy};
     }
-    held->rules = load_policy({file}, texts, Unusable::error, held->spaces, candidate.diagnostics);
+    held->rules =
+        load_policy({file}, texts, limitd::Unusable::error, held->spaces, candidate.diagnostics);
   }
   if (held->rules) candidate.rules = {held, held->rules.get()};
   return candidate;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -5,7 +5,7 @@
 #include "config/operations.h"
 #include "config/settings.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 base::Diagnostic place_of(std::string subject) {
@@ -44,18 +44,18 @@ uint64_t StoreSettings::table_bytes() const {
 
 Config::Config() {
   for (const auto protocol :
-       {server::Protocol::divvy, server::Protocol::limitd, server::Protocol::droplet})
+       {protocol::Protocol::divvy, protocol::Protocol::limitd, protocol::Protocol::droplet})
     listen.push_back({{protocol, {"::", port_of(protocol)}}});
-  listen.push_back({{server::Protocol::admin, {"127.0.0.1", admin_port}}});
+  listen.push_back({{protocol::Protocol::admin, {"127.0.0.1", admin_port}}});
 }
 
-base::LogSettings LogConfig::settings() const {
-  base::LogSettings settings{.level = level.value, .format = format.value};
+log::LogSettings LogConfig::settings() const {
+  log::LogSettings settings{.level = level.value, .format = format.value};
   for (const auto& [module, its] : modules) settings.modules[module] = its.value;
   return settings;
 }
 
-bool Config::serves(server::Protocol protocol) const {
+bool Config::serves(protocol::Protocol protocol) const {
   return std::any_of(listen.begin(), listen.end(),
                      [&](const auto& l) { return l.value.protocol == protocol; });
 }
@@ -80,11 +80,11 @@ std::vector<PolicyFile> Config::policy_files() const {
   const NativeRules& native = rules.value;
   if (native.document) files.push_back({.path = native.path, .native = native.document});
   if (!files.empty()) return files;
-  if (serves(server::Protocol::divvy)) files.emplace_back();
-  if (serves(server::Protocol::limitd)) {
-    LimitdSource example;
-    example.use = LimitdSource::Use::built_in;
-    files.emplace_back().limitd = std::make_shared<const LimitdSource>(std::move(example));
+  if (serves(protocol::Protocol::divvy)) files.emplace_back();
+  if (serves(protocol::Protocol::limitd)) {
+    limitd::LimitdSource example;
+    example.use = limitd::LimitdSource::Use::built_in;
+    files.emplace_back().limitd = std::make_shared<const limitd::LimitdSource>(std::move(example));
   }
   return files;
 }
@@ -143,4 +143,4 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.admin, "--admin", set_admin);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -15,14 +15,14 @@
 
 #include "base/bounds.h"
 #include "base/diagnostic.h"
-#include "log/log.h"
 #include "config/address.h"
 #include "config/load_policy.h"
 #include "config/outside.h"
+#include "log/log.h"
 #include "redis/options.h"
 #include "server/options.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 template <class T>
 struct Setting {
@@ -32,17 +32,18 @@ struct Setting {
 };
 
 struct Listener {
-  server::Protocol protocol = server::Protocol::divvy;
+  protocol::Protocol protocol = protocol::Protocol::divvy;
   Address address;
-  server::Timeouts timeouts = {};
+  net::Timeouts timeouts = {};
 };
 
 // One entry of `policy`. An empty list of them stands for the built-in example, unless there are
 // native rules or nobody is served Divvy's protocol.
 struct Policy {
   Setting<std::string> path;  // as it is to be opened
-  Setting<policy::DivvyMatching> matching{policy::DivvyMatching::code};
-  std::shared_ptr<const LimitdSource> limitd{};  // not null: of limitd's dialect, not Divvy's
+  Setting<divvy::DivvyMatching> matching{divvy::DivvyMatching::code};
+  std::shared_ptr<const limitd::LimitdSource>
+      limitd{};  // not null: of limitd's dialect, not Divvy's
 };
 
 // `rules` of the file. Shares the parsed file, so that it is not parsed again for them.
@@ -73,11 +74,11 @@ struct StoreSettings {
 // What is logged, and how.
 struct LogConfig {
   Setting<spdlog::level::level_enum> level{spdlog::level::info};
-  Setting<base::LogFormat> format{base::LogFormat::text};
-  std::map<base::LogModule, Setting<spdlog::level::level_enum>> modules{};  // with their own level
+  Setting<log::LogFormat> format{log::LogFormat::text};
+  std::map<log::LogModule, Setting<spdlog::level::level_enum>> modules{};  // with their own level
   Setting<uint64_t> denials_every{0};  // every Nth denial; 0: none
 
-  base::LogSettings settings() const;
+  log::LogSettings settings() const;
 };
 
 // Divvy's own page of metrics, and what it tells statsd.
@@ -117,7 +118,7 @@ struct Config {
 
   // Of their own, or would it be the built-in example?
   bool has_policy() const { return !policy.empty() || rules.value.document; }
-  bool serves(server::Protocol protocol) const;
+  bool serves(protocol::Protocol protocol) const;
 
   server::Options options() const;
   std::vector<PolicyFile> policy_files() const;
@@ -150,4 +151,4 @@ void check_store(const Config& config, base::Diagnostics& diagnostics);
 // behind it.
 std::string print_config(const Config& config);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

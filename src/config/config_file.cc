@@ -10,7 +10,7 @@
 #include "policy/read/yaml_tree_reader.h"
 #include "server/server.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 using policy::YamlDocument;
@@ -113,17 +113,17 @@ class Reader {
     const bool divvy = all.empty() || !std::all_of(all.begin(), all.end(), is_limitd);
     std::erase_if(config_.listen, [&](const auto& listener) {
       const auto protocol = listener.value.protocol;
-      return protocol != server::Protocol::admin &&
-             !(protocol == server::Protocol::divvy && divvy) &&
-             !(protocol == server::Protocol::limitd && limitd);
+      return protocol != protocol::Protocol::admin &&
+             !(protocol == protocol::Protocol::divvy && divvy) &&
+             !(protocol == protocol::Protocol::limitd && limitd);
     });
   }
 
   void listener(const YamlNode& node) {
     const size_t problems = diagnostics_.size();
-    std::optional<server::Protocol> protocol;
+    std::optional<protocol::Protocol> protocol;
     YamlNode address, timeout;
-    server::Timeouts timeouts;
+    net::Timeouts timeouts;
     map(node, "listen",
         {{"protocol",
           [&](const std::string& key, const YamlNode& value) {
@@ -141,7 +141,7 @@ class Reader {
             time_limit(key, value, timeouts.send);
           }}});
     if (diagnostics_.size() > problems) return;
-    if (protocol == server::Protocol::admin && !timeout.is_null()) {
+    if (protocol == protocol::Protocol::admin && !timeout.is_null()) {
       complain(yaml_.place("listen", timeout), "is an admin port, which has timeouts of its own",
                "take request_timeout and send_timeout out", diagnostics_);
       return;
@@ -281,13 +281,13 @@ class Reader {
 
   void log_modules(const YamlNode& node) {
     std::vector<Known> known;
-    for (const std::string_view name : base::log_module_names)
+    for (const std::string_view name : log::log_module_names)
       known.push_back({name, [&](const std::string& key, const YamlNode& value) {
                          const auto word = text(key, value);
                          if (!word) return;
                          if (const auto level =
                                  log_level_of(*word, yaml_.place(key, value), diagnostics_))
-                           config_.log.modules[*base::log_module(key)] = {*level, origin(value)};
+                           config_.log.modules[*log::log_module(key)] = {*level, origin(value)};
                        }});
     map(node, "modules", known);
   }
@@ -361,8 +361,8 @@ class Reader {
   // Droplet's requests bring their limits.
   bool needs_policy() const {
     return std::any_of(config_.listen.begin(), config_.listen.end(), [](const auto& l) {
-      return l.value.protocol != server::Protocol::droplet &&
-             l.value.protocol != server::Protocol::admin;
+      return l.value.protocol != protocol::Protocol::droplet &&
+             l.value.protocol != protocol::Protocol::admin;
     });
   }
 
@@ -451,16 +451,17 @@ class Reader {
       complain(yaml_.place("limitd", entry), "there is a limitd policy already",
                "put its bucket types into the folder FILE.d of the first", diagnostics_);
     else
-      config_.policy.push_back({.path = path, .limitd = std::make_shared<const LimitdSource>()});
+      config_.policy.push_back(
+          {.path = path, .limitd = std::make_shared<const limitd::LimitdSource>()});
   }
 
   void matching(const std::string& key, const YamlNode& node, Policy& policy) {
     const auto name = text(key, node);
     if (!name) return;
     if (*name == "code") {
-      policy.matching = {policy::DivvyMatching::code, origin(node)};
+      policy.matching = {divvy::DivvyMatching::code, origin(node)};
     } else if (*name == "documented") {
-      policy.matching = {policy::DivvyMatching::documented, origin(node)};
+      policy.matching = {divvy::DivvyMatching::documented, origin(node)};
     } else {
       complain(yaml_.place(key, node), "`" + *name + "` is no way of matching",
                "write `code` (as Divvy 1.7.1 does it) or `documented` (as its README says)",
@@ -493,4 +494,4 @@ void read_config(std::string_view text, const std::string& file, Config& config,
   Reader(file, std::move(document), config, diagnostics).read();
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 std::string messages(const base::Diagnostics& all) {
@@ -64,7 +64,7 @@ TEST(ReadConfig, TakesAllThatThereIs) {
   EXPECT_EQ(config.store.memory_bytes.origin, "conf/sluice.yaml:7");
   ASSERT_EQ(config.policy.size(), 1u);
   EXPECT_EQ(config.policy[0].path.value, "conf/rules.ini");
-  EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::documented);
+  EXPECT_EQ(config.policy[0].matching.value, divvy::DivvyMatching::documented);
   EXPECT_EQ(config.log.level.value, spdlog::level::warn);
   EXPECT_EQ(config.options().listeners.size(), 2u);
   EXPECT_EQ(config.options().workers, 4u);
@@ -77,11 +77,11 @@ TEST(ReadConfig, LeavesDefaultsWhereTheFileIsSilent) {
   EXPECT_EQ(config.listen[0].value.address.host, "::");
   EXPECT_EQ(config.listen[0].value.address.port, 8321);
   EXPECT_EQ(config.listen[0].origin, "default");
-  EXPECT_EQ(config.listen[1].value.protocol, server::Protocol::admin);
+  EXPECT_EQ(config.listen[1].value.protocol, protocol::Protocol::admin);
   EXPECT_EQ(config.listen[1].value.address.host, "127.0.0.1");
   EXPECT_EQ(config.workers.value, 0u);
   EXPECT_EQ(config.policy[0].path.value, "/etc/rules.json");
-  EXPECT_EQ(config.policy[0].matching.value, policy::DivvyMatching::code);
+  EXPECT_EQ(config.policy[0].matching.value, divvy::DivvyMatching::code);
 }
 
 TEST(ReadConfig, RulesAreAPolicyToo) {
@@ -109,8 +109,8 @@ TEST(ReadConfig, AListenerHasTimeoutsOfItsOwn) {
       "");
   const auto listeners = config.options().listeners;
   EXPECT_EQ(listeners[0].timeouts.request.us, 1'500'000);
-  EXPECT_EQ(listeners[0].timeouts.send, server::Timeouts().send);
-  EXPECT_EQ(listeners[1].timeouts.request, server::Timeouts().request);
+  EXPECT_EQ(listeners[0].timeouts.send, net::Timeouts().send);
+  EXPECT_EQ(listeners[1].timeouts.request, net::Timeouts().request);
   EXPECT_EQ(listeners[1].timeouts.send, base::seconds(120));
   const std::string text = print_config(config);
   EXPECT_NE(text.find("address: \"[::1]:1\", request_timeout: 1500ms }"), std::string::npos)
@@ -360,11 +360,11 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   EXPECT_EQ(config.cleanup_interval.value.us, 7'000'000);
   EXPECT_EQ(config.cleanup_interval.origin, "--cleanup-interval");
   EXPECT_EQ(config.log.level.origin, "s.yaml:12");
-  EXPECT_EQ(config.log.format.value, base::LogFormat::json);
+  EXPECT_EQ(config.log.format.value, log::LogFormat::json);
   EXPECT_EQ(config.log.format.origin, "SLUICE_LOG_FORMAT");
   flags.log_format = "text";
   apply_flags(flags, config, diagnostics);
-  EXPECT_EQ(config.log.format.value, base::LogFormat::text);
+  EXPECT_EQ(config.log.format.value, log::LogFormat::text);
   EXPECT_EQ(config.log.format.origin, "--log-format");
   ASSERT_EQ(config.listen.size(), 2u);
   EXPECT_EQ(config.listen[1].value.address.host, "localhost");
@@ -435,10 +435,10 @@ TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {
   Config again;
   read_config(text, "b.yaml", again, diagnostics);
   ASSERT_EQ(messages(diagnostics), "");
-  const base::LogSettings expected{.level = spdlog::level::info,
-                                   .modules = {{base::LogModule::requests, spdlog::level::trace},
-                                               {base::LogModule::store, spdlog::level::off}},
-                                   .format = base::LogFormat::json};
+  const log::LogSettings expected{.level = spdlog::level::info,
+                                  .modules = {{log::LogModule::requests, spdlog::level::trace},
+                                              {log::LogModule::store, spdlog::level::off}},
+                                  .format = log::LogFormat::json};
   EXPECT_EQ(config.log.settings(), expected);
   EXPECT_EQ(again.log.settings(), expected);
   EXPECT_EQ(again.log.denials_every.value, 1000u);
@@ -453,4 +453,4 @@ TEST(PrintConfig, SaysThatItIsTheExample) {
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::config

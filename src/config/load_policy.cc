@@ -11,10 +11,10 @@
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "config/built_in.h"
-#include "protocol/droplet/rules.h"
 #include "policy/read/native.h"
+#include "protocol/droplet/rules.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 base::Diagnostic about(const std::string& path, std::string message, std::string remedy) {
@@ -36,31 +36,30 @@ base::Diagnostic unreadable(const std::string& path, int problem) {
 
 // Appends the rules of one file. `text`: where it has one of its own.
 void add_policy(const PolicyFile& file, const std::optional<std::string>& text,
-                limit::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
+                request::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
   if (file.native) {
     policy::read_native(*file.native, file.path, spaces, rules, diagnostics);
     return;
   }
   if (file.path.empty()) {
-    policy::read_divvy(example_ini, policy::DivvyFormat::ini, file.matching, divvy_example_name,
-                       spaces, rules, diagnostics);
+    divvy::read_divvy(example_ini, divvy::DivvyFormat::ini, file.matching, divvy_example_name,
+                      spaces, rules, diagnostics);
     return;
   }
-  const auto format = file.format ? file.format : policy::divvy_format(file.path);
+  const auto format = file.format ? file.format : divvy::divvy_format(file.path);
   if (!format) {
     diagnostics.push_back(about(file.path, "Unrecognized format for config file: " + file.path,
                                 "name it .ini or .json, in small letters, after what it holds"));
     return;
   }
-  if (text)
-    policy::read_divvy(*text, *format, file.matching, file.path, spaces, rules, diagnostics);
+  if (text) divvy::read_divvy(*text, *format, file.matching, file.path, spaces, rules, diagnostics);
 }
 
 }  // namespace
 
 std::optional<FileKind> kind_of(std::string_view file_name) {
-  if (const auto format = policy::divvy_format(file_name))
-    return *format == policy::DivvyFormat::ini ? FileKind::divvy_ini : FileKind::divvy_json;
+  if (const auto format = divvy::divvy_format(file_name))
+    return *format == divvy::DivvyFormat::ini ? FileKind::divvy_ini : FileKind::divvy_json;
   if (file_name.ends_with(".yaml") || file_name.ends_with(".yml")) return FileKind::sluice;
   return std::nullopt;
 }
@@ -125,15 +124,15 @@ bool is_missing(const std::string& path) {
   return ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
 }
 
-PolicyTexts read_texts(const std::vector<PolicyFile>& files, Unusable configured,
+PolicyTexts read_texts(const std::vector<PolicyFile>& files, limitd::Unusable configured,
                        base::Diagnostics& diagnostics) {
   PolicyTexts read;
   for (const PolicyFile& file : files) {
     auto& text = read.texts.emplace_back();
-    LimitdTexts& limitd = read.limitd.emplace_back();
+    limitd::LimitdTexts& limitd = read.limitd.emplace_back();
     if (file.native) continue;
     if (file.limitd) {
-      limitd = read_limitd_texts(file.path, *file.limitd, configured, diagnostics);
+      limitd = limitd::read_limitd_texts(file.path, *file.limitd, configured, diagnostics);
       read.paths.insert(read.paths.end(), limitd.paths.begin(), limitd.paths.end());
       read.digests.insert(read.digests.end(), limitd.digests.begin(), limitd.digests.end());
       read.missing.insert(read.missing.end(), limitd.missing.begin(), limitd.missing.end());
@@ -146,7 +145,7 @@ PolicyTexts read_texts(const std::vector<PolicyFile>& files, Unusable configured
       continue;
     }
     read.paths.push_back(file.path);
-    if (!file.format && !policy::divvy_format(file.path)) continue;  // told with the rules
+    if (!file.format && !divvy::divvy_format(file.path)) continue;  // told with the rules
     text = read_file(file.path, diagnostics);
     if (text) {
       read.digests.push_back(base::digest(*text));
@@ -159,22 +158,24 @@ PolicyTexts read_texts(const std::vector<PolicyFile>& files, Unusable configured
 }
 
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
-                                                   limit::Spaces& spaces,
+                                                   request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics) {
-  return load_policy(files, read_texts(files, Unusable::error, diagnostics), Unusable::error,
-                     spaces, diagnostics);
+  return load_policy(files, read_texts(files, limitd::Unusable::error, diagnostics),
+                     limitd::Unusable::error, spaces, diagnostics);
 }
 
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
-                                                   const PolicyTexts& texts, Unusable configured,
-                                                   limit::Spaces& spaces,
+                                                   const PolicyTexts& texts,
+                                                   limitd::Unusable configured,
+                                                   request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics) {
   const size_t told_before = diagnostics.size();
   auto rules = std::make_shared<policy::RuleSet>();
-  policy::add_droplet_rule(spaces, *rules);
+  droplet::add_droplet_rule(spaces, *rules);
   for (size_t i = 0; i < files.size(); ++i) {
     if (files[i].limitd)
-      add_limitd(texts.limitd[i], *files[i].limitd, configured, spaces, *rules, diagnostics);
+      limitd::add_limitd(texts.limitd[i], *files[i].limitd, configured, spaces, *rules,
+                         diagnostics);
     else
       add_policy(files[i], texts.texts[i], spaces, *rules, diagnostics);
   }
@@ -184,4 +185,4 @@ std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>
   return rules;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

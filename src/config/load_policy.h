@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/diagnostic.h"
+#include "policy/read/yaml_tree.h"
+#include "policy/rule_set.h"
+#include "protocol/divvy/rules.h"
 #include "protocol/limitd/source.h"
 #include "request/space.h"
-#include "protocol/divvy/rules.h"
-#include "policy/rule_set.h"
-#include "policy/read/yaml_tree.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 enum class FileKind { divvy_ini, divvy_json, limitd, sluice };
 
@@ -30,11 +30,11 @@ bool is_limitd(std::string_view yaml);
 // A policy that a server serves: of Divvy's dialect or limitd's, or the native rules of a
 // sluice.yaml.
 struct PolicyFile {
-  std::string path;                             // empty: the built-in example
-  std::optional<policy::DivvyFormat> format{};  // nothing: by the name
-  policy::DivvyMatching matching = policy::DivvyMatching::code;
+  std::string path;                            // empty: the built-in example
+  std::optional<divvy::DivvyFormat> format{};  // nothing: by the name
+  divvy::DivvyMatching matching = divvy::DivvyMatching::code;
   std::shared_ptr<const policy::YamlDocument> native{};  // not null: these rules, of that path
-  std::shared_ptr<const LimitdSource> limitd{};          // not null: limitd's bucket types
+  std::shared_ptr<const limitd::LimitdSource> limitd{};  // not null: limitd's bucket types
 };
 
 // The names of the built-in examples, in place of a file's.
@@ -51,24 +51,25 @@ bool is_missing(const std::string& path);
 // The texts of `files`, read all at once.
 struct PolicyTexts {
   std::vector<std::optional<std::string>> texts;  // one for each; nothing: it could not be read
-  std::vector<LimitdTexts> limitd;                // one for each, empty where it is not limitd's
+  std::vector<limitd::LimitdTexts> limitd;        // one for each, empty where it is not limitd's
   std::vector<std::string> paths;                 // whatever a change of which matters
   std::vector<uint64_t> digests;                  // of those that have a text of their own
   std::vector<std::string> missing;               // what is not there
-  std::chrono::milliseconds interval{0};          // as in server::Loaded
+  std::chrono::milliseconds interval{0};          // as in live::Loaded
   bool complete = true;                           // all could be read
 };
-PolicyTexts read_texts(const std::vector<PolicyFile>& files, Unusable configured,
+PolicyTexts read_texts(const std::vector<PolicyFile>& files, limitd::Unusable configured,
                        base::Diagnostics& diagnostics);
 
 // The rules of `files` in their order, or null; then `diagnostics` holds an error. Warnings come
 // either way.
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
-                                                   limit::Spaces& spaces,
+                                                   request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics);
 std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
-                                                   const PolicyTexts& texts, Unusable configured,
-                                                   limit::Spaces& spaces,
+                                                   const PolicyTexts& texts,
+                                                   limitd::Unusable configured,
+                                                   request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

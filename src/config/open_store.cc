@@ -6,11 +6,11 @@
 #include "base/printable.h"
 #include "config/address.h"
 #include "disk/layout.h"
-#include "redis/redis_store.h"
 #include "durable/durable_store.h"
+#include "redis/redis_store.h"
 #include "store/embedded_store.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 // No key in Redis is without an end.
@@ -56,8 +56,8 @@ void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostic
   diagnostics.push_back(std::move(d));
 }
 
-OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
-                       std::shared_ptr<spdlog::logger> log) {
+OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
+                       request::Spaces& spaces, std::shared_ptr<spdlog::logger> log) {
   OpenedStore opened;
   redis::Options options = settings.redis->value;
   for (const redis::Node& node : options.nodes)
@@ -75,8 +75,9 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup, li
 
 }  // namespace
 
-OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
-                       base::Clock& clock, std::shared_ptr<spdlog::logger> log) {
+OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
+                       request::Spaces& spaces, base::Clock& clock,
+                       std::shared_ptr<spdlog::logger> log) {
   if (settings.redis) return open_redis(settings, cleanup, spaces, std::move(log));
   OpenedStore opened;
   auto table = store::EmbeddedStore::open(settings.memory_bytes.value, base::Hash(), spaces);
@@ -94,13 +95,13 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
     return opened;
   }
   warn_of_limitd(settings, opened.diagnostics);
-  const store::DurableOptions options{.path = settings.path.value,
-                                      .durability = kept == Durability::always
-                                                        ? store::Durability::always
-                                                        : store::Durability::interval,
-                                      .interval = settings.interval.value,
-                                      .sync = settings.fsync.value};
-  auto durable = store::DurableStore::open(
+  const durable::DurableOptions options{.path = settings.path.value,
+                                        .durability = kept == Durability::always
+                                                          ? durable::Durability::always
+                                                          : durable::Durability::interval,
+                                        .interval = settings.interval.value,
+                                        .sync = settings.fsync.value};
+  auto durable = durable::DurableStore::open(
       options, std::move(table), spaces, [&clock] { return clock.settled(); }, std::move(log),
       opened.problem);
   opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
@@ -113,4 +114,4 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, li
   return opened;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "base/diagnostic.h"
 #include "config/config.h"
-#include "request/space.h"
 #include "metrics/page.h"
+#include "request/space.h"
 #include "store/keeper.h"
 #include "store/store.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 struct OpenedStore {
   std::unique_ptr<store::Store> store;  // null: `problem`, with what to do
@@ -29,7 +29,8 @@ struct OpenedStore {
 };
 
 // `cleanup`: of droplet's buckets; 0: never. `spaces` and `clock` outlive the store.
-OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup, limit::Spaces& spaces,
-                       base::Clock& clock, std::shared_ptr<spdlog::logger> log);
+OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
+                       request::Spaces& spaces, base::Clock& clock,
+                       std::shared_ptr<spdlog::logger> log);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -10,7 +10,7 @@
 #include "config/load_policy.h"
 #include "config/settings.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 constexpr size_t token_bytes_min = 16;
@@ -23,7 +23,7 @@ base::Diagnostic place_of(std::string subject, bool error = true) {
 }
 
 bool is_admin(const Setting<Listener>& listener) {
-  return listener.value.protocol == server::Protocol::admin;
+  return listener.value.protocol == protocol::Protocol::admin;
 }
 
 bool is_loopback(std::string_view host) {
@@ -53,10 +53,10 @@ std::string in_quotes(std::string_view text) {
 void set_admin(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics) {
   std::optional<Address> address;
-  if (text != "off" && !(address = address_of(text, server::Protocol::admin, place, diagnostics)))
+  if (text != "off" && !(address = address_of(text, protocol::Protocol::admin, place, diagnostics)))
     return;
   std::erase_if(config.listen, is_admin);
-  if (address) config.listen.push_back({{server::Protocol::admin, *address}, origin});
+  if (address) config.listen.push_back({{protocol::Protocol::admin, *address}, origin});
 }
 
 void set_admin_token(std::string_view text, const std::string& origin,
@@ -143,7 +143,7 @@ void add_operations(const Config& config, server::Options& options) {
   const Operations& o = config.operations;
   if (o.divvy_page) {
     const auto& [address, path] = o.divvy_page->value;
-    options.listeners.push_back({server::Protocol::divvy_metrics, address.host, address.port});
+    options.listeners.push_back({protocol::Protocol::divvy_metrics, address.host, address.port});
     options.divvy_metrics_path = path;
   }
   if (o.statsd) {
@@ -153,7 +153,7 @@ void add_operations(const Config& config, server::Options& options) {
   options.admin.version = version;
 }
 
-bool set_up_admin(const Config& config, server::AdminOptions& options, Outside& outside) {
+bool set_up_admin(const Config& config, admin::AdminOptions& options, Outside& outside) {
   base::Diagnostics diagnostics;
   options.token = config.operations.admin_token.value;
   if (const auto& file = config.operations.admin_token_file; !file.value.empty()) {
@@ -183,4 +183,4 @@ bool set_up_admin(const Config& config, server::AdminOptions& options, Outside& 
   return !base::has_errors(diagnostics);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

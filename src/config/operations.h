@@ -12,7 +12,7 @@
 #include "config/outside.h"
 #include "server/options.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 // As config/settings.h: where the admin port listens, in place of what was said before; `off`:
 // nowhere.
@@ -35,6 +35,6 @@ void add_operations(const Config& config, server::Options& options);
 
 // The token and the rest. False: a port that others reach has none, or its file cannot be used; it
 // is told on standard error.
-bool set_up_admin(const Config& config, server::AdminOptions& options, Outside& outside);
+bool set_up_admin(const Config& config, admin::AdminOptions& options, Outside& outside);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -10,7 +10,7 @@
 
 #include "config/candidate.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 struct World {
@@ -46,7 +46,7 @@ TEST(Operations, DivvysVariablesSayWhatDivvyTells) {
   EXPECT_EQ(options.statsd->prefix, "pre");
   EXPECT_TRUE(options.statsd->tcp);
   EXPECT_EQ(options.divvy_metrics_path, "/m");
-  EXPECT_EQ(options.listeners.back().protocol, server::Protocol::divvy_metrics);
+  EXPECT_EQ(options.listeners.back().protocol, protocol::Protocol::divvy_metrics);
   EXPECT_EQ(options.listeners.back().port, 9102);
 }
 
@@ -103,7 +103,7 @@ TEST(Operations, TheAdminPortMovesAndGoes) {
 
 TEST(Operations, WhereOthersReachTheAdminPortItNeedsAToken) {
   World world;
-  server::AdminOptions options;
+  admin::AdminOptions options;
   Config config;
   EXPECT_TRUE(set_up_admin(config, options, world.outside));
   EXPECT_EQ(options.token, "");
@@ -194,4 +194,4 @@ TEST(Candidates, NameTheServersOwnFilesOnly) {
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::config

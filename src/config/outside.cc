@@ -2,7 +2,7 @@
 
 #include "config/screen_text.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 std::string paint(std::string_view text, int colour, bool coloured) {
   if (!coloured) return std::string(text);
@@ -24,4 +24,4 @@ void tell(const base::Diagnostics& all, Outside& outside) {
   outside.err.flush();
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -11,7 +11,7 @@
 
 #include "base/diagnostic.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 struct Outside {
   std::ostream& out;  // results
@@ -37,4 +37,4 @@ inline constexpr int red = 31, green = 32, yellow = 33;
 // One line each on standard error.
 void tell(const base::Diagnostics& all, Outside& outside);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -8,7 +8,7 @@
 #include "config/operations.h"
 #include "config/settings.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 // Reading anything else could wait for somebody to write, or give nothing the second time.
@@ -29,7 +29,8 @@ bool same_listeners(const Config& a, const Config& b) {
 
 }  // namespace
 
-PolicySource::PolicySource(Config config, ReadConfig read, limit::Spaces& spaces, size_t known_max)
+PolicySource::PolicySource(Config config, ReadConfig read, request::Spaces& spaces,
+                           size_t known_max)
     : start_(std::move(config)), read_(std::move(read)), spaces_(spaces), known_max_(known_max) {}
 
 std::vector<std::string> PolicySource::files_of(const Config& config) const {
@@ -45,8 +46,8 @@ bool PolicySource::is_repeatable() const {
   return std::all_of(files.begin(), files.end(), is_regular);
 }
 
-server::Loaded PolicySource::first() {
-  server::Loaded loaded;
+live::Loaded PolicySource::first() {
+  live::Loaded loaded;
   load(start_, std::nullopt, loaded);
   start_.rules.value.document.reset();  // a long text, of no more use
   return loaded;
@@ -58,15 +59,15 @@ bool PolicySource::are_texts_of(uint64_t hash) const {
   std::vector<uint64_t> digests;
   for (const auto& path : files_) {
     if (!is_regular(path)) return false;
-    const auto digest = digest_of_path(path);
+    const auto digest = limitd::digest_of_path(path);
     if (!digest) return false;
     digests.push_back(*digest);
   }
   return base::digest_of(digests) == hash;
 }
 
-server::Loaded PolicySource::again(uint64_t hash) {
-  server::Loaded loaded;
+live::Loaded PolicySource::again(uint64_t hash) {
+  live::Loaded loaded;
   if (are_texts_of(hash)) {
     loaded.hash = hash;
     loaded.files = files_;
@@ -99,9 +100,10 @@ server::Loaded PolicySource::again(uint64_t hash) {
 }
 
 void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
-                        server::Loaded& loaded) {
+                        live::Loaded& loaded) {
   const auto files = config.policy_files();
-  const Unusable configured = unless ? Unusable::error : Unusable::main_file;
+  const limitd::Unusable configured =
+      unless ? limitd::Unusable::error : limitd::Unusable::main_file;
   const PolicyTexts texts = read_texts(files, configured, loaded.diagnostics);
   loaded.files = texts.paths;
   if (!config.file.empty()) loaded.files.insert(loaded.files.begin(), config.file);
@@ -163,4 +165,4 @@ void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diag
   check(same_operations(config.operations, start_.operations), "admin or divvy");
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -12,7 +12,7 @@
 #include "config/config.h"
 #include "live/live_policy.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 // The configuration as all its sources give it now.
 using ReadConfig = std::function<Config(base::Diagnostics&)>;
@@ -21,14 +21,14 @@ class PolicySource {
  public:
   // `config`: what the server starts with; `read`: gives it again. `spaces` outlives this; once it
   // knows `known_max` lists of limits or spaces, no policy is read again.
-  PolicySource(Config config, ReadConfig read, limit::Spaces& spaces,
+  PolicySource(Config config, ReadConfig read, request::Spaces& spaces,
                size_t known_max = base::bounds::known_limits_max);
 
   // What the server starts with.
-  server::Loaded first();
+  live::Loaded first();
   // What there is by now; of it only `policy` and `rules` are of interest, and a warning says what
   // else has changed. `hash`: for these texts no rules are made.
-  server::Loaded again(uint64_t hash);
+  live::Loaded again(uint64_t hash);
 
   // Can all files be read a second time? Not a pipe, for example.
   bool is_repeatable() const;
@@ -36,15 +36,15 @@ class PolicySource {
  private:
   std::vector<std::string> files_of(const Config& config) const;
   bool are_texts_of(uint64_t hash) const;
-  void load(const Config& config, std::optional<uint64_t> unless, server::Loaded& loaded);
+  void load(const Config& config, std::optional<uint64_t> unless, live::Loaded& loaded);
   void warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const;
 
   Config start_;  // without the rules, once they are read
   const ReadConfig read_;
-  limit::Spaces& spaces_;
+  request::Spaces& spaces_;
   const size_t known_max_;
   std::vector<std::string> files_;  // of the last rules that were made
   std::chrono::milliseconds interval_{0};
 };
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

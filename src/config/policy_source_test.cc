@@ -6,7 +6,7 @@
 
 #include "cli/command_test.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 class PolicySourceTest : public CommandTest {
@@ -27,10 +27,10 @@ class PolicySourceTest : public CommandTest {
 // What is learned is bounded, whatever comes: the live policy stays, and the operator is told.
 TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
   constexpr size_t known_max = 100;
-  limit::Spaces spaces;
+  request::Spaces spaces;
   PolicySource source(
       next(), [this](base::Diagnostics&) { return next(); }, spaces, known_max);
-  server::Loaded loaded = source.first();
+  live::Loaded loaded = source.first();
   ASSERT_TRUE(loaded.rules);
   const size_t known_first = spaces.known();
   size_t live = 0, refused = 0;
@@ -52,17 +52,17 @@ TEST_F(PolicySourceTest, ReloadsWithEverNewLimitsAreRefusedAtTheBound) {
 
 // A policy that is live already, or brings nothing new, is none of it.
 TEST_F(PolicySourceTest, TheBoundIsOfWhatIsNew) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   const Config config = next();
   PolicySource source(
       config, [&config](base::Diagnostics&) { return config; }, spaces, 1);
-  const server::Loaded first = source.first();
+  const live::Loaded first = source.first();
   ASSERT_TRUE(first.rules);
-  const server::Loaded same = source.again(*first.hash);
+  const live::Loaded same = source.again(*first.hash);
   EXPECT_FALSE(same.rules);
   EXPECT_FALSE(base::has_errors(same.diagnostics));
   EXPECT_EQ(same.hash, first.hash);
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "log/log.h"
 #include "base/units.h"
 #include "config/config.h"
 #include "config/operations.h"
 #include "config/settings.h"
+#include "log/log.h"
 #include "server/server.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 // A YAML string in double quotes.
@@ -45,8 +45,8 @@ std::string in_one_unit(base::Duration length) {
 }
 
 // Those that are not as they are without a word on them.
-std::string print_timeouts(const server::Timeouts& timeouts) {
-  const server::Timeouts usual;
+std::string print_timeouts(const net::Timeouts& timeouts) {
+  const net::Timeouts usual;
   std::string out;
   if (timeouts.request != usual.request)
     out += ", request_timeout: " + in_one_unit(timeouts.request);
@@ -56,15 +56,15 @@ std::string print_timeouts(const server::Timeouts& timeouts) {
 
 std::string print_log(const LogConfig& log) {
   std::string out =
-      "log:\n" + line("  level: " + std::string(base::name_of(log.level.value)), log.level.origin);
-  out += line(
-      "  format: " + std::string(base::log_format_names[static_cast<size_t>(log.format.value)]),
-      log.format.origin);
+      "log:\n" + line("  level: " + std::string(log::name_of(log.level.value)), log.level.origin);
+  out +=
+      line("  format: " + std::string(log::log_format_names[static_cast<size_t>(log.format.value)]),
+           log.format.origin);
   if (!log.modules.empty()) out += "  modules:\n";
   for (const auto& [module, level] : log.modules)
-    out += line("    " + std::string(base::name_of(module)) + ": " +
-                    std::string(base::name_of(level.value)),
-                level.origin);
+    out += line(
+        "    " + std::string(log::name_of(module)) + ": " + std::string(log::name_of(level.value)),
+        level.origin);
   return out + line("  denials: { every: " + std::to_string(log.denials_every.value) + " }",
                     log.denials_every.origin);
 }
@@ -108,7 +108,7 @@ std::string print_config(const Config& config) {
   std::string out = "listen:\n";
   for (const auto& [listener, origin] : config.listen) {
     const auto& [host, port] = listener.address;
-    out += line("  - { protocol: " + std::string(server::name_of(listener.protocol)) +
+    out += line("  - { protocol: " + std::string(protocol::name_of(listener.protocol)) +
                     ", address: " + in_quotes(format_address(host, port)) +
                     print_timeouts(listener.timeouts) + " }",
                 origin);
@@ -138,7 +138,7 @@ std::string print_config(const Config& config) {
   for (const Policy& policy : config.policy) {
     std::error_code unknown;  // then the path stays as it is
     const auto path = std::filesystem::absolute(policy.path.value, unknown);
-    const bool code = policy.matching.value == policy::DivvyMatching::code;
+    const bool code = policy.matching.value == divvy::DivvyMatching::code;
     if (policy.limitd) {
       out += line("  - limitd: " + in_quotes(unknown ? policy.path.value : path.string()),
                   policy.path.origin);
@@ -152,4 +152,4 @@ std::string print_config(const Config& config) {
   return out;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 constexpr size_t marks_max = 4;
@@ -146,4 +146,4 @@ std::string fitted(std::string_view text, size_t columns, bool right) {
   return out;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::cli {
+namespace sluice::config {
 
 // `text` on one line. Escaped are control characters (\n, \x1b, \u{9b}), bytes that are no UTF-8
 // (\xff), and characters without a place of their own: marks of direction, joiners, more than four
@@ -23,4 +23,4 @@ std::string cut_to(std::string_view text, size_t columns);
 // The same, filled up with blanks: behind, or in front where it is to stand at the right.
 std::string fitted(std::string_view text, size_t columns, bool right = false);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -8,7 +8,7 @@
 #include "cli/table.h"
 #include "tests/support/dice.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 TEST(OnScreen, LeavesWhatHasAPlaceOfItsOwn) {
@@ -112,13 +112,13 @@ TEST(Table, CutsWhatIsElasticAndThenLeavesColumnsOut) {
 TEST(Table, IsNeverWiderThanTheWindow) {
   tests::Dice dice(77);
   for (int round = 0; round < 500; ++round) {
-    std::vector<Table::Column> columns(1 + dice(6u));
+    std::vector<cli::Table::Column> columns(1 + dice(6u));
     for (auto& column : columns) {
       column.title = std::string(dice(12u), 'T');
       column.right = dice(2u) == 0;
       column.elastic = dice(2u) == 0;
     }
-    Table table(columns);
+    cli::Table table(columns);
     for (uint64_t rows = dice(5u); rows > 0; --rows) {
       std::vector<std::string> row(columns.size());
       for (auto& cell : row)
@@ -133,4 +133,4 @@ TEST(Table, IsNeverWiderThanTheWindow) {
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <csignal>
 
+#include "admin/backup_socket.h"
 #include "base/bounds.h"
 #include "base/clock.h"
-#include "log/log.h"
-#include "log/log_file.h"
 #include "base/machine.h"
 #include "base/notify.h"
 #include "base/printable.h"
@@ -16,12 +15,13 @@
 #include "config/candidate.h"
 #include "config/open_store.h"
 #include "config/operations.h"
-#include "admin/backup_socket.h"
+#include "log/log.h"
+#include "log/log_file.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
-constexpr size_t log_lines = base::Log::queue_lines_default;
+constexpr size_t log_lines = log::Log::queue_lines_default;
 constexpr size_t databases = 3;  // of a store on disk: blocks, counters, texts
 
 // Else the allocator keeps blocks as large as the largest that was ever freed, in each thread.
@@ -32,7 +32,7 @@ void give_memory_back() {
 }
 
 // Fewer connections than were asked for, or than a server is likely to get.
-std::string few_connections(const server::FilesPlan& files, const Setting<uint64_t>& asked) {
+std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>& asked) {
   constexpr size_t likely = 1024;
   const size_t enough = asked.origin == "default" ? std::min(asked.value, likely) : asked.value;
   if (files.connections >= enough) return {};
@@ -47,7 +47,7 @@ void announce(const Announcement& announcement, const server::Server& server,
   const std::vector<server::Bound>& bound = server.bound();
   if (announcement.before) outside.out << announcement.before(bound);
   for (const auto& b : bound)
-    outside.out << "sluice: " << server::name_of(b.protocol) << " listening on " << b.address
+    outside.out << "sluice: " << protocol::name_of(b.protocol) << " listening on " << b.address
                 << '\n';
   outside.out << "sluice: counters in " << kept << '\n'
               << few_connections(server.files(), connections);
@@ -66,7 +66,7 @@ void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
 // nothing else of standard error.
 void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log,
          Outside& outside) {
-  const bool as_lines = config.log.format.value == base::LogFormat::json &&
+  const bool as_lines = config.log.format.value == log::LogFormat::json &&
                         config.log_file.empty() && log.should_log(spdlog::level::err);
   if (!as_lines) return tell(all, outside);
   for (const auto& d : all)
@@ -80,7 +80,7 @@ void warn_of_limitd(const Config& config, const policy::RuleSet& rules,
                     base::Diagnostics& diagnostics) {
   if (!rules.rules(policy::Dialect::limitd).empty() || !rules.native_rules().empty()) return;
   for (const auto& [listener, origin] : config.listen) {
-    if (listener.protocol != server::Protocol::limitd || origin == "default") continue;
+    if (listener.protocol != protocol::Protocol::limitd || origin == "default") continue;
     base::Diagnostic d;
     d.severity = base::Diagnostic::Severity::warning;
     d.subject = "listen";
@@ -105,10 +105,10 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   check_store(config, unfit);
   tell(unfit, outside);
   if (base::has_errors(unfit)) return exit_failure;
-  std::shared_ptr<base::LogFile> file;
+  std::shared_ptr<log::LogFile> file;
   if (!config.log_file.empty()) {
     std::string problem;
-    file = base::LogFile::open(config.log_file, problem);
+    file = log::LogFile::open(config.log_file, problem);
     if (!file) {
       outside.err << "sluice: the log file " << config.log_file << " cannot be opened: " << problem
                   << std::endl;
@@ -116,12 +116,12 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     }
   }
   const auto level = config.log.level.value;
-  base::Log log = file ? base::Log(level, file, log_lines) : base::Log(level);
+  log::Log log = file ? log::Log(level, file, log_lines) : log::Log(level);
   log.set(config.log.settings());
-  const auto& policy_log = log.logger(base::LogModule::policy);
-  limit::Spaces spaces;
+  const auto& policy_log = log.logger(log::LogModule::policy);
+  request::Spaces spaces;
   PolicySource source(config, std::move(read), spaces);
-  server::Loaded loaded = source.first();
+  live::Loaded loaded = source.first();
   if (loaded.rules) warn_of_limitd(config, *loaded.rules, loaded.diagnostics);
   say(loaded.diagnostics, config, *policy_log, outside);
   if (!loaded.rules) return exit_failure;
@@ -131,7 +131,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   // A start meets a file that may not grow as a full disk, too.
   std::signal(SIGXFSZ, SIG_IGN);
   const auto& store_log =
-      log.logger(config.store.redis ? base::LogModule::redis : base::LogModule::store);
+      log.logger(config.store.redis ? log::LogModule::redis : log::LogModule::store);
   const OpenedStore opened =
       open_store(config.store, config.cleanup_interval.value, spaces, clock, store_log);
   say(opened.diagnostics, config, *store_log, outside);
@@ -139,20 +139,20 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     outside.err << "sluice: " << opened.problem << std::endl;
     return exit_failure;
   }
-  std::unique_ptr<server::BackupSocket> backups;
+  std::unique_ptr<admin::BackupSocket> backups;
   if (opened.backup) {
     std::string problem;
-    backups = server::BackupSocket::open(config.store.path.value, opened.backup, problem);
+    backups = admin::BackupSocket::open(config.store.path.value, opened.backup, problem);
     if (!backups) store_log->warn("`sluice store backup` will not reach this server: {}", problem);
   }
-  server::Policy policy;
+  live::Policy policy;
   policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
   if (source.is_repeatable()) {
     policy.files = std::move(loaded.files);
     policy.interval = loaded.interval;
     policy.diagnostics = std::move(loaded.diagnostics);
     policy.load = [&source, policy_log](uint64_t hash) {
-      server::Loaded again = source.again(hash);
+      live::Loaded again = source.again(hash);
       if (again.rules) show_rules(*again.rules, *policy_log);
       return again;
     };
@@ -182,4 +182,4 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   return opened.store->close() && all_told ? exit_ok : exit_failure;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -11,7 +11,7 @@
 #include "config/policy_source.h"
 #include "server/server.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 // What is printed on standard output around the lines of the listeners, once all of them are bound.
 struct Announcement {
@@ -24,4 +24,4 @@ struct Announcement {
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
                Outside& outside);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

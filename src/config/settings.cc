@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/bounds.h"
-#include "log/log.h"
 #include "base/units.h"
 #include "engine/denials.h"
+#include "log/log.h"
 #include "server/server.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 namespace {
 
 std::string listed(const std::vector<std::string_view>& words) {
@@ -168,10 +168,10 @@ void set_redis(std::string_view text, const std::string& origin, const base::Dia
 std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
                                                       const base::Diagnostic& place,
                                                       base::Diagnostics& diagnostics) {
-  if (const auto level = base::log_level(text)) return level;
-  const auto near = base::nearest_word(text, base::log_level_names());
+  if (const auto level = log::log_level(text)) return level;
+  const auto near = base::nearest_word(text, log::log_level_names());
   complain(place, "`" + std::string(text) + "` is no log level",
-           near.empty() ? "use one of " + listed(base::log_level_names())
+           near.empty() ? "use one of " + listed(log::log_level_names())
                         : "did you mean `" + std::string(near) + "`?",
            diagnostics);
   return std::nullopt;
@@ -186,7 +186,7 @@ void set_log_level(std::string_view text, const std::string& origin, const base:
 void set_log_format(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                     Config& config, base::Diagnostics& diagnostics) {
   if (text == "text" || text == "json")
-    config.log.format = {text == "json" ? base::LogFormat::json : base::LogFormat::text, origin};
+    config.log.format = {text == "json" ? log::LogFormat::json : log::LogFormat::text, origin};
   else
     complain(place, "`" + std::string(text) + "` is no format of the log",
              "write `text`, or `json` for an object a line", diagnostics);
@@ -196,7 +196,7 @@ void set_denials_every(std::string_view text, const std::string& origin,
                        const base::Diagnostic& place, Config& config,
                        base::Diagnostics& diagnostics) {
   const auto n = base::parse_count(text);
-  if (!n || *n > server::Denials::every_max) {
+  if (!n || *n > engine::Denials::every_max) {
     complain(place, "`" + std::string(text) + "` is no number of denials",
              "write 1 to log each, 100 for every hundredth; 0 for none", diagnostics);
     return;
@@ -226,27 +226,28 @@ void set_cleanup_interval(std::string_view text, const std::string& origin,
   }
 }
 
-uint16_t port_of(server::Protocol protocol) {
+uint16_t port_of(protocol::Protocol protocol) {
   switch (protocol) {
-    case server::Protocol::divvy:
+    case protocol::Protocol::divvy:
       return divvy_port;
-    case server::Protocol::limitd:
+    case protocol::Protocol::limitd:
       return limitd_port;
-    case server::Protocol::droplet:
+    case protocol::Protocol::droplet:
       return droplet_port;
-    case server::Protocol::admin:
+    case protocol::Protocol::admin:
       return admin_port;
-    case server::Protocol::divvy_metrics:
+    case protocol::Protocol::divvy_metrics:
       return divvy_metrics_port;
   }
   return 0;
 }
 
-std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
-                                               base::Diagnostics& diagnostics) {
+std::optional<protocol::Protocol> protocol_named(std::string_view name,
+                                                 const base::Diagnostic& place,
+                                                 base::Diagnostics& diagnostics) {
   static const std::vector<std::string_view> served{"divvy", "limitd", "droplet", "admin"};
-  for (const auto protocol : {server::Protocol::divvy, server::Protocol::limitd,
-                              server::Protocol::droplet, server::Protocol::admin}) {
+  for (const auto protocol : {protocol::Protocol::divvy, protocol::Protocol::limitd,
+                              protocol::Protocol::droplet, protocol::Protocol::admin}) {
     if (name == name_of(protocol)) return protocol;
   }
   const auto near = base::nearest_word(name, served);
@@ -257,7 +258,7 @@ std::optional<server::Protocol> protocol_named(std::string_view name, const base
   return std::nullopt;
 }
 
-std::optional<Address> address_of(std::string_view text, server::Protocol protocol,
+std::optional<Address> address_of(std::string_view text, protocol::Protocol protocol,
                                   const base::Diagnostic& place, base::Diagnostics& diagnostics) {
   std::string problem;
   auto address = parse_address(text, port_of(protocol), problem);
@@ -266,4 +267,4 @@ std::optional<Address> address_of(std::string_view text, server::Protocol protoc
   return address;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 
-namespace sluice::cli {
+namespace sluice::config {
 
 // One value into `config`, with its origin.
 void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
@@ -47,15 +47,16 @@ void set_cleanup_interval(std::string_view text, const std::string& origin,
                           base::Diagnostics& diagnostics);
 
 // Where each protocol is served unless told otherwise.
-uint16_t port_of(server::Protocol protocol);
+uint16_t port_of(protocol::Protocol protocol);
 
-std::optional<server::Protocol> protocol_named(std::string_view name, const base::Diagnostic& place,
-                                               base::Diagnostics& diagnostics);
-std::optional<Address> address_of(std::string_view text, server::Protocol protocol,
+std::optional<protocol::Protocol> protocol_named(std::string_view name,
+                                                 const base::Diagnostic& place,
+                                                 base::Diagnostics& diagnostics);
+std::optional<Address> address_of(std::string_view text, protocol::Protocol protocol,
                                   const base::Diagnostic& place, base::Diagnostics& diagnostics);
 
 // As `place`, with what is wrong and what to do.
 void complain(const base::Diagnostic& place, std::string message, std::string remedy,
               base::Diagnostics& diagnostics);
 
-}  // namespace sluice::cli
+}  // namespace sluice::config

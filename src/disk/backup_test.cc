@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 class BackupTest : public testing::Test {
  protected:
   std::unique_ptr<RocksJournal> open() {
-    spaces = std::make_unique<limit::Spaces>();
+    spaces = std::make_unique<request::Spaces>();
     space = spaces->intern("copied:", "");
     JournalOptions options;
     options.path = data;
@@ -55,8 +55,8 @@ class BackupTest : public testing::Test {
   static constexpr int64_t now_us = 1'700'000'000'000'000;
   Folder folder;
   const std::string data = folder / "data";
-  std::unique_ptr<limit::Spaces> spaces;
-  const limit::Space* space = nullptr;
+  std::unique_ptr<request::Spaces> spaces;
+  const request::Space* space = nullptr;
   KeptByKey found;
   std::string problem;
 };

@@ -18,14 +18,14 @@ void set(std::vector<uint32_t>& numbers, uint32_t id, uint32_t number) {
 }  // namespace
 
 bool Dictionary::load_space(uint32_t number, std::string_view value, std::string& problem) {
-  limit::Space like;
+  request::Space like;
   if (number != by_number_.size() + 1 || !parse_space(value, like)) {
     problem = "entry " + std::to_string(number) + " of its spaces is damaged";
     return false;
   }
   const std::string prefix = like.prefix, suffix = like.suffix;
   const auto windows = like.windows;
-  const limit::Space* const space = spaces_.intern(prefix, suffix, std::move(like));
+  const request::Space* const space = spaces_.intern(prefix, suffix, std::move(like));
   if (space->windows != windows) {
     problem = "its counters of `" + base::printable(prefix, 64) +
               "` have other windows than this program gives them";
@@ -55,7 +55,7 @@ Dictionary::List& Dictionary::make_list(std::vector<limit::Limit> limits) {
   return *lists_.back();
 }
 
-uint32_t Dictionary::add(const limit::Space& space) {
+uint32_t Dictionary::add(const request::Space& space) {
   Fresh entry{true, static_cast<uint32_t>(by_number_.size() + 1), {}};
   append_space(entry.value, space);
   by_number_.push_back(&space);
@@ -105,7 +105,7 @@ void Dictionary::find_free() {
   }
 }
 
-uint32_t Dictionary::find(const limit::Space& space) const {
+uint32_t Dictionary::find(const request::Space& space) const {
   const std::lock_guard lock(mutex_);
   return space.id < shared_numbers_.size() ? shared_numbers_[space.id] : 0;
 }
@@ -143,7 +143,7 @@ bool Dictionary::is_known(const StoredCounter& stored) const {
   if (stored.space < 1 || stored.space > by_number_.size()) return false;
   if (stored.cell_count == 0) return true;
   if (stored.limits != 0) return list_of(stored) != nullptr;
-  const limit::Space& space = *by_number_[stored.space - 1];
+  const request::Space& space = *by_number_[stored.space - 1];
   return !space.windows.empty() && limit::kept_limits::is_valid(space.windows, stored.state());
 }
 

@@ -23,7 +23,7 @@ namespace sluice::disk {
 class Dictionary {
  public:
   // `spaces` outlives it.
-  explicit Dictionary(limit::Spaces& spaces) : spaces_(spaces) {}
+  explicit Dictionary(request::Spaces& spaces) : spaces_(spaces) {}
 
   // One stored entry; the numbers of each kind come in order, from 1. False: `problem`.
   bool load_space(uint32_t number, std::string_view value, std::string& problem);
@@ -33,7 +33,7 @@ class Dictionary {
   size_t lists() const { return limits_by_number_.size(); }
 
   // The number of what a record names; a new one if it has none, which is then among the fresh.
-  uint32_t number_of(const limit::Space& space) {
+  uint32_t number_of(const request::Space& space) {
     const uint32_t number = space.id < space_numbers_.size() ? space_numbers_[space.id] : 0;
     if (number != 0) [[likely]]
       return number;
@@ -56,7 +56,7 @@ class Dictionary {
   void all_are_committed() { fresh_.clear(); }
 
   // Any thread. 0: nothing of that space is stored.
-  uint32_t find(const limit::Space& space) const;
+  uint32_t find(const request::Space& space) const;
   // What a stored counter is here. False: it names what the dictionary lacks, or its state does not
   // fit its limits.
   bool resolve(const StoredCounter& stored, Record& record) const;
@@ -76,15 +76,15 @@ class Dictionary {
   // Its number stands for another list in time.
   using Place = std::unique_ptr<std::atomic<List*>>;
 
-  uint32_t add(const limit::Space& space);
+  uint32_t add(const request::Space& space);
   uint32_t add_limits(uint32_t limits_id);
   List& make_list(std::vector<limit::Limit> limits);
   const List* list_of(const StoredCounter& stored) const;
   void find_free();
 
-  limit::Spaces& spaces_;
-  limit::StableList<const limit::Space*> by_number_;  // the n-th has number n + 1
-  limit::StableList<Place> limits_by_number_;
+  request::Spaces& spaces_;
+  request::StableList<const request::Space*> by_number_;  // the n-th has number n + 1
+  request::StableList<Place> limits_by_number_;
   std::vector<std::unique_ptr<List>> lists_;  // all there ever were
   // Those that were stored before, by what is stored of them; the committer's, as is the next.
   std::unordered_map<std::string, uint32_t> number_by_value_;

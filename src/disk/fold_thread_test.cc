@@ -72,7 +72,7 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
   std::map<std::string, int64_t> model;
   int64_t n = 0;
   {
-    limit::Spaces spaces;
+    request::Spaces spaces;
     const auto* const space = spaces.intern("fold:", "");
     const uint32_t limits_id = spaces.intern_limits(
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
@@ -116,7 +116,7 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
     }
     EXPECT_GT(journal.stats().folds, 8u);
   }
-  limit::Spaces spaces;
+  request::Spaces spaces;
   const auto* const space = spaces.intern("fold:", "");
   JournalOptions options;
   options.path = folder / "data";

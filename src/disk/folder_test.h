@@ -45,7 +45,7 @@ struct Kept {
   int64_t forget_us = INT64_MAX;
   friend bool operator==(const Kept&, const Kept&) = default;
 };
-using KeptByKey = std::map<std::pair<const limit::Space*, std::string>, Kept>;
+using KeptByKey = std::map<std::pair<const request::Space*, std::string>, Kept>;
 
 inline Kept kept_of(const Record& record) {
   return {{record.cells.begin(), record.cells.end()}, record.limits_id, record.forget_us};

@@ -16,20 +16,14 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "request/charge.h"
+#include "request/counter_record.h"
 #include "request/space.h"
 
 namespace sluice::disk {
 
-// A counter as it is stored. Views live for the call.
-struct Record {
-  const limit::Space* space = nullptr;
-  uint32_t limits_id = 0;  // Spaces::intern_limits; 0 where the counter keeps its limits
-  std::string_view key;    // within the space
-  std::span<const limit::State> cells;  // none: the counter is forgotten
-  int64_t forget_us = INT64_MAX;        // from then on it equals a fresh one and may be dropped
-};
-
-using Visit = std::function<void(const Record&)>;
+using Record = request::CounterRecord;
+using Visit = request::VisitCounter;
 
 struct JournalOptions {
   std::string path;                 // made if missing; ours lies in `path`/sluice
@@ -78,7 +72,7 @@ class Journal {
 
   // Opens what is there, or makes it. Null: `problem` says what is wrong and what to do (in use by
   // which process, not writable, damaged, written by a newer version). `spaces` outlives it.
-  static std::unique_ptr<Journal> open(JournalOptions options, limit::Spaces& spaces,
+  static std::unique_ptr<Journal> open(JournalOptions options, request::Spaces& spaces,
                                        std::string& problem);
   virtual ~Journal() = default;
 
@@ -105,7 +99,7 @@ class Journal {
   virtual void start_folding() = 0;
 
   // What is folded of one counter; what is past its time is not there. Any thread.
-  virtual Found find(const limit::Space& space, std::string_view key, const Visit& visit) = 0;
+  virtual Found find(const request::Space& space, std::string_view key, const Visit& visit) = 0;
   // What is folded, in the order of the stored keys: the next `max` behind `position`, which is
   // moved (empty at first, and again when all were visited). False: the disk fails. One thread.
   virtual bool scan(std::string& position, size_t max, const Visit& visit) = 0;

@@ -39,8 +39,8 @@ double seconds_since(steady_clock::time_point then) {
 
 struct World {
   Folder folder;
-  limit::Spaces spaces;
-  const limit::Space* space = spaces.intern("bench:", "");
+  request::Spaces spaces;
+  const request::Space* space = spaces.intern("bench:", "");
   uint32_t limits_id = spaces.intern_limits(
       std::vector<limit::Limit>{{limit::Algorithm::token_bucket, 1000, base::seconds(60), 1000}});
   std::unique_ptr<Journal> journal;

@@ -30,8 +30,8 @@ constexpr const char* folder_variable = "SLUICE_CRASH_FOLDER";
 constexpr const char* round_variable = "SLUICE_CRASH_ROUND";
 
 struct World {
-  limit::Spaces spaces;
-  const limit::Space* space = nullptr;
+  request::Spaces spaces;
+  const request::Space* space = nullptr;
   uint32_t limits_id = 0;
   std::string problem;
   std::unique_ptr<RocksJournal> journal;

@@ -48,7 +48,7 @@ class JournalTest : public testing::Test {
   }
   // Another process: its numbers are others.
   void forget_numbers() {
-    spaces = std::make_unique<limit::Spaces>();
+    spaces = std::make_unique<request::Spaces>();
     spaces->intern_limits(std::vector<Limit>{{Algorithm::fixed_window, 999, {5}, 0}});
     spaces->intern("another", "");
     name_all();
@@ -98,8 +98,8 @@ class JournalTest : public testing::Test {
 
   Folder folder;
   std::atomic<int64_t> now_us{1'700'000'000'000'000};
-  std::unique_ptr<limit::Spaces> spaces = std::make_unique<limit::Spaces>();
-  const limit::Space *ip = nullptr, *pairs = nullptr;
+  std::unique_ptr<request::Spaces> spaces = std::make_unique<request::Spaces>();
+  const request::Space *ip = nullptr, *pairs = nullptr;
   uint32_t one = 0, two = 0;
   std::string problem;
 };
@@ -220,7 +220,7 @@ TEST_F(JournalTest, HoldsWhatAMapWould) {
       if (what < 60) {
         for (int n = dice(30); n > 0; --n) {
           const std::string key(dice(20u) == 0 ? 5000 : 1, static_cast<char>('a' + dice(26)));
-          const limit::Space* const space = dice(3) == 0 ? pairs : ip;
+          const request::Space* const space = dice(3) == 0 ? pairs : ip;
           std::vector<State> cells(space == ip ? 1 : 3);
           for (State& cell : cells) cell = {now_us + dice(int64_t{1000}), dice(int64_t{100})};
           if (dice(8) == 0) cells.clear();
@@ -487,7 +487,7 @@ TEST_F(JournalTest, StandsBesideALimitdDatabase) {
 
 TEST_F(JournalTest, ASpaceWhoseWindowsChangedIsRefused) {
   const auto space = [&](std::vector<limit::Duration> windows) {
-    limit::Space like;
+    request::Space like;
     like.windows = std::move(windows);
     return spaces->intern("droplet:", "", std::move(like));
   };

@@ -34,7 +34,7 @@ void write(const std::string& path, const std::string& bytes) {
 class LogEnds : public testing::TestWithParam<bool> {
  protected:
   std::unique_ptr<Journal> open(const std::string& path) {
-    spaces = std::make_unique<limit::Spaces>();
+    spaces = std::make_unique<request::Spaces>();
     space = spaces->intern("ends:", "");
     limits_id = spaces->intern_limits(
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
@@ -145,8 +145,8 @@ class LogEnds : public testing::TestWithParam<bool> {
 
   Folder folder;
   const std::string data = folder / "data";
-  std::unique_ptr<limit::Spaces> spaces;
-  const limit::Space* space = nullptr;
+  std::unique_ptr<request::Spaces> spaces;
+  const request::Space* space = nullptr;
   uint32_t limits_id = 0;
   std::string problem, log, whole;
   std::vector<std::string> told;

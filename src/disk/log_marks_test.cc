@@ -26,7 +26,7 @@ constexpr Folding never{}, at_once{1, 1, 1 << 20, 2 << 20, 1};
 class LogMarksTest : public testing::Test {
  protected:
   std::unique_ptr<Journal> open(const std::string& path, Folding folding = never) {
-    spaces = std::make_unique<limit::Spaces>();
+    spaces = std::make_unique<request::Spaces>();
     space = spaces->intern("marks:", "");
     limits_id = spaces->intern_limits(
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
@@ -78,7 +78,7 @@ class LogMarksTest : public testing::Test {
   }
   std::string logs_file() const { return store_of(data) + "/LOGS"; }
   size_t marks() {
-    limit::Spaces unused;
+    request::Spaces unused;
     Offline store(data, unused);
     EXPECT_TRUE(store.open(false, problem)) << problem;
     size_t count = 0;
@@ -104,8 +104,8 @@ class LogMarksTest : public testing::Test {
 
   Folder folder;
   const std::string data = folder / "data";
-  std::unique_ptr<limit::Spaces> spaces;
-  const limit::Space* space = nullptr;
+  std::unique_ptr<request::Spaces> spaces;
+  const request::Space* space = nullptr;
   uint32_t limits_id = 0;
   std::string problem;
 };

@@ -14,7 +14,7 @@
 namespace sluice::disk {
 
 struct Offline {
-  Offline(const std::string& path, limit::Spaces& spaces)
+  Offline(const std::string& path, request::Spaces& spaces)
       : dir(path),
         dictionary(spaces),
         counters(counters_of(path), counters_options({})),

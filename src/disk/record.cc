@@ -219,7 +219,7 @@ int64_t forget_us_of(std::string_view value) {
   return forget_us;
 }
 
-void append_space(std::string& out, const limit::Space& space) {
+void append_space(std::string& out, const request::Space& space) {
   append_text(out, space.prefix);
   append_text(out, space.suffix);
   append_varint(out, space.carry == limit::Carry::left ? 1 : 0);
@@ -228,7 +228,7 @@ void append_space(std::string& out, const limit::Space& space) {
   for (const limit::Duration window : space.windows) append_varint(out, zigzag(window.us));
 }
 
-bool parse_space(std::string_view bytes, limit::Space& space) {
+bool parse_space(std::string_view bytes, request::Space& space) {
   Input input(bytes);
   uint64_t size, carry, windows;
   std::string_view text;

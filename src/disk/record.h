@@ -13,6 +13,7 @@
 
 #include "disk/varint.h"
 #include "limit/limit.h"
+#include "request/charge.h"
 
 namespace sluice::disk {
 
@@ -98,8 +99,8 @@ inline bool is_forgotten(std::string_view value) {
 int64_t forget_us_of(std::string_view value);
 
 // The dictionary's. The space's id is left as it is.
-void append_space(std::string& out, const limit::Space& space);
-bool parse_space(std::string_view bytes, limit::Space& space);
+void append_space(std::string& out, const request::Space& space);
+bool parse_space(std::string_view bytes, request::Space& space);
 void append_limits(std::string& out, std::span<const limit::Limit> limits);
 bool parse_limits(std::string_view bytes, std::vector<limit::Limit>& limits);
 

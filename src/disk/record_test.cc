@@ -159,13 +159,13 @@ TEST(Record, OnlyTheShortestFormOfANumberIsRead) {
 }
 
 TEST(Record, SpacesAndLimits) {
-  limit::Space space{.prefix = std::string("a\0b", 3), .suffix = ":x"};
+  request::Space space{.prefix = std::string("a\0b", 3), .suffix = ":x"};
   space.carry = limit::Carry::left;
   space.linger = base::seconds(120);
   space.windows = {{1}, {5}, base::seconds(60)};
   std::string bytes;
   append_space(bytes, space);
-  limit::Space again;
+  request::Space again;
   ASSERT_TRUE(parse_space(bytes, again));
   EXPECT_EQ(again.prefix, space.prefix);
   EXPECT_EQ(again.suffix, space.suffix);

@@ -290,7 +290,7 @@ class Repair {
     std::string value, unused;
     if (is_space) {
       lost_spaces_.insert(number);
-      limit::Space space;
+      request::Space space;
       space.prefix = "lost:" + std::to_string(number) + ":";
       append_space(value, space);
       store_.dictionary.load_space(number, value, unused);
@@ -397,7 +397,7 @@ class Repair {
   }
 
   RepairReport& report_;
-  limit::Spaces spaces_;
+  request::Spaces spaces_;
   Offline store_;
   bool found_ = false;  // the counters are what another repair has made
   std::set<uint32_t> lost_spaces_;

@@ -76,7 +76,7 @@ bool make_store(const std::string& dir, std::string& problem) {
 
 }  // namespace
 
-std::unique_ptr<Journal> Journal::open(JournalOptions options, limit::Spaces& spaces,
+std::unique_ptr<Journal> Journal::open(JournalOptions options, request::Spaces& spaces,
                                        std::string& problem) {
   SLUICE_CHECK(options.now != nullptr);
   auto journal = std::make_unique<RocksJournal>(std::move(options), spaces);
@@ -84,7 +84,7 @@ std::unique_ptr<Journal> Journal::open(JournalOptions options, limit::Spaces& sp
   return journal;
 }
 
-RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, const Folding& folding)
+RocksJournal::RocksJournal(JournalOptions options, request::Spaces& spaces, const Folding& folding)
     : options_(std::move(options)),
       when_(folding),
       dictionary_(spaces),
@@ -390,7 +390,7 @@ bool RocksJournal::replay(const Visit& visit, std::string& problem) const {
   return true;
 }
 
-Journal::Found RocksJournal::find(const limit::Space& space, std::string_view key,
+Journal::Found RocksJournal::find(const request::Space& space, std::string_view key,
                                   const Visit& visit) {
   const uint32_t number = dictionary_.find(space);
   if (number == 0) return Found::no;

@@ -42,7 +42,7 @@ struct Folding {
 
 class RocksJournal final : public Journal {
  public:
-  RocksJournal(JournalOptions options, limit::Spaces& spaces, const Folding& folding = {});
+  RocksJournal(JournalOptions options, request::Spaces& spaces, const Folding& folding = {});
   ~RocksJournal() override;
 
   bool open(std::string& problem);
@@ -55,7 +55,7 @@ class RocksJournal final : public Journal {
   uint64_t counters_in_blocks() const override;
   bool replay(const Visit& visit, std::string& problem) const override;
   void start_folding() override;
-  Found find(const limit::Space& space, std::string_view key, const Visit& visit) override;
+  Found find(const request::Space& space, std::string_view key, const Visit& visit) override;
   bool scan(std::string& position, size_t max, const Visit& visit) override;
   bool backup(const std::string& target, std::string& problem) override;
   Texts* texts() override { return &texts_; }

@@ -214,7 +214,7 @@ std::vector<Thread> threads() {
 
 TEST(Priorities, WhatRunsInTheBackgroundTakesWhatIsLeftOver) {
   const Folder folder;
-  limit::Spaces spaces;
+  request::Spaces spaces;
   const auto* const space = spaces.intern("nice:", "");
   const uint32_t limits_id = spaces.intern_limits(
       std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});

@@ -70,7 +70,7 @@ class TextsTest : public testing::Test {
     options.path = path;
     options.sync = sync;
     options.now = [] { return base::Time{}; };
-    spaces = std::make_unique<limit::Spaces>();
+    spaces = std::make_unique<request::Spaces>();
     auto journal = std::make_unique<RocksJournal>(std::move(options), *spaces);
     if (!journal->open(problem)) return nullptr;
     return journal;
@@ -136,7 +136,7 @@ class TextsTest : public testing::Test {
 
   Folder folder;
   const std::string data = folder / "data";
-  std::unique_ptr<limit::Spaces> spaces;
+  std::unique_ptr<request::Spaces> spaces;
   Map model;
   std::string problem;
 };
@@ -178,7 +178,7 @@ TEST_F(TextsTest, AreInTheTools) {
   EXPECT_TRUE(report.damages.empty());
   EXPECT_EQ(report.texts, model.size());
   Map dumped;
-  limit::Spaces unused;
+  request::Spaces unused;
   ASSERT_TRUE(dump(
       data, unused, [](const Record&) { ADD_FAILURE(); }, problem,
       [&](std::string_view name, std::string_view text) { dumped.emplace(name, text); }))
@@ -427,7 +427,7 @@ TEST(TextsCrash, DISABLED_Child) {
   const char* const first = std::getenv(round_variable);
   if (folder == nullptr || first == nullptr) GTEST_SKIP();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  limit::Spaces spaces;
+  request::Spaces spaces;
   JournalOptions options;
   options.path = folder;
   options.now = [] { return base::Time{}; };

@@ -97,7 +97,7 @@ Status read_texts(Offline& store, const VisitText& visit) {
 }  // namespace
 
 bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   Offline store(dir, spaces);
   if (!store.open(false, problem)) return false;
   std::string unused;
@@ -131,7 +131,7 @@ bool stats(const std::string& dir, StoreStats& stats, std::string& problem) {
   return status.ok() || failed(dir, status, problem);
 }
 
-bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std::string& problem,
+bool dump(const std::string& dir, request::Spaces& spaces, const Visit& visit, std::string& problem,
           const VisitText& visit_text) {
   Offline store(dir, spaces);
   if (!store.open(false, problem)) return false;
@@ -195,7 +195,7 @@ bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std
 }
 
 bool check(const std::string& dir, CheckReport& report, std::string& problem) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   Offline store(dir, spaces);
   if (!store.lock.take(dir, false, problem)) return false;
   std::string wrong;
@@ -300,7 +300,7 @@ bool backup(const std::string& dir, const std::string& target, std::string& prob
   }
   bool done = false;
   {
-    limit::Spaces spaces;
+    request::Spaces spaces;
     JournalOptions options;
     options.path = dir;
     options.now = [] { return base::Time{INT64_MIN}; };  // nothing is past its time

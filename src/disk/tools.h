@@ -27,7 +27,7 @@ bool stats(const std::string& dir, StoreStats& stats, std::string& problem);
 
 // The latest state of every counter, in the order of the stored keys. The spaces are those of
 // `spaces`. Then the texts, by name, where they are wanted.
-bool dump(const std::string& dir, limit::Spaces& spaces, const Visit& visit, std::string& problem,
+bool dump(const std::string& dir, request::Spaces& spaces, const Visit& visit, std::string& problem,
           const VisitText& visit_text = {});
 
 struct CheckReport {
@@ -62,7 +62,7 @@ struct LimitdBucket {
 // The counter that such a bucket is here; nothing: there is no such type any more. The views live
 // until the next call.
 struct LimitdCounter {
-  const limit::Space* space = nullptr;
+  const request::Space* space = nullptr;
   uint32_t limits_id = 0;
   limit::Limit limit;
   std::string_view key;
@@ -79,7 +79,7 @@ struct ImportReport {
   uint64_t unreadable = 0;  // no bucket of limitd's
 };
 // Brings the buckets of the database in `dir`, which is only read, into the store there.
-bool import_limitd(const std::string& dir, base::Time now, limit::Spaces& spaces,
+bool import_limitd(const std::string& dir, base::Time now, request::Spaces& spaces,
                    const ToCounter& to_counter, ImportReport& report, std::string& problem);
 
 }  // namespace sluice::disk

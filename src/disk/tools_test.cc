@@ -84,8 +84,8 @@ class ToolsTest : public testing::Test {
   }
 
   Folder folder;
-  limit::Spaces spaces;
-  const limit::Space* space = nullptr;
+  request::Spaces spaces;
+  const request::Space* space = nullptr;
   uint32_t limits_id = 0;
   KeptByKey model;
   std::string problem;
@@ -319,7 +319,7 @@ TEST_F(RepairTest, OfANewerFormatIsRefused) {
 class ImportTest : public ToolsTest {
  protected:
   ImportTest() {
-    limit::Space like;
+    request::Space like;
     like.carry = limit::Carry::left;
     like.linger = base::seconds(120);
     user = spaces.intern("limitd:user:", "", like);
@@ -362,7 +362,7 @@ class ImportTest : public ToolsTest {
     return text;
   }
 
-  const limit::Space *user = nullptr, *fixed = nullptr;
+  const request::Space *user = nullptr, *fixed = nullptr;
   const Limit refills{Algorithm::token_bucket, 2, base::seconds(1), 10};
   const Limit stays{Algorithm::fixed_bucket, 5, {}, 5};
 };
@@ -390,7 +390,7 @@ TEST_F(ImportTest, BucketsComeOverAsTheyStand) {
 
   const KeptByKey all = dumped();
   ASSERT_EQ(all.size(), 3u);
-  const auto left = [&](const limit::Space* of, const std::string& key, const Limit& limit,
+  const auto left = [&](const request::Space* of, const std::string& key, const Limit& limit,
                         int64_t at_us) {
     const Kept& its = all.at({of, key});
     return limit::peek(its.cells.data(), limit, {at_us}).remaining;

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "base/pace.h"
-#include "store/changes.h"
 #include "durable/durable_store.h"
+#include "store/changes.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 
-using limit::Error;
+using request::Error;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -28,7 +28,7 @@ constexpr size_t scanned_per_step = 64;
 }  // namespace
 
 void DurableStore::keep_committing() {
-  const Changes& changes = table_->changes();
+  const store::Changes& changes = table_->changes();
   const auto interval = std::chrono::microseconds(options_.interval.us);
   for (;;) {
     const auto began = steady_clock::now();
@@ -120,7 +120,7 @@ void DurableStore::keep_fetching() {
       fetching_ = {wanted.port, wanted.ticket};
     }
     const Error error = fetch(wanted);
-    if (wanted.ticket == limit::no_ticket || wanted.port == nullptr) continue;
+    if (wanted.ticket == request::no_ticket || wanted.port == nullptr) continue;
     // A port that goes is forgotten under this lock.
     const std::lock_guard ports(ports_mutex_);
     if (!ports_.contains(wanted.port)) continue;
@@ -135,14 +135,14 @@ void DurableStore::keep_fetching() {
 
 Error DurableStore::fetch(const Wanted& wanted) {
   for (const auto& [space, key] : wanted.keys) {
-    Restored restored = Restored::yes;
+    store::Restored restored = store::Restored::yes;
     const auto found = journal_->find(*space, key, [&](const disk::Record& record) {
       restored = table_->restore(record, false);
     });
     if (found == disk::Journal::Found::failed) return Error::store;
     if (found == disk::Journal::Found::no)
       restored = table_->restore({.space = space, .key = key, .cells = {}}, false);
-    if (restored == Restored::no_memory) return Error::memory;
+    if (restored == store::Restored::no_memory) return Error::memory;
   }
   return Error::none;
 }
@@ -190,10 +190,10 @@ DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
   bool no_memory = false;
   do {
     const bool read = journal_->scan(position, scanned_per_step, [&](const disk::Record& record) {
-      const Restored restored = table_->restore(record, false);
+      const store::Restored restored = table_->restore(record, false);
       ++loaded;
-      nonsense += restored == Restored::nonsense ? 1 : 0;
-      no_memory |= restored == Restored::no_memory;
+      nonsense += restored == store::Restored::nonsense ? 1 : 0;
+      no_memory |= restored == store::Restored::no_memory;
     });
     if (!read) return Scan::failed;
     if (no_memory) return Scan::no_memory;
@@ -204,4 +204,4 @@ DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
   return Scan::done;
 }
 
-}  // namespace sluice::store
+}  // namespace sluice::durable

@@ -6,17 +6,17 @@
 #include <string>
 #include <thread>
 
-#include "metrics/page.h"
 #include "durable/durable_life_test.h"
+#include "metrics/page.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 namespace {
 
 using namespace tests;
 
 TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
   using std::chrono::steady_clock;
-  Disk disk;
+  store::tests::Disk disk;
   for (int round = 0; round < 10; ++round) {
     constexpr auto interval = std::chrono::milliseconds(40);
     Life life(disk, Durability::interval, start, 0, base::milliseconds(interval.count()));
@@ -36,7 +36,7 @@ TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
 }
 
 TEST(DurableCommits, commits_are_timed) {
-  Disk disk;
+  store::tests::Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   const auto count = [&] {
@@ -62,4 +62,4 @@ TEST(DurableCommits, commits_are_timed) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::durable

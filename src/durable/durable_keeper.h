@@ -4,9 +4,9 @@
 #include "disk/journal.h"
 #include "store/keeper.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 
-class DurableKeeper final : public Keeper {
+class DurableKeeper final : public store::Keeper {
  public:
   // `texts` outlives it.
   explicit DurableKeeper(disk::Texts& texts) : texts_(texts) {}
@@ -34,4 +34,4 @@ class DurableKeeper final : public Keeper {
   disk::Texts& texts_;
 };
 
-}  // namespace sluice::store
+}  // namespace sluice::durable

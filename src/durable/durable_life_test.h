@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "store/asking_test.h"
 #include "durable/durable_store.h"
+#include "store/asking_test.h"
 #include "testing/memory_journal_test.h"
 
-namespace sluice::store::tests {
+namespace sluice::durable::tests {
 
 inline constexpr int64_t second = 1'000'000;
 inline constexpr base::Time start{1'000 * second};
@@ -40,14 +40,14 @@ struct Life {
       : log(std::make_shared<spdlog::logger>(
             "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told))),
         world(0) {
-    limit::Space kept;
+    request::Space kept;
     kept.windows = {base::seconds(1), base::seconds(60)};
-    limit::Space lingering;
+    request::Space lingering;
     lingering.linger = base::seconds(30);
     const MemoryJournal::Like like{{"t/", {}}, {"kept/", kept}, {"lingering/", lingering}};
     spaces = {world.space, world.spaces.intern("kept/", "", kept),
               world.spaces.intern("lingering/", "", lingering)};
-    auto table = std::make_unique<EmbeddedStore>(memory_bytes, base::Hash(1), world.spaces);
+    auto table = std::make_unique<store::EmbeddedStore>(memory_bytes, base::Hash(1), world.spaces);
     auto journal = std::make_unique<MemoryJournal>(disk, world.spaces, like, now);
     store = std::make_unique<DurableStore>(
         DurableOptions{.path = "DIR", .durability = durability, .interval = interval},
@@ -57,11 +57,11 @@ struct Life {
   }
   ~Life() { store->detach(port); }
 
-  Applied apply(Asked& asked, base::Time now, limit::Ticket ticket = {0, 0}) {
+  store::Applied apply(Asked& asked, base::Time now, request::Ticket ticket = {0, 0}) {
     return store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, &port, {},
                         ticket);
   }
-  bool named(limit::Ticket ticket) {
+  bool named(request::Ticket ticket) {
     port.drain_batches(ready);
     return std::erase(ready, ticket) > 0;
   }
@@ -70,13 +70,13 @@ struct Life {
     while (apply(asked, now).later) eventually([&] { return named({0, 0}); });
   }
   Asked ask(const std::vector<Part>& parts, base::Time now = start,
-            limit::Verb verb = limit::Verb::take) {
+            request::Verb verb = request::Verb::take) {
     Asked asked = world.prepare(parts, verb);
     settle(asked, now);
     return asked;
   }
   void put_all(const Part& part, base::Time now = start) {
-    Asked asked = world.prepare({part}, limit::Verb::put);
+    store::tests::Asked asked = world.prepare({part}, request::Verb::put);
     asked.charges[0].all = true;
     settle(asked, now);
   }
@@ -90,13 +90,13 @@ struct Life {
   std::ostringstream told;
   std::shared_ptr<spdlog::logger> log;
   World world;  // for its spaces and what it prepares
-  std::array<const limit::Space*, 3> spaces;
+  std::array<const request::Space*, 3> spaces;
   std::unique_ptr<DurableStore> store;
   std::atomic<int> wakes{0};
-  Port port{[this] { ++wakes; }};
-  std::vector<limit::Ticket> ready;
+  store::Port port{[this] { ++wakes; }};
+  std::vector<request::Ticket> ready;
 };
 
 inline const Part one{"k", 1, {window(10, 1'000 * second)}};
 
-}  // namespace sluice::store::tests
+}  // namespace sluice::durable::tests

@@ -5,18 +5,19 @@
 #include <utility>
 
 #include "base/machine.h"
-#include "limit/limit.h"
-#include "store/changes.h"
 #include "durable/durable_keeper.h"
+#include "limit/limit.h"
+#include "request/charge.h"
+#include "store/changes.h"
 #include "store/fallback.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 
-using limit::Charge;
-using limit::Error;
-using limit::Group;
-using limit::OnError;
-using limit::Ticket;
+using request::Charge;
+using request::Error;
+using request::Group;
+using request::OnError;
+using request::Ticket;
 
 namespace {
 
@@ -24,9 +25,12 @@ constexpr size_t replaying_max = 4;  // threads
 
 }  // namespace
 
-std::unique_ptr<DurableStore> DurableStore::open(
-    const DurableOptions& options, std::unique_ptr<EmbeddedStore> table, limit::Spaces& spaces,
-    std::function<base::Time()> now, std::shared_ptr<spdlog::logger> log, std::string& problem) {
+std::unique_ptr<DurableStore> DurableStore::open(const DurableOptions& options,
+                                                 std::unique_ptr<store::EmbeddedStore> table,
+                                                 request::Spaces& spaces,
+                                                 std::function<base::Time()> now,
+                                                 std::shared_ptr<spdlog::logger> log,
+                                                 std::string& problem) {
   auto journal =
       disk::Journal::open({.path = options.path,
                            .sync = options.sync,
@@ -40,7 +44,8 @@ std::unique_ptr<DurableStore> DurableStore::open(
   return store;
 }
 
-DurableStore::DurableStore(const DurableOptions& options, std::unique_ptr<EmbeddedStore> table,
+DurableStore::DurableStore(const DurableOptions& options,
+                           std::unique_ptr<store::EmbeddedStore> table,
                            std::unique_ptr<disk::Journal> journal,
                            std::shared_ptr<spdlog::logger> log)
     : options_(options),
@@ -79,9 +84,9 @@ bool DurableStore::replay(std::string& problem) {
       Part& part = parts[i];
       part.read = journal_->replay(
           [&](const disk::Record& record) {
-            const Restored restored = table_->restore(record, true, {i, parts.size()});
-            part.no_memory |= restored == Restored::no_memory;
-            part.nonsense += restored == Restored::nonsense ? 1 : 0;
+            const store::Restored restored = table_->restore(record, true, {i, parts.size()});
+            part.no_memory |= restored == store::Restored::no_memory;
+            part.nonsense += restored == store::Restored::nonsense ? 1 : 0;
           },
           part.problem);
     });
@@ -130,9 +135,9 @@ void DurableStore::end_lists() {
   rests_.notify_all();
 }
 
-Applied DurableStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
-                            Ticket ticket) {
-  Applied applied;
+store::Applied DurableStore::apply(const request::Batch& batch, base::Time now, store::Port* port,
+                                   const store::Pin& pin, Ticket ticket) {
+  store::Applied applied;
   if (loading_.load(std::memory_order_acquire)) [[unlikely]]
     applied = apply_loading(batch, now, port, pin, ticket);
   else if (failing_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -153,24 +158,25 @@ void DurableStore::changed() {
 }
 
 // Group by group, as each needs its counters.
-Applied DurableStore::apply_loading(const limit::Batch& batch, base::Time now, Port* port,
-                                    const Pin& pin, Ticket ticket) {
+store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Time now,
+                                           store::Port* port, const store::Pin& pin,
+                                           Ticket ticket) {
   Error failed = take_failure(port, ticket);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
-    const limit::Batch one{batch.groups.subspan(i, 1), batch.charges, batch.decisions};
+    const request::Batch one{batch.groups.subspan(i, 1), batch.charges, batch.decisions};
     if (failed != Error::none) {
       bool absent = false;
       table_->each_absent(batch, group, [&](const Charge&) { absent = true; });
       if (absent) {
         // `local` cannot help: what it would begin with is unknown.
-        fall_back(group, batch, std::exchange(failed, Error::none), now);
+        store::fall_back(group, batch, std::exchange(failed, Error::none), now);
         if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
         continue;
       }
     }
     if (want(batch, group, port, ticket)) return {.settled = i, .later = true};
-    const Applied applied =
+    const store::Applied applied =
         failing_.load() ? apply_failing(one, now, port, pin) : table_->apply(one, now, port, pin);
     if (applied.settled == 1 && group.error != Error::none && !group.may_fail)
       return {.settled = i + 1};
@@ -179,7 +185,8 @@ Applied DurableStore::apply_loading(const limit::Batch& batch, base::Time now, P
 }
 
 // Has the group's counters fetched that are not there. False: all are.
-bool DurableStore::want(const limit::Batch& batch, const Group& group, Port* port, Ticket ticket) {
+bool DurableStore::want(const request::Batch& batch, const Group& group, store::Port* port,
+                        Ticket ticket) {
   Wanted wanted{.port = port, .ticket = ticket, .keys = {}};
   table_->each_absent(batch, group, [&](const Charge& charge) {
     wanted.keys.emplace_back(charge.space, std::string(charge.key));
@@ -189,15 +196,15 @@ bool DurableStore::want(const limit::Batch& batch, const Group& group, Port* por
   {
     const std::lock_guard lock(loading_mutex_);
     // Who is not named asks again, so these may be passed over.
-    if (ticket != limit::no_ticket || wanted_.size() < base::bounds::unnamed_fetches_max)
+    if (ticket != request::no_ticket || wanted_.size() < base::bounds::unnamed_fetches_max)
       wanted_.push_back(std::move(wanted));
   }
   wants_.notify_one();
   return true;
 }
 
-Error DurableStore::take_failure(Port* port, Ticket ticket) {
-  if (ticket == limit::no_ticket) return Error::none;
+Error DurableStore::take_failure(store::Port* port, Ticket ticket) {
+  if (ticket == request::no_ticket) return Error::none;
   const std::lock_guard lock(loading_mutex_);
   const auto at = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& f) {
     return f.port == port && f.ticket == ticket;
@@ -208,7 +215,7 @@ Error DurableStore::take_failure(Port* port, Ticket ticket) {
   return error;
 }
 
-void DurableStore::abandon(Port& port, Ticket ticket) {
+void DurableStore::abandon(store::Port& port, Ticket ticket) {
   const auto its = [&](const auto& x) { return x.port == &port && x.ticket == ticket; };
   const std::lock_guard lock(loading_mutex_);
   std::erase_if(wanted_, its);
@@ -217,8 +224,8 @@ void DurableStore::abandon(Port& port, Ticket ticket) {
 }
 
 // The disk cannot be written, and every rule has said what it wants then.
-Applied DurableStore::apply_failing(const limit::Batch& batch, base::Time now, Port* port,
-                                    const Pin& pin) {
+store::Applied DurableStore::apply_failing(const request::Batch& batch, base::Time now,
+                                           store::Port* port, const store::Pin& pin) {
   if (options_.durability != Durability::always) return table_->apply(batch, now, port, pin);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
@@ -226,17 +233,17 @@ Applied DurableStore::apply_failing(const limit::Batch& batch, base::Time now, P
     if (group.on_error == OnError::local || group.arrival != 0 || needs_no_disk(batch, group)) {
       table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, port, pin);
     } else {
-      fall_back(group, batch, Error::store, now);
+      store::fall_back(group, batch, Error::store, now);
     }
     if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
   }
   return {.settled = batch.groups.size()};
 }
 
-bool DurableStore::needs_no_disk(const limit::Batch& batch, const Group& group) const {
+bool DurableStore::needs_no_disk(const request::Batch& batch, const Group& group) const {
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   return std::all_of(charges.begin(), charges.end(), [](const Charge& charge) {
-    return limit::only_looks(charge.verb) ||
+    return request::only_looks(charge.verb) ||
            (!charge.keeps_limits && !limit::is_counted(charge.limits));
   });
 }
@@ -264,19 +271,19 @@ int64_t DurableStore::now_us() {
       .count();
 }
 
-void DurableStore::know(Port& port) {
-  if (std::exchange(port.known_, true)) return;
+void DurableStore::know(store::Port& port) {
+  if (!port.introduce()) return;
   const std::lock_guard lock(ports_mutex_);
   ports_.insert(&port);
 }
 
-bool DurableStore::await_commit(Port& port) {
+bool DurableStore::await_commit(store::Port& port) {
   know(port);
-  port.awaits_commit_.store(true);
+  port.await_commit();
   return std::max(committed_.load(), given_up_.load()) < table_->changes().last();
 }
 
-void DurableStore::detach(Port& port) {
+void DurableStore::detach(store::Port& port) {
   {
     const std::lock_guard lock(ports_mutex_);
     ports_.erase(&port);
@@ -289,8 +296,7 @@ void DurableStore::detach(Port& port) {
 
 void DurableStore::wake_waiting() {
   const std::lock_guard lock(ports_mutex_);
-  for (Port* const port : ports_)
-    if (port->awaits_commit_.exchange(false)) port->wake();
+  for (store::Port* const port : ports_) port->committed();
 }
 
 std::string_view DurableStore::words_of(Error error) const {
@@ -299,13 +305,13 @@ std::string_view DurableStore::words_of(Error error) const {
   return table_->words_of(error);
 }
 
-std::optional<base::Time> DurableStore::advance(Port& port, base::Time now) {
+std::optional<base::Time> DurableStore::advance(store::Port& port, base::Time now) {
   const auto next = table_->advance(port, now);
   changed();
   return next;
 }
 
-bool DurableStore::cancel(Port& port, Ticket ticket, base::Time now) {
+bool DurableStore::cancel(store::Port& port, Ticket ticket, base::Time now) {
   const bool cancelled = table_->cancel(port, ticket, now);
   changed();
   return cancelled;
@@ -318,19 +324,19 @@ bool DurableStore::await_loaded() {
   return !no_lists_ && !stopping_;
 }
 
-std::vector<std::string> DurableStore::list(const limit::Space& space, std::string_view prefix,
+std::vector<std::string> DurableStore::list(const request::Space& space, std::string_view prefix,
                                             size_t max) {
   if (!await_loaded()) return {};
   return table_->list(space, prefix, max);
 }
 
-void DurableStore::list_all(ListPass& pass) {
+void DurableStore::list_all(store::ListPass& pass) {
   if (await_loaded()) return table_->list_all(pass);
   for (size_t i = 0; i < pass.size(); ++i) pass.fail(i);
 }
 
-Stored DurableStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                                 std::string_view after, size_t max, std::string_view from) {
+store::Stored DurableStore::list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+                                        std::string_view after, size_t max, std::string_view from) {
   if (!await_loaded()) return {.keys = {}, .failed = true};
   return table_->list_stored(spaces, prefix, after, max, from);
 }
@@ -354,8 +360,8 @@ size_t DurableStore::purge(base::Time now) {
   return gone;
 }
 
-Stats DurableStore::stats() const {
-  Stats stats = table_->stats();
+store::Stats DurableStore::stats() const {
+  store::Stats stats = table_->stats();
   const disk::JournalStats journal = journal_->stats();
   stats.loading = loading_.load();
   stats.failing = failing_.load();
@@ -376,4 +382,4 @@ void DurableStore::collect(metrics::Page& page) const {
                  commit_bounds_us, times.counts, times.sum, 1e6);
 }
 
-}  // namespace sluice::store
+}  // namespace sluice::durable

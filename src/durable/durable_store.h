@@ -25,14 +25,14 @@
 
 #include "base/time.h"
 #include "disk/journal.h"
-#include "request/space.h"
 #include "metrics/cells.h"
 #include "metrics/page.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "store/keeper.h"
 #include "store/store.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 
 enum class Durability : uint8_t {
   interval,  // committed once in an interval
@@ -50,45 +50,47 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-class DurableStore final : public Store, public metrics::Source {
+class DurableStore final : public store::Store, public metrics::Source {
  public:
   // Opens what is there and brings in what is not folded yet; the rest comes by and by. `table` is
   // empty. `now` from any thread. Null: `problem`, with what to do.
   static std::unique_ptr<DurableStore> open(const DurableOptions& options,
-                                            std::unique_ptr<EmbeddedStore> table,
-                                            limit::Spaces& spaces, std::function<base::Time()> now,
+                                            std::unique_ptr<store::EmbeddedStore> table,
+                                            request::Spaces& spaces,
+                                            std::function<base::Time()> now,
                                             std::shared_ptr<spdlog::logger> log,
                                             std::string& problem);
   // The same with a journal that is open already. For tests.
-  DurableStore(const DurableOptions& options, std::unique_ptr<EmbeddedStore> table,
+  DurableStore(const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
                std::unique_ptr<disk::Journal> journal, std::shared_ptr<spdlog::logger> log);
   bool start(std::string& problem);  // with `problem` empty
   // Commits what is left. Ports are gone by then.
   ~DurableStore() override;
 
-  Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
-                const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) override;
-  void abandon(Port& port, limit::Ticket ticket) override;
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port = nullptr,
+                       const store::Pin& pin = {},
+                       request::Ticket ticket = request::no_ticket) override;
+  void abandon(store::Port& port, request::Ticket ticket) override;
   bool commits_first() const override { return options_.durability == Durability::always; }
   uint64_t gate(bool strict = false) const override;
   uint64_t committed() const override { return committed_.load(); }
   uint64_t given_up() const override { return given_up_.load(); }
-  bool await_commit(Port& port) override;
-  void detach(Port& port) override;
-  std::string_view words_of(limit::Error error) const override;
-  std::optional<base::Time> advance(Port& port, base::Time now) override;
-  bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
+  bool await_commit(store::Port& port) override;
+  void detach(store::Port& port) override;
+  std::string_view words_of(request::Error error) const override;
+  std::optional<base::Time> advance(store::Port& port, base::Time now) override;
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override;
   // Waits until everything is loaded.
   void end_lists() override;
   bool close() override;
-  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+  std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override;
-  void list_all(ListPass& pass) override;
-  Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
-                     std::string_view after, size_t max, std::string_view from) override;
+  void list_all(store::ListPass& pass) override;
+  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+                            std::string_view after, size_t max, std::string_view from) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
-  Stats stats() const override;
+  store::Stats stats() const override;
   std::string why_not_ready() const override;
   void collect(metrics::Page& page) const override;
 
@@ -98,51 +100,53 @@ class DurableStore final : public Store, public metrics::Source {
   }
   // What is kept beside the counters; null: the journal has no place for that. As long as the
   // store.
-  Keeper* keeper() { return keeper_.get(); }
+  store::Keeper* keeper() { return keeper_.get(); }
 
  private:
   // A batch some of whose counters are to be fetched.
   struct Wanted {
-    Port* port;
-    limit::Ticket ticket;
-    std::vector<std::pair<const limit::Space*, std::string>> keys;
+    store::Port* port;
+    request::Ticket ticket;
+    std::vector<std::pair<const request::Space*, std::string>> keys;
   };
 
   // Why one could not get what it wanted.
   struct Failed {
-    Port* port;
-    limit::Ticket ticket;
-    limit::Error error;
+    store::Port* port;
+    request::Ticket ticket;
+    request::Error error;
   };
 
   bool replay(std::string& problem);
   bool await_loaded();
-  Applied apply_loading(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
-                        limit::Ticket ticket);
-  Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
-  bool want(const limit::Batch& batch, const limit::Group& group, Port* port, limit::Ticket ticket);
+  store::Applied apply_loading(const request::Batch& batch, base::Time now, store::Port* port,
+                               const store::Pin& pin, request::Ticket ticket);
+  store::Applied apply_failing(const request::Batch& batch, base::Time now, store::Port* port,
+                               const store::Pin& pin);
+  bool want(const request::Batch& batch, const request::Group& group, store::Port* port,
+            request::Ticket ticket);
   bool is_behind() const;
   static int64_t now_us();  // of a clock that is never set
-  bool needs_no_disk(const limit::Batch& batch, const limit::Group& group) const;
-  limit::Error take_failure(Port* port, limit::Ticket ticket);
+  bool needs_no_disk(const request::Batch& batch, const request::Group& group) const;
+  request::Error take_failure(store::Port* port, request::Ticket ticket);
   void changed();
-  void know(Port& port);
+  void know(store::Port& port);
 
   void keep_committing();
   bool commit();
   void begin_failing(const std::string& problem);
   void wake_waiting();
   void keep_fetching();
-  limit::Error fetch(const Wanted& wanted);
+  request::Error fetch(const Wanted& wanted);
   void keep_scanning();
   enum class Scan { done, no_memory, failed, stopped };
   Scan scan(uint64_t& loaded, uint64_t& nonsense);
   bool rest(std::chrono::milliseconds time);
 
   const DurableOptions options_;
-  const std::unique_ptr<EmbeddedStore> table_;
+  const std::unique_ptr<store::EmbeddedStore> table_;
   const std::unique_ptr<disk::Journal> journal_;
-  const std::unique_ptr<Keeper> keeper_;
+  const std::unique_ptr<store::Keeper> keeper_;
   const std::shared_ptr<spdlog::logger> log_;
 
   // Numbers of Changes.
@@ -157,7 +161,7 @@ class DurableStore final : public Store, public metrics::Source {
   std::atomic<bool> asleep_{false};  // the committing thread, until `called_` changes
   std::atomic<uint32_t> called_{0};
   std::mutex ports_mutex_;
-  std::unordered_set<Port*> ports_;  // that have ever waited for a commit
+  std::unordered_set<store::Port*> ports_;  // that have ever waited for a commit
 
   std::atomic<bool> loading_{false};
   std::mutex loading_mutex_;  // of the three below
@@ -165,10 +169,10 @@ class DurableStore final : public Store, public metrics::Source {
   std::deque<Wanted> wanted_;
   std::vector<Failed> failed_;
   bool stopping_ = false, no_lists_ = false;
-  std::pair<Port*, limit::Ticket> fetching_;  // whose batch's counters are being fetched
+  std::pair<store::Port*, request::Ticket> fetching_;  // whose batch's counters are being fetched
   std::atomic<bool> stop_committing_{false};
   bool closed_ = false, left_ = false;  // main's; left_: something was not committed
   std::thread committer_, fetcher_, scanner_;
 };
 
-}  // namespace sluice::store
+}  // namespace sluice::durable

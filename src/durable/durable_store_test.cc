@@ -13,17 +13,17 @@
 #include "durable/durable_life_test.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 namespace {
 
 using base::Time;
-using limit::Error;
-using limit::OnError;
+using request::Error;
+using request::OnError;
 using sluice::tests::Dice;
 using namespace tests;
 
 TEST(DurableStore, counters_survive_a_stop) {
-  Disk disk;
+  store::tests::Disk disk;
   for (int64_t left = 9; left >= 0; --left) {
     Life life(disk, left % 2 == 0 ? Durability::always : Durability::interval);
     EXPECT_EQ(life.ask({one})[0].remaining, left);
@@ -39,21 +39,21 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     Dice dice(seed);
-    Disk disk;
-    World model;
-    limit::Space kept;
+    store::tests::Disk disk;
+    store::tests::World model;
+    request::Space kept;
     kept.windows = {base::seconds(1), base::seconds(60)};
-    limit::Space lingering;
+    request::Space lingering;
     lingering.linger = base::seconds(30);
     const std::array<const Space*, 3> model_spaces{
         model.space, model.spaces.intern("kept/", "", kept),
         model.spaces.intern("lingering/", "", lingering)};
     const std::vector<std::vector<Limit>> kinds{
-        {bucket(7, 5, 40 * second)},
+        {store::tests::bucket(7, 5, 40 * second)},
         {fixed(6)},
-        {window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}},
+        {store::tests::window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}},
         {{Algorithm::aligned_window, 5, {50 * second}}, {Algorithm::unlimited, 9, {}}},
-        {{Algorithm::sliding_window, 8, {70 * second}}, bucket(9, 3, 20 * second)}};
+        {{Algorithm::sliding_window, 8, {70 * second}}, store::tests::bucket(9, 3, 20 * second)}};
     Time now = start;
     for (int life_number = 0; life_number < 12; ++life_number) {
       const auto durability = dice(2) == 0 ? Durability::always : Durability::interval;
@@ -66,7 +66,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
             std::array{Verb::take, Verb::take, Verb::peek, Verb::put}[dice(size_t{4})];
         const bool all = verb == Verb::put && dice(3) == 0, fresh = dice(20) == 0;
         const bool keeps = dice(4) == 0 && verb != Verb::put;
-        std::vector<Part> parts;
+        std::vector<store::tests::Part> parts;
         for (size_t p = 0; p < count; ++p) {
           const size_t kind = (dice(size_t{2}) + p * 2) % kinds.size();
           auto limits = kinds[kind];
@@ -78,7 +78,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
               {std::to_string(kind) + "/" + std::to_string(dice(3)), dice(int64_t{4}), limits});
         }
         const size_t space = dice(4) == 0 ? 2 : 0;
-        Asked asked = life.world.prepare(parts, verb), expected = model.prepare(parts, verb);
+        store::tests::Asked asked = life.world.prepare(parts, verb), expected = model.prepare(parts, verb);
         for (size_t p = 0; p < count; ++p) {
           const auto set = [&](Asked& of, const std::array<const Space*, 3>& in) {
             Charge& charge = of.charges[p];
@@ -118,7 +118,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
 }
 
 TEST(DurableStore, what_was_answered_is_committed) {
-  Disk disk;
+  store::tests::Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   EXPECT_EQ(life.store->gate(), 0u);
@@ -141,7 +141,7 @@ TEST(DurableStore, what_was_answered_is_committed) {
 }
 
 TEST(DurableStore, requests_that_come_while_one_is_written_are_written_together) {
-  Disk disk;
+  store::tests::Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   disk.set(&Disk::holds_commits, true);
@@ -156,7 +156,7 @@ TEST(DurableStore, requests_that_come_while_one_is_written_are_written_together)
 }
 
 TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
-  Disk disk;
+  store::tests::Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   constexpr int threads = 4, takes = 2'000;
@@ -165,10 +165,10 @@ TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
   std::atomic<int> missing{0};
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
-      World world;  // to prepare in
-      Port port{[] {}};
+      store::tests::World world;  // to prepare in
+      store::Port port{[] {}};
       for (int i = 0; i < takes; ++i) {
-        Asked asked = world.prepare({{std::to_string(t) + "/" + std::to_string(i), 1, one.limits}});
+        store::tests::Asked asked = world.prepare({{std::to_string(t) + "/" + std::to_string(i), 1, one.limits}});
         asked.charges[0].space = life.spaces[0];
         asked.charges[0].limits_id = limits_id;
         life.store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, start, &port);
@@ -187,7 +187,7 @@ TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
 }
 
 TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
-  Disk disk;
+  store::tests::Disk disk;
   {
     Life life(disk, Durability::always);
     life.until_loaded();
@@ -199,7 +199,7 @@ TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
     EXPECT_EQ(life.store->gate(), 0u);
     EXPECT_GT(life.store->given_up(), life.store->committed());
     const auto ask = [&](OnError on_error, Verb verb = Verb::take) {
-      Asked asked = life.world.prepare({one}, verb);
+      store::tests::Asked asked = life.world.prepare({one}, verb);
       asked.group.on_error = on_error;
       EXPECT_EQ(life.apply(asked, start).settled, 1u);
       return asked;
@@ -224,7 +224,7 @@ TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
 }
 
 TEST(DurableStore, in_an_interval_a_disk_that_fails_changes_no_answer) {
-  Disk disk;
+  store::tests::Disk disk;
   {
     Life life(disk, Durability::interval);
     disk.set(&Disk::fails, true);
@@ -240,7 +240,7 @@ TEST(DurableStore, in_an_interval_a_disk_that_fails_changes_no_answer) {
 }
 
 // A disk with one counter that is all but used up, folded.
-void use_nine(Disk& disk) {
+void use_nine(store::tests::Disk& disk) {
   {
     Life life(disk, Durability::interval);
     life.ask({{"k", 9, one.limits}});
@@ -249,13 +249,13 @@ void use_nine(Disk& disk) {
 }
 
 TEST(DurableStore, a_counter_is_looked_for_before_it_is_charged) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   disk.set(&Disk::holds_finds, true);
   Life life(disk, Durability::always);
-  Asked asked = life.world.prepare({{"k", 2, one.limits}}), other = life.world.prepare({one});
-  const Applied first = life.apply(asked, start, {1, 0});
+  store::tests::Asked asked = life.world.prepare({{"k", 2, one.limits}}), other = life.world.prepare({one});
+  const store::Applied first = life.apply(asked, start, {1, 0});
   EXPECT_TRUE(first.later);
   EXPECT_EQ(first.settled, 0u);
   EXPECT_TRUE(life.apply(other, start, {2, 0}).later);
@@ -277,7 +277,7 @@ TEST(DurableStore, a_counter_is_looked_for_before_it_is_charged) {
 }
 
 TEST(DurableStore, all_counters_of_a_group_are_looked_for) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   Life life(disk, Durability::always);
@@ -287,7 +287,7 @@ TEST(DurableStore, all_counters_of_a_group_are_looked_for) {
 }
 
 TEST(DurableStore, what_was_forgotten_while_loading_does_not_come_back) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   {
     disk.set(&Disk::holds_scans, true);
@@ -307,12 +307,12 @@ TEST(DurableStore, what_was_forgotten_while_loading_does_not_come_back) {
 }
 
 TEST(DurableStore, a_disk_that_cannot_be_read_is_no_fresh_counter) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   disk.set(&Disk::fails_to_read, true);
   Life life(disk, Durability::interval);
   const auto ask = [&](OnError on_error) {
-    Asked asked = life.world.prepare({{"k", 2, one.limits}});
+    store::tests::Asked asked = life.world.prepare({{"k", 2, one.limits}});
     asked.group.on_error = on_error;
     life.settle(asked, start);
     return asked;
@@ -327,12 +327,12 @@ TEST(DurableStore, a_disk_that_cannot_be_read_is_no_fresh_counter) {
 }
 
 TEST(DurableStore, who_goes_is_not_named) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   disk.set(&Disk::holds_finds, true);
   Life life(disk, Durability::interval);
-  Asked asked = life.world.prepare({one}), kept = life.world.prepare({{"other", 1, one.limits}});
+  store::tests::Asked asked = life.world.prepare({one}), kept = life.world.prepare({{"other", 1, one.limits}});
   EXPECT_TRUE(life.apply(kept, start, {1, 0}).later);
   EXPECT_TRUE(life.apply(asked, start, {2, 0}).later);
   life.store->abandon(life.port, {2, 0});
@@ -344,7 +344,7 @@ TEST(DurableStore, who_goes_is_not_named) {
 }
 
 TEST(DurableStore, more_counters_than_memory_are_refused_not_begun_anew) {
-  Disk disk;
+  store::tests::Disk disk;
   constexpr size_t many = 400'000;
   {
     Life life(disk, Durability::interval, start, size_t{256} << 20);
@@ -368,12 +368,12 @@ TEST(DurableStore, more_counters_than_memory_are_refused_not_begun_anew) {
 
 TEST(DurableStore, a_clock_that_was_set_between_two_lives) {
   for (const bool folded : {false, true}) {
-    Disk disk;
+    store::tests::Disk disk;
     const Part used{"k", 9, {window(10, 1'000 * second)}},
         bucketful{"b", 9, {bucket(10, 1, 10 * second)}};
     {
       Life life(disk, Durability::interval);
-      life.ask({used});
+      life.ask({limit::Carry::used});
       life.ask({bucketful});
     }
     if (folded) disk.fold();
@@ -381,27 +381,27 @@ TEST(DurableStore, a_clock_that_was_set_between_two_lives) {
       // Back: nothing comes back, and nothing is lost.
       Life life(disk, Durability::interval, {start.us - 500 * second});
       const Time now{start.us - 500 * second};
-      EXPECT_EQ(life.ask({used}, now, Verb::peek)[0].remaining, 1);
+      EXPECT_EQ(life.ask({limit::Carry::used}, now, Verb::peek)[0].remaining, 1);
       // A bucket keeps when it will be full; that far away it is empty, and fills from now on.
       const Asked bucket = life.ask({{"b", 2, bucketful.limits}}, now);
-      EXPECT_FALSE(bucket.allowed());
-      EXPECT_LE(bucket[0].retry_after.us, 20 * second);
-      EXPECT_LE(life.ask({used}, now)[0].retry_after.us, 1'000 * second);
+      EXPECT_FALSE(store::tests::bucket.allowed());
+      EXPECT_LE(store::tests::bucket[0].retry_after.us, 20 * second);
+      EXPECT_LE(life.ask({limit::Carry::used}, now)[0].retry_after.us, 1'000 * second);
     }
     {
       // Forward, over the end of both.
       Life life(disk, Durability::interval, {start.us + 2'000 * second});
       const Time now{start.us + 2'000 * second};
-      EXPECT_TRUE(life.ask({used}, now).allowed());
+      EXPECT_TRUE(life.ask({limit::Carry::used}, now).allowed());
       EXPECT_TRUE(life.ask({bucketful}, now).allowed());
     }
   }
 }
 
 TEST(DurableStore, a_purge_is_for_good) {
-  Disk disk;
+  store::tests::Disk disk;
   const auto take = [](Life& life, Time now, std::vector<Limit> limits) {
-    Asked asked = life.world.prepare({{"k", 1, std::move(limits)}});
+    store::tests::Asked asked = life.world.prepare({{"k", 1, std::move(limits)}});
     asked.charges[0].space = life.spaces[1];
     asked.charges[0].keeps_limits = true;
     asked.charges[0].limits_id = 0;
@@ -412,7 +412,7 @@ TEST(DurableStore, a_purge_is_for_good) {
   const Time later{start.us + 100 * second};
   {
     Life life(disk, Durability::interval);
-    EXPECT_EQ(take(life, start, {bucket(5, 5, second)}), 1u);
+    EXPECT_EQ(take(life, start, {store::tests::bucket(5, 5, second)}), 1u);
     EXPECT_EQ(life.store->purge(start), 0u);
     life.until_loaded();
     eventually([&] { return life.store->purge(later) == 1; });  // once it has been committed
@@ -425,7 +425,7 @@ TEST(DurableStore, a_purge_is_for_good) {
 }
 
 TEST(DurableStore, nonsense_is_told_and_begins_anew) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   for (auto& [key, stored] : disk.folded) stored.cells.resize(7);
   Life life(disk, Durability::interval);
@@ -435,7 +435,7 @@ TEST(DurableStore, nonsense_is_told_and_begins_anew) {
 }
 
 TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   Life life(disk, Durability::interval);
@@ -453,7 +453,7 @@ TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
 }
 
 TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
-  Disk disk;
+  store::tests::Disk disk;
   Life life(disk, Durability::interval);
   life.until_loaded();
   disk.set(&Disk::holds_commits, true);
@@ -466,7 +466,7 @@ TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
 }
 
 TEST(DurableStore, costs_nothing_while_nobody_asks) {
-  Disk disk;
+  store::tests::Disk disk;
   for (const auto durability : {Durability::interval, Durability::always}) {
     Life life(disk, durability);
     life.until_loaded();
@@ -479,7 +479,7 @@ TEST(DurableStore, costs_nothing_while_nobody_asks) {
 }
 
 TEST(DurableStore, a_close_says_whether_all_is_committed) {
-  Disk disk;
+  store::tests::Disk disk;
   {
     Life life(disk, Durability::interval);
     life.ask({one});
@@ -494,7 +494,7 @@ TEST(DurableStore, a_close_says_whether_all_is_committed) {
 }
 
 TEST(DurableStore, lists_end_before_what_they_wait_for) {
-  Disk disk;
+  store::tests::Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   Life life(disk, Durability::interval);
@@ -505,4 +505,4 @@ TEST(DurableStore, lists_end_before_what_they_wait_for) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::durable

@@ -9,22 +9,22 @@
 #include "durable/durable_life_test.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 namespace {
 
 using base::Time;
-using limit::Error;
+using request::Error;
 using sluice::tests::Dice;
 using namespace tests;
 
 // New actors every second, whose counters are as fresh ones a second later. None of them fails, and
 // nothing of the disk's comes back, however long it fails.
 TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
-  Disk disk;
+  store::tests::Disk disk;
   {
     Life life(disk, Durability::interval);
     life.until_loaded();
-    for (int i = 0; i < 100; ++i) life.ask({{"old " + std::to_string(i), 3, {window(10, second)}}});
+    for (int i = 0; i < 100; ++i) life.ask({{"old " + std::to_string(i), 3, {store::tests::window(10, second)}}});
     life.until_committed();
     disk.set(&Disk::fails, true);
     life.ask({one});
@@ -36,10 +36,10 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
       for (int i = 0; i < 20'000; ++i) {
         const std::string name = std::to_string(round) + "/" + std::to_string(i);
         failed +=
-            life.ask({{name, 1, {window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
+            life.ask({{name, 1, {store::tests::window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
       }
       for (int i = 0; i < 100; ++i)
-        life.ask({{"old " + std::to_string(i), 3, {window(10, second)}}}, now);
+        life.ask({{"old " + std::to_string(i), 3, {store::tests::window(10, second)}}}, now);
       for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
     }
     EXPECT_EQ(failed, 0u);
@@ -58,7 +58,7 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
 
 // An interval that is longer than the windows.
 TEST(DurableSweep, ALongIntervalFillsNoMemory) {
-  Disk disk;
+  store::tests::Disk disk;
   Life life(disk, Durability::interval, start, 0, base::seconds(60));
   life.until_loaded();
   Time now = start;
@@ -68,7 +68,7 @@ TEST(DurableSweep, ALongIntervalFillsNoMemory) {
     for (int i = 0; i < 20'000; ++i) {
       const std::string name = std::to_string(round) + "/" + std::to_string(i);
       failed +=
-          life.ask({{name, 1, {window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
+          life.ask({{name, 1, {store::tests::window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
     }
     for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
   }
@@ -82,17 +82,17 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     Dice dice(seed);
-    Disk disk;
-    World model;
-    limit::Space lingering;
+    store::tests::Disk disk;
+    store::tests::World model;
+    request::Space lingering;
     lingering.linger = base::seconds(30);
     const std::array<const Space*, 2> model_spaces{
         model.space, model.spaces.intern("lingering/", "", lingering)};
     // One counter has one of a row: rules and overrides with longer and shorter windows.
     const std::vector<std::vector<std::vector<Limit>>> kinds{
-        {{window(5, 100 * second)}, {window(5, second)}},
-        {{bucket(7, 5, 40 * second)}, {bucket(7, 5, second)}},
-        {{window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}}, {window(5, second)}},
+        {{store::tests::window(5, 100 * second)}, {store::tests::window(5, second)}},
+        {{store::tests::bucket(7, 5, 40 * second)}, {store::tests::bucket(7, 5, second)}},
+        {{store::tests::window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}}, {store::tests::window(5, second)}},
         {{fixed(6)}, {fixed(6)}}};
     Time now = start;
     for (int life_number = 0; life_number < 6; ++life_number) {
@@ -109,7 +109,7 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
                         limits};
         const auto verb =
             std::array{Verb::take, Verb::take, Verb::take, Verb::peek, Verb::put}[dice(size_t{5})];
-        Asked asked = life.world.prepare({part}, verb), expected = model.prepare({part}, verb);
+        store::tests::Asked asked = life.world.prepare({part}, verb), expected = model.prepare({part}, verb);
         const bool all = verb == Verb::put && dice(3) == 0;
         const size_t space = dice(4) == 0 ? 2 : 0;
         asked.charges[0].all = expected.charges[0].all = all;
@@ -139,7 +139,7 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
 
 // Those that no disk ever held are gone at once; of others a mark that they are gone is kept.
 TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
-  Disk disk;
+  store::tests::Disk disk;
   {
     Life life(disk, Durability::interval);
     life.until_loaded();
@@ -166,7 +166,7 @@ TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
 
 // A disk that cannot be read is not ready, with the reason, and is once it can be.
 TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
-  Disk disk;
+  store::tests::Disk disk;
   {
     Life life(disk, Durability::interval);
     life.ask({one});
@@ -180,8 +180,8 @@ TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
   for (const char* const words : {"DIR", "cannot be read", "sluice store check"})
     EXPECT_NE(why.find(words), std::string::npos) << why;
   // What changes meanwhile is forgotten in its time.
-  life.ask({{"brief", 1, {window(10, second)}}});
+  life.ask({{"brief", 1, {store::tests::window(10, second)}}});
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::durable

@@ -1,6 +1,6 @@
 #include "engine/denials.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 bool Denials::wants(uint64_t every, base::Time now) {
   if ((seen_.fetch_add(1, std::memory_order_relaxed) + 1) % every != 0) return false;
@@ -19,4 +19,4 @@ bool Denials::wants(uint64_t every, base::Time now) {
   return false;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

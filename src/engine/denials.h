@@ -8,7 +8,7 @@
 
 #include "base/time.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 class Denials {
  public:
@@ -34,4 +34,4 @@ class Denials {
   std::atomic<uint64_t> second_{0};
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -4,11 +4,10 @@
 #include <string>
 
 #include "base/printable.h"
-#include "server/protocol.h"
-#include "server/server.h"
 #include "engine/verdict.h"
+#include "protocol/protocol.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 namespace {
 
@@ -20,14 +19,15 @@ constexpr size_t told_bytes_max = 256;
 using std::chrono::steady_clock;
 
 using limit::Decision;
-using limit::no_ticket;
-using limit::Ticket;
-using limit::Verb;
 using policy::Mode;
+using request::no_ticket;
+using request::Ticket;
+using request::Verb;
 
 namespace {
 
-std::string asked_of(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor) {
+std::string asked_of(protocol::Protocol protocol, Verb verb,
+                     std::span<const request::Entry> descriptor) {
   std::string asked = std::string(name_of(protocol)) + ": " + std::string(name_of(verb));
   const size_t head = asked.size();
   for (const auto& [key, value] : descriptor) {
@@ -76,8 +76,8 @@ bool Engine::take_policy() {
   return true;
 }
 
-Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& requests,
-                     base::Buffer& out, Recipient* recipient) {
+Served Engine::serve(protocol::Protocol protocol, request::Session& session,
+                     request::Requests& requests, base::Buffer& out, Recipient* recipient) {
   take_policy();
   strict_ = false;
   plan_.clear();
@@ -95,7 +95,7 @@ Served Engine::serve(Protocol protocol, wire::Session& session, wire::Requests& 
   return served;
 }
 
-Served Engine::go_on(Progress& p, wire::Requests& requests, base::Buffer& out) {
+Served Engine::go_on(Progress& p, request::Requests& requests, base::Buffer& out) {
   const bool telling = log_->should_log(spdlog::level::debug);
   const uint64_t told_every = denials_ == nullptr ? 0 : denials_->every();
   const CountedBatch counted(tally_, p.protocol, p.now, p.since);
@@ -147,8 +147,8 @@ const policy::Overrides* Engine::overrides() const {
 
 // Plans the requests from `first` on, to the end or to one that cannot be decided (it may end the
 // session, so nothing behind it is charged yet) or to a list, each with its part.
-void Engine::match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
-                   Recipient* recipient) {
+void Engine::match(protocol::Protocol protocol, const request::Requests& requests, size_t first,
+                   base::Time now, Recipient* recipient) {
   plan_.clear();
   pin_ = &policy_;
   tickets_.clear();
@@ -158,7 +158,7 @@ void Engine::match(Protocol protocol, const wire::Requests& requests, size_t fir
   if (const policy::Overrides* const overriding = overrides()) plan_.override_all(*overriding, now);
 }
 
-void Engine::match_all(Protocol protocol, const wire::Requests& requests, size_t first,
+void Engine::match_all(protocol::Protocol protocol, const request::Requests& requests, size_t first,
                        base::Time now, Recipient* recipient) {
   for (const auto& request : requests.items().subspan(first)) {
     if (request.verb == Verb::list) {
@@ -168,7 +168,7 @@ void Engine::match_all(Protocol protocol, const wire::Requests& requests, size_t
       return;
     }
     const auto descriptor = requests.descriptor(request);
-    rules_->match(dialect_of(protocol),
+    rules_->match(protocol::dialect_of(protocol),
                   {.descriptor = descriptor,
                    .verb = request.verb,
                    .all = request.all,
@@ -189,14 +189,15 @@ void Engine::match_all(Protocol protocol, const wire::Requests& requests, size_t
 // Who is answered before it is committed must not rely on it.
 void Engine::note_strict(const policy::Plan::Part& part) {
   for (const auto& step : plan_.steps(part)) {
-    const limit::Group& group = plan_.group(step);
-    const limit::Charge& charge = plan_.charge(step);
-    if (step.rule->mode != Mode::enforce || group.error != limit::Error::none || !group.allowed)
+    const request::Group& group = plan_.group(step);
+    const request::Charge& charge = plan_.charge(step);
+    if (step.rule->mode != Mode::enforce || group.error != request::Error::none || !group.allowed)
       continue;
-    if (limit::only_looks(charge.verb) ||
+    if (request::only_looks(charge.verb) ||
         (!charge.keeps_limits && !limit::is_counted(charge.limits)))
       continue;
-    strict_ |= group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
+    strict_ |=
+        group.on_error == request::OnError::error || group.on_error == request::OnError::deny;
   }
 }
 
@@ -219,9 +220,9 @@ bool Engine::settle(uint32_t groups, base::Time now, Ticket ticket) {
   return settle(groups, now, ticket, later);
 }
 
-void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> descriptor,
-                  std::string_view id, const policy::Plan::Part& part,
-                  steady_clock::time_point began) const {
+void Engine::tell(protocol::Protocol protocol, Verb verb,
+                  std::span<const request::Entry> descriptor, std::string_view id,
+                  const policy::Plan::Part& part, steady_clock::time_point began) const {
   std::string asked = asked_of(protocol, verb, descriptor);
   if (!id.empty()) asked += " id " + base::printable(id, told_bytes_max);
   const auto took =
@@ -236,10 +237,10 @@ void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> de
                 base::printable(rule.pattern, told_bytes_max), rule.file, rule.line,
                 rule.comment.empty() ? "" : " # ", base::printable(rule.comment, told_bytes_max),
                 rule.mode == Mode::shadow ? "shadow" : "decides",
-                group.error != limit::Error::none ? "failed"
-                : group.parked                    ? "waits"
-                : group.allowed                   ? "allowed"
-                                                  : "denied",
+                group.error != request::Error::none ? "failed"
+                : group.parked                      ? "waits"
+                : group.allowed                     ? "allowed"
+                                                    : "denied",
                 left, took.count());
   }
   if (!part.error.empty())
@@ -252,7 +253,7 @@ void Engine::tell(Protocol protocol, Verb verb, std::span<const limit::Entry> de
 
 // If it was, and this one is to be told; by the rule that refused it for the longest.
 void Engine::tell_denied(const Progress& progress, Verb verb, const policy::Plan::Part& part,
-                         const wire::Verdict& verdict, uint64_t every) const {
+                         const request::Verdict& verdict, uint64_t every) const {
   if (verb != Verb::take && verb != Verb::wait) return;
   if (fate_of(verb, verdict) != Fate::denied || !denials_->wants(every, progress.now)) return;
   const policy::Plan::Step* by = nullptr;
@@ -275,7 +276,8 @@ void Engine::tell_denied(const Progress& progress, Verb verb, const policy::Plan
                  : fmt::format("{:.3f} s", static_cast<double>(longest.us) / 1e6));
 }
 
-void Engine::tell_late(const Parked& parked, const wire::Verdict& verdict, base::Time now) const {
+void Engine::tell_late(const Parked& parked, const request::Verdict& verdict,
+                       base::Time now) const {
   if (!log_->should_log(spdlog::level::debug)) return;
   const std::string asked = asked_of(parked.protocol, parked.request.verb, parked.entries());
   const Decision nothing{};
@@ -288,4 +290,4 @@ void Engine::tell_late(const Parked& parked, const wire::Verdict& verdict, base:
               d.remaining, d.limit, std::max<int64_t>(now.us - parked.since.us, 0));
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

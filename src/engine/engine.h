@@ -16,18 +16,18 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "policy/overrides.h"
-#include "policy/rule_set.h"
 #include "engine/denials.h"
-#include "live/live_policy.h"
-#include "server/options.h"
 #include "engine/parking.h"
 #include "engine/tally.h"
 #include "engine/top_keys.h"
-#include "store/store.h"
+#include "live/live_policy.h"
+#include "policy/overrides.h"
+#include "policy/rule_set.h"
+#include "protocol/protocol.h"
 #include "request/session.h"
+#include "store/store.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 class Inquiry;
 class Lister;
@@ -46,7 +46,7 @@ class Engine {
   struct Surroundings {
     store::Store& store;
     base::Clock& clock;
-    const Live& live;
+    const live::Live& live;
     Lister* lister = nullptr;                      // null: lists are empty
     Tally* tally = nullptr;                        // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
@@ -65,7 +65,7 @@ class Engine {
   // `recipient` (null: nothing waits, so its store decides at once). After `later` the requests are
   // the engine's, what their views point to has to stay, and the recipient has no other batch
   // served before `resume` says that this one is done.
-  Served serve(Protocol protocol, wire::Session& session, wire::Requests& requests,
+  Served serve(protocol::Protocol protocol, request::Session& session, request::Requests& requests,
                base::Buffer& out, Recipient* recipient = nullptr);
   // Goes on with the recipient's batch.
   Served resume(Recipient& recipient, base::Buffer& out);
@@ -115,41 +115,41 @@ class Engine {
   };
   Held held() const;
   // Does the store keep the request's group, as far as is known here?
-  bool waits(limit::Ticket ticket);
+  bool waits(request::Ticket ticket);
 
  private:
-  void match(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
-             Recipient* recipient);
-  void match_all(Protocol protocol, const wire::Requests& requests, size_t first, base::Time now,
-                 Recipient* recipient);
-  Served go_on(Progress& progress, wire::Requests& requests, base::Buffer& out);
-  Served suspend(const Progress& progress, wire::Requests& requests);
-  limit::Ticket new_ticket();
-  void free_ticket(limit::Ticket ticket);
+  void match(protocol::Protocol protocol, const request::Requests& requests, size_t first,
+             base::Time now, Recipient* recipient);
+  void match_all(protocol::Protocol protocol, const request::Requests& requests, size_t first,
+                 base::Time now, Recipient* recipient);
+  Served go_on(Progress& progress, request::Requests& requests, base::Buffer& out);
+  Served suspend(const Progress& progress, request::Requests& requests);
+  request::Ticket new_ticket();
+  void free_ticket(request::Ticket ticket);
   void recycle(std::unique_ptr<Suspended> suspended);
   void note_strict(const policy::Plan::Part& part);
-  bool settle(uint32_t groups, base::Time now, limit::Ticket ticket);
-  bool settle(uint32_t groups, base::Time now, limit::Ticket ticket, bool& later);
+  bool settle(uint32_t groups, base::Time now, request::Ticket ticket);
+  bool settle(uint32_t groups, base::Time now, request::Ticket ticket, bool& later);
 
   // engine_late.cc: replies and decisions that come later.
-  limit::Ticket park(Protocol protocol, const wire::Request& request,
-                     std::span<const limit::Entry> descriptor, Recipient* recipient);
+  request::Ticket park(protocol::Protocol protocol, const request::Request& request,
+                       std::span<const request::Entry> descriptor, Recipient* recipient);
   bool is_outdated(const Parked& parked, base::Time now) const;
-  bool is_parked(const policy::Plan::Part& part, limit::Ticket ticket, base::Time now);
+  bool is_parked(const policy::Plan::Part& part, request::Ticket ticket, base::Time now);
   base::Time end_of(const policy::Plan::Part& part, base::Time now) const;
-  void match_some_again(std::vector<limit::Ticket> tickets, size_t done, bool all);
+  void match_some_again(std::vector<request::Ticket> tickets, size_t done, bool all);
   void take_named();
   void match_ended_again(base::Time now);
   void note_overrides();
   const policy::Overrides* overrides() const;
-  void match_again(limit::Ticket ticket, base::Time now);
-  void match_later(limit::Ticket ticket, base::Time at);
+  void match_again(request::Ticket ticket, base::Time now);
+  void match_later(request::Ticket ticket, base::Time at);
 
   // engine_lists.cc
   struct List;
   struct ListQueue;
-  Served start_list(const Progress& progress, const wire::Requests& requests,
-                    const wire::Request& request, base::Buffer& out);
+  Served start_list(const Progress& progress, const request::Requests& requests,
+                    const request::Request& request, base::Buffer& out);
   ListQueue* lists_of(Recipient& recipient);
   void search(ListQueue& queue);
   void on_found(List& list, std::shared_ptr<const std::vector<std::string>> keys, bool failed);
@@ -158,7 +158,7 @@ class Engine {
   void read_some_lists();
   void plan_list(List& list);
   void read_list(List& list);
-  void finish_list(List& list, const wire::Verdict& verdict, base::Time now);
+  void finish_list(List& list, const request::Verdict& verdict, base::Time now);
   void release(List& list);
   void search_crowded();
   void resume_held();
@@ -166,19 +166,19 @@ class Engine {
 
   friend class Inquiry;
   void pursue(Inquiry& inquiry);
-  void reply_late(limit::Ticket ticket, const wire::Verdict& verdict, base::Time now);
+  void reply_late(request::Ticket ticket, const request::Verdict& verdict, base::Time now);
   void send_late();
   // Debug lines: of a request by its rules, and of a late reply.
-  void tell(Protocol protocol, limit::Verb verb, std::span<const limit::Entry> descriptor,
-            std::string_view id, const policy::Plan::Part& part,
-            std::chrono::steady_clock::time_point began) const;
-  void tell_denied(const Progress& progress, limit::Verb verb, const policy::Plan::Part& part,
-                   const wire::Verdict& verdict, uint64_t every) const;
-  void tell_late(const Parked& parked, const wire::Verdict& verdict, base::Time now) const;
+  void tell(protocol::Protocol protocol, request::Verb verb,
+            std::span<const request::Entry> descriptor, std::string_view id,
+            const policy::Plan::Part& part, std::chrono::steady_clock::time_point began) const;
+  void tell_denied(const Progress& progress, request::Verb verb, const policy::Plan::Part& part,
+                   const request::Verdict& verdict, uint64_t every) const;
+  void tell_late(const Parked& parked, const request::Verdict& verdict, base::Time now) const;
 
   store::Store& store_;
   base::Clock& clock_;
-  const Live& live_;
+  const live::Live& live_;
   Lister* const lister_;
   Tally* const tally_;
   const policy::Overrides* const overrides_;
@@ -190,19 +190,19 @@ class Engine {
   const std::function<void(std::function<void()>)> run_;
   const std::function<void()> wake_;
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.
-  std::shared_ptr<const LivePolicy> policy_;
+  std::shared_ptr<const live::LivePolicy> policy_;
   const policy::RuleSet* rules_;  // of policy_
   const std::shared_ptr<spdlog::logger> log_;
   const bool commits_;   // store::Store::commits_first
   bool strict_ = false;  // of the batch that was served last
   policy::Plan plan_;
-  const std::shared_ptr<const LivePolicy>* pin_ = &policy_;  // of whose rules plan_ is
-  uint32_t settled_ = 0;                // groups of plan_ that the store has answered
-  std::vector<limit::Ticket> tickets_;  // of the batch, by request; unused where none may wait
+  const std::shared_ptr<const live::LivePolicy>* pin_ = &policy_;  // of whose rules plan_ is
+  uint32_t settled_ = 0;                  // groups of plan_ that the store has answered
+  std::vector<request::Ticket> tickets_;  // of the batch, by request; unused where none may wait
   store::Port port_;
   Parking parking_;
   std::vector<store::Settled> late_;
-  std::vector<limit::Ticket> later_;  // to be matched again at later_at_, each once
+  std::vector<request::Ticket> later_;  // to be matched again at later_at_, each once
   base::Time later_at_{};
   base::Time advanced_{INT64_MIN};      // when `advance` was called last
   std::vector<Recipient*> recipients_;  // with late replies that are not sent
@@ -215,9 +215,9 @@ class Engine {
   std::vector<Waiting> waiting_;
   std::vector<uint32_t> free_slots_;
   // By which the store knows the batch that is being served, if it has to be told of it.
-  limit::Ticket ticket_ = limit::no_ticket;
+  request::Ticket ticket_ = request::no_ticket;
   std::vector<std::unique_ptr<Suspended>> spare_;  // to be used again
-  std::vector<limit::Ticket> ready_, ended_;
+  std::vector<request::Ticket> ready_, ended_;
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // whose counters the store is asked about
   // Lists without a reply, by who asked for them.
   std::unordered_map<Recipient*, std::shared_ptr<ListQueue>> lists_;
@@ -228,4 +228,4 @@ class Engine {
   bool reading_lists_ = false;  // read_some_lists is going to be called
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

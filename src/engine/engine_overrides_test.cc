@@ -7,16 +7,16 @@
 #include <string>
 
 #include "base/hash.h"
-#include "request/space.h"
+#include "engine/engine.h"
+#include "live/overrides_book.h"
+#include "policy/read/native.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/droplet/rules.h"
 #include "protocol/limitd/rules.h"
-#include "policy/read/native.h"
-#include "engine/engine.h"
-#include "live/overrides_book.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 namespace {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
@@ -30,7 +30,7 @@ struct Reply {
   std::string error;
 };
 
-Reply read(const wire::Verdict& verdict) {
+Reply read(const request::Verdict& verdict) {
   Reply reply;
   reply.allowed = verdict.allowed;
   reply.matched = verdict.matched;
@@ -45,9 +45,9 @@ Reply read(const wire::Verdict& verdict) {
 }
 
 // Keeps the replies, early and late ones, in the order in which they come.
-struct Client final : wire::Session, Recipient {
-  wire::Received receive(std::string_view, bool, wire::Requests&) override { return {}; }
-  bool reply(const wire::Request&, const wire::Verdict& verdict, base::Time,
+struct Client final : request::Session, Recipient {
+  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+  bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     replies.push_back(read(verdict));
     return true;
@@ -56,7 +56,7 @@ struct Client final : wire::Session, Recipient {
   std::string_view fault() const override { return ""; }
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view, base::Buffer&) override {}
-  void reply_late(const wire::Request&, const wire::Verdict& verdict, base::Time) override {
+  void reply_late(const request::Request&, const request::Verdict& verdict, base::Time) override {
     replies.push_back(read(verdict));
   }
   void send_late() override {}
@@ -81,24 +81,23 @@ struct Fixture {
         "} }\n"
         "- { name: shut, match: { s: '*' }, actor: s, deny: true }\n",
         "test.yaml", spaces, *set, diagnostics);
-    policy::read_divvy(
+    divvy::read_divvy(
         "[ip=* method=GET]\ncreditLimit = 1\nresetSeconds = 60\nactorField = ip\n"
         "matchPolicy = canary\nlabel = trial\n"
         "[method=GET ip=*]\ncreditLimit = 2\nresetSeconds = 60\nactorField = ip\nlabel = get\n"
         "[default]\ncreditLimit = 1\nresetSeconds = 60\n",
-        policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini", spaces, *set,
-        diagnostics);
+        divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces, *set, diagnostics);
     const std::string types =
         "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 2\n    override: { vip: { size: 5 } "
         "}\n";
-    const std::array files = {policy::NamedText{"limitd.yaml", types}};
-    policy::LimitdConfig config;
-    policy::read_limitd(files, {}, spaces, *set, config, diagnostics);
-    policy::add_droplet_rule(spaces, *set);
+    const std::array files = {limitd::NamedText{"limitd.yaml", types}};
+    limitd::LimitdConfig config;
+    limitd::read_limitd(files, {}, spaces, *set, config, diagnostics);
+    droplet::add_droplet_rule(spaces, *set);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, 2}));
-    book = std::make_unique<OverridesBook>(
-        OverridesBook::World{.spaces = spaces, .live = live, .clock = clock, .log = log});
+    live.exchange(std::make_shared<live::LivePolicy>(live::LivePolicy{std::move(set), 0, 2}));
+    book = std::make_unique<live::OverridesBook>(
+        live::OverridesBook::World{.spaces = spaces, .live = live, .clock = clock, .log = log});
     engine = std::make_unique<Engine>(
         Engine::Surroundings{.store = store,
                              .clock = clock,
@@ -109,16 +108,16 @@ struct Fixture {
   }
 
   // Of the live rule of that dialect and name.
-  AskedOverride override_of(const std::string& dialect, const std::string& name,
-                            const std::string& actor, std::vector<limit::Limit> limits,
-                            int64_t until_us = INT64_MAX) {
-    AskedOverride asked;
-    KnownOverride& one = asked.one;
-    each_rule(*live.current()->rules, [&](const policy::Rule& rule, std::string_view its) {
+  live::AskedOverride override_of(const std::string& dialect, const std::string& name,
+                                  const std::string& actor, std::vector<limit::Limit> limits,
+                                  int64_t until_us = INT64_MAX) {
+    live::AskedOverride asked;
+    live::KnownOverride& one = asked.one;
+    live::each_rule(*live.current()->rules, [&](const policy::Rule& rule, std::string_view its) {
       if (its != dialect || policy::name_of(rule, its) != name) return;
-      NamedRule named{dialect, name, rule.actor, "", rule.id};
-      if (rule.space->form == limit::Form::divvy) named.prefix = rule.space->prefix;
-      one.rule = std::make_shared<const NamedRule>(named);
+      live::NamedRule named{dialect, name, rule.actor, "", rule.id};
+      if (rule.space->form == request::Form::divvy) named.prefix = rule.space->prefix;
+      one.rule = std::make_shared<const live::NamedRule>(named);
     });
     EXPECT_NE(one.rule, nullptr) << name;
     one.actor = actor;
@@ -126,25 +125,25 @@ struct Fixture {
     one.until = {until_us};
     return asked;
   }
-  uint64_t set(const AskedOverride& one) {
-    std::vector<AskedOverride> all = {one};
+  uint64_t set(const live::AskedOverride& one) {
+    std::vector<live::AskedOverride> all = {one};
     std::vector<bool> fresh;
     const auto problem = book->set(all, fresh);
     EXPECT_FALSE(problem) << problem.why;
     return one.one.id();
   }
   void remove(uint64_t id) {
-    KnownOverride was;
+    live::KnownOverride was;
     EXPECT_FALSE(book->remove(id, was));
   }
 
   // One request; its reply, or nothing if it waits.
-  std::optional<Reply> ask(Protocol protocol, const Entries& entries, int64_t cost = 1,
-                           limit::Verb verb = limit::Verb::take,
+  std::optional<Reply> ask(protocol::Protocol protocol, const Entries& entries, int64_t cost = 1,
+                           request::Verb verb = request::Verb::take,
                            std::vector<limit::Limit> limits = {}) {
-    wire::Requests requests;
+    request::Requests requests;
     requests.open();
-    for (const auto& [key, value] : entries) requests.add(limit::Entry{key, value});
+    for (const auto& [key, value] : entries) requests.add(request::Entry{key, value});
     for (const auto& limit : limits) requests.add(limit);
     requests.commit({.verb = verb, .cost = cost, .prefix = {}, .tag = {}});
     base::Buffer out;
@@ -157,7 +156,7 @@ struct Fixture {
     client.replies.pop_front();
     return reply;
   }
-  Reply take(Protocol protocol, const Entries& entries, int64_t cost = 1) {
+  Reply take(protocol::Protocol protocol, const Entries& entries, int64_t cost = 1) {
     return ask(protocol, entries, cost).value();
   }
   // As a worker does when overrides have changed.
@@ -169,11 +168,11 @@ struct Fixture {
 
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};
-  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
-  std::unique_ptr<OverridesBook> book;
+  live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
+  std::unique_ptr<live::OverridesBook> book;
   Client client;
   std::deque<std::function<void()>> later;
   std::unique_ptr<Engine> engine;
@@ -195,12 +194,12 @@ TEST(EngineOverrides, a_native_rule_keeps_what_was_used) {
   Fixture f;
   const Entries acme = {{"tenant", "acme"}, {"api", "v1"}},
                 other = {{"tenant", "x"}, {"api", "v1"}};
-  EXPECT_EQ(f.take(Protocol::divvy, acme, 2).remaining, 1);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, acme, 2).remaining, 1);
   const uint64_t id = f.set(f.override_of("native", "api", "acme|*", {fixed_window(10)}));
-  EXPECT_EQ(f.take(Protocol::limitd, acme, 1).remaining, 7);  // whatever the protocol
-  EXPECT_EQ(f.take(Protocol::divvy, other, 1).remaining, 2);
+  EXPECT_EQ(f.take(protocol::Protocol::limitd, acme, 1).remaining, 7);  // whatever the protocol
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, other, 1).remaining, 2);
   f.remove(id);
-  const Reply back = f.take(Protocol::divvy, acme, 1);
+  const Reply back = f.take(protocol::Protocol::divvy, acme, 1);
   EXPECT_FALSE(!back.allowed && back.remaining > 0);
   EXPECT_EQ(back.limit, 3);
   EXPECT_FALSE(back.allowed);  // three were used
@@ -210,90 +209,92 @@ TEST(EngineOverrides, one_is_banned_and_one_set_free) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "bad", {deny}));
   f.set(f.override_of("native", "bucket", "good", {unlimited}));
-  EXPECT_FALSE(f.take(Protocol::divvy, {{"b", "bad"}}).allowed);
-  EXPECT_TRUE(f.take(Protocol::divvy, {{"b", "good"}}, 1'000'000).allowed);
+  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"b", "bad"}}).allowed);
+  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"b", "good"}}, 1'000'000).allowed);
   EXPECT_EQ(f.store.stats().counters, 0u);
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "x"}}).remaining, 2);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "x"}}).remaining, 2);
 }
 
 TEST(EngineOverrides, more_limits_than_the_rule_has_and_fewer) {
   Fixture f;
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "a"}}).remaining, 2);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).remaining, 2);
   const uint64_t id =
       f.set(f.override_of("native", "bucket", "a", {bucket(10), fixed_window(4), bucket(9, 60)}));
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "a"}}).remaining, 3);  // of the second, which is new
-  EXPECT_FALSE(f.take(Protocol::divvy, {{"b", "a"}}, 4).allowed);
-  EXPECT_TRUE(f.take(Protocol::divvy, {{"b", "a"}}, 3).allowed);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).remaining,
+            3);  // of the second, which is new
+  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"b", "a"}}, 4).allowed);
+  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"b", "a"}}, 3).allowed);
   f.remove(id);
-  EXPECT_FALSE(f.take(Protocol::divvy, {{"b", "a"}}).allowed);  // 1 + 1 + 3 of 3 are used
+  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"b", "a"}}).allowed);  // 1 + 1 + 3 of 3 are used
 }
 
 TEST(EngineOverrides, a_group_settles_all_or_nothing_with_one_charge_overridden) {
   Fixture f;
   const uint64_t id = f.set(f.override_of("native", "second", "u1", {bucket(1)}));
-  EXPECT_TRUE(f.take(Protocol::divvy, {{"u", "u1"}}).allowed);
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(f.take(Protocol::divvy, {{"u", "u1"}}).allowed);
+  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
   f.remove(id);
   // The refusals took nothing of the first rule's, which has one of two left.
-  EXPECT_TRUE(f.take(Protocol::divvy, {{"u", "u1"}}).allowed);
-  EXPECT_FALSE(f.take(Protocol::divvy, {{"u", "u1"}}).allowed);
-  EXPECT_EQ(f.take(Protocol::divvy, {{"u", "u2"}}).remaining, 1);
+  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
+  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"u", "u2"}}).remaining, 1);
 }
 
 TEST(EngineOverrides, shadow_rules_and_rules_without_a_counter) {
   Fixture f;
   f.set(f.override_of("native", "seen", "s1", {bucket(9)}));
   f.set(f.override_of("native", "shut", "s1", {bucket(2)}));
-  EXPECT_EQ(f.take(Protocol::divvy, {{"s", "s1"}}).remaining, 1);
-  EXPECT_TRUE(f.take(Protocol::divvy, {{"s", "s1"}}).allowed);
-  EXPECT_FALSE(f.take(Protocol::divvy, {{"s", "s1"}}).allowed);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"s", "s1"}}).remaining, 1);
+  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"s", "s1"}}).allowed);
+  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"s", "s1"}}).allowed);
   EXPECT_EQ(f.store.stats().counters, 2u);  // the shadow rule's as well
-  EXPECT_FALSE(f.take(Protocol::divvy, {{"s", "s2"}}).allowed);
+  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"s", "s2"}}).allowed);
 }
 
 TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
   Fixture f;
   const Entries get = {{"method", "GET"}, {"ip", "10.0.0.7"}};
-  EXPECT_EQ(f.take(Protocol::divvy, get).remaining, 1);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 1);
   const std::string rule = "method=GET ip=*";
   const uint64_t id = f.set(f.override_of("divvy", rule, "10.0.0.*", {fixed_window(5, 120)}));
-  EXPECT_EQ(f.take(Protocol::divvy, get).remaining, 4);  // afresh, as an edited rule's
-  const limit::Space* const space =
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 4);  // afresh, as an edited rule's
+  const request::Space* const space =
       f.spaces.intern("divvy:ip=* method=GET:", ":5:120");  // known already
-  EXPECT_EQ(space->form, limit::Form::divvy);
+  EXPECT_EQ(space->form, request::Form::divvy);
   EXPECT_EQ(f.store.list(*space, "", 10), std::vector<std::string>{"10.0.0.7"});
   // The canary of the same operation has a name of its own, and was not touched.
   EXPECT_EQ(f.store.list(*f.spaces.intern("divvy:ip=* method=GET:", ":1:60"), "", 10).size(), 1u);
   EXPECT_NE(f.override_of("divvy", "ip=* method=GET (canary)", "x", {deny}).one.rule, nullptr);
   f.set(f.override_of("divvy", rule, "10.0.0.7", {deny}));
-  EXPECT_FALSE(f.take(Protocol::divvy, get).allowed);
+  EXPECT_FALSE(f.take(protocol::Protocol::divvy, get).allowed);
   f.remove(f.override_of("divvy", rule, "10.0.0.7", {deny}).one.id());
   f.remove(id);
-  EXPECT_EQ(f.take(Protocol::divvy, get).remaining, 0);  // as it was before
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 0);  // as it was before
   f.set(f.override_of("divvy", "default", "", {fixed_window(3, 60)}));
-  EXPECT_EQ(f.take(Protocol::divvy, {{"x", "y"}}).remaining, 2);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"x", "y"}}).remaining, 2);
 }
 
 TEST(EngineOverrides, limitds_own_overrides_give_way) {
   Fixture f;
   const auto ip = [](const char* key) { return Entries{{"type", "ip"}, {"key", key}}; };
-  EXPECT_EQ(f.take(Protocol::limitd, ip("vip")).limit, 5);
-  EXPECT_EQ(f.take(Protocol::limitd, ip("a")).limit, 2);
+  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("vip")).limit, 5);
+  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("a")).limit, 2);
   const uint64_t all = f.set(f.override_of("limitd", "ip", "*", {never_refills(7)}));
   f.set(f.override_of("limitd", "ip", "a", {never_refills(9)}));
-  EXPECT_EQ(f.take(Protocol::limitd, ip("vip")).limit, 7);
-  EXPECT_EQ(f.take(Protocol::limitd, ip("a")).limit, 9);
+  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("vip")).limit, 7);
+  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("a")).limit, 9);
   // limitd's way: what was left is left, a larger bucket has to be filled.
-  EXPECT_EQ(f.ask(Protocol::limitd, ip("a"), 1, limit::Verb::put)->remaining, 1);
+  EXPECT_EQ(f.ask(protocol::Protocol::limitd, ip("a"), 1, request::Verb::put)->remaining, 1);
   f.remove(all);
-  EXPECT_EQ(f.take(Protocol::limitd, ip("vip")).limit, 5);
+  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("vip")).limit, 5);
 }
 
 TEST(EngineOverrides, droplets_requests_bring_the_overrides_limits) {
   Fixture f;
   const Entries mine = {{"bucket", "me"}};
   const auto take = [&](int64_t cost, std::vector<limit::Limit> limits) {
-    return *f.ask(Protocol::droplet, mine, cost, limit::Verb::take, std::move(limits));
+    return *f.ask(protocol::Protocol::droplet, mine, cost, request::Verb::take, std::move(limits));
   };
   EXPECT_EQ(take(1, {bucket(5, 60)}).slots.size(), 1u);
   f.set(f.override_of("droplet", "droplet", "m*", {bucket(10, 1), bucket(20, 60)}));
@@ -313,13 +314,13 @@ TEST(EngineOverrides, droplets_requests_bring_the_overrides_limits) {
 TEST(EngineOverrides, ends_at_its_time) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "a", {bucket(100)}, now_us + 1'000'000));
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "a"}}).limit, 100);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 100);
   now_us += 999'999;
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "a"}}).limit, 100);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 100);
   f.book->housekeep();
   EXPECT_EQ(f.book->table().size(), 1u);
   now_us += 1;
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "a"}}).limit, 3);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 3);
   f.book->housekeep();
   EXPECT_EQ(f.book->table().size(), 0u);
 }
@@ -328,9 +329,9 @@ TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_low
   Fixture f;
   const Entries key = {{"type", "ip"}, {"key", "w"}};
   const auto wait = [&](int64_t cost) {
-    return f.ask(Protocol::limitd, key, cost, limit::Verb::wait);
+    return f.ask(protocol::Protocol::limitd, key, cost, request::Verb::wait);
   };
-  EXPECT_TRUE(f.take(Protocol::limitd, key, 2).allowed);
+  EXPECT_TRUE(f.take(protocol::Protocol::limitd, key, 2).allowed);
   EXPECT_FALSE(wait(1));  // nothing comes back by itself
   EXPECT_FALSE(wait(2));
   EXPECT_EQ(f.store.stats().waiting, 2u);
@@ -339,7 +340,7 @@ TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_low
   f.tell();
   EXPECT_FALSE(f.next());
   EXPECT_EQ(f.store.stats().waiting, 2u);
-  EXPECT_FALSE(f.take(Protocol::limitd, key).allowed);  // nobody slips in
+  EXPECT_FALSE(f.take(protocol::Protocol::limitd, key).allowed);  // nobody slips in
   // Set free: both are answered, first come first.
   f.set(f.override_of("limitd", "ip", "w", {unlimited}));
   f.tell();
@@ -355,7 +356,7 @@ TEST(EngineOverrides, who_waits_behind_a_ban_goes_on_when_it_ends) {
   Fixture f;
   const Entries key = {{"b", "z"}};
   f.set(f.override_of("native", "bucket", "z", {deny}, now_us + 5'000'000));
-  EXPECT_FALSE(f.ask(Protocol::limitd, key, 1, limit::Verb::wait));
+  EXPECT_FALSE(f.ask(protocol::Protocol::limitd, key, 1, request::Verb::wait));
   f.tell();
   EXPECT_FALSE(f.next());
   now_us += 5'000'000;
@@ -370,8 +371,8 @@ TEST(EngineOverrides, who_waits_behind_a_ban_goes_on_when_it_ends) {
 TEST(EngineOverrides, a_group_of_several_charges_that_waits_is_woken) {
   Fixture f;
   const Entries key = {{"u", "w"}};
-  EXPECT_TRUE(f.take(Protocol::divvy, key, 2).allowed);
-  EXPECT_FALSE(f.ask(Protocol::limitd, key, 2, limit::Verb::wait));
+  EXPECT_TRUE(f.take(protocol::Protocol::divvy, key, 2).allowed);
+  EXPECT_FALSE(f.ask(protocol::Protocol::limitd, key, 2, request::Verb::wait));
   const uint64_t id = f.set(f.override_of("native", "second", "w", {bucket(50), bucket(60, 60)}));
   f.tell();
   EXPECT_FALSE(f.next());  // it is the first rule that it lacks units of
@@ -391,8 +392,8 @@ TEST(EngineOverrides, survives_a_reload_and_sleeps_while_its_rule_is_gone) {
     base::Diagnostics diagnostics;
     policy::read_native(rules, "test.yaml", f.spaces, *set, diagnostics);
     ASSERT_FALSE(base::has_errors(diagnostics));
-    const auto old =
-        f.live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, generation}));
+    const auto old = f.live.exchange(
+        std::make_shared<live::LivePolicy>(live::LivePolicy{std::move(set), 0, generation}));
     f.engine->take_policy();
   };
   const std::string limit = ", limit: { quota: 4, window: 1h } }\n";
@@ -400,13 +401,13 @@ TEST(EngineOverrides, survives_a_reload_and_sleeps_while_its_rule_is_gone) {
   ASSERT_EQ(all.items.size(), 1u);
   reload("rules:\n- { name: renamed, match: { b: '*' }, actor: b" + limit, 3);
   EXPECT_FALSE(f.book->applies(*all.items[0].rule));
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "a"}}).limit, 4);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 4);
   reload("rules:\n- { name: bucket, match: { b: '*', c: '*' }, actor: [b, c]" + limit, 4);
   EXPECT_FALSE(f.book->applies(*all.items[0].rule));  // another actor
   reload("rules:\n- { name: bucket, match: { b: 'a' }, actor: b" + limit, 5);
   EXPECT_TRUE(f.book->applies(*all.items[0].rule));
-  EXPECT_EQ(f.take(Protocol::divvy, {{"b", "a"}}).limit, 100);
+  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 100);
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "base/hash.h"
-#include "request/space.h"
 #include "protocol/divvy/rules.h"
-#include "store/embedded_store.h"
 #include "protocol/divvy/session.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 namespace {
 
 int64_t now_us = 1'000'000'000'000;
@@ -22,28 +22,28 @@ struct Fixture {
   explicit Fixture(std::string_view policy) {
     auto set = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
-    policy::read_divvy(policy, policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini",
-                       spaces, *set, diagnostics);
+    divvy::read_divvy(policy, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini",
+                      spaces, *set, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     serve(std::move(set));
   }
 
   void serve(std::shared_ptr<const policy::RuleSet> rules) {
-    live = std::make_unique<Live>(LivePolicy{std::move(rules)});
+    live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<Engine>(
         Engine::Surroundings{.store = store, .clock = clock, .live = *live}, log);
   }
 
   // The replies to a text, and whether the session goes on.
   std::pair<std::string, bool> ask(std::string_view text) {
-    wire::Requests requests;
+    request::Requests requests;
     base::Buffer out;
     bool open = true;
     while (open && !text.empty()) {
       requests.clear();
       const auto received = session.receive(text, false, requests);
       text.remove_prefix(received.consumed);
-      open = engine->serve(Protocol::divvy, session, requests, out) == Served::all;
+      open = engine->serve(protocol::Protocol::divvy, session, requests, out) == Served::all;
     }
     return {std::string(out.view()), open};
   }
@@ -51,11 +51,11 @@ struct Fixture {
   std::ostringstream told;
   std::shared_ptr<spdlog::logger> log = std::make_shared<spdlog::logger>(
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told));
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};
-  wire::DivvySession session;
-  std::unique_ptr<Live> live;
+  divvy::DivvySession session;
+  std::unique_ptr<live::Live> live;
   std::unique_ptr<Engine> engine;
 };
 
@@ -144,4 +144,4 @@ TEST(Engine, at_debug_level_it_tells_each_rule_with_its_comment) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "engine/lister.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 namespace {
 
@@ -43,11 +43,11 @@ Inquiries::Outcome Inquiries::ask(std::shared_ptr<Inquiry> inquiry) {
   return await_commit(inquiry->gate_, deadline);
 }
 
-Inquiries::Outcome Inquiries::list(std::shared_ptr<const limit::SpaceIndex> spaces,
+Inquiries::Outcome Inquiries::list(std::shared_ptr<const request::SpaceIndex> spaces,
                                    std::string prefix, std::string after, size_t max,
                                    std::string from, store::Stored& stored) {
   struct Search {
-    std::shared_ptr<const limit::SpaceIndex> spaces;
+    std::shared_ptr<const request::SpaceIndex> spaces;
     std::string prefix, after, from;
     store::Stored found;
     std::promise<void> done;
@@ -94,4 +94,4 @@ Inquiries::Outcome Inquiries::await_commit(uint64_t gate, Clock::time_point dead
   return Outcome::answered;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

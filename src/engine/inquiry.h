@@ -12,13 +12,13 @@
 #include <memory>
 #include <mutex>
 
+#include "engine/parking.h"
+#include "live/live_policy.h"
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
-#include "live/live_policy.h"
-#include "engine/parking.h"
 #include "store/store.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 class Engine;
 class Lister;
@@ -33,8 +33,8 @@ struct Asking {
 class Inquiry : public Recipient {
  public:
   // By the rules of that policy, which it keeps alive.
-  explicit Inquiry(std::shared_ptr<const LivePolicy> policy) : policy_(std::move(policy)) {}
-  const LivePolicy& policy() const { return *policy_; }
+  explicit Inquiry(std::shared_ptr<const live::LivePolicy> policy) : policy_(std::move(policy)) {}
+  const live::LivePolicy& policy() const { return *policy_; }
 
  protected:
   // Plans a round; in `plan` are the answers of the one before. False: there is none. On the
@@ -46,17 +46,17 @@ class Inquiry : public Recipient {
  private:
   friend class Engine;
   friend class Inquiries;
-  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) final {}
+  void reply_late(const request::Request&, const request::Verdict&, base::Time) final {}
   void send_late() final {}
   void go_on() final;
 
-  const std::shared_ptr<const LivePolicy> policy_;
+  const std::shared_ptr<const live::LivePolicy> policy_;
   std::promise<void> answered_;
   uint64_t gate_ = 0;                // store::Store::gate, of what it changed
   std::shared_ptr<void> under_way_;  // counts it
   // The engine's.
   Engine* engine_ = nullptr;
-  limit::Ticket ticket_{};
+  request::Ticket ticket_{};
   policy::Plan plan_;
   uint32_t settled_ = 0;
 };
@@ -83,7 +83,7 @@ class Inquiries {
   // Blocks; not for a worker.
   Outcome ask(std::shared_ptr<Inquiry> inquiry);
   // A search by the lister's thread, as store::Store::list_stored. As above.
-  Outcome list(std::shared_ptr<const limit::SpaceIndex> spaces, std::string prefix,
+  Outcome list(std::shared_ptr<const request::SpaceIndex> spaces, std::string prefix,
                std::string after, size_t max, std::string from, store::Stored& stored);
 
   // Nothing is asked or waited for any more: the workers are gone. From its return on nothing is
@@ -106,4 +106,4 @@ class Inquiries {
   std::shared_ptr<std::atomic<size_t>> count_ = std::make_shared<std::atomic<size_t>>(0);
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -7,14 +7,14 @@
 #include "base/check.h"
 #include "engine/engine.h"
 #include "engine/inquiry.h"
-#include "server/protocol.h"
 #include "engine/verdict.h"
+#include "protocol/protocol.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
-using limit::no_ticket;
-using limit::Ticket;
-using limit::Verb;
+using request::no_ticket;
+using request::Ticket;
+using request::Verb;
 
 namespace {
 
@@ -25,8 +25,8 @@ constexpr size_t spare_max = 256;
 
 }  // namespace
 
-Ticket Engine::park(Protocol protocol, const wire::Request& request,
-                    std::span<const limit::Entry> descriptor, Recipient* recipient) {
+Ticket Engine::park(protocol::Protocol protocol, const request::Request& request,
+                    std::span<const request::Entry> descriptor, Recipient* recipient) {
   Ticket ticket;
   Parked* const parked = parking_.park(*recipient, protocol, request, descriptor, ticket);
   if (parked == nullptr) return no_ticket;
@@ -61,7 +61,7 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket, base::Time
   Parked* const parked = parking_.find(ticket);
   SLUICE_CHECK(parked != nullptr);
   const auto steps = plan_.steps(part);
-  const limit::Group& group = plan_.group(steps.back());
+  const request::Group& group = plan_.group(steps.back());
   if (!group.parked) {
     parking_.leave(ticket);
     return false;
@@ -72,7 +72,7 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket, base::Time
   parked->policy = *pin_;
   parked->overrides_seen = overrides_seen_;
   parked->strict =
-      group.on_error == limit::OnError::error || group.on_error == limit::OnError::deny;
+      group.on_error == request::OnError::error || group.on_error == request::OnError::deny;
   parked->limits.clear();
   parked->rules.clear();
   for (const auto& step : steps) {
@@ -103,7 +103,7 @@ void Engine::free_ticket(Ticket ticket) {
   free_slots_.push_back(ticket.slot);
 }
 
-Served Engine::suspend(const Progress& progress, wire::Requests& requests) {
+Served Engine::suspend(const Progress& progress, request::Requests& requests) {
   Recipient* const recipient = progress.recipient;
   SLUICE_CHECK(recipient != nullptr && recipient->suspended_ == nullptr);
   if (spare_.empty()) spare_.push_back(std::make_unique<Suspended>());
@@ -169,9 +169,9 @@ std::optional<base::Time> Engine::advance() {
     const Parked* const parked = parking_.find(settled.ticket);
     if (parked == nullptr) continue;
     SLUICE_CHECK(parked->kept);
-    wire::Verdict verdict;
+    request::Verdict verdict;
     verdict.matched = true;
-    if (settled.error != limit::Error::none) {
+    if (settled.error != request::Error::none) {
       verdict.error = store_.words_of(settled.error);
       reply_late(settled.ticket, verdict, settled.at);
       continue;
@@ -198,7 +198,7 @@ std::optional<base::Time> Engine::advance() {
   return next;
 }
 
-void Engine::reply_late(Ticket ticket, const wire::Verdict& verdict, base::Time now) {
+void Engine::reply_late(Ticket ticket, const request::Verdict& verdict, base::Time now) {
   const Parked* const parked = parking_.find(ticket);
   if (!std::exchange(parked->recipient->has_replies_, true))
     recipients_.push_back(parked->recipient);
@@ -306,7 +306,7 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   plan_.clear();
   note_overrides();
   const auto entries = parked->entries();
-  rules_->match(dialect_of(parked->protocol),
+  rules_->match(protocol::dialect_of(parked->protocol),
                 {.descriptor = entries,
                  .verb = Verb::wait,
                  .cost = parked->request.cost,
@@ -320,7 +320,7 @@ void Engine::match_again(Ticket ticket, base::Time now) {
     settled_ = part.groups_end - 1;  // shadow rules have counted it
     if (!settle(part.groups_end, now, no_ticket))
       return match_later(ticket, {now.us + match_later_after.us});
-    const limit::Group& group = plan_.group(plan_.steps(part).back());
+    const request::Group& group = plan_.group(plan_.steps(part).back());
     if (group.answered) return;
     if (group.parked) {
       is_parked(part, ticket, now);
@@ -329,7 +329,7 @@ void Engine::match_again(Ticket ticket, base::Time now) {
   } else if (!store_.cancel(port_, ticket, now)) {
     return;
   }
-  wire::Verdict verdict = verdict_of(plan_, part, store_);
+  request::Verdict verdict = verdict_of(plan_, part, store_);
   verdict.delayed = verdict.allowed;
   reply_late(ticket, verdict, now);
 }
@@ -394,4 +394,4 @@ void Engine::pursue(Inquiry& inquiry) {
   inquiry.answered_.set_value();
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -7,7 +7,7 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 namespace {
 
@@ -27,7 +27,7 @@ Lister::~Lister() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Lister::list(Owner owner, const limit::Space& space, std::string prefix, Answer answer) {
+void Lister::list(Owner owner, const request::Space& space, std::string prefix, Answer answer) {
   {
     const std::lock_guard lock(mutex_);
     const auto [at, is_new] = queues_.try_emplace(owner);
@@ -131,4 +131,4 @@ void Lister::answer_pass() {
   for (auto& [owner, wanted] : taken) wanted.answer(found[wanted.number]);
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

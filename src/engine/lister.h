@@ -19,7 +19,7 @@
 #include "store/list_pass.h"
 #include "store/store.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 class Lister {
  public:
@@ -37,7 +37,7 @@ class Lister {
   ~Lister();
 
   // `space` lives as long as `answer` does. The thread begins with the first list.
-  void list(Owner owner, const limit::Space& space, std::string prefix, Answer answer);
+  void list(Owner owner, const request::Space& space, std::string prefix, Answer answer);
   // The owner's lists get no answer, but for those that are being answered at this moment. A pass
   // that nothing else needs ends.
   void cancel(Owner owner);
@@ -47,7 +47,7 @@ class Lister {
 
  private:
   struct Wanted {
-    const limit::Space* space;
+    const request::Space* space;
     std::string prefix;
     Answer answer;
     size_t number = 0;  // in the pass
@@ -75,4 +75,4 @@ class Lister {
   std::thread thread_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

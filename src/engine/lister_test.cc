@@ -16,7 +16,7 @@
 #include "request/space.h"
 #include "tests/support/patience.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 namespace {
 
 using Keys = std::vector<std::string>;
@@ -54,17 +54,17 @@ class SlowStore final : public store::Store {
     return walks_;
   }
 
-  Keys list(const limit::Space&, std::string_view, size_t) override { return {}; }
-  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+  Keys list(const request::Space&, std::string_view, size_t) override { return {}; }
+  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
                             std::string_view) override {
     return {};
   }
-  store::Applied apply(const limit::Batch&, base::Time, store::Port*, const store::Pin&,
-                       limit::Ticket) override {
+  store::Applied apply(const request::Batch&, base::Time, store::Port*, const store::Pin&,
+                       request::Ticket) override {
     return {};
   }
   std::optional<base::Time> advance(store::Port&, base::Time) override { return {}; }
-  bool cancel(store::Port&, limit::Ticket, base::Time) override { return false; }
+  bool cancel(store::Port&, request::Ticket, base::Time) override { return false; }
   void housekeep(base::Time) override {}
   size_t purge(base::Time) override { return 0; }
   store::Stats stats() const override { return {}; }
@@ -98,8 +98,8 @@ struct Fixture {
   }
 
   SlowStore store;
-  limit::Spaces spaces;
-  const limit::Space& space = *spaces.intern("s", "");
+  request::Spaces spaces;
+  const request::Space& space = *spaces.intern("s", "");
   char owners[256] = {};
   std::mutex mutex;
   std::condition_variable changed;
@@ -188,7 +188,7 @@ TEST(Lister, HasNoRoomForMorePagesThanItsBound) {
 
 TEST(Lister, EndsInTheMiddleOfAWalk) {
   SlowStore store;
-  limit::Spaces spaces;
+  request::Spaces spaces;
   std::atomic<bool> answered{false};
   std::thread looks;
   {
@@ -209,4 +209,4 @@ TEST(Lister, EndsInTheMiddleOfAWalk) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::engine

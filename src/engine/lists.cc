@@ -14,19 +14,19 @@
 #include "base/bounds.h"
 #include "engine/engine.h"
 #include "engine/lister.h"
-#include "server/protocol.h"
 #include "engine/verdict.h"
+#include "protocol/protocol.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
-using limit::Verb;
+using request::Verb;
 
 // One list from its request to its reply; as whose recipient the store's answers come.
 struct Engine::List final : Recipient, std::enable_shared_from_this<Engine::List> {
   enum class State : uint8_t { wanted, searched, found, read };
 
   List(Engine& its_engine, Recipient& its_asker) : engine(its_engine), asker(its_asker) {}
-  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) override {}
+  void reply_late(const request::Request&, const request::Verdict&, base::Time) override {}
   void send_late() override {}
   void go_on() override { engine.read_list(*this); }
 
@@ -34,14 +34,14 @@ struct Engine::List final : Recipient, std::enable_shared_from_this<Engine::List
   Recipient& asker;
   Parked asked;
   State state = State::wanted;
-  const limit::Space* space = nullptr;
+  const request::Space* space = nullptr;
   // First of the rule whose counters are looked for, then of those by which they are read.
-  std::shared_ptr<const LivePolicy> policy;
+  std::shared_ptr<const live::LivePolicy> policy;
   std::shared_ptr<const std::vector<std::string>> keys;
   size_t bytes = 0, found_bytes = 0;
-  bool failed = false;    // the store could not be looked through
-  limit::Ticket batch{};  // of what the store is asked
-  policy::Plan plan;      // a part for each key
+  bool failed = false;      // the store could not be looked through
+  request::Ticket batch{};  // of what the store is asked
+  policy::Plan plan;        // a part for each key
   uint32_t settled = 0;
   bool matched = false;
 };
@@ -77,12 +77,13 @@ Engine::ListQueue* Engine::lists_of(Recipient& recipient) {
 
 // all: it has its reply, or will have. later: it has to wait until there is room. ended: the
 // session ends.
-Served Engine::start_list(const Progress& p, const wire::Requests& requests,
-                          const wire::Request& request, base::Buffer& out) {
+Served Engine::start_list(const Progress& p, const request::Requests& requests,
+                          const request::Request& request, base::Buffer& out) {
   const auto descriptor = requests.descriptor(request);
-  wire::Verdict verdict;
+  request::Verdict verdict;
   std::string_view error;
-  const policy::Rule* const rule = rules_->decider(dialect_of(p.protocol), descriptor, error);
+  const policy::Rule* const rule =
+      rules_->decider(protocol::dialect_of(p.protocol), descriptor, error);
   const bool begins = rule != nullptr && lister_ != nullptr && p.recipient != nullptr;
   if (begins && p.recipient->is_leaving()) return Served::all;
   if (begins) {
@@ -196,8 +197,8 @@ void Engine::plan_list(List& list) {
   take_policy();
   list.policy = policy_;
   list.batch = new_ticket();
-  const policy::Dialect dialect = dialect_of(list.asked.protocol);
-  std::vector<limit::Entry> entries = list.asked.entries();
+  const policy::Dialect dialect = protocol::dialect_of(list.asked.protocol);
+  std::vector<request::Entry> entries = list.asked.entries();
   std::string_view error;
   const policy::Rule* const rule = rules_->decider(dialect, entries, error);
   list.matched = rule != nullptr;
@@ -221,9 +222,9 @@ void Engine::read_list(List& list) {
   waiting_[list.batch.slot].recipient = nullptr;
   const auto parts = plan_.parts();
   const bool answered = parts.empty() || settle(parts.back().groups_end, now, list.batch);
-  std::vector<wire::Listed> listed;
+  std::vector<request::Listed> listed;
   for (size_t i = 0; answered && i < parts.size(); ++i) {
-    const wire::Verdict verdict = verdict_of(plan_, parts[i], store_);
+    const request::Verdict verdict = verdict_of(plan_, parts[i], store_);
     if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
     // One that is full and would not have been otherwise without a put is as if it were not.
     const limit::Decision& d = *verdict.tightest;
@@ -237,11 +238,11 @@ void Engine::read_list(List& list) {
     waiting_[list.batch.slot].recipient = &list;
     return;
   }
-  wire::Verdict verdict;
+  request::Verdict verdict;
   verdict.allowed = true;
   verdict.matched = list.matched;
   verdict.listed = listed;
-  if (list.failed && listed.empty()) verdict.error = store_.words_of(limit::Error::store);
+  if (list.failed && listed.empty()) verdict.error = store_.words_of(request::Error::store);
   finish_list(list, verdict, now);
 }
 
@@ -254,7 +255,7 @@ void Engine::release(List& list) {
   free_ticket(list.batch);
 }
 
-void Engine::finish_list(List& list, const wire::Verdict& verdict, base::Time now) {
+void Engine::finish_list(List& list, const request::Verdict& verdict, base::Time now) {
   Recipient& asker = list.asker;
   const auto its = list.shared_from_this();
   ListQueue* queue = lists_of(asker);
@@ -329,4 +330,4 @@ void Engine::drop_lists(Recipient& recipient) {
   held ? recipient.go_on() : recipient.on_lists_done();
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

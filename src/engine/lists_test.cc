@@ -16,16 +16,16 @@
 
 #include "base/bounds.h"
 #include "base/hash.h"
-#include "request/space.h"
-#include "protocol/limitd/rules.h"
 #include "engine/engine.h"
 #include "engine/lister.h"
+#include "protocol/limitd/rules.h"
+#include "protocol/limitd/session.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
-#include "protocol/limitd/session.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 namespace {
 
 using tests::Dice;
@@ -37,19 +37,19 @@ class Hesitant final : public store::Store {
  public:
   Hesitant(store::Store& inner, bool hesitates) : inner_(inner), hesitates_(hesitates) {}
 
-  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, limit::Ticket ticket) override {
-    if (hesitates_ && ticket.slot != limit::no_ticket.slot && dice_(3u) > 0) {
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, request::Ticket ticket) override {
+    if (hesitates_ && ticket.slot != request::no_ticket.slot && dice_(3u) > 0) {
       asked_.push_back(ticket);
       return {.settled = 0, .later = true};
     }
     return inner_.apply(batch, now, port, pin, ticket);
   }
-  void abandon(store::Port&, limit::Ticket ticket) override {
+  void abandon(store::Port&, request::Ticket ticket) override {
     std::erase_if(asked_, [&](const auto& one) { return one.slot == ticket.slot; });
   }
   bool answer(store::Port& port) {
-    for (const limit::Ticket ticket : asked_) port.name_batch(ticket);
+    for (const request::Ticket ticket : asked_) port.name_batch(ticket);
     return !std::exchange(asked_, {}).empty();
   }
   void list_all(store::ListPass& pass) override {
@@ -59,14 +59,14 @@ class Hesitant final : public store::Store {
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }
-  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
-  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+  std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override {
     return inner_.list(space, prefix, max);
   }
-  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
                             std::string_view) override {
     return {};
   }
@@ -80,7 +80,7 @@ class Hesitant final : public store::Store {
   store::Store& inner_;
   const bool hesitates_;
   Dice dice_{5};
-  std::vector<limit::Ticket> asked_;
+  std::vector<request::Ticket> asked_;
 };
 
 struct World;
@@ -94,7 +94,8 @@ struct Client final : Recipient {
   void resume();
   void drain();
 
-  void reply_late(const wire::Request& request, const wire::Verdict& verdict, base::Time) override {
+  void reply_late(const request::Request& request, const request::Verdict& verdict,
+                  base::Time) override {
     EXPECT_FALSE(unsent) << "none is read while there is unsent output";
     answers.push_back({std::string(request.tag), {}});
     for (const auto& item : verdict.listed) answers.back().second.push_back(item.key);
@@ -108,9 +109,9 @@ struct Client final : Recipient {
   bool is_leaving() const override { return leaving; }
 
   World& world;
-  wire::LimitdSession session;
+  limitd::LimitdSession session;
   std::deque<std::string> texts;  // what requests point to
-  wire::Requests requests;
+  request::Requests requests;
   base::Buffer out;
   bool suspended = false, resumable = false, unsent = false, slow = false, leaving = false;
   std::vector<std::pair<std::string, std::string>> asked;  // ids and prefixes
@@ -122,12 +123,12 @@ struct World {
     auto rules = std::make_shared<policy::RuleSet>();
     const std::string text =
         "db: { inMemory: true }\nbuckets: { ip: { size: 10, per_hour: 1 }, none: { size: 3 } }\n";
-    const policy::NamedText file{"limitd.yaml", text};
-    policy::LimitdConfig config;
+    const limitd::NamedText file{"limitd.yaml", text};
+    limitd::LimitdConfig config;
     base::Diagnostics diagnostics;
-    policy::read_limitd({&file, 1}, {}, spaces, *rules, config, diagnostics);
+    limitd::read_limitd({&file, 1}, {}, spaces, *rules, config, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    live = std::make_unique<Live>(LivePolicy{std::move(rules)});
+    live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<Engine>(
         Engine::Surroundings{.store = store,
                              .clock = clock,
@@ -167,11 +168,11 @@ struct World {
     Client client(*this);
     const std::string method = "take";
     client.requests.open();
-    client.requests.add(limit::Entry{"type", "ip"});
-    client.requests.add(limit::Entry{"key", key});
-    client.requests.commit({.verb = limit::Verb::take, .prefix = {}, .tag = "1"});
-    auto served =
-        engine->serve(Protocol::limitd, client.session, client.requests, client.out, &client);
+    client.requests.add(request::Entry{"type", "ip"});
+    client.requests.add(request::Entry{"key", key});
+    client.requests.commit({.verb = request::Verb::take, .prefix = {}, .tag = "1"});
+    auto served = engine->serve(protocol::Protocol::limitd, client.session, client.requests,
+                                client.out, &client);
     while (served == Served::later) {
       store.answer(engine->port());
       client.suspended = false;
@@ -204,13 +205,13 @@ struct World {
     }
   }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore table{0, base::Hash(1), spaces};
   Hesitant store;
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  std::unique_ptr<Live> live;
+  std::unique_ptr<live::Live> live;
   std::set<std::string> keys;
   std::mutex mutex;
   std::condition_variable has_posted;
@@ -232,12 +233,13 @@ void Client::ask(const std::string& type, const std::vector<std::string>& prefix
     const std::string& id = texts.emplace_back(std::to_string(++world.last_id));
     const std::string& its = texts.emplace_back(prefix);
     requests.open();
-    requests.add(limit::Entry{"type", texts.emplace_back(type)});
-    requests.commit({.verb = limit::Verb::list, .note = 3, .prefix = its, .tag = id});
+    requests.add(request::Entry{"type", texts.emplace_back(type)});
+    requests.commit({.verb = request::Verb::list, .note = 3, .prefix = its, .tag = id});
     if (!leaving) asked.emplace_back(id, prefix);
   }
   out.clear();
-  suspended = world.engine->serve(Protocol::limitd, session, requests, out, this) == Served::later;
+  suspended = world.engine->serve(protocol::Protocol::limitd, session, requests, out, this) ==
+              Served::later;
 }
 
 void Client::resume() {
@@ -384,4 +386,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, EngineListsAtRandom, testing::Bool(), [](const 
 });
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -4,10 +4,10 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
-void Parked::copy(Protocol its_protocol, const wire::Request& its_request,
-                  std::span<const limit::Entry> its_descriptor) {
+void Parked::copy(protocol::Protocol its_protocol, const request::Request& its_request,
+                  std::span<const request::Entry> its_descriptor) {
   protocol = its_protocol;
   tag = its_request.tag;
   prefix = its_request.prefix;
@@ -18,8 +18,8 @@ void Parked::copy(Protocol its_protocol, const wire::Request& its_request,
   request.entry_count = request.limit_count = 0;
 }
 
-std::vector<limit::Entry> Parked::entries() const {
-  std::vector<limit::Entry> all;
+std::vector<request::Entry> Parked::entries() const {
+  std::vector<request::Entry> all;
   for (const auto& [key, value] : descriptor) all.push_back({key, value});
   return all;
 }
@@ -31,8 +31,9 @@ size_t Parked::bytes() const {
   return sum;
 }
 
-Parked* Parking::park(Recipient& recipient, Protocol protocol, const wire::Request& request,
-                      std::span<const limit::Entry> descriptor, limit::Ticket& ticket) {
+Parked* Parking::park(Recipient& recipient, protocol::Protocol protocol,
+                      const request::Request& request, std::span<const request::Entry> descriptor,
+                      request::Ticket& ticket) {
   if (recipient.parked_.size() >= base::bounds::waiting_per_connection_max) return nullptr;
   if (bytes_ >= base::bounds::parked_bytes_max) return nullptr;
   if (free_.empty()) {
@@ -51,13 +52,13 @@ Parked* Parking::park(Recipient& recipient, Protocol protocol, const wire::Reque
   return &parked;
 }
 
-Parked* Parking::find(limit::Ticket ticket) {
+Parked* Parking::find(request::Ticket ticket) {
   if (ticket.slot >= slots_.size()) return nullptr;
   Parked& parked = *slots_[ticket.slot];
   return parked.recipient != nullptr && parked.generation == ticket.generation ? &parked : nullptr;
 }
 
-void Parking::leave(limit::Ticket ticket) {
+void Parking::leave(request::Ticket ticket) {
   Parked* const parked = find(ticket);
   if (parked == nullptr) return;
   bytes_ -= parked->bytes();
@@ -70,26 +71,26 @@ void Parking::leave(limit::Ticket ticket) {
   free_.push_back(ticket.slot);
 }
 
-std::vector<limit::Ticket> Parking::of(const Recipient& recipient) const {
-  std::vector<limit::Ticket> tickets;
+std::vector<request::Ticket> Parking::of(const Recipient& recipient) const {
+  std::vector<request::Ticket> tickets;
   for (const uint32_t slot : recipient.parked_) tickets.push_back({slot, slots_[slot]->generation});
   return tickets;
 }
 
-std::vector<limit::Ticket> Parking::kept() const {
-  std::vector<std::pair<uint64_t, limit::Ticket>> by_arrival;
+std::vector<request::Ticket> Parking::kept() const {
+  std::vector<std::pair<uint64_t, request::Ticket>> by_arrival;
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
     const Parked& parked = *slots_[slot];
     if (parked.kept) by_arrival.push_back({parked.arrival, {slot, parked.generation}});
   }
   std::sort(by_arrival.begin(), by_arrival.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<limit::Ticket> tickets;
+  std::vector<request::Ticket> tickets;
   for (const auto& [arrival, ticket] : by_arrival) tickets.push_back(ticket);
   return tickets;
 }
 
-void Parking::set_until(limit::Ticket ticket, base::Time until) {
+void Parking::set_until(request::Ticket ticket, base::Time until) {
   Parked& parked = *find(ticket);
   ends_.erase({parked.until.us, ticket.slot});
   parked.until = until;
@@ -101,7 +102,7 @@ std::optional<base::Time> Parking::next_end() const {
   return base::Time{ends_.begin()->first};
 }
 
-void Parking::take_ended(base::Time now, std::vector<limit::Ticket>& ended) {
+void Parking::take_ended(base::Time now, std::vector<request::Ticket>& ended) {
   while (!ends_.empty() && ends_.begin()->first <= now.us) {
     const uint32_t slot = ends_.begin()->second;
     ended.push_back({slot, slots_[slot]->generation});
@@ -109,4 +110,4 @@ void Parking::take_ended(base::Time now, std::vector<limit::Ticket>& ended) {
   }
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -11,21 +11,22 @@
 #include <utility>
 #include <vector>
 
-#include "limit/limit.h"
-#include "policy/rule_set.h"
-#include "live/live_policy.h"
-#include "server/options.h"
 #include "engine/suspended.h"
+#include "limit/limit.h"
+#include "live/live_policy.h"
+#include "policy/rule_set.h"
+#include "protocol/protocol.h"
+#include "request/charge.h"
 #include "request/session.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 // Who gets them: a connection, which tells the engine before it goes.
 class Recipient {
  public:
   virtual ~Recipient() = default;
   // Takes a late reply; it leaves at `send_late` at the latest.
-  virtual void reply_late(const wire::Request& request, const wire::Verdict& verdict,
+  virtual void reply_late(const request::Request& request, const request::Verdict& verdict,
                           base::Time now) = 0;
   virtual void send_late() = 0;
   // Its batch, which waits for the store, can go on: Engine::resume, now or later.
@@ -48,8 +49,8 @@ class Recipient {
 
 struct Parked {
   Recipient* recipient = nullptr;  // null: the slot is free
-  Protocol protocol{};
-  wire::Request request;  // its tag and prefix are the two below
+  protocol::Protocol protocol{};
+  request::Request request;  // its tag and prefix are the two below
   std::string tag, prefix;
   std::vector<std::pair<std::string, std::string>> descriptor;
   base::Time since{};   // when it was asked
@@ -61,7 +62,7 @@ struct Parked {
   bool again = false;    // the store wants it matched again, whether or not anything has changed
   uint64_t arrival = 0;  // its place among those that wait; 0 unless it is kept
   // What its decisions are of, in order; `policy` keeps the rules alive.
-  std::shared_ptr<const LivePolicy> policy;
+  std::shared_ptr<const live::LivePolicy> policy;
   std::vector<limit::Limit> limits;
   std::vector<uint16_t> rules;  // what metrics count them by
   uint64_t overrides_seen = 0;  // policy::Overrides::changes, when it was matched or before
@@ -69,9 +70,9 @@ struct Parked {
   uint32_t generation = 0;
 
   // What was asked, with texts of its own; it cannot be moved from here on.
-  void copy(Protocol its_protocol, const wire::Request& its_request,
-            std::span<const limit::Entry> its_descriptor);
-  std::vector<limit::Entry> entries() const;
+  void copy(protocol::Protocol its_protocol, const request::Request& its_request,
+            std::span<const request::Entry> its_descriptor);
+  std::vector<request::Entry> entries() const;
   size_t bytes() const;
 };
 
@@ -79,22 +80,22 @@ class Parking {
  public:
   // Room for one more of that recipient's; null: it, or this worker, has as many as it may
   // (base/bounds.h). The request is copied.
-  Parked* park(Recipient& recipient, Protocol protocol, const wire::Request& request,
-               std::span<const limit::Entry> descriptor, limit::Ticket& ticket);
+  Parked* park(Recipient& recipient, protocol::Protocol protocol, const request::Request& request,
+               std::span<const request::Entry> descriptor, request::Ticket& ticket);
   // Null: it is gone.
-  Parked* find(limit::Ticket ticket);
-  void leave(limit::Ticket ticket);
+  Parked* find(request::Ticket ticket);
+  void leave(request::Ticket ticket);
 
   // What it was matched by ends at that time, of itself.
-  void set_until(limit::Ticket ticket, base::Time until);
+  void set_until(request::Ticket ticket, base::Time until);
   // The first of these times; none: nothing ends.
   std::optional<base::Time> next_end() const;
   // Moves the tickets of those whose time has come to the end of `ended`, each once.
-  void take_ended(base::Time now, std::vector<limit::Ticket>& ended);
+  void take_ended(base::Time now, std::vector<request::Ticket>& ended);
 
   // The tickets of a recipient; and of all that the store keeps, in order of their arrival.
-  std::vector<limit::Ticket> of(const Recipient& recipient) const;
-  std::vector<limit::Ticket> kept() const;
+  std::vector<request::Ticket> of(const Recipient& recipient) const;
+  std::vector<request::Ticket> kept() const;
   size_t size() const { return size_; }
 
  private:
@@ -104,4 +105,4 @@ class Parking {
   size_t size_ = 0, bytes_ = 0;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

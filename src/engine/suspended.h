@@ -9,20 +9,20 @@
 #include <vector>
 
 #include "base/time.h"
-#include "limit/limit.h"
-#include "policy/rule_set.h"
 #include "live/live_policy.h"
-#include "server/options.h"
+#include "policy/rule_set.h"
+#include "protocol/protocol.h"
+#include "request/charge.h"
 #include "request/session.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 class Recipient;
 
 // How far a batch has been served.
 struct Progress {
-  Protocol protocol{};
-  wire::Session* session = nullptr;
+  protocol::Protocol protocol{};
+  request::Session* session = nullptr;
   Recipient* recipient = nullptr;                 // null: nothing of it waits
   size_t first = 0;                               // request of the plan's first part
   size_t next = 0;                                // part that is answered next
@@ -33,13 +33,13 @@ struct Progress {
 
 struct Suspended {
   Progress progress;
-  wire::Requests requests;  // their views live as long as their session is not asked for more
+  request::Requests requests;  // their views live as long as their session is not asked for more
   policy::Plan plan;
   uint32_t settled = 0;
-  std::vector<limit::Ticket> tickets;
-  std::shared_ptr<const LivePolicy> policy;  // whose rules the plan names
-  uint64_t overrides_seen = 0;               // policy::Overrides::changes, when it was matched
-  limit::Ticket ticket;                      // by which the store calls it
+  std::vector<request::Ticket> tickets;
+  std::shared_ptr<const live::LivePolicy> policy;  // whose rules the plan names
+  uint64_t overrides_seen = 0;  // policy::Overrides::changes, when it was matched
+  request::Ticket ticket;       // by which the store calls it
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "base/hash.h"
-#include "request/space.h"
-#include "protocol/divvy/rules.h"
 #include "engine/engine.h"
-#include "store/embedded_store.h"
+#include "protocol/divvy/rules.h"
 #include "protocol/divvy/session.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 namespace {
 
 int64_t now_us = 1'000'000'000'000;
@@ -21,8 +21,8 @@ class Elsewhere final : public store::Store {
  public:
   Elsewhere(store::Store& inner, size_t step) : inner_(inner), step_(step) {}
 
-  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, limit::Ticket ticket) override {
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, request::Ticket ticket) override {
     EXPECT_NE(port, nullptr);
     if (!asked_.contains(ticket.slot)) {
       asked_.insert(ticket.slot);
@@ -40,20 +40,20 @@ class Elsewhere final : public store::Store {
     }
     return applied;
   }
-  void abandon(store::Port&, limit::Ticket ticket) override {
+  void abandon(store::Port&, request::Ticket ticket) override {
     asked_.erase(ticket.slot);
     abandoned.push_back(ticket);
   }
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }
-  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
-  std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
+  std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
     return {};
   }
-  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
                             std::string_view) override {
     return {};
   }
@@ -63,10 +63,10 @@ class Elsewhere final : public store::Store {
 
   // Names all that asked.
   void answer(store::Port& port) {
-    for (const limit::Ticket ticket : std::exchange(asks, {})) port.name_batch(ticket);
+    for (const request::Ticket ticket : std::exchange(asks, {})) port.name_batch(ticket);
   }
 
-  std::vector<limit::Ticket> asks, abandoned;
+  std::vector<request::Ticket> asks, abandoned;
 
  private:
   store::Store& inner_;
@@ -75,37 +75,37 @@ class Elsewhere final : public store::Store {
 };
 
 struct Client final : Recipient {
-  void reply_late(const wire::Request&, const wire::Verdict&, base::Time) override {}
+  void reply_late(const request::Request&, const request::Verdict&, base::Time) override {}
   void send_late() override {}
   void go_on() override { called = true; }
 
-  wire::DivvySession session;
+  divvy::DivvySession session;
   base::Buffer out;
   bool called = false;
 };
 
 struct Fixture {
   explicit Fixture(size_t step) : elsewhere(store, step) {
-    live = std::make_unique<Live>(LivePolicy{rules("creditLimit = 10\nresetSeconds = 60\n")});
+    live = std::make_unique<live::Live>(
+        live::LivePolicy{rules("creditLimit = 10\nresetSeconds = 60\n")});
     engine = std::make_unique<Engine>(
         Engine::Surroundings{.store = elsewhere, .clock = clock, .live = *live}, log);
   }
   std::shared_ptr<const policy::RuleSet> rules(const std::string& numbers) {
     auto set = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
-    policy::read_divvy(
+    divvy::read_divvy(
         "[a=1]\ncreditLimit = 2\nresetSeconds = 60\nmatchPolicy = canary\n"
         "[default]\n" +
             numbers,
-        policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini", spaces, *set,
-        diagnostics);
+        divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces, *set, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     return set;
   }
   Served ask(Client& client, std::string_view text) {
-    wire::Requests requests;
+    request::Requests requests;
     client.session.receive(text, false, requests);
-    return engine->serve(Protocol::divvy, client.session, requests, client.out, &client);
+    return engine->serve(protocol::Protocol::divvy, client.session, requests, client.out, &client);
   }
   // Until the client has its replies; how often it had to wait.
   size_t finish(Client& client) {
@@ -121,11 +121,11 @@ struct Fixture {
 
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};
   Elsewhere elsewhere;
-  std::unique_ptr<Live> live;
+  std::unique_ptr<live::Live> live;
   std::unique_ptr<Engine> engine;
 };
 
@@ -165,8 +165,8 @@ TEST(Suspended, a_batch_is_finished_under_the_policy_that_it_was_matched_by) {
   Client client;
   ASSERT_EQ(f.ask(client, "HIT a=2\n"), Served::later);
   std::weak_ptr<const policy::RuleSet> old = f.live->current()->rules;
-  f.live->exchange(std::make_shared<LivePolicy>(
-      LivePolicy{f.rules("creditLimit = 100\nresetSeconds = 60\n"), 0, 2}));
+  f.live->exchange(std::make_shared<live::LivePolicy>(
+      live::LivePolicy{f.rules("creditLimit = 100\nresetSeconds = 60\n"), 0, 2}));
   EXPECT_TRUE(f.engine->take_policy());
   EXPECT_FALSE(old.expired());
   f.finish(client);
@@ -192,4 +192,4 @@ TEST(Suspended, a_client_that_goes_is_not_asked_about_again) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-namespace sluice::server {
+namespace sluice::engine {
 
-using limit::Verb;
 using policy::Mode;
+using request::Verb;
 using std::chrono::steady_clock;
 
 Tally::Tally(std::atomic<uint64_t>& order, std::function<void()> wake)
@@ -53,13 +53,13 @@ void Tally::publish() {
   if (events_->publish()) wake_();
 }
 
-Tally::Chunk& Tally::make_chunk(Protocol protocol, size_t index) {
+Tally::Chunk& Tally::make_chunk(protocol::Protocol protocol, size_t index) {
   auto* const chunk = new Chunk;
   said_[static_cast<size_t>(protocol)][index].store(chunk, std::memory_order_release);
   return *chunk;
 }
 
-void Tally::late(Protocol protocol, Verb verb, const wire::Verdict& verdict,
+void Tally::late(protocol::Protocol protocol, Verb verb, const request::Verdict& verdict,
                  const std::vector<uint16_t>& rules, base::Duration waited) {
   const Fate fate = fate_of(verb, verdict);
   of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
@@ -72,23 +72,23 @@ void Tally::late(Protocol protocol, Verb verb, const wire::Verdict& verdict,
                                 : Said::denied);
 }
 
-void Tally::connected(Protocol protocol) {
+void Tally::connected(protocol::Protocol protocol) {
   of(protocol).opened.add();
-  if (protocol != Protocol::divvy || events_ == nullptr) return;
+  if (protocol != protocol::Protocol::divvy || events_ == nullptr) return;
   events_->put({Event::Kind::connections, 0, 0, 1});
   publish();
 }
 
-void Tally::disconnected(Protocol protocol) {
+void Tally::disconnected(protocol::Protocol protocol) {
   of(protocol).closed.add();
-  if (protocol != Protocol::divvy || events_ == nullptr) return;
+  if (protocol != protocol::Protocol::divvy || events_ == nullptr) return;
   events_->put({Event::Kind::connections, 0, 0, -1});
   publish();
 }
 
-void Tally::fault(Protocol protocol, std::string_view code) {
+void Tally::fault(protocol::Protocol protocol, std::string_view code) {
   of(protocol).faults.add();
-  if (protocol != Protocol::divvy) return;
+  if (protocol != protocol::Protocol::divvy) return;
   const Fault fault = code == "unknown-command" ? Fault::unknown_command : Fault::unknown;
   const auto i = static_cast<size_t>(fault);
   if (faults_[i].read() == 0) first_faults_[i].set(++order_);
@@ -105,16 +105,17 @@ void Tally::internal_fault() {
   faults_[i].add();
 }
 
-uint64_t Tally::said(Protocol protocol, uint16_t rule, Said said) const {
+uint64_t Tally::said(protocol::Protocol protocol, uint16_t rule, Said said) const {
   const Chunk* chunk =
       said_[static_cast<size_t>(protocol)][rule / chunk_rules].load(std::memory_order_acquire);
   return chunk == nullptr ? 0 : chunk->said[rule % chunk_rules][static_cast<size_t>(said)].read();
 }
 
 uint64_t Tally::first_said(uint16_t rule, Said said) const {
-  const Chunk* chunk = said_[static_cast<size_t>(Protocol::divvy)][rule / chunk_rules].load(
-      std::memory_order_acquire);
+  const Chunk* chunk =
+      said_[static_cast<size_t>(protocol::Protocol::divvy)][rule / chunk_rules].load(
+          std::memory_order_acquire);
   return chunk == nullptr ? 0 : chunk->first[rule % chunk_rules][static_cast<size_t>(said)].read();
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -17,14 +17,15 @@
 
 #include "base/bounds.h"
 #include "limit/limit.h"
+#include "live/live_policy.h"
 #include "metrics/cells.h"
 #include "metrics/ring.h"
 #include "policy/rule_set.h"
-#include "live/live_policy.h"
-#include "server/options.h"
+#include "protocol/protocol.h"
+#include "request/charge.h"
 #include "request/session.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 // What a rule said; those of shadow rules apart.
 // In this order: whether it was denied is the lowest bit, a shadow rule the next.
@@ -73,31 +74,31 @@ class Tally {
 
   // Owner's thread: a batch from begin to end, and in it each request once it is settled.
   // `since`: when it came, if it had to wait for its store meanwhile.
-  void begin(Protocol protocol, base::Time now, base::Time since);
-  void decided(Protocol protocol, const LivePolicy& policy, const policy::Plan& plan,
-               const policy::Plan::Part& part, limit::Verb verb);
-  void answered(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict);
+  void begin(protocol::Protocol protocol, base::Time now, base::Time since);
+  void decided(protocol::Protocol protocol, const live::LivePolicy& policy,
+               const policy::Plan& plan, const policy::Plan::Part& part, request::Verb verb);
+  void answered(protocol::Protocol protocol, request::Verb verb, const request::Verdict& verdict);
   void end();
   // A request whose reply came later; `rules` are the names of those that decided it.
-  void late(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict,
+  void late(protocol::Protocol protocol, request::Verb verb, const request::Verdict& verdict,
             const std::vector<uint16_t>& rules, base::Duration waited);
-  static uint16_t name_of(const LivePolicy& policy, const policy::Rule& rule) {
+  static uint16_t name_of(const live::LivePolicy& policy, const policy::Rule& rule) {
     return policy.names == nullptr ? uint16_t{0} : (*policy.names)[rule.number];
   }
 
-  void connected(Protocol protocol);
-  void disconnected(Protocol protocol);
-  void received(Protocol protocol, size_t bytes) { of(protocol).received.add(bytes); }
-  void sent(Protocol protocol, size_t bytes) { of(protocol).sent.add(bytes); }
+  void connected(protocol::Protocol protocol);
+  void disconnected(protocol::Protocol protocol);
+  void received(protocol::Protocol protocol, size_t bytes) { of(protocol).received.add(bytes); }
+  void sent(protocol::Protocol protocol, size_t bytes) { of(protocol).sent.add(bytes); }
   // Replies left then that had to wait for their commit since then.
   void held_back(base::Time until, base::Time since) {
     commit_waits_.observe(until.us > since.us ? static_cast<uint64_t>(until.us - since.us) : 0);
   }
-  void closed(Protocol protocol, Closed why) {
+  void closed(protocol::Protocol protocol, Closed why) {
     of(protocol).closed_for[static_cast<size_t>(why)].add();
   }
-  // The peer broke the protocol; `code` as in wire::Session::fault.
-  void fault(Protocol protocol, std::string_view code);
+  // The peer broke the protocol; `code` as in request::Session::fault.
+  void fault(protocol::Protocol protocol, std::string_view code);
 
   // Any thread.
   struct OfProtocol {
@@ -107,8 +108,10 @@ class Tally {
     metrics::Cell opened, closed, received, sent, faults;
     std::array<metrics::Cell, closed_count> closed_for;
   };
-  const OfProtocol& at(Protocol protocol) const { return all_[static_cast<size_t>(protocol)]; }
-  uint64_t said(Protocol protocol, uint16_t rule, Said said) const;
+  const OfProtocol& at(protocol::Protocol protocol) const {
+    return all_[static_cast<size_t>(protocol)];
+  }
+  uint64_t said(protocol::Protocol protocol, uint16_t rule, Said said) const;
   // When Divvy's rule first said so; 0: never.
   uint64_t first_said(uint16_t rule, Said said) const;
   uint64_t divvy_faults(Fault fault) const { return faults_[static_cast<size_t>(fault)].read(); }
@@ -138,9 +141,9 @@ class Tally {
     bool known = false;
   };
 
-  OfProtocol& of(Protocol protocol) { return all_[static_cast<size_t>(protocol)]; }
-  void say(Protocol protocol, uint16_t rule, Said said);
-  Chunk& make_chunk(Protocol protocol, size_t index);
+  OfProtocol& of(protocol::Protocol protocol) { return all_[static_cast<size_t>(protocol)]; }
+  void say(protocol::Protocol protocol, uint16_t rule, Said said);
+  Chunk& make_chunk(protocol::Protocol protocol, size_t index);
   void internal_fault();
   Took took_of(uint64_t ns) const;
   void publish();
@@ -158,7 +161,7 @@ class Tally {
   std::unique_ptr<metrics::Ring<Event>> events_;
 
   // The batch.
-  Protocol protocol_{};
+  protocol::Protocol protocol_{};
   bool timing_ = false;
   uint64_t waited_ns_ = 0;
   // Of all batches so far; and before this one. Sparing the resets keeps short batches cheap.
@@ -169,7 +172,7 @@ class Tally {
 };
 
 // What a decision costs is here, where it can be made part of who decides.
-inline void Tally::begin(Protocol protocol, base::Time now, base::Time since) {
+inline void Tally::begin(protocol::Protocol protocol, base::Time now, base::Time since) {
   protocol_ = protocol;
   replies_before_ = replies_;
   failures_before_ = failures_;
@@ -191,13 +194,13 @@ inline void Tally::end() {
   }
   const uint64_t replies = replies_ - replies_before_;
   if (replies > 0) all_[p].latency.observe(took->ns, took->bucket, replies);
-  if (protocol_ != Protocol::divvy) return;
+  if (protocol_ != protocol::Protocol::divvy) return;
   const uint64_t good = replies - (failures_ - failures_before_);
   if (good > 0) divvy_ms_.observe(took->ms, took->ms_bucket, good);
   if (events_ != nullptr) tell_times(took->ms);
 }
 
-inline void Tally::say(Protocol protocol, uint16_t rule, Said said) {
+inline void Tally::say(protocol::Protocol protocol, uint16_t rule, Said said) {
   const size_t index = rule / chunk_rules, place = rule % chunk_rules;
   Chunk* chunk = said_[static_cast<size_t>(protocol)][index].load(std::memory_order_relaxed);
   if (chunk == nullptr) [[unlikely]]
@@ -206,13 +209,13 @@ inline void Tally::say(Protocol protocol, uint16_t rule, Said said) {
   if (cell.read() == 0) [[unlikely]]
     say_first(chunk->first[place][static_cast<size_t>(said)]);
   cell.add();
-  if (protocol == Protocol::divvy && events_ != nullptr && said != Said::failed)
+  if (protocol == protocol::Protocol::divvy && events_ != nullptr && said != Said::failed)
     events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
 }
 
 // Did the rule of that step allow it? Of several that settle together each says for itself.
 inline bool has_allowed(const policy::Plan& plan, const policy::Plan::Step& step) {
-  const limit::Group& group = plan.group(step);
+  const request::Group& group = plan.group(step);
   if (group.allowed || group.charge_count == 1) [[likely]]
     return group.allowed;
   const auto decisions = plan.decisions(step);
@@ -220,33 +223,35 @@ inline bool has_allowed(const policy::Plan& plan, const policy::Plan::Step& step
                      [](const limit::Decision& d) { return d.allowed; });
 }
 
-inline void Tally::decided(Protocol protocol, const LivePolicy& policy, const policy::Plan& plan,
-                           const policy::Plan::Part& part, limit::Verb verb) {
-  if (verb != limit::Verb::take && verb != limit::Verb::wait) return;
+inline void Tally::decided(protocol::Protocol protocol, const live::LivePolicy& policy,
+                           const policy::Plan& plan, const policy::Plan::Part& part,
+                           request::Verb verb) {
+  if (verb != request::Verb::take && verb != request::Verb::wait) return;
   for (const auto& step : plan.steps(part)) {
     const auto& group = plan.group(step);
     if (group.parked || group.answered) continue;
     const policy::Rule& rule = *step.rule;
     auto said =
         static_cast<Said>((rule.counted_as_shadow ? 2 : 0) + (has_allowed(plan, step) ? 0 : 1));
-    if (group.error != limit::Error::none) [[unlikely]]
+    if (group.error != request::Error::none) [[unlikely]]
       said = Said::failed;
     say(protocol, name_of(policy, rule), said);
   }
 }
 
-inline Fate fate_of(limit::Verb verb, const wire::Verdict& verdict) {
+inline Fate fate_of(request::Verb verb, const request::Verdict& verdict) {
   if (!verdict.error.empty()) return Fate::failed;
-  if (verb == limit::Verb::none || verb == limit::Verb::list) return Fate::answered;
+  if (verb == request::Verb::none || verb == request::Verb::list) return Fate::answered;
   if (!verdict.matched) return Fate::unmatched;
   return verdict.allowed ? Fate::allowed : Fate::denied;
 }
 
-inline void Tally::answered(Protocol protocol, limit::Verb verb, const wire::Verdict& verdict) {
+inline void Tally::answered(protocol::Protocol protocol, request::Verb verb,
+                            const request::Verdict& verdict) {
   const Fate fate = fate_of(verb, verdict);
   of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
   ++replies_;
-  if (protocol != Protocol::divvy) return;
+  if (protocol != protocol::Protocol::divvy) return;
   if (fate == Fate::failed) [[unlikely]] {
     ++failures_;
     return internal_fault();
@@ -257,7 +262,8 @@ inline void Tally::answered(Protocol protocol, limit::Verb verb, const wire::Ver
 // A batch as long as it is in scope.
 class CountedBatch {
  public:
-  CountedBatch(Tally* tally, Protocol protocol, base::Time now, base::Time since) : tally_(tally) {
+  CountedBatch(Tally* tally, protocol::Protocol protocol, base::Time now, base::Time since)
+      : tally_(tally) {
     if (tally_ != nullptr) tally_->begin(protocol, now, since);
   }
   ~CountedBatch() {
@@ -270,4 +276,4 @@ class CountedBatch {
   Tally* const tally_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

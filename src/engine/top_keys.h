@@ -5,28 +5,28 @@
 
 #include "base/hash.h"
 #include "base/time.h"
-#include "limit/limit.h"
+#include "engine/tally.h"
+#include "live/live_policy.h"
 #include "metrics/top.h"
 #include "policy/rule_set.h"
-#include "live/live_policy.h"
-#include "engine/tally.h"
+#include "request/charge.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 class TopKeys {
  public:
   // The same for all workers, so that a key is one key; outlives this.
   explicit TopKeys(const base::Hash& hash) : hash_(hash) {}
 
-  void decided(base::Time now, const LivePolicy& policy, const policy::Plan& plan,
-               const policy::Plan::Part& part, limit::Verb verb) {
-    if (verb != limit::Verb::take && verb != limit::Verb::wait) return;
+  void decided(base::Time now, const live::LivePolicy& policy, const policy::Plan& plan,
+               const policy::Plan::Part& part, request::Verb verb) {
+    if (verb != request::Verb::take && verb != request::Verb::wait) return;
     for (const auto& step : plan.steps(part)) {
-      const limit::Group& group = plan.group(step);
+      const request::Group& group = plan.group(step);
       if (step.rule->mode != policy::Mode::enforce || group.answered ||
-          group.error != limit::Error::none)
+          group.error != request::Error::none)
         continue;
-      const limit::Charge& charge = plan.charge(step);
+      const request::Charge& charge = plan.charge(step);
       const bool denied = !group.parked && !has_allowed(plan, step);
       top_.count(now, hash_(charge.space->id, charge.key), charge.space, charge.key,
                  Tally::name_of(policy, *step.rule), denied);
@@ -40,4 +40,4 @@ class TopKeys {
   metrics::Top top_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

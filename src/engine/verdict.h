@@ -3,14 +3,14 @@
 #pragma once
 
 #include "policy/rule_set.h"
-#include "store/store.h"
 #include "request/session.h"
+#include "store/store.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 
 // Of several decisions the tightest is shown, with its own time: the refusal with the longest wait,
 // else the least left, and of those the one that takes longest to be as fresh.
-inline void weigh(const limit::Decision& d, bool counted, wire::Verdict& verdict,
+inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verdict,
                   bool of_divvy = false) {
   const limit::Decision* t = verdict.tightest;
   const bool tighter =
@@ -25,14 +25,14 @@ inline void weigh(const limit::Decision& d, bool counted, wire::Verdict& verdict
   verdict.more_after = d.allowed ? d.reset_after : d.retry_after;
 }
 
-inline wire::Verdict verdict_of(const policy::Plan& plan, const policy::Plan::Part& part,
-                                const store::Store& store) {
-  wire::Verdict verdict;
+inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan::Part& part,
+                                   const store::Store& store) {
+  request::Verdict verdict;
   verdict.error = part.error;
   for (const auto& step : plan.steps(part)) {
     if (step.rule->mode != policy::Mode::enforce) continue;  // a shadow rule's failure harms nobody
     const auto& group = plan.group(step);
-    if (group.error != limit::Error::none) {
+    if (group.error != request::Error::none) {
       verdict.error = store.words_of(group.error);
       return verdict;
     }
@@ -49,11 +49,11 @@ inline wire::Verdict verdict_of(const policy::Plan& plan, const policy::Plan::Pa
     }
     for (size_t i = 0; i < decisions.size(); ++i)
       weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict,
-            charge.space->form == limit::Form::divvy);
+            charge.space->form == request::Form::divvy);
   }
   if (verdict.tightest != nullptr && !verdict.allowed)
     verdict.more_after = verdict.tightest->retry_after;
   return verdict;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::engine

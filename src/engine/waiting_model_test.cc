@@ -8,18 +8,18 @@
 #include <set>
 #include <thread>
 
-#include "engine/waiting_world_test.h"
 #include "durable/durable_store.h"
+#include "engine/waiting_world_test.h"
 #include "testing/memory_journal_test.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 namespace {
 
 using limit::Algorithm;
 using limit::Limit;
-using limit::Verb;
+using request::Verb;
 using sluice::tests::Dice;
 using namespace tests;
 
@@ -396,15 +396,15 @@ TEST(WaitingModel, over_a_durable_store_that_loads) {
     names.reload(
         "rules:\n- { name: pool, match: { k: '*' }, actor: k, limit: { quota: 3, window: 1h, "
         "algorithm: fixed_window } }\n");
-    const limit::Space& space = *names.rule("pool").space;
+    const request::Space& space = *names.rule("pool").space;
     for (const char* key : {"a", "b", "c"})
       disk.folded[{space.prefix, space.suffix, key}] = {
           {window(10)}, {{now_us + base::seconds(30'000'000).us, used_before}}, INT64_MAX};
     {
-      const auto make = [&](limit::Spaces& spaces) {
-        auto opened = std::make_unique<store::DurableStore>(
-            store::DurableOptions{.path = "DIR",
-                                  .durability = store::Durability::interval,
+      const auto make = [&](request::Spaces& spaces) {
+        auto opened = std::make_unique<durable::durable::DurableStore>(
+            store::durable::DurableOptions{.path = "DIR",
+                                  .durability = durable::Durability::interval,
                                   .interval = base::milliseconds(1)},
             std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces),
             std::make_unique<durable::MemoryJournal>(disk, spaces, durable::MemoryJournal::Like{},
@@ -424,4 +424,4 @@ TEST(WaitingModel, over_a_durable_store_that_loads) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::engine

@@ -6,12 +6,12 @@
 
 #include "engine/waiting_world_test.h"
 
-namespace sluice::server {
+namespace sluice::engine {
 namespace {
 
 using limit::Algorithm;
 using limit::Limit;
-using limit::Verb;
+using request::Verb;
 using namespace tests;
 
 Limit window(int64_t quota) {
@@ -347,4 +347,4 @@ TEST(EngineWaiting, matching_many_of_one_queue_again_takes_a_few_steps_each) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::engine

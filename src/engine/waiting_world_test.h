@@ -20,13 +20,13 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "request/space.h"
-#include "policy/read/native.h"
-#include "policy/overrides.h"
 #include "engine/engine.h"
+#include "policy/overrides.h"
+#include "policy/read/native.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 
-namespace sluice::server::tests {
+namespace sluice::engine::tests {
 
 // Puts off what another store decides.
 class Wavering final : public store::Store {
@@ -38,9 +38,9 @@ class Wavering final : public store::Store {
   // Is one that is matched again put off? Nobody is named then.
   std::function<bool()> puts_off = [] { return false; };
 
-  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, limit::Ticket ticket) override {
-    if (ticket == limit::no_ticket) {
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, request::Ticket ticket) override {
+    if (ticket == request::no_ticket) {
       if (puts_off()) return {.settled = 0, .later = true};
       return note(batch, inner_.apply(batch, now, port, pin, ticket), port);
     }
@@ -55,29 +55,29 @@ class Wavering final : public store::Store {
     asks_.emplace(std::pair(port, ticket.slot), ticket);
     return {.settled = count, .later = true};
   }
-  void abandon(store::Port& port, limit::Ticket ticket) override {
+  void abandon(store::Port& port, request::Ticket ticket) override {
     asks_.erase({&port, ticket.slot});
     inner_.abandon(port, ticket);
   }
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }
-  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     const bool cancelled = inner_.cancel(port, ticket, now);
     const auto at = parked_.find({&port, ticket.slot, ticket.generation});
     if (!cancelled && at != parked_.end() && on_lost) on_lost(at->second);
     if (at != parked_.end()) parked_.erase(at);
     return cancelled;
   }
-  void attach(store::Port& port, store::Loop& loop) override { inner_.attach(port, loop); }
+  void attach(store::Port& port, net::Loop& loop) override { inner_.attach(port, loop); }
   void detach(store::Port& port) override { inner_.detach(port); }
   bool commits_first() const override { return inner_.commits_first(); }
   uint64_t gate(bool strict) const override { return inner_.gate(strict); }
   uint64_t committed() const override { return inner_.committed(); }
-  std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
+  std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
     return {};
   }
-  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
                             std::string_view) override {
     return {};
   }
@@ -90,7 +90,7 @@ class Wavering final : public store::Store {
     if (n >= asks_.size()) return false;
     const auto at = std::next(asks_.begin(), static_cast<std::ptrdiff_t>(n));
     const auto [port, slot] = at->first;
-    const limit::Ticket ticket = at->second;
+    const request::Ticket ticket = at->second;
     asks_.erase(at);
     port->name_batch(ticket);
     return true;
@@ -110,8 +110,9 @@ class Wavering final : public store::Store {
   std::function<void(const Waiting&)> on_lost;
 
  private:
-  store::Applied note(const limit::Batch& batch, const store::Applied& applied, store::Port* port) {
-    for (const limit::Group& group : batch.groups.first(applied.settled)) {
+  store::Applied note(const request::Batch& batch, const store::Applied& applied,
+                      store::Port* port) {
+    for (const request::Group& group : batch.groups.first(applied.settled)) {
       if (!group.may_wait) continue;
       const auto key = std::tuple(port, group.ticket.slot, group.ticket.generation);
       if (group.answered) continue;
@@ -136,7 +137,7 @@ class Wavering final : public store::Store {
   }
 
   store::Store& inner_;
-  std::map<std::pair<store::Port*, uint32_t>, limit::Ticket> asks_;
+  std::map<std::pair<store::Port*, uint32_t>, request::Ticket> asks_;
   std::map<std::tuple<store::Port*, uint32_t, uint32_t>, Waiting> parked_;
 };
 
@@ -147,9 +148,9 @@ struct Reply {
 };
 
 // Keeps its replies, by the tags of the requests.
-struct Client final : wire::Session, Recipient {
-  wire::Received receive(std::string_view, bool, wire::Requests&) override { return {}; }
-  bool reply(const wire::Request& request, const wire::Verdict& verdict, base::Time,
+struct Client final : request::Session, Recipient {
+  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     take(request, verdict);
     return true;
@@ -158,13 +159,14 @@ struct Client final : wire::Session, Recipient {
   std::string_view fault() const override { return ""; }
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view, base::Buffer&) override {}
-  void reply_late(const wire::Request& request, const wire::Verdict& verdict, base::Time) override {
+  void reply_late(const request::Request& request, const request::Verdict& verdict,
+                  base::Time) override {
     take(request, verdict);
   }
   void send_late() override {}
   void go_on() override { named = true; }
 
-  void take(const wire::Request& request, const wire::Verdict& verdict) {
+  void take(const request::Request& request, const request::Verdict& verdict) {
     Reply reply;
     reply.allowed = verdict.allowed;
     reply.matched = verdict.matched;
@@ -188,13 +190,13 @@ struct Client final : wire::Session, Recipient {
 // One thing that is asked.
 struct Wish {
   std::string tag, entry, key;
-  limit::Verb verb = limit::Verb::take;
+  request::Verb verb = request::Verb::take;
   int64_t cost = 1;
 };
 
 // One worker's engine.
 struct Seat {
-  Seat(store::Store& store, base::Clock& clock, const Live& live,
+  Seat(store::Store& store, base::Clock& clock, const live::Live& live,
        const policy::Overrides& overrides, std::shared_ptr<spdlog::logger> log)
       : engine({.store = store,
                 .clock = clock,
@@ -205,16 +207,16 @@ struct Seat {
                std::move(log)) {}
 
   void ask(Client& client, const std::vector<Wish>& wishes) {
-    wire::Requests requests;
+    request::Requests requests;
     for (const Wish& wish : wishes) {
       const Wish& kept = texts.emplace_back(wish);
       requests.open();
-      requests.add(limit::Entry{kept.entry, kept.key});
+      requests.add(request::Entry{kept.entry, kept.key});
       requests.commit({.verb = kept.verb, .cost = kept.cost, .prefix = {}, .tag = kept.tag});
     }
     base::Buffer out;
     client.suspended =
-        engine.serve(Protocol::limitd, client, requests, out, &client) == Served::later;
+        engine.serve(protocol::Protocol::limitd, client, requests, out, &client) == Served::later;
   }
   void resume(Client& client) {
     client.named = false;
@@ -252,7 +254,7 @@ inline int64_t now_us = 1'800'000'000'000'000;
 
 // Engines over one store, with one policy and one table of overrides.
 struct World {
-  using Make = std::function<std::unique_ptr<store::Store>(limit::Spaces&)>;
+  using Make = std::function<std::unique_ptr<store::Store>(request::Spaces&)>;
 
   // Over a table in memory, or what `make` makes.
   explicit World(size_t seats_count, const Make& make = {})
@@ -280,8 +282,8 @@ struct World {
       }
       set->add_native(std::move(rule));
     }
-    old.push_back(
-        live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, ++generation})));
+    old.push_back(live.exchange(
+        std::make_shared<live::LivePolicy>(live::LivePolicy{std::move(set), 0, ++generation})));
   }
   const policy::Rule& rule(const std::string& name) const {
     for (const policy::Rule& one : live.current()->rules->native_rules())
@@ -307,15 +309,15 @@ struct World {
   // Units of a native rule's counter that are used. By a put of nothing, which tells what there is
   // whoever waits for it; `limit` is the one that is in force.
   int64_t used(const std::string& rule_name, const std::string& key, const limit::Limit& limit) {
-    limit::Charge charge;
+    request::Charge charge;
     charge.space = rule(rule_name).space;
     charge.key = key;
-    charge.verb = limit::Verb::put;
+    charge.verb = request::Verb::put;
     charge.cost = 0;
     charge.limits = {&limit, 1};
     charge.limits_id = spaces.intern_limits(charge.limits);
     limit::Decision decision;
-    limit::Group group{.charge_count = 1};
+    request::Group group{.charge_count = 1};
     // One that loads has the counter fetched first.
     while (made->apply({{&group, 1}, {&charge, 1}, {&decision, 1}}, now()).later)
       std::this_thread::yield();
@@ -324,15 +326,16 @@ struct World {
 
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   std::unique_ptr<store::Store> made;
   Wavering store;
-  Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
-  std::vector<std::shared_ptr<const LivePolicy>> old;  // none is the last to be held by an engine
+  live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
+  std::vector<std::shared_ptr<const live::LivePolicy>>
+      old;  // none is the last to be held by an engine
   uint64_t generation = 1;
   policy::Overrides overrides;
   std::vector<std::unique_ptr<Seat>> seats;
 };
 
-}  // namespace sluice::server::tests
+}  // namespace sluice::engine::tests

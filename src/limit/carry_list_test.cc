@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "testing/grants_model.h"
 #include "testing/bounds_check.h"
+#include "testing/grants_model.h"
 #include "tests/support/dice.h"
 
 namespace sluice::limit {

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace sluice::server {
+namespace sluice::live {
 namespace {
 
 constexpr uint32_t events = IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MODIFY |
@@ -140,4 +140,4 @@ bool FileWatch::read_news() {
   }
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace sluice::server {
+namespace sluice::live {
 
 class FileWatch {
  public:
@@ -50,4 +50,4 @@ class FileWatch {
 std::map<std::string, std::set<std::string>> names_on_the_way(
     const std::vector<std::string>& paths);
 
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace sluice::server {
+namespace sluice::live {
 namespace {
 
 namespace fs = std::filesystem;
@@ -167,4 +167,4 @@ TEST_F(FileWatches, says_why_it_cannot) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -17,7 +17,7 @@
 #include "base/diagnostic.h"
 #include "policy/rule_set.h"
 
-namespace sluice::server {
+namespace sluice::live {
 
 struct LivePolicy {
   std::shared_ptr<const policy::RuleSet> rules;
@@ -26,6 +26,21 @@ struct LivePolicy {
   // What metrics count each rule by, by Rule::number; null: all rules as one.
   std::shared_ptr<const std::vector<uint16_t>> names = {};
 };
+
+// Of all that somebody wrote: droplet's one rule is not among them.
+size_t count_rules(const policy::RuleSet& rules);
+
+// Calls `visit(rule, dialect)` for every rule in the order in which they are asked.
+template <class Visit>
+void each_rule(const policy::RuleSet& rules, Visit&& visit) {
+  for (const auto& rule : rules.native_rules()) visit(rule, "native");
+  for (const auto& rule : rules.rules(policy::Dialect::divvy)) visit(rule, "divvy");
+  for (const auto& rule : rules.rules(policy::Dialect::limitd)) visit(rule, "limitd");
+  for (const auto& rule : rules.rules(policy::Dialect::droplet)) visit(rule, "droplet");
+}
+
+// As 16 hexadecimal digits.
+std::string hash_text(uint64_t hash);
 
 // What came of reading the policy once more.
 struct Loaded {
@@ -99,4 +114,4 @@ class BasicLive {
 
 using Live = BasicLive<std::mutex>;
 
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace sluice::server {
+namespace sluice::live {
 namespace {
 
 // A mutex that notes which ones its thread has locked.
@@ -80,4 +80,4 @@ TEST(Live, generations_only_rise) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::live

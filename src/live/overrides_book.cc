@@ -5,9 +5,9 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/printable.h"
-#include "admin/admin_json.h"
+#include "wire/json.h"
 
-namespace sluice::server {
+namespace sluice::live {
 
 namespace {
 
@@ -427,4 +427,4 @@ void OverridesBook::collect(metrics::Page& page) const {
                static_cast<double>(table_.too_costly()));
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::live

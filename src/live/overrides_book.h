@@ -27,21 +27,21 @@
 
 #include "base/bounds.h"
 #include "base/clock.h"
-#include "request/space.h"
+#include "live/live_policy.h"
+#include "live/override_text.h"
 #include "metrics/page.h"
 #include "policy/overrides.h"
-#include "live/live_policy.h"
-#include "admin/override_text.h"
+#include "request/space.h"
 #include "store/keeper.h"
 
-namespace sluice::server {
+namespace sluice::live {
 
 class OverridesBook final : public metrics::Source {
  public:
   // All of it outlives this. keeper: null: overrides are forgotten at exit. `changed` is called,
   // on any thread, after each change of the table; it must not block.
   struct World {
-    limit::Spaces& spaces;
+    request::Spaces& spaces;
     const Live& live;
     base::Clock& clock;
     store::Keeper* keeper = nullptr;
@@ -84,7 +84,7 @@ class OverridesBook final : public metrics::Source {
 
   // Has the live policy a rule of that number?
   bool applies(const NamedRule& rule) const;
-  limit::Spaces& spaces() const { return world_.spaces; }
+  request::Spaces& spaces() const { return world_.spaces; }
   base::Time now() const { return world_.clock.now(); }
 
   // Servers that share a keeper may have clocks that differ by so much: no override is forgotten
@@ -144,4 +144,4 @@ class OverridesBook final : public metrics::Source {
   mutable std::unordered_map<uint64_t, uint32_t> live_rules_;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -10,7 +10,7 @@
 #include "base/bounds.h"
 #include "policy/read/native.h"
 
-namespace sluice::server {
+namespace sluice::live {
 namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
@@ -96,7 +96,7 @@ struct Fixture {
   std::ostringstream told;
   std::shared_ptr<spdlog::logger> log = std::make_shared<spdlog::logger>(
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(told));
-  limit::Spaces spaces;
+  request::Spaces spaces;
   mutable base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
   int changes = 0;
@@ -203,38 +203,39 @@ TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
     EXPECT_FALSE(f.set({f.make("a")}));
   }
   const std::string name = keeper.kept.begin()->first;
-  const Json good = Json::parse(keeper.kept.begin()->second);
-  const auto why = [&](const Json& json) {
+  const admin::Json good = admin::Json::parse(keeper.kept.begin()->second);
+  const auto why = [&](const admin::Json& json) {
     std::string said;
     return read_kept(name, json.dump(), said) ? "" : said;
   };
-  const auto with = [&](const char* key, const Json& value) {
-    Json json = good;
+  const auto with = [&](const char* key, const admin::Json& value) {
+    admin::Json json = good;
     json[key] = value;
     return why(json);
   };
-  const Json limit = good["limits"][0];
+  const admin::Json limit = good["limits"][0];
   EXPECT_EQ(why(good), "");
   // Of a later version, perhaps.
   EXPECT_EQ(with("more", {{"limits", 1}, {"list", {1, {{"actor", "x"}}, "x"}}}), "");
   EXPECT_EQ(with("until_us", nullptr), "");
-  EXPECT_EQ(why(Json::array({good})), "it is no JSON object");
+  EXPECT_EQ(why(admin::Json::array({good})), "it is no JSON object");
   EXPECT_EQ(with("v", "1"), "it is of another version than 1");
   for (const char* key : {"dialect", "rule", "actor", "entries", "limits"}) {
     EXPECT_EQ(with(key, 1), "it lacks what an override has") << key;
     EXPECT_EQ(with(key, {{"0", "x"}}), "it lacks what an override has") << key;
   }
-  for (const Json& entries : {Json{1}, Json{{"u"}}, Json{{{"u", "u"}}}, Json{nullptr}})
+  for (const admin::Json& entries :
+       {admin::Json{1}, admin::Json{{"u"}}, admin::Json{{{"u", "u"}}}, admin::Json{nullptr}})
     EXPECT_EQ(with("entries", entries), "its entries are no texts") << entries;
   for (const char* wrong :
        {"1", "[]", "{}", "null", "[1,1,1,1]", R"(["token_bucket",1,1])",
         R"(["token_bucket",1,1,1,1])", R"(["token_bucket","1",1,1])", R"(["token_bucket",1.5,1,1])",
         R"(["token_bucket",[1],1,1])", R"(["token_bucket",{"x":1},1,1])", R"(["none",1,1,1])"}) {
-    const Json list = Json::array({limit, Json::parse(wrong)});
-    EXPECT_EQ(with("limits", list), "its limit 1 is none") << wrong;
+    const admin::Json list = admin::Json::array({limit, admin::Json::parse(wrong)});
+    EXPECT_EQ(with("limits", request::Verb::list), "its limit 1 is none") << wrong;
   }
-  EXPECT_EQ(with("limits", Json::array()).substr(0, 7), "limits:");
-  EXPECT_EQ(with("limits", Json(100, limit)).substr(0, 7), "limits:");
+  EXPECT_EQ(with("limits", admin::Json::array()).substr(0, 7), "limits:");
+  EXPECT_EQ(with("limits", admin::Json(100, limit)).substr(0, 7), "limits:");
 }
 
 TEST(OverridesBook, takes_what_other_servers_write) {
@@ -467,4 +468,4 @@ TEST(OverrideText, ids_are_spelled_one_way) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -5,10 +5,10 @@
 
 #include <map>
 
-#include "policy/read/native.h"
 #include "live/overrides_book.h"
+#include "policy/read/native.h"
 
-namespace sluice::server {
+namespace sluice::live {
 namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
@@ -79,7 +79,7 @@ struct Fixture {
   const policy::Rule& rule() const { return live.current()->rules->native_rules().front(); }
   // As the admin port has it: the body of a POST.
   OverrideProblem post(const std::string& body) {
-    const Json json = Json::parse(body);
+    const admin::Json json = admin::Json::parse(body);
     auto named = std::make_shared<NamedRule>();
     named->dialect = "native";
     named->name = "api";
@@ -105,21 +105,21 @@ struct Fixture {
               std::to_string(one.window.us / 1'000'000);
     return text;
   }
-  Json shown() const {
+  admin::Json shown() const {
     const auto page = book->list(0, 10, {});
-    return page.items.size() == 1 ? to_json(page.items[0], book->spaces(), true) : Json();
+    return page.items.size() == 1 ? to_json(page.items[0], book->spaces(), true) : admin::Json();
   }
   // Which of the limits shown are the rule's: "-r".
   std::string whose() const {
-    const Json json = shown();
+    const admin::Json json = shown();
     std::string text;
-    for (const Json& one : json.at("limits")) text += one.contains("of_rule") ? 'r' : '-';
+    for (const admin::Json& one : json.at("limits")) text += one.contains("of_rule") ? 'r' : '-';
     return text + (json.at("all_limits") == true ? " all" : "");
   }
 
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  limit::Spaces spaces;
+  request::Spaces spaces;
   mutable base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
   uint64_t generation = 1;
@@ -130,8 +130,8 @@ struct Fixture {
 // What a server of the version before made of a text: all of its limits, in place of the rule's.
 std::string as_read_before(const std::string& text) {
   std::string limits;
-  const Json json = Json::parse(text);
-  for (const Json& one : json.at("limits"))
+  const admin::Json json = admin::Json::parse(text);
+  for (const admin::Json& one : json.at("limits"))
     limits += (limits.empty() ? "" : " ") + std::to_string(one[1].get<int64_t>()) + "/" +
               std::to_string(one[2].get<int64_t>() / 1'000'000);
   return limits;
@@ -339,15 +339,15 @@ TEST(OverridesMerge, a_text_that_names_a_limit_that_it_has_not_is_refused) {
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
   const std::string name = texts.kept.begin()->first;
-  Json json = Json::parse(texts.only_text());
-  EXPECT_EQ(json.at("replaces"), Json::array({0}));
+  admin::Json json = admin::Json::parse(texts.only_text());
+  EXPECT_EQ(json.at("replaces"), admin::Json::array({0}));
   for (const char* wrong :
        {"[2]", "[-1]", "[8]", "[0,64]", "[\"0\"]", "[[0]]", "[null]", "[0.5]"}) {
-    json["replaces"] = Json::parse(wrong);
+    json["replaces"] = admin::Json::parse(wrong);
     std::string why;
     EXPECT_FALSE(read_kept(name, json.dump(), why)) << wrong;
   }
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -13,7 +13,7 @@
 
 #include "base/diagnostic.h"
 
-namespace sluice::server {
+namespace sluice::live {
 
 struct Reading {
   enum class Outcome : uint8_t { none, live, refused, unchanged };
@@ -78,4 +78,4 @@ class Readings {
   bool closed_ = false;
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::live

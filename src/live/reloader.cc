@@ -12,9 +12,8 @@
 
 #include "base/pace.h"
 #include "base/units.h"
-#include "admin/facts.h"
 
-namespace sluice::server {
+namespace sluice::live {
 namespace {
 
 using std::chrono::milliseconds;
@@ -262,4 +261,4 @@ void Reloader::go_live(Loaded loaded, uint64_t answered) {
   if (!recorded) record(Reading::Outcome::live, answered, live_told_);
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -20,7 +20,7 @@
 #include "live/live_policy.h"
 #include "live/readings.h"
 
-namespace sluice::server {
+namespace sluice::live {
 
 class Reloader {
  public:
@@ -87,4 +87,4 @@ class Reloader {
 // "2, hash 0123456789abcdef, 10,000 rules"
 std::string to_text(const LivePolicy& policy);
 
-}  // namespace sluice::server
+}  // namespace sluice::live

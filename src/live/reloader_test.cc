@@ -10,12 +10,12 @@
 #include <sstream>
 
 #include "base/hash.h"
-#include "log/log.h"
 #include "engine/engine.h"
+#include "log/log.h"
 #include "server/server.h"
 #include "store/embedded_store.h"
 
-namespace sluice::server {
+namespace sluice::live {
 namespace {
 
 using namespace std::chrono_literals;
@@ -181,9 +181,9 @@ TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
   Rules rules;
   Live live({rules.make()});
   base::Clock clock;
-  const limit::Spaces spaces;
+  const request::Spaces spaces;
   store::EmbeddedStore store(0, base::Hash(1), spaces);
-  Engine engine({.store = store, .clock = clock, .live = live}, quiet_log());
+  engine::Engine engine({.store = store, .clock = clock, .live = live}, quiet_log());
   EXPECT_FALSE(engine.take_policy());
   auto old = live.exchange(std::make_shared<const LivePolicy>(LivePolicy{rules.make(), 7, 2}));
   EXPECT_EQ(old.use_count(), 2);
@@ -196,16 +196,16 @@ TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
 TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
   Rules rules;
   std::thread::id reloading;
-  const limit::Spaces spaces;
+  const request::Spaces spaces;
   store::EmbeddedStore store(0, base::Hash(1), spaces);
   Policy policy;
   policy.first = {rules.make()};
   policy.load = fresh_each_time(rules, reloading);
-  Options options;
-  options.listeners = {{Protocol::divvy, "127.0.0.1", 0}};
+  server::Options options;
+  options.listeners = {{protocol::Protocol::divvy, "127.0.0.1", 0}};
   options.workers = 3;
-  base::Log log(spdlog::level::off);
-  Server server(options, std::move(policy), store, log);
+  log::Log log(spdlog::level::off);
+  server::Server server(options, std::move(policy), store, log);
   ASSERT_EQ(server.start(), std::nullopt);
   std::thread running([&] { server.run(); });
   kill(getpid(), SIGHUP);
@@ -218,4 +218,4 @@ TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -19,7 +19,7 @@
 
 #include "log/log_json.h"
 
-namespace sluice::base {
+namespace sluice::log {
 namespace {
 
 using std::chrono::steady_clock;
@@ -266,4 +266,4 @@ size_t Log::dropped() const {
   return queue_->dropped();
 }
 
-}  // namespace sluice::base
+}  // namespace sluice::log

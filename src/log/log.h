@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-namespace sluice::base {
+namespace sluice::log {
 
 // The names of levels, from the most to the least talkative.
 const std::vector<std::string_view>& log_level_names();  // trace debug info warn error off
@@ -99,4 +99,4 @@ class Log {
   std::thread writer_;
 };
 
-}  // namespace sluice::base
+}  // namespace sluice::log

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace sluice::base {
+namespace sluice::log {
 namespace {
 
 int open_to_append(const std::string& path) {
@@ -68,4 +68,4 @@ void LogFile::set_formatter(std::unique_ptr<spdlog::formatter> formatter) {
   formatter_ = std::move(formatter);
 }
 
-}  // namespace sluice::base
+}  // namespace sluice::log

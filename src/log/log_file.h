@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace sluice::base {
+namespace sluice::log {
 
 class LogFile : public spdlog::sinks::sink {
  public:
@@ -36,4 +36,4 @@ class LogFile : public spdlog::sinks::sink {
   std::unique_ptr<spdlog::formatter> formatter_;
 };
 
-}  // namespace sluice::base
+}  // namespace sluice::log

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace sluice::base {
+namespace sluice::log {
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,4 +53,4 @@ TEST(LogFiles, are_appended_to_and_opened_again) {
 }
 
 }  // namespace
-}  // namespace sluice::base
+}  // namespace sluice::log

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <ctime>
 
-#include "log/log.h"
 #include "base/utf8.h"
+#include "log/log.h"
 
-namespace sluice::base {
+namespace sluice::log {
 namespace {
 
 // RFC 3339, in UTC, to the microsecond.
@@ -45,9 +45,9 @@ void append_json_string(std::string& out, std::string_view text) {
     } else if (byte < 0x80) {
       out += text.front();
     } else {
-      const utf8::Sequence sequence = utf8::first_sequence(text);
+      const base::utf8::Sequence sequence = base::utf8::first_sequence(text);
       size = sequence.size;
-      out += sequence.valid ? text.substr(0, size) : utf8::replacement;
+      out += sequence.valid ? text.substr(0, size) : base::utf8::replacement;
     }
     text.remove_prefix(size);
   }
@@ -69,4 +69,4 @@ void append_json_line(std::string& out, const spdlog::details::log_msg& line) {
   out += "}\n";
 }
 
-}  // namespace sluice::base
+}  // namespace sluice::log

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "log/log.h"
 #include "base/utf8.h"
+#include "log/log.h"
 #include "tests/support/dice.h"
 
-namespace sluice::base {
+namespace sluice::log {
 namespace {
 
 using Json = nlohmann::json;
@@ -31,8 +31,8 @@ std::string line_of(std::string_view message, spdlog::level::level_enum level = 
 
 // As UTF-8 reads.
 std::string sanitized(std::string_view text) {
-  std::string out(utf8::sanitized_size(text), '\0');
-  utf8::sanitize(text, out.data());
+  std::string out(base::utf8::sanitized_size(text), '\0');
+  base::utf8::sanitize(text, out.data());
   return out;
 }
 
@@ -129,4 +129,4 @@ TEST(Log, KnowsItsModules) {
 }
 
 }  // namespace
-}  // namespace sluice::base
+}  // namespace sluice::log

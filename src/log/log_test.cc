@@ -13,7 +13,7 @@
 
 #include "tests/support/patience.h"
 
-namespace sluice::base {
+namespace sluice::log {
 namespace {
 
 // Keeps the lines; its first one waits until the test lets it go on.
@@ -118,4 +118,4 @@ TEST(Log, ShowsTimeAndLevel) {
 }
 
 }  // namespace
-}  // namespace sluice::base
+}  // namespace sluice::log

@@ -4,7 +4,7 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::net {
 
 namespace {
 
@@ -30,4 +30,4 @@ FilesPlan plan_files(size_t max, size_t open, const FilesNeeded& needed) {
   return plan;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::net

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace sluice::server {
+namespace sluice::net {
 
 // What needs descriptors, besides those that are open.
 struct FilesNeeded {
@@ -25,4 +25,4 @@ struct FilesPlan {
 // `open`: descriptors that are open when no client is connected.
 FilesPlan plan_files(size_t max, size_t open, const FilesNeeded& needed);
 
-}  // namespace sluice::server
+}  // namespace sluice::net

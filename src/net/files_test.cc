@@ -4,7 +4,7 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::net {
 namespace {
 
 namespace bounds = base::bounds;
@@ -36,4 +36,4 @@ TEST(Files, TooFewForTheServerItselfLeaveNone) {
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::net

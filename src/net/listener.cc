@@ -15,7 +15,7 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::net {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -55,8 +55,7 @@ bool is_here(const tcp::endpoint& endpoint) {
 }
 
 // The addresses of a host, each once, at least one; or what is wrong.
-std::optional<std::string> look_up(const ListenerOptions& options,
-                                   std::vector<tcp::endpoint>& found) {
+std::optional<std::string> look_up(const Endpoint& options, std::vector<tcp::endpoint>& found) {
   asio::io_context io;
   tcp::resolver resolver(io);
   error_code ec;
@@ -80,7 +79,7 @@ std::string text_of(const tcp::endpoint& endpoint) {
 
 }  // namespace
 
-Listener::Listener(asio::io_context& io, ListenerOptions options, Take take,
+Listener::Listener(asio::io_context& io, Endpoint options, Take take,
                    std::shared_ptr<spdlog::logger> log, Owner owner)
     : acceptor_(io),
       pause_(io),
@@ -95,8 +94,7 @@ Listener::~Listener() {
   if (spare_ >= 0) ::close(spare_);
 }
 
-std::optional<std::string> Listener::resolve(const ListenerOptions& options,
-                                             std::vector<ListenerOptions>& all) {
+std::optional<std::string> Listener::resolve(const Endpoint& options, std::vector<Endpoint>& all) {
   std::vector<tcp::endpoint> found;
   if (auto wrong = look_up(options, found)) return wrong;
   const size_t before = all.size();
@@ -228,7 +226,7 @@ Listener::Accepted Listener::accept_some() {
       const int on = 1;
       setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-      take_(fd, options_.protocol);
+      take_(fd);
       continue;
     }
     switch (errno) {
@@ -255,4 +253,4 @@ Listener::Accepted Listener::accept_some() {
   return Accepted::some;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::net

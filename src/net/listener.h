@@ -15,14 +15,14 @@
 #include <string>
 #include <vector>
 
-#include "server/options.h"
+#include "net/listener_options.h"
 
-namespace sluice::server {
+namespace sluice::net {
 
 class Listener {
  public:
   // Who gets each accepted descriptor, non-blocking and close-on-exec, and owns it.
-  using Take = std::function<void(int, Protocol)>;
+  using Take = std::function<void(int)>;
 
   // What the owner says of the connections that it has. Either may be missing.
   struct Owner {
@@ -37,15 +37,14 @@ class Listener {
   // before other events get a turn, and at its end.
   static constexpr int queue_max = 4096;
 
-  Listener(boost::asio::io_context& io, ListenerOptions options, Take take,
+  Listener(boost::asio::io_context& io, Endpoint options, Take take,
            std::shared_ptr<spdlog::logger> log, Owner owner = {});
   ~Listener();
 
   // One for every address that the host of `options` has on this machine, appended to `all`; a name
   // may have several, and a listener has one. Otherwise says what went wrong. An address that
   // cannot be used is left to `bind` to tell, unless the name has others.
-  static std::optional<std::string> resolve(const ListenerOptions& options,
-                                            std::vector<ListenerOptions>& all);
+  static std::optional<std::string> resolve(const Endpoint& options, std::vector<Endpoint>& all);
 
   // Binds and listens, of a name on its first address; says what went wrong ("listen EADDRINUSE:
   // address already in use [::]:8321").
@@ -78,11 +77,11 @@ class Listener {
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   std::chrono::steady_clock::time_point tell_again_{};  // that accepting pauses
-  const ListenerOptions options_;
+  const Endpoint options_;
   const Take take_;
   const std::shared_ptr<spdlog::logger> log_;
   const Owner owner_;
   int spare_ = -1;  // the descriptor that is kept
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::net

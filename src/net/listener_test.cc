@@ -15,7 +15,7 @@
 
 #include "base/bounds.h"
 
-namespace sluice::server {
+namespace sluice::net {
 namespace {
 
 std::shared_ptr<spdlog::logger> silent() {
@@ -41,8 +41,7 @@ TEST(Listener, HandsOnSocketsThatAreSetUp) {
   boost::asio::io_context io;
   int taken = -1;
   Listener listener(
-      io, {Protocol::divvy, "127.0.0.1", 0, {.send = base::seconds(7)}},
-      [&](int fd, Protocol) { taken = fd; }, silent());
+      io, {"127.0.0.1", 0, {.send = base::seconds(7)}}, [&](int fd) { taken = fd; }, silent());
   ASSERT_EQ(listener.bind(), std::nullopt);
   const int client = connect_to(listener.port());
   listener.start();
@@ -74,8 +73,7 @@ class Flood {
  public:
   Flood()
       : listener_(
-            io_, {Protocol::divvy, "127.0.0.1", 0}, [this](int fd, Protocol) { take(fd); },
-            silent()) {
+            io_, {"127.0.0.1", 0}, [this](int fd) { take(fd); }, silent()) {
     EXPECT_EQ(listener_.bind(), std::nullopt);
     client_ = connect_to(listener_.port());
   }
@@ -117,32 +115,32 @@ TEST(Listener, StopsInAFlood) {
 }
 
 TEST(Listener, ResolvesANameToAllItsAddresses) {
-  std::vector<ListenerOptions> all;
-  ASSERT_EQ(Listener::resolve({Protocol::divvy, "localhost", 0}, all), std::nullopt);
+  std::vector<Endpoint> all;
+  ASSERT_EQ(Listener::resolve({"localhost", 0}, all), std::nullopt);
   ASSERT_FALSE(all.empty());
   std::set<std::string> hosts;
   for (const auto& options : all) {
     EXPECT_TRUE(hosts.insert(options.host).second) << options.host << " twice";
     boost::asio::io_context io;
     Listener listener(
-        io, options, [](int fd, Protocol) { ::close(fd); }, silent());
+        io, options, [](int fd) { ::close(fd); }, silent());
     EXPECT_EQ(listener.bind(), std::nullopt);
   }
   EXPECT_TRUE(hosts.count("127.0.0.1") + hosts.count("::1") > 0);
 }
 
 TEST(Listener, LeavesAddressesAsTheyAre) {
-  std::vector<ListenerOptions> all;
+  std::vector<Endpoint> all;
   for (const char* host : {"::", "0.0.0.0", "127.0.0.1", "::1", "192.0.2.1"})
-    ASSERT_EQ(Listener::resolve({Protocol::divvy, host, 8321}, all), std::nullopt) << host;
+    ASSERT_EQ(Listener::resolve({host, 8321}, all), std::nullopt) << host;
   ASSERT_EQ(all.size(), 5u);
   EXPECT_EQ(all[0].host, "::");
   EXPECT_EQ(all[4].host, "192.0.2.1");
   EXPECT_EQ(all[4].port, 8321);
-  const auto wrong = Listener::resolve({Protocol::divvy, "no.such.host.invalid", 1}, all);
+  const auto wrong = Listener::resolve({"no.such.host.invalid", 1}, all);
   ASSERT_TRUE(wrong);
   EXPECT_NE(wrong->find("cannot resolve \"no.such.host.invalid\""), std::string::npos) << *wrong;
 }
 
 }  // namespace
-}  // namespace sluice::server
+}  // namespace sluice::net

@@ -3,7 +3,7 @@
 // thread.
 #pragma once
 
-namespace sluice::store {
+namespace sluice::net {
 
 // Who has a socket. It stays where it is from `watch` to `unwatch`.
 class Watcher {
@@ -26,4 +26,4 @@ class Loop {
   virtual void at_turn_end(Watcher& watcher) = 0;
 };
 
-}  // namespace sluice::store
+}  // namespace sluice::net

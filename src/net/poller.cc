@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace sluice::server {
+namespace sluice::net {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -27,14 +27,14 @@ Poller::Poller(asio::io_context& io) : epoll_(io, make_epoll()) {
   wait();
 }
 
-bool Poller::add(int fd, store::Watcher& client) {
+bool Poller::add(int fd, Watcher& client) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &client;
   return ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void Poller::forget_events(const store::Watcher& watcher) {
+void Poller::forget_events(const Watcher& watcher) {
   for (size_t i = at_; i < count_; ++i) {
     if (events_[i].data.ptr == &watcher) events_[i].data.ptr = nullptr;
   }
@@ -72,21 +72,21 @@ void Poller::take_turns() {
   }
 }
 
-void Poller::unwatch(store::Watcher& watcher) {
+void Poller::unwatch(Watcher& watcher) {
   forget_events(watcher);
   std::erase(at_end_, &watcher);
-  std::replace(ending_.begin(), ending_.end(), &watcher, static_cast<store::Watcher*>(nullptr));
+  std::replace(ending_.begin(), ending_.end(), &watcher, static_cast<Watcher*>(nullptr));
 }
 
 // All of a turn is one handler, and so is a wake of the engine: what is posted comes behind it.
-void Poller::at_turn_end(store::Watcher& client) {
+void Poller::at_turn_end(Watcher& client) {
   if (std::find(at_end_.begin(), at_end_.end(), &client) != at_end_.end()) return;
   at_end_.push_back(&client);
   if (at_end_.size() > 1) return;
   asio::post(epoll_.get_executor(), [this] {
     ending_.swap(at_end_);
     for (size_t i = 0; i < ending_.size(); ++i) {
-      if (store::Watcher* const next = ending_[i]) next->on_turn_end();
+      if (Watcher* const next = ending_[i]) next->on_turn_end();
     }
     ending_.clear();
   });
@@ -111,7 +111,7 @@ void Poller::turn() {
   count_ = count > 0 ? static_cast<size_t>(count) : 0;
   for (at_ = 0; at_ < count_;) {
     const epoll_event& event = events_[at_++];
-    auto* const client = static_cast<store::Watcher*>(event.data.ptr);
+    auto* const client = static_cast<Watcher*>(event.data.ptr);
     if (client == nullptr) continue;
     const auto events = event.events;
     client->on_ready((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0,
@@ -121,4 +121,4 @@ void Poller::turn() {
   at_ = count_ = 0;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::net

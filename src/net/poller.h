@@ -15,12 +15,12 @@
 
 #include "net/loop.h"
 
-namespace sluice::server {
+namespace sluice::net {
 
-class Poller final : public store::Loop {
+class Poller final : public Loop {
  public:
   // Who has a socket, and asks for turns.
-  class Client : public store::Watcher {
+  class Client : public Watcher {
    public:
     // The turn that `again` asked for.
     virtual void on_turn() = 0;
@@ -36,12 +36,12 @@ class Poller final : public store::Loop {
   Poller& operator=(const Poller&) = delete;
 
   // False: the system refuses it (errno).
-  bool add(int fd, store::Watcher& client);
+  bool add(int fd, Watcher& client);
   // The client is not called any more. Its socket leaves by being closed.
   void remove(Client& client);
-  bool watch(int fd, store::Watcher& watcher) override { return add(fd, watcher); }
-  void unwatch(store::Watcher& watcher) override;
-  void at_turn_end(store::Watcher& watcher) override;
+  bool watch(int fd, Watcher& watcher) override { return add(fd, watcher); }
+  void unwatch(Watcher& watcher) override;
+  void at_turn_end(Watcher& watcher) override;
   // Calls on_turn once, after the others that wait for a turn, and after the sockets that have
   // become ready by then. So a request that is alone waits for one turn of another client, and not
   // for a turn of each.
@@ -58,7 +58,7 @@ class Poller final : public store::Loop {
   void turn();
   void take_turns();
   void take_turns_later();
-  void forget_events(const store::Watcher& watcher);
+  void forget_events(const Watcher& watcher);
 
   // Sockets that one turn serves.
   static constexpr size_t events_max = 256;
@@ -73,7 +73,7 @@ class Poller final : public store::Loop {
   std::deque<Client*> again_;  // by turns; null: it has gone
   size_t work_ = 0;            // requests since sockets were looked at
   bool posted_ = false;
-  std::vector<store::Watcher*> at_end_, ending_;  // ending_: while they are told
+  std::vector<Watcher*> at_end_, ending_;  // ending_: while they are told
 };
 
-}  // namespace sluice::server
+}  // namespace sluice::net

@@ -9,7 +9,7 @@ namespace {
 
 // Its stored name, if it has a counter.
 std::string counter_of(const Plan& plan, const Plan::Step& step) {
-  const limit::Charge& charge = plan.charge(step);
+  const request::Charge& charge = plan.charge(step);
   if (!charge.keeps_limits && !limit::is_counted(charge.limits)) return "";
   return charge.space->prefix + std::string(charge.key) + charge.space->suffix;
 }

@@ -121,7 +121,7 @@ TEST(MatchSteps, what_goes_through_a_long_value_is_counted_and_ends) {
   EXPECT_FALSE(none.over());
 }
 
-RuleSet stars(size_t count, const limit::Space& space) {
+RuleSet stars(size_t count, const request::Space& space) {
   RuleSet rules;
   for (size_t i = 0; i < count; ++i) {
     Rule rule;
@@ -137,11 +137,11 @@ RuleSet stars(size_t count, const limit::Space& space) {
 
 // A request does not pass by rules that it has no steps left for.
 TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
-  const limit::Space space;
+  const request::Space space;
   const RuleSet rules = stars(20, space);
   Plan plan;
   const auto match = [&](const std::string& value) {
-    const limit::Entry entry{"k", value};
+    const request::Entry entry{"k", value};
     rules.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
     return plan.parts().back();
   };
@@ -156,7 +156,7 @@ TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
   // However many rules there are, if values are ordinary.
   const RuleSet many = stars(20'000, space);
   const std::string value(250, 'a');
-  const limit::Entry entry{"k", value};
+  const request::Entry entry{"k", value};
   many.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
   EXPECT_EQ(plan.parts().back().error, "");
 }

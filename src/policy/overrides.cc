@@ -294,7 +294,7 @@ size_t Overrides::retired() const {
   return grace_.retired();
 }
 
-std::vector<const limit::Space*> Overrides::spaces() const {
+std::vector<const request::Space*> Overrides::spaces() const {
   const std::lock_guard lock(mutex_);
   return spaces_;
 }

@@ -41,6 +41,7 @@
 #include "limit/limit.h"
 #include "policy/match_steps.h"
 #include "policy/override_merge.h"
+#include "request/charge.h"
 
 namespace sluice::policy {
 
@@ -55,8 +56,8 @@ struct Override {
   struct Terms {
     uint64_t id = 0;  // not 0
     limit::Time until{INT64_MAX};
-    const limit::Space* space = nullptr;     // null: the rule's
-    std::span<const limit::Limit> limits{};  // limit::Spaces::limits(limits_id)
+    const request::Space* space = nullptr;   // null: the rule's
+    std::span<const limit::Limit> limits{};  // request::Spaces::limits(limits_id)
     uint32_t limits_id = 0;
     OwnLimits own = 0;  // of `limits`, for people alone: a decision is made by all of them
   };
@@ -83,7 +84,7 @@ class Overrides {
   size_t alike(uint64_t rule, std::string_view filed_under) const;
   // Those that overrides have in place of their rules', ever had, each once, in order of their
   // first. Any thread but a reader that must not wait.
-  std::vector<const limit::Space*> spaces() const;
+  std::vector<const request::Space*> spaces() const;
 
   // Frees what no reader can be looking at any more; a change does so too. Any thread but a reader
   // that must not wait.
@@ -144,8 +145,8 @@ class Overrides {
   mutable base::Grace grace_;
   mutable std::mutex mutex_;  // of changes
   std::unique_ptr<Tables> tables_;
-  std::vector<const limit::Space*> spaces_;  // guarded by mutex_, as is the next
-  std::unordered_set<const limit::Space*> has_space_;
+  std::vector<const request::Space*> spaces_;  // guarded by mutex_, as is the next
+  std::unordered_set<const request::Space*> has_space_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
   Override::Terms too_costly_;

@@ -12,8 +12,8 @@
 #include <tuple>
 
 #include "base/bounds.h"
-#include "request/space.h"
 #include "policy/rule_set.h"
+#include "request/space.h"
 #include "tests/support/dice.h"
 
 namespace sluice::policy {
@@ -271,7 +271,7 @@ TEST(Overrides, a_key_that_takes_too_many_steps_is_denied) {
 
 // As Plan has it: the steps are those of one request, not of a batch.
 TEST(Overrides, each_request_of_a_batch_has_its_own_steps) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   RuleSet rules;
   Rule rule;
   rule.name = "r";
@@ -287,7 +287,7 @@ TEST(Overrides, each_request_of_a_batch_has_its_own_steps) {
   Plan plan;
   const std::string ordinary(50'000, 'a'), hostile(1'000'000, 'a');
   for (const std::string* key : {&ordinary, &ordinary, &hostile, &ordinary}) {
-    const limit::Entry entry{"k", *key};
+    const request::Entry entry{"k", *key};
     rules.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
     plan.skip();
   }

@@ -44,13 +44,13 @@ RuleIndex::Numbers& RuleIndex::place_of(const Condition& condition) {
   return key.prefixes.place(literal);
 }
 
-bool RuleIndex::gather(std::span<const limit::Entry> descriptor, Merge& merge) const {
+bool RuleIndex::gather(std::span<const request::Entry> descriptor, Merge& merge) const {
   if (!merge.add(unfiled_)) return false;
   // Of a key's entries the last one counts: the others would only cost.
   std::array<const Key*, base::bounds::descriptor_entries_max> seen;
   size_t seen_count = 0;
   for (size_t i = descriptor.size(); i-- > 0;) {
-    const limit::Entry& entry = descriptor[i];
+    const request::Entry& entry = descriptor[i];
     const auto key = keys_.find(entry.key);
     if (key == keys_.end()) continue;
     const auto* const seen_end = seen.data() + seen_count;

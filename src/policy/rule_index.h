@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "limit/limit.h"
 #include "policy/prefix_tree.h"
+#include "request/charge.h"
 
 namespace sluice::policy {
 
@@ -29,7 +29,7 @@ class RuleIndex {
   // Calls `visit(number)` in rising order for rules that may apply, every one that does among them,
   // until it returns false.
   template <class Visit>
-  void candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
+  void candidates(std::span<const request::Entry> descriptor, Visit&& visit) const;
 
  private:
   using Numbers = PrefixTree::Numbers;
@@ -70,7 +70,7 @@ class RuleIndex {
     size_t count_ = 0;
   };
 
-  bool gather(std::span<const limit::Entry> descriptor, Merge& merge) const;
+  bool gather(std::span<const request::Entry> descriptor, Merge& merge) const;
 
   TextMap<Key> keys_;
   Numbers unfiled_;  // that no single entry is needed for
@@ -78,7 +78,7 @@ class RuleIndex {
 };
 
 template <class Visit>
-void RuleIndex::candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const {
+void RuleIndex::candidates(std::span<const request::Entry> descriptor, Visit&& visit) const {
   Merge merge;
   if (!gather(descriptor, merge)) {
     for (uint32_t number = 0; number < count_; ++number) {

@@ -11,7 +11,7 @@
 namespace sluice::policy {
 namespace {
 
-using limit::Entry;
+using request::Entry;
 
 std::vector<uint32_t> candidates(const RuleIndex& index, const std::vector<Entry>& request) {
   std::vector<uint32_t> numbers;

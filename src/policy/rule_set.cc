@@ -14,10 +14,10 @@ namespace sluice::policy {
 
 namespace {
 
-using Descriptor = std::span<const limit::Entry>;
+using Descriptor = std::span<const request::Entry>;
 
 // The last entry of that key counts.
-const limit::Entry* find(Descriptor descriptor, std::string_view key) {
+const request::Entry* find(Descriptor descriptor, std::string_view key) {
   for (size_t i = descriptor.size(); i-- > 0;) {
     if (same(descriptor[i].key, key)) return &descriptor[i];
   }
@@ -29,7 +29,7 @@ enum class Fit { yes, no, impossible };
 
 Fit fit(const Condition& condition, Descriptor descriptor, MatchSteps& steps) {
   if (condition.pattern.impossible()) return Fit::impossible;
-  const limit::Entry* entry = find(descriptor, condition.key);
+  const request::Entry* entry = find(descriptor, condition.key);
   const bool fits = entry != nullptr ? condition.pattern.matches(entry->value, steps)
                                      : condition.pattern.matches({});
   if (steps.over()) [[unlikely]]
@@ -51,7 +51,7 @@ Fit fit(const Rule& rule, Descriptor descriptor, std::string_view& error, MatchS
 // backslash within a value, so that no two lists of values give one key.
 std::string_view key_of(const Rule& rule, Descriptor descriptor, base::Arena& arena) {
   const auto value_of = [&](const std::string& actor) -> std::string_view {
-    const limit::Entry* entry = find(descriptor, actor);
+    const request::Entry* entry = find(descriptor, actor);
     return entry != nullptr ? entry->value : std::string_view("");
   };
   if (rule.actor.empty()) return "";
@@ -86,15 +86,15 @@ void Plan::skip() {
                     .groups_end = static_cast<uint32_t>(groups_.size())});
 }
 
-void Plan::let_wait(limit::Ticket ticket, uint64_t arrival) {
-  limit::Group& group = groups_.back();
+void Plan::let_wait(request::Ticket ticket, uint64_t arrival) {
+  request::Group& group = groups_.back();
   group.may_wait = true;
   group.ticket = ticket;
   group.arrival = arrival;
 }
 
 std::span<const limit::Decision> Plan::decisions(const Step& step) const {
-  const limit::Charge& its = charges_[step.charge];
+  const request::Charge& its = charges_[step.charge];
   const size_t count =
       its.keeps_limits ? static_cast<size_t>(std::popcount(its.slot_mask)) : its.limits.size();
   return std::span(decisions_).subspan(its.decision_first, count);
@@ -104,7 +104,7 @@ void Plan::open_group(bool may_fail) {
   // Its rules settle together: the strictest of them says what becomes of it where the store fails.
   groups_.push_back({.charge_first = static_cast<uint32_t>(charges_.size()),
                      .may_fail = may_fail,
-                     .on_error = limit::OnError::allow});
+                     .on_error = request::OnError::allow});
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
@@ -113,7 +113,7 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
                     static_cast<uint32_t>(charges_.size()), 0});
   charges_.push_back({.space = rule.space,
                       .key = key,
-                      .verb = asked.verb == limit::Verb::wait ? limit::Verb::take : asked.verb,
+                      .verb = asked.verb == request::Verb::wait ? request::Verb::take : asked.verb,
                       .all = asked.all,
                       .fresh = keeps_limits && asked.fresh,
                       .keeps_limits = keeps_limits,
@@ -122,24 +122,24 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
-  limit::Group& group = groups_.back();
+  request::Group& group = groups_.back();
   ++group.charge_count;
   group.on_error = std::min(group.on_error, rule.on_store_error);
   ++parts_.back().step_count;
 }
 
-limit::Charge& Plan::ask(const Rule& rule, std::string_view key, const Asked& asked) {
+request::Charge& Plan::ask(const Rule& rule, std::string_view key, const Asked& asked) {
   skip();
   open_group(true);
   add_step(rule, key, asked);
   if (asked.overrides != nullptr)
     override_from(parts_.back().step_first, *asked.overrides, asked.now);
-  groups_.back().on_error = limit::OnError::error;
+  groups_.back().on_error = request::OnError::error;
   parts_.back().groups_end = static_cast<uint32_t>(groups_.size());
   return charges_.back();
 }
 
-size_t Plan::room_of(const limit::Charge& charge) {
+size_t Plan::room_of(const request::Charge& charge) {
   return charge.keeps_limits ? charge.space->windows.size() : charge.limits.size();
 }
 
@@ -156,7 +156,7 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
   const Part* part = parts_.data();
   for (size_t i = first; i < steps_.size(); ++i) {
     Step& step = steps_[i];
-    limit::Charge& charge = charges_[step.charge];
+    request::Charge& charge = charges_[step.charge];
     Override::Terms terms;
     // Each request has its own.
     for (; i >= size_t{part->step_first} + part->step_count; ++part) match_steps = MatchSteps();
@@ -177,7 +177,7 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
   }
   if (!moved) return;
   size_t end = 0;
-  for (limit::Charge& charge : charges_) {
+  for (request::Charge& charge : charges_) {
     charge.decision_first = static_cast<uint32_t>(end);
     end += room_of(charge);
   }
@@ -248,7 +248,7 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
   const Descriptor descriptor = asked.descriptor;
   plan.skip();
   Plan::Part& part = plan.parts_.back();
-  if (asked.verb == limit::Verb::none) return;
+  if (asked.verb == request::Verb::none) return;
   plan.enforced_.clear();
   MatchSteps steps;
   const auto visit = [&](const Rule& rule) {
@@ -318,7 +318,7 @@ std::optional<Mismatch> mismatch(const Rule& rule, Descriptor descriptor, std::s
     if (result == Fit::yes) continue;
     if (result == Fit::impossible) error = condition.pattern.error();
     Mismatch found{&condition, std::nullopt};
-    if (const limit::Entry* entry = find(descriptor, condition.key)) found.value = entry->value;
+    if (const request::Entry* entry = find(descriptor, condition.key)) found.value = entry->value;
     return found;
   }
   return std::nullopt;

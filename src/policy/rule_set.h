@@ -18,6 +18,7 @@
 #include "limit/limit.h"
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
+#include "request/charge.h"
 
 namespace sluice::policy {
 
@@ -42,9 +43,9 @@ inline constexpr size_t dialects = 3;
 
 // A request as rules see it.
 struct Asked {
-  std::span<const limit::Entry> descriptor;  // a key may stand twice: the last one counts
-  limit::Verb verb = limit::Verb::take;      // none: no rule is asked
-  bool all = false;                          // as in limit::Charge, as are the next two
+  std::span<const request::Entry> descriptor;  // a key may stand twice: the last one counts
+  request::Verb verb = request::Verb::take;    // none: no rule is asked
+  bool all = false;                            // as in request::Charge, as are the next two
   bool fresh = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
@@ -74,18 +75,18 @@ struct Rule {
   Mode mode = Mode::enforce;
   Then then = Then::stop;
   // What is answered where the store cannot decide.
-  limit::OnError on_store_error = limit::OnError::error;
+  request::OnError on_store_error = request::OnError::error;
   limit::Time until{INT64_MAX};  // it applies before that time
   // Metrics count its decisions as a shadow rule's: every shadow rule, and Divvy's default rule
   // with policy canary, which decides all the same.
   bool counted_as_shadow = false;
   // 1 to limit::slots_max, on one counter; none where the space keeps the limits of requests.
   std::vector<limit::Limit> limits;
-  uint32_t limits_id = 0;  // limit::Spaces::intern_limits(limits)
+  uint32_t limits_id = 0;  // request::Spaces::intern_limits(limits)
   uint32_t number = 0;     // among all rules of its set, set by it
   // The same in every set and process for rules of one dialect, name_of and actor; set by the set.
   uint64_t id = 0;
-  const limit::Space* space = nullptr;
+  const request::Space* space = nullptr;
 };
 
 // Why a rule does not apply to a request, for explain: the first condition that fails, and what the
@@ -120,10 +121,10 @@ class Plan {
   // One more part: a counter of a rule's by itself, in a group that may fail; no descriptor is
   // looked at. `key` lives as long as the part. The charge may be changed until the next one is
   // added.
-  limit::Charge& ask(const Rule& rule, std::string_view key, const Asked& asked);
+  request::Charge& ask(const Rule& rule, std::string_view key, const Asked& asked);
   // Of the last part: is it settled by a group that may wait, and let it.
   bool may_wait() const { return parts_.back().error.empty() && parts_.back().enforced; }
-  void let_wait(limit::Ticket ticket, uint64_t arrival);
+  void let_wait(request::Ticket ticket, uint64_t arrival);
   // Puts the terms of overrides in place of the rules' for all that was matched without: for many
   // requests at once that is cheaper than one by one. Before any of it is settled.
   void override_all(const Overrides& overrides, limit::Time now) {
@@ -133,9 +134,9 @@ class Plan {
   std::span<const Step> steps(const Part& part) const {
     return std::span(steps_).subspan(part.step_first, part.step_count);
   }
-  limit::Batch batch() { return {groups_, charges_, decisions_}; }
-  const limit::Group& group(const Step& step) const { return groups_[step.group]; }
-  const limit::Charge& charge(const Step& step) const { return charges_[step.charge]; }
+  request::Batch batch() { return {groups_, charges_, decisions_}; }
+  const request::Group& group(const Step& step) const { return groups_[step.group]; }
+  const request::Charge& charge(const Step& step) const { return charges_[step.charge]; }
   // The decisions of a step's charge, limit after limit or window after window.
   std::span<const limit::Decision> decisions(const Step& step) const;
 
@@ -143,13 +144,13 @@ class Plan {
   friend class RuleSet;
   void open_group(bool may_fail);
   void add_step(const Rule& rule, std::string_view key, const Asked& asked);
-  static size_t room_of(const limit::Charge& charge);
+  static size_t room_of(const request::Charge& charge);
   void override_from(size_t step, const Overrides& overrides, limit::Time now);
 
   std::vector<Part> parts_;
   std::vector<Step> steps_;
-  std::vector<limit::Group> groups_;
-  std::vector<limit::Charge> charges_;
+  std::vector<request::Group> groups_;
+  std::vector<request::Charge> charges_;
   std::vector<limit::Decision> decisions_;
   base::Arena keys_;  // joined actors
   struct Enforced {
@@ -183,7 +184,7 @@ class RuleSet {
 
   // The dialect's rule at which the search for such a request would end: the first enforced one
   // that applies and stops, or null. Native rules aside. `error` as in Plan::Part.
-  const Rule* decider(Dialect dialect, std::span<const limit::Entry> descriptor,
+  const Rule* decider(Dialect dialect, std::span<const request::Entry> descriptor,
                       std::string_view& error) const;
 
  private:
@@ -202,7 +203,7 @@ class RuleSet {
     // Calls `visit(rule)` in order for the rules that may apply, until it returns false. False: it
     // did.
     template <class Visit>
-    bool candidates(std::span<const limit::Entry> descriptor, Visit&& visit) const;
+    bool candidates(std::span<const request::Entry> descriptor, Visit&& visit) const;
 
     std::vector<Rule> rules;
     RuleIndex index;
@@ -225,7 +226,7 @@ uint64_t rule_id(std::string_view dialect, std::string_view name,
 
 // Does the rule apply? Nothing: yes. Otherwise the first condition that fails. `error` as in
 // Plan::Part.
-std::optional<Mismatch> mismatch(const Rule& rule, std::span<const limit::Entry> descriptor,
+std::optional<Mismatch> mismatch(const Rule& rule, std::span<const request::Entry> descriptor,
                                  std::string_view& error);
 
 }  // namespace sluice::policy

@@ -3,23 +3,24 @@
 #include <string>
 #include <vector>
 
-#include "protocol/divvy/rules.h"
 #include "policy/rule_set.h"
+#include "protocol/divvy/rules.h"
 
 namespace sluice::policy {
 namespace {
 
 struct Policy {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   RuleSet rules;
   base::Diagnostics diagnostics;
 
   explicit Policy(std::string_view text) {
-    read_divvy(text, DivvyFormat::ini, DivvyMatching::code, "bench", spaces, rules, diagnostics);
+    divvy::read_divvy(text, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "bench", spaces,
+                      rules, diagnostics);
   }
 };
 
-void match(benchmark::State& state, const Policy& policy, std::span<const limit::Entry> request) {
+void match(benchmark::State& state, const Policy& policy, std::span<const request::Entry> request) {
   Plan plan;
   for (auto _ : state) {
     plan.clear();
@@ -28,7 +29,7 @@ void match(benchmark::State& state, const Policy& policy, std::span<const limit:
   }
 }
 
-const limit::Entry cookies[] = {
+const request::Entry cookies[] = {
     {"method", "GET"}, {"path", "/pantry/cookies/oatmeal"}, {"ip", "192.168.100.17"}};
 
 // What a plan costs by itself.

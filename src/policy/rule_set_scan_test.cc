@@ -14,7 +14,7 @@
 namespace sluice::policy {
 namespace {
 
-using limit::Entry;
+using request::Entry;
 using tests::Dice;
 
 // Anchored at both ends, a star is any run; by trying everything.
@@ -216,7 +216,7 @@ TEST(RuleSetScan, NamedRuleSets) {
   for (const auto& set : tests::named_rules) {
     for (const size_t count : {size_t{10}, size_t{300}}) {
       SCOPED_TRACE(set.name + std::to_string(count));
-      limit::Spaces spaces;
+      request::Spaces spaces;
       RuleSet read;
       base::Diagnostics diagnostics;
       read_native(text_of(set, count), "f", spaces, read, diagnostics);

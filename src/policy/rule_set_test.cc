@@ -12,7 +12,7 @@
 namespace sluice::policy {
 namespace {
 
-using limit::Entry;
+using request::Entry;
 
 Rule rule_of(std::vector<std::pair<std::string, std::string>> conditions,
              Mode mode = Mode::enforce) {
@@ -24,7 +24,7 @@ Rule rule_of(std::vector<std::pair<std::string, std::string>> conditions,
 }
 
 TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   RuleSet rules;
   Rule shadow = rule_of({{"path", "/a/*"}}, Mode::shadow);
   shadow.space = spaces.intern("s:", "");
@@ -55,7 +55,7 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   ASSERT_EQ(plan.steps(plan.parts()[1]).size(), 1u);
   EXPECT_EQ(plan.steps(plan.parts()[1])[0].rule, &all[3]);
 
-  limit::Batch batch = plan.batch();
+  request::Batch batch = plan.batch();
   ASSERT_EQ(batch.groups.size(), 3u);
   ASSERT_EQ(batch.charges.size(), 3u);
   ASSERT_EQ(batch.decisions.size(), 3u);
@@ -82,8 +82,8 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
 }
 
 TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
-  using limit::OnError;
-  limit::Spaces spaces;
+  using request::OnError;
+  request::Spaces spaces;
   RuleSet rules;
   const auto add = [&](OnError wanted, Mode mode, Then then) {
     Rule rule = rule_of({}, mode);
@@ -99,7 +99,7 @@ TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
   add(OnError::local, Mode::enforce, Then::stop);
   Plan plan;
   rules.match(Dialect::divvy, {}, plan);
-  const limit::Batch batch = plan.batch();
+  const request::Batch batch = plan.batch();
   ASSERT_EQ(batch.groups.size(), 3u);
   EXPECT_EQ(batch.groups[0].on_error, OnError::error);
   EXPECT_EQ(batch.groups[1].on_error, OnError::allow);

@@ -13,11 +13,11 @@
 namespace sluice::redis {
 
 using limit::Algorithm;
-using limit::Charge;
 using limit::Decision;
 using limit::Limit;
-using limit::Verb;
 using limit::Wide;
+using request::Charge;
+using request::Verb;
 
 namespace {
 
@@ -168,7 +168,7 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
   weight = ask.weight;
   Algorithms algorithms = 0;
   for (const Charge& charge : ask.charges) {
-    if (charge.space->form == limit::Form::divvy) {
+    if (charge.space->form == request::Form::divvy) {
       if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
           charge.verb == Verb::take && !charge.fresh && charge.cost < cost_max)
         return scripts.divvy();
@@ -207,7 +207,7 @@ void append_divvy(std::string& out, const Ask& ask) {
 
 // Divvy's own names stand as they are.
 void append_key(std::string& out, const Ask& ask, const Charge& charge) {
-  const bool own = charge.space->form == limit::Form::own;
+  const bool own = charge.space->form == request::Form::own;
   append_bulk(out, own ? ask.key_prefix : std::string_view(), charge.space->prefix, charge.key,
               charge.space->suffix);
 }
@@ -251,8 +251,8 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
       for (const Limit& limit : charge.limits) append_limit(out, 'k', limit);
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
-      append_bulk(out, charge.space->form == limit::Form::divvy ? std::string_view("divvy")
-                                                                : std::string_view(text.name));
+      append_bulk(out, charge.space->form == request::Form::divvy ? std::string_view("divvy")
+                                                                  : std::string_view(text.name));
       append_bulk(out, std::string_view(charge.space->carry == limit::Carry::left ? "l" : "u"));
       append_bulk(out, static_cast<int64_t>(text.count));
       out += text.arguments;

@@ -11,6 +11,7 @@
 
 #include "limit/limit.h"
 #include "redis/scripts.h"
+#include "request/charge.h"
 
 namespace sluice::redis {
 
@@ -43,10 +44,10 @@ enum class Weight : uint8_t { light, full, wide };
 
 // What is asked of one group.
 struct Ask {
-  std::span<const limit::Charge> charges;  // one at least
-  std::span<const int64_t> ahead{};        // units that are not there for each; none: 0
-  bool hold = false;                       // it is refused whatever they say
-  Weight weight = Weight::light;           // at least
+  std::span<const request::Charge> charges;  // one at least
+  std::span<const int64_t> ahead{};          // units that are not there for each; none: 0
+  bool hold = false;                         // it is refused whatever they say
+  Weight weight = Weight::light;             // at least
   std::string_view key_prefix{};
   limit::Duration kept_linger{};  // Options::kept_linger
   limit::Time told{-1};           // not negative: what time it is, for scripts that are told
@@ -62,7 +63,7 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
 enum class Said : uint8_t { decided, again_full, again_wide, nonsense };
 // Into the decisions of the charges (each at its decision_first) and, of those that keep their
 // limits, slot_mask.
-Said read_answer(std::string_view text, std::span<limit::Charge> charges,
+Said read_answer(std::string_view text, std::span<request::Charge> charges,
                  std::span<limit::Decision> decisions, bool& allowed);
 
 }  // namespace sluice::redis

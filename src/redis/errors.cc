@@ -5,7 +5,7 @@
 
 namespace sluice::redis {
 
-using limit::Error;
+using request::Error;
 
 namespace {
 

@@ -3,11 +3,11 @@
 
 #include <string_view>
 
-#include "limit/limit.h"
+#include "request/charge.h"
 
 namespace sluice::redis {
 
 // Of a command, of what a script's command said, or of a greeting. Never `none`.
-limit::Error error_of(std::string_view text);
+request::Error error_of(std::string_view text);
 
 }  // namespace sluice::redis

@@ -5,7 +5,7 @@
 namespace sluice::redis {
 namespace {
 
-using limit::Error;
+using request::Error;
 
 TEST(Errors, AreToldByTheirFirstWords) {
   EXPECT_EQ(error_of("WRONGTYPE Operation against a key holding the wrong kind of value script: x"),

@@ -74,7 +74,7 @@ void Link::FreeReader::operator()(redisReader* reader) const {
   redisReaderFree(reader);
 }
 
-Link::Link(const Options& options, TlsContext* tls, store::Loop& loop, Owner& owner, uint64_t seed)
+Link::Link(const Options& options, TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed)
     : options_(options),
       tls_context_(tls),
       loop_(loop),
@@ -377,7 +377,7 @@ void Link::take(Reply reply, std::string_view text) {
   if (phase_ == Phase::greeting) {
     on_greeted(reply, text);
     if (greetings_ > 0 || greeting_error_.empty()) return;
-    refused_ = error_of(greeting_error_) == limit::Error::refused;
+    refused_ = error_of(greeting_error_) == request::Error::refused;
     return lose((refused_ ? "it does not let us in: " : "it says ") + greeting_error_);
   }
   if (sent_.empty()) return lose("lost: it said something that nobody asked for");

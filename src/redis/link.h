@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/time.h"
+#include "net/loop.h"
 #include "redis/call_times.h"
 #include "redis/options.h"
 #include "redis/resolver.h"
 #include "redis/ring.h"
 #include "redis/tls.h"
-#include "net/loop.h"
 
 struct redisReader;
 
@@ -36,7 +36,7 @@ struct Sender {
   uint32_t kind = 0, slot = 0, serial = 0, index = 0;
 };
 
-class Link final : public store::Watcher {
+class Link final : public net::Watcher {
  public:
   class Owner {
    public:
@@ -56,7 +56,7 @@ class Link final : public store::Watcher {
   };
 
   // All of it outlives the link. `tls`: null where it is not wanted.
-  Link(const Options& options, TlsContext* tls, store::Loop& loop, Owner& owner, uint64_t seed);
+  Link(const Options& options, TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed);
   ~Link() override;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -117,7 +117,7 @@ class Link final : public store::Watcher {
 
   const Options& options_;
   TlsContext* const tls_context_;
-  store::Loop& loop_;
+  net::Loop& loop_;
   Owner& owner_;
   std::minstd_rand random_;
   int fd_ = -1;

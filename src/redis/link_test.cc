@@ -19,17 +19,17 @@ namespace {
 constexpr int64_t ms = 1000, second = 1'000'000;
 
 // Edge by edge, as the workers' own.
-class FakeLoop final : public store::Loop {
+class FakeLoop final : public net::Loop {
  public:
   ~FakeLoop() { ::close(epoll_); }
-  bool watch(int fd, store::Watcher& watcher) override {
+  bool watch(int fd, net::Watcher& watcher) override {
     epoll_event event{};
     event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
     event.data.ptr = watched_ = &watcher;
     return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
   }
-  void unwatch(store::Watcher&) override { watched_ = nullptr; }
-  void at_turn_end(store::Watcher& watcher) override { ending_ = &watcher; }
+  void unwatch(net::Watcher&) override { watched_ = nullptr; }
+  void at_turn_end(net::Watcher& watcher) override { ending_ = &watcher; }
 
   // Tells what is new, if there is something within a moment.
   bool turn(int wait_ms = 0) {
@@ -45,8 +45,8 @@ class FakeLoop final : public store::Loop {
 
  private:
   const int epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  store::Watcher* watched_ = nullptr;
-  store::Watcher* ending_ = nullptr;
+  net::Watcher* watched_ = nullptr;
+  net::Watcher* ending_ = nullptr;
 };
 
 class LinkTest : public testing::Test, public Link::Owner {

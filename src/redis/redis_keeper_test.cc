@@ -15,7 +15,7 @@ TEST(RedisKeeperAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
   Options options;
   options.nodes = {
       {"127.0.0.1", ntohs(reinterpret_cast<const sockaddr_in&>(peer.address.storage).sin_port)}};
-  limit::Spaces spaces;
+  request::Spaces spaces;
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();

@@ -12,7 +12,7 @@
 
 namespace sluice::redis {
 
-using limit::Error;
+using request::Error;
 
 namespace {
 
@@ -29,7 +29,7 @@ thread_local Known known;
 
 }  // namespace
 
-std::unique_ptr<RedisStore> RedisStore::open(Options options, limit::Spaces& spaces,
+std::unique_ptr<RedisStore> RedisStore::open(Options options, request::Spaces& spaces,
                                              std::shared_ptr<spdlog::logger> log,
                                              std::string& problem) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(), spaces);
@@ -44,7 +44,7 @@ std::unique_ptr<RedisStore> RedisStore::open(Options options, limit::Spaces& spa
       new RedisStore(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)));
 }
 
-RedisStore::RedisStore(Options options, limit::Spaces& spaces,
+RedisStore::RedisStore(Options options, request::Spaces& spaces,
                        std::unique_ptr<store::EmbeddedStore> table, std::unique_ptr<TlsContext> tls,
                        std::shared_ptr<spdlog::logger> log)
     : shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
@@ -57,7 +57,7 @@ RedisStore::RedisStore(Options options, limit::Spaces& spaces,
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::attach(store::Port& port, store::Loop& loop) {
+void RedisStore::attach(store::Port& port, net::Loop& loop) {
   const std::lock_guard lock(mutex_);
   clients_[&port] = std::make_unique<WorkerClient>(shared_, port, loop, std::random_device()());
 }
@@ -81,15 +81,15 @@ WorkerClient* RedisStore::client_of(const store::Port& port) const {
   return known.client;
 }
 
-store::Applied RedisStore::apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                                 const store::Pin& pin, limit::Ticket ticket) {
+store::Applied RedisStore::apply(const request::Batch& batch, base::Time now, store::Port* port,
+                                 const store::Pin& pin, request::Ticket ticket) {
   SLUICE_CHECK(port != nullptr);
   WorkerClient* const client = client_of(*port);
   SLUICE_CHECK(client != nullptr);
   return client->apply(batch, now, pin, ticket);
 }
 
-void RedisStore::abandon(store::Port& port, limit::Ticket ticket) {
+void RedisStore::abandon(store::Port& port, request::Ticket ticket) {
   if (WorkerClient* const client = client_of(port)) client->abandon(ticket);
 }
 
@@ -103,13 +103,13 @@ std::optional<base::Time> RedisStore::advance(store::Port& port, base::Time now)
   return next;
 }
 
-bool RedisStore::cancel(store::Port& port, limit::Ticket ticket, base::Time now) {
+bool RedisStore::cancel(store::Port& port, request::Ticket ticket, base::Time now) {
   WorkerClient* const client = client_of(port);
   if (client != nullptr && client->cancel(ticket)) return true;
   return shared_.table->cancel(port, ticket, now);
 }
 
-std::vector<std::string> RedisStore::list(const limit::Space& space, std::string_view prefix,
+std::vector<std::string> RedisStore::list(const request::Space& space, std::string_view prefix,
                                           size_t max) {
   store::ListPass pass({max, SIZE_MAX});
   pass.add(space, prefix);
@@ -121,7 +121,7 @@ void RedisStore::list_all(store::ListPass& pass) {
   scan(shared_, pass);
 }
 
-store::Stored RedisStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+store::Stored RedisStore::list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                                       std::string_view after, size_t max, std::string_view from) {
   return scan_stored(shared_, spaces, prefix, after, max, from);
 }
@@ -185,7 +185,7 @@ void RedisStore::collect(metrics::Page& page) const {
         "sluice_redis_failures_total",
         "Groups of charges that Redis did not decide; on_store_error says what was answered.",
         number(shared_.counts.errors[static_cast<size_t>(error)].load(std::memory_order_relaxed)),
-        {{"reason", std::string(limit::name_of(error))}});
+        {{"reason", std::string(request::name_of(error))}});
   page.counter("sluice_redis_local_decisions_total",
                "Those of them that this server's own table decided: on_store_error: local.",
                number(shared_.counts.local.load(std::memory_order_relaxed)));

@@ -1,7 +1,7 @@
 // The store whose counters are in Redis or Valkey, shared by all servers that use the same one. A
 // group is one call of a script there; a worker's calls go over its own connection, pipelined, and
 // its decisions come later (store::Applied). Where Redis does not decide, the rules of the group
-// say what is answered (limit::OnError). Owned by main; docs/redis.md tells what is stored.
+// say what is answered (request::OnError). Owned by main; docs/redis.md tells what is stored.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -25,32 +25,32 @@ class RedisStore final : public store::Store, public metrics::Source {
  public:
   // Null, and why in `problem`: the system gives no memory for the table that decides while Redis
   // does not, or there is no TLS. Does not connect: workers do.
-  static std::unique_ptr<RedisStore> open(Options options, limit::Spaces& spaces,
+  static std::unique_ptr<RedisStore> open(Options options, request::Spaces& spaces,
                                           std::shared_ptr<spdlog::logger> log,
                                           std::string& problem);
   ~RedisStore() override;
 
-  void attach(store::Port& port, store::Loop& loop) override;
+  void attach(store::Port& port, net::Loop& loop) override;
   void detach(store::Port& port) override;
-  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port = nullptr,
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port = nullptr,
                        const store::Pin& pin = {},
-                       limit::Ticket ticket = limit::no_ticket) override;
-  void abandon(store::Port& port, limit::Ticket ticket) override;
+                       request::Ticket ticket = request::no_ticket) override;
+  void abandon(store::Port& port, request::Ticket ticket) override;
   std::optional<base::Time> advance(store::Port& port, base::Time now) override;
-  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override;
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override;
   // Over a connection of its own, by SCAN; past base::bounds::redis_scanned_max keys it is what was
   // found so far. The second: past that or two seconds.
-  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+  std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override;
   void list_all(store::ListPass& pass) override;
-  store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override;
   void end_lists() override;
   void housekeep(base::Time now) override;
   // Redis forgets by itself.
   size_t purge(base::Time now) override;
   store::Stats stats() const override;
-  std::string_view words_of(limit::Error error) const override;
+  std::string_view words_of(request::Error error) const override;
 
   void collect(metrics::Page& page) const override;
 
@@ -58,7 +58,7 @@ class RedisStore final : public store::Store, public metrics::Source {
   store::Keeper& keeper() { return keeper_; }
 
  private:
-  RedisStore(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
+  RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
   WorkerClient* client_of(const store::Port& port) const;
 

@@ -36,9 +36,9 @@ std::string escaped(std::string_view text) {
 }
 
 // The key as a counter's stored name; what Divvy shares has no prefix of ours.
-std::string_view prefix_of(const Shared& shared, limit::Form form) {
-  return form == limit::Form::own ? std::string_view(shared.options.key_prefix)
-                                  : std::string_view();
+std::string_view prefix_of(const Shared& shared, request::Form form) {
+  return form == request::Form::own ? std::string_view(shared.options.key_prefix)
+                                    : std::string_view();
 }
 
 // Asks node after node until one lets us in.
@@ -129,13 +129,13 @@ Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visi
 
 void scan(Shared& shared, store::ListPass& lists) {
   const std::unique_ptr<Line> line = connected(shared);
-  for (const limit::Form form : {limit::Form::own, limit::Form::divvy}) {
+  for (const request::Form form : {request::Form::own, request::Form::divvy}) {
     const std::string_view head = prefix_of(shared, form);
     store::PrefixIndex index;
     std::string_view suffix;
     size_t count = 0;
     for (size_t i = 0; i < lists.size(); ++i) {
-      const limit::Space& space = lists.space(i);
+      const request::Space& space = lists.space(i);
       if (space.form != form) continue;
       index.add(0, std::string(head) + space.prefix + lists.prefix(i), i);
       suffix = ++count == 1 ? std::string_view(space.suffix) : std::string_view();
@@ -144,7 +144,7 @@ void scan(Shared& shared, store::ListPass& lists) {
     index.close();
     const auto visit = [&](std::string_view key) {
       index.each(0, key, [&](size_t number) {
-        const limit::Space& space = lists.space(number);
+        const request::Space& space = lists.space(number);
         const size_t front = head.size() + space.prefix.size();
         if (key.size() < front + lists.prefix(number).size() + space.suffix.size() ||
             !key.ends_with(space.suffix))
@@ -164,9 +164,9 @@ void scan(Shared& shared, store::ListPass& lists) {
 }
 
 // Two passes, one for each form.
-store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
-                          std::string_view after, size_t max, std::string_view from,
-                          const Reach& reach) {
+store::Stored scan_stored(Shared& shared, const request::SpaceIndex& spaces,
+                          std::string_view prefix, std::string_view after, size_t max,
+                          std::string_view from, const Reach& reach) {
   store::Stored stored;
   const auto start = start_of(from);
   if (!start) {
@@ -179,11 +179,11 @@ store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::
   const size_t keys_max = std::min(reach.keys, start->keys);
   Place place{.left = keys_max, .due = Clock::now() + reach.time};
   stored.again = from;
-  constexpr limit::Form forms[] = {limit::Form::own, limit::Form::divvy};
+  constexpr request::Form forms[] = {request::Form::own, request::Form::divvy};
   for (size_t i = start->form; i < std::size(forms) && stored.rest.empty() && !stored.failed; ++i) {
-    const limit::Form form = forms[i];
+    const request::Form form = forms[i];
     const auto wanted = spaces.by_id();
-    const bool any = std::any_of(wanted.begin(), wanted.end(), [&](const limit::Space* space) {
+    const bool any = std::any_of(wanted.begin(), wanted.end(), [&](const request::Space* space) {
       return space != nullptr && space->form == form;
     });
     if (!any || max == 0) continue;

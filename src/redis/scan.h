@@ -26,8 +26,8 @@ struct Reach {
 };
 
 // As store::Store::list_stored.
-store::Stored scan_stored(Shared& shared, const limit::SpaceIndex& spaces, std::string_view prefix,
-                          std::string_view after, size_t max, std::string_view from = {},
-                          const Reach& reach = {});
+store::Stored scan_stored(Shared& shared, const request::SpaceIndex& spaces,
+                          std::string_view prefix, std::string_view after, size_t max,
+                          std::string_view from = {}, const Reach& reach = {});
 
 }  // namespace sluice::redis

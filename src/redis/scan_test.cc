@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "request/space.h"
-#include "request/space_index.h"
 #include "redis/peer_test.h"
 #include "redis/shared.h"
+#include "request/space.h"
+#include "request/space_index.h"
 
 namespace sluice::redis {
 namespace {
@@ -35,9 +35,9 @@ struct ScanTest : testing::Test {
         peer.say(answer);
       }
     });
-    const limit::Space* const all[] = {&space};
+    const request::Space* const all[] = {&space};
     const auto found =
-        stored ? scan_stored(shared, limit::SpaceIndex(all), "", "", 100).keys : listed(shared);
+        stored ? scan_stored(shared, request::SpaceIndex(all), "", "", 100).keys : listed(shared);
     done = true;
     redis.join();
     return found;
@@ -52,8 +52,8 @@ struct ScanTest : testing::Test {
 
   Peer peer;
   Options options;
-  limit::Spaces spaces;
-  const limit::Space& space = *spaces.intern("s:", "");
+  request::Spaces spaces;
+  const request::Space& space = *spaces.intern("s:", "");
   std::atomic<bool> done{false};
   int steps = 0, ends_at = 0;
 };
@@ -72,7 +72,7 @@ TEST_F(ScanTest, ManyListsAreOnePass) {
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
   shared.resolver.await(std::chrono::seconds(20));
-  const limit::Space& other = *spaces.intern("s2:", ":end");
+  const request::Space& other = *spaces.intern("s2:", ":end");
   std::vector<std::string> heard;
   std::thread redis([&] {
     if (!peer.accept()) return;
@@ -121,10 +121,10 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
   shared.resolver.await(std::chrono::seconds(20));
-  limit::Space like;
-  like.form = limit::Form::divvy;
-  const limit::Space* const all[] = {&space, spaces.intern("d:", "", like)};
-  const limit::SpaceIndex index(all);
+  request::Space like;
+  like.form = request::Form::divvy;
+  const request::Space* const all[] = {&space, spaces.intern("d:", "", like)};
+  const request::SpaceIndex index(all);
   std::vector<std::string> asked;
   std::thread redis([&] {
     // A pass takes three steps for the one form, two for the other.
@@ -166,8 +166,8 @@ TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
   shared.resolver.await(std::chrono::seconds(20));
-  const limit::Space* const all[] = {&space};
-  const limit::SpaceIndex index(all);
+  const request::Space* const all[] = {&space};
+  const request::SpaceIndex index(all);
   std::thread redis([&] {
     while (!done) {
       if (!peer.accept()) return;
@@ -204,15 +204,15 @@ TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
 TEST_F(ScanTest, WhatNoSearchSaysIsNoBegin) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
-  const limit::Space* const all[] = {&space};
+  const request::Space* const all[] = {&space};
   for (const char* from : {"0", "0x", "0-1", "21", "0\r\n", "05.", "05.0", ".5", "05.1.1", "05k",
                            "018446744073709551616", "05.18446744073709551616"}) {
-    const auto stored = scan_stored(shared, limit::SpaceIndex(all), "", "", 1, from);
+    const auto stored = scan_stored(shared, request::SpaceIndex(all), "", "", 1, from);
     EXPECT_TRUE(stored.unknown) << from;
     EXPECT_FALSE(stored.failed) << from;
   }
   EXPECT_FALSE(
-      scan_stored(shared, limit::SpaceIndex(all), "", "", 1, "018446744073709551615.1").unknown);
+      scan_stored(shared, request::SpaceIndex(all), "", "", 1, "018446744073709551615.1").unknown);
 }
 
 // Whoever does not look at what was asked for.

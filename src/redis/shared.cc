@@ -18,7 +18,7 @@ int64_t share(int64_t units, unsigned servers) {
 
 }  // namespace
 
-Shared::Shared(Options o, limit::Spaces& s, std::unique_ptr<store::EmbeddedStore> t,
+Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedStore> t,
                std::unique_ptr<TlsContext> its_tls, std::shared_ptr<spdlog::logger> log)
     : options(std::move(o)),
       spaces(s),

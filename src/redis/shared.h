@@ -14,12 +14,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "request/space.h"
 #include "redis/link.h"
 #include "redis/options.h"
 #include "redis/queues.h"
 #include "redis/resolver.h"
 #include "redis/scripts.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 
 namespace sluice::redis {
@@ -27,12 +27,12 @@ namespace sluice::redis {
 struct Counts {
   // Calls of scripts; groups that the table of this server decided.
   std::atomic<uint64_t> asked{0}, local{0};
-  std::array<std::atomic<uint64_t>, 16> errors{};  // groups, by limit::Error
+  std::array<std::atomic<uint64_t>, 16> errors{};  // groups, by request::Error
 };
 
 class Shared {
  public:
-  Shared(Options options, limit::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
+  Shared(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
          std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
 
   // Looks the nodes' names up again, and says what came of the last time.
@@ -49,7 +49,7 @@ class Shared {
   std::span<const limit::Limit> divided(std::span<const limit::Limit> limits, uint32_t& limits_id);
 
   const Options options;
-  limit::Spaces& spaces;
+  request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
   const std::unique_ptr<TlsContext> tls;
   Scripts scripts;

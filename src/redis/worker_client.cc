@@ -11,14 +11,14 @@
 
 namespace sluice::redis {
 
-using limit::Batch;
-using limit::Charge;
 using limit::Decision;
-using limit::Error;
-using limit::Group;
-using limit::OnError;
-using limit::Ticket;
-using limit::Verb;
+using request::Batch;
+using request::Charge;
+using request::Error;
+using request::Group;
+using request::OnError;
+using request::Ticket;
+using request::Verb;
 using store::Applied;
 
 namespace {
@@ -31,7 +31,7 @@ bool is_counted(const Charge& charge) {
 
 }  // namespace
 
-WorkerClient::WorkerClient(Shared& shared, store::Port& port, store::Loop& loop, uint64_t seed)
+WorkerClient::WorkerClient(Shared& shared, store::Port& port, net::Loop& loop, uint64_t seed)
     : shared_(shared), port_(port), link_(shared.options, shared.tls.get(), loop, *this, seed) {
   port_.wake();  // it connects
 }
@@ -64,7 +64,7 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
                             Ticket ticket) {
   see(now);
   // Whoever cannot be told later: all that needs no Redis is answered, and what waits is replaced.
-  if (ticket == limit::no_ticket) {
+  if (ticket == request::no_ticket) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       Group& group = batch.groups[i];
       bool hold = false;
@@ -284,9 +284,9 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
     bool own = true;
     for (const Charge& charge : charges) {
       if (!is_counted(charge)) continue;
-      own &= charge.space->form == limit::Form::own;
+      own &= charge.space->form == request::Form::own;
       told += "; key ";
-      if (charge.space->form == limit::Form::own) told += shared_.options.key_prefix;
+      if (charge.space->form == request::Form::own) told += shared_.options.key_prefix;
       told.append(charge.space->prefix).append(charge.key.substr(0, 300));
       told += charge.space->suffix;
     }

@@ -17,6 +17,7 @@
 #include "redis/link.h"
 #include "redis/queues.h"
 #include "redis/shared.h"
+#include "request/charge.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -24,14 +25,14 @@ namespace sluice::redis {
 class WorkerClient final : public Link::Owner {
  public:
   // All of it outlives the client.
-  WorkerClient(Shared& shared, store::Port& port, store::Loop& loop, uint64_t seed);
+  WorkerClient(Shared& shared, store::Port& port, net::Loop& loop, uint64_t seed);
   ~WorkerClient() override;
 
-  store::Applied apply(const limit::Batch& batch, base::Time now, const store::Pin& pin,
-                       limit::Ticket ticket);
-  void abandon(limit::Ticket ticket);
+  store::Applied apply(const request::Batch& batch, base::Time now, const store::Pin& pin,
+                       request::Ticket ticket);
+  void abandon(request::Ticket ticket);
   std::optional<base::Time> advance(base::Time now);
-  bool cancel(limit::Ticket ticket);
+  bool cancel(request::Ticket ticket);
   const Link& link() const { return link_; }
 
   void on_answer(const Sender& sender, Reply reply, std::string_view text) override;
@@ -45,7 +46,7 @@ class WorkerClient final : public Link::Owner {
   // What became of a group.
   struct Answer {
     enum class What : uint8_t { nothing, awaited, text, error } what = What::nothing;
-    limit::Error error = limit::Error::none;
+    request::Error error = request::Error::none;
     Weight weight = Weight::light;  // that it was asked with
     bool by_text = false;           // the script went along
     uint32_t at = 0, size = 0;      // in Pending::texts
@@ -64,12 +65,12 @@ class WorkerClient final : public Link::Owner {
   struct Wanted {
     store::Pin pin;
     std::vector<std::string> keys;
-    std::vector<limit::Charge> charges;
+    std::vector<request::Charge> charges;
     std::vector<limit::Decision> decisions;
-    limit::OnError on_error = limit::OnError::error;
+    request::OnError on_error = request::OnError::error;
   };
   struct Waiting {
-    limit::Ticket ticket;
+    request::Ticket ticket;
     uint64_t arrival = 0;
     Wanted wanted;
     std::unique_ptr<Wanted> next;  // by other rules, that came while Redis was asked by these
@@ -83,28 +84,30 @@ class WorkerClient final : public Link::Owner {
     bool cancelled = false;  // its answer is nobody's
   };
 
-  Pending& pending_of(limit::Ticket ticket, size_t groups, bool& fresh);
-  void ask(const limit::Batch& batch, size_t i, Pending& pending, uint32_t slot, base::Time now);
-  store::Applied hand_out(const limit::Batch& batch, Pending& pending, uint32_t slot,
-                          base::Time now, const store::Pin& pin, limit::Ticket ticket);
-  bool read_group(const limit::Batch& batch, size_t i, Pending& pending, Answer& answer);
-  void fail(const limit::Batch& batch, size_t i, limit::Error error, base::Time now,
+  Pending& pending_of(request::Ticket ticket, size_t groups, bool& fresh);
+  void ask(const request::Batch& batch, size_t i, Pending& pending, uint32_t slot, base::Time now);
+  store::Applied hand_out(const request::Batch& batch, Pending& pending, uint32_t slot,
+                          base::Time now, const store::Pin& pin, request::Ticket ticket);
+  bool read_group(const request::Batch& batch, size_t i, Pending& pending, Answer& answer);
+  void fail(const request::Batch& batch, size_t i, request::Error error, base::Time now,
             const store::Pin& pin);
-  bool settle_without(const limit::Batch& batch, limit::Group& group, base::Time now, bool& hold);
-  limit::Error trouble() const;
-  limit::Error refusal_of(std::string_view text, std::span<const limit::Charge> charges);
+  bool settle_without(const request::Batch& batch, request::Group& group, base::Time now,
+                      bool& hold);
+  request::Error trouble() const;
+  request::Error refusal_of(std::string_view text, std::span<const request::Charge> charges);
   void send(const Ask& what, Weight& weight, bool by_text, const Sender& sender, base::Time due);
-  std::span<const limit::Charge> counted_of(std::span<const limit::Charge> charges);
-  std::span<const int64_t> ahead_of(std::span<const limit::Charge> charges, uint64_t arrival);
+  std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
+  std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, uint64_t arrival);
 
   // What this server's own table says, by its share of the limits.
-  void decide_here(const limit::Batch& batch, limit::Group& group, base::Time now,
+  void decide_here(const request::Batch& batch, request::Group& group, base::Time now,
                    const store::Pin& pin);
 
   // worker_client_wait.cc: groups that wait for units.
-  void park(limit::Group& group, const limit::Batch& batch, base::Time now, const store::Pin& pin);
-  bool park_again(limit::Group& group, const limit::Batch& batch, const store::Pin& pin);
-  static std::unique_ptr<Wanted> wanted_of(const limit::Group& group, const limit::Batch& batch,
+  void park(request::Group& group, const request::Batch& batch, base::Time now,
+            const store::Pin& pin);
+  bool park_again(request::Group& group, const request::Batch& batch, const store::Pin& pin);
+  static std::unique_ptr<Wanted> wanted_of(const request::Group& group, const request::Batch& batch,
                                            const store::Pin& pin);
   void enqueue(Waiting& waiting, base::Time now);
   void enqueue_anew(Waiting& waiting);
@@ -116,13 +119,13 @@ class WorkerClient final : public Link::Owner {
   void ask_waiting(Waiting& waiting, base::Time now);
   void on_waiting_answer(const Sender& sender, Reply reply, std::string_view text);
   void on_waiting_refused(Waiting& waiting, std::string_view text);
-  void on_waiting_lost(Waiting& waiting, limit::Error error);
+  void on_waiting_lost(Waiting& waiting, request::Error error);
   static void take_next(Waiting& waiting);
-  void answer(Waiting& waiting, limit::Error error, base::Time now);
+  void answer(Waiting& waiting, request::Error error, base::Time now);
   void erase(Waiting& waiting);
   void give_back(Waiting& waiting);
-  void brought(std::span<const limit::Charge> charges);
-  static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
+  void brought(std::span<const request::Charge> charges);
+  static uint64_t key(request::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
 
   Shared& shared_;
   store::Port& port_;
@@ -131,7 +134,7 @@ class WorkerClient final : public Link::Owner {
   std::vector<Pending> pending_;  // by the tickets' slots
   uint32_t serial_ = 0;
   base::Time now_{};
-  std::vector<limit::Charge> counted_;
+  std::vector<request::Charge> counted_;
   std::vector<int64_t> ahead_;
   std::string key_;
   std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting_;  // by ticket

@@ -11,12 +11,12 @@
 
 namespace sluice::redis {
 
-using limit::Charge;
 using limit::Decision;
-using limit::Error;
-using limit::Group;
-using limit::OnError;
-using limit::Verb;
+using request::Charge;
+using request::Error;
+using request::Group;
+using request::OnError;
+using request::Verb;
 
 namespace {
 
@@ -36,7 +36,7 @@ std::string name_of(const Charge& charge) {
 }  // namespace
 
 std::unique_ptr<WorkerClient::Wanted> WorkerClient::wanted_of(const Group& group,
-                                                              const limit::Batch& batch,
+                                                              const request::Batch& batch,
                                                               const store::Pin& pin) {
   auto wanted = std::make_unique<Wanted>();
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
@@ -113,7 +113,7 @@ void WorkerClient::schedule(Waiting& w, int64_t due_us) {
   if (due_us != INT64_MAX) due_.emplace(due_us, w.arrival);
 }
 
-void WorkerClient::park(Group& group, const limit::Batch& batch, base::Time now,
+void WorkerClient::park(Group& group, const request::Batch& batch, base::Time now,
                         const store::Pin& pin) {
   if (shared_.waiting.load(std::memory_order_relaxed) >= base::bounds::waiting_max) return;
   auto waiting = std::make_unique<Waiting>();
@@ -142,7 +142,7 @@ bool asks_the_same(std::span<const Charge> a, std::span<const Charge> b) {
 }  // namespace
 
 // The group takes the place of the one that is parked under its ticket. False: that has its answer.
-bool WorkerClient::park_again(Group& group, const limit::Batch& batch, const store::Pin& pin) {
+bool WorkerClient::park_again(Group& group, const request::Batch& batch, const store::Pin& pin) {
   const auto at = waiting_.find(key(group.ticket));
   if (at == waiting_.end() || at->second->cancelled) return false;
   Waiting& w = *at->second;
@@ -305,7 +305,7 @@ void WorkerClient::give_back(Waiting& w) {
        weight, true, {}, {now_.us + shared_.options.deadline.us});
 }
 
-bool WorkerClient::cancel(limit::Ticket ticket) {
+bool WorkerClient::cancel(request::Ticket ticket) {
   const auto at = waiting_.find(key(ticket));
   if (at == waiting_.end()) return false;
   Waiting& w = *at->second;

@@ -12,13 +12,14 @@
 
 #include "base/buffer.h"
 #include "limit/limit.h"
+#include "request/charge.h"
 
-namespace sluice::wire {
+namespace sluice::request {
 
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
 // Requests::limits(request).
 struct Request {
-  limit::Verb verb = limit::Verb::take;
+  Verb verb = Verb::take;
   bool all = false;    // put: until the counter is as a fresh one, whatever the cost
   bool fresh = false;  // take: forget the counter first
   uint32_t note = 0;   // the session's own, as is `tag`: what it needs to write the reply
@@ -45,7 +46,7 @@ class Requests {
     entry_first_ = static_cast<uint32_t>(entries_.size());
     limit_first_ = static_cast<uint32_t>(limits_.size());
   }
-  void add(limit::Entry entry) { entries_.push_back(entry); }
+  void add(Entry entry) { entries_.push_back(entry); }
   void add(const limit::Limit& limit) { limits_.push_back(limit); }
   size_t open_entries() const { return entries_.size() - entry_first_; }
   // What `request` says of its entries and limits is filled in.
@@ -62,7 +63,7 @@ class Requests {
   }
 
   std::span<const Request> items() const { return items_; }
-  std::span<const limit::Entry> descriptor(const Request& r) const {
+  std::span<const Entry> descriptor(const Request& r) const {
     return std::span(entries_).subspan(r.entry_first, r.entry_count);
   }
   std::span<const limit::Limit> limits(const Request& r) const {
@@ -72,7 +73,7 @@ class Requests {
 
  private:
   std::vector<Request> items_;
-  std::vector<limit::Entry> entries_;
+  std::vector<Entry> entries_;
   std::vector<limit::Limit> limits_;
   uint32_t entry_first_ = 0, limit_first_ = 0;
 };
@@ -101,7 +102,7 @@ struct Verdict {
   uint32_t slot_mask = 0;
   // Of the enforced rules, where the reply does not come late: the decision of limit i of a charge
   // that does not keep its limits is decisions[charge.decision_first + i].
-  std::span<const limit::Charge> charges{};
+  std::span<const Charge> charges{};
   const limit::Decision* decisions = nullptr;
   std::span<const Listed> listed{};  // list: in byte order of the keys
 };
@@ -153,4 +154,4 @@ class Session {
   virtual void goodbye(base::Buffer&) {}
 };
 
-}  // namespace sluice::wire
+}  // namespace sluice::request

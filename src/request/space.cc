@@ -5,11 +5,12 @@
 
 #include "base/check.h"
 
-namespace sluice::limit {
+namespace sluice::request {
 
-bool Spaces::Less::operator()(std::span<const Limit> a, std::span<const Limit> b) const {
+bool Spaces::Less::operator()(std::span<const limit::Limit> a,
+                              std::span<const limit::Limit> b) const {
   return std::lexicographical_compare(
-      a.begin(), a.end(), b.begin(), b.end(), [](const Limit& x, const Limit& y) {
+      a.begin(), a.end(), b.begin(), b.end(), [](const limit::Limit& x, const limit::Limit& y) {
         return std::tie(x.algorithm, x.quota, x.window.us, x.burst) <
                std::tie(y.algorithm, y.quota, y.window.us, y.burst);
       });
@@ -32,11 +33,11 @@ const Space& Spaces::at(uint32_t id) const {
   return spaces_[id];
 }
 
-Duration Spaces::linger(uint32_t id) const {
+base::Duration Spaces::linger(uint32_t id) const {
   return spaces_[id].linger;
 }
 
-uint32_t Spaces::intern_limits(std::span<const Limit> limits, size_t most) {
+uint32_t Spaces::intern_limits(std::span<const limit::Limit> limits, size_t most) {
   const std::lock_guard lock(mutex_);
   const auto known = by_limits_.find(limits);
   if (known != by_limits_.end()) return known->second;
@@ -47,9 +48,9 @@ uint32_t Spaces::intern_limits(std::span<const Limit> limits, size_t most) {
   return id;
 }
 
-std::span<const Limit> Spaces::limits(uint32_t id) const {
+std::span<const limit::Limit> Spaces::limits(uint32_t id) const {
   SLUICE_CHECK(id >= 1);
   return lists_[id - 1];
 }
 
-}  // namespace sluice::limit
+}  // namespace sluice::request

@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "limit/limit.h"
+#include "request/charge.h"
 #include "request/stable_list.h"
 
-namespace sluice::limit {
+namespace sluice::request {
 
 class Spaces {
   struct Less {
-    bool operator()(std::span<const Limit> a, std::span<const Limit> b) const;
+    bool operator()(std::span<const limit::Limit> a, std::span<const limit::Limit> b) const;
   };
 
  public:
@@ -34,14 +34,14 @@ class Spaces {
   // The space with that id, which was interned.
   const Space& at(uint32_t id) const;
   // Space::linger of the space with that id.
-  Duration linger(uint32_t id) const;
+  base::Duration linger(uint32_t id) const;
 
   // A number for a list of limits, from 1: equal lists have the same one for ever, so that a
   // counter can say under which it was written. 0: it is none of those there are, which are `most`
   // or more.
-  uint32_t intern_limits(std::span<const Limit> limits, size_t most = SIZE_MAX);
+  uint32_t intern_limits(std::span<const limit::Limit> limits, size_t most = SIZE_MAX);
   // The list of that number; it lives as long as the registry.
-  std::span<const Limit> limits(uint32_t id) const;
+  std::span<const limit::Limit> limits(uint32_t id) const;
   // How many spaces there are, or lists if these are more. Any thread.
   size_t known() const { return std::max(spaces_.size(), lists_.size()); }
 
@@ -49,8 +49,8 @@ class Spaces {
   std::mutex mutex_;  // of whoever interns
   StableList<Space> spaces_;
   std::map<std::pair<std::string, std::string>, const Space*> by_identity_;
-  StableList<std::vector<Limit>> lists_;  // the n-th has number n + 1
-  std::map<std::span<const Limit>, uint32_t, Less> by_limits_;
+  StableList<std::vector<limit::Limit>> lists_;  // the n-th has number n + 1
+  std::map<std::span<const limit::Limit>, uint32_t, Less> by_limits_;
 };
 
-}  // namespace sluice::limit
+}  // namespace sluice::request

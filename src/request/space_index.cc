@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace sluice::limit {
+namespace sluice::request {
 
 SpaceIndex::SpaceIndex(std::span<const Space* const> spaces) {
   for (const Space* space : spaces) {
@@ -33,4 +33,4 @@ std::optional<SpaceIndex::Found> SpaceIndex::find(std::string_view stored) const
   return std::nullopt;
 }
 
-}  // namespace sluice::limit
+}  // namespace sluice::request

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "limit/limit.h"
+#include "request/charge.h"
 
-namespace sluice::limit {
+namespace sluice::request {
 
 class SpaceIndex {
  public:
@@ -37,4 +37,4 @@ class SpaceIndex {
   std::vector<size_t> sizes_;  // of prefixes, each once, falling
 };
 
-}  // namespace sluice::limit
+}  // namespace sluice::request

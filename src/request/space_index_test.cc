@@ -8,7 +8,7 @@
 #include "request/space.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::request {
 namespace {
 
 // By trying them all.
@@ -61,4 +61,4 @@ TEST(SpaceIndex, OfNothingFindsNothing) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::request

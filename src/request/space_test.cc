@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace sluice::limit {
+namespace sluice::request {
 namespace {
 
 TEST(Spaces, OneForEachIdentity) {
@@ -63,7 +63,8 @@ TEST(Spaces, are_read_without_a_lock) {
   constexpr uint32_t count = 5'000;
   std::atomic<uint32_t> told{0};
   const auto limits_of = [](uint32_t i) {
-    return std::vector<Limit>(1 + i % 3, {Algorithm::token_bucket, 1 + i, {1'000}, 7});
+    return std::vector<limit::Limit>(1 + i % 3,
+                                     {limit::Algorithm::token_bucket, 1 + i, {1'000}, 7});
   };
   std::vector<std::thread> readers;
   std::atomic<size_t> read{0};
@@ -75,7 +76,7 @@ TEST(Spaces, are_read_without_a_lock) {
         i %= known;
         const auto limits = spaces.limits(1 + i);
         ASSERT_EQ(limits.size(), 1 + i % 3);
-        for (const Limit& l : limits) ASSERT_EQ(l.quota, 1 + i);
+        for (const limit::Limit& l : limits) ASSERT_EQ(l.quota, 1 + i);
         ASSERT_EQ(spaces.linger(i).us, i);
         ++read;
       }
@@ -99,4 +100,4 @@ TEST(Spaces, are_read_without_a_lock) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::request

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 
-namespace sluice::limit {
+namespace sluice::request {
 
 template <class T>
 class StableList {
@@ -58,4 +58,4 @@ class StableList {
   std::atomic<size_t> size_{0};
 };
 
-}  // namespace sluice::limit
+}  // namespace sluice::request

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/bounds.h"
-#include "server/protocol.h"
+#include "protocol/protocol.h"
 #include "server/worker.h"
 
 namespace sluice::server {
@@ -32,10 +32,10 @@ constexpr std::string_view no_room =
     "too much memory is held by requests that have not arrived whole; send shorter ones, or later";
 
 // Does one of them ask for a decision, so that it was whole? A ping may stand within another one.
-bool has_whole(const wire::Requests& requests) {
+bool has_whole(const request::Requests& requests) {
   const auto all = requests.items();
   return std::any_of(all.begin(), all.end(),
-                     [](const auto& request) { return request.verb != limit::Verb::none; });
+                     [](const auto& request) { return request.verb != request::Verb::none; });
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
       request_ages_(worker.request_ages(accepted.timeouts)),
       send_ages_(worker.send_ages(accepted.timeouts)),
       fd_(fd),
-      session_(make_session(accepted.protocol)),
+      session_(protocol::make_session(accepted.protocol)),
       protocol_(accepted.protocol) {
   auto small = worker_.lend(Worker::small_buffer_bytes, *this);
   in_ = std::move(small->bytes);
@@ -113,18 +113,18 @@ void Connection::release_input() {
 void Connection::on_request_timeout() {
   // What waits for its turn may be whole; note_unfinished looks again when it has had it.
   if (phase_ != Phase::serving || undecided_) return;
-  worker_.tally().closed(protocol_, Closed::request_timeout);
+  worker_.tally().closed(protocol_, engine::Closed::request_timeout);
   refuse(too_slow);
 }
 
 void Connection::on_send_timeout() {
-  worker_.tally().closed(protocol_, Closed::send_timeout);
+  worker_.tally().closed(protocol_, engine::Closed::send_timeout);
   abort();
 }
 
 void Connection::give_way() {
   const auto self = shared_from_this();
-  worker_.tally().closed(protocol_, Closed::request_memory);
+  worker_.tally().closed(protocol_, engine::Closed::request_memory);
   lent_.leave();
   // Words would wait behind what the client does not take.
   unsent_.empty() ? refuse(no_room) : abort();
@@ -147,7 +147,7 @@ void Connection::read_more() {
     if (errno == EINTR) return read();
     readable_ = false;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-    if (errno == ETIMEDOUT) worker_.tally().closed(protocol_, Closed::send_timeout);
+    if (errno == ETIMEDOUT) worker_.tally().closed(protocol_, engine::Closed::send_timeout);
     return abort();
   }
   // Fewer bytes than there was room for: that was all, and what comes next is told.
@@ -210,7 +210,7 @@ bool Connection::decide() {
   size_t decided = 0;
   while (!closing) {
     out.clear();
-    Served served = Served::all;
+    engine::Served served = engine::Served::all;
     if (suspended_) [[unlikely]] {
       resumable_ = false;
       served = engine.resume(*this, out);
@@ -224,13 +224,13 @@ bool Connection::decide() {
       worker_.poller().add_work(requests.size());
       if (requests.size() > 0) served = engine.serve(protocol_, *session_, requests, out, this);
     }
-    suspended_ = served == Served::later;
+    suspended_ = served == engine::Served::later;
     if (suspended_) [[unlikely]] {
       waits_.leave();
       flush();
       return false;
     }
-    closing = served == Served::ended;
+    closing = served == engine::Served::ended;
     if (received_.closing && !closing) {
       const std::string_view fault = session_->fault();
       if (!fault.empty()) worker_.tally().fault(protocol_, fault);
@@ -289,7 +289,7 @@ bool Connection::receive_last() {
 }
 
 // A reply that comes when the worker serves somebody else, or nobody.
-void Connection::reply_late(const wire::Request& request, const wire::Verdict& verdict,
+void Connection::reply_late(const request::Request& request, const request::Verdict& verdict,
                             base::Time now) {
   if (phase_ != Phase::serving) return;
   base::Buffer& out = worker_.late_out();
@@ -301,7 +301,7 @@ void Connection::reply_late(const wire::Request& request, const wire::Verdict& v
 void Connection::send_late() {
   if (phase_ != Phase::serving || late_.empty()) return;
   if (late_.size() + unsent_.size() > base::bounds::late_bytes_max) {
-    worker_.tally().closed(protocol_, Closed::send_memory);
+    worker_.tally().closed(protocol_, engine::Closed::send_memory);
     return abort();
   }
   worker_.out().clear();
@@ -404,7 +404,7 @@ void Connection::close_gently() {
 }
 
 void Connection::await_linger() {
-  linger_ = std::make_unique<Timer>(worker_.executor(), linger_of(protocol_));
+  linger_ = std::make_unique<Timer>(worker_.executor(), protocol::linger_of(protocol_));
   linger_->async_wait([self = shared_from_this()](boost::system::error_code ec) {
     if (!ec) self->abort();
   });

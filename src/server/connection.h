@@ -12,11 +12,11 @@
 #include <memory>
 #include <string>
 
-#include "server/age_list.h"
-#include "server/options.h"
 #include "engine/parking.h"
 #include "net/poller.h"
 #include "request/session.h"
+#include "server/age_list.h"
+#include "server/options.h"
 
 namespace sluice::server {
 
@@ -24,16 +24,16 @@ class Worker;
 
 // What is known of a socket when it is handed to a worker.
 struct Accepted {
-  Protocol protocol{};
-  Timeouts timeouts = {};
+  protocol::Protocol protocol{};
+  net::Timeouts timeouts = {};
 };
 
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
 
-class Connection final : public Recipient,
-                         public Poller::Client,
+class Connection final : public engine::Recipient,
+                         public net::Poller::Client,
                          public std::enable_shared_from_this<Connection> {
  public:
   // Owns the socket, which does not block.
@@ -45,7 +45,7 @@ class Connection final : public Recipient,
   // Tells the client why it is not served, once it asks for something: a line that nobody asked for
   // would break it. If it asks for nothing, it is closed without a word.
   bool turn_away(std::string_view why);
-  Protocol protocol() const { return protocol_; }
+  protocol::Protocol protocol() const { return protocol_; }
   bool is_turned_away() const { return !turned_away_.empty(); }
   // What the client began to ask has not arrived whole in time; it has taken nothing of what it is
   // sent for too long.
@@ -63,7 +63,7 @@ class Connection final : public Recipient,
   // committed, and may leave only if nobody is to rely on that.
   void pass_gate(uint64_t gate, bool committed);
 
-  void reply_late(const wire::Request& request, const wire::Verdict& verdict,
+  void reply_late(const request::Request& request, const request::Verdict& verdict,
                   base::Time now) override;
   void send_late() override;
   void go_on() override;
@@ -106,21 +106,21 @@ class Connection final : public Recipient,
   AgeList<Connection>::Member waits_{*this};
   AgeList<Connection>::Member lent_{*this};  // while it holds more than the small buffer
   const int fd_;
-  std::unique_ptr<wire::Session> session_;
+  std::unique_ptr<request::Session> session_;
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
   size_t held_ = 0;  // bytes that the session has consumed of an unfinished request
   // Consumed of what is in in_, and how, while its requests are being decided.
   size_t at_ = 0;
-  wire::Received received_;
+  request::Received received_;
   // Output that the socket did not take, or that is held back; while it is there nothing is read.
   std::string unsent_;
   size_t unsent_at_ = 0;
   uint64_t gate_ = 0;    // not 0: of unsent_ nothing leaves before it is passed
   bool strict_ = false;  // it holds a reply that must not leave if it cannot be committed
   size_t drained_ = 0;
-  const Protocol protocol_;
+  const protocol::Protocol protocol_;
   Phase phase_ = Phase::serving;
   bool suspended_ = false;  // its requests wait for the store; nothing is read meanwhile
   bool resumable_ = false;  // not any more

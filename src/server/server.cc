@@ -16,25 +16,25 @@
 #include <thread>
 #include <utility>
 
+#include "admin/counter_routes.h"
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/signals.h"
-#include "admin/counter_routes.h"
 #include "engine/inquiry.h"
-#include "net/listener.h"
 #include "engine/lister.h"
-#include "admin/operate.h"
 #include "live/overrides_book.h"
-#include "server/protocol.h"
 #include "live/reloader.h"
+#include "net/listener.h"
+#include "protocol/protocol.h"
+#include "server/operate.h"
 #include "server/worker.h"
 
 namespace sluice::server {
 
 namespace asio = boost::asio;
-using base::LogModule;
 using boost::system::error_code;
+using log::LogModule;
 
 namespace {
 
@@ -47,7 +47,7 @@ constexpr std::string_view too_many = "too many connections; this server has rea
 }  // namespace
 
 struct Server::Impl {
-  Impl(Options o, Policy policy, store::Store& s, base::Log& l)
+  Impl(Options o, live::Policy policy, store::Store& s, log::Log& l)
       : options(std::move(o)),
         store(s),
         log(l.logger(LogModule::server)),
@@ -57,15 +57,15 @@ struct Server::Impl {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr)
-      overrides.emplace(OverridesBook::World{*options.spaces, live, clock, options.keeper,
-                                             [this] { on_overrides(); }, policy_log});
+      overrides.emplace(live::OverridesBook::World{*options.spaces, live, clock, options.keeper,
+                                                   [this] { on_overrides(); }, policy_log});
     operate.prepare(options, live, reloader ? &*reloader : nullptr,
                     overrides ? &*overrides : nullptr, files, store, clock, l);
-    inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) {
+    inquiries.set_post([this](std::shared_ptr<engine::Inquiry> inquiry) {
       workers[asked++ % workers.size()]->inquire(std::move(inquiry));
     });
-    counter_routes.emplace(CounterRoutes::World{live, inquiries, clock, store,
-                                                overrides ? &overrides->table() : nullptr});
+    counter_routes.emplace(admin::CounterRoutes::World{live, inquiries, clock, store,
+                                                       overrides ? &overrides->table() : nullptr});
     if (operate.has_admin()) counter_routes->add_to(operate.admin());
   }
 
@@ -76,12 +76,12 @@ struct Server::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void make_reloader(Policy policy) {
-    const auto publish = [this](std::shared_ptr<const LivePolicy> next) {
+  void make_reloader(live::Policy policy) {
+    const auto publish = [this](std::shared_ptr<const live::LivePolicy> next) {
       asio::post(io, [this, next = std::move(next)] { go_live(next); });
     };
     const auto load = [this, read = std::move(policy.load)](uint64_t hash) {
-      Loaded loaded = read(hash);
+      live::Loaded loaded = read(hash);
       if (loaded.rules) loaded.names = operate.figures().name_rules(*loaded.rules);
       return loaded;
     };
@@ -90,15 +90,15 @@ struct Server::Impl {
   }
 
   // Metrics count the rules by their names.
-  LivePolicy named(LivePolicy first) {
+  live::LivePolicy named(live::LivePolicy first) {
     first.names = operate.figures().name_rules(*first.rules);
     return first;
   }
 
-  void take(int fd, Protocol protocol, const Timeouts& timeouts);
+  void take(int fd, protocol::Protocol protocol, const net::Timeouts& timeouts);
   bool has_room();
   std::optional<std::string> plan();
-  void go_live(const std::shared_ptr<const LivePolicy>& next);
+  void go_live(const std::shared_ptr<const live::LivePolicy>& next);
   void on_overrides();
   void tell_overrides();
   void on_signal();
@@ -117,23 +117,23 @@ struct Server::Impl {
   const Options options;
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
-  Operate operate;
-  Live live;
+  admin::Operate operate;
+  live::Live live;
   base::Clock clock;
-  std::optional<OverridesBook> overrides;
+  std::optional<live::OverridesBook> overrides;
   std::atomic<bool> telling_overrides{false};
   std::chrono::steady_clock::time_point told_overrides_at{};
   asio::io_context io{1};
   asio::signal_set signals{io};
   asio::steady_timer overrides_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
-  Lister lister{store};  // answers to workers' loops, so it ends before them
-  Inquiries inquiries{store, lister};
-  std::optional<CounterRoutes> counter_routes;
+  engine::Lister lister{store};  // answers to workers' loops, so it ends before them
+  engine::Inquiries inquiries{store, lister};
+  std::optional<admin::CounterRoutes> counter_routes;
   std::atomic<size_t> asked{0};  // inquiries
-  std::vector<std::unique_ptr<Listener>> listeners;
+  std::vector<std::unique_ptr<net::Listener>> listeners;
   std::vector<Bound> bound;
-  FilesPlan files_plan;
+  net::FilesPlan files_plan;
   size_t ended = 0;  // workers
   std::thread house;
   std::mutex house_mutex;
@@ -144,10 +144,10 @@ struct Server::Impl {
   uint64_t given_up = 0, given_up_in = 0;
   // The same of what took too many steps to match.
   uint64_t too_costly = 0, too_costly_in = 0, too_costly_overrides = 0;
-  std::optional<Reloader> reloader;
+  std::optional<live::Reloader> reloader;
 };
 
-Server::Server(Options options, Policy policy, store::Store& store, base::Log& log)
+Server::Server(Options options, live::Policy policy, store::Store& store, log::Log& log)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(policy), store, log)) {}
 
 Server::~Server() = default;
@@ -156,7 +156,7 @@ const std::vector<Bound>& Server::bound() const {
   return impl_->bound;
 }
 
-const FilesPlan& Server::files() const {
+const net::FilesPlan& Server::files() const {
   return impl_->files_plan;
 }
 
@@ -167,27 +167,28 @@ std::optional<std::string> Server::start() {
   for (const int number : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1}) s.signals.add(number);
   base::release_signals();
   for (const auto& named : s.options.listeners) {
-    std::vector<ListenerOptions> addresses;
-    if (auto wrong = Listener::resolve(named, addresses)) return wrong;
-    for (auto& options : addresses) {
+    std::vector<net::Endpoint> addresses;
+    if (auto wrong = net::Listener::resolve({named.host, named.port, named.timeouts}, addresses))
+      return wrong;
+    for (auto& address : addresses) {
       // Of port 0, one for all addresses of the name.
-      if (&options != &addresses.front()) options.port = s.bound.back().port;
-      const auto take = [&s, timeouts = options.timeouts](int fd, Protocol protocol) {
+      if (&address != &addresses.front()) address.port = s.bound.back().port;
+      const auto take = [&s, protocol = named.protocol, timeouts = named.timeouts](int fd) {
         s.take(fd, protocol, timeouts);
       };
-      Listener::Owner owner{[&s] { return s.has_room(); }, {}};
-      if (Operate::serves(options.protocol)) owner = s.operate.http_owner();
-      s.listeners.push_back(std::make_unique<Listener>(s.io, options, take, s.log, owner));
+      net::Listener::Owner owner{[&s] { return s.has_room(); }, {}};
+      if (admin::Operate::serves(named.protocol)) owner = s.operate.http_owner();
+      s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind()) return wrong;
       s.bound.push_back(
-          {options.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
+          {named.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
     }
   }
   if (s.overrides)
     if (auto wrong = s.overrides->load()) return wrong;
   base::raise_open_files();
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
-  TopBoard* const board = s.operate.top_board();
+  admin::TopBoard* const board = s.operate.top_board();
   try {  // each has descriptors of its own
     for (unsigned i = 0; i < count; ++i) {
       s.workers.push_back(std::make_unique<Worker>(
@@ -198,7 +199,8 @@ std::optional<std::string> Server::start() {
           s.overrides ? &s.overrides->table() : nullptr, s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
-      board->add([&worker](TopBoard::Visit visit) { worker.visit_top_keys(std::move(visit)); });
+      board->add(
+          [&worker](admin::TopBoard::Visit visit) { worker.visit_top_keys(std::move(visit)); });
     }
   } catch (const boost::system::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
@@ -211,11 +213,11 @@ std::optional<std::string> Server::start() {
 
 // Once all is open that is open without a client.
 std::optional<std::string> Server::Impl::plan() {
-  const FilesNeeded needed{
+  const net::FilesNeeded needed{
       .store = options.store_files,
       .redis = options.redis_files,
       .http = std::any_of(options.listeners.begin(), options.listeners.end(),
-                          [](const auto& l) { return Operate::serves(l.protocol); }),
+                          [](const auto& l) { return admin::Operate::serves(l.protocol); }),
       .statsd = options.statsd.has_value()};
   files_plan = plan_files(base::open_files_max(), base::open_files(), needed);
   if (files_plan.connections > 0) return {};
@@ -256,7 +258,7 @@ bool Server::Impl::has_room() {
 }
 
 // The worker with the fewest connections serves this one.
-void Server::Impl::take(int fd, Protocol protocol, const Timeouts& timeouts) {
+void Server::Impl::take(int fd, protocol::Protocol protocol, const net::Timeouts& timeouts) {
   if (operate.take(fd, protocol)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
@@ -311,12 +313,12 @@ void Server::Impl::stop() {
   if (options.on_stop) options.on_stop();
   // Those who watch are told that it stops, to its end.
   for (size_t i = 0; i < listeners.size(); ++i)
-    if (!Operate::serves(bound[i].protocol)) listeners[i]->stop();
+    if (!admin::Operate::serves(bound[i].protocol)) listeners[i]->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
 }
 
 // On this thread, not on the reloader's: see Live::exchange.
-void Server::Impl::go_live(const std::shared_ptr<const LivePolicy>& next) {
+void Server::Impl::go_live(const std::shared_ptr<const live::LivePolicy>& next) {
   const auto old = live.exchange(next);
   for (auto& worker : workers) worker->on_new_policy();
   policy_log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
@@ -347,7 +349,7 @@ void Server::Impl::on_ended() {
 bool Server::Impl::purges() const {
   return options.cleanup_interval.us > 0 &&
          std::any_of(options.listeners.begin(), options.listeners.end(),
-                     [](const auto& l) { return l.protocol == Protocol::droplet; });
+                     [](const auto& l) { return l.protocol == protocol::Protocol::droplet; });
 }
 
 void Server::Impl::purge() {
@@ -396,7 +398,7 @@ void Server::Impl::tell_passed_over() {
   const uint64_t count = operate.denials().take_passed_over();
   if (count == 0) return;
   requests_log->info("{} more denials were passed over; at most {} a second are told", count,
-                     Denials::lines_per_second_max);
+                     engine::Denials::lines_per_second_max);
 }
 
 void Server::Impl::keep_house() {

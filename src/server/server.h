@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "live/live_policy.h"
 #include "log/log.h"
 #include "net/files.h"
-#include "live/live_policy.h"
 #include "server/options.h"
 #include "store/store.h"
 
 namespace sluice::server {
 
 struct Bound {
-  Protocol protocol;
+  protocol::Protocol protocol;
   std::string address;  // as "[::]:8321" or "127.0.0.1:8321"
   uint16_t port;
 };
@@ -26,7 +26,7 @@ struct Bound {
 class Server {
  public:
   // `store` and `log` outlive the server.
-  Server(Options options, Policy policy, store::Store& store, base::Log& log);
+  Server(Options options, live::Policy policy, store::Store& store, log::Log& log);
   ~Server();
 
   // Makes the workers and binds every listener, or says what could not be had and why ("listen
@@ -37,7 +37,7 @@ class Server {
   // What `start` bound, in the order of the options.
   const std::vector<Bound>& bound() const;
   // What `start` keeps descriptors for.
-  const FilesPlan& files() const;
+  const net::FilesPlan& files() const;
 
   // Serves until SIGTERM, SIGINT or SIGQUIT. A second one closes every connection at once. False:
   // it did, so replies may be missing.
@@ -47,7 +47,5 @@ class Server {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-const char* name_of(Protocol protocol);
 
 }  // namespace sluice::server

@@ -22,8 +22,8 @@ constexpr std::chrono::seconds look_at_clock_every{1};
 
 }  // namespace
 
-Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
-               const Watch& watch, const policy::Overrides* overrides,
+Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
+               engine::Lister& lister, const Watch& watch, const policy::Overrides* overrides,
                std::shared_ptr<spdlog::logger> log)
     : store_(store),
       work_(io_.get_executor()),
@@ -32,7 +32,8 @@ Worker::Worker(store::Store& store, base::Clock& clock, const Live& live, Lister
       waits_timer_(io_),
       poller_(io_),
       tally_(watch.tally),
-      top_keys_(watch.keys_hash == nullptr ? nullptr : std::make_unique<TopKeys>(*watch.keys_hash)),
+      top_keys_(watch.keys_hash == nullptr ? nullptr
+                                           : std::make_unique<engine::TopKeys>(*watch.keys_hash)),
       engine_({.store = store,
                .clock = clock,
                .live = live,
@@ -81,7 +82,7 @@ void Worker::on_new_policy() {
   });
 }
 
-void Worker::inquire(std::shared_ptr<Inquiry> inquiry) {
+void Worker::inquire(std::shared_ptr<engine::Inquiry> inquiry) {
   asio::post(io_, [this, inquiry = std::move(inquiry)] {
     if (!detached_) engine_.inquire(inquiry);
   });
@@ -156,16 +157,16 @@ void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Worker::visit_top_keys(std::function<void(const TopKeys&)> visit) {
+void Worker::visit_top_keys(std::function<void(const engine::TopKeys&)> visit) {
   asio::post(io_, [this, visit = std::move(visit)] { visit(*top_keys_); });
 }
 
-Worker::Ages& Worker::request_ages(const Timeouts& timeouts) {
+Worker::Ages& Worker::request_ages(const net::Timeouts& timeouts) {
   const std::chrono::microseconds length(timeouts.request.us);
   return request_ages_.try_emplace(timeouts.request.us, length).first->second;
 }
 
-Worker::Ages& Worker::send_ages(const Timeouts& timeouts) {
+Worker::Ages& Worker::send_ages(const net::Timeouts& timeouts) {
   const std::chrono::microseconds length(timeouts.send.us);
   return send_ages_.try_emplace(timeouts.send.us, length).first->second;
 }
@@ -227,7 +228,7 @@ void Worker::add_unsent(const Connection& by, size_t bytes) {
     }
     if (oldest == nullptr) return;
     const auto gone = oldest->owner().shared_from_this();
-    tally_.closed(gone->protocol(), Closed::send_memory);
+    tally_.closed(gone->protocol(), engine::Closed::send_memory);
     gone->abort();
   }
 }

@@ -21,11 +21,11 @@
 #include <unordered_set>
 #include <vector>
 
-#include "server/age_list.h"
-#include "server/connection.h"
 #include "engine/engine.h"
 #include "engine/inquiry.h"
 #include "net/poller.h"
+#include "server/age_list.h"
+#include "server/connection.h"
 
 namespace sluice::server {
 
@@ -35,11 +35,11 @@ class Worker {
 
   // What is told of its decisions. All of it outlives the worker.
   struct Watch {
-    Tally& tally;
-    Denials& denials;
+    engine::Tally& tally;
+    engine::Denials& denials;
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
   };
-  Worker(store::Store& store, base::Clock& clock, const Live& live, Lister& lister,
+  Worker(store::Store& store, base::Clock& clock, const live::Live& live, engine::Lister& lister,
          const Watch& watch, const policy::Overrides* overrides,
          std::shared_ptr<spdlog::logger> log);
   ~Worker();
@@ -55,12 +55,12 @@ class Worker {
   // Overrides have changed: what waits may no longer have to.
   void on_new_overrides() { on_new_policy(); }
   // Has the store answer it; not once the worker has ended: then nobody does.
-  void inquire(std::shared_ptr<Inquiry> inquiry);
+  void inquire(std::shared_ptr<engine::Inquiry> inquiry);
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);
   void join();
   // Calls `visit` with its top keys on its own thread; never, if it has ended.
-  void visit_top_keys(std::function<void(const TopKeys&)> visit);
+  void visit_top_keys(std::function<void(const engine::TopKeys&)> visit);
 
   // Handed to this worker and not gone: those that are served, and those that are turned away.
   size_t connections() const { return connections_.load(std::memory_order_relaxed); }
@@ -83,8 +83,8 @@ class Worker {
   void remove_unsent(size_t bytes) { unsent_bytes_ -= bytes; }
   // Connections of which a request is unfinished, and that take nothing: until they time out.
   using Ages = AgeList<Connection>;
-  Ages& request_ages(const Timeouts& timeouts);
-  Ages& send_ages(const Timeouts& timeouts);
+  Ages& request_ages(const net::Timeouts& timeouts);
+  Ages& send_ages(const net::Timeouts& timeouts);
   void begin_wait(Ages::Member& member, Ages& ages);
   void begin_lent(Ages::Member& member);
   void leave(const std::shared_ptr<Connection>& connection);
@@ -93,11 +93,11 @@ class Worker {
   // Empty texts, which keep their memory where it is little.
   std::string lend_text();
   void give_back_text(std::string text);
-  Engine& engine() { return engine_; }
-  Tally& tally() { return tally_; }
-  Poller& poller() { return poller_; }
+  engine::Engine& engine() { return engine_; }
+  engine::Tally& tally() { return tally_; }
+  net::Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
-  wire::Requests& requests() { return requests_; }
+  request::Requests& requests() { return requests_; }
   base::Buffer& out() { return out_; }
   base::Buffer& late_out() { return late_out_; }
 
@@ -119,11 +119,11 @@ class Worker {
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer deadline_, due_, waits_timer_;
-  Poller poller_;
-  Tally& tally_;
-  std::unique_ptr<TopKeys> top_keys_;
-  Engine engine_;
-  wire::Requests requests_;
+  net::Poller poller_;
+  engine::Tally& tally_;
+  std::unique_ptr<engine::TopKeys> top_keys_;
+  engine::Engine engine_;
+  request::Requests requests_;
   base::Buffer out_, late_out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
   struct Held {

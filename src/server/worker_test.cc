@@ -16,9 +16,9 @@
 
 #include "base/hash.h"
 #include "base/machine.h"
-#include "request/space.h"
-#include "protocol/divvy/rules.h"
 #include "engine/lister.h"
+#include "protocol/divvy/rules.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/patience.h"
 
@@ -30,9 +30,9 @@ class Counting final : public store::Store {
  public:
   explicit Counting(store::Store& inner) : inner_(inner) {}
 
-  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, limit::Ticket ticket) override {
-    for (const limit::Charge& charge : batch.charges) {
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, request::Ticket ticket) override {
+    for (const request::Charge& charge : batch.charges) {
       if (charge.key == "single") between.set_value(decided_ - asked_at_);
       if (++decided_ != at) continue;
       asked_at_ = decided_;
@@ -43,13 +43,13 @@ class Counting final : public store::Store {
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }
-  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
-  std::vector<std::string> list(const limit::Space&, std::string_view, size_t) override {
+  std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
     return {};
   }
-  store::Stored list_stored(const limit::SpaceIndex&, std::string_view, std::string_view, size_t,
+  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
                             std::string_view) override {
     return {};
   }
@@ -70,11 +70,11 @@ struct World {
   World() {
     auto rules = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
-    policy::read_divvy("[default]\ncreditLimit = 100000000\nresetSeconds = 600\nactorField = ip\n",
-                       policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini", spaces,
-                       *rules, diagnostics);
+    divvy::read_divvy("[default]\ncreditLimit = 100000000\nresetSeconds = 600\nactorField = ip\n",
+                      divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces,
+                      *rules, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    live = std::make_unique<Live>(LivePolicy{std::move(rules)});
+    live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     worker =
         std::make_unique<Worker>(store, clock, *live, lister,
                                  Worker::Watch{.tally = tally, .denials = denials}, nullptr, log);
@@ -85,10 +85,10 @@ struct World {
     for (const int fd : clients) ::close(fd);
   }
   // The client's end.
-  int client(const Timeouts& timeouts = {}) {
+  int client(const net::Timeouts& timeouts = {}) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    worker->adopt(ends[0], {Protocol::divvy, timeouts}, "");
+    worker->adopt(ends[0], {protocol::Protocol::divvy, timeouts}, "");
     clients.push_back(ends[1]);
     return ends[1];
   }
@@ -99,18 +99,18 @@ struct World {
 
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Clock clock;
   store::EmbeddedStore table{size_t{64} << 20, base::Hash(1), spaces};
   Counting store{table};
-  std::unique_ptr<Live> live;
+  std::unique_ptr<live::Live> live;
   std::atomic<uint64_t> order{0};
-  Tally tally{order, {}};
-  Denials denials;
+  engine::Tally tally{order, {}};
+  engine::Denials denials;
   std::vector<int> clients;
   bool started = false;
   std::unique_ptr<Worker> worker;
-  Lister lister{store};
+  engine::Lister lister{store};
 };
 
 void send(int fd, std::string_view text) {
@@ -118,7 +118,7 @@ void send(int fd, std::string_view text) {
 }
 
 // Whatever comes, until something does that ends with `end`; or the end of the connection.
-std::string read_until(int fd, std::string_view end) {
+std::string live::read_until(int fd, std::string_view end) {
   std::string all;
   const auto deadline = tests::soon();
   char buffer[4096];
@@ -151,11 +151,11 @@ TEST_P(Turns, OneRequestWaitsForOneTurnAndNotForEverybodys) {
   w.start();
   ASSERT_EQ(between.wait_until(tests::soon()), std::future_status::ready);
   EXPECT_LE(between.get(), 2 * base::bounds::turn_requests_max);
-  EXPECT_EQ(read_until(single, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(live::live::read_until(single, "\n").substr(0, 8), "OK true ");
   // And each of the others is served to the end, in order.
   for (size_t i = 0; i < many; i += 50) {
     send(w.clients[i], "HIT ip=last" + std::to_string(i) + "\n");
-    const std::string all = read_until(w.clients[i], "OK true 99999999 600\n");
+    const std::string all = live::live::read_until(w.clients[i], "OK true 99999999 600\n");
     size_t lines = 0;
     for (const char c : all) lines += c == '\n';
     EXPECT_GE(lines, 1u);
@@ -168,14 +168,14 @@ INSTANTIATE_TEST_SUITE_P(Buffers, Turns, testing::Values(0, 5'000));
 // Its half is in the way of nobody, and it hears why.
 TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   World w;
-  const Timeouts brief{.request = base::milliseconds(100)};
+  const net::Timeouts brief{.request = base::milliseconds(100)};
   const int idle = w.client(brief), half = w.client(brief), patient = w.client();
   w.start();
   send(idle, "HIT ip=2\n");
-  EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(live::live::read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "HIT ip=");
   send(half, "HIT ip=3\nHIT ip=");
-  const std::string all = read_until(half, "never");
+  const std::string all = live::live::read_until(half, "never");
   EXPECT_EQ(all.substr(0, 8), "OK true ");
   EXPECT_NE(all.find("\nERR Internal Error: the request did not arrive whole in time"),
             std::string::npos)
@@ -183,16 +183,16 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   EXPECT_TRUE(all.ends_with("\n(end)")) << all;
   // Neither who asks for nothing nor who has longer is meant.
   send(idle, "HIT ip=2\n");
-  EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(live::live::read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "4\n");
-  EXPECT_EQ(read_until(patient, "\n").substr(0, 8), "OK true ");
-  const auto& of = w.tally.at(Protocol::divvy);
-  EXPECT_EQ(of.closed_for[static_cast<size_t>(Closed::request_timeout)].read(), 1u);
+  EXPECT_EQ(live::live::read_until(patient, "\n").substr(0, 8), "OK true ");
+  const auto& of = w.tally.at(protocol::Protocol::divvy);
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
 TEST(Worker, AClientThatTakesNothingIsClosed) {
   World w;
-  const Timeouts brief{.send = base::milliseconds(100)};
+  const net::Timeouts brief{.send = base::milliseconds(100)};
   const int silent = w.client(brief), other = w.client(brief);
   w.start();
   // Replies of which the socket takes a part only.
@@ -200,7 +200,9 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
   for (int i = 0; i < 1'000; ++i) requests += "HIT ip=1\n";
   const auto deadline = tests::soon();
   const auto closed = [&] {
-    return w.tally.at(Protocol::divvy).closed_for[static_cast<size_t>(Closed::send_timeout)].read();
+    return w.tally.at(protocol::Protocol::divvy)
+        .closed_for[static_cast<size_t>(engine::Closed::send_timeout)]
+        .read();
   };
   size_t at = 0;
   while (closed() == 0 && std::chrono::steady_clock::now() < deadline) {
@@ -214,7 +216,7 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
     std::this_thread::yield();
   EXPECT_EQ(w.worker->connections(), 1u);
   send(other, "HIT ip=2\n");
-  EXPECT_EQ(read_until(other, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(live::live::read_until(other, "\n").substr(0, 8), "OK true ");
 }
 
 }  // namespace

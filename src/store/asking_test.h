@@ -10,19 +10,20 @@
 #include <vector>
 
 #include "limit/limit.h"
+#include "request/charge.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
 
 namespace sluice::store::tests {
 
 using limit::Algorithm;
-using limit::Charge;
 using limit::Decision;
-using limit::Group;
 using limit::Limit;
-using limit::Space;
-using limit::Ticket;
-using limit::Verb;
+using request::Charge;
+using request::Group;
+using request::Space;
+using request::Ticket;
+using request::Verb;
 
 inline Limit bucket(int64_t burst, int64_t quota, int64_t window_us) {
   return {Algorithm::token_bucket, quota, {window_us}, burst};
@@ -129,7 +130,7 @@ struct World {
     return tickets;
   }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   EmbeddedStore store;
   const Space* space = spaces.intern("t/", "");
   std::optional<base::Time> next;  // of the last `answered`

@@ -31,7 +31,7 @@ int64_t end_us(const Settling& s) {
 }
 
 // When the counter may be forgotten, as the sweep sees it.
-int64_t forget_us(const Entry& entry, const limit::Space& space) {
+int64_t forget_us(const Entry& entry, const request::Space& space) {
   if (entry.keeps_limits()) return INT64_MAX;  // until it is purged
   const int64_t mark_us = end_us(entry);
   return mark_us > INT64_MAX - space.linger.us ? INT64_MAX : mark_us + space.linger.us;
@@ -92,7 +92,7 @@ void EmbeddedStore::erase(Settling& s) {
   erase_noted(stripe_of(s.charge->hash), *s.entry);
 }
 
-void EmbeddedStore::collect(const disk::Visit& visit) {
+void EmbeddedStore::collect(const request::VisitCounter& visit) {
   Cells cells;
   changes_->each_stripe([&](size_t stripe) {
     for (bool more = true; more;) {
@@ -102,8 +102,8 @@ void EmbeddedStore::collect(const disk::Visit& visit) {
         auto& entry = *static_cast<Entry*>(region_.at(list.back()));
         list.pop_back();
         entry.set_dirty(false);
-        const limit::Space& space = spaces_.at(entry.space());
-        disk::Record record{
+        const request::Space& space = spaces_.at(entry.space());
+        request::CounterRecord record{
             .space = &space, .limits_id = entry.limits_id(), .key = entry.key(), .cells = {}};
         if (!entry.erased()) {
           entry.load(cells.data());
@@ -163,8 +163,8 @@ void EmbeddedStore::reserve(uint64_t counters) {
   }
 }
 
-Restored EmbeddedStore::restore(const disk::Record& record, bool newest, Part part) {
-  const limit::Space& space = *record.space;
+Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newest, Part part) {
+  const request::Space& space = *record.space;
   const uint64_t hash = hash_(space.id, record.key);
   if (stripe_of(hash) % part.of != part.number) return Restored::yes;
   const bool keeps_limits = !space.windows.empty();

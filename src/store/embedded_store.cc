@@ -18,11 +18,11 @@
 
 namespace sluice::store {
 
-using limit::Charge;
 using limit::Decision;
 using limit::State;
-using limit::Verb;
 using limit::Wide;
+using request::Charge;
+using request::Verb;
 
 namespace {
 
@@ -39,7 +39,7 @@ size_t slabs_for(size_t memory_bytes) {
 }  // namespace
 
 std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const base::Hash& hash,
-                                                   const limit::Spaces& spaces) {
+                                                   const request::Spaces& spaces) {
   try {
     return std::make_unique<EmbeddedStore>(memory_bytes, hash, spaces);
   } catch (const std::bad_alloc&) {
@@ -48,7 +48,7 @@ std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const ba
 }
 
 EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash,
-                             const limit::Spaces& spaces, size_t waiting_max)
+                             const request::Spaces& spaces, size_t waiting_max)
     : hash_(hash),
       spaces_(spaces),
       waiting_max_(waiting_max),
@@ -67,13 +67,13 @@ EmbeddedStore::~EmbeddedStore() {
   for (auto& locked : *table_) locked.stripe.close(region_);
 }
 
-Applied EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
-                             limit::Ticket) {
+Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now, Port* port,
+                             const Pin& pin, request::Ticket) {
   prepare(batch);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     auto& group = batch.groups[i];
     group.allowed = group.parked = group.answered = false;
-    group.error = limit::Error::none;
+    group.error = request::Error::none;
     bool settled;
     if (group.arrival != 0) [[unlikely]] {
       settled = settle_again(group, batch, now, port, pin);
@@ -84,7 +84,7 @@ Applied EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* po
       settled = settle_together(group, batch, now, port, pin);
     }
     if (!settled) {
-      group.error = limit::Error::memory;
+      group.error = request::Error::memory;
       refused_.fetch_add(1, std::memory_order_relaxed);
       if (!group.may_fail) return {.settled = i + 1};
     }
@@ -94,7 +94,7 @@ Applied EmbeddedStore::apply(const limit::Batch& batch, base::Time now, Port* po
 
 // Hashes every key, and has the processor fetch what the look-ups will need while it goes on to the
 // next.
-void EmbeddedStore::prepare(const limit::Batch& batch) const {
+void EmbeddedStore::prepare(const request::Batch& batch) const {
   for (const auto& group : batch.groups) {
     for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
       charge.counted = charge.keeps_limits || limit::is_counted(charge.limits);
@@ -117,7 +117,7 @@ void EmbeddedStore::prepare(const limit::Batch& batch) const {
 bool EmbeddedStore::make_place(Settling& s, std::span<const Settling> group, bool allowed,
                                base::Time now) {
   const Charge& charge = *s.charge;
-  if (!charge.counted || limit::only_looks(charge.verb)) return true;
+  if (!charge.counted || request::only_looks(charge.verb)) return true;
   if (charge.all && allowed && s.queue == nullptr) return true;
   const bool lingers = charge.space->linger.us > 0;
   if (lingers && s.queue == nullptr && s.skips_linger()) return true;
@@ -189,7 +189,7 @@ void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
-  if (!s.is_there() || limit::only_looks(charge.verb)) return;
+  if (!s.is_there() || request::only_looks(charge.verb)) return;
   if (s.queue == nullptr) {
     if (charge.all && allowed) return erase(s);
     if (charge.space->linger.us > 0 && s.skips_linger()) return erase(s);
@@ -202,7 +202,7 @@ void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
   write(s);
 }
 
-bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<Decision> all,
+bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::span<Decision> all,
                                  base::Time now, Port* port, const Pin& pin) {
   Decision* const decisions = &all[charge.decision_first];
   Settling s;
@@ -236,13 +236,13 @@ bool EmbeddedStore::settle_alone(limit::Group& group, Charge& charge, std::span<
   return true;
 }
 
-bool EmbeddedStore::settle_together(limit::Group& group, const limit::Batch& batch, base::Time now,
-                                    Port* port, const Pin& pin) {
+bool EmbeddedStore::settle_together(request::Group& group, const request::Batch& batch,
+                                    base::Time now, Port* port, const Pin& pin) {
   const Together together(*this, batch.charges.subspan(group.charge_first, group.charge_count));
   return settle_locked(group, batch, together.settling, now, port, pin);
 }
 
-bool EmbeddedStore::settle_locked(limit::Group& group, const limit::Batch& batch,
+bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& batch,
                                   std::span<Settling> settling, base::Time now, Port* port,
                                   const Pin& pin) {
   const auto decisions_of = [&](const Settling& s) {
@@ -315,7 +315,7 @@ void EmbeddedStore::housekeep(base::Time now) {
 
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
   // Where memory is short nothing is kept only to be listed.
-  const limit::Spaces* const lingering = is_pressed() ? nullptr : &spaces_;
+  const request::Spaces* const lingering = is_pressed() ? nullptr : &spaces_;
   const bool loading = loading_.load();
   // An empty stripe costs a step as well, so that the call ends.
   for (uint64_t steps = 0; steps < chains;) {
@@ -348,7 +348,7 @@ size_t EmbeddedStore::purge(base::Time now) {
   return gone;
 }
 
-std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::string_view prefix,
+std::vector<std::string> EmbeddedStore::list(const request::Space& space, std::string_view prefix,
                                              size_t max) {
   ListPass pass({max, SIZE_MAX});
   pass.add(space, prefix);
@@ -401,17 +401,17 @@ struct Name {
 };
 
 // May names of the space begin with `prefix`?
-bool may_begin(const limit::Space& space, std::string_view prefix) {
+bool may_begin(const request::Space& space, std::string_view prefix) {
   const size_t size = std::min(space.prefix.size(), prefix.size());
   return std::string_view(space.prefix).substr(0, size) == prefix.substr(0, size);
 }
 
 }  // namespace
 
-Stored EmbeddedStore::list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+Stored EmbeddedStore::list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                                   std::string_view after, size_t max, std::string_view) {
-  std::vector<const limit::Space*> wanted(spaces.by_id().begin(), spaces.by_id().end());
-  for (const limit::Space*& space : wanted)
+  std::vector<const request::Space*> wanted(spaces.by_id().begin(), spaces.by_id().end());
+  for (const request::Space*& space : wanted)
     if (space != nullptr && !may_begin(*space, prefix)) space = nullptr;
   FirstNames first(max, base::bounds::listed_names_bytes_max);
   if (max == 0) return {};
@@ -420,7 +420,7 @@ Stored EmbeddedStore::list_stored(const limit::SpaceIndex& spaces, std::string_v
          ++chain) {
       stripe.each(region_, chain, [&](const Entry& entry) {
         if (entry.space() >= wanted.size() || entry.erased()) return;
-        const limit::Space* const space = wanted[entry.space()];
+        const request::Space* const space = wanted[entry.space()];
         if (space == nullptr) return;
         const Name name{space->prefix, entry.key(), space->suffix};
         if (first.end() != nullptr && name.compare(*first.end()) >= 0) return;

@@ -21,7 +21,7 @@
 
 #include "base/bounds.h"
 #include "base/hash.h"
-#include "disk/journal.h"
+#include "request/counter_record.h"
 #include "request/space.h"
 #include "store/changes.h"
 #include "store/region.h"
@@ -48,21 +48,21 @@ class EmbeddedStore final : public Store {
   // fresh one, lingering or not swept yet; where there is none near by it fails with Error::memory.
   // Those that exist go on. `spaces` is what spaces and limits of charges are interned in; it
   // outlives the store. No more than `waiting_max` groups are parked.
-  EmbeddedStore(size_t memory_bytes, const base::Hash& hash, const limit::Spaces& spaces,
+  EmbeddedStore(size_t memory_bytes, const base::Hash& hash, const request::Spaces& spaces,
                 size_t waiting_max = base::bounds::waiting_max);
   // The same; null where the system does not give the address space.
   static std::unique_ptr<EmbeddedStore> open(size_t memory_bytes, const base::Hash& hash,
-                                             const limit::Spaces& spaces);
+                                             const request::Spaces& spaces);
   ~EmbeddedStore() override;
 
-  Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
-                const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) override;
+  Applied apply(const request::Batch& batch, base::Time now, Port* port = nullptr,
+                const Pin& pin = {}, request::Ticket ticket = request::no_ticket) override;
   std::optional<base::Time> advance(Port& port, base::Time now) override;
-  bool cancel(Port& port, limit::Ticket ticket, base::Time now) override;
-  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+  bool cancel(Port& port, request::Ticket ticket, base::Time now) override;
+  std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override;
   void list_all(ListPass& pass) override;
-  Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+  Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                      std::string_view after, size_t max, std::string_view from) override;
   size_t purge(base::Time now) override;
   // Sweeps the table once in 10 s, or once in a second while more than 7/8 of the memory is in use;
@@ -76,18 +76,20 @@ class EmbeddedStore final : public Store {
   Changes& changes() { return *changes_; }
   // Calls `visit(record)` with the state of every counter that has changed, under the lock of its
   // stripe, and forgets that it has. One thread.
-  void collect(const disk::Visit& visit);
+  void collect(const request::VisitCounter& visit);
   // A counter as it was stored. `newest`: in place of what is in the table, else only if there is
   // nothing. No cells: it is known that there is none.
-  Restored restore(const disk::Record& record, bool newest) { return restore(record, newest, {}); }
+  Restored restore(const request::CounterRecord& record, bool newest) {
+    return restore(record, newest, {});
+  }
   // One of `of` threads that share them out: what is another's is passed over.
   struct Part {
     size_t number = 0, of = 1;
   };
-  Restored restore(const disk::Record& record, bool newest, Part part);
+  Restored restore(const request::CounterRecord& record, bool newest, Part part);
   // Calls `visit(charge)` for the charges of a group whose counters are not in the table.
   template <class Visit>
-  void each_absent(const limit::Batch& batch, const limit::Group& group, Visit&& visit);
+  void each_absent(const request::Batch& batch, const request::Group& group, Visit&& visit);
   // Room for that many, in an empty table, ahead of restoring them.
   void reserve(uint64_t counters);
   // What is not in the table may be on the disk: from `true` to `false`.
@@ -128,7 +130,7 @@ class EmbeddedStore final : public Store {
   };
   static size_t stripe_of(uint64_t hash) { return hash >> 54; }
   static_assert(stripes == size_t{1} << (64 - 54));
-  Locked& locked_of(const limit::Charge& charge) { return (*table_)[stripe_of(charge.hash)]; }
+  Locked& locked_of(const request::Charge& charge) { return (*table_)[stripe_of(charge.hash)]; }
 
   struct Together;
 
@@ -146,12 +148,12 @@ class EmbeddedStore final : public Store {
 
   // Is more than 7/8 of the memory in use?
   bool is_pressed() const { return region_.bytes() > region_.bytes_max() / 8 * 7; }
-  void prepare(const limit::Batch& batch) const;
-  bool settle_alone(limit::Group& group, limit::Charge& charge, std::span<limit::Decision> all,
+  void prepare(const request::Batch& batch) const;
+  bool settle_alone(request::Group& group, request::Charge& charge, std::span<limit::Decision> all,
                     base::Time now, Port* port, const Pin& pin);
-  bool settle_together(limit::Group& group, const limit::Batch& batch, base::Time now, Port* port,
-                       const Pin& pin);
-  bool settle_again(limit::Group& group, const limit::Batch& batch, base::Time now, Port* port,
+  bool settle_together(request::Group& group, const request::Batch& batch, base::Time now,
+                       Port* port, const Pin& pin);
+  bool settle_again(request::Group& group, const request::Batch& batch, base::Time now, Port* port,
                     const Pin& pin);
 
   void retry_alone(Waiter& waiter, base::Time now);
@@ -171,10 +173,10 @@ class EmbeddedStore final : public Store {
   void erase(Settling& s);
 
   // With the locks of all of the group's stripes.
-  bool settle_locked(limit::Group& group, const limit::Batch& batch, std::span<Settling> settling,
-                     base::Time now, Port* port, const Pin& pin);
-  void park(limit::Group& group, std::span<Settling> settling, std::span<const limit::Decision> all,
-            base::Time now, Port& port, const Pin& pin);
+  bool settle_locked(request::Group& group, const request::Batch& batch,
+                     std::span<Settling> settling, base::Time now, Port* port, const Pin& pin);
+  void park(request::Group& group, std::span<Settling> settling,
+            std::span<const limit::Decision> all, base::Time now, Port& port, const Pin& pin);
   void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Settling> settling,
                std::span<const limit::Decision> all, base::Time now);
   void dequeue(Waiter& waiter);
@@ -194,7 +196,7 @@ class EmbeddedStore final : public Store {
   void close_if_empty(Locked& locked, Queue& queue);
 
   const base::Hash hash_;
-  const limit::Spaces& spaces_;
+  const request::Spaces& spaces_;
   const size_t waiting_max_;
   Region region_;
   Heads heads_;
@@ -218,7 +220,7 @@ class EmbeddedStore final : public Store {
 }
 
 inline void EmbeddedStore::find(Settling& s) {
-  const limit::Charge& charge = *s.charge;
+  const request::Charge& charge = *s.charge;
   Locked& locked = locked_of(charge);
   s.entry = locked.stripe.find(region_, charge.hash, charge.space->id, charge.key);
   s.queue = nullptr;
@@ -249,7 +251,7 @@ void EmbeddedStore::each_step(Step&& step, GoesOn&& goes_on) {
 }
 
 template <class Visit>
-void EmbeddedStore::each_absent(const limit::Batch& batch, const limit::Group& group,
+void EmbeddedStore::each_absent(const request::Batch& batch, const request::Group& group,
                                 Visit&& visit) {
   for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
     if (!charge.keeps_limits && !limit::is_counted(charge.limits)) continue;

@@ -15,16 +15,16 @@ namespace sluice::store {
 namespace {
 
 // No limit changes in these tests.
-const limit::Spaces no_spaces;
+const request::Spaces no_spaces;
 
 using base::Time;
 using limit::Algorithm;
-using limit::Batch;
-using limit::Charge;
 using limit::Decision;
-using limit::Group;
 using limit::Limit;
-using limit::Space;
+using request::Batch;
+using request::Charge;
+using request::Group;
+using request::Space;
 
 Limit window(int64_t quota, int64_t us) {
   return {Algorithm::fixed_window, quota, {us}};
@@ -300,7 +300,7 @@ TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
     asking.group();
     asking.charge(space, key, 1, {&limit, 1});
     ASSERT_EQ(store.apply(asking.batch(), {0}).settled, 1u);
-    if (asking.groups[0].error == limit::Error::memory) break;
+    if (asking.groups[0].error == request::Error::memory) break;
     ++count;
   }
   EXPECT_GT(count, 190'000u);
@@ -317,7 +317,7 @@ TEST(EmbeddedStore, past_its_memory_new_counters_fail_and_old_ones_go_on) {
   asking.group();
   asking.charge(space, "counter 1", 1, {&limit, 1});
   EXPECT_EQ(store.apply(asking.batch(), {0}).settled, 1u);
-  EXPECT_EQ(asking.groups[0].error, limit::Error::memory);
+  EXPECT_EQ(asking.groups[0].error, request::Error::memory);
   EXPECT_FALSE(asking.groups[0].allowed);
   EXPECT_EQ(take(store, space, "counter 1", 0, limit, {0}).remaining, 999);
   EXPECT_GE(store.stats().refused, 2u);
@@ -369,9 +369,9 @@ TEST(EmbeddedStore, goes_on_behind_a_group_that_may_fail) {
     asking.charge(space, "old", 1, {&limit, 1});
   }
   EXPECT_EQ(store.apply(asking.batch(), {0}).settled, 3u);
-  EXPECT_EQ(asking.groups[0].error, limit::Error::memory);
+  EXPECT_EQ(asking.groups[0].error, request::Error::memory);
   EXPECT_TRUE(asking.groups[1].allowed);
-  EXPECT_EQ(asking.groups[2].error, limit::Error::memory);
+  EXPECT_EQ(asking.groups[2].error, request::Error::memory);
   EXPECT_FALSE(asking.groups[3].allowed);
   EXPECT_EQ(take(store, space, "old", 0, limit, {0}).remaining, 3);
 }

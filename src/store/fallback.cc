@@ -9,12 +9,12 @@
 
 namespace sluice::store {
 
-using limit::Charge;
 using limit::Decision;
 using limit::Limit;
-using limit::OnError;
 using limit::State;
-using limit::Verb;
+using request::Charge;
+using request::OnError;
+using request::Verb;
 
 namespace {
 
@@ -64,9 +64,10 @@ bool as_fresh(const Charge& charge, Decision* decisions, OnError wanted, base::T
 
 }  // namespace
 
-void fall_back(limit::Group& group, const limit::Batch& batch, limit::Error error, base::Time now) {
+void fall_back(request::Group& group, const request::Batch& batch, request::Error error,
+               base::Time now) {
   group.allowed = group.parked = group.answered = false;
-  group.error = limit::Error::none;
+  group.error = request::Error::none;
   if (group.on_error == OnError::error || group.on_error == OnError::local) {
     group.error = error;
     return;
@@ -79,25 +80,25 @@ void fall_back(limit::Group& group, const limit::Batch& batch, limit::Error erro
   }
 }
 
-std::string_view Store::words_of(limit::Error error) const {
+std::string_view Store::words_of(request::Error error) const {
   switch (error) {
-    case limit::Error::none:
+    case request::Error::none:
       break;
-    case limit::Error::memory:
+    case request::Error::memory:
       return "the counter memory is full; raise store.memory, or wait for counters to expire";
-    case limit::Error::store:
+    case request::Error::store:
       return "the store of the counters cannot be reached";
-    case limit::Error::deadline:
+    case request::Error::deadline:
       return "the store of the counters did not answer in time";
-    case limit::Error::overloaded:
+    case request::Error::overloaded:
       return "too many requests wait for the store of the counters";
-    case limit::Error::full:
+    case request::Error::full:
       return "the store of the counters has no room for a new one";
-    case limit::Error::read_only:
+    case request::Error::read_only:
       return "the store of the counters takes no change";
-    case limit::Error::refused:
+    case request::Error::refused:
       return "the store of the counters does not let this server in";
-    case limit::Error::foreign:
+    case request::Error::foreign:
       return "what is stored under the counter's key is no counter";
   }
   return "";

@@ -1,9 +1,9 @@
 // What is answered when a store cannot decide: by what the rules of the group say of that
-// (limit::OnError). Pure but for the batch that it writes to; any thread.
+// (request::OnError). Pure but for the batch that it writes to; any thread.
 #pragma once
 
 #include "base/time.h"
-#include "limit/limit.h"
+#include "request/charge.h"
 
 namespace sluice::store {
 
@@ -13,6 +13,7 @@ inline constexpr base::Duration try_again_after = base::seconds(1);
 // Answers a group of the batch: with `error`; or refused; or allowed as by fresh counters, with
 // nothing taken. `local` is for who has a table of its own, before this is called: here it is an
 // error.
-void fall_back(limit::Group& group, const limit::Batch& batch, limit::Error error, base::Time now);
+void fall_back(request::Group& group, const request::Batch& batch, request::Error error,
+               base::Time now);
 
 }  // namespace sluice::store

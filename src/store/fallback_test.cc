@@ -9,8 +9,8 @@
 namespace sluice::store {
 namespace {
 
-using limit::Error;
-using limit::OnError;
+using request::Error;
+using request::OnError;
 using namespace tests;
 
 constexpr base::Time now{1'000'000'000};
@@ -64,10 +64,10 @@ TEST(Fallback, deny_refuses_and_says_when_to_try_again) {
 }
 
 TEST(Fallback, counters_that_keep_their_limits_answer_for_those_that_came_along) {
-  limit::Spaces spaces;
-  limit::Space like;
+  request::Spaces spaces;
+  request::Space like;
   like.windows = {base::seconds(1), base::seconds(60)};
-  const limit::Space* const space = spaces.intern("d:", "", like);
+  const request::Space* const space = spaces.intern("d:", "", like);
   const std::vector<Limit> limits = {window(3, base::seconds(60).us)};
   for (const OnError wanted : {OnError::allow, OnError::deny}) {
     Group group{.charge_count = 1, .on_error = wanted};

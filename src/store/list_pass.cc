@@ -44,7 +44,7 @@ std::string_view PrefixIndex::common() const {
   return all;
 }
 
-size_t ListPass::add(const limit::Space& space, std::string_view prefix) {
+size_t ListPass::add(const request::Space& space, std::string_view prefix) {
   const auto [at, is_new] = numbers_.try_emplace({space.id, std::string(prefix)}, lists_.size());
   if (is_new) {
     List& list = lists_.emplace_back();

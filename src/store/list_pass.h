@@ -56,10 +56,10 @@ class ListPass {
 
   // Adds a list, before the walk; returns its number, which it shares with those that ask for the
   // same.
-  size_t add(const limit::Space& space, std::string_view prefix);
+  size_t add(const request::Space& space, std::string_view prefix);
   size_t size() const { return lists_.size(); }
   size_t keys_max() const { return bounds_.keys; }
-  const limit::Space& space(size_t number) const { return *lists_[number].space; }
+  const request::Space& space(size_t number) const { return *lists_[number].space; }
   const std::string& prefix(size_t number) const { return lists_[number].prefix; }
 
   // One of those that asked for the list has gone.
@@ -87,7 +87,7 @@ class ListPass {
 
  private:
   struct List {
-    const limit::Space* space = nullptr;
+    const request::Space* space = nullptr;
     std::string prefix;
     std::set<std::string, std::less<>> keys;
     size_t bytes = 0;                // of keys

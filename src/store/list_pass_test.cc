@@ -55,8 +55,8 @@ TEST(PrefixIndex, KnowsWhatAllPrefixesBeginWith) {
 
 // The first in byte order whose bytes fit, without a gap, in whatever order they are met.
 TEST(ListPass, EndsAListByKeysAndByBytes) {
-  limit::Spaces spaces;
-  const limit::Space& space = *spaces.intern("s", "");
+  request::Spaces spaces;
+  const request::Space& space = *spaces.intern("s", "");
   for (unsigned seed = 0; seed < 500; ++seed) {
     Dice dice(seed);
     const ListPass::Bounds bounds{dice(size_t{6}), dice(size_t{20})};
@@ -81,8 +81,8 @@ TEST(ListPass, EndsAListByKeysAndByBytes) {
 }
 
 TEST(ListPass, IsWantedAsLongAsOneOfThoseThatAskIsThere) {
-  limit::Spaces spaces;
-  const limit::Space &one = *spaces.intern("one", ""), &other = *spaces.intern("other", "");
+  request::Spaces spaces;
+  const request::Space &one = *spaces.intern("one", ""), &other = *spaces.intern("other", "");
   ListPass pass({10, 1000});
   EXPECT_EQ(pass.add(one, "a"), 0u);
   EXPECT_EQ(pass.add(other, "a"), 1u);

@@ -45,7 +45,7 @@ struct Filled {
     Group group{.charge_count = 1};
     Decision decision;
     store.apply({{&group, 1}, {&charge, 1}, {&decision, 1}}, now);
-    return group.error == limit::Error::none;
+    return group.error == request::Error::none;
   }
 
   // To the first refusal: the share of the memory that entries take by themselves, a header, a cell
@@ -64,7 +64,7 @@ struct Filled {
   }
   void sweep(Time now) { store.sweep(now, 4 * store.chains() + 4 * EmbeddedStore::stripes); }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   EmbeddedStore store;
   const Space* space;
   std::vector<Limit> limits;

@@ -20,25 +20,25 @@ void Port::drain(std::vector<Settled>& settled) {
   for (size_t i = first; i < settled.size(); ++i) parked_.erase(key(settled[i].ticket));
 }
 
-void Port::drain_batches(std::vector<limit::Ticket>& ready) {
+void Port::drain_batches(std::vector<request::Ticket>& ready) {
   const std::lock_guard lock(mutex_);
   ready.insert(ready.end(), batches_.begin(), batches_.end());
   batches_.clear();
 }
 
-void Port::name_batch(limit::Ticket ticket) {
+void Port::name_batch(request::Ticket ticket) {
   const std::lock_guard lock(mutex_);
   batches_.push_back(ticket);
   wake_once();
 }
 
-void Port::name_waiter(limit::Ticket ticket) {
+void Port::name_waiter(request::Ticket ticket) {
   const std::lock_guard lock(mutex_);
   waiters_.push_back(ticket);
   wake_once();
 }
 
-void Port::drain_waiters(std::vector<limit::Ticket>& named) {
+void Port::drain_waiters(std::vector<request::Ticket>& named) {
   const std::lock_guard lock(mutex_);
   named.insert(named.end(), waiters_.begin(), waiters_.end());
   waiters_.clear();

@@ -15,6 +15,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "request/charge.h"
 
 namespace sluice::store {
 
@@ -22,10 +23,10 @@ struct Waiter;
 
 // The answer of a group that was parked.
 struct Settled {
-  limit::Ticket ticket;
-  limit::Error error = limit::Error::none;  // not none: nothing was taken, decisions are void
-  base::Time at;                            // when it was decided: it is allowed since
-  std::vector<limit::Decision> decisions;   // of its charges, in order
+  request::Ticket ticket;
+  request::Error error = request::Error::none;  // not none: nothing was taken, decisions are void
+  base::Time at;                                // when it was decided: it is allowed since
+  std::vector<limit::Decision> decisions;       // of its charges, in order
 };
 
 class Port {
@@ -40,7 +41,7 @@ class Port {
 
   // Moves the tickets of the batches that the store is to be asked about again to the end of
   // `ready`. Owner's thread.
-  void drain_batches(std::vector<limit::Ticket>& ready);
+  void drain_batches(std::vector<request::Ticket>& ready);
   // The answer of a group that was parked, and that the store itself keeps. Any thread; the store's
   // to call.
   void settle(Settled settled);
@@ -50,15 +51,25 @@ class Port {
   // A group that is parked, and the first of a queue, is to be asked anew by its owner, by the
   // rules that are live: its counter is kept under other limits than its own by now. Any thread;
   // the store's to call.
-  void name_waiter(limit::Ticket ticket);
+  void name_waiter(request::Ticket ticket);
   // Moves the tickets of these to the end of `named`. Owner's thread, after Store::advance.
-  void drain_waiters(std::vector<limit::Ticket>& named);
+  void drain_waiters(std::vector<request::Ticket>& named);
 
   // Groups that are parked here or have an answer that was not drained. Owner's thread.
   size_t parked() const { return parked_.size(); }
 
   // The store is to be asked again about the batch. Any thread; the store's to call.
-  void name_batch(limit::Ticket ticket);
+  void name_batch(request::Ticket ticket);
+
+  // For a store that commits what it decided. True the first time: from then on that store calls
+  // `committed` here. Owner's thread.
+  bool introduce() { return !std::exchange(known_, true); }
+  // Has the next `committed` wake the owner, whose thread calls this.
+  void await_commit() { awaits_commit_.store(true); }
+  // More has been committed. Any thread.
+  void committed() {
+    if (awaits_commit_.exchange(false)) wake();
+  }
 
   // Moves what has settled since the last time to the end of `settled`. Owner's thread, after
   // Store::advance: what settles between the two wakes again.
@@ -66,7 +77,6 @@ class Port {
 
  private:
   friend class EmbeddedStore;
-  friend class DurableStore;
 
   // By time, then by arrival; a waiter is in it once at most.
   using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
@@ -84,13 +94,13 @@ class Port {
   void remove(Waiter& waiter);
   void wake_once();
 
-  static uint64_t key(limit::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
+  static uint64_t key(request::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
 
   const std::function<void()> wake_;
   std::mutex mutex_;
   std::vector<Settled> settled_;  // guarded by mutex_, as are the next four
-  std::vector<limit::Ticket> batches_;
-  std::vector<limit::Ticket> waiters_;  // that are to be asked anew
+  std::vector<request::Ticket> batches_;
+  std::vector<request::Ticket> waiters_;  // that are to be asked anew
   Due due_;
   bool woken_ = false;
   // A commit is waited for: set by the owner, taken back by who commits.

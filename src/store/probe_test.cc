@@ -200,7 +200,7 @@ TEST(ListStored, IsWhatAPlainSetOfNamesSays) {
     std::vector<const Space*> spaces;
     for (int i = 0; i < 6; ++i) spaces.push_back(w.spaces.intern(text(3), text(2)));
     const std::vector<const Space*> wanted(spaces.begin(), spaces.begin() + 4);
-    const limit::SpaceIndex index(wanted);
+    const request::SpaceIndex index(wanted);
     std::set<std::string> names;
     for (int i = 0; i < 200; ++i) {
       w.space = spaces[dice(spaces.size())];

@@ -15,8 +15,8 @@ namespace {
 using base::Time;
 using limit::Algorithm;
 using limit::Limit;
-using limit::Space;
-using limit::Verb;
+using request::Space;
+using request::Verb;
 
 constexpr int64_t second = 1'000'000, start_us = 1'000'000'000 * second;
 
@@ -31,8 +31,8 @@ struct World {
   // The mask of the windows that were answered.
   uint32_t ask(const Space& space, std::string_view key, Verb verb, int64_t cost,
                const std::vector<Limit>& limits, Time now) {
-    limit::Group group{.charge_count = 1};
-    limit::Charge charge;
+    request::Group group{.charge_count = 1};
+    request::Charge charge;
     charge.space = &space;
     charge.key = key;
     charge.verb = verb;
@@ -42,7 +42,7 @@ struct World {
     if (!charge.keeps_limits) charge.limits_id = spaces.intern_limits(limits);
     limit::Decision decisions[2];
     EXPECT_EQ(store.apply({{&group, 1}, {&charge, 1}, decisions}, now).settled, 1u);
-    EXPECT_EQ(group.error, limit::Error::none);
+    EXPECT_EQ(group.error, request::Error::none);
     return charge.slot_mask;
   }
   bool is_there(std::string_view key, Time now) {
@@ -50,7 +50,7 @@ struct World {
   }
   void sweep_twice(Time now) { store.sweep(now, 4 * store.chains() + 4 * EmbeddedStore::stripes); }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   const Space* kept = nullptr;
   const Space* plain = nullptr;
   EmbeddedStore store{0, base::Hash(7), spaces};
@@ -145,8 +145,8 @@ TEST(Purge, MayRunBesideTakes) {
   done = true;
   house.join();
   for (int i = 0; i < keys; ++i) {
-    limit::Group group{.charge_count = 1};
-    limit::Charge charge;
+    request::Group group{.charge_count = 1};
+    request::Charge charge;
     const std::string key = "k" + std::to_string(i);
     charge.space = world.kept;
     charge.key = key;

@@ -14,8 +14,8 @@ namespace sluice::store {
 using limit::Decision;
 using limit::Limit;
 using limit::State;
-using limit::Verb;
 using limit::Wide;
+using request::Verb;
 
 namespace {
 
@@ -45,7 +45,7 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
 
 }  // namespace
 
-[[gnu::noinline]] void Settling::load_rarely(const limit::Spaces& spaces, base::Time now,
+[[gnu::noinline]] void Settling::load_rarely(const request::Spaces& spaces, base::Time now,
                                              State* state) {
   left_out = 0;
   cells = limit::cells(charge->limits);
@@ -171,8 +171,8 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   return result.allowed;
 }
 
-[[gnu::noinline]] void Settling::hold_back(const limit::Spaces& spaces, base::Time now, Wide ahead,
-                                           Decision* decisions) {
+[[gnu::noinline]] void Settling::hold_back(const request::Spaces& spaces, base::Time now,
+                                           Wide ahead, Decision* decisions) {
   if (charge->keeps_limits) {
     evaluate_kept(now, decisions, true);
     return;

@@ -11,8 +11,9 @@
 #include "base/time.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
-#include "request/space.h"
 #include "limit/wide.h"
+#include "request/charge.h"
+#include "request/space.h"
 #include "store/stripe.h"
 
 namespace sluice::store {
@@ -30,7 +31,7 @@ class Cells {
 };
 
 struct Settling {
-  limit::Charge* charge = nullptr;
+  request::Charge* charge = nullptr;
   Entry* entry = nullptr;  // its counter, if there is one
   Queue* queue = nullptr;  // of those that wait for it, if any do
   Entry* place = nullptr;  // made for `next`, where `entry` is none or has another size
@@ -42,11 +43,11 @@ struct Settling {
   // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
   // are not there for it, as somebody waits for them. True: all allow it. Forced inline, as is what
   // it calls: a decision has no room for calls (tools/bench_decisions.py).
-  [[gnu::always_inline]] bool evaluate(const limit::Spaces& spaces, base::Time now,
+  [[gnu::always_inline]] bool evaluate(const request::Spaces& spaces, base::Time now,
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
       load(spaces, now, next.data());
-      if (charge->verb == limit::Verb::take && ahead == 0) [[likely]] {
+      if (charge->verb == request::Verb::take && ahead == 0) [[likely]] {
         const bool allowed = take(now, decisions);
         if (left_out > 0 && allowed) [[unlikely]]
           change_left_out(now);
@@ -58,11 +59,11 @@ struct Settling {
 
   // The group is refused and nothing is taken: `next` and the decisions of the limits that would
   // have allowed it say what there is behind `ahead`.
-  void hold_back(const limit::Spaces& spaces, base::Time now, limit::Wide ahead,
+  void hold_back(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
                  limit::Decision* decisions);
 
   // May there be more for those that wait, once it is stored?
-  bool brings() const { return charge->verb == limit::Verb::put || charge->fresh || changed; }
+  bool brings() const { return charge->verb == request::Verb::put || charge->fresh || changed; }
 
   // Is there a counter? One that is erased only looks like it.
   bool is_there() const { return entry != nullptr && !entry->erased(); }
@@ -88,7 +89,7 @@ struct Settling {
   bool skips_linger() const;
 
  private:
-  [[gnu::always_inline]] void load(const limit::Spaces& spaces, base::Time now,
+  [[gnu::always_inline]] void load(const request::Spaces& spaces, base::Time now,
                                    limit::State* state) {
     if (entry != nullptr && !charge->fresh && entry->is_just(charge->limits_id)) [[likely]] {
       cells = entry->cells();
@@ -109,7 +110,7 @@ struct Settling {
     return allowed;
   }
   // There is none yet, or it was written under other limits, or some are left out.
-  void load_rarely(const limit::Spaces& spaces, base::Time now, limit::State* state);
+  void load_rarely(const request::Spaces& spaces, base::Time now, limit::State* state);
   // What a grant or a put does to limits that are left out.
   void change_left_out(base::Time now);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/time.h"
-#include "limit/limit.h"
+#include "net/loop.h"
+#include "request/charge.h"
 #include "request/space_index.h"
 #include "store/list_pass.h"
-#include "net/loop.h"
 #include "store/port.h"
 
 namespace sluice::store {
@@ -81,18 +81,18 @@ class Store {
   // A group that may wait and is refused is parked with `port`, unless base::bounds::waiting_max
   // are already: then it stays refused. Units that an earlier one waits for are not there for
   // anybody behind it, and `remaining` says so; one that can never fit blocks nobody.
-  virtual Applied apply(const limit::Batch& batch, base::Time now, Port* port = nullptr,
-                        const Pin& pin = {}, limit::Ticket ticket = limit::no_ticket) = 0;
+  virtual Applied apply(const request::Batch& batch, base::Time now, Port* port = nullptr,
+                        const Pin& pin = {}, request::Ticket ticket = request::no_ticket) = 0;
 
   // The port is of a worker with that loop, which a store may watch sockets with; and it no
   // longer is, and with it goes all that its owner waits for. The port's owner's thread, before the
   // first call with it and after the last.
-  virtual void attach(Port&, Loop&) {}
+  virtual void attach(Port&, net::Loop&) {}
   virtual void detach(Port&) {}
 
   // Nobody asks any more for the rest of the batch: `later` was said of it, or a group of it
   // failed. What was sent may still be taken. The port's owner's thread.
-  virtual void abandon(Port&, limit::Ticket) {}
+  virtual void abandon(Port&, request::Ticket) {}
 
   // Does it commit what it decided before that may be told?
   virtual bool commits_first() const { return false; }
@@ -113,11 +113,11 @@ class Store {
 
   // Forgets a parked group. True: nothing was or will be taken for it. False: it has its answer,
   // which the port has or had. The port's owner's thread.
-  virtual bool cancel(Port& port, limit::Ticket ticket, base::Time now) = 0;
+  virtual bool cancel(Port& port, request::Ticket ticket, base::Time now) = 0;
 
   // The keys of a space's counters that begin with `prefix`, in byte order, the first `max` of
   // them. A pass through the whole table, in small steps: for a thread of its own.
-  virtual std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+  virtual std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                         size_t max) = 0;
 
   // The same for all lists of a pass, by a single walk where the store can; it ends early once none
@@ -129,7 +129,7 @@ class Store {
   // pass, as `list`'s; it begins where `from` says, the `rest` of an earlier one with the same
   // spaces and prefix. Those that are there all along are found by one of these passes at least,
   // unless the store shrinks between them.
-  virtual Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+  virtual Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                              std::string_view after, size_t max, std::string_view from) = 0;
 
   // Lists that wait for something end empty from now on: their thread is about to be joined.
@@ -154,7 +154,7 @@ class Store {
   virtual std::string why_not_ready() const { return {}; }
 
   // An error for the client: what is wrong, and what to do. Lives as long as the store.
-  virtual std::string_view words_of(limit::Error error) const;
+  virtual std::string_view words_of(request::Error error) const;
 };
 
 }  // namespace sluice::store

@@ -110,8 +110,8 @@ class Entry {
 // What sweeping drops: see EmbeddedStore::sweep.
 struct Sweep {
   base::Time now;
-  bool purges = false;                    // counters that keep their limits, and no others
-  const limit::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
+  bool purges = false;                      // counters that keep their limits, and no others
+  const request::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
   bool loading = false;  // the disk may hold what is not in the table: see Entry::newer
   std::span<const Entry* const> held = {};  // whoever sweeps goes on using these
 

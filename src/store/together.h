@@ -15,7 +15,7 @@
 
 namespace sluice::store {
 
-using limit::Charge;
+using request::Charge;
 
 // The charges of a group, by hash, and the locks of their stripes.
 struct EmbeddedStore::Together {

@@ -12,6 +12,7 @@
 #include "base/running_sums.h"
 #include "limit/limit.h"
 #include "limit/wide.h"
+#include "request/charge.h"
 #include "store/port.h"
 #include "store/store.h"
 
@@ -29,7 +30,7 @@ struct Waiter {
     done,    // answered or cancelled
   };
 
-  Waiter(Port& its_port, limit::Ticket its_ticket, uint64_t its_arrival, Pin its_pin,
+  Waiter(Port& its_port, request::Ticket its_ticket, uint64_t its_arrival, Pin its_pin,
          std::vector<std::string> its_keys)
       : port(its_port),
         ticket(its_ticket),
@@ -40,12 +41,12 @@ struct Waiter {
   int64_t cost() const { return charges[at].cost; }
 
   Port& port;
-  const limit::Ticket ticket;
+  const request::Ticket ticket;
   const uint64_t arrival;
   Pin pin;  // keeps the limits alive
   const std::vector<std::string> keys;
-  std::vector<limit::Charge> charges;  // of `keys`; decision_first counts from 0
-  size_t decisions = 0;                // that they have together
+  std::vector<request::Charge> charges;  // of `keys`; decision_first counts from 0
+  size_t decisions = 0;                  // that they have together
   // Guarded by the locks of all its charges' stripes, held together.
   State state = State::aside;
   Queue* queue = nullptr;

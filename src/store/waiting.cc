@@ -10,10 +10,10 @@
 
 namespace sluice::store {
 
-using limit::Charge;
 using limit::Decision;
-using limit::Verb;
 using limit::Wide;
+using request::Charge;
+using request::Verb;
 
 namespace {
 
@@ -78,7 +78,7 @@ base::Time after(base::Time now, base::Duration wait) {
 
 }  // namespace
 
-void EmbeddedStore::park(limit::Group& group, std::span<Settling> settling,
+void EmbeddedStore::park(request::Group& group, std::span<Settling> settling,
                          std::span<const Decision> all, base::Time now, Port& port,
                          const Pin& pin) {
   if (std::any_of(settling.begin(), settling.end(),
@@ -165,7 +165,7 @@ void EmbeddedStore::close_if_empty(Locked& locked, Queue& queue) {
 void EmbeddedStore::answer(Waiter& waiter, std::vector<Decision> decisions, base::Time now) {
   waiter.state = Waiter::State::done;
   waiting_.fetch_sub(1, std::memory_order_relaxed);
-  waiter.port.deliver(waiter, {waiter.ticket, limit::Error::none, now, std::move(decisions)});
+  waiter.port.deliver(waiter, {waiter.ticket, request::Error::none, now, std::move(decisions)});
 }
 
 void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
@@ -278,7 +278,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
 
 // A group that is parked is asked anew: it leaves and comes back at once, so that nobody takes
 // meanwhile what it waits for.
-bool EmbeddedStore::settle_again(limit::Group& group, const limit::Batch& batch, base::Time now,
+bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& batch, base::Time now,
                                  Port* port, const Pin& pin) {
   SLUICE_CHECK(port != nullptr);
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
@@ -332,7 +332,7 @@ Queue* EmbeddedStore::leave(Waiter& waiter) {
   return queue;
 }
 
-bool EmbeddedStore::cancel(Port& port, limit::Ticket ticket, base::Time now) {
+bool EmbeddedStore::cancel(Port& port, request::Ticket ticket, base::Time now) {
   const auto at = port.parked_.find(Port::key(ticket));
   if (at == port.parked_.end()) return false;
   const std::shared_ptr<Waiter> waiter = at->second;

@@ -480,10 +480,10 @@ TEST(Waiting, without_memory_for_another_size_nothing_is_taken_and_it_goes_on_wa
   for (;; ++count) {
     Asked asked = w.prepare({{"filler " + std::to_string(count), 1, {filler}}});
     w.apply(asked, {0});
-    if (asked.group.error != limit::Error::none) break;
+    if (asked.group.error != request::Error::none) break;
   }
   const Asked failed = w.wait(port, 1, {{"k", 2, larger}}, {0});
-  EXPECT_EQ(failed.group.error, limit::Error::memory);
+  EXPECT_EQ(failed.group.error, request::Error::memory);
   EXPECT_FALSE(failed.group.parked);
   EXPECT_EQ(w.store.stats().waiting, 0u);
   w.wait(port, 2, {{"k", 2, {ten}}}, {0});

@@ -33,7 +33,7 @@ class Shared {
   Shared() {
     for (size_t i = 0; i < 2; ++i) ids[i] = spaces.intern_limits(limits[i]);
   }
-  limit::Spaces spaces;
+  request::Spaces spaces;
   EmbeddedStore store{0, base::Hash(1), spaces};
   const Space* space = spaces.intern("t/", "");
   uint32_t ids[2];
@@ -103,7 +103,7 @@ class WorkerOf {
     }
     group.charge_count = static_cast<uint32_t>(charges.size());
     EXPECT_EQ(s_.store.apply({{&group, 1}, charges, decisions}, now, &port_).settled, 1u);
-    EXPECT_EQ(group.error, limit::Error::none);
+    EXPECT_EQ(group.error, request::Error::none);
     return group.allowed;
   }
   void ask(bool may_wait) {

@@ -58,8 +58,8 @@ struct Disk {
 class MemoryJournal final : public disk::Journal {
  public:
   // Attributes of spaces are what `like` says of their prefix.
-  using Like = std::map<std::string, limit::Space>;
-  MemoryJournal(Disk& disk, limit::Spaces& spaces, Like like, base::Time now)
+  using Like = std::map<std::string, request::Space>;
+  MemoryJournal(Disk& disk, request::Spaces& spaces, Like like, base::Time now)
       : disk_(disk), spaces_(spaces), like_(std::move(like)), now_(now) {}
 
   void add(const disk::Record& record) override {
@@ -91,7 +91,7 @@ class MemoryJournal final : public disk::Journal {
     return true;
   }
   void start_folding() override {}
-  Found find(const limit::Space& space, std::string_view key, const disk::Visit& visit) override {
+  Found find(const request::Space& space, std::string_view key, const disk::Visit& visit) override {
     std::unique_lock lock(disk_.mutex);
     disk_.changed.wait(lock, [this] { return !disk_.holds_finds; });
     if (disk_.fails_to_read) return Found::failed;
@@ -121,7 +121,7 @@ class MemoryJournal final : public disk::Journal {
     const auto like = like_.find(prefix);
     disk::Record record;
     record.space =
-        spaces_.intern(prefix, suffix, like == like_.end() ? limit::Space{} : like->second);
+        spaces_.intern(prefix, suffix, like == like_.end() ? request::Space{} : like->second);
     if (!stored.limits.empty()) record.limits_id = spaces_.intern_limits(stored.limits);
     record.key = name;
     record.cells = stored.cells;
@@ -130,7 +130,7 @@ class MemoryJournal final : public disk::Journal {
   }
 
   Disk& disk_;
-  limit::Spaces& spaces_;
+  request::Spaces& spaces_;
   const Like like_;
   const base::Time now_;
   StoredBlock block_;

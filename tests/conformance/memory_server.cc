@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "protocol/divvy/rules.h"
-#include "server/protocol.h"
+#include "protocol/protocol.h"
 
 namespace sluice::tests {
 namespace {
@@ -22,12 +22,12 @@ base::Clock::Source told_time() {
 
 }  // namespace
 
-store::Applied WatchedStore::apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                                   const store::Pin& pin, limit::Ticket ticket) {
+store::Applied WatchedStore::apply(const request::Batch& batch, base::Time now, store::Port* port,
+                                   const store::Pin& pin, request::Ticket ticket) {
   const store::Applied done = inner_.apply(batch, now, port, pin, ticket);
-  for (const limit::Group& group : batch.groups.first(done.settled)) {
-    if (group.error != limit::Error::none) continue;
-    for (const limit::Charge& charge :
+  for (const request::Group& group : batch.groups.first(done.settled)) {
+    if (group.error != request::Error::none) continue;
+    for (const request::Charge& charge :
          batch.charges.subspan(group.charge_first, group.charge_count)) {
       if (!limit::has_counter(charge.limits.front().algorithm)) continue;
       const limit::Decision& decision = batch.decisions[charge.decision_first];
@@ -50,20 +50,20 @@ Counters WatchedStore::counters(base::Time now) const {
 
 MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
     : store_(store_bytes, base::Hash(1), spaces_), watched_(store_), clock_(told_time()) {
-  const auto format = policy::divvy_format(file);
+  const auto format = divvy::divvy_format(file);
   if (!format) throw std::runtime_error(file + " has no known format");
   auto rules = std::make_shared<policy::RuleSet>();
   base::Diagnostics diagnostics;
-  policy::read_divvy(policy, *format, policy::DivvyMatching::code, file, spaces_, *rules,
+  divvy::read_divvy(policy, *format, divvy::DivvyMatching::code, file, spaces_, *rules,
                      diagnostics);
   for (const auto& d : diagnostics)
     if (d.severity == base::Diagnostic::Severity::error)
       throw std::runtime_error(base::to_string(d));
   auto log =
       std::make_shared<spdlog::logger>("memory", std::make_shared<spdlog::sinks::null_sink_mt>());
-  live_ = std::make_unique<server::Live>(server::LivePolicy{std::move(rules)});
-  engine_ = std::make_unique<server::Engine>(
-      server::Engine::Surroundings{.store = watched_, .clock = clock_, .live = *live_},
+  live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
+  engine_ = std::make_unique<engine::Engine>(
+      engine::Engine::Surroundings{.store = watched_, .clock = clock_, .live = *live_},
       std::move(log));
 }
 
@@ -75,7 +75,7 @@ void MemoryServer::sleep(int64_t ms) {
 }
 
 MemoryConnection::MemoryConnection(MemoryServer& server)
-    : server_(server), session_(server::make_session(server::Protocol::divvy)) {}
+    : server_(server), session_(protocol::make_session(protocol::Protocol::divvy)) {}
 
 void MemoryConnection::send(std::string_view bytes) {
   if (closed_) return;
@@ -96,15 +96,15 @@ std::string MemoryConnection::take() {
 
 void MemoryConnection::process() {
   base::Buffer out;
-  wire::Requests requests;
+  request::Requests requests;
   while (!closed_) {
     requests.clear();
     // In memory of its own, so that a sanitizer sees a view that lives too long.
     const std::string in = in_;
     const auto received = session_->receive(in, end_, requests);
     if (requests.size() > 0)
-      closed_ = server_.engine_->serve(server::Protocol::divvy, *session_, requests, out) !=
-                server::Served::all;
+      closed_ = server_.engine_->serve(protocol::Protocol::divvy, *session_, requests, out) !=
+                engine::Served::all;
     if (received.closing && !closed_) {
       session_->farewell(out);
       closed_ = true;

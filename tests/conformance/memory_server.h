@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "request/space.h"
 #include "engine/engine.h"
+#include "request/session.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/conformance/vectors.h"
-#include "request/session.h"
 
 namespace sluice::tests {
 
@@ -20,19 +20,19 @@ namespace sluice::tests {
 class WatchedStore final : public store::Store {
  public:
   explicit WatchedStore(store::Store& inner) : inner_(inner) {}
-  store::Applied apply(const limit::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, limit::Ticket ticket) override;
+  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
+                       const store::Pin& pin, request::Ticket ticket) override;
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }
-  bool cancel(store::Port& port, limit::Ticket ticket, base::Time now) override {
+  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
-  std::vector<std::string> list(const limit::Space& space, std::string_view prefix,
+  std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override {
     return inner_.list(space, prefix, max);
   }
-  store::Stored list_stored(const limit::SpaceIndex& spaces, std::string_view prefix,
+  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override {
     return inner_.list_stored(spaces, prefix, after, max, from);
   }
@@ -62,12 +62,12 @@ class MemoryServer {
 
  private:
   friend class MemoryConnection;
-  limit::Spaces spaces_;
+  request::Spaces spaces_;
   store::EmbeddedStore store_;
   WatchedStore watched_;
   base::Clock clock_;
-  std::unique_ptr<server::Live> live_;
-  std::unique_ptr<server::Engine> engine_;
+  std::unique_ptr<live::Live> live_;
+  std::unique_ptr<engine::Engine> engine_;
 };
 
 // What a connection does with what arrives, as server::Connection does it.
@@ -85,7 +85,7 @@ class MemoryConnection {
   void process();
 
   MemoryServer& server_;
-  std::unique_ptr<wire::Session> session_;
+  std::unique_ptr<request::Session> session_;
   std::string in_, out_;
   bool end_ = false, closed_ = false;
 };

@@ -93,11 +93,11 @@ TEST(DivvyVectors, RepliesAreComparedAsTheRecordingAllows) {
 // Numbers that are no whole ones, or too large, keep the file from being served; the recordings
 // that ask for the other rules of it run without them.
 TEST(DivvyVectors, TheFileWithOddNumbersIsRefusedNamingEachRule) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   policy::RuleSet rules;
   base::Diagnostics diagnostics;
   const std::string text = recording()["config files"][refused_file];
-  policy::read_divvy(text, policy::DivvyFormat::json, policy::DivvyMatching::code, refused_file,
+  divvy::read_divvy(text, divvy::DivvyFormat::json, divvy::DivvyMatching::code, refused_file,
                      spaces, rules, diagnostics);
   std::vector<std::string> errors;
   for (const auto& d : diagnostics)

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "request/space.h"
 #include "policy/read/native.h"
 #include "policy/rule_set.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 
@@ -106,7 +106,7 @@ void ask(const policy::RuleSet& rules, store::EmbeddedStore& store, uint32_t see
     plan.clear();
     const size_t count = 1 + dice(size_t{8});
     const size_t first = history.requests.size();
-    std::vector<std::vector<limit::Entry>> descriptors(count);
+    std::vector<std::vector<request::Entry>> descriptors(count);
     std::vector<int64_t> costs(count);
     for (size_t i = 0; i < count; ++i) {
       Asked& asked = history.requests.emplace_back();
@@ -119,7 +119,7 @@ void ask(const policy::RuleSet& rules, store::EmbeddedStore& store, uint32_t see
       costs[i] = 1 + dice(int64_t{3});
       rules.match(Dialect::divvy, {.descriptor = descriptors[i], .cost = costs[i]}, plan);
     }
-    const limit::Batch batch = plan.batch();
+    const request::Batch batch = plan.batch();
     ASSERT_EQ(store.apply(batch, now).settled, batch.groups.size());
     for (size_t i = 0; i < count; ++i) {
       const auto& part = plan.parts()[i];
@@ -127,7 +127,7 @@ void ask(const policy::RuleSet& rules, store::EmbeddedStore& store, uint32_t see
       std::optional<uint32_t> last;
       for (const auto& step : plan.steps(part)) {
         history.requests[first + i].met.push_back(step.rule);
-        ASSERT_EQ(plan.group(step).error, limit::Error::none);
+        ASSERT_EQ(plan.group(step).error, request::Error::none);
         if (last != step.group) history.groups.push_back({{}, costs[i], plan.group(step).allowed});
         last = step.group;
         const auto decisions = plan.decisions(step);
@@ -282,7 +282,7 @@ struct Seen {
 
 void run(uint32_t seed, Seen& seen) {
   Dice dice(seed);
-  limit::Spaces spaces;
+  request::Spaces spaces;
   policy::RuleSet rules;
   base::Diagnostics diagnostics;
   // Some lists of limits need more memory than a counter may have; those are no policy.
@@ -320,12 +320,12 @@ void run(uint32_t seed, Seen& seen) {
   // What is left in the store is what the answers said.
   for (const auto& [counter, units] : taken) {
     const auto& [rule, key] = counter;
-    limit::Group group{.charge_first = 0, .charge_count = 1};
-    limit::Charge charge{.space = rule->space,
-                         .key = key,
-                         .cost = 0,
-                         .limits = rule->limits,
-                         .limits_id = rule->limits_id};
+    request::Group group{.charge_first = 0, .charge_count = 1};
+    request::Charge charge{.space = rule->space,
+                           .key = key,
+                           .cost = 0,
+                           .limits = rule->limits,
+                           .limits_id = rule->limits_id};
     std::vector<limit::Decision> decisions(rule->limits.size());
     store.apply({std::span(&group, 1), std::span(&charge, 1), decisions}, now);
     for (size_t slot = 0; slot < decisions.size(); ++slot) {

@@ -19,11 +19,11 @@
 
 namespace sluice::redis {
 
-using limit::Charge;
 using limit::Decision;
-using limit::Group;
 using limit::Limit;
-using limit::Verb;
+using request::Charge;
+using request::Group;
+using request::Verb;
 
 inline tests::RedisServer& server() {
   static tests::RedisServer the_server;
@@ -43,8 +43,8 @@ struct Question {
   std::vector<Charge> charges;
   std::vector<Decision> decisions;
 
-  void add(const limit::Space& space, std::string key, std::vector<Limit> of, limit::Spaces& spaces,
-           Verb verb, int64_t cost) {
+  void add(const request::Space& space, std::string key, std::vector<Limit> of,
+           request::Spaces& spaces, Verb verb, int64_t cost) {
     keys.push_back(std::move(key));
     limits.push_back(std::move(of));
     Charge c;
@@ -66,7 +66,7 @@ class Both {
  public:
   Both() : client_(server().client()) { client_({"FLUSHALL"}); }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   store::EmbeddedStore table{0, base::Hash(1), spaces};
   bool sweeps = true;  // what is as fresh is forgotten at once
   int64_t near = 0;    // times may differ by that

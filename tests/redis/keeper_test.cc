@@ -105,7 +105,7 @@ class Keeping {
     }
   }
 
-  limit::Spaces spaces_;
+  request::Spaces spaces_;
   std::shared_ptr<Watcher> watcher_;
   std::mutex mutex_;
   Map all_;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/hash.h"
-#include "request/space.h"
 #include "redis/scan.h"
+#include "request/space.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::tests {
@@ -16,11 +16,11 @@ namespace {
 TEST(RedisListing, EveryCounterIsOnOnePage) {
   RedisServer server;
   auto client = server.client();
-  limit::Spaces spaces;
-  limit::Space like;
-  like.form = limit::Form::divvy;
-  const limit::Space* const all[] = {spaces.intern("limitd:user:", ""),
-                                     spaces.intern("divvy:a=", ":1:1", like)};
+  request::Spaces spaces;
+  request::Space like;
+  like.form = request::Form::divvy;
+  const request::Space* const all[] = {spaces.intern("limitd:user:", ""),
+                                       spaces.intern("divvy:a=", ":1:1", like)};
   std::set<std::string> expected;
   for (int i = 0; i < 4000; ++i) {
     const std::string own = "limitd:user:" + std::to_string(i),
@@ -40,7 +40,7 @@ TEST(RedisListing, EveryCounterIsOnOnePage) {
                        nullptr, nullptr);
   shared.resolve();
   shared.resolver.await(std::chrono::seconds(20));
-  const limit::SpaceIndex index(all);
+  const request::SpaceIndex index(all);
   constexpr std::chrono::milliseconds none{0}, enough{60'000};
   for (const redis::Reach& reach :
        {redis::Reach{700, enough}, redis::Reach{5000, enough}, redis::Reach{1'000'000, enough},

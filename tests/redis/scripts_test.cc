@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "testing/grants_model.h"
 #include "redis/asking.h"
+#include "testing/grants_model.h"
 #include "tests/redis/both_stores.h"
 #include "tests/support/dice.h"
 #include "tests/support/limitd_listed.h"
@@ -88,10 +88,10 @@ std::string wrong_ttls(tests::RedisClient& client, const Question& q) {
 void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with_groups) {
   Both both;
   Dice dice(seed);
-  limit::Space left;
+  request::Space left;
   left.carry = limit::Carry::left;
-  const limit::Space* const spaces[] = {both.spaces.intern("u/", "/x"),
-                                        both.spaces.intern("l/", "", left)};
+  const request::Space* const spaces[] = {both.spaces.intern("u/", "/x"),
+                                          both.spaces.intern("l/", "", left)};
   for (int round = 0; round < rounds; ++round) {
     both.client()({"FLUSHALL"});
     const std::string prefix = std::to_string(round) + "-";
@@ -216,7 +216,7 @@ TEST(Scripts, LimitsThatAreLeftOutGiveNothingAnew) {
     limit::NaiveGrants naive(lists);
     int64_t now = start_us;
     std::string told;
-    const limit::Space& space = *both.spaces.intern("u/", "/x");
+    const request::Space& space = *both.spaces.intern("u/", "/x");
     const std::string key = std::to_string(round);
     for (int step = 0; step < 30; ++step) {
       if (dice(3) > 0) now += dice(second);
@@ -254,7 +254,7 @@ TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
       slow{Algorithm::fixed_window, 100, {hour}, 0}, more{Algorithm::fixed_window, 150, {hour}, 0};
   for (const Weight weight : {Weight::light, Weight::full, Weight::wide}) {
     Both both;
-    const limit::Space& space = *both.spaces.intern("u/", "/x");
+    const request::Space& space = *both.spaces.intern("u/", "/x");
     const auto ask = [&](const std::vector<Limit>& limits, int64_t cost, int64_t after_us) {
       Question q;
       q.add(space, "k", limits, both.spaces, Verb::take, cost);
@@ -298,10 +298,10 @@ TEST(Scripts, ValuesOfEarlierVersionsAreReadAndWritten) {
 void play_kept(int64_t limits, int64_t costs, Weight least, uint32_t seed, int rounds) {
   Both both;
   Dice dice(seed);
-  limit::Space like;
+  request::Space like;
   const int64_t second = 1'000'000;
   like.windows = {{second}, {60 * second}, {3600 * second}, {86'400 * second}};
-  const limit::Space& space = *both.spaces.intern("d:", "", like);
+  const request::Space& space = *both.spaces.intern("d:", "", like);
   for (int round = 0; round < rounds; ++round) {
     int64_t now = start_us;
     std::string told;
@@ -352,10 +352,10 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
   size_t refused = 0, probed = 0;
   for (int round = 0; round < 150; ++round) {
     Both both;
-    limit::Space like;
-    like.form = limit::Form::divvy;
-    const limit::Space &shared = *both.spaces.intern("divvy:a=1:", ":5:1000", like),
-                       &own = *both.spaces.intern("n/", "");
+    request::Space like;
+    like.form = request::Form::divvy;
+    const request::Space &shared = *both.spaces.intern("divvy:a=1:", ":5:1000", like),
+                         &own = *both.spaces.intern("n/", "");
     const int64_t quota = 1 + dice(int64_t{6});
     both.sweeps = false;
     both.near = 10 * second;
@@ -395,7 +395,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
 void play_ahead(const Sizes& sizes, uint32_t seed) {
   Both both;
   Dice dice(seed);
-  const limit::Space& space = *both.spaces.intern("w/", "");
+  const request::Space& space = *both.spaces.intern("w/", "");
   store::tests::Counting counting;
   size_t parked = 0;
   for (int round = 0; round < 300; ++round) {
@@ -431,7 +431,7 @@ void play_ahead(const Sizes& sizes, uint32_t seed) {
 // Buckets of limitd's, as the scripts keep them.
 struct Buckets {
   explicit Buckets(Weight least_weight) : least(least_weight) {
-    limit::Space like;
+    request::Space like;
     like.linger = base::seconds(120);
     for (const char* type : {"three", "one", "hourly", "single"})
       spaces[type] = both.spaces.intern(std::string(type) + "/", "", like);
@@ -464,7 +464,7 @@ struct Buckets {
 
   const Weight least;
   Both both;
-  std::map<std::string, const limit::Space*> spaces;
+  std::map<std::string, const request::Space*> spaces;
   const tests::LimitdListed model;
 };
 
@@ -482,7 +482,7 @@ TEST(Scripts, LeaveWhatIsAheadToThoseThatWait) {
 
 TEST(Scripts, RefuseWhatIsNoCounterOfOurs) {
   Both both;
-  const limit::Space& space = *both.spaces.intern("f/", "");
+  const request::Space& space = *both.spaces.intern("f/", "");
   Scripts scripts;
   LimitTexts texts;
   const auto ask = [&](Weight weight) {

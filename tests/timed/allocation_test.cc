@@ -16,8 +16,8 @@
 
 #include "base/hash.h"
 #include "log/log.h"
-#include "request/space.h"
 #include "protocol/divvy/rules.h"
+#include "request/space.h"
 #include "server/server.h"
 #include "store/embedded_store.h"
 #include "tests/timed/allocations.h"
@@ -70,18 +70,18 @@ TEST(Allocation, serving_requests_allocates_nothing) {
       "[method=GET path=/bench ip=*]\ncreditLimit = 50\nresetSeconds = 600\nactorField = ip\n"
       "[path=/canary/*]\ncreditLimit = 5\nresetSeconds = 600\nmatchPolicy = canary\n"
       "[default]\ncreditLimit = 1000\nresetSeconds = 600\n";
-  limit::Spaces spaces;
+  request::Spaces spaces;
   auto rules = std::make_shared<policy::RuleSet>();
   base::Diagnostics diagnostics;
-  policy::read_divvy(policy, policy::DivvyFormat::ini, policy::DivvyMatching::code, "test.ini",
+  divvy::read_divvy(policy, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini",
                      spaces, *rules, diagnostics);
   ASSERT_FALSE(base::has_errors(diagnostics));
   store::EmbeddedStore store(size_t{64} << 20, base::Hash(1), spaces);
-  base::Log log(spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 64);
+  log::Log log(spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 64);
   server::Options options;
   // With an admin port top keys are tracked.
-  options.listeners = {{server::Protocol::divvy, "127.0.0.1", 0},
-                       {server::Protocol::admin, "127.0.0.1", 0}};
+  options.listeners = {{protocol::Protocol::divvy, "127.0.0.1", 0},
+                       {protocol::Protocol::admin, "127.0.0.1", 0}};
   options.workers = 2;
   server::Server server(options, {.first = {rules}}, store, log);
   ASSERT_EQ(server.start(), std::nullopt);

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <iostream>
 
-#include "request/space.h"
-#include "protocol/divvy/rules.h"
 #include "admin/figures.h"
+#include "protocol/divvy/rules.h"
+#include "request/space.h"
 #include "tests/support/patience.h"
 #include "tests/timed/allocations.h"
 
@@ -25,16 +25,16 @@ constexpr size_t decisions = 100'000, rounds = 60;
 struct Counting {
   explicit Counting(bool statsd) {
     base::Diagnostics diagnostics;
-    policy::read_divvy(
+    divvy::read_divvy(
         "[k=v]\ncreditLimit = 9\nresetSeconds = 60\nlabel = l\n[default]\n"
         "creditLimit = 0\n",
-        policy::DivvyFormat::ini, policy::DivvyMatching::code, "r.ini", spaces, *rules,
+        divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "r.ini", spaces, *rules,
         diagnostics);
     live.rules = rules;
     live.names = figures.name_rules(*rules);
     if (statsd) figures.keep_events([] {});
     tally = &figures.add_tally();
-    const std::array descriptor{limit::Entry{"k", "v"}};
+    const std::array descriptor{request::Entry{"k", "v"}};
     rules->match(policy::Dialect::divvy, {.descriptor = descriptor}, plan);
     plan.batch().groups[0].allowed = true;
     verdict.matched = verdict.allowed = true;
@@ -45,12 +45,12 @@ struct Counting {
     const auto begin = steady_clock::now();
     for (size_t done = 0; done < decisions; done += batch) {
       now.us += 5 + static_cast<int64_t>(batch) / 2;
-      if (with) tally->begin(server::Protocol::divvy, now, now);
+      if (with) tally->begin(protocol::Protocol::divvy, now, now);
       for (size_t i = 0; i < batch; ++i) {
         asm volatile("" ::: "memory");  // the loop alone is what is taken off
         if (!with) continue;
-        tally->decided(server::Protocol::divvy, live, plan, plan.parts()[0], limit::Verb::take);
-        tally->answered(server::Protocol::divvy, limit::Verb::take, verdict);
+        tally->decided(protocol::Protocol::divvy, live, plan, plan.parts()[0], request::Verb::take);
+        tally->answered(protocol::Protocol::divvy, request::Verb::take, verdict);
       }
       if (with) tally->end();
       if (tally->events() != nullptr) tally->events()->drain([](const auto&) {});
@@ -68,13 +68,13 @@ struct Counting {
     return with - without;
   }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   std::shared_ptr<policy::RuleSet> rules = std::make_shared<policy::RuleSet>();
-  server::LivePolicy live;
-  server::Figures figures;
-  server::Tally* tally = nullptr;
+  live::LivePolicy live;
+  admin::Figures figures;
+  engine::Tally* tally = nullptr;
   policy::Plan plan;
-  wire::Verdict verdict;
+  request::Verdict verdict;
   base::Time now{1'700'000'000'000'000};
 };
 
@@ -86,8 +86,8 @@ TEST(Counting, CostsAtMostTenNanosecondsADecision) {
     std::cout << "counting, batches of " << batch << ": " << ns << " ns a decision\n";
     EXPECT_LE(ns, target_ns) << batch;
   }
-  EXPECT_GT(counting.tally->said(server::Protocol::divvy, counting.live.names->at(0),
-                                 server::Said::allowed),
+  EXPECT_GT(counting.tally->said(protocol::Protocol::divvy, counting.live.names->at(0),
+                                 engine::Said::allowed),
             decisions);
 }
 

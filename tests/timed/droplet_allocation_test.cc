@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/timed/allocations.h"
-#include "protocol/droplet/session_model.h"
 #include "protocol/droplet/session.h"
+#include "protocol/droplet/session_model.h"
+#include "tests/timed/allocations.h"
 
 namespace sluice::tests {
 namespace {

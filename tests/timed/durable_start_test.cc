@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "disk/journal.h"
 #include "limit/limit.h"
+#include "request/charge.h"
 #include "request/space.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/environment.h"
@@ -40,10 +41,10 @@ std::string key_of(uint64_t number) {
 
 // Every counter has been used a little while ago; those whose number ends in 7, up.
 void fill(const std::string& path, const std::string& space_of_rule, uint64_t count) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   base::Clock clock;
   const size_t cut = space_of_rule.find('|');
-  const limit::Space* const space =
+  const request::Space* const space =
       spaces.intern(space_of_rule.substr(0, cut), space_of_rule.substr(cut + 1));
   const std::array limits{
       limit::Limit{.algorithm = limit::Algorithm::fixed_window, .quota = quota, .window = window}};

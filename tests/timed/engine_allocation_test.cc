@@ -10,15 +10,15 @@
 #include <string>
 
 #include "base/clock.h"
-#include "request/space.h"
-#include "protocol/droplet/rules.h"
-#include "protocol/limitd/rules.h"
 #include "engine/engine.h"
-#include "server/protocol.h"
+#include "protocol/droplet/rules.h"
+#include "protocol/droplet/session_model.h"
+#include "protocol/limitd/rules.h"
+#include "protocol/protocol.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/limitd_client.h"
 #include "tests/timed/allocations.h"
-#include "protocol/droplet/session_model.h"
 
 namespace sluice::tests {
 namespace {
@@ -31,42 +31,42 @@ class Server {
     const std::string text =
         "db: { inMemory: true }\nbuckets:\n  bench:\n    size: 1000\n    per_second: 1000\n"
         "    override: { k3: { size: 5 }, any: { match: \"^k7\", size: 9 } }\n";
-    const std::array files = {policy::NamedText{"limitd.yaml", text}};
+    const std::array files = {limitd::NamedText{"limitd.yaml", text}};
     auto rules = std::make_shared<policy::RuleSet>();
-    policy::LimitdConfig config;
+    limitd::LimitdConfig config;
     base::Diagnostics diagnostics;
-    policy::read_limitd(files, {}, spaces_, *rules, config, diagnostics);
+    limitd::read_limitd(files, {}, spaces_, *rules, config, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    policy::add_droplet_rule(spaces_, *rules);
-    live_ = std::make_unique<server::Live>(server::LivePolicy{std::move(rules)});
-    engine_ = std::make_unique<server::Engine>(
-        server::Engine::Surroundings{.store = store_, .clock = clock_, .live = *live_},
+    droplet::add_droplet_rule(spaces_, *rules);
+    live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
+    engine_ = std::make_unique<engine::Engine>(
+        engine::Engine::Surroundings{.store = store_, .clock = clock_, .live = *live_},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
   // The bytes of the replies.
-  size_t serve(server::Protocol protocol, wire::Session& session, std::string_view bytes) {
+  size_t serve(protocol::Protocol protocol, request::Session& session, std::string_view bytes) {
     requests_.clear();
     out_.clear();
     if (session.receive(bytes, false, requests_).consumed != bytes.size()) return 0;
-    if (engine_->serve(protocol, session, requests_, out_) != server::Served::all) return 0;
+    if (engine_->serve(protocol, session, requests_, out_) != engine::Served::all) return 0;
     return out_.size();
   }
 
  private:
-  limit::Spaces spaces_;
+  request::Spaces spaces_;
   store::EmbeddedStore store_{size_t{64} << 20, base::Hash(1), spaces_};
   base::Clock clock_;
-  std::unique_ptr<server::Live> live_;
-  std::unique_ptr<server::Engine> engine_;
-  wire::Requests requests_;
+  std::unique_ptr<live::Live> live_;
+  std::unique_ptr<engine::Engine> engine_;
+  request::Requests requests_;
   base::Buffer out_;
 };
 
-void expect_no_allocation(server::Protocol protocol, const std::string& hello,
+void expect_no_allocation(protocol::Protocol protocol, const std::string& hello,
                           const std::string& batch) {
   Server server;
-  const auto session = server::make_session(protocol);
+  const auto session = protocol::make_session(protocol);
   if (!hello.empty()) {
     ASSERT_GT(server.serve(protocol, *session, hello), 0u);
   }
@@ -90,7 +90,7 @@ TEST(EngineAllocation, limitds_requests_allocate_nothing) {
     if (i % 5 == 2) batch += limitd_frame({LimitdMethod::take, "unknown", key, 1}, "u");
     if (i % 5 == 3) batch += limitd_frame({LimitdMethod::ping, "", ""}, "pong");
   }
-  expect_no_allocation(server::Protocol::limitd, "", batch);
+  expect_no_allocation(protocol::Protocol::limitd, "", batch);
 }
 
 TEST(EngineAllocation, droplets_requests_allocate_nothing) {
@@ -101,7 +101,7 @@ TEST(EngineAllocation, droplets_requests_allocate_nothing) {
                                    droplet::number_field(6, 1'000) +
                                    droplet::number_field(11, i % 7 == 6 ? 1 : 0));
   }
-  expect_no_allocation(server::Protocol::droplet, std::string(droplet::handshake), batch);
+  expect_no_allocation(protocol::Protocol::droplet, std::string(droplet::handshake), batch);
 }
 
 }  // namespace

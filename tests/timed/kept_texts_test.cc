@@ -42,7 +42,7 @@ class Opened {
         disk::Journal::open({.path = path, .now = [] { return base::Time{}; }}, spaces, problem);
     EXPECT_NE(journal, nullptr) << problem;
   }
-  limit::Spaces spaces;
+  request::Spaces spaces;
   std::unique_ptr<disk::Journal> journal;
 };
 

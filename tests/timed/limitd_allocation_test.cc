@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/timed/allocations.h"
-#include "protocol/limitd/session_model.h"
 #include "protocol/limitd/session.h"
+#include "protocol/limitd/session_model.h"
+#include "tests/timed/allocations.h"
 
 namespace sluice::tests {
 namespace {

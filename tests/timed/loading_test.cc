@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <string>
 
-#include "request/space.h"
-#include "protocol/divvy/rules.h"
 #include "policy/read/native.h"
 #include "policy/read/native_review.h"
+#include "protocol/divvy/rules.h"
+#include "request/space.h"
 #include "tests/support/named_rules.h"
 #include "tests/support/patience.h"
 
@@ -26,7 +26,7 @@ double thread_seconds() {
 }
 
 struct Loaded {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   RuleSet rules;
   base::Diagnostics diagnostics;
 };
@@ -98,7 +98,7 @@ TEST(Loading, DivvyIni) {
             " ip=*]\ncreditLimit=9\nresetSeconds=9\nactorField=ip\n\n";
   text += "[default]\ncreditLimit=0\n";
   loads("Divvy's INI", [&](Loaded& into) {
-    read_divvy(text, DivvyFormat::ini, DivvyMatching::code, "f", into.spaces, into.rules,
+    divvy::read_divvy(text, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "f", into.spaces, into.rules,
                into.diagnostics);
   });
 }
@@ -114,7 +114,7 @@ TEST(Loading, DivvyJson) {
   text.resize(text.size() - 2);
   text += "],\n\"default\": { \"operation\": {}, \"creditLimit\": 0 } }\n";
   loads("Divvy's JSON", [&](Loaded& into) {
-    read_divvy(text, DivvyFormat::json, DivvyMatching::code, "f", into.spaces, into.rules,
+    divvy::read_divvy(text, divvy::DivvyFormat::json, divvy::DivvyMatching::code, "f", into.spaces, into.rules,
                into.diagnostics);
   });
 }

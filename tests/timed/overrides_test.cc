@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "request/space.h"
-#include "policy/read/native.h"
 #include "engine/engine.h"
+#include "policy/read/native.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
@@ -30,9 +30,9 @@ namespace {
 constexpr size_t actors = 1'000'000, few = 10, batch = 64;
 
 // Takes verdicts and does nothing with them.
-struct Silent final : wire::Session {
-  wire::Received receive(std::string_view, bool, wire::Requests&) override { return {}; }
-  bool reply(const wire::Request&, const wire::Verdict& verdict, base::Time,
+struct Silent final : request::Session {
+  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+  bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     allowed += verdict.allowed;
     return true;
@@ -68,12 +68,12 @@ class World {
         "test.yaml", spaces_, *rules, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     rule_ = rules->native_rules().front().id;
-    live_ = std::make_unique<server::Live>(server::LivePolicy{std::move(rules)});
+    live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     for (size_t i = 0; i < actors; ++i) users_.push_back(user(i));
   }
 
   // An engine with overrides of the first `count` actors, or of as many patterns that fit one each.
-  std::unique_ptr<server::Engine> engine(policy::Overrides* overrides, size_t count,
+  std::unique_ptr<engine::Engine> engine(policy::Overrides* overrides, size_t count,
                                          bool patterns) {
     const limit::Limit limit{limit::Algorithm::token_bucket, 2'000'000, base::seconds(3600),
                              2'000'000};
@@ -87,16 +87,16 @@ class World {
       one.terms.id = i + 1;
       EXPECT_TRUE(overrides->set(one));
     }
-    return std::make_unique<server::Engine>(
-        server::Engine::Surroundings{
+    return std::make_unique<engine::Engine>(
+        engine::Engine::Surroundings{
             .store = store_, .clock = clock_, .live = *live_, .overrides = overrides},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
   // Nanoseconds of the processor a request.
-  double round(server::Engine& engine, size_t per_batch, size_t requests) {
+  double round(engine::Engine& engine, size_t per_batch, size_t requests) {
     Silent session;
-    wire::Requests asked;
+    request::Requests asked;
     base::Buffer out;
     order_.clear();
     for (size_t i = 0; i < requests; ++i) order_.push_back(static_cast<uint32_t>(dice_(actors)));
@@ -105,10 +105,10 @@ class World {
       asked.clear();
       for (size_t i = 0; i < per_batch; ++i) {
         asked.open();
-        asked.add(limit::Entry{"user", users_[order_[at + i]]});
+        asked.add(request::Entry{"user", users_[order_[at + i]]});
         asked.commit({.prefix = {}, .tag = {}});
       }
-      engine.serve(server::Protocol::divvy, session, asked, out);
+      engine.serve(protocol::Protocol::divvy, session, asked, out);
     }
     const double took = processor_ns() - began;
     EXPECT_EQ(session.allowed, requests);
@@ -116,24 +116,24 @@ class World {
   }
 
   // All counters are there, under either limits.
-  void warm(server::Engine& engine) {
+  void warm(engine::Engine& engine) {
     Silent session;
-    wire::Requests asked;
+    request::Requests asked;
     base::Buffer out;
     for (const std::string& one : users_) {
       asked.clear();
       asked.open();
-      asked.add(limit::Entry{"user", one});
+      asked.add(request::Entry{"user", one});
       asked.commit({.prefix = {}, .tag = {}});
-      engine.serve(server::Protocol::divvy, session, asked, out);
+      engine.serve(protocol::Protocol::divvy, session, asked, out);
     }
   }
 
  private:
-  limit::Spaces spaces_;
+  request::Spaces spaces_;
   store::EmbeddedStore store_{size_t{256} << 20, base::Hash(1), spaces_};
   base::Clock clock_;
-  std::unique_ptr<server::Live> live_;
+  std::unique_ptr<live::Live> live_;
   uint64_t rule_ = 0;
   std::vector<std::string> users_;
   std::vector<uint32_t> order_;
@@ -180,7 +180,7 @@ TEST(OverridesTimed, NothingIsAllocatedForThem) {
   world.warm(*engine);
   world.round(*engine, batch, 64 * 1024);
   const Allocations allocations;
-  wire::Requests asked;
+  request::Requests asked;
   const double ns = world.round(*engine, batch, 64 * 1024);
   // The round's own: buffers of its requests.
   EXPECT_LT(allocations.count(), 40u) << ns;

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "request/space.h"
-#include "protocol/divvy/rules.h"
 #include "admin/figures.h"
 #include "engine/top_keys.h"
+#include "protocol/divvy/rules.h"
+#include "request/space.h"
 #include "tests/support/patience.h"
 #include "tests/timed/allocations.h"
 
@@ -32,11 +32,11 @@ constexpr size_t table_bytes = size_t{256} << 20;  // more than the caches of on
 struct Tracking {
   explicit Tracking(size_t count, bool denied) {
     base::Diagnostics diagnostics;
-    policy::read_divvy("[default]\ncreditLimit = 9\nresetSeconds = 60\n", policy::DivvyFormat::ini,
-                       policy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
+    divvy::read_divvy("[default]\ncreditLimit = 9\nresetSeconds = 60\n", divvy::DivvyFormat::ini,
+                       divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
     live.rules = rules;
     live.names = figures.name_rules(*rules);
-    const std::array descriptor{limit::Entry{"k", "v"}};
+    const std::array descriptor{request::Entry{"k", "v"}};
     rules->match(policy::Dialect::divvy, {.descriptor = descriptor}, plan);
     plan.batch().groups[0].allowed = !denied;
     for (size_t i = 0; i < count; ++i) {
@@ -56,7 +56,7 @@ struct Tracking {
         at = at + 1 == keys.size() ? 0 : at + 1;
         plan.batch().charges[0].key = {key.data(), key.size() - 1};
         asm volatile("" ::"r"(plan.batch().charges[0].key.data()[0]) : "memory");
-        if (with) top_keys.decided(now, live, plan, plan.parts()[0], limit::Verb::take);
+        if (with) top_keys.decided(now, live, plan, plan.parts()[0], request::Verb::take);
       }
     }
     return std::chrono::duration<double, std::nano>(steady_clock::now() - begin).count() /
@@ -83,12 +83,12 @@ struct Tracking {
     return with - without;
   }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   std::shared_ptr<policy::RuleSet> rules = std::make_shared<policy::RuleSet>();
-  server::LivePolicy live;
-  server::Figures figures;
+  live::LivePolicy live;
+  admin::Figures figures;
   const base::Hash hash;
-  server::TopKeys top_keys{hash};
+  engine::TopKeys top_keys{hash};
   policy::Plan plan;
   std::vector<std::array<char, 16>> keys;
   size_t at = 0;
@@ -119,7 +119,7 @@ TEST(TopKeys, AllocateNothing) {
   const Allocations allocations;
   tracking.cost(true, nullptr);
   tracking.top_keys.decided({tracking.now.us + 60'000'000}, tracking.live, tracking.plan,
-                            tracking.plan.parts()[0], limit::Verb::take);
+                            tracking.plan.parts()[0], request::Verb::take);
   EXPECT_EQ(allocations.count(), 0u);
 }
 

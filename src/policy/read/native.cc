@@ -9,8 +9,8 @@
 #include "base/bounds.h"
 #include "limit/decide.h"
 #include "policy/read/native_limit.h"
-#include "policy/text.h"
 #include "policy/read/yaml_tree_reader.h"
+#include "policy/text.h"
 
 namespace sluice::policy {
 
@@ -77,7 +77,7 @@ std::string space_suffix(const Rule& rule) {
 
 class NativeReader {
  public:
-  NativeReader(const YamlDocument& document, std::string_view file, limit::Spaces& spaces,
+  NativeReader(const YamlDocument& document, std::string_view file, request::Spaces& spaces,
                RuleSet& rules, base::Diagnostics& diagnostics)
       : reader_(file, document, diagnostics), file_(file), spaces_(spaces), rules_(rules) {
     for (const Rule& rule : rules.native_rules())
@@ -163,7 +163,7 @@ class NativeReader {
     rule.then = static_cast<Then>(choice("then", thens));
     static constexpr std::array<std::string_view, 4> fallbacks = {"error", "deny", "local",
                                                                   "allow"};
-    rule.on_store_error = static_cast<limit::OnError>(choice("on_store_error", fallbacks));
+    rule.on_store_error = static_cast<request::OnError>(choice("on_store_error", fallbacks));
     check_actor(rule);
     const std::string canonical = canonical_pattern(rule);
     if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
@@ -351,7 +351,7 @@ class NativeReader {
 
   YamlReader reader_;
   std::string_view file_;
-  limit::Spaces& spaces_;
+  request::Spaces& spaces_;
   RuleSet& rules_;
   std::array<YamlNode, rule_keys.size()> fields_;  // of the rule that is being read
   // Names, and patterns of nameless rules in brackets, which no name has; with the rule's line.
@@ -360,7 +360,7 @@ class NativeReader {
 
 }  // namespace
 
-void read_native(const YamlDocument& document, std::string_view file, limit::Spaces& spaces,
+void read_native(const YamlDocument& document, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics) {
   const size_t before = diagnostics.size();
   NativeReader(document, file, spaces, rules, diagnostics).document(document.root());
@@ -371,7 +371,7 @@ void read_native(const YamlDocument& document, std::string_view file, limit::Spa
                    });
 }
 
-void read_native(std::string_view text, std::string_view file, limit::Spaces& spaces,
+void read_native(std::string_view text, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics) {
   YamlDocument document;
   if (const auto error = parse_yaml(text, document))

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/diagnostic.h"
-#include "request/space.h"
-#include "policy/rule_set.h"
 #include "policy/read/yaml_tree.h"
+#include "policy/rule_set.h"
+#include "request/space.h"
 
 namespace sluice::policy {
 
@@ -15,11 +15,11 @@ namespace sluice::policy {
 // `rules`, in order; without the key there are none. Other top-level keys are somebody else's.
 // Everything wrong or doubtful is appended to `diagnostics`; with an error among them `rules` is
 // not to be used. `file` is how the user named the file, for messages only.
-void read_native(std::string_view text, std::string_view file, limit::Spaces& spaces,
+void read_native(std::string_view text, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics);
 
 // The same of a text that has been parsed.
-void read_native(const YamlDocument& document, std::string_view file, limit::Spaces& spaces,
+void read_native(const YamlDocument& document, std::string_view file, request::Spaces& spaces,
                  RuleSet& rules, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::policy

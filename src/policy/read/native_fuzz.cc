@@ -36,7 +36,7 @@ void check_limits(const Rule& rule) {
 }
 
 void read_one(std::string_view text) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   RuleSet rules;
   base::Diagnostics diagnostics;
   read_native(text, "fuzz", spaces, rules, diagnostics);
@@ -47,7 +47,7 @@ void read_one(std::string_view text) {
   const std::span<const Rule> all = rules.native_rules();
   review(rules, diagnostics);
   Plan plan;
-  std::vector<limit::Entry> request;
+  std::vector<request::Entry> request;
   for (const Rule& rule : all) {
     check_limits(rule);
     request.clear();

@@ -23,13 +23,13 @@ bool decides(const Rule& rule) {
 
 // The request that stands for all that the rule applies to. A star in its values can only be
 // matched by another rule's star, so a rule that applies to this request applies to them all.
-void generic_request(const Rule& rule, std::vector<limit::Entry>& descriptor) {
+void generic_request(const Rule& rule, std::vector<request::Entry>& descriptor) {
   descriptor.clear();
   for (const Condition& condition : rule.conditions)
     descriptor.push_back({condition.key, condition.pattern.text()});
 }
 
-bool covers(const Rule& rule, std::span<const limit::Entry> generic) {
+bool covers(const Rule& rule, std::span<const request::Entry> generic) {
   // Long patterns against each other take the product of their lengths; nobody writes such.
   constexpr size_t bytes_max = 4096;
   for (const Condition& condition : rule.conditions)
@@ -39,13 +39,13 @@ bool covers(const Rule& rule, std::span<const limit::Entry> generic) {
 }
 
 // What that takes at most, in steps (base::bounds::review_steps_max).
-size_t cost_of_covers(const Rule& rule, std::span<const limit::Entry> generic) {
+size_t cost_of_covers(const Rule& rule, std::span<const request::Entry> generic) {
   size_t steps = 1 + rule.conditions.size() * generic.size() / 16;
   for (const Condition& condition : rule.conditions) {
     if (condition.pattern.exact()) continue;
     const std::string_view literal = condition.pattern.literal();
     const size_t size = condition.pattern.text().size() - literal.size();
-    for (const limit::Entry& entry : generic)
+    for (const request::Entry& entry : generic)
       if (entry.key == condition.key && begins_with(entry.value, literal))
         steps += size * (entry.value.size() - literal.size()) / 128;
   }
@@ -201,7 +201,7 @@ class Review {
   // Do they apply to the same requests?
   bool is_twin(size_t a, size_t b) const {
     const auto covered = [&](const Rule& by, const Rule& rule) {
-      std::vector<limit::Entry> generic;
+      std::vector<request::Entry> generic;
       generic_request(rule, generic);
       return covers(by, generic);
     };
@@ -244,7 +244,7 @@ class Review {
   size_t cut_short_ = 0;  // rules whose share of the steps was not enough
 
   // Of the rule that is being reviewed:
-  std::vector<limit::Entry> generic_;
+  std::vector<request::Entry> generic_;
   std::vector<size_t> beside_;  // rules that have a say in each of its requests, itself aside
 };
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "limit/decide.h"
-#include "protocol/divvy/rules.h"
-#include "protocol/droplet/rules.h"
 #include "policy/read/native.h"
 #include "policy/read/native_stricter.h"
+#include "protocol/divvy/rules.h"
+#include "protocol/droplet/rules.h"
 
 namespace sluice::policy {
 namespace {
@@ -20,13 +20,14 @@ using limit::Algorithm;
 using limit::Limit;
 
 std::string told(const std::string& rules_text, const std::string& divvy = "") {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   RuleSet rules;
   base::Diagnostics reading, diagnostics;
-  add_droplet_rule(spaces, rules);  // as every server has it
+  droplet::add_droplet_rule(spaces, rules);  // as every server has it
   read_native("rules:\n" + rules_text, "f", spaces, rules, reading);
   if (!divvy.empty())
-    read_divvy(divvy, DivvyFormat::ini, DivvyMatching::code, "d.ini", spaces, rules, reading);
+    divvy::read_divvy(divvy, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "d.ini", spaces,
+                      rules, reading);
   EXPECT_FALSE(has_errors(reading)) << to_string(reading.front());
   review(rules, diagnostics);
   std::string text;

@@ -19,7 +19,7 @@ struct Read {
   }
   const Rule& rule(size_t i) const { return rules.native_rules()[i]; }
 
-  limit::Spaces spaces;
+  request::Spaces spaces;
   RuleSet rules;
   base::Diagnostics diagnostics;
   std::string said;
@@ -107,7 +107,7 @@ TEST(ReadNative, SaysWhatAFailingStoreMeans) {
       "{ name: d, deny: true, on_store_error: local },\n"
       "{ name: e, deny: true, on_store_error: allow }]");
   ASSERT_EQ(read.said, "");
-  using limit::OnError;
+  using request::OnError;
   const OnError expected[] = {OnError::error, OnError::error, OnError::deny, OnError::local,
                               OnError::allow};
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(read.rule(i).on_store_error, expected[i]) << i;
@@ -342,7 +342,7 @@ TEST(ReadNative, AFixedBucketHasNoWindow) {
 }
 
 TEST(ReadNative, ACounterOutlivesNewNumbersButNotAnotherAlgorithm) {
-  limit::Spaces spaces;
+  request::Spaces spaces;
   const auto space = [&](const std::string& limit) {
     RuleSet rules;
     base::Diagnostics diagnostics;

@@ -41,7 +41,7 @@ inline std::string write_native(std::span<const Rule> rules) {
     out += "- mode: ";
     out += rule.mode == Mode::enforce ? "enforce" : rule.mode == Mode::shadow ? "shadow" : "off";
     out += rule.then == Then::stop ? "\n  then: stop\n" : "\n  then: continue\n";
-    if (rule.on_store_error != limit::OnError::error)
+    if (rule.on_store_error != request::OnError::error)
       out += "  on_store_error: " + std::string(name_of(rule.on_store_error)) + "\n";
     if (!rule.name.empty()) out += "  name: " + rule.name + "\n";
     if (!rule.comment.empty()) out += "  comment: " + yaml_quoted(rule.comment) + "\n";

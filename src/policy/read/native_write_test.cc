@@ -49,7 +49,7 @@ class Writer {
     if (any(0, 1) == 0) rule.comment = word(1);
     rule.mode = static_cast<Mode>(any(0, 2));
     rule.then = static_cast<Then>(any(0, 1));
-    rule.on_store_error = static_cast<limit::OnError>(any(0, 3));
+    rule.on_store_error = static_cast<request::OnError>(any(0, 3));
     for (int64_t i = any(0, 4); i > 0; --i) {
       // A number in front keeps keys apart, of one rule and of nameless ones.
       const std::string key = std::to_string(10 * number + i) + word(0);
@@ -93,7 +93,7 @@ TEST(WriteNative, WhatIsReadIsWhatWasWritten) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const RuleSet written = Writer(seed).rules();
     const std::string text = write_native(written.native_rules());
-    limit::Spaces spaces;
+    request::Spaces spaces;
     RuleSet read, again;
     base::Diagnostics diagnostics;
     read_native(text, "f", spaces, read, diagnostics);

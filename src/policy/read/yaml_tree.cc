@@ -10,8 +10,8 @@
 #include "base/bounds.h"
 #include "base/pace.h"
 #include "base/utf8.h"
-#include "policy/text.h"
 #include "policy/read/yaml_words.h"
+#include "policy/text.h"
 
 namespace sluice::policy {
 namespace {

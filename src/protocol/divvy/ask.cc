@@ -1,10 +1,12 @@
+#include "cli/ask.h"
+
 #include "base/bounds.h"
 #include "base/units.h"
-#include "cli/ask.h"
 #include "cli/inspect.h"
 #include "protocol/divvy/client.h"
+#include "protocol/divvy/commands.h"
 
-namespace sluice::cli {
+namespace sluice::divvy {
 namespace {
 
 constexpr const char* about =
@@ -22,48 +24,49 @@ constexpr const char* footer =
     "\n"
     "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
 
-std::string words_for(const client::DivvyAnswer& answer, bool coloured) {
+std::string words_for(const DivvyAnswer& answer, bool coloured) {
   // Of a limit so large some would be taken.
   if (answer.allowed && answer.remaining == base::bounds::quota_max)
-    return paint("allowed", green, coloured) + ": unlimited\n";
+    return config::paint("allowed", config::green, coloured) + ": unlimited\n";
   const int64_t seconds = answer.reset_seconds;
   constexpr int64_t seconds_max = INT64_MAX / 1'000'000;
   const std::string when =
       seconds <= 0 ? "in less than a second"
                    : "in " + base::format_duration(base::seconds(std::min(seconds, seconds_max)));
-  std::string text = answer.allowed ? paint("allowed", green, coloured) + ": " +
-                                          std::to_string(answer.remaining) + " left"
-                                    : paint("denied", red, coloured) + ": none left";
+  std::string text = answer.allowed
+                         ? config::paint("allowed", config::green, coloured) + ": " +
+                               std::to_string(answer.remaining) + " left"
+                         : config::paint("denied", config::red, coloured) + ": none left";
   if (seconds < 0) return text + ", and waiting does not help\n";
   return text + (answer.allowed ? ", all of them again " : ", there are more ") + when + "\n";
 }
 
 }  // namespace
 
-int ask_divvy(const Words& words, Outside& outside) {
-  Arguments arguments("sluice ask divvy [options] key=value...", about, footer);
-  AskOptions options(divvy_port);
-  add_ask_options(arguments.app(), options);
+int ask(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments("sluice ask divvy [options] key=value...", about, footer);
+  cli::AskOptions options(config::divvy_port);
+  cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, outside)) return *status;
   std::string problem;
-  const auto pairs = pairs_of(arguments.positional(), problem);
+  const auto pairs = cli::pairs_of(arguments.positional(), problem);
   if (!pairs) return arguments.misused(problem, outside);
-  const auto target = target_of(options, divvy_port, problem);
+  const auto target = cli::target_of(options, config::divvy_port, problem);
   if (!target) return arguments.misused(problem, outside);
 
   const auto& [address, timeout] = *target;
-  const client::DivvyClient client(address.host, address.port, timeout);
-  const client::DivvyResult result = client.hit(*pairs);
-  if (!result.answer) return tell_undecided(result.error, options.json, outside);
-  const client::DivvyAnswer& answer = *result.answer;
+  const DivvyClient client(address.host, address.port, timeout);
+  const DivvyResult result = client.hit(*pairs);
+  if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
+  const DivvyAnswer& answer = *result.answer;
   if (options.json)
-    outside.out << to_text({{"allowed", answer.allowed},
-                            {"remaining", answer.remaining},
-                            {"reset_seconds", answer.reset_seconds}});
+    outside.out << cli::to_text({{"allowed", answer.allowed},
+                                 {"remaining", answer.remaining},
+                                 {"reset_seconds", answer.reset_seconds}});
   else
     outside.out << words_for(answer, outside.out_colour);
   outside.out.flush();
-  return answer.allowed ? exit_allowed : exit_denied;
+  return answer.allowed ? cli::exit_allowed : cli::exit_denied;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::divvy

@@ -6,7 +6,7 @@
 
 #include "client/socket.h"
 
-namespace sluice::client {
+namespace sluice::divvy {
 namespace {
 
 // Of a reply line; the longest that a server sends is an ERR with a text for people.
@@ -17,7 +17,7 @@ DivvyResult failed(std::string error) {
 }
 
 // Reads up to the first line end, which is dropped.
-DivvyResult receive(Socket& socket) {
+DivvyResult receive(client::Socket& socket) {
   std::string line, problem;
   size_t end = std::string::npos;
   while (end == std::string::npos) {
@@ -88,10 +88,10 @@ DivvyResult DivvyClient::hit(std::span<const Entry> descriptor) const {
   const auto request = divvy_request(descriptor, problem);
   if (!request) return failed(std::move(problem));
 
-  auto socket = Socket::connect(host_, port_, timeout_, problem);
+  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
-  if (!socket->send(*request)) return failed(sent_too_late);
+  if (!socket->send(*request)) return failed(client::sent_too_late);
   return receive(*socket);
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::divvy

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace sluice::client {
+namespace sluice::divvy {
 
 struct DivvyAnswer {
   bool allowed = false;
@@ -51,4 +51,4 @@ std::optional<std::string> divvy_request(std::span<const DivvyClient::Entry> des
 // The meaning of a reply line, without its line end.
 DivvyResult divvy_reply(std::string_view line);
 
-}  // namespace sluice::client
+}  // namespace sluice::divvy

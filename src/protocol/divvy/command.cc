@@ -4,8 +4,9 @@
 #include "config/serving.h"
 #include "config/settings.h"
 #include "policy/pattern.h"
+#include "protocol/divvy/commands.h"
 
-namespace sluice::cli {
+namespace sluice::divvy {
 namespace {
 
 constexpr const char* about =
@@ -22,7 +23,7 @@ const std::string footer =
         "Environment:\n"
         "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
         "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
-    server_environment_help +
+    cli::server_environment_help +
     "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what statsd is told, and where\n"
     "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
     "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
@@ -48,7 +49,7 @@ bool wants_debug(std::string_view names) {
   return wanted;
 }
 
-void apply_divvy_environment(const Outside& outside, Config& config,
+void apply_divvy_environment(const config::Outside& outside, config::Config& config,
                              base::Diagnostics& diagnostics) {
   if (const auto text = outside.environment("PORT")) {
     if (const auto port = base::parse_port(*text)) {
@@ -57,8 +58,8 @@ void apply_divvy_environment(const Outside& outside, Config& config,
     } else {
       base::Diagnostic place;
       place.subject = "PORT";
-      complain(place, "`" + *text + "` is no port", "set it to 0 to 65535, or unset it for 8321",
-               diagnostics);
+      config::complain(place, "`" + *text + "` is no port",
+                       "set it to 0 to 65535, or unset it for 8321", diagnostics);
     }
   }
   if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
@@ -71,16 +72,16 @@ void apply_divvy_environment(const Outside& outside, Config& config,
     if (is_set(redis_host)) node.host = *redis_host;
     // As the original does: what is no port is 6379.
     if (is_set(redis_port)) node.port = base::parse_port(*redis_port).value_or(node.port);
-    Setting<redis::Options> setting;
+    config::Setting<redis::Options> setting;
     setting.value.nodes = {node};
     setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
     config.store.redis = std::move(setting);
   }
-  apply_divvy_operations(outside, config, diagnostics);
+  config::apply_divvy_operations(outside, config, diagnostics);
 }
 
 // With a Redis the first is the original's to the letter.
-std::string first_lines(const std::vector<server::Bound>& bound, const Config& config) {
+std::string first_lines(const std::vector<server::Bound>& bound, const config::Config& config) {
   std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
   if (config.store.redis) {
     const redis::Node& node = config.store.redis->value.nodes.front();
@@ -89,7 +90,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, const Config& c
     text += ", embedded store\n";
   }
   for (const auto& b : bound) {
-    if (b.protocol != server::Protocol::divvy_metrics) continue;
+    if (b.protocol != protocol::Protocol::divvy_metrics) continue;
     const std::string& path = config.operations.divvy_page->value.path;
     text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
             (path.starts_with('/') ? "" : "/") + path + "\n";
@@ -99,41 +100,40 @@ std::string first_lines(const std::vector<server::Bound>& bound, const Config& c
 
 }  // namespace
 
-int divvy(const Words& words, Outside& outside) {
-  Arguments arguments("sluice divvy [options] CONFIG", about, footer);
-  Flags flags;
+int serve(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments("sluice divvy [options] CONFIG", about, footer);
+  config::Flags flags;
   std::optional<std::string> host;
   bool documented = false;
   arguments.app()
       .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
       ->type_name("ADDRESS");
-  add_documented_flag(arguments.app(), documented);
-  add_server_flags(arguments.app(), flags);
+  cli::add_documented_flag(arguments.app(), documented);
+  cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, outside)) return *status;
   if (arguments.positional().empty()) {
     outside.out << "Error: must provide config file as an argument." << std::endl;
-    return exit_failure;
+    return config::exit_failure;
   }
   if (arguments.positional().size() > 1)
     return arguments.misused("one configuration file is served, not several", outside);
 
-  Config config;
+  config::Config config;
   base::Diagnostics diagnostics;
-  config.listen = {{{server::Protocol::divvy, {"::", divvy_port}}}};
+  config.listen = {{{protocol::Protocol::divvy, {"::", config::divvy_port}}}};
   if (host) config.listen.front().value.address.host = *host;
-  config.policy.push_back(
-      {{arguments.positional().front(), "argument"},
-       {documented ? policy::DivvyMatching::documented : policy::DivvyMatching::code,
-        documented ? "--documented" : "default"}});
-  apply_environment(outside, config, diagnostics);
+  config.policy.push_back({{arguments.positional().front(), "argument"},
+                           {documented ? DivvyMatching::documented : DivvyMatching::code,
+                            documented ? "--documented" : "default"}});
+  config::apply_environment(outside, config, diagnostics);
   apply_divvy_environment(outside, config, diagnostics);
-  apply_flags(flags, config, diagnostics);
+  config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, outside);
-  if (base::has_errors(diagnostics)) return exit_failure;
+  if (base::has_errors(diagnostics)) return config::exit_failure;
   // Nothing but the policy's file can change.
-  return run_server(
+  return config::run_server(
       config, [&config](base::Diagnostics&) { return config; },
       {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, outside);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::divvy

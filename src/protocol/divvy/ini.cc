@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "base/pace.h"
-#include "protocol/divvy/raw.h"
 #include "policy/text.h"
+#include "protocol/divvy/raw.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 
 namespace {
 
@@ -28,7 +28,7 @@ struct Value {
 
 std::string scalar_text(const nlohmann::json& json, const std::string& otherwise) {
   if (json.is_string()) return json.get<std::string>();
-  if (json.is_number()) return number_text(json.get<double>());
+  if (json.is_number()) return policy::number_text(json.get<double>());
   if (json.is_boolean()) return json.get<bool>() ? "true" : "false";
   if (json.is_null()) return "null";
   return otherwise;
@@ -40,7 +40,7 @@ bool is_quoted(std::string_view text) {
 
 // A name or value without its quotes, escapes and comment.
 Value unquoted(std::string_view raw) {
-  const std::string_view text = trim(raw);
+  const std::string_view text = policy::trim(raw);
   if (is_quoted(text)) {
     const bool single = text[0] == '\'';
     const std::string inner(single ? text.substr(1, text.size() > 1 ? text.size() - 2 : 0) : text);
@@ -63,16 +63,16 @@ Value unquoted(std::string_view raw) {
       out += c;
     }
   }
-  return {std::string(trim(out))};
+  return {std::string(policy::trim(out))};
 }
 
 // What stands between the brackets of a section header; nothing: the line is none.
 std::optional<std::string_view> section_header(std::string_view line) {
-  const std::string_view text = trim(line);
+  const std::string_view text = policy::trim(line);
   if (!text.starts_with('[')) return std::nullopt;
   const size_t end = text.find(']');
   if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view behind = trim(text.substr(end + 1));
+  const std::string_view behind = policy::trim(text.substr(end + 1));
   if (!behind.empty() && behind[0] != ';' && behind[0] != '#') return std::nullopt;
   return text.substr(1, end - 1);
 }
@@ -105,7 +105,7 @@ std::vector<std::pair<std::string, std::string>> operation_of(std::string_view n
   };
   size_t first = 0;
   for (size_t at = 0; at < name.size();) {
-    const size_t space = space_size(name, at);
+    const size_t space = policy::space_size(name, at);
     if (space == 0) {
       ++at;
       continue;
@@ -139,7 +139,7 @@ class Reader {
   std::vector<RawRule> read(std::string_view text) {
     for (const Line& line : lines_of(text)) {
       base::pace();
-      const std::string_view content = trim(line.text);
+      const std::string_view content = policy::trim(line.text);
       if (content.empty() || content[0] == ';' || content[0] == '#') continue;
       if (const auto name = section_header(line.text)) {
         open_section(*name, line.number);
@@ -197,7 +197,7 @@ class Reader {
     }
     std::string name = unquoted(line.text.substr(0, equals)).text;
     if (current_ == no_section) {
-      report_.error({line.number}, shortened(trim(line.text), 64),
+      report_.error({line.number}, policy::shortened(policy::trim(line.text), 64),
                     "this stands in front of the first section",
                     "put it under the `[section]` of its rule, or remove it");
       return;
@@ -239,13 +239,13 @@ class Reader {
     }
     report_.warning(
         {line.number}, subject_of(section),
-        "`" + shortened(trim(line.text), 64) +
+        "`" + policy::shortened(policy::trim(line.text), 64) +
             "` is no section header but a field of this rule, and so are the lines that follow",
         "end a header at its only `]`; names with `]` need JSON");
   }
 
   static std::string subject_of(const Section& section) {
-    return "rule " + shortened(section.spelling, 200);
+    return "rule " + policy::shortened(section.spelling, 200);
   }
 
   RawRule finish(Section& section) {
@@ -308,4 +308,4 @@ std::vector<RawRule> read_divvy_ini(std::string_view text, Report& report) {
   return Reader(report).read(text);
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

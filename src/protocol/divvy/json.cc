@@ -2,15 +2,15 @@
 #include <algorithm>
 
 #include "base/pace.h"
-#include "protocol/divvy/raw.h"
 #include "policy/read/json_tree.h"
 #include "policy/text.h"
+#include "protocol/divvy/raw.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 
 namespace {
 
-using Kind = JsonNode::Kind;
+using Kind = policy::JsonNode::Kind;
 
 const char* kind_text(Kind kind) {
   switch (kind) {
@@ -31,11 +31,11 @@ const char* kind_text(Kind kind) {
 }
 
 // The text that a value of an operation is compared with.
-std::string value_text(const JsonNode& node) {
+std::string value_text(const policy::JsonNode& node) {
   return node.kind == Kind::text ? node.text : compact_json(node);
 }
 
-bool is_unset(const JsonNode& node) {
+bool is_unset(const policy::JsonNode& node) {
   return node.kind == Kind::null || (node.kind == Kind::boolean && !node.boolean) ||
          (node.kind == Kind::text && node.text.empty());
 }
@@ -49,7 +49,7 @@ class Reader {
   }
 
   std::vector<RawRule> read() {
-    JsonDocument document;
+    policy::JsonDocument document;
     if (const auto error = parse_json(text_, document)) {
       report_.error(place(error->at), {}, error->message,
                     "check commas, quotes and brackets there");
@@ -57,10 +57,10 @@ class Reader {
     }
     for (const auto& [key, at] : document.repeated_keys) {
       report_.warning(place(at), {},
-                      "`" + shortened(key, 64) + "` is here twice; the last one counts",
+                      "`" + policy::shortened(key, 64) + "` is here twice; the last one counts",
                       "remove one");
     }
-    const JsonNode& root = document.root;
+    const policy::JsonNode& root = document.root;
     if (root.kind != Kind::object) {
       report_.error({1}, {},
                     std::string("the file holds ") + kind_text(root.kind) + " instead of an object",
@@ -72,11 +72,11 @@ class Reader {
       if (key == "overrides" || key == "default") continue;
       const std::string_view nearest = base::nearest_word(key, {"overrides", "default"});
       report_.warning(
-          place(root.items[i].at), {}, "`" + shortened(key, 64) + "` has no effect",
+          place(root.items[i].at), {}, "`" + policy::shortened(key, 64) + "` has no effect",
           nearest.empty() ? "remove it" : "did you mean `" + std::string(nearest) + "`?");
     }
-    if (const JsonNode* overrides = root.find("overrides")) take_overrides(*overrides);
-    if (const JsonNode* last = root.find("default")) take_default(*last);
+    if (const policy::JsonNode* overrides = root.find("overrides")) take_overrides(*overrides);
+    if (const policy::JsonNode* last = root.find("default")) take_default(*last);
     return std::move(rules_);
   }
 
@@ -86,20 +86,20 @@ class Reader {
     return {static_cast<size_t>(next - line_starts_.begin()), at - *(next - 1) + 1};
   }
 
-  void take_overrides(const JsonNode& overrides) {
+  void take_overrides(const policy::JsonNode& overrides) {
     if (overrides.kind != Kind::list) {
       report_.error(place(overrides.at), {},
                     std::string("`overrides` is ") + kind_text(overrides.kind),
                     "write a list of rules, [] for none");
       return;
     }
-    for (const JsonNode& rule : overrides.items) {
+    for (const policy::JsonNode& rule : overrides.items) {
       base::pace();
       take_rule(rule, "a rule");
     }
   }
 
-  void take_default(const JsonNode& last) {
+  void take_default(const policy::JsonNode& last) {
     const bool skipped =
         last.kind != Kind::object && last.kind != Kind::null && last.kind != Kind::list;
     if (skipped) {
@@ -111,7 +111,7 @@ class Reader {
     take_rule(last, "`default`");
   }
 
-  void take_rule(const JsonNode& node, const std::string& what) {
+  void take_rule(const policy::JsonNode& node, const std::string& what) {
     if (node.kind != Kind::object) {
       report_.error(place(node.at), {}, what + " is " + kind_text(node.kind),
                     "write {\"operation\": {...}, \"creditLimit\": N, \"resetSeconds\": N}");
@@ -130,10 +130,10 @@ class Reader {
     rules_.push_back(std::move(rule));
   }
 
-  bool take_operation(const JsonNode& node, RawRule& rule, const std::string& what) {
+  bool take_operation(const policy::JsonNode& node, RawRule& rule, const std::string& what) {
     const std::string remedy =
         "write {\"key\": \"value\", ...}, or {} for a rule that matches every request";
-    const JsonNode* operation = node.find("operation");
+    const policy::JsonNode* operation = node.find("operation");
     if (operation == nullptr) {
       report_.error(rule.place, {}, what + " has no `operation`", remedy);
       return false;
@@ -156,7 +156,7 @@ class Reader {
     return true;
   }
 
-  void take_field(const std::string& name, const JsonNode& value, RawRule& rule,
+  void take_field(const std::string& name, const policy::JsonNode& value, RawRule& rule,
                   const std::string& subject) {
     if (name == "operation") return;
     if (name == "creditLimit") {
@@ -185,28 +185,30 @@ class Reader {
     }
   }
 
-  RawText option(const JsonNode& value, const std::string& name, const std::string& subject) {
+  RawText option(const policy::JsonNode& value, const std::string& name,
+                 const std::string& subject) {
     if (is_unset(value)) return {"", place(value.at)};
     if (value.kind != Kind::text && value.kind != Kind::number) {
       report_.warning(place(value.at), subject,
                       "`" + name + "` is " + kind_text(value.kind) + "; it is taken as the text `" +
-                          shortened(value_text(value), 64) + "`",
+                          policy::shortened(value_text(value), 64) + "`",
                       "write it in quotes");
     }
     return {value_text(value), place(value.at)};
   }
 
-  RawNumber number(const JsonNode& value, const std::string& name, const std::string& subject) {
+  RawNumber number(const policy::JsonNode& value, const std::string& name,
+                   const std::string& subject) {
     if (value.kind == Kind::number) {
       // Through its text, so that one routine knows the bounds; whole numbers have neither point
       // nor exponent there.
-      return whole(number_text(value.number), place(value.at), name, subject);
+      return whole(policy::number_text(value.number), place(value.at), name, subject);
     }
     if (value.kind == Kind::text && !value.text.empty())
       return whole(value.text, place(value.at), name, subject);
     RawNumber wrong;
     wrong.kind = RawNumber::Kind::wrong;
-    wrong.spelling = shortened(value_text(value), 64);
+    wrong.spelling = policy::shortened(value_text(value), 64);
     wrong.problem = "is not a number";
     wrong.place = place(value.at);
     return wrong;
@@ -223,7 +225,7 @@ class Reader {
     }
     RawNumber wrong;
     wrong.kind = RawNumber::Kind::wrong;
-    wrong.spelling = shortened(text, 64);
+    wrong.spelling = policy::shortened(text, 64);
     wrong.problem = "is not a whole number up to " + std::to_string(base::bounds::quota_max);
     wrong.place = at;
     return wrong;
@@ -241,4 +243,4 @@ std::vector<RawRule> read_divvy_json(std::string_view text, Report& report) {
   return Reader(text, report).read();
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

@@ -10,7 +10,7 @@
 #include "base/bounds.h"
 #include "base/utf8.h"
 
-namespace sluice::wire {
+namespace sluice::divvy {
 namespace {
 
 using base::bounds::descriptor_entries_max;
@@ -221,10 +221,10 @@ constexpr std::string_view unclosed = "Unexpected end of quoted string.";
 
 // Adds the entries of [at, end), which neither begins nor ends with white space, to the open
 // request. False: it cannot, and `reason` says why.
-bool take_entries(Stops& stops, const char* at, const char* end, Requests& requests,
+bool take_entries(Stops& stops, const char* at, const char* end, request::Requests& requests,
                   std::string& reason) {
   while (at < end) {
-    limit::Entry entry;
+    request::Entry entry;
     if (!take_string(stops, at, end, entry.key)) return reason = unclosed, false;
     if (at == end) return reason = "Unexpected end of input string.", false;
     if (*at != '=') return reason = expected("'='", at, end), false;
@@ -249,7 +249,7 @@ std::string divvy_error(std::string_view reason) {
   return std::string("ERR unknown \"").append(reason).append("\"");
 }
 
-bool parse_divvy_line(std::string_view line, Requests& requests, std::string& error) {
+bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error) {
   const char* at = line.data();
   const char* end = at + line.size();
   Stops stops(line);
@@ -278,4 +278,4 @@ bool parse_divvy_line(std::string_view line, Requests& requests, std::string& er
   return true;
 }
 
-}  // namespace sluice::wire
+}  // namespace sluice::divvy

@@ -2,7 +2,7 @@
 
 #include "policy/text.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 
 std::string RawRule::pattern() const {
   if (operation.empty()) return "default";
@@ -15,7 +15,7 @@ std::string RawRule::pattern() const {
 }
 
 std::string RawRule::subject() const {
-  return "rule " + shortened(spelling, 200);
+  return "rule " + policy::shortened(spelling, 200);
 }
 
 const std::vector<std::string_view>& divvy_fields() {
@@ -27,7 +27,7 @@ const std::vector<std::string_view>& divvy_fields() {
 void Report::unknown_field(Place place, std::string subject, std::string_view field) {
   const std::string_view nearest = base::nearest_word(field, divvy_fields());
   warning(place, std::move(subject),
-          "`" + shortened(field, 64) + "` is no field of a rule and has no effect",
+          "`" + policy::shortened(field, 64) + "` is no field of a rule and has no effect",
           nearest.empty() || nearest == field ? "remove it"
                                               : "did you mean `" + std::string(nearest) + "`?");
 }
@@ -47,9 +47,9 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
                           const std::string& subject, Report& report) {
   RawNumber number;
   number.kind = RawNumber::Kind::wrong;
-  number.spelling = shortened(text, 64);
+  number.spelling = policy::shortened(text, 64);
   number.place = place;
-  const std::string_view trimmed = trim(text);
+  const std::string_view trimmed = policy::trim(text);
   const bool negative = trimmed.starts_with('-');
   size_t at = negative || trimmed.starts_with('+') ? 1 : 0;
   const size_t digits = at;
@@ -76,7 +76,7 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
     message += " `" + number.spelling + "` is read as " + taken;
     const bool exponent = left_out.size() > 1 && (left_out[0] == 'e' || left_out[0] == 'E');
     if (exponent) message += ", NOT with its exponent";
-    message += ": only leading digits count, `" + shortened(left_out, 64) + "` has no effect";
+    message += ": only leading digits count, `" + policy::shortened(left_out, 64) + "` has no effect";
     report.warning(place, subject, std::move(message),
                    exponent ? "write the number with all its digits" : "write `" + taken + "`");
   }
@@ -84,4 +84,4 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
   return number;
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

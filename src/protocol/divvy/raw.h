@@ -12,7 +12,7 @@
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 
 struct Place {
   size_t line = 0, column = 0;  // as in base::Diagnostic
@@ -85,4 +85,4 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
 std::vector<RawRule> read_divvy_ini(std::string_view text, Report& report);
 std::vector<RawRule> read_divvy_json(std::string_view text, Report& report);
 
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

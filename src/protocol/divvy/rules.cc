@@ -4,10 +4,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "protocol/divvy/raw.h"
 #include "policy/text.h"
+#include "protocol/divvy/raw.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr size_t label_bytes_max = 255;
 std::string space_prefix(const RawRule& raw) {
   auto pairs = raw.operation;
   std::sort(pairs.begin(), pairs.end(),
-            [](const auto& a, const auto& b) { return utf16_less(a.first, b.first); });
+            [](const auto& a, const auto& b) { return policy::utf16_less(a.first, b.first); });
   std::string prefix = "divvy:";
   for (const auto& [key, value] : pairs) {
     if (prefix.size() > 6) prefix += ' ';
@@ -36,7 +36,8 @@ bool sound_label(std::string_view label) {
 
 class Validation {
  public:
-  Validation(DivvyMatching matching, limit::Spaces& spaces, RuleSet& rules, Report& report)
+  Validation(DivvyMatching matching, request::Spaces& spaces, policy::RuleSet& rules,
+             Report& report)
       : matching_(matching), spaces_(spaces), rules_(rules), report_(report) {}
 
   void add_all(const std::vector<RawRule>& raws) {
@@ -62,7 +63,7 @@ class Validation {
                     "remove conditions");
       return;
     }
-    Rule rule;
+    policy::Rule rule;
     rule.pattern = raw.pattern();
     rule.file = std::string(report_.file());
     rule.line = raw.place.line;
@@ -75,29 +76,29 @@ class Validation {
     check_policy(raw, rule, last);
     check_actor(raw);
     const std::string& seconds = raw.reset_seconds.spelling;
-    limit::Space like;
-    like.form = limit::Form::divvy;
+    request::Space like;
+    like.form = request::Form::divvy;
     rule.space =
         spaces_.intern(space_prefix(raw), ":" + raw.credit_limit.spelling + ":" + seconds, like);
     rule.limits_id = spaces_.intern_limits(rule.limits);
-    rules_.add(Dialect::divvy, std::move(rule));
+    rules_.add(policy::Dialect::divvy, std::move(rule));
   }
 
-  void add_conditions(const RawRule& raw, Rule& rule) {
+  void add_conditions(const RawRule& raw, policy::Rule& rule) {
     for (const auto& [key, value] : raw.operation) {
-      Pattern pattern =
-          matching_ == DivvyMatching::code ? Pattern::divvy(value) : Pattern::wildcard(value);
+      policy::Pattern pattern = matching_ == DivvyMatching::code ? policy::Pattern::divvy(value)
+                                                                 : policy::Pattern::wildcard(value);
       if (pattern.impossible()) {
         report_.warning(raw.place, raw.subject(),
-                        "`" + shortened(key + "=" + value, 64) +
+                        "`" + policy::shortened(key + "=" + value, 64) +
                             "` has a star directly behind a star: EVERY REQUEST "
                             "that gets as far as this condition is answered with an error and its "
                             "connection closed",
                         "write one `*`");
       } else if (pattern.oversized()) {
         report_.error(raw.place, raw.subject(),
-                      "the value of `" + shortened(key, 64) + "` has more than " +
-                          std::to_string(Pattern::elements_max) +
+                      "the value of `" + policy::shortened(key, 64) + "` has more than " +
+                          std::to_string(policy::Pattern::elements_max) +
                           " characters behind its first star and a further star",
                       "shorten it, or use one star only");
       }
@@ -107,11 +108,11 @@ class Validation {
 
   // A rule whose own operation, sent as a request, would be decided by an earlier rule could never
   // decide anything.
-  void check_reachable(const RawRule& raw, const Rule& rule) {
+  void check_reachable(const RawRule& raw, const policy::Rule& rule) {
     descriptor_.clear();
     for (const auto& [key, value] : raw.operation) descriptor_.push_back({key, value});
     std::string_view error;
-    const Rule* by = rules_.decider(Dialect::divvy, descriptor_, error);
+    const policy::Rule* by = rules_.decider(policy::Dialect::divvy, descriptor_, error);
     if (!error.empty()) {
       report_.error(raw.place, raw.subject(),
                     "an earlier rule cannot be evaluated: " + std::string(error),
@@ -121,13 +122,13 @@ class Validation {
     if (by == nullptr) return;
     const std::string place =
         (by->file == rule.file ? "line " : by->file + " line ") + std::to_string(by->line);
-    std::string message = "it is unreachable: rule [" + shortened(by->pattern, 200) + "] (" +
+    std::string message = "it is unreachable: rule [" + policy::shortened(by->pattern, 200) + "] (" +
                           place + ") answers everything that it could match";
     const bool by_absent_key =
-        std::any_of(by->conditions.begin(), by->conditions.end(), [&](const Condition& c) {
+        std::any_of(by->conditions.begin(), by->conditions.end(), [&](const policy::Condition& c) {
           return c.pattern.any() &&
                  std::none_of(descriptor_.begin(), descriptor_.end(),
-                              [&](const limit::Entry& e) { return e.key == c.key; });
+                              [&](const request::Entry& e) { return e.key == c.key; });
         });
     if (by_absent_key) message += " (in Divvy `*` also matches a request without the key)";
     report_.error(raw.place, raw.subject(), std::move(message),
@@ -135,7 +136,7 @@ class Validation {
                       std::string(by_absent_key ? ", or choose the documented matching" : ""));
   }
 
-  void check_numbers(const RawRule& raw, Rule& rule) {
+  void check_numbers(const RawRule& raw, policy::Rule& rule) {
     const RawNumber& limit = raw.credit_limit;
     if (!sound_number(raw, limit, "creditLimit",
                       "add `creditLimit = N`: how many requests a window allows, 0 for none")) {
@@ -180,13 +181,13 @@ class Validation {
     return false;
   }
 
-  void check_label(const RawRule& raw, Rule& rule) {
+  void check_label(const RawRule& raw, policy::Rule& rule) {
     const std::string& label = raw.label.value;
     if (label.empty()) return;
     rule.name = label;
     if (!sound_label(label)) {
       report_.error(raw.label.place, raw.subject(),
-                    "label `" + shortened(label, 64) + "` cannot name a metric",
+                    "label `" + policy::shortened(label, 64) + "` cannot name a metric",
                     "use 1 to 255 letters, digits, `_` or `-`");
       return;
     }
@@ -198,13 +199,13 @@ class Validation {
                   "give each rule a label of its own");
   }
 
-  void check_policy(const RawRule& raw, Rule& rule, bool last) {
+  void check_policy(const RawRule& raw, policy::Rule& rule, bool last) {
     const std::string& policy = raw.match_policy.value;
     if (policy == "canary") {
       rule.counted_as_shadow = true;
       // Nothing comes behind the default rule, so it decides whatever its policy.
       const bool decides = last && raw.operation.empty();
-      rule.mode = decides ? Mode::enforce : Mode::shadow;
+      rule.mode = decides ? policy::Mode::enforce : policy::Mode::shadow;
       if (decides) {
         report_.warning(
             raw.match_policy.place, raw.subject(),
@@ -215,7 +216,7 @@ class Validation {
       const std::string_view nearest = base::nearest_word(policy, {"stop", "canary"});
       report_.error(
           raw.match_policy.place, raw.subject(),
-          "matchPolicy `" + shortened(policy, 64) + "` is unknown",
+          "matchPolicy `" + policy::shortened(policy, 64) + "` is unknown",
           nearest.empty() ? "write `stop` or `canary`" : "write `" + std::string(nearest) + "`");
     }
   }
@@ -230,18 +231,18 @@ class Validation {
     }
     const std::string_view nearest = base::nearest_word(actor, keys);
     report_.warning(raw.actor_field.place, raw.subject(),
-                    "actorField `" + shortened(actor, 64) +
+                    "actorField `" + policy::shortened(actor, 64) +
                         "` is no key of this rule; all requests without that key share one counter",
                     nearest.empty() ? "check its spelling; if requests carry it, all is well"
                                     : "did you mean `" + std::string(nearest) + "`?");
   }
 
   DivvyMatching matching_;
-  limit::Spaces& spaces_;
-  RuleSet& rules_;
+  request::Spaces& spaces_;
+  policy::RuleSet& rules_;
   Report& report_;
   std::unordered_map<std::string, size_t> labels_;  // with the line of their rule
-  std::vector<limit::Entry> descriptor_;
+  std::vector<request::Entry> descriptor_;
 };
 
 size_t line_of(std::string_view text, size_t at) {
@@ -263,7 +264,7 @@ std::optional<DivvyFormat> divvy_format(std::string_view file_name) {
 }
 
 void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matching,
-                std::string_view file, limit::Spaces& spaces, RuleSet& rules,
+                std::string_view file, request::Spaces& spaces, policy::RuleSet& rules,
                 base::Diagnostics& diagnostics) {
   Report report(file, diagnostics);
   if (text.size() > base::bounds::config_bytes_max) {
@@ -274,7 +275,7 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
     return;
   }
   size_t replaced_at = 0;
-  const std::string sound = sound_utf8(text, replaced_at);
+  const std::string sound = policy::sound_utf8(text, replaced_at);
   if (replaced_at != std::string_view::npos) {
     report.warning({line_of(text, replaced_at)}, {},
                    "the file is not UTF-8 here; what is ill-formed reads as U+FFFD",
@@ -287,7 +288,7 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
   const std::vector<RawRule> raws = format == DivvyFormat::ini ? read_divvy_ini(content, report)
                                                                : read_divvy_json(content, report);
   const size_t room = base::bounds::rules_max -
-                      std::min(base::bounds::rules_max, rules.rules(Dialect::divvy).size());
+                      std::min(base::bounds::rules_max, rules.rules(policy::Dialect::divvy).size());
   if (raws.size() > room) {
     report.error({}, {}, "more than " + std::to_string(base::bounds::rules_max) + " rules in all",
                  "join rules that differ in a value only into one with a `*`");
@@ -306,4 +307,4 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
       [](const base::Diagnostic& a, const base::Diagnostic& b) { return a.line - 1 < b.line - 1; });
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "base/diagnostic.h"
-#include "request/space.h"
 #include "policy/rule_set.h"
+#include "request/space.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 
 enum class DivvyFormat { ini, json };
 
@@ -24,7 +24,7 @@ std::optional<DivvyFormat> divvy_format(std::string_view file_name);
 // `diagnostics`; with an error among them `rules` is not to be used. `file` is how the user named
 // the file, for messages only.
 void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matching,
-                std::string_view file, limit::Spaces& spaces, RuleSet& rules,
+                std::string_view file, request::Spaces& spaces, policy::RuleSet& rules,
                 base::Diagnostics& diagnostics);
 
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

@@ -6,12 +6,12 @@
 
 #include "protocol/divvy/rules.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 namespace {
 
 struct Policy {
-  limit::Spaces spaces;
-  RuleSet rules;
+  request::Spaces spaces;
+  policy::RuleSet rules;
   base::Diagnostics diagnostics;
 
   Policy(std::string_view text, DivvyFormat format, DivvyMatching matching = DivvyMatching::code) {
@@ -25,14 +25,14 @@ struct Policy {
   }
 
   // The counters and settled limits that a request meets: "shadow path=/x|actor 1/86400".
-  std::vector<std::string> meets(std::vector<limit::Entry> request) const {
-    Plan plan;
-    rules.match(Dialect::divvy, {request}, plan);
+  std::vector<std::string> meets(std::vector<request::Entry> request) const {
+    policy::Plan plan;
+    rules.match(policy::Dialect::divvy, {request}, plan);
     std::vector<std::string> all;
-    for (const Plan::Step& step : plan.steps(plan.parts()[0])) {
-      const limit::Charge& charge = plan.batch().charges[plan.group(step).charge_first];
+    for (const policy::Plan::Step& step : plan.steps(plan.parts()[0])) {
+      const request::Charge& charge = plan.batch().charges[plan.group(step).charge_first];
       const limit::Limit& limit = charge.limits[0];
-      std::string text = step.rule->mode == Mode::shadow ? "shadow " : "";
+      std::string text = step.rule->mode == policy::Mode::shadow ? "shadow " : "";
       text += step.rule->pattern + "|" + std::string(charge.key) + " ";
       if (limit.algorithm == limit::Algorithm::deny) text += "deny";
       if (limit.algorithm == limit::Algorithm::unlimited)
@@ -215,9 +215,10 @@ TEST(DivvyFirstDay, JsonRuleAndItsIniTwin) {
   EXPECT_EQ(ini.messages(), "");
   for (const Policy* policy : {&json, &ini}) {
     EXPECT_EQ(policy->meets({{"method", "GET"}, {"ip", "1"}}), Met{"method=GET ip=*|1 100/60"});
-    EXPECT_EQ(policy->rules.rules(Dialect::divvy)[0].space->prefix, "divvy:ip=* method=GET:");
+    EXPECT_EQ(policy->rules.rules(policy::Dialect::divvy)[0].space->prefix,
+              "divvy:ip=* method=GET:");
   }
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

@@ -9,12 +9,12 @@
 
 #include "protocol/divvy/rules.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 
 inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
   for (const DivvyMatching matching : {DivvyMatching::code, DivvyMatching::documented}) {
-    limit::Spaces spaces;
-    RuleSet rules;
+    request::Spaces spaces;
+    policy::RuleSet rules;
     base::Diagnostics diagnostics;
     read_divvy(text, format, matching, "fuzz", spaces, rules, diagnostics);
     for (const base::Diagnostic& d : diagnostics) {
@@ -22,30 +22,30 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
     }
     if (has_errors(diagnostics)) continue;
 
-    const std::span<const Rule> all = rules.rules(Dialect::divvy);
-    if (all.empty() || !all.back().conditions.empty() || all.back().mode != Mode::enforce)
+    const std::span<const policy::Rule> all = rules.rules(policy::Dialect::divvy);
+    if (all.empty() || !all.back().conditions.empty() || all.back().mode != policy::Mode::enforce)
       std::abort();
-    Plan plan;
-    std::vector<limit::Entry> request;
+    policy::Plan plan;
+    std::vector<request::Entry> request;
     for (size_t i = 0; i < all.size() && i < 64; ++i) {
       request.clear();
-      for (const Condition& condition : all[i].conditions)
+      for (const policy::Condition& condition : all[i].conditions)
         request.push_back({condition.key, condition.pattern.text()});
       if (i % 3 == 1 && !request.empty()) request.pop_back();
       for (const auto& actor : all[i].actor) request.push_back({actor, "actor"});
       plan.clear();
-      rules.match(Dialect::divvy, {request}, plan);
-      const Plan::Part& part = plan.parts()[0];
+      rules.match(policy::Dialect::divvy, {request}, plan);
+      const policy::Plan::Part& part = plan.parts()[0];
       // The rules that apply by themselves, in order, up to the first enforced one.
       size_t step = 0;
       std::string_view error;
-      for (const Rule& rule : all) {
+      for (const policy::Rule& rule : all) {
         const auto found = mismatch(rule, request, error);
         if (!error.empty()) break;
         if (found) continue;
         if (step == part.step_count || plan.steps(part)[step].rule != &rule) std::abort();
         ++step;
-        if (rule.mode == Mode::enforce) break;
+        if (rule.mode == policy::Mode::enforce) break;
       }
       if (step != part.step_count || error != part.error) std::abort();
       if (error.empty() && step == 0) std::abort();  // a default rule answers everything
@@ -53,4 +53,4 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
   }
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

@@ -10,16 +10,16 @@
 #include "base/bounds.h"
 #include "tests/support/patience.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 namespace {
 
-std::string actor_of(const Rule& rule) {
+std::string actor_of(const policy::Rule& rule) {
   return rule.actor.empty() ? "" : rule.actor.front();
 }
 
 struct Loaded {
-  limit::Spaces spaces;
-  RuleSet rules;
+  request::Spaces spaces;
+  policy::RuleSet rules;
   base::Diagnostics diagnostics;
 
   Loaded(std::string_view text, std::string_view file,
@@ -28,8 +28,8 @@ struct Loaded {
   }
 
   bool accepted() const { return !has_errors(diagnostics); }
-  std::span<const Rule> all() const { return rules.rules(Dialect::divvy); }
-  const Rule& rule(size_t i) const { return all()[i]; }
+  std::span<const policy::Rule> all() const { return rules.rules(policy::Dialect::divvy); }
+  const policy::Rule& rule(size_t i) const { return all()[i]; }
 
   std::string messages() const {
     std::string text;
@@ -38,9 +38,9 @@ struct Loaded {
   }
   bool says(std::string_view text) const { return messages().find(text) != std::string::npos; }
 
-  std::string decider(std::vector<limit::Entry> request) const {
+  std::string decider(std::vector<request::Entry> request) const {
     std::string_view error;
-    const Rule* rule = rules.decider(Dialect::divvy, request, error);
+    const policy::Rule* rule = rules.decider(policy::Dialect::divvy, request, error);
     return rule ? rule->pattern : error.empty() ? "none" : "error";
   }
 };
@@ -72,14 +72,14 @@ TEST(DivvyIni, ReadsARule) {
           "only\n");
   ASSERT_TRUE(loaded.accepted()) << loaded.messages();
   EXPECT_EQ(loaded.messages(), "");
-  const Rule& rule = loaded.rule(0);
+  const policy::Rule& rule = loaded.rule(0);
   EXPECT_EQ(rule.pattern, "method=GET path=/pantry/cookies/* ip=*");
   EXPECT_EQ(rule.name, "cookies");
   EXPECT_EQ(rule.comment, "3 requests per hour, by IP");
   EXPECT_EQ(rule.file, "rules.ini");
   EXPECT_EQ(rule.line, 1u);
   EXPECT_EQ(actor_of(rule), "ip");
-  EXPECT_EQ(rule.mode, Mode::shadow);
+  EXPECT_EQ(rule.mode, policy::Mode::shadow);
   EXPECT_TRUE(rule.counted_as_shadow);
   EXPECT_EQ(rule.limits.at(0),
             (limit::Limit{limit::Algorithm::fixed_window, 3, base::seconds(3600)}));
@@ -301,7 +301,7 @@ TEST(DivvyJson, ValuesOfAnOperationAreText) {
             "o={\"x\":[1,\"y\\\"\\n\\u0001\xC3\xA9\"]} s=:");
   EXPECT_EQ(actor_of(loaded.rule(0)), "5");
   EXPECT_EQ(loaded.rule(0).name, "7");
-  EXPECT_EQ(loaded.rule(0).mode, Mode::enforce);
+  EXPECT_EQ(loaded.rule(0).mode, policy::Mode::enforce);
 }
 
 TEST(DivvyJson, SaysWhere) {
@@ -413,4 +413,4 @@ TEST(Divvy, RulesOfOneIdentityShareTheirSpace) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

@@ -12,7 +12,7 @@
 #include "protocol/divvy/rules.h"
 #include "tests/support/paths.h"
 
-namespace sluice::policy {
+namespace sluice::divvy {
 namespace {
 
 using nlohmann::json;
@@ -26,8 +26,8 @@ const json& vectors() {
 }
 
 struct Loaded {
-  limit::Spaces spaces;
-  RuleSet rules;
+  request::Spaces spaces;
+  policy::RuleSet rules;
   base::Diagnostics diagnostics;
 
   void read(const std::string& text, const std::string& file) {
@@ -116,7 +116,7 @@ TEST(DivvyVectors, FilesThatDivvyAccepted) {
     Loaded loaded;
     loaded.read(vector.at("text"), "rules." + vector.at("format").get<std::string>());
     EXPECT_TRUE(loaded.accepted()) << vector.at("name");
-    const size_t rules = loaded.rules.rules(Dialect::divvy).size();
+    const size_t rules = loaded.rules.rules(policy::Dialect::divvy).size();
     // Divvy loses a section with a dot; here it is a rule like any other.
     EXPECT_TRUE(vector.at("name") != "ini-ok-dotted-sibling" || rules == 3) << rules;
   }
@@ -134,11 +134,11 @@ TEST(DivvyVectors, FilesThatItsCasesUse) {
 
 // The entries of a plain `HIT key=value ...` line; nothing where reading it is the protocol's
 // business.
-std::optional<std::vector<limit::Entry>> plain_request(std::string_view line) {
+std::optional<std::vector<request::Entry>> plain_request(std::string_view line) {
   if (!line.starts_with("HIT") || line.find_first_of("\"\t\r") != std::string_view::npos)
     return std::nullopt;
   line.remove_prefix(3);
-  std::vector<limit::Entry> entries;
+  std::vector<request::Entry> entries;
   while (!line.empty()) {
     if (line[0] != ' ') return std::nullopt;
     line.remove_prefix(1);
@@ -200,9 +200,9 @@ TEST(DivvyVectors, CountersThatItsCasesMove) {
         at = end + 1;
         plain = request.has_value();
         if (!plain) break;
-        Plan plan;
-        loaded.rules.match(Dialect::divvy, {*request}, plan);
-        for (const limit::Charge& charge : plan.batch().charges) {
+        policy::Plan plan;
+        loaded.rules.match(policy::Dialect::divvy, {*request}, plan);
+        for (const request::Charge& charge : plan.batch().charges) {
           if (!limit::has_counter(charge.limits[0].algorithm)) continue;
           const std::string counter =
               charge.space->prefix + std::string(charge.key) + charge.space->suffix;
@@ -228,4 +228,4 @@ TEST(DivvyVectors, CountersThatItsCasesMove) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::divvy

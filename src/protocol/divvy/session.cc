@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "protocol/divvy/line.h"
 
-namespace sluice::wire {
+namespace sluice::divvy {
 namespace {
 
 using base::bounds::batch_requests_max;
@@ -17,7 +17,7 @@ using base::bounds::line_bytes_max;
 // Rounded to the nearest second, as Redis' TTL command does, whose figure Divvy shows; -1: never.
 // At a refusal at least 1, as a client may ask again after so long; and rounded up where the
 // counter is none of Divvy's, or the client would come too early.
-int64_t shown_seconds(const Verdict& verdict) {
+int64_t shown_seconds(const request::Verdict& verdict) {
   const base::Duration after = verdict.more_after;
   if (after == base::never) return -1;
   const int64_t us = std::max<int64_t>(after.us, 0);
@@ -34,7 +34,8 @@ void append_internal_error(std::string_view text, base::Buffer& out) {
 
 }  // namespace
 
-Received DivvySession::receive(std::string_view in, bool end, Requests& requests) {
+request::Received DivvySession::receive(std::string_view in, bool end,
+                                        request::Requests& requests) {
   if (!error_.empty()) return {in.size(), true};
   scratch_.clear();
   size_t searched = searched_ <= in.size() ? searched_ : 0;
@@ -80,7 +81,8 @@ std::string_view DivvySession::well_formed(std::string_view line) {
   return copy;
 }
 
-bool DivvySession::reply(const Request&, const Verdict& verdict, base::Time, base::Buffer& out) {
+bool DivvySession::reply(const request::Request&, const request::Verdict& verdict, base::Time,
+                         base::Buffer& out) {
   if (owed_ > 0 && --owed_ == 0 && !scratch_.empty()) [[unlikely]]
     scratch_.clear();
   if (!verdict.error.empty()) {
@@ -121,4 +123,4 @@ void DivvySession::refuse(std::string_view why, base::Buffer& out) {
   append_internal_error(why, out);
 }
 
-}  // namespace sluice::wire
+}  // namespace sluice::divvy

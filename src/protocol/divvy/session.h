@@ -15,18 +15,18 @@
 
 #include "request/session.h"
 
-namespace sluice::wire {
+namespace sluice::divvy {
 
-class DivvySession final : public Session {
+class DivvySession final : public request::Session {
  public:
   // `in` begins with what the previous call left over; should it be shorter than that, it is taken
   // for new bytes. Each byte is searched for its line's end once, however small the pieces. At a
   // line that is an error everything is consumed: what stands behind it is not asked for. Once
   // closing, for ever.
-  Received receive(std::string_view in, bool end, Requests& requests) override;
+  request::Received receive(std::string_view in, bool end, request::Requests& requests) override;
 
   // False only for a verdict with an error.
-  bool reply(const Request& request, const Verdict& verdict, base::Time now,
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool ordered() const override { return true; }
 
@@ -46,4 +46,4 @@ class DivvySession final : public Session {
   std::string error_;                       // the ERR line, without its LF
 };
 
-}  // namespace sluice::wire
+}  // namespace sluice::divvy

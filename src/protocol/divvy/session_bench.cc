@@ -12,8 +12,8 @@ namespace {
 using namespace sluice;
 
 void parse(benchmark::State& state, const std::string& batch) {
-  wire::DivvySession session;
-  wire::Requests requests;
+  DivvySession session;
+  request::Requests requests;
   size_t lines = 0;
   for (auto _ : state) {
     for (std::string_view rest = batch; !rest.empty();) {
@@ -64,7 +64,7 @@ void parse_ill_formed(benchmark::State& state) {
 }
 
 void reply(benchmark::State& state) {
-  wire::DivvySession session;
+  DivvySession session;
   base::Buffer out;
   limit::Decision decision{true, 1'000'000, 0, base::seconds(3'599), {}};
   for (auto _ : state) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "protocol/divvy/session_model.h"
 #include "protocol/divvy/session.h"
+#include "protocol/divvy/session_model.h"
 
 namespace {
 
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool end = (seed & 0x80) == 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  DivvySession one, many;
+  divvy::DivvySession one, many;
   const naive::Transcript whole = naive::run(one, bytes, {}, end);
   require(whole == naive::run(many, bytes, cuts_of(seed, bytes.size()), end));
   require(whole == naive::expected(bytes, end));

@@ -13,10 +13,10 @@
 
 #include "base/bounds.h"
 #include "base/buffer.h"
-#include "testing/utf8_model.h"
 #include "request/session.h"
+#include "testing/utf8_model.h"
 
-namespace sluice::wire::naive {
+namespace sluice::divvy::naive {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -150,10 +150,10 @@ inline Transcript expected(std::string_view bytes, bool end) {
 // Feeds `session` as a connection does: `cuts` are the sizes of what arrives at a time, the rest
 // arrives at last. Every call sees its bytes in memory of their own that dies before the next one,
 // so that a sanitizer sees views outlive it.
-inline Transcript run(Session& session, std::string_view bytes, const std::vector<size_t>& cuts,
-                      bool end) {
+inline Transcript run(request::Session& session, std::string_view bytes,
+                      const std::vector<size_t>& cuts, bool end) {
   Transcript t;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   std::string rest;
   const auto receive = [&](bool last) {
@@ -161,12 +161,13 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
       const std::unique_ptr<char[]> memory(new char[rest.size()]);
       std::copy(rest.begin(), rest.end(), memory.get());
       requests.clear();
-      const Received received = session.receive({memory.get(), rest.size()}, last, requests);
+      const request::Received received =
+          session.receive({memory.get(), rest.size()}, last, requests);
       t.closing = received.closing;
       const size_t first = t.requests.size();
-      for (const Request& request : requests.items()) {
+      for (const request::Request& request : requests.items()) {
         Pairs pairs;
-        for (const limit::Entry& e : requests.descriptor(request))
+        for (const request::Entry& e : requests.descriptor(request))
           pairs.emplace_back(e.key, e.value);
         t.requests.push_back(std::move(pairs));
       }
@@ -197,4 +198,4 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
   return t;
 }
 
-}  // namespace sluice::wire::naive
+}  // namespace sluice::divvy::naive

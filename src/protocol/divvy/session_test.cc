@@ -10,10 +10,10 @@
 
 #include "base/bounds.h"
 #include "base/utf8.h"
-#include "tests/support/paths.h"
 #include "protocol/divvy/session_model.h"
+#include "tests/support/paths.h"
 
-namespace sluice::wire {
+namespace sluice::divvy {
 namespace {
 
 using naive::Pairs;
@@ -156,7 +156,7 @@ TEST(DivvySession, WhiteSpaceIsJavaScripts) {
 
 // ---- Replies ----
 
-std::string reply_to(const Verdict& verdict, bool& open) {
+std::string reply_to(const request::Verdict& verdict, bool& open) {
   DivvySession session;
   base::Buffer out;
   open = session.reply({}, verdict, {}, out);
@@ -208,7 +208,7 @@ TEST(DivvySession, ARefusalIsNeverForNoTime) {
   bool open = false;
   const auto reply = [&](int64_t us, bool of_divvy) {
     const limit::Decision d{false, 1, 0, {us}, {us}};
-    wire::Verdict verdict{false, &d, d.retry_after, {}};
+    request::Verdict verdict{false, &d, d.retry_after, {}};
     verdict.of_divvy = of_divvy;
     return reply_to(verdict, open);
   };
@@ -246,9 +246,9 @@ TEST(DivvySession, RefusesAndSaysWhy) {
 
 TEST(DivvySession, LeavesAnUnfinishedLine) {
   DivvySession session;
-  Requests requests;
+  request::Requests requests;
   const std::string_view bytes = "HIT a=1\nHIT b=2";
-  Received received = session.receive(bytes, false, requests);
+  request::Received received = session.receive(bytes, false, requests);
   EXPECT_EQ(received.consumed, 8u);
   EXPECT_EQ(requests.size(), 1u);
   requests.clear();
@@ -273,11 +273,11 @@ TEST(DivvySession, EndWithoutALineIsNothing) {
 
 TEST(DivvySession, EntriesOfSoundLinesPointIntoTheInput) {
   DivvySession session;
-  Requests requests;
+  request::Requests requests;
   const std::string in = "HIT key=value \"k 2\"=\"v 2\" u=\xC3\xA9\n";
   session.receive(in, false, requests);
   ASSERT_EQ(requests.size(), 1u);
-  for (const limit::Entry& e : requests.descriptor(requests.items()[0])) {
+  for (const request::Entry& e : requests.descriptor(requests.items()[0])) {
     for (const std::string_view view : {e.key, e.value}) {
       EXPECT_GE(view.data(), in.data());
       EXPECT_LE(view.data() + view.size(), in.data() + in.size());
@@ -291,7 +291,7 @@ TEST(DivvySession, RewrittenLinesOfABatchStay) {
   for (size_t i = 0; i < batch_requests_max; ++i)
     in += "HIT k=\xFF" + std::to_string(i) + " j=\xC0\n";
   DivvySession session;
-  Requests requests;
+  request::Requests requests;
   EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
   in.assign(in.size(), '?');  // rewritten lines do not need it
   ASSERT_EQ(requests.size(), batch_requests_max);
@@ -310,7 +310,7 @@ TEST(DivvySession, TakesABatchAtATime) {
   std::string in;
   for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i) in += "HIT\n";
   DivvySession session;
-  Requests requests;
+  request::Requests requests;
   std::vector<size_t> sizes;
   for (std::string_view rest = in; !rest.empty();) {
     requests.clear();
@@ -325,9 +325,9 @@ TEST(DivvySession, TakesABatchAtATime) {
 
 TEST(DivvySession, NothingIsTakenBehindABadLine) {
   DivvySession session;
-  Requests requests;
+  request::Requests requests;
   const std::string in = "HIT a=1\nHIT b=2\nBAD\nHIT c=3\nHIT d=4";
-  Received received = session.receive(in, false, requests);
+  request::Received received = session.receive(in, false, requests);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, in.size());
   EXPECT_EQ(requests.size(), 2u);
@@ -375,7 +375,7 @@ TEST(DivvySession, RequestsHaveABoundOfPairs) {
 // poisoned.
 TEST(DivvySession, SearchesEachByteOnce) {
   DivvySession session;
-  Requests requests;
+  request::Requests requests;
   std::string in = "HIT k=" + std::string(1000, 'x');
   session.receive(in, false, requests);
   const std::string without_lf = in;
@@ -581,4 +581,4 @@ TEST(DivvySession, RecordedVectors) {
 }
 
 }  // namespace
-}  // namespace sluice::wire
+}  // namespace sluice::divvy

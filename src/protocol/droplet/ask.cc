@@ -1,15 +1,16 @@
+#include "cli/ask.h"
+
 #include <array>
 
 #include "base/printable.h"
 #include "base/units.h"
-#include "cli/ask.h"
 #include "cli/inspect.h"
 #include "protocol/droplet/client.h"
+#include "protocol/droplet/commands.h"
 
-namespace sluice::cli {
+namespace sluice::droplet {
 namespace {
 
-using client::droplet_periods;
 
 constexpr const char* about =
     "Asks a running server in droplet's words. `take` takes units from a bucket if each limit "
@@ -36,7 +37,7 @@ constexpr std::array<const char*, droplet_periods.size()> period_words{"second",
                                                                        "day",    "week",   "month"};
 
 // "9 left per second, 99 per minute"; of a refusal only what refuses: "3 too many per month".
-std::string words_for(const client::DropletAnswer& answer, bool denied) {
+std::string words_for(const DropletAnswer& answer, bool denied) {
   std::string text;
   for (size_t i = 0; i < droplet_periods.size(); ++i) {
     if (!answer.left[i] || (denied && *answer.left[i] >= 0)) continue;
@@ -49,7 +50,7 @@ std::string words_for(const client::DropletAnswer& answer, bool denied) {
   return denied ? "the server could not decide" : "no limit applies";
 }
 
-nlohmann::ordered_json left_of(const client::DropletAnswer& answer) {
+nlohmann::ordered_json left_of(const DropletAnswer& answer) {
   auto left = nlohmann::ordered_json::object();
   for (size_t i = 0; i < droplet_periods.size(); ++i)
     if (answer.left[i]) left[std::string(droplet_periods[i])] = *answer.left[i];
@@ -65,37 +66,37 @@ std::optional<int32_t> parse_signed(std::string_view text) {
   return static_cast<int32_t>(negative ? -value : value);
 }
 
-int say_query(const client::DropletAnswer& answer, bool json, Outside& outside) {
+int say_query(const DropletAnswer& answer, bool json, config::Outside& outside) {
   const auto left = left_of(answer);
   if (json)
-    outside.out << to_text({{"left", left}});
+    outside.out << cli::to_text({{"left", left}});
   else
     outside.out << (left.empty() ? "no limits are known of it" : words_for(answer, false)) << '\n';
   outside.out.flush();
-  return exit_allowed;
+  return cli::exit_allowed;
 }
 
-int say_take(const client::DropletAnswer& answer, bool json, Outside& outside) {
+int say_take(const DropletAnswer& answer, bool json, config::Outside& outside) {
   const bool allowed = answer.accept;
   if (json)
-    outside.out << to_text({{"allowed", allowed}, {"left", left_of(answer)}});
+    outside.out << cli::to_text({{"allowed", allowed}, {"left", left_of(answer)}});
   else
-    outside.out << (allowed ? paint("allowed", green, outside.out_colour)
-                            : paint("denied", red, outside.out_colour))
+    outside.out << (allowed ? config::paint("allowed", config::green, outside.out_colour)
+                            : config::paint("denied", config::red, outside.out_colour))
                 << ": " << words_for(answer, !allowed) << '\n';
   outside.out.flush();
-  return allowed ? exit_allowed : exit_denied;
+  return allowed ? cli::exit_allowed : cli::exit_denied;
 }
 
 }  // namespace
 
-int ask_droplet(const Words& words, Outside& outside) {
-  Arguments arguments("sluice ask droplet [options] take|query BUCKET", about, footer);
-  AskOptions options(droplet_port);
-  add_ask_options(arguments.app(), options);
+int ask(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments("sluice ask droplet [options] take|query BUCKET", about, footer);
+  cli::AskOptions options(config::droplet_port);
+  cli::add_ask_options(arguments.app(), options);
   std::array<std::optional<std::string>, droplet_periods.size()> limits;
   std::optional<std::string> count;
-  client::DropletTake take;
+  DropletTake take;
   for (size_t i = 0; i < limits.size(); ++i)
     arguments.app()
         .add_option("--" + std::string(droplet_periods[i]), limits[i],
@@ -107,7 +108,7 @@ int ask_droplet(const Words& words, Outside& outside) {
   arguments.app().add_flag("--reset", take.reset, "Forget the bucket first");
   if (const auto status = arguments.parse(words, outside)) return *status;
 
-  const Words& positional = arguments.positional();
+  const cli::Words& positional = arguments.positional();
   if (positional.empty() || (positional[0] != "take" && positional[0] != "query"))
     return arguments.misused("behind `droplet` comes `take` or `query`", outside);
   const bool query = positional[0] == "query";
@@ -135,15 +136,15 @@ int ask_droplet(const Words& words, Outside& outside) {
   if (query && (has_limits || count || take.reset))
     return arguments.misused("a query has no limits, no --count and no --reset", outside);
   std::string problem;
-  const auto target = target_of(options, droplet_port, problem);
+  const auto target = cli::target_of(options, config::droplet_port, problem);
   if (!target) return arguments.misused(problem, outside);
 
   const auto& [address, timeout] = *target;
-  const client::DropletClient client(address.host, address.port, timeout);
+  const DropletClient client(address.host, address.port, timeout);
   const auto result = query ? client.query(take.bucket) : client.take(take);
-  if (!result.answer) return tell_undecided(result.error, options.json, outside);
+  if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
   return query ? say_query(*result.answer, options.json, outside)
                : say_take(*result.answer, options.json, outside);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::droplet

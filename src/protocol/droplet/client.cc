@@ -11,7 +11,7 @@
 #include "wire/websocket_frames.h"
 #include "wire/websocket_handshake.h"
 
-namespace sluice::client {
+namespace sluice::droplet {
 namespace {
 
 using Event = wire::WebsocketEvent;
@@ -116,14 +116,14 @@ std::string refusal(std::string_view head, std::string_view body, std::string_vi
 }
 
 // Leaves in `in` what came behind the head. "", or what is wrong.
-std::string shake_hands(Socket& socket, const std::string& host, std::string& in) {
+std::string shake_hands(client::Socket& socket, const std::string& host, std::string& in) {
   const std::string head = "GET / HTTP/1.1\r\nHost: " + host +
                            "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " +
                            new_key() + "\r\n\r\n";
   // What our own server would answer.
   const wire::WebsocketHandshake wanted = wire::read_websocket_handshake(head);
-  if (!socket.send(head)) return sent_too_late;
+  if (!socket.send(head)) return client::sent_too_late;
   std::string problem;
   size_t end = std::string::npos;
   while (end == std::string::npos) {
@@ -146,7 +146,7 @@ std::string words_for_close(const Event& event) {
 }
 
 // The next message; pings are of no account, as the connection ends with it.
-DropletResult receive(Socket& socket, std::string& in) {
+DropletResult receive(client::Socket& socket, std::string& in) {
   wire::WebsocketReader reader;
   std::string problem;
   for (;;) {
@@ -220,14 +220,15 @@ DropletResult DropletClient::query(std::string_view bucket) const {
 
 DropletResult DropletClient::ask(std::string_view message) const {
   std::string problem, in;
-  auto socket = Socket::connect(host_, port_, timeout_, problem);
+  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
   problem = shake_hands(*socket, host_, in);
   if (!problem.empty()) return failed(std::move(problem));
-  if (!socket->send(masked_frame(wire::websocket_binary, message))) return failed(sent_too_late);
+  if (!socket->send(masked_frame(wire::websocket_binary, message)))
+    return failed(client::sent_too_late);
   DropletResult result = receive(*socket, in);
   socket->send(masked_frame(wire::websocket_close, "\x03\xe8"));  // 1000: nothing more to ask
   return result;
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::droplet

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::client {
+namespace sluice::droplet {
 
 // The names of the periods, in the order of everything that has one place for each.
 inline constexpr std::array<std::string_view, 6> droplet_periods{"ls", "lm", "lh",
@@ -60,4 +60,4 @@ std::string droplet_query_message(std::string_view bucket);
 // The meaning of a response's bytes.
 DropletResult droplet_response(std::string_view message);
 
-}  // namespace sluice::client
+}  // namespace sluice::droplet

@@ -4,7 +4,7 @@
 
 #include "testing/fake_server.h"
 
-namespace sluice::client {
+namespace sluice::droplet {
 namespace {
 
 using namespace std::chrono_literals;
@@ -80,18 +80,18 @@ TEST(DropletClient, SaysWhatIsWrongWithTheServer) {
       {"", "the server closed the connection without a reply"},
   };
   for (const auto& [answer, error] : cases) {
-    FakeServer server({answer}, "\r\n\r\n");
+    client::FakeServer server({answer}, "\r\n\r\n");
     const auto result = DropletClient("127.0.0.1", server.port(), 5s).take({.bucket = "jar"});
     EXPECT_FALSE(result.answer);
     EXPECT_EQ(result.error, error) << answer;
     EXPECT_TRUE(server.lines().front().starts_with("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"));
   }
-  FakeServer endless({std::string(1 << 20, 'x')}, "\r\n\r\n");
+  client::FakeServer endless({std::string(1 << 20, 'x')}, "\r\n\r\n");
   EXPECT_EQ(DropletClient("127.0.0.1", endless.port(), 5s).query("jar").error,
             "that is no server of droplet's protocol");
-  FakeServer silent({FakeServer::silence}, "\r\n\r\n");
+  client::FakeServer silent({FakeServer::silence}, "\r\n\r\n");
   EXPECT_EQ(DropletClient("127.0.0.1", silent.port(), 20ms).query("jar").error, "no reply in time");
 }
 
 }  // namespace
-}  // namespace sluice::client
+}  // namespace sluice::droplet

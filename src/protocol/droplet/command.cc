@@ -2,8 +2,9 @@
 #include "cli/arguments.h"
 #include "config/serving.h"
 #include "config/settings.h"
+#include "protocol/droplet/commands.h"
 
-namespace sluice::cli {
+namespace sluice::droplet {
 namespace {
 
 constexpr const char* about =
@@ -19,11 +20,12 @@ const std::string footer =
         "\n"
         "Environment:\n"
         "  PORT           the port to listen on, default 3000; 0 takes a free one\n") +
-    server_environment_help + cleanup_environment_help +
+    cli::server_environment_help + cli::cleanup_environment_help +
     "\n"
     "Exit status: 0 stopped by a signal, 1 settings or address unusable, 2 wrong usage.";
 
-void apply_port(const Outside& outside, Config& config, base::Diagnostics& diagnostics) {
+void apply_port(const config::Outside& outside, config::Config& config,
+                base::Diagnostics& diagnostics) {
   const auto text = outside.environment("PORT");
   if (!text || text->empty()) return;
   if (const auto port = base::parse_port(*text)) {
@@ -33,39 +35,39 @@ void apply_port(const Outside& outside, Config& config, base::Diagnostics& diagn
   }
   base::Diagnostic place;
   place.subject = "PORT";
-  complain(place, "`" + *text + "` is no port", "set it to 0 to 65535, or unset it for 3000",
-           diagnostics);
+  config::complain(place, "`" + *text + "` is no port",
+                   "set it to 0 to 65535, or unset it for 3000", diagnostics);
 }
 
 }  // namespace
 
-int droplet(const Words& words, Outside& outside) {
-  Arguments arguments("sluice droplet [options]", about, footer);
-  Flags flags;
+int serve(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments("sluice droplet [options]", about, footer);
+  config::Flags flags;
   std::optional<std::string> host;
   arguments.app()
       .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
       ->type_name("ADDRESS");
-  add_cleanup_flag(arguments.app(), flags);
-  add_server_flags(arguments.app(), flags);
+  cli::add_cleanup_flag(arguments.app(), flags);
+  cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, outside)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused("`" + arguments.positional().front() +
                                  "` is not expected; the port is given as PORT in the environment",
                              outside);
 
-  Config config;
+  config::Config config;
   base::Diagnostics diagnostics;
-  config.listen = {{{server::Protocol::droplet, {"::", droplet_port}}}};
+  config.listen = {{{protocol::Protocol::droplet, {"::", config::droplet_port}}}};
   if (host) config.listen.front().value.address.host = *host;
-  apply_environment(outside, config, diagnostics);
+  config::apply_environment(outside, config, diagnostics);
   apply_port(outside, config, diagnostics);
-  apply_flags(flags, config, diagnostics);
+  config::apply_flags(flags, config, diagnostics);
   tell(diagnostics, outside);
-  if (base::has_errors(diagnostics)) return exit_failure;
+  if (base::has_errors(diagnostics)) return config::exit_failure;
   // No file can change.
-  return run_server(
+  return config::run_server(
       config, [&config](base::Diagnostics&) { return config; }, {}, outside);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::droplet

@@ -9,7 +9,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 
-namespace sluice::wire {
+namespace sluice::droplet {
 namespace {
 
 using google::protobuf::io::CodedInputStream;
@@ -123,4 +123,4 @@ size_t write_droplet_response(bool accept, uint32_t slot_mask,
   return static_cast<size_t>(at - begin);
 }
 
-}  // namespace sluice::wire
+}  // namespace sluice::droplet

@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "limit/limit.h"
 
-namespace sluice::wire {
+namespace sluice::droplet {
 
 // The periods of the fields ls, lm, lh, ld, lw, lo, in that order: that of the fields' numbers, and
 // of the bits of Verdict::slot_mask.
@@ -41,4 +41,4 @@ inline constexpr size_t droplet_response_bytes_max = 2 + droplet_windows.size() 
 size_t write_droplet_response(bool accept, uint32_t slot_mask,
                               std::span<const limit::Decision> slots, char* out);
 
-}  // namespace sluice::wire
+}  // namespace sluice::droplet

@@ -2,17 +2,12 @@
 // rule meets every request of its protocol and keeps a counter for each bucket.
 #pragma once
 
-#include <span>
-
-#include "request/space.h"
 #include "policy/rule_set.h"
+#include "request/space.h"
 
-namespace sluice::policy {
-
-// The windows that its limits may have, rising.
-std::span<const limit::Duration> droplet_windows();
+namespace sluice::droplet {
 
 // Adds that rule to the dialect's.
-void add_droplet_rule(limit::Spaces& spaces, RuleSet& rules);
+void add_droplet_rule(request::Spaces& spaces, policy::RuleSet& rules);
 
-}  // namespace sluice::policy
+}  // namespace sluice::droplet

@@ -8,7 +8,7 @@
 #include "protocol/droplet/message.h"
 #include "wire/websocket_handshake.h"
 
-namespace sluice::wire {
+namespace sluice::droplet {
 namespace {
 
 using base::bounds::batch_requests_max;
@@ -22,13 +22,14 @@ constexpr uint16_t normal_closure = 1000, going_away = 1001, try_again_later = 1
 class Balances {
  public:
   // The limits that came with the requests, and those that rules have by themselves.
-  Balances(const Request& request, const Verdict& verdict) : mask_(verdict.slot_mask) {
+  Balances(const request::Request& request, const request::Verdict& verdict)
+      : mask_(verdict.slot_mask) {
     for (size_t i = 0, slot = 0; i < all_.size(); ++i)
       if ((mask_ >> i & 1) != 0) all_[i] = verdict.slots[slot++].remaining;
-    for (const limit::Charge& charge : verdict.charges) {
+    for (const request::Charge& charge : verdict.charges) {
       for (size_t i = 0; !charge.keeps_limits && i < charge.limits.size(); ++i)
         take(charge.limits[i], verdict.decisions[charge.decision_first + i],
-             !verdict.allowed && request.verb != limit::Verb::peek, charge.cost);
+             !verdict.allowed && request.verb != request::Verb::peek, charge.cost);
     }
   }
   uint32_t mask() const { return mask_; }
@@ -70,68 +71,68 @@ constexpr std::string_view health =
 
 }  // namespace
 
-Received DropletSession::receive(std::string_view in, bool, Requests& requests) {
+request::Received DropletSession::receive(std::string_view in, bool, request::Requests& requests) {
   if (phase_ == Phase::closed) return {in.size(), true};
   const size_t first = requests.size();
   size_t consumed = 0;
   if (phase_ == Phase::head) {
-    const Received head = receive_head(in, requests);
+    const request::Received head = receive_head(in, requests);
     if (phase_ != Phase::open) return head;
     consumed = head.consumed;
   }
   frames_->renew();
   while (requests.size() - first < batch_requests_max) {
-    const WebsocketEvent event = frames_->next(in.substr(consumed));
+    const wire::WebsocketEvent event = frames_->next(in.substr(consumed));
     consumed += event.consumed;
     switch (event.kind) {
-      case WebsocketEvent::Kind::incomplete:
+      case wire::WebsocketEvent::Kind::incomplete:
         if (requests.size() == first) frames_->release();
         return {consumed, false};
-      case WebsocketEvent::Kind::nothing:
+      case wire::WebsocketEvent::Kind::nothing:
         break;
-      case WebsocketEvent::Kind::binary:
+      case wire::WebsocketEvent::Kind::binary:
         if (!ask(event.payload, requests)) {
           fault_ = "message";
           return close(normal_closure, {}, in.size());
         }
         ++owed_;
         break;
-      case WebsocketEvent::Kind::ping:
+      case wire::WebsocketEvent::Kind::ping:
         requests.open();
         requests.commit(
-            {.verb = limit::Verb::none, .note = pong, .prefix = {}, .tag = event.payload});
+            {.verb = request::Verb::none, .note = pong, .prefix = {}, .tag = event.payload});
         ++owed_;
         break;
-      case WebsocketEvent::Kind::text:
+      case wire::WebsocketEvent::Kind::text:
         fault_ = "message";
         return close(normal_closure, {}, in.size());
-      case WebsocketEvent::Kind::broken:
+      case wire::WebsocketEvent::Kind::broken:
         fault_ = "frame";
         [[fallthrough]];
-      case WebsocketEvent::Kind::close:
+      case wire::WebsocketEvent::Kind::close:
         return close(event.code, event.payload, in.size());
     }
   }
   return {consumed, false};
 }
 
-Received DropletSession::receive_head(std::string_view in, Requests& requests) {
-  const WebsocketHandshake handshake = read_websocket_handshake(in);
+request::Received DropletSession::receive_head(std::string_view in, request::Requests& requests) {
+  const wire::WebsocketHandshake handshake = wire::read_websocket_handshake(in);
   switch (handshake.kind) {
-    case WebsocketHandshake::Kind::incomplete:
+    case wire::WebsocketHandshake::Kind::incomplete:
       break;
-    case WebsocketHandshake::Kind::plain:
+    case wire::WebsocketHandshake::Kind::plain:
       head_only_ = handshake.head_only;
       return close(200, health, in.size());
-    case WebsocketHandshake::Kind::refused:
+    case wire::WebsocketHandshake::Kind::refused:
       fault_ = "handshake";
       return close(handshake.status, handshake.why, in.size());
-    case WebsocketHandshake::Kind::upgrade:
-      frames_ = std::make_unique<WebsocketReader>();
+    case wire::WebsocketHandshake::Kind::upgrade:
+      frames_ = std::make_unique<wire::WebsocketReader>();
       phase_ = Phase::open;
       accept_ = handshake.accept;
       requests.open();
-      requests.commit({.verb = limit::Verb::none,
+      requests.commit({.verb = request::Verb::none,
                        .note = switching,
                        .prefix = {},
                        .tag = {accept_.data(), accept_.size()}});
@@ -142,14 +143,14 @@ Received DropletSession::receive_head(std::string_view in, Requests& requests) {
 }
 
 // False: the message is not a request.
-bool DropletSession::ask(std::string_view message, Requests& requests) {
+bool DropletSession::ask(std::string_view message, request::Requests& requests) {
   DropletRequest request;
   if (!read_droplet_request(message, request)) return false;
   const std::string_view tag = request.id.substr(0, base::bounds::tag_bytes_max);
   requests.open();
-  requests.add(limit::Entry{"bucket", request.bucket});
+  requests.add(request::Entry{"bucket", request.bucket});
   if (request.type != 0) {
-    requests.commit({.verb = limit::Verb::peek, .prefix = {}, .tag = tag});
+    requests.commit({.verb = request::Verb::peek, .prefix = {}, .tag = tag});
     return true;
   }
   for (size_t i = 0; i < droplet_windows.size(); ++i) {
@@ -157,7 +158,7 @@ bool DropletSession::ask(std::string_view message, Requests& requests) {
     if (limit > 0)
       requests.add(limit::Limit{limit::Algorithm::token_bucket, limit, droplet_windows[i], limit});
   }
-  requests.commit({.verb = limit::Verb::take,
+  requests.commit({.verb = request::Verb::take,
                    .fresh = request.reset,
                    .cost = request.count,
                    .prefix = {},
@@ -165,49 +166,49 @@ bool DropletSession::ask(std::string_view message, Requests& requests) {
   return true;
 }
 
-Received DropletSession::close(uint16_t status, std::string_view reason, size_t consumed) {
+request::Received DropletSession::close(uint16_t status, std::string_view reason, size_t consumed) {
   phase_ = Phase::closed;
   status_ = status;
   reason_ = reason;
   return {consumed, true};
 }
 
-bool DropletSession::reply(const Request& request, const Verdict& verdict, base::Time,
-                           base::Buffer& out) {
+bool DropletSession::reply(const request::Request& request, const request::Verdict& verdict,
+                           base::Time, base::Buffer& out) {
   if (request.note == switching) {
-    append_switching_protocols(request.tag, out);
+    wire::append_switching_protocols(request.tag, out);
   } else if (request.note == pong) {
-    append_websocket_frame(websocket_pong, request.tag, out);
+    wire::append_websocket_frame(wire::websocket_pong, request.tag, out);
   } else {
     const bool failed = !verdict.error.empty();
-    const bool accept = request.verb == limit::Verb::peek || (verdict.allowed && !failed);
+    const bool accept = request.verb == request::Verb::peek || (verdict.allowed && !failed);
     char response[droplet_response_bytes_max];
     size_t size = 0;
     if (failed) {
       size = write_droplet_response(accept, 0, {}, response);
     } else if (std::all_of(verdict.charges.begin(), verdict.charges.end(),
-                           [](const limit::Charge& charge) { return charge.keeps_limits; })) {
+                           [](const request::Charge& charge) { return charge.keeps_limits; })) {
       size = write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
     } else {
       Balances balances(request, verdict);
       size = write_droplet_response(accept, balances.mask(), balances.list(), response);
     }
-    append_websocket_frame(websocket_binary, {response, size}, out);
+    wire::append_websocket_frame(wire::websocket_binary, {response, size}, out);
   }
   if (owed_ > 0 && --owed_ == 0 && frames_ != nullptr) frames_->release();
   return true;
 }
 
-std::string_view DropletSession::id_of(const Request& request) const {
-  return request.verb == limit::Verb::none ? std::string_view() : request.tag;
+std::string_view DropletSession::id_of(const request::Request& request) const {
+  return request.verb == request::Verb::none ? std::string_view() : request.tag;
 }
 
 void DropletSession::farewell(base::Buffer& out) {
   if (status_ == 0) return;
   if (frames_ != nullptr) {
-    append_websocket_close(status_, reason_, out);
+    wire::append_websocket_close(status_, reason_, out);
   } else {
-    append_http_text(status_, reason_, head_only_, out);
+    wire::append_http_text(status_, reason_, head_only_, out);
   }
 }
 
@@ -223,4 +224,4 @@ void DropletSession::goodbye(base::Buffer& out) {
   farewell(out);
 }
 
-}  // namespace sluice::wire
+}  // namespace sluice::droplet

@@ -18,24 +18,24 @@
 #include "request/session.h"
 #include "wire/websocket_frames.h"
 
-namespace sluice::wire {
+namespace sluice::droplet {
 
-class DropletSession final : public Session {
+class DropletSession final : public request::Session {
  public:
   // A message becomes a take, or a peek without cost and limits; its descriptor is one entry
   // `bucket`, its tag the request's id, as much of it as a tag may have. Frames that have not
   // arrived whole are left in `in`. Once closing, everything is consumed and nothing is asked.
-  Received receive(std::string_view in, bool end, Requests& requests) override;
+  request::Received receive(std::string_view in, bool end, request::Requests& requests) override;
 
   // Always true: an error is a refusal without periods, as the protocol has no word for it.
-  bool reply(const Request& request, const Verdict& verdict, base::Time now,
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool ordered() const override { return true; }
   std::string_view fault() const override { return fault_; }
   size_t unfinished_bytes() const override {
     return frames_ == nullptr ? 0 : frames_->unfinished_bytes();
   }
-  std::string_view id_of(const Request& request) const override;
+  std::string_view id_of(const request::Request& request) const override;
 
   // The Close frame, or the answer to what was not a handshake.
   void farewell(base::Buffer& out) override;
@@ -53,13 +53,13 @@ class DropletSession final : public Session {
  private:
   enum class Phase : uint8_t { head, open, closed };
 
-  Received receive_head(std::string_view in, Requests& requests);
-  bool ask(std::string_view message, Requests& requests);
-  Received close(uint16_t code, std::string_view reason, size_t consumed);
+  request::Received receive_head(std::string_view in, request::Requests& requests);
+  bool ask(std::string_view message, request::Requests& requests);
+  request::Received close(uint16_t code, std::string_view reason, size_t consumed);
 
-  std::unique_ptr<WebsocketReader> frames_;  // since the handshake
-  size_t owed_ = 0;                          // requests without a reply yet
-  std::string reason_;                       // of the farewell; views end before it is given
+  std::unique_ptr<wire::WebsocketReader> frames_;  // since the handshake
+  size_t owed_ = 0;                                // requests without a reply yet
+  std::string reason_;                             // of the farewell; views end before it is given
   uint16_t status_ = 0;  // of the farewell: a Close code, or that of HTTP; 0: nothing to say
   std::string_view fault_{};
   bool head_only_ = false;  // of an HTTP farewell
@@ -67,4 +67,4 @@ class DropletSession final : public Session {
   std::array<char, 28> accept_{};  // the handshake's, until it is answered
 };
 
-}  // namespace sluice::wire
+}  // namespace sluice::droplet

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/droplet/session_model.h"
 #include "protocol/droplet/session.h"
+#include "protocol/droplet/session_model.h"
 
 namespace {
 
@@ -17,7 +17,7 @@ using wire::droplet_naive::number_field;
 
 // As droplet's client writes a take with two limits.
 const std::string take = bytes_field(1, "bucket:12345") + bytes_field(2, "1234567890") +
-                         number_field(5, 1'000'000) + number_field(6, 50'000'000);
+                         cli::number_field(5, 1'000'000) + cli::number_field(6, 50'000'000);
 
 std::string repeated(std::string_view text, size_t times) {
   std::string batch;
@@ -26,8 +26,8 @@ std::string repeated(std::string_view text, size_t times) {
 }
 
 void read(benchmark::State& state, const std::string& batch) {
-  wire::DropletSession session;
-  wire::Requests requests;
+  DropletSession session;
+  request::Requests requests;
   session.receive(wire::droplet_naive::handshake, false, requests);
   size_t messages = 0;
   for (auto _ : state) {
@@ -59,22 +59,22 @@ void droplet_large(benchmark::State& state) {
   read(state, frame(2, bytes_field(1, std::string(100'000, 'x')) + bytes_field(2, "")));
 }
 void droplet_message(benchmark::State& state) {
-  wire::DropletRequest request;
+  DropletRequest request;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(wire::read_droplet_request(take, request));
+    benchmark::DoNotOptimize(read_droplet_request(take, request));
     benchmark::DoNotOptimize(request);
   }
 }
 
 void droplet_reply(benchmark::State& state) {
-  wire::DropletSession session;
+  DropletSession session;
   base::Buffer out;
   std::vector<limit::Decision> slots = {{true, 1'000'000, 0, {}, {}},
                                         {true, 50'000'000, 0, {}, {}}};
-  wire::Verdict verdict;
+  request::Verdict verdict;
   verdict.slots = slots;
   verdict.slot_mask = 0b11;
-  const wire::Request request;
+  const request::Request request;
   int64_t n = 0;
   for (auto _ : state) {
     n = (n + 7'919) & 0xFFFFF;

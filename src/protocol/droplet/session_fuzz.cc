@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/droplet/session_model.h"
 #include "protocol/droplet/session.h"
+#include "protocol/droplet/session_model.h"
 
 namespace {
 
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(raw ? "" : droplet_naive::handshake);
   bytes += behind;
 
-  DropletSession one, many;
+  droplet::DropletSession one, many;
   const droplet_naive::Transcript whole = droplet_naive::run(one, bytes, {});
   require(whole == droplet_naive::run(many, bytes, cuts_of(seed, bytes.size())));
   if (!raw) require(whole == droplet_naive::expected(behind));

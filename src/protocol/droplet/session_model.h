@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/bounds.h"
-#include "testing/utf8_model.h"
 #include "protocol/droplet/message.h"
 #include "request/session.h"
+#include "testing/utf8_model.h"
 
-namespace sluice::wire::droplet_naive {
+namespace sluice::droplet::droplet_naive {
 
 // ---- What a client sends ----
 
@@ -68,7 +68,7 @@ inline std::string varint(uint64_t value) {
   for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
   return out += static_cast<char>(value);
 }
-inline std::string number_field(uint32_t field, uint64_t value) {
+inline std::string cli::number_field(uint32_t field, uint64_t value) {
   return varint(field << 3) + varint(value);
 }
 inline std::string bytes_field(uint32_t field, std::string_view value) {
@@ -156,13 +156,13 @@ inline std::optional<DropletRequest> read(std::string_view in) {
 }
 
 inline std::string response(bool accept, uint32_t mask, const std::vector<limit::Decision>& slots) {
-  std::string out = number_field(1, accept ? 1 : 0);
+  std::string out = cli::number_field(1, accept ? 1 : 0);
   size_t next = 0;
   for (uint32_t i = 0; i < 6; ++i) {
     if ((mask >> i & 1) == 0) continue;
     const int64_t left = slots[next++].remaining;
     const int64_t shown = left < INT32_MIN ? INT32_MIN : left > INT32_MAX ? INT32_MAX : left;
-    out += number_field(i + 2, static_cast<uint64_t>(shown));
+    out += cli::number_field(i + 2, static_cast<uint64_t>(shown));
   }
   return out;
 }
@@ -308,9 +308,10 @@ inline Transcript expected(std::string_view bytes) {
 // Feeds `session` as a connection does: `cuts` are the sizes of what arrives at a time, the rest
 // arrives at last. Every call sees its bytes in memory of their own that dies before the replies,
 // and the requests' before the next call.
-inline Transcript run(Session& session, std::string_view bytes, const std::vector<size_t>& cuts) {
+inline Transcript run(request::Session& session, std::string_view bytes,
+                      const std::vector<size_t>& cuts) {
   Transcript t;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   std::string rest;
   const auto receive = [&] {
@@ -318,25 +319,26 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
       std::unique_ptr<char[]> memory(new char[rest.size()]);
       std::copy(rest.begin(), rest.end(), memory.get());
       requests.clear();
-      const Received received = session.receive({memory.get(), rest.size()}, false, requests);
+      const request::Received received =
+          session.receive({memory.get(), rest.size()}, false, requests);
       memory.reset();
       t.closing = received.closing;
-      for (const Request& request : requests.items()) {
-        if (request.verb == limit::Verb::none) {
+      for (const request::Request& request : requests.items()) {
+        if (request.verb == request::Verb::none) {
           session.reply(request, {}, {}, out);
           continue;
         }
         const Answer answer = answer_of(t.requests.size());
         Asked& asked = t.requests.emplace_back();
-        asked.peek = request.verb == limit::Verb::peek;
+        asked.peek = request.verb == request::Verb::peek;
         asked.fresh = request.fresh;
         asked.cost = request.cost;
         asked.tag = request.tag;
-        for (const limit::Entry& e : requests.descriptor(request))
+        for (const request::Entry& e : requests.descriptor(request))
           asked.bucket.append(e.key == "bucket" ? "" : "?").append(e.value);
         const auto limits = requests.limits(request);
         asked.limits.assign(limits.begin(), limits.end());
-        Verdict verdict;
+        request::Verdict verdict;
         verdict.allowed = answer.allowed;
         verdict.error = answer.failed ? "no memory" : "";
         verdict.slots = answer.slots;
@@ -360,4 +362,4 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
   return t;
 }
 
-}  // namespace sluice::wire::droplet_naive
+}  // namespace sluice::droplet::droplet_naive

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/bounds.h"
-#include "tests/support/dice.h"
 #include "protocol/droplet/session_model.h"
+#include "tests/support/dice.h"
 
-namespace sluice::wire {
+namespace sluice::droplet {
 namespace {
 
 using droplet_naive::bytes_field;
@@ -43,7 +43,7 @@ std::string_view without_handshake(const Transcript& t) {
   return std::string_view(t.replies).substr(switching.size());
 }
 
-const std::string message = bytes_field(1, "b") + bytes_field(2, "i") + number_field(10, 9);
+const std::string message = bytes_field(1, "b") + bytes_field(2, "i") + cli::number_field(10, 9);
 const std::string take = frame(2, message);
 constexpr droplet_naive::Shape part{.final = false};
 
@@ -51,15 +51,15 @@ constexpr droplet_naive::Shape part{.final = false};
 
 TEST(DropletSession, ATakeIsARequest) {
   DropletSession session;
-  Requests requests;
-  std::string bytes =
-      bytes_field(1, "bucket") + bytes_field(2, "the id") + number_field(3, 4) + number_field(4, 1);
-  for (uint32_t i = 0; i < 6; ++i) bytes += number_field(5 + i, i == 2 ? 0 : 100 + i);
+  request::Requests requests;
+  std::string bytes = bytes_field(1, "bucket") + bytes_field(2, "the id") +
+                      cli::number_field(3, 4) + cli::number_field(4, 1);
+  for (uint32_t i = 0; i < 6; ++i) bytes += cli::number_field(5 + i, i == 2 ? 0 : 100 + i);
   session.receive(std::string(handshake) + frame(2, bytes), false, requests);
   ASSERT_EQ(requests.size(), 2u);
-  EXPECT_EQ(requests.items()[0].verb, limit::Verb::none);
-  const Request& r = requests.items()[1];
-  EXPECT_EQ(r.verb, limit::Verb::take);
+  EXPECT_EQ(requests.items()[0].verb, request::Verb::none);
+  const request::Request& r = requests.items()[1];
+  EXPECT_EQ(r.verb, request::Verb::take);
   EXPECT_EQ(r.cost, 4);
   EXPECT_TRUE(r.fresh);
   EXPECT_FALSE(r.all);
@@ -83,14 +83,14 @@ TEST(DropletSession, ATakeIsARequest) {
 TEST(DropletSession, EveryTypeButTakeIsAPeekOfNothingElse) {
   for (const uint32_t type : {1u, 2u, 77u, UINT32_MAX}) {
     DropletSession session;
-    Requests requests;
-    session.receive(
-        std::string(handshake) +
-            frame(2, message + number_field(3, 7) + number_field(4, 1) + number_field(11, type)),
-        false, requests);
+    request::Requests requests;
+    session.receive(std::string(handshake) +
+                        frame(2, message + cli::number_field(3, 7) + cli::number_field(4, 1) +
+                                     cli::number_field(11, type)),
+                    false, requests);
     ASSERT_EQ(requests.size(), 2u);
-    const Request& r = requests.items()[1];
-    EXPECT_EQ(r.verb, limit::Verb::peek);
+    const request::Request& r = requests.items()[1];
+    EXPECT_EQ(r.verb, request::Verb::peek);
     EXPECT_EQ(r.cost, 1);
     EXPECT_FALSE(r.fresh);
     EXPECT_EQ(requests.limits(r).size(), 0u);
@@ -109,7 +109,7 @@ TEST(DropletSession, ATagIsAsLongAsATagMayBe) {
 TEST(DropletSession, OrdinaryNamesThatKillTheOriginal) {
   for (const char* name : {"__proto__", "constructor", "toString", "hasOwnProperty", ""}) {
     const Transcript t = behind_handshake(
-        frame(2, bytes_field(1, name) + bytes_field(2, "i") + number_field(10, 5)));
+        frame(2, bytes_field(1, name) + bytes_field(2, "i") + cli::number_field(10, 5)));
     ASSERT_EQ(t.requests.size(), 1u);
     EXPECT_EQ(t.requests[0].bucket, name);
     EXPECT_FALSE(t.closing);
@@ -118,9 +118,9 @@ TEST(DropletSession, OrdinaryNamesThatKillTheOriginal) {
 
 // ---- Replies ----
 
-std::string reply_to(limit::Verb verb, const Verdict& verdict) {
+std::string reply_to(request::Verb verb, const request::Verdict& verdict) {
   DropletSession session;
-  Request request;
+  request::Request request;
   request.verb = verb;
   base::Buffer out;
   EXPECT_TRUE(session.reply(request, verdict, {}, out));
@@ -128,9 +128,9 @@ std::string reply_to(limit::Verb verb, const Verdict& verdict) {
 }
 
 TEST(DropletSession, Replies) {
-  using limit::Verb;
+  using request::Verb;
   const std::vector<limit::Decision> two = {{true, 60, 57, {}, {}}, {false, 9, -1, {}, {}}};
-  Verdict verdict;
+  request::Verdict verdict;
   EXPECT_EQ(reply_to(Verb::take, verdict), unhex("82020800"));  // no rule
   EXPECT_EQ(reply_to(Verb::peek, verdict), unhex("82020801"));
   verdict.allowed = true;
@@ -338,11 +338,11 @@ TEST(DropletSession, UnmaskedFramesAreTaken) {
 
 TEST(DropletSession, LeavesAnUnfinishedFrame) {
   DropletSession session;
-  Requests requests;
+  request::Requests requests;
   session.receive(handshake, false, requests);
   requests.clear();
   const std::string bytes = take + take.substr(0, take.size() - 1);
-  Received received = session.receive(bytes, false, requests);
+  request::Received received = session.receive(bytes, false, requests);
   EXPECT_EQ(received.consumed, take.size());
   EXPECT_EQ(requests.size(), 1u);
   requests.clear();
@@ -357,14 +357,14 @@ TEST(DropletSession, TakesABatchAtATime) {
   std::string in(handshake);
   for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i) in += i % 2 == 0 ? take : frame(9, "x");
   DropletSession session;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   std::vector<size_t> sizes;
   for (std::string_view rest = in; !rest.empty();) {
     requests.clear();
     rest.remove_prefix(session.receive(rest, true, requests).consumed);
     sizes.push_back(requests.size());
-    for (const Request& request : requests.items()) session.reply(request, {}, {}, out);
+    for (const request::Request& request : requests.items()) session.reply(request, {}, {}, out);
   }
   EXPECT_EQ(sizes, (std::vector<size_t>{batch_requests_max, batch_requests_max, 6}));
 }
@@ -373,9 +373,9 @@ TEST(DropletSession, TakesABatchAtATime) {
 
 TEST(DropletSession, NothingIsTakenBehindAClose) {
   DropletSession session;
-  Requests requests;
+  request::Requests requests;
   const std::string in = std::string(handshake) + take + frame(1, "x") + take + frame(9, "p");
-  Received received = session.receive(in, false, requests);
+  request::Received received = session.receive(in, false, requests);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, in.size());
   EXPECT_EQ(requests.size(), 2u);
@@ -394,19 +394,19 @@ TEST(DropletSession, NothingIsTakenBehindAClose) {
 
 TEST(DropletSession, GoodbyeIs1001BehindTheHandshake) {
   DropletSession session;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   session.receive(handshake.substr(0, 20), false, requests);
   session.goodbye(out);
   EXPECT_EQ(out.view(), "");
   session.receive(std::string(handshake) + take, false, requests);
   ASSERT_EQ(requests.size(), 2u);
-  for (const Request& request : requests.items()) session.reply(request, {}, {}, out);
+  for (const request::Request& request : requests.items()) session.reply(request, {}, {}, out);
   out.clear();
   session.goodbye(out);
   EXPECT_EQ(out.view(), sent_close(1001));
   requests.clear();
-  const Received received = session.receive(take, false, requests);
+  const request::Received received = session.receive(take, false, requests);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(requests.size(), 0u);
   out.clear();
@@ -421,7 +421,7 @@ TEST(DropletSession, RefusesInTheWordsOfTheMoment) {
   EXPECT_TRUE(out.view().starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
   EXPECT_TRUE(out.view().ends_with("\r\n\r\ntoo many connections\n"));
   DropletSession open;
-  Requests requests;
+  request::Requests requests;
   open.receive(handshake, false, requests);
   out.clear();
   open.refuse("too much memory", out);
@@ -440,19 +440,19 @@ TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
   DropletSession session;
   EXPECT_LE(sizeof session, 256u);
   EXPECT_EQ(session.held_bytes(), 0u);
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   const auto serve = [&](const std::string& bytes) {
     requests.clear();
     EXPECT_EQ(session.receive(bytes, false, requests).consumed, bytes.size());
     const size_t held = session.held_bytes();
-    for (const Request& request : requests.items()) session.reply(request, {}, {}, out);
+    for (const request::Request& request : requests.items()) session.reply(request, {}, {}, out);
     return held;
   };
   serve(std::string(handshake));
   EXPECT_LE(session.held_bytes(), 4096u);
   const std::string big =
-      bytes_field(1, std::string(500'000, 'x')) + bytes_field(2, "i") + number_field(10, 1);
+      bytes_field(1, std::string(500'000, 'x')) + bytes_field(2, "i") + cli::number_field(10, 1);
   for (const std::string& bytes : {take, frame(2, big), frame(2, big, part) + frame(0, ""),
                                    frame(10, std::string(125, 'x'))}) {
     EXPECT_GE(serve(bytes), std::min<size_t>(bytes.size() / 2, 4096));
@@ -474,7 +474,7 @@ TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
 // again.
 TEST(DropletSession, BatchesMayWaitForTheirReplies) {
   DropletSession session;
-  Requests requests;
+  request::Requests requests;
   session.receive(handshake, false, requests);
   std::string batch;
   for (int i = 0; i < 50; ++i) batch += take;
@@ -545,7 +545,7 @@ class Frames {
     std::string out = bytes_field(1, dice(30) == 0 ? std::string(dice(9'000u), 'x') : text(12)) +
                       bytes_field(2, text(12));
     for (uint32_t i = 3; i <= 11; ++i) {
-      if (dice(3) == 0) out += number_field(i, dice(UINT64_MAX) >> dice(64));
+      if (dice(3) == 0) out += cli::number_field(i, dice(UINT64_MAX) >> dice(64));
     }
     return out;
   }
@@ -583,4 +583,4 @@ TEST(DropletSession, AnswersAsTheNaiveModelHoweverSplit) {
 }
 
 }  // namespace
-}  // namespace sluice::wire
+}  // namespace sluice::droplet

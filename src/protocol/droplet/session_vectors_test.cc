@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/paths.h"
 #include "protocol/droplet/message.h"
-#include "protocol/droplet/session_model.h"
 #include "protocol/droplet/session.h"
+#include "protocol/droplet/session_model.h"
+#include "tests/support/paths.h"
 
-namespace sluice::wire {
+namespace sluice::droplet {
 namespace {
 
 using droplet_naive::frame;
@@ -124,15 +124,15 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
         answers.push_back(step["response"]);
       }
 
-      Requests requests;
+      request::Requests requests;
       base::Buffer out;
-      const Received received = session->receive(bytes, false, requests);
+      const request::Received received = session->receive(bytes, false, requests);
       bytes.clear();
       size_t answered = 0;
-      for (const Request& request : requests.items()) {
-        Verdict verdict;
+      for (const request::Request& request : requests.items()) {
+        request::Verdict verdict;
         std::vector<limit::Decision> slots;
-        if (request.verb != limit::Verb::none) {
+        if (request.verb != request::Verb::none) {
           ASSERT_LT(answered, answers.size()) << name;
           const nlohmann::json& answer = answers[answered++];
           verdict.allowed = answer["accept"];
@@ -173,4 +173,4 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
 }
 
 }  // namespace
-}  // namespace sluice::wire
+}  // namespace sluice::droplet

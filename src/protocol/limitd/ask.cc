@@ -1,19 +1,19 @@
+#include "cli/ask.h"
+
 #include <algorithm>
 #include <chrono>
 
 #include "base/units.h"
-#include "config/address.h"
 #include "cli/arguments.h"
-#include "cli/ask.h"
 #include "cli/inspect.h"
+#include "config/address.h"
 #include "config/screen_text.h"
 #include "protocol/limitd/client.h"
+#include "protocol/limitd/commands.h"
 
-namespace sluice::cli {
+namespace sluice::limitd {
 namespace {
 
-using client::LimitdAnswer;
-using client::LimitdMethod;
 
 constexpr const char* about =
     "Asks a running server over limitd's protocol, and says its answer in words.\n"
@@ -61,13 +61,13 @@ std::string to_words(LimitdMethod method, const LimitdAnswer& answer, bool colou
   if (method == LimitdMethod::status) {
     std::string text;
     for (const auto& item : answer.items)
-      text += on_screen(item.instance) + ": " + words_for(item) + "\n";
+      text += config::on_screen(item.instance) + ": " + words_for(item) + "\n";
     return text.empty() ? "none\n" : text;
   }
   std::string text = words_for(answer.level) + "\n";
   if (method != LimitdMethod::take && method != LimitdMethod::wait) return text;
-  const std::string verdict =
-      answer.conformant ? paint("allowed", green, coloured) : paint("denied", red, coloured);
+  const std::string verdict = answer.conformant ? config::paint("allowed", config::green, coloured)
+                                                : config::paint("denied", config::red, coloured);
   return verdict + (answer.delayed ? " after a wait: " : ": ") + text;
 }
 
@@ -94,7 +94,7 @@ nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) 
 }
 
 // The words behind `limitd` into a question; otherwise `problem` says what is wrong with them.
-bool read_question(const Words& words, client::LimitdQuestion& question, std::string& problem) {
+bool read_question(const cli::Words& words, LimitdQuestion& question, std::string& problem) {
   const auto method = words.empty() ? std::nullopt : method_named(words[0]);
   if (!method) {
     problem = "behind `limitd` comes what to do: " + std::string(methods_known);
@@ -124,31 +124,31 @@ bool read_question(const Words& words, client::LimitdQuestion& question, std::st
 
 }  // namespace
 
-int ask_limitd(const Words& words, Outside& outside) {
-  Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about, footer);
-  AskOptions options(limitd_port);
-  add_ask_options(arguments.app(), options);
+int ask(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about, footer);
+  cli::AskOptions options(config::limitd_port);
+  cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, outside)) return *status;
-  client::LimitdQuestion question;
+  LimitdQuestion question;
   std::string problem;
   if (!read_question(arguments.positional(), question, problem))
     return arguments.misused(problem, outside);
   if (question.method == LimitdMethod::wait && arguments.app().count("--timeout") == 0)
     options.timeout = timeout_of_wait;
-  const auto target = target_of(options, limitd_port, problem);
+  const auto target = cli::target_of(options, config::limitd_port, problem);
   if (!target) return arguments.misused(problem, outside);
 
   const auto& [address, timeout] = *target;
-  const client::LimitdClient client(address.host, address.port, timeout);
-  const client::LimitdResult result = client.ask(question);
-  if (!result.answer) return tell_undecided(result.error, options.json, outside);
+  const LimitdClient client(address.host, address.port, timeout);
+  const LimitdResult result = client.ask(question);
+  if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
   const LimitdAnswer& answer = *result.answer;
-  outside.out << (options.json ? to_text(json_of(question.method, answer))
+  outside.out << (options.json ? cli::to_text(json_of(question.method, answer))
                                : to_words(question.method, answer, outside.out_colour))
               << std::flush;
   const bool decides =
       question.method == LimitdMethod::take || question.method == LimitdMethod::wait;
-  return decides && !answer.conformant ? exit_denied : exit_allowed;
+  return decides && !answer.conformant ? cli::exit_denied : cli::exit_allowed;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::limitd

@@ -4,7 +4,7 @@
 
 #include "client/socket.h"
 
-namespace sluice::client {
+namespace sluice::limitd {
 namespace {
 
 constexpr const char* id = "1";
@@ -146,9 +146,9 @@ LimitdClient::LimitdClient(std::string host, uint16_t port, std::chrono::millise
 
 LimitdResult LimitdClient::ask(const LimitdQuestion& question) const {
   std::string problem, got;
-  auto socket = Socket::connect(host_, port_, timeout_, problem);
+  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
-  if (!socket->send(limitd_request(question))) return failed(sent_too_late);
+  if (!socket->send(limitd_request(question))) return failed(client::sent_too_late);
   while (socket->receive(got, problem)) {
     std::string_view rest = got;
     uint64_t size = 0;
@@ -162,4 +162,4 @@ LimitdResult LimitdClient::ask(const LimitdQuestion& question) const {
   return failed(std::move(problem));
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::limitd

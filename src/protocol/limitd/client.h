@@ -10,10 +10,9 @@
 #include <string_view>
 #include <vector>
 
-namespace sluice::client {
+#include "protocol/limitd/message.h"
 
-// As the wire numbers them.
-enum class LimitdMethod : uint8_t { take, wait, put, status, ping, get };
+namespace sluice::limitd {
 
 struct LimitdQuestion {
   LimitdMethod method = LimitdMethod::take;
@@ -59,4 +58,4 @@ std::string limitd_request(const LimitdQuestion& question);
 // The meaning of a reply, without the length in front.
 LimitdResult limitd_reply(std::string_view body, LimitdMethod method);
 
-}  // namespace sluice::client
+}  // namespace sluice::limitd

@@ -5,7 +5,7 @@
 
 #include "testing/fake_server.h"
 
-namespace sluice::client {
+namespace sluice::limitd {
 namespace {
 
 using namespace std::string_literals;
@@ -60,7 +60,7 @@ TEST(LimitdClients, SayWhatIsWrongWithAServer) {
   uint16_t port = 0;
   {
     // To it a frame is a line: the tag of its first field is a line end.
-    FakeServer server({"", FakeServer::silence});
+    client::FakeServer server({"", FakeServer::silence});
     port = server.port();
     const LimitdClient client("127.0.0.1", port, std::chrono::milliseconds(500));
     EXPECT_FALSE(client.ask({}).answer);
@@ -71,4 +71,4 @@ TEST(LimitdClients, SayWhatIsWrongWithAServer) {
 }
 
 }  // namespace
-}  // namespace sluice::client
+}  // namespace sluice::limitd

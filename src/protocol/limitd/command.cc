@@ -8,8 +8,9 @@
 #include "config/built_in.h"
 #include "config/serving.h"
 #include "config/settings.h"
+#include "protocol/limitd/commands.h"
 
-namespace sluice::cli {
+namespace sluice::limitd {
 namespace {
 
 constexpr const char* about =
@@ -31,7 +32,7 @@ const std::string footer =
         "  BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others   bucket types, in "
         "place of all\n"
         "                 those of files\n") +
-    server_environment_help +
+    cli::server_environment_help +
     "\n"
     "Exit status: 0 stopped by a signal, 1 anything else.";
 
@@ -54,41 +55,41 @@ bool is_address(const std::string& host) {
 
 // What of the environment is meant for us. Every container has a HOSTNAME, which is its name and no
 // place to listen on.
-Texts environment_of(const Outside& outside, base::Diagnostics& diagnostics) {
+Texts environment_of(const config::Outside& outside, base::Diagnostics& diagnostics) {
   Texts all;
   if (outside.variables) all = outside.variables();
   std::erase_if(all, [&](const auto& variable) {
     const auto& [name, text] = variable;
     if (name != "HOSTNAME" || text.empty() || is_address(text)) return false;
-    complain(warning_at(name), "`" + text + "` is no address, so it is not listened on",
-             "say --hostname where it is meant", diagnostics);
+    config::complain(warning_at(name), "`" + text + "` is no address, so it is not listened on",
+                     "say --hostname where it is meant", diagnostics);
     return true;
   });
   return all;
 }
 
 template <class T>
-std::string place_of(const policy::LimitdConfig::Setting<T>& setting) {
+std::string place_of(const LimitdConfig::Setting<T>& setting) {
   return setting.line == 0 ? setting.file : setting.file + ":" + std::to_string(setting.line);
 }
 
 // A flag counts. In limitd it does not when anything else speaks of the same.
 template <class T>
 void tell_overridden(const char* flag, const std::string& value,
-                     const std::optional<policy::LimitdConfig::Setting<T>>& other,
+                     const std::optional<LimitdConfig::Setting<T>>& other,
                      const std::string& others, base::Diagnostics& diagnostics) {
   if (!other || others == value) return;
-  complain(
+  config::complain(
       warning_at(flag),
       "`" + value + "` counts, where limitd would take `" + others + "` of " + place_of(*other), "",
       diagnostics);
 }
 
 // The environment counts. That is as in limitd, and flags come on top.
-void apply_settings(const LimitdFlags& flags, const policy::LimitdConfig& said, Config& config,
+void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::Config& config,
                     base::Diagnostics& diagnostics) {
   auto& listener = config.listen.front();
-  Address& address = listener.value.address;
+  config::Address& address = listener.value.address;
   if (said.port) {
     address.port = said.port->value;
     listener.origin = place_of(*said.port);
@@ -99,7 +100,7 @@ void apply_settings(const LimitdFlags& flags, const policy::LimitdConfig& said, 
     base::Diagnostic place;
     place.subject = "--port";
     if (!port)
-      complain(place, "`" + *flags.port + "` is no port", "write 0 to 65535", diagnostics);
+      config::complain(place, "`" + *flags.port + "` is no port", "write 0 to 65535", diagnostics);
     else
       address.port = *port;
     tell_overridden("--port", *flags.port, said.port,
@@ -114,7 +115,7 @@ void apply_settings(const LimitdFlags& flags, const policy::LimitdConfig& said, 
   // As the original: what was answered was written, if not synced.
   if (said.db && !said.db->value.path.empty()) {
     config.store.path = {said.db->value.path, place_of(*said.db)};
-    config.store.durability = {Durability::always, place_of(*said.db)};
+    config.store.durability = {config::Durability::always, place_of(*said.db)};
   }
   if (said.log_file) config.log_file = said.log_file->value;
   if (flags.log_file) {
@@ -149,25 +150,25 @@ void add_limitd_flags(CLI::App& app, LimitdFlags& flags, bool& print_version) {
 
 }  // namespace
 
-int limitd(const Words& words, Outside& outside) {
-  Arguments arguments("sluice limitd --config-file FILE [options]", about, footer);
+int serve(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments("sluice limitd --config-file FILE [options]", about, footer);
   LimitdFlags flags;
-  Flags server_flags;
+  config::Flags server_flags;
   bool print_version = false;
   add_limitd_flags(arguments.app(), flags, print_version);
-  add_server_flags(arguments.app(), server_flags);
+  cli::add_server_flags(arguments.app(), server_flags);
   // As there, whatever is wrong ends with 1.
   if (const auto status = arguments.parse(words, outside))
-    return *status == exit_ok ? exit_ok : exit_failure;
+    return *status == config::exit_ok ? config::exit_ok : config::exit_failure;
   if (print_version) {
-    outside.out << version << std::endl;
-    return exit_ok;
+    outside.out << config::version << std::endl;
+    return config::exit_ok;
   }
   if (!arguments.positional().empty()) {
     arguments.misused("`" + arguments.positional().front() +
                           "` is not expected; a configuration is given as --config-file FILE",
                       outside);
-    return exit_failure;
+    return config::exit_failure;
   }
   if (!flags.file) {
     const auto named = outside.environment("CONFIG_FILE");
@@ -186,21 +187,21 @@ int limitd(const Words& words, Outside& outside) {
   if (base::has_errors(told_with_the_rules)) {
     tell(diagnostics, outside);
     tell(told_with_the_rules, outside);
-    return exit_failure;
+    return config::exit_failure;
   }
 
-  Config config;
-  config.listen = {{{server::Protocol::limitd, {"::", limitd_port}}}};
+  config::Config config;
+  config.listen = {{{protocol::Protocol::limitd, {"::", config::limitd_port}}}};
   config.policy.push_back(
       {.path = {file, flags.file ? "--config-file" : "default"}, .matching = {}, .limitd = source});
   apply_settings(flags, said, config, diagnostics);
-  apply_environment(outside, config, diagnostics);
-  apply_flags(server_flags, config, diagnostics);
+  config::apply_environment(outside, config, diagnostics);
+  config::apply_flags(server_flags, config, diagnostics);
   tell(diagnostics, outside);
-  if (base::has_errors(diagnostics)) return exit_failure;
+  if (base::has_errors(diagnostics)) return config::exit_failure;
   // Nothing but the bucket types can change.
-  return run_server(
+  return config::run_server(
       config, [&config](base::Diagnostics&) { return config; }, {}, outside);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::limitd

@@ -9,10 +9,10 @@
 #include "base/bounds.h"
 #include "base/units.h"
 #include "base/utf8.h"
-#include "policy/text.h"
 #include "policy/read/yaml_tree_reader.h"
+#include "policy/text.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 namespace {
 
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 8> without_effect = {"BUCKETS",
                                                             "COLLECT_RESOURCE_USAGE"};
 
 std::string in_ticks(std::string_view text) {
-  return "`" + shortened(text, 64) + "`";
+  return "`" + policy::shortened(text, 64) + "`";
 }
 
 bool holds(std::span<const std::string_view> words, std::string_view word) {
@@ -97,7 +97,7 @@ void LimitdEnvironment::settings(LimitdConfig& config, const LimitdConfig& flags
       if (holds(log_levels, text))
         config.log_level = {std::string(text), origin, 0};
       else
-        error(name, in_ticks(text) + " is no level of the log", known_words(text, log_levels));
+        error(name, in_ticks(text) + " is no level of the log", policy::known_words(text, log_levels));
     } else if (holds(without_effect, name)) {
       warning(name, "has no effect here",
               name == "CONFIGURATOR" || name == "BUCKETS" ? "say it in the file" : "");
@@ -137,7 +137,7 @@ void LimitdEnvironment::type(const std::vector<Variable>& variables, std::vector
     if (!holds(type_words, key)) {
       sound = false;
       error(variable.name, "speaks of " + in_ticks(key) + ", which a bucket type does not have",
-            known_words(key, type_words));
+            policy::known_words(key, type_words));
     } else if (key == "NAME") {
       name = &variable;
       type.name = variable.text;
@@ -204,15 +204,15 @@ void LimitdEnvironment::type(const std::vector<Variable>& variables, std::vector
     type.numbers.rate->window = base::milliseconds(interval_ms);
   if (sound && !type.numbers.size && !type.numbers.rate)
     error(
-        name->name, "bucket " + shortened(type.name, 64) + " has neither a size nor a rate",
+        name->name, "bucket " + policy::shortened(type.name, 64) + " has neither a size nor a rate",
         "set " + stem + "SIZE, or one of " + stem + "PER_SECOND, _PER_MINUTE, _PER_HOUR, _PER_DAY");
   const auto [known, fresh] = named_.try_emplace(type.name, name->name);
   if (!fresh)
     error(
         name->name,
-        "bucket " + shortened(type.name, 64) + " is already that of " + std::string(known->second),
+        "bucket " + policy::shortened(type.name, 64) + " is already that of " + std::string(known->second),
         "give each a name of its own");
   out.push_back(std::move(type));
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

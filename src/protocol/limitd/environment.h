@@ -12,7 +12,7 @@
 #include "protocol/limitd/rules.h"
 #include "protocol/limitd/type.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 class LimitdEnvironment {
  public:
@@ -44,4 +44,4 @@ class LimitdEnvironment {
   std::map<std::string, std::string_view> named_;            // a type's name by its variable
 };
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

@@ -4,18 +4,17 @@
 #include <chrono>
 
 #include "base/units.h"
-#include "config/address.h"
 #include "cli/arguments.h"
-#include "config/built_in.h"
 #include "cli/inspect.h"
+#include "config/address.h"
+#include "config/built_in.h"
 #include "config/screen_text.h"
 #include "protocol/limitd/client.h"
+#include "protocol/limitd/commands.h"
 
-namespace sluice::cli {
+namespace sluice::limitd {
 namespace {
 
-using client::LimitdAnswer;
-using client::LimitdMethod;
 
 constexpr const char* about =
     "Asks a running server over limitd's protocol, in place of `limitdctl`: its flags, its "
@@ -37,20 +36,21 @@ struct Asked {
   bool status = false, json = false, version = false;
 };
 
-int fail(const std::string& text, Outside& outside) {
+int fail(const std::string& text, config::Outside& outside) {
   outside.err << text << std::endl;
-  return exit_failure;
+  return config::exit_failure;
 }
 
 // A table with a frame, a column for each number.
 std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
   std::vector<std::array<std::string, 4>> rows{{"instance", "remaining", "reset", "limit"}};
   for (const auto& item : items)
-    rows.push_back({on_screen(item.instance), std::to_string(item.remaining),
+    rows.push_back({config::on_screen(item.instance), std::to_string(item.remaining),
                     std::to_string(item.reset), std::to_string(item.limit)});
   std::array<size_t, 4> widths{};
   for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], config::columns_of(row[i]));
   const auto rule = [&] {
     std::string text = "+";
     for (const size_t width : widths) (text += std::string(width + 2, '-')) += '+';
@@ -59,7 +59,8 @@ std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
   std::string table = rule();
   for (size_t r = 0; r < rows.size(); ++r) {
     table += '|';
-    for (size_t i = 0; i < widths.size(); ++i) table += " " + fitted(rows[r][i], widths[i]) + " |";
+    for (size_t i = 0; i < widths.size(); ++i)
+      table += " " + config::fitted(rows[r][i], widths[i]) + " |";
     table += '\n';
     if (r == 0) table += rule();
   }
@@ -90,10 +91,10 @@ nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) 
   return json;
 }
 
-int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, Outside& outside) {
+int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, config::Outside& outside) {
   if (json) {
-    outside.out << to_text(json_of(method, answer)) << std::flush;
-    return exit_ok;
+    outside.out << cli::to_text(json_of(method, answer)) << std::flush;
+    return config::exit_ok;
   }
   const std::string remaining = std::to_string(answer.level.remaining);
   switch (method) {
@@ -110,7 +111,7 @@ int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, Outside& ou
         outside.out << "Conformant - Remaining: " << remaining << '\n';
   }
   outside.out.flush();
-  return exit_ok;
+  return config::exit_ok;
 }
 
 void add_flags(CLI::App& app, Asked& asked) {
@@ -131,16 +132,16 @@ void add_flags(CLI::App& app, Asked& asked) {
 
 }  // namespace
 
-int limitdctl(const Words& words, Outside& outside) {
-  Arguments arguments("sluice limitdctl -h HOST -p PORT -b TYPE -k KEY (-t N | -w N | -r N | -s)",
-                      about, footer);
+int limitdctl(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments(
+      "sluice limitdctl -h HOST -p PORT -b TYPE -k KEY (-t N | -w N | -r N | -s)", about, footer);
   Asked asked;
   add_flags(arguments.app(), asked);
   if (const auto status = arguments.parse(words, outside))
-    return *status == exit_ok ? exit_ok : exit_failure;
+    return *status == config::exit_ok ? config::exit_ok : config::exit_failure;
   if (asked.version) {
-    outside.out << version << std::endl;
-    return exit_ok;
+    outside.out << config::version << std::endl;
+    return config::exit_ok;
   }
   if (!asked.bucket) return fail("\"--bucket\" is required", outside);
   if (!asked.key) return fail("\"--key\" is required", outside);
@@ -151,7 +152,7 @@ int limitdctl(const Words& words, Outside& outside) {
         "one and only one method must be provided \"--take\", \"--wait\", \"--put\" or "
         "\"--status\"",
         outside);
-  client::LimitdQuestion question{LimitdMethod::status, *asked.bucket, *asked.key, {}};
+  LimitdQuestion question{LimitdMethod::status, *asked.bucket, *asked.key, {}};
   if (!asked.status) {
     question.method = asked.take   ? LimitdMethod::take
                       : asked.wait ? LimitdMethod::wait
@@ -168,9 +169,9 @@ int limitdctl(const Words& words, Outside& outside) {
   if (!port) return fail("`" + asked.port + "` is no port; write 1 to 65535", outside);
 
   const auto limit = question.method == LimitdMethod::wait ? timeout_of_wait : timeout;
-  const auto result = client::LimitdClient(asked.hostname, *port, limit).ask(question);
-  if (!result.answer) return fail(on_screen(result.error), outside);
+  const auto result = LimitdClient(asked.hostname, *port, limit).ask(question);
+  if (!result.answer) return fail(config::on_screen(result.error), outside);
   return tell(question.method, *result.answer, asked.json, outside);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::limitd

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-namespace sluice::wire {
+namespace sluice::limitd {
 namespace {
 
 using google::protobuf::io::CodedInputStream;
@@ -172,7 +172,7 @@ LimitdLevel level_of(const limit::Decision& decision, base::Time now) {
   return {decision.remaining, limitd_reset(decision.reset_after, now), decision.limit};
 }
 
-size_t item_bytes(const Listed& item, const LimitdLevel& level) {
+size_t item_bytes(const request::Listed& item, const LimitdLevel& level) {
   const size_t instance = item.key.empty() ? 0 : 1 + bytes_of(item.key.size()) + item.key.size();
   return instance + bytes_of(level);
 }
@@ -267,15 +267,15 @@ void append_limitd_get(const LimitdId& id, const LimitdLevel& level, base::Buffe
   append_level(id, get_field, level, out);
 }
 
-void append_limitd_status(const LimitdId& id, std::span<const Listed> listed, base::Time now,
-                          base::Buffer& out) {
+void append_limitd_status(const LimitdId& id, std::span<const request::Listed> listed,
+                          base::Time now, base::Buffer& out) {
   size_t size = 0;
-  for (const Listed& item : listed) {
+  for (const request::Listed& item : listed) {
     const size_t one = item_bytes(item, level_of(item.decision, now));
     size += 1 + bytes_of(one) + one;
   }
   Reply reply(id, status_field, size, out);
-  for (const Listed& item : listed) {
+  for (const request::Listed& item : listed) {
     const LimitdLevel level = level_of(item.decision, now);
     reply.at = write_key(reply.at, 1, bytes);
     reply.at = CodedOutputStream::WriteVarint64ToArray(item_bytes(item, level), reply.at);
@@ -288,4 +288,4 @@ void append_limitd_status(const LimitdId& id, std::span<const Listed> listed, ba
   reply.close();
 }
 
-}  // namespace sluice::wire
+}  // namespace sluice::limitd

@@ -10,7 +10,7 @@
 #include "base/buffer.h"
 #include "request/session.h"
 
-namespace sluice::wire {
+namespace sluice::limitd {
 
 // As the wire numbers them.
 enum class LimitdMethod : uint8_t { take, wait, put, status, ping, get };
@@ -49,7 +49,7 @@ void append_limitd_take(const LimitdId& id, bool conformant, bool delayed, const
                         base::Buffer& out);
 void append_limitd_put(const LimitdId& id, const LimitdLevel& level, base::Buffer& out);
 void append_limitd_get(const LimitdId& id, const LimitdLevel& level, base::Buffer& out);
-void append_limitd_status(const LimitdId& id, std::span<const Listed> listed, base::Time now,
-                          base::Buffer& out);
+void append_limitd_status(const LimitdId& id, std::span<const request::Listed> listed,
+                          base::Time now, base::Buffer& out);
 
-}  // namespace sluice::wire
+}  // namespace sluice::limitd

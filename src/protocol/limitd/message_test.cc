@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/dice.h"
 #include "protocol/limitd/session_model.h"
+#include "tests/support/dice.h"
 
-namespace sluice::wire {
+namespace sluice::limitd {
 namespace {
 
 using naive::limitd::number;
@@ -339,7 +339,7 @@ TEST(LimitdMessage, ProtocReadsWhatIsWritten) {
     same_id(parsed(out));
     ASSERT_EQ(parsed(out).error().type(), limitd::Error::UNKNOWN_BUCKET_TYPE);
 
-    std::vector<Listed> listed;
+    std::vector<request::Listed> listed;
     for (unsigned n = dice(5u); n > 0; --n)
       listed.push_back({std::string(dice(200u), 'k'), {true, some(), some(), {some()}, {}}});
     out.clear();
@@ -381,4 +381,4 @@ TEST(LimitdMessage, ResetIsTheSecondInWhichItHasPassed) {
 }
 
 }  // namespace
-}  // namespace sluice::wire
+}  // namespace sluice::limitd

@@ -9,13 +9,13 @@
 
 #include "base/bounds.h"
 #include "base/units.h"
+#include "policy/read/yaml_tree_reader.h"
+#include "policy/text.h"
 #include "protocol/limitd/environment.h"
 #include "protocol/limitd/type.h"
 #include "protocol/limitd/value.h"
-#include "policy/text.h"
-#include "policy/read/yaml_tree_reader.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 namespace {
 
@@ -41,12 +41,12 @@ constexpr std::array<std::string_view, 6> log_levels = {"fatal", "error", "warn"
 constexpr base::Duration interval_default = base::seconds(300);
 
 std::string in_ticks(std::string_view text) {
-  return "`" + shortened(text, 64) + "`";
+  return "`" + policy::shortened(text, 64) + "`";
 }
 
 class Reading {
  public:
-  Reading(limit::Spaces& spaces, RuleSet& rules, LimitdConfig& config,
+  Reading(request::Spaces& spaces, policy::RuleSet& rules, LimitdConfig& config,
           base::Diagnostics& diagnostics)
       : spaces_(spaces), rules_(rules), config_(config), diagnostics_(diagnostics) {}
 
@@ -88,14 +88,14 @@ class Reading {
 
  private:
   struct File {
-    File(std::string_view its_name, YamlDocument its, base::Diagnostics& diagnostics)
+    File(std::string_view its_name, policy::YamlDocument its, base::Diagnostics& diagnostics)
         : name(its_name), document(std::move(its)), reader(name, document, diagnostics) {}
     std::string_view name;
-    YamlDocument document;
-    YamlReader reader;
+    policy::YamlDocument document;
+    policy::YamlReader reader;
   };
   struct Top {
-    YamlNode key, value;
+    policy::YamlNode key, value;
     File* file;
   };
   using Bucket = Top;
@@ -121,14 +121,14 @@ class Reading {
   }
 
   void read_file(const NamedText& text) {
-    YamlDocument document;
+    policy::YamlDocument document;
     if (auto wrong = parse_yaml(text.text, document)) {
       broken_ = true;
       diagnostics_.push_back(to_diagnostic(std::move(*wrong), text.name));
       return;
     }
     File& file = files_.emplace_back(text.name, std::move(document), diagnostics_);
-    const YamlNode root = file.document.root();
+    const policy::YamlNode root = file.document.root();
     if (root.is_null()) return;
     if (!root.is_map()) {
       broken_ = true;
@@ -176,7 +176,7 @@ class Reading {
 
   void setting(const Top& top) {
     const std::string_view name = top.key.text();
-    YamlReader& reader = top.file->reader;
+    policy::YamlReader& reader = top.file->reader;
     const auto known = std::find(top_keys.begin(), top_keys.end(), name);
     if (known == top_keys.end()) {
       const std::string_view near =
@@ -204,13 +204,13 @@ class Reading {
         set(config_.log_level, text, top);
       } else {
         reader.error(name, top.value, in_ticks(text) + " is no level of the log",
-                     known_words(text, log_levels));
+                     policy::known_words(text, log_levels));
       }
     }
   }
 
   void database(const Top& top) {
-    YamlReader& reader = top.file->reader;
+    policy::YamlReader& reader = top.file->reader;
     const LimitdValue value = limitd_value(top.value);
     if (value.kind == Kind::null || (value.kind == Kind::text && value.text.empty())) return;
     db_is_wrong_ = true;
@@ -249,7 +249,7 @@ class Reading {
   }
 
   void configurator(const Top& top) {
-    YamlReader& reader = top.file->reader;
+    policy::YamlReader& reader = top.file->reader;
     constexpr std::string_view remedy = "write `{ type: file, path: /path, interval: 300000 }`";
     if (!top.value.is_map()) {
       reader.error("configurator", top.value.line() > 0 ? top.value : top.key,
@@ -292,7 +292,8 @@ class Reading {
 
   void add(const std::vector<LimitdType>& types, std::string_view file) {
     size_t count = rules_.native_rules().size();
-    for (const Dialect dialect : {Dialect::divvy, Dialect::limitd, Dialect::droplet})
+    for (const policy::Dialect dialect :
+         {policy::Dialect::divvy, policy::Dialect::limitd, policy::Dialect::droplet})
       count += rules_.rules(dialect).size();
     for (const LimitdType& type : types) count += type.overrides.size() + 1;
     if (count > base::bounds::rules_max) {
@@ -306,8 +307,8 @@ class Reading {
     config_.types = types.size();
   }
 
-  limit::Spaces& spaces_;
-  RuleSet& rules_;
+  request::Spaces& spaces_;
+  policy::RuleSet& rules_;
   LimitdConfig& config_;
   const LimitdConfig flags_ = config_;
   base::Diagnostics& diagnostics_;
@@ -322,9 +323,9 @@ class Reading {
 }  // namespace
 
 void read_limitd(std::span<const NamedText> files, std::span<const NamedText> environment,
-                 limit::Spaces& spaces, RuleSet& rules, LimitdConfig& config,
+                 request::Spaces& spaces, policy::RuleSet& rules, LimitdConfig& config,
                  base::Diagnostics& diagnostics) {
   Reading(spaces, rules, config, diagnostics).run(files, environment);
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

@@ -12,10 +12,10 @@
 
 #include "base/diagnostic.h"
 #include "base/time.h"
-#include "request/space.h"
 #include "policy/rule_set.h"
+#include "request/space.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 // One that is set, and where.
 template <class T>
@@ -64,7 +64,7 @@ struct NamedText {
 // A configurator's file is a configuration of its own, of which only the types count: read it by
 // itself, without an environment and with a fresh `config`.
 void read_limitd(std::span<const NamedText> files, std::span<const NamedText> environment,
-                 limit::Spaces& spaces, RuleSet& rules, LimitdConfig& config,
+                 request::Spaces& spaces, policy::RuleSet& rules, LimitdConfig& config,
                  base::Diagnostics& diagnostics);
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

@@ -4,12 +4,12 @@
 
 #include "protocol/limitd/rules.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 namespace {
 
 struct Config {
-  limit::Spaces spaces;
-  RuleSet rules;
+  request::Spaces spaces;
+  policy::RuleSet rules;
   LimitdConfig config;
   base::Diagnostics diagnostics;
 
@@ -31,11 +31,11 @@ std::string with_overrides(int64_t count, int64_t expressions) {
 }
 
 void request(benchmark::State& state, const Config& config, std::string_view key) {
-  const limit::Entry descriptor[] = {{"type", "ip"}, {"key", key}};
-  Plan plan;
+  const request::Entry descriptor[] = {{"type", "ip"}, {"key", key}};
+  policy::Plan plan;
   for (auto _ : state) {
     plan.clear();
-    config.rules.match(Dialect::limitd, {descriptor}, plan);
+    config.rules.match(policy::Dialect::limitd, {descriptor}, plan);
     benchmark::DoNotOptimize(plan.batch().charges.data());
   }
 }
@@ -63,14 +63,14 @@ void load(benchmark::State& state) {
   const std::string text = with_overrides(state.range(0), 0);
   for (auto _ : state) {
     const Config config(text);
-    benchmark::DoNotOptimize(config.rules.rules(Dialect::limitd).data());
+    benchmark::DoNotOptimize(config.rules.rules(policy::Dialect::limitd).data());
   }
 }
 BENCHMARK(load)->Arg(100'000)->Unit(benchmark::kMillisecond);
 
 void expression(benchmark::State& state, std::string_view source, std::string_view text) {
   std::string error;
-  const auto regex = Regex::javascript(source, "i", error);
+  const auto regex = policy::Regex::javascript(source, "i", error);
   for (auto _ : state) benchmark::DoNotOptimize(regex->matches(text));
 }
 BENCHMARK_CAPTURE(expression, at_front, "^127\\.", "127.0.0.1");
@@ -78,4 +78,4 @@ BENCHMARK_CAPTURE(expression, anywhere, "admin", "somebody@example.org");
 BENCHMARK_CAPTURE(expression, hostile, "(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa?");
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

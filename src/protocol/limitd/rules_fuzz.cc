@@ -12,14 +12,14 @@
 #include "limit/decide.h"
 #include "protocol/limitd/rules.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 namespace {
 
 void require(bool holds) {
   if (!holds) std::abort();
 }
 
-void check(const Rule& rule) {
+void check(const policy::Rule& rule) {
   require(rule.space != nullptr && rule.limits.size() == 1 && rule.limits_id > 0);
   require(limit::cells(rule.limits) <= limit::cells_max);
   const limit::Limit& limit = rule.limits[0];
@@ -67,29 +67,29 @@ void split(std::string_view all, std::vector<NamedText>& files, std::vector<Name
 void read_one(std::string_view all) {
   std::vector<NamedText> files, variables;
   split(all, files, variables);
-  limit::Spaces spaces;
-  RuleSet rules;
+  request::Spaces spaces;
+  policy::RuleSet rules;
   LimitdConfig config;
   base::Diagnostics diagnostics;
   read_limitd(files, variables, spaces, rules, config, diagnostics);
   for (const base::Diagnostic& d : diagnostics)
     require(to_string(d).find('\n') == std::string::npos);
-  const std::span<const Rule> read = rules.rules(Dialect::limitd);
+  const std::span<const policy::Rule> read = rules.rules(policy::Dialect::limitd);
   if (has_errors(diagnostics)) {
     require(read.empty());
     return;
   }
   require(config.db && config.types <= read.size());
-  Plan plan;
-  for (const Rule& rule : read) {
+  policy::Plan plan;
+  for (const policy::Rule& rule : read) {
     check(rule);
     // The key that it is written for, or for an expression itself as a key, meets it or one before.
     const std::string_view type = rule.conditions[0].pattern.text();
     const std::string_view key =
         rule.conditions.size() > 1 ? std::string_view(rule.conditions[1].pattern.text()) : "";
-    const limit::Entry request[] = {{"type", type}, {"key", key}};
+    const request::Entry request[] = {{"type", type}, {"key", key}};
     plan.clear();
-    rules.match(Dialect::limitd, {.descriptor = request, .now = {INT64_MIN}}, plan);
+    rules.match(policy::Dialect::limitd, {.descriptor = request, .now = {INT64_MIN}}, plan);
     const auto steps = plan.steps(plan.parts()[0]);
     require(steps.size() == 1 && steps[0].rule->space == rule.space);
     const bool is_exact = rule.conditions.size() == 2 && rule.conditions[1].pattern.exact();
@@ -98,7 +98,7 @@ void read_one(std::string_view all) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::limitd
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   sluice::policy::read_one({reinterpret_cast<const char*>(data), size});

@@ -13,7 +13,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 namespace {
 
 using limit::Algorithm;
@@ -37,20 +37,20 @@ struct Read {
 
   bool accepted() const { return !has_errors(diagnostics); }
   bool says(std::string_view text) const { return said.find(text) != std::string::npos; }
-  const Rule* met(std::string_view type, std::string_view key, int64_t now_us = 0) const {
-    const limit::Entry request[] = {{"type", type}, {"key", key}};
-    Plan plan;
-    rules.match(Dialect::limitd, {.descriptor = request, .now = {now_us}}, plan);
+  const policy::Rule* met(std::string_view type, std::string_view key, int64_t now_us = 0) const {
+    const request::Entry request[] = {{"type", type}, {"key", key}};
+    policy::Plan plan;
+    rules.match(policy::Dialect::limitd, {.descriptor = request, .now = {now_us}}, plan);
     const auto steps = plan.steps(plan.parts()[0]);
     return steps.empty() ? nullptr : steps[0].rule;
   }
   Limit limit(std::string_view type, std::string_view key, int64_t now_us = 0) const {
-    const Rule* rule = met(type, key, now_us);
+    const policy::Rule* rule = met(type, key, now_us);
     return rule == nullptr ? Limit{} : rule->limits.at(0);
   }
 
-  limit::Spaces spaces;
-  RuleSet rules;
+  request::Spaces spaces;
+  policy::RuleSet rules;
   LimitdConfig config;
   base::Diagnostics diagnostics;
   std::string said;
@@ -99,7 +99,7 @@ TEST(Limitd, TypesBecomeLimits) {
   EXPECT_EQ(read.met("Full", "k"), nullptr);
   EXPECT_EQ(read.met("", "k"), nullptr);
 
-  const Rule& rule = *read.met("fixed", "k");
+  const policy::Rule& rule = *read.met("fixed", "k");
   EXPECT_EQ(rule.name, "fixed");
   EXPECT_EQ(rule.comment, "for a test");
   EXPECT_EQ(rule.pattern, "type=fixed");
@@ -116,8 +116,8 @@ TEST(Limitd, TypesBecomeLimits) {
 
 TEST(Limitd, AFailingStoreIsReplacedByATableOfOurOwn) {
   const Read read("a: { size: 3, overrides: { x: { size: 4 } } }");
-  for (const Rule& rule : read.rules.rules(Dialect::limitd))
-    EXPECT_EQ(rule.on_store_error, limit::OnError::local);
+  for (const policy::Rule& rule : read.rules.rules(policy::Dialect::limitd))
+    EXPECT_EQ(rule.on_store_error, request::OnError::local);
 }
 
 TEST(Limitd, OverridesAreTriedInOrder) {
@@ -164,7 +164,7 @@ TEST(Limitd, OverridesAreTriedInOrder) {
   EXPECT_EQ(read.limit("open", "closed"), fixed(9));
   EXPECT_EQ(read.limit("open", "k").algorithm, Algorithm::unlimited);
 
-  const std::span<const Rule> all = read.rules.rules(Dialect::limitd);
+  const std::span<const policy::Rule> all = read.rules.rules(policy::Dialect::limitd);
   ASSERT_EQ(all.size(), 16u);
   EXPECT_EQ(all[0].pattern, "type=ip key=7");
   EXPECT_EQ(all[1].pattern, "type=ip key=42");
@@ -276,7 +276,7 @@ TEST(Limitd, SaysWhatIsWrongAndWhere) {
     EXPECT_FALSE(read.accepted()) << buckets;
     EXPECT_EQ(read.diagnostics.size(), 1u) << read.said;
     EXPECT_TRUE(read.says(words)) << read.said;
-    EXPECT_TRUE(read.rules.rules(Dialect::limitd).empty());
+    EXPECT_TRUE(read.rules.rules(policy::Dialect::limitd).empty());
   }
 }
 
@@ -485,7 +485,7 @@ std::string many_overrides(size_t count) {
 
 // The first rule that applies, found by going through all of them.
 const Rule* scan(const RuleSet& rules, std::string_view type, std::string_view key) {
-  const limit::Entry request[] = {{"type", type}, {"key", key}};
+  const request::Entry request[] = {{"type", type}, {"key", key}};
   std::string_view error;
   for (const Rule& rule : rules.rules(Dialect::limitd))
     if (!mismatch(rule, request, error)) return &rule;
@@ -527,4 +527,4 @@ TEST(Limitd, HoldsManyOverrides) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

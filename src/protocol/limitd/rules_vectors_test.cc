@@ -12,7 +12,7 @@
 #include "protocol/limitd/rules.h"
 #include "tests/support/paths.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 namespace {
 
 using nlohmann::json;
@@ -69,8 +69,8 @@ std::string reason_of(const std::string& theirs) {
 }
 
 struct Loaded {
-  limit::Spaces spaces;
-  RuleSet rules;
+  request::Spaces spaces;
+  policy::RuleSet rules;
   LimitdConfig config;
   base::Diagnostics diagnostics;
   std::string said;
@@ -83,10 +83,10 @@ struct Loaded {
     read_limitd(texts, variables, spaces, rules, config, diagnostics);
     for (const base::Diagnostic& d : diagnostics) said += to_string(d) + '\n';
   }
-  const Rule* decider(std::string_view type, std::string_view key) const {
-    const limit::Entry request[] = {{"type", type}, {"key", key}};
+  const policy::Rule* decider(std::string_view type, std::string_view key) const {
+    const request::Entry request[] = {{"type", type}, {"key", key}};
     std::string_view error;
-    return rules.decider(Dialect::limitd, request, error);
+    return rules.decider(policy::Dialect::limitd, request, error);
   }
 };
 
@@ -174,11 +174,13 @@ TEST(LimitdVectors, LimitsOfRecordedRequests) {
         if (response.contains(kind)) body = response.at(kind);
       const bool unknown = response.contains("error");
       if (!body.is_object() && !unknown) continue;
-      const limit::Entry descriptor[] = {{"type", request.at("type").get_ref<const std::string&>()},
-                                         {"key", request.at("key").get_ref<const std::string&>()}};
-      Plan plan;
+      const request::Entry descriptor[] = {
+          {"type", request.at("type").get_ref<const std::string&>()},
+          {"key", request.at("key").get_ref<const std::string&>()}};
+      policy::Plan plan;
       const Loaded& loaded = by_config.at(config);
-      loaded.rules.match(Dialect::limitd, {.descriptor = descriptor, .now = {now_us}}, plan);
+      loaded.rules.match(policy::Dialect::limitd, {.descriptor = descriptor, .now = {now_us}},
+                         plan);
       const auto steps = plan.steps(plan.parts()[0]);
       ASSERT_EQ(steps.empty(), unknown);
       ++compared;
@@ -205,7 +207,8 @@ TEST(LimitdVectors, EnvironmentProbes) {
     if (vector.contains("yaml")) files.emplace_back("config.yml", with_path(vector.at("yaml")));
     loaded.read(files, vector.at("env").get<std::map<std::string, std::string>>());
     for (const json& probe : vector.at("probe")) {
-      const Rule* rule = loaded.decider(probe.at("take")[0].get_ref<const std::string&>(), "k");
+      const policy::Rule* rule =
+          loaded.decider(probe.at("take")[0].get_ref<const std::string&>(), "k");
       ++probes;
       EXPECT_EQ(rule == nullptr, probe.at("reply").contains("error"));
       if (rule == nullptr) continue;
@@ -219,4 +222,4 @@ TEST(LimitdVectors, EnvironmentProbes) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

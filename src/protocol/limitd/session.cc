@@ -8,7 +8,7 @@
 #include "base/bounds.h"
 #include "protocol/limitd/message.h"
 
-namespace sluice::wire {
+namespace sluice::limitd {
 namespace {
 
 using base::bounds::batch_requests_max;
@@ -49,36 +49,36 @@ Frame find_frame(std::string_view in, std::string_view& body, size_t& used) {
   return Frame::bad;
 }
 
-Request request_of(const LimitdRequest& r) {
-  Request request;
+request::Request request_of(const LimitdRequest& r) {
+  request::Request request;
   request.note = static_cast<uint32_t>(r.method) | (r.silent ? silent_bit : 0) |
                  (r.id.numeric ? numeric_bit : 0);
   request.tag = r.id.bytes;
   switch (r.method) {
     case LimitdMethod::take:
     case LimitdMethod::wait:
-      request.verb = r.method == LimitdMethod::wait ? limit::Verb::wait : limit::Verb::take;
+      request.verb = r.method == LimitdMethod::wait ? request::Verb::wait : request::Verb::take;
       request.cost = r.count == 0 ? 1 : r.count;
       if (r.count < 0) {
         // Taking never adds: it asks for what no bucket has, and not to wait for it.
-        request.verb = limit::Verb::take;
+        request.verb = request::Verb::take;
         request.cost = INT64_MAX;
       }
       break;
     case LimitdMethod::put:
-      request.verb = limit::Verb::put;
+      request.verb = request::Verb::put;
       request.all = r.all || r.count == 0;
       request.cost = std::max<int64_t>(r.count, 0);
       break;
     case LimitdMethod::get:
-      request.verb = limit::Verb::peek;
+      request.verb = request::Verb::peek;
       break;
     case LimitdMethod::status:
-      request.verb = limit::Verb::list;
+      request.verb = request::Verb::list;
       request.prefix = r.key;
       break;
     case LimitdMethod::ping:
-      request.verb = limit::Verb::none;
+      request.verb = request::Verb::none;
       break;
   }
   return request;
@@ -86,7 +86,7 @@ Request request_of(const LimitdRequest& r) {
 
 // Of TAKE, WAIT and GET: to when it is full again; 0 for what refills only by PUT. An unlimited
 // bucket says now, though a GET only where it has a rate.
-uint64_t reset_of(LimitdMethod method, const Verdict& verdict, base::Time now) {
+uint64_t reset_of(LimitdMethod method, const request::Verdict& verdict, base::Time now) {
   const limit::Decision& d = *verdict.tightest;
   const bool unlimited = !verdict.counted && d.allowed;
   if (unlimited && method != LimitdMethod::get) return limitd_reset({}, now);
@@ -94,7 +94,8 @@ uint64_t reset_of(LimitdMethod method, const Verdict& verdict, base::Time now) {
 }
 
 // Of PUT, 0 also for a bucket that it made full.
-uint64_t reset_of_put(const Request& request, const Verdict& verdict, base::Time now) {
+uint64_t reset_of_put(const request::Request& request, const request::Verdict& verdict,
+                      base::Time now) {
   const limit::Decision& d = *verdict.tightest;
   const bool full = request.all || request.cost >= d.limit || d.remaining >= d.limit;
   if (verdict.counted && full) return 0;
@@ -103,7 +104,7 @@ uint64_t reset_of_put(const Request& request, const Verdict& verdict, base::Time
 
 }  // namespace
 
-Received LimitdSession::receive(std::string_view in, bool, Requests& requests) {
+request::Received LimitdSession::receive(std::string_view in, bool, request::Requests& requests) {
   if (!begun_ && in.size() >= http_bytes) {
     begun_ = true;
     closing_ = is_http(in.substr(0, http_bytes));
@@ -126,17 +127,17 @@ Received LimitdSession::receive(std::string_view in, bool, Requests& requests) {
     if (body.empty()) continue;
 
     requests.open();
-    if (r.method != LimitdMethod::ping) requests.add(limit::Entry{"type", r.type});
+    if (r.method != LimitdMethod::ping) requests.add(request::Entry{"type", r.type});
     if (r.method != LimitdMethod::ping && r.method != LimitdMethod::status)
-      requests.add(limit::Entry{"key", r.key});
+      requests.add(request::Entry{"key", r.key});
     requests.commit(request_of(r));
     ++taken;
   }
   return {consumed, false};
 }
 
-bool LimitdSession::reply(const Request& request, const Verdict& verdict, base::Time now,
-                          base::Buffer& out) {
+bool LimitdSession::reply(const request::Request& request, const request::Verdict& verdict,
+                          base::Time now, base::Buffer& out) {
   const auto method = static_cast<LimitdMethod>(request.note & method_mask);
   const LimitdId id{request.tag, (request.note & numeric_bit) != 0};
   if (method == LimitdMethod::ping) {
@@ -166,8 +167,9 @@ bool LimitdSession::reply(const Request& request, const Verdict& verdict, base::
       append_limitd_get(id, level, out);
       break;
     case LimitdMethod::status:
-      append_limitd_status(id, verdict.error.empty() ? verdict.listed : std::span<const Listed>(),
-                           now, out);
+      append_limitd_status(
+          id, verdict.error.empty() ? verdict.listed : std::span<const request::Listed>(), now,
+          out);
       break;
     default:
       append_limitd_take(id, d != nullptr && verdict.allowed, d != nullptr && verdict.delayed,
@@ -176,4 +178,4 @@ bool LimitdSession::reply(const Request& request, const Verdict& verdict, base::
   return true;
 }
 
-}  // namespace sluice::wire
+}  // namespace sluice::limitd

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "protocol/limitd/session_model.h"
 #include "protocol/limitd/session.h"
+#include "protocol/limitd/session_model.h"
 
 namespace {
 
@@ -27,11 +27,11 @@ std::string takes(size_t times, bool numeric) {
 
 template <bool replies>
 void serve(benchmark::State& state, const std::string& batch) {
-  wire::LimitdSession session;
-  wire::Requests requests;
+  LimitdSession session;
+  request::Requests requests;
   base::Buffer out;
   limit::Decision decision{true, 1'000, 0, base::milliseconds(200), {}};
-  wire::Verdict verdict;
+  request::Verdict verdict;
   verdict.allowed = true;
   verdict.tightest = &decision;
   verdict.matched = true;
@@ -44,7 +44,7 @@ void serve(benchmark::State& state, const std::string& batch) {
       served += requests.size();
       if (!replies) continue;
       out.clear();
-      for (const wire::Request& request : requests.items()) {
+      for (const request::Request& request : requests.items()) {
         decision.remaining = (decision.remaining + 7) % 1'000;
         session.reply(request, verdict, now, out);
       }

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/limitd/session_model.h"
 #include "protocol/limitd/session.h"
+#include "protocol/limitd/session_model.h"
 
 namespace {
 
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  LimitdSession one, many;
+  limitd::LimitdSession one, many;
   const naive::limitd::Transcript whole = naive::limitd::run(one, bytes, {});
   require(whole == naive::limitd::run(many, bytes, cuts_of(data[0], bytes.size())));
   require(whole == naive::limitd::expected(std::string(bytes)));

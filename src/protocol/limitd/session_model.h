@@ -16,7 +16,7 @@
 #include "base/buffer.h"
 #include "request/session.h"
 
-namespace sluice::wire::naive::limitd {
+namespace sluice::limitd::naive::limitd {
 
 // ---- Bytes ----
 
@@ -91,7 +91,7 @@ inline Asked message(std::string body) {
       default:
         throw Bad();
     }
-    const std::pair field(key / 8, key % 8);
+    const std::pair cli::field(key / 8, key % 8);
     if (field == std::pair<uint64_t, uint64_t>(1, 2)) a.id = bytes, a.id2.reset();
     if (field == std::pair<uint64_t, uint64_t>(2, 2)) a.type = bytes;
     if (field == std::pair<uint64_t, uint64_t>(3, 2)) a.key = bytes;
@@ -109,7 +109,7 @@ inline Asked message(std::string body) {
 // What the engine is asked for.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 struct Requested {
-  limit::Verb verb{};
+  request::Verb verb{};
   bool all = false, fresh = false;
   int64_t cost = 1;
   Pairs descriptor;
@@ -120,7 +120,7 @@ struct Requested {
 
 inline Requested requested(const Asked& a) {
   const Pairs type{{"type", a.type}}, both{{"type", a.type}, {"key", a.key}};
-  using limit::Verb;
+  using request::Verb;
   switch (a.method.value_or(0)) {
     case 0:
     case 1:
@@ -149,11 +149,11 @@ inline Requested requested(const Asked& a) {
 struct Answer {
   limit::Decision decision;
   bool matched = true, allowed = true, delayed = false, counted = true, failed = false;
-  std::vector<Listed> listed;
+  std::vector<request::Listed> listed;
   base::Time now{};
 
-  Verdict verdict() const {
-    Verdict v;
+  request::Verdict verdict() const {
+    request::Verdict v;
     v.allowed = allowed;
     v.tightest = matched ? &decision : nullptr;
     v.matched = matched;
@@ -216,7 +216,7 @@ inline std::string reply(const Asked& a, const Answer& answer) {
   if (!answer.matched) return frame(id + text(100, number(1, 1)));
   if (method == 3) {
     std::string items;
-    for (const Listed& l : answer.listed)
+    for (const request::Listed& l : answer.listed)
       items += text(1, (l.key.empty() ? "" : text(1, l.key)) +
                            level(2, l.decision.remaining,
                                  seconds(l.decision.reset_after, answer.now), l.decision.limit));
@@ -279,18 +279,19 @@ inline Transcript expected(std::string bytes) {
 // Feeds `session` as a connection does: `cuts` are the sizes of what arrives at a time, the rest
 // arrives at last. Every call sees its bytes in memory of their own that dies before the next one,
 // and requests that may wait, or are listed, are answered behind all others, from copies.
-inline Transcript run(Session& session, std::string_view bytes, const std::vector<size_t>& cuts) {
+inline Transcript run(request::Session& session, std::string_view bytes,
+                      const std::vector<size_t>& cuts) {
   struct Later {
     size_t n;
-    Request request;
+    request::Request request;
     std::unique_ptr<std::string> tag;
   };
   Transcript t;
   std::vector<Later> later;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   std::string rest;
-  const auto answer = [&](size_t n, const Request& request) {
+  const auto answer = [&](size_t n, const request::Request& request) {
     const Answer given = answer_of(n);
     out.clear();
     if (!session.reply(request, given.verdict(), given.now, out)) throw Bad();
@@ -301,22 +302,23 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
       const std::unique_ptr<char[]> memory(new char[rest.size()]);
       std::copy(rest.begin(), rest.end(), memory.get());
       requests.clear();
-      const Received received = session.receive({memory.get(), rest.size()}, end, requests);
+      const request::Received received =
+          session.receive({memory.get(), rest.size()}, end, requests);
       t.closing = received.closing;
-      for (const Request& r : requests.items()) {
+      for (const request::Request& r : requests.items()) {
         Pairs descriptor;
-        for (const limit::Entry& e : requests.descriptor(r))
+        for (const request::Entry& e : requests.descriptor(r))
           descriptor.emplace_back(e.key, e.value);
         const size_t n = t.requests.size();
         t.requests.push_back({r.verb, r.all, r.fresh, r.cost, std::move(descriptor),
                               std::string(r.prefix), requests.limits(r).size()});
         t.replies.emplace_back();
-        if (r.verb != limit::Verb::wait && r.verb != limit::Verb::list) {
+        if (r.verb != request::Verb::wait && r.verb != request::Verb::list) {
           answer(n, r);
           continue;
         }
         later.push_back({n, r, std::make_unique<std::string>(r.tag)});
-        Request& copy = later.back().request;
+        request::Request& copy = later.back().request;
         copy.tag = *later.back().tag;
         copy.prefix = {};
         copy.entry_first = copy.entry_count = copy.limit_first = copy.limit_count = 0;
@@ -336,4 +338,4 @@ inline Transcript run(Session& session, std::string_view bytes, const std::vecto
   return t;
 }
 
-}  // namespace sluice::wire::naive::limitd
+}  // namespace sluice::limitd::naive::limitd

@@ -8,21 +8,21 @@
 #include <vector>
 
 #include "base/bounds.h"
-#include "tests/support/dice.h"
 #include "protocol/limitd/session_model.h"
+#include "tests/support/dice.h"
 
-namespace sluice::wire {
+namespace sluice::limitd {
 namespace {
 
 using base::bounds::batch_requests_max;
 using base::bounds::limitd_frame_bytes_max;
-using limit::Verb;
 using naive::limitd::frame;
 using naive::limitd::number;
 using naive::limitd::Requested;
 using naive::limitd::text;
 using naive::limitd::Transcript;
 using naive::limitd::varint;
+using request::Verb;
 
 constexpr uint64_t take = 0, wait = 1, put = 2, status = 3, ping = 4, get = 5;
 
@@ -162,9 +162,9 @@ TEST_P(LimitdKiller, ClosesItsConnection) {
   EXPECT_EQ(between.replies, whole(asked(take) + asked(get)).replies);
 
   LimitdSession session;
-  Requests requests;
+  request::Requests requests;
   const std::string in = asked(take) + bytes + asked(put);
-  Received received = session.receive(in, false, requests);
+  request::Received received = session.receive(in, false, requests);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, in.size());
   EXPECT_EQ(requests.size(), 1u);
@@ -245,9 +245,9 @@ TEST(LimitdSession, LeavesAnUnfinishedFrame) {
   const std::string first = asked(take), second = asked(put);
   for (size_t size = 0; size < second.size(); ++size) {
     LimitdSession session;
-    Requests requests;
+    request::Requests requests;
     const std::string in = first + second.substr(0, size);
-    const Received received = session.receive(in, true, requests);
+    const request::Received received = session.receive(in, true, requests);
     EXPECT_EQ(received.consumed, first.size());
     EXPECT_FALSE(received.closing);
     EXPECT_EQ(requests.size(), 1u);
@@ -259,7 +259,7 @@ TEST(LimitdSession, TakesABatchAtATime) {
   for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i)
     in += asked(take) + std::string(i % 3, '\0');
   LimitdSession session;
-  Requests requests;
+  request::Requests requests;
   std::vector<size_t> sizes;
   for (std::string_view rest = in; !rest.empty();) {
     requests.clear();
@@ -274,15 +274,15 @@ TEST(LimitdSession, TakesABatchAtATime) {
 
 TEST(LimitdSession, EntriesPointIntoTheInput) {
   LimitdSession session;
-  Requests requests;
+  request::Requests requests;
   const std::string in = asked(take) + asked(status);
   session.receive(in, false, requests);
   ASSERT_EQ(requests.size(), 2u);
   const auto inside = [&](std::string_view view) {
     return view.data() >= in.data() && view.data() + view.size() <= in.data() + in.size();
   };
-  for (const Request& r : requests.items()) {
-    for (const limit::Entry& e : requests.descriptor(r)) EXPECT_TRUE(inside(e.value));
+  for (const request::Request& r : requests.items()) {
+    for (const request::Entry& e : requests.descriptor(r)) EXPECT_TRUE(inside(e.value));
     EXPECT_TRUE(inside(r.tag));
   }
   EXPECT_TRUE(inside(requests.items()[1].prefix));
@@ -290,7 +290,7 @@ TEST(LimitdSession, EntriesPointIntoTheInput) {
 
 TEST(LimitdSession, HasNoWordsForACloseOrARefusal) {
   LimitdSession session;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   session.refuse("too many connections", out);
   session.farewell(out);
@@ -306,9 +306,9 @@ TEST(LimitdSession, IsSmallWhenIdle) {
 
 // ---- Replies ----
 
-std::string reply_to(const std::string& bytes, const Verdict& verdict) {
+std::string reply_to(const std::string& bytes, const request::Verdict& verdict) {
   LimitdSession session;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   session.receive(bytes, false, requests);
   EXPECT_EQ(requests.size(), 1u);
@@ -331,8 +331,8 @@ std::string got(uint64_t remaining, uint64_t reset, uint64_t limit) {
   return frame(text(1, "7") + text(105, level(1, remaining, reset, limit)));
 }
 
-Verdict granted(const limit::Decision& d) {
-  Verdict v;
+request::Verdict granted(const limit::Decision& d) {
+  request::Verdict v;
   v.allowed = v.matched = true;
   v.tightest = &d;
   return v;
@@ -340,7 +340,7 @@ Verdict granted(const limit::Decision& d) {
 
 TEST(LimitdSession, ResetSaysWhenTheBucketIsFull) {
   limit::Decision d{true, 5, 3, base::seconds(1'440), {}};
-  Verdict v = granted(d);
+  request::Verdict v = granted(d);
   EXPECT_EQ(reply_to(asked(take), v), taken(true, 3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(put), v), put_back(3, now_s + 1'440, 5));
   EXPECT_EQ(reply_to(asked(get), v), got(3, now_s + 1'440, 5));
@@ -361,7 +361,7 @@ TEST(LimitdSession, ResetSaysWhenTheBucketIsFull) {
 
 TEST(LimitdSession, FixedBucketsHaveNoReset) {
   const limit::Decision d{true, 5, 3, base::never, {}};
-  Verdict v = granted(d);
+  request::Verdict v = granted(d);
   EXPECT_EQ(reply_to(asked(take), v), taken(true, 3, 0, 5));
   EXPECT_EQ(reply_to(asked(put), v), put_back(3, 0, 5));
   EXPECT_EQ(reply_to(asked(get), v), got(3, 0, 5));
@@ -369,7 +369,7 @@ TEST(LimitdSession, FixedBucketsHaveNoReset) {
 
 TEST(LimitdSession, UnlimitedBucketsSayNow) {
   limit::Decision d{true, 100, 100, {}, {}};
-  Verdict v = granted(d);
+  request::Verdict v = granted(d);
   v.counted = false;
   for (const bool has_rate : {true, false}) {
     if (!has_rate) d.reset_after = base::never;
@@ -383,7 +383,7 @@ TEST(LimitdSession, UnlimitedBucketsSayNow) {
 TEST(LimitdSession, ABucketOfSizeZeroIsAllZeros) {
   const limit::Decision deny{false, 0, 0, base::never, base::never};
   for (const bool counted : {false, true}) {
-    Verdict v;
+    request::Verdict v;
     v.counted = counted;
     v.tightest = &deny;
     v.matched = true;
@@ -396,8 +396,8 @@ TEST(LimitdSession, ABucketOfSizeZeroIsAllZeros) {
 
 TEST(LimitdSession, WhatCannotBeDecidedIsNotConformant) {
   const limit::Decision d{true, 5, 3, base::never, {}};
-  const std::vector<Listed> listed(1);
-  Verdict v;
+  const std::vector<request::Listed> listed(1);
+  request::Verdict v;
   v.error = "out of memory";
   for (const bool filled : {false, true}) {
     if (filled) {
@@ -419,7 +419,7 @@ TEST(LimitdSession, WhatCannotBeDecidedIsNotConformant) {
 TEST(LimitdSession, SilenceIsKeptButForPing) {
   const limit::Decision d{true, 5, 3, base::never, {}};
   for (const limit::Decision* tightest : {&d, static_cast<const limit::Decision*>(nullptr)}) {
-    Verdict v;
+    request::Verdict v;
     v.tightest = tightest;
     v.matched = true;
     for (const uint64_t method : {take, wait, put, status, get})
@@ -435,10 +435,10 @@ TEST(LimitdSession, UnknownTypes) {
 
 TEST(LimitdSession, ListsWhatItIsGiven) {
   const limit::Decision known{};
-  std::vector<Listed> listed{{"", {true, 3, -1, base::never, {}}},
-                             {"sd", {true, 5, 3, base::seconds(1'440), {}}},
-                             {"se", {true, 5, 5, {}, {}}}};
-  Verdict v;
+  std::vector<request::Listed> listed{{"", {true, 3, -1, base::never, {}}},
+                                      {"sd", {true, 5, 3, base::seconds(1'440), {}}},
+                                      {"se", {true, 5, 5, {}, {}}}};
+  request::Verdict v;
   v.tightest = &known;
   v.matched = true;
   EXPECT_EQ(reply_to(asked(status), v), frame(text(1, "7") + text(103, "")));
@@ -476,7 +476,7 @@ TEST(LimitdSession, IdsComeBackAsTheyWere) {
 
 TEST(LimitdSession, TheExampleOfTheDocumentation) {
   LimitdSession session;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   const std::string_view in(
       "\x13\x0A\x01\x31\x12\x02ip\x1A\x08"
@@ -486,7 +486,7 @@ TEST(LimitdSession, TheExampleOfTheDocumentation) {
   EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
   ASSERT_EQ(requests.size(), 2u);
   const limit::Decision d{true, 10, 9, base::milliseconds(200), {}};
-  Verdict v = granted(d);
+  request::Verdict v = granted(d);
   const base::Time now{1'425'920'267'000'000};
   session.reply(requests.items()[0], v, now, out);
   EXPECT_EQ(
@@ -523,7 +523,7 @@ class Frames {
     if (dice_(6) == 0) fields.push_back(number(7, dice_(2u)));
     if (dice_(9) == 0) fields.push_back(text(9, word()));
     for (size_t i = fields.size(); i > 1; --i) std::swap(fields[i - 1], fields[dice_(i)]);
-    for (const std::string& field : fields) body += field;
+    for (const std::string& field : fields) body += cli::field;
     return frame(body);
   }
   size_t below(size_t n) { return dice_(n); }
@@ -565,4 +565,4 @@ TEST(LimitdSession, AnswersAsTheNaiveModelHoweverSplit) {
 }
 
 }  // namespace
-}  // namespace sluice::wire
+}  // namespace sluice::limitd

@@ -9,12 +9,12 @@
 #include <set>
 #include <string>
 
-#include "tests/support/paths.h"
 #include "protocol/limitd/message.h"
-#include "protocol/limitd/session_model.h"
 #include "protocol/limitd/session.h"
+#include "protocol/limitd/session_model.h"
+#include "tests/support/paths.h"
 
-namespace sluice::wire {
+namespace sluice::limitd {
 namespace {
 
 using nlohmann::json;
@@ -127,8 +127,8 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
     }
 
     LimitdSession session;
-    Requests requests;
-    const Received received = session.receive(in, false, requests);
+    request::Requests requests;
+    const request::Received received = session.receive(in, false, requests);
     if (!answered) {
       if (step.at("closes").get<bool>() && received.closing)
         closed.insert(c.at("name").get<std::string>());
@@ -138,7 +138,7 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
     EXPECT_EQ(received.consumed, in.size());
     ASSERT_EQ(requests.size(), 1u);
 
-    const Request& request = requests.items()[0];
+    const request::Request& request = requests.items()[0];
     const std::string expected = bytes_of(step.at("response_hex"));
     limitd::Response response;
     ASSERT_TRUE(response.ParseFromString(body_of(expected)));
@@ -154,9 +154,9 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
       unlimited = type == "free" || key == "0.0.0.0" || (type == "open" && key != "capped");
     }
 
-    Verdict verdict;
+    request::Verdict verdict;
     Decided d;
-    std::vector<Listed> listed;
+    std::vector<request::Listed> listed;
     if (response.has_take()) {
       d = decided(response.take(), has_rate);
       d.decision.allowed = verdict.allowed = response.take().conformant();
@@ -214,4 +214,4 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
 }
 
 }  // namespace
-}  // namespace sluice::wire
+}  // namespace sluice::limitd

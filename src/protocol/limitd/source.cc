@@ -8,11 +8,11 @@
 #include "config/built_in.h"
 #include "config/load_policy.h"
 
-namespace sluice::cli {
+namespace sluice::limitd {
 namespace {
 
-std::vector<policy::NamedText> views(const Texts& texts) {
-  std::vector<policy::NamedText> all;
+std::vector<NamedText> views(const Texts& texts) {
+  std::vector<NamedText> all;
   for (const auto& [name, text] : texts) all.push_back({name, text});
   return all;
 }
@@ -53,27 +53,26 @@ uint64_t digest_of_names(const std::vector<std::string>& names) {
 std::optional<std::string> take(const std::string& path, LimitdTexts& read,
                                 base::Diagnostics& diagnostics) {
   read.paths.push_back(path);
-  auto text = read_file(path, diagnostics);
+  auto text = config::read_file(path, diagnostics);
   if (text)
     read.digests.push_back(base::digest(*text));
-  else if (is_missing(path))
+  else if (config::is_missing(path))
     read.missing.push_back(path);
   return text;
 }
 
-policy::LimitdConfig flags_of(const LimitdSource& source) {
-  policy::LimitdConfig config = source.flags;
+LimitdConfig flags_of(const LimitdSource& source) {
+  LimitdConfig config = source.flags;
   // Of a sluice.yaml it is the store that says where counters live.
   if (source.use != LimitdSource::Use::whole) config.db = {{"", true}, "", 0};
   return config;
 }
 
-policy::LimitdConfig read_main(const LimitdTexts& texts, const LimitdSource& source,
-                               limit::Spaces& spaces, policy::RuleSet& rules,
-                               base::Diagnostics& diagnostics) {
-  policy::LimitdConfig config = flags_of(source);
-  policy::read_limitd(views(texts.files), views(source.environment), spaces, rules, config,
-                      diagnostics);
+LimitdConfig read_main(const LimitdTexts& texts, const LimitdSource& source,
+                       request::Spaces& spaces, policy::RuleSet& rules,
+                       base::Diagnostics& diagnostics) {
+  LimitdConfig config = flags_of(source);
+  read_limitd(views(texts.files), views(source.environment), spaces, rules, config, diagnostics);
   return config;
 }
 
@@ -82,7 +81,7 @@ void find_configurator(const LimitdSource& source, LimitdTexts& read) {
     return file.second.find("configurator") != std::string::npos;
   });
   if (!may_have_one) return;
-  limit::Spaces spaces;
+  request::Spaces spaces;
   policy::RuleSet rules;
   base::Diagnostics told_with_the_rules;
   const auto config = read_main(read, source, spaces, rules, told_with_the_rules);
@@ -93,14 +92,14 @@ void find_configurator(const LimitdSource& source, LimitdTexts& read) {
 }
 
 template <class T>
-void tell_unserved(const std::optional<policy::LimitdConfig::Setting<T>>& setting, const char* key,
+void tell_unserved(const std::optional<LimitdConfig::Setting<T>>& setting, const char* key,
                    const char* instead, base::Diagnostics& diagnostics) {
   if (setting)
     warn(setting->file, setting->line, key, "has no effect in a policy of a sluice.yaml",
          std::string("its `") + instead + "` counts", diagnostics);
 }
 
-void tell_unserved(const policy::LimitdConfig& config, const LimitdSource& source,
+void tell_unserved(const LimitdConfig& config, const LimitdSource& source,
                    base::Diagnostics& diagnostics) {
   // Who serves the example has written none of it.
   if (source.use != LimitdSource::Use::policy) return;
@@ -118,7 +117,7 @@ void tell_unserved(const policy::LimitdConfig& config, const LimitdSource& sourc
 std::optional<uint64_t> digest_of_path(const std::string& path) {
   if (path.ends_with('/')) return digest_of_names(names_in(path));
   base::Diagnostics told_later;
-  const auto text = read_file(path, told_later);
+  const auto text = config::read_file(path, told_later);
   if (!text) return std::nullopt;
   return base::digest(*text);
 }
@@ -127,8 +126,8 @@ LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& sourc
                               Unusable configured, base::Diagnostics& diagnostics) {
   LimitdTexts read;
   if (source.use == LimitdSource::Use::built_in) {
-    read.files.emplace_back(limitd_example_name, std::string(example_limitd));
-    read.digests.push_back(base::digest(example_limitd));
+    read.files.emplace_back(config::limitd_example_name, std::string(config::example_limitd));
+    read.digests.push_back(base::digest(config::example_limitd));
     return read;
   }
   const auto add = [&](const std::string& name) {
@@ -159,7 +158,7 @@ LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& sourc
 }
 
 void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable configured,
-                limit::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
+                request::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics) {
   if (!texts.complete) return;  // what is missing is told
   if (texts.configured_path.empty()) {
     tell_unserved(read_main(texts, source, spaces, rules, diagnostics), source, diagnostics);
@@ -168,13 +167,13 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
   if (texts.configured) {
     // Of the main file only the settings count.
     policy::RuleSet unused;
-    limit::Spaces unused_spaces;
+    request::Spaces unused_spaces;
     tell_unserved(read_main(texts, source, unused_spaces, unused, diagnostics), source,
                   diagnostics);
     base::Diagnostics problems;
-    policy::LimitdConfig config;
-    const policy::NamedText text{texts.configured_path, *texts.configured};
-    policy::read_limitd(std::span(&text, 1), {}, spaces, rules, config, problems);
+    LimitdConfig config;
+    const NamedText text{texts.configured_path, *texts.configured};
+    read_limitd(std::span(&text, 1), {}, spaces, rules, config, problems);
     const bool usable = !base::has_errors(problems);
     for (auto& d : problems) {
       if (configured == Unusable::main_file) d.severity = base::Diagnostic::Severity::warning;
@@ -193,11 +192,11 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
        "mend it; no restart is needed", diagnostics);
 }
 
-policy::LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
-                                     base::Diagnostics& diagnostics) {
-  limit::Spaces spaces;
+LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
+                             base::Diagnostics& diagnostics) {
+  request::Spaces spaces;
   policy::RuleSet rules;
   return read_main(texts, source, spaces, rules, diagnostics);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::limitd

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/diagnostic.h"
-#include "request/space.h"
-#include "protocol/limitd/rules.h"
 #include "policy/rule_set.h"
+#include "protocol/limitd/rules.h"
+#include "request/space.h"
 
-namespace sluice::cli {
+namespace sluice::limitd {
 
 using Texts = std::vector<std::pair<std::string, std::string>>;  // names and what stands there
 
@@ -27,8 +27,8 @@ struct LimitdSource {
     whole,     // all that there is: `sluice limitd`, or a file to check
   };
   Use use = Use::policy;
-  Texts environment = {};           // what counts of it
-  policy::LimitdConfig flags = {};  // what they have said, and files need not
+  Texts environment = {};   // what counts of it
+  LimitdConfig flags = {};  // what they have said, and files need not
 };
 
 // What a configurator's file that cannot be used leads to.
@@ -51,14 +51,14 @@ LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& sourc
 
 // Appends the types' rules. Settings that have no effect are told.
 void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable configured,
-                limit::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics);
+                request::Spaces& spaces, policy::RuleSet& rules, base::Diagnostics& diagnostics);
 
 // What the files and the environment say beside bucket types, without any flag but `db`.
-policy::LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
-                                     base::Diagnostics& diagnostics);
+LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
+                             base::Diagnostics& diagnostics);
 
 // The digest of a path as read_limitd_texts makes it, or of a file's text; nothing: it cannot be
 // read.
 std::optional<uint64_t> digest_of_path(const std::string& path);
 
-}  // namespace sluice::cli
+}  // namespace sluice::limitd

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/bounds.h"
-#include "protocol/limitd/value.h"
 #include "policy/text.h"
+#include "protocol/limitd/value.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 10> override_keys = {
     "per_interval", "interval",   "unlimited",  "match",    "until"};
 
 std::string in_ticks(std::string_view text) {
-  return "`" + shortened(text, 64) + "`";
+  return "`" + policy::shortened(text, 64) + "`";
 }
 
 std::string_view called(const LimitdValue& value) {
@@ -53,10 +53,10 @@ std::string_view called(const LimitdValue& value) {
 
 class TypeReader {
  public:
-  explicit TypeReader(YamlReader& reader) : reader_(reader) {}
+  explicit TypeReader(policy::YamlReader& reader) : reader_(reader) {}
 
-  void read(YamlNode key, YamlNode value, LimitdType& type) {
-    const std::string context = "bucket " + shortened(type.name, 64);
+  void read(policy::YamlNode key, policy::YamlNode value, LimitdType& type) {
+    const std::string context = "bucket " + policy::shortened(type.name, 64);
     reader_.set_context(context);
     if (!value.is_map()) {
       reader_.error("", key, value.is_null() ? "has no value" : "is to be a map of keys to values",
@@ -81,11 +81,11 @@ class TypeReader {
   }
 
  private:
-  using Entries = std::vector<YamlReader::Entry>;
+  using Entries = std::vector<policy::YamlReader::Entry>;
 
   void numbers(const Entries& entries, LimitdNumbers& out) {
     number_failed_ = false;
-    YamlNode rate_key, per_interval, interval_key;
+    policy::YamlNode rate_key, per_interval, interval_key;
     std::string rate_name;
     std::optional<int64_t> interval_ms;
     for (const auto& [key, node] : entries) {
@@ -136,16 +136,16 @@ class TypeReader {
     }
   }
 
-  void wrong(const std::string& name, YamlNode key, YamlNode node, const LimitdValue& value,
-             const std::string& message, std::string remedy) {
+  void wrong(const std::string& name, policy::YamlNode key, policy::YamlNode node,
+             const LimitdValue& value, const std::string& message, std::string remedy) {
     number_failed_ = true;
     std::string shown = node.is_scalar() ? in_ticks(value.text) + " is " : "this is ";
     reader_.error(name, node.line() > 0 ? node : key,
                   message + ", and " + shown + std::string(called(value)), std::move(remedy));
   }
 
-  std::optional<int64_t> integer(const std::string& name, YamlNode key, YamlNode node,
-                                 int64_t least, int64_t most) {
+  std::optional<int64_t> integer(const std::string& name, policy::YamlNode key,
+                                 policy::YamlNode node, int64_t least, int64_t most) {
     const LimitdValue value = limitd_value(node);
     const std::string range = std::to_string(least) + " to " + std::to_string(most);
     if (value.kind != Kind::integer) {
@@ -172,7 +172,8 @@ class TypeReader {
     return std::nullopt;
   }
 
-  void overrides(YamlNode place, YamlNode map, const std::string& context, LimitdType& type) {
+  void overrides(policy::YamlNode place, policy::YamlNode map, const std::string& context,
+                 LimitdType& type) {
     if (!map.is_map()) {
       reader_.error("override", place, "is to be a map of keys to what holds for them",
                     "write `override: { 127.0.0.1: { size: 100 } }`");
@@ -183,7 +184,7 @@ class TypeReader {
       LimitdOverride& one = type.overrides.emplace_back();
       one.name = key.text();
       one.line = key.line();
-      reader_.set_context(context + ": override " + shortened(one.name, 64));
+      reader_.set_context(context + ": override " + policy::shortened(one.name, 64));
       if (value.is_map())
         read_override(key, value, one);
       else
@@ -192,7 +193,7 @@ class TypeReader {
     reader_.set_context(context);
   }
 
-  void read_override(YamlNode key, YamlNode value, LimitdOverride& out) {
+  void read_override(policy::YamlNode key, policy::YamlNode value, LimitdOverride& out) {
     const auto entries = reader_.entries("", value, override_keys);
     numbers(entries, out.numbers);
     for (const auto& [name, node] : entries) {
@@ -219,7 +220,7 @@ class TypeReader {
   }
 
   // JavaScript has no other keys than texts: a number becomes its shortest spelling.
-  void warn_of_name(YamlNode key) {
+  void warn_of_name(policy::YamlNode key) {
     const LimitdValue value = limitd_value(key);
     const bool other = value.kind == Kind::time ||
                        (value.kind == Kind::integer && std::to_string(value.integer) != value.text);
@@ -230,7 +231,7 @@ class TypeReader {
                       "write it in quotes");
   }
 
-  YamlReader& reader_;
+  policy::YamlReader& reader_;
   bool number_failed_ = false;
 };
 
@@ -245,8 +246,8 @@ Limit limit_of(const LimitdNumbers& numbers) {
 
 }  // namespace
 
-LimitdType read_limitd_type(YamlNode key, YamlNode value, std::string_view file,
-                            YamlReader& reader) {
+LimitdType read_limitd_type(policy::YamlNode key, policy::YamlNode value, std::string_view file,
+                            policy::YamlReader& reader) {
   LimitdType type;
   type.name = key.text();
   type.file = file;
@@ -256,24 +257,24 @@ LimitdType read_limitd_type(YamlNode key, YamlNode value, std::string_view file,
   return type;
 }
 
-void add_limitd_rules(const LimitdType& type, limit::Spaces& spaces, RuleSet& rules) {
+void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::RuleSet& rules) {
   std::string prefix = "limitd:";
   for (const char c : type.name) {
     if (c == ':' || c == '\\') prefix += '\\';
     prefix += c;
   }
-  limit::Space like;
+  request::Space like;
   like.carry = limit::Carry::left;
   like.linger = linger;
-  const limit::Space* const space = spaces.intern(prefix + ':', "", std::move(like));
-  const auto add = [&](Rule rule, const LimitdNumbers& numbers) {
+  const request::Space* const space = spaces.intern(prefix + ':', "", std::move(like));
+  const auto add = [&](policy::Rule rule, const LimitdNumbers& numbers) {
     rule.file = type.file;
     rule.actor = {"key"};
-    rule.on_store_error = limit::OnError::local;  // its protocol has no words for one
+    rule.on_store_error = request::OnError::local;  // its protocol has no words for one
     rule.limits = {limit_of(numbers)};
     rule.limits_id = spaces.intern_limits(rule.limits);
     rule.space = space;
-    rules.add(Dialect::limitd, std::move(rule));
+    rules.add(policy::Dialect::limitd, std::move(rule));
   };
 
   std::vector<const LimitdOverride*> ordered;
@@ -283,15 +284,15 @@ void add_limitd_rules(const LimitdType& type, limit::Spaces& spaces, RuleSet& ru
            javascript_index(b->name).value_or(UINT32_MAX);
   });
   for (const LimitdOverride* one : ordered) {
-    Rule rule;
+    policy::Rule rule;
     rule.line = one->line;
     rule.until = one->until;
     rule.pattern =
         "type=" + type.name + " key=" + (one->expression ? one->expression->text() : one->name);
     if (one->expression) rule.comment = one->name;
-    rule.conditions.push_back({"type", Pattern::equal_to(type.name)});
+    rule.conditions.push_back({"type", policy::Pattern::equal_to(type.name)});
     rule.conditions.push_back(
-        {"key", one->expression ? *one->expression : Pattern::equal_to(one->name)});
+        {"key", one->expression ? *one->expression : policy::Pattern::equal_to(one->name)});
     LimitdNumbers numbers = one->numbers;
     if (!numbers.size && !numbers.rate) {
       numbers = type.numbers;
@@ -299,13 +300,13 @@ void add_limitd_rules(const LimitdType& type, limit::Spaces& spaces, RuleSet& ru
     }
     add(std::move(rule), numbers);
   }
-  Rule rule;
+  policy::Rule rule;
   rule.name = type.name;
   rule.comment = type.purpose;
   rule.line = type.line;
   rule.pattern = "type=" + type.name;
-  rule.conditions.push_back({"type", Pattern::equal_to(type.name)});
+  rule.conditions.push_back({"type", policy::Pattern::equal_to(type.name)});
   add(std::move(rule), type.numbers);
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

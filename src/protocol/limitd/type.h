@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "request/space.h"
 #include "policy/pattern.h"
-#include "policy/rule_set.h"
 #include "policy/read/yaml_tree_reader.h"
+#include "policy/rule_set.h"
+#include "request/space.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 // What a type or an override says about its bucket.
 struct LimitdNumbers {
@@ -29,7 +29,7 @@ struct LimitdOverride {
   std::string name;
   size_t line = 0;
   LimitdNumbers numbers;
-  std::optional<Pattern> expression;  // none: its name is the key
+  std::optional<policy::Pattern> expression;  // none: its name is the key
   limit::Time until{INT64_MAX};
 };
 
@@ -42,10 +42,10 @@ struct LimitdType {
 };
 
 // Everything wrong is told; the result then lacks it.
-LimitdType read_limitd_type(YamlNode key, YamlNode value, std::string_view file,
-                            YamlReader& reader);
+LimitdType read_limitd_type(policy::YamlNode key, policy::YamlNode value, std::string_view file,
+                            policy::YamlReader& reader);
 
 // The overrides' rules, names that are whole numbers first, then the type's own.
-void add_limitd_rules(const LimitdType& type, limit::Spaces& spaces, RuleSet& rules);
+void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::RuleSet& rules);
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 namespace {
 
@@ -100,7 +100,7 @@ void skip_blanks(std::string_view& text) {
 
 }  // namespace
 
-LimitdValue limitd_value(YamlNode node) {
+LimitdValue limitd_value(policy::YamlNode node) {
   if (node.is_null()) return {};
   const std::string_view text = node.text();
   LimitdValue result{.kind = Kind::unknown, .text = text};
@@ -169,7 +169,8 @@ std::optional<base::Time> limitd_time(std::string_view text) {
   return base::Time{west ? at_us + zone_us : at_us - zone_us};
 }
 
-std::optional<Pattern> limitd_expression(std::string_view text, bool tagged, std::string& error) {
+std::optional<policy::Pattern> limitd_expression(std::string_view text, bool tagged,
+                                                 std::string& error) {
   if (text.empty()) {
     error = "is empty, and would match every key";
     return std::nullopt;
@@ -188,12 +189,13 @@ std::optional<Pattern> limitd_expression(std::string_view text, bool tagged, std
       return std::nullopt;
     }
   }
-  auto regex = Regex::javascript(source, flags, error);
+  auto regex = policy::Regex::javascript(source, flags, error);
   if (!regex) {
     error = "is no regular expression: " + error;
     return std::nullopt;
   }
-  return Pattern::regex("/" + std::string(source) + "/" + std::string(flags), std::move(regex));
+  return policy::Pattern::regex("/" + std::string(source) + "/" + std::string(flags),
+                                std::move(regex));
 }
 
 std::optional<uint32_t> javascript_index(std::string_view name) {
@@ -205,4 +207,4 @@ std::optional<uint32_t> javascript_index(std::string_view name) {
   return static_cast<uint32_t>(value);
 }
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

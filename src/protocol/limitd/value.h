@@ -11,7 +11,7 @@
 #include "policy/pattern.h"
 #include "policy/read/yaml_tree.h"
 
-namespace sluice::policy {
+namespace sluice::limitd {
 
 struct LimitdValue {
   enum class Kind : uint8_t { null, boolean, integer, number, time, text, regex, unknown };
@@ -23,16 +23,17 @@ struct LimitdValue {
 };
 
 // Of a scalar or a null; of a list, a map or a tag of no use here: unknown.
-LimitdValue limitd_value(YamlNode node);
+LimitdValue limitd_value(policy::YamlNode node);
 
 // 2099-01-01, 2099-01-01T10:00:00.5Z, 2099-01-01 10:00:00 +02:00; without a zone it is UTC.
 // Nothing: it is no time.
 std::optional<base::Time> limitd_time(std::string_view text);
 
 // /expression/flags, or an expression alone; `tagged`: as !!js/regexp. Nothing: `error` says why.
-std::optional<Pattern> limitd_expression(std::string_view text, bool tagged, std::string& error);
+std::optional<policy::Pattern> limitd_expression(std::string_view text, bool tagged,
+                                                 std::string& error);
 
 // Does JavaScript put a property of that name in front of others, by its number? ("42")
 std::optional<uint32_t> javascript_index(std::string_view name);
 
-}  // namespace sluice::policy
+}  // namespace sluice::limitd

@@ -9,35 +9,35 @@
 #include <string>
 #include <vector>
 
-#include "log/log.h"
-#include "metrics/page.h"
-#include "metrics/process.h"
-#include "metrics/statsd.h"
 #include "admin/admin.h"
 #include "admin/facts.h"
 #include "admin/figures.h"
 #include "admin/http_server.h"
-#include "net/listener.h"
 #include "admin/log_control.h"
-#include "server/options.h"
+#include "admin/top_board.h"
 #include "live/overrides_book.h"
 #include "live/reloader.h"
-#include "admin/top_board.h"
+#include "log/log.h"
+#include "metrics/page.h"
+#include "metrics/process.h"
+#include "metrics/statsd.h"
+#include "net/listener.h"
+#include "server/options.h"
 
 namespace sluice::server {
 
 class Operate {
  public:
   // Any thread, from the start on: names for rules, tallies for workers.
-  Figures& figures() { return figures_; }
+  admin::Figures& figures() { return figures_; }
 
   // All of it outlives this; `reloader` and `overrides` may be null.
-  void prepare(const Options& options, const Live& live, Reloader* reloader,
-               OverridesBook* overrides, std::vector<std::string> files, const store::Store& store,
-               base::Clock& clock, base::Log& log);
-  Denials& denials() { return log_control_->denials(); }
+  void prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
+               live::OverridesBook* overrides, std::vector<std::string> files,
+               const store::Store& store, base::Clock& clock, log::Log& log);
+  engine::Denials& denials() { return log_control_->denials(); }
   // Null: nobody can ask for it.
-  TopBoard* top_board() { return top_board_.get(); }
+  admin::TopBoard* top_board() { return top_board_.get(); }
   // The HTTP server gets so many places.
   void start(size_t http_places);
   // From here on /health/ready says that the server stops.
@@ -45,27 +45,27 @@ class Operate {
   void stop();
 
   // Is it for here? Then `take` owns the socket.
-  static bool serves(Protocol protocol) {
-    return protocol == Protocol::admin || protocol == Protocol::divvy_metrics;
+  static bool serves(protocol::Protocol protocol) {
+    return protocol == protocol::Protocol::admin || protocol == protocol::Protocol::divvy_metrics;
   }
-  bool take(int fd, Protocol protocol);
+  bool take(int fd, protocol::Protocol protocol);
   // Of the connections that `take` would own.
-  Listener::Owner http_owner();
+  net::Listener::Owner http_owner();
   bool has_admin() const { return admin_ != nullptr; }
-  Admin& admin() { return *admin_; }
+  admin::Admin& admin() { return *admin_; }
 
  private:
-  Figures figures_;
+  admin::Figures figures_;
   metrics::ProcessSource process_;
   metrics::Sources sources_;
   std::atomic<bool> stopping_{false}, serving_{false};
   std::string statsd_prefix_;
-  std::unique_ptr<Facts> facts_;
-  std::unique_ptr<LogControl> log_control_;
-  std::unique_ptr<Admin> admin_;
-  std::unique_ptr<TopBoard> top_board_;
-  std::unique_ptr<Site> divvy_page_;
-  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<admin::Facts> facts_;
+  std::unique_ptr<admin::LogControl> log_control_;
+  std::unique_ptr<admin::Admin> admin_;
+  std::unique_ptr<admin::TopBoard> top_board_;
+  std::unique_ptr<admin::Site> divvy_page_;
+  std::unique_ptr<admin::HttpServer> http_;
   std::unique_ptr<metrics::StatsdSender> statsd_;
 };
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/time.h"
-#include "request/space.h"
 #include "policy/overrides.h"
-#include "admin/admin_json.h"
+#include "request/space.h"
+#include "wire/json.h"
 
-namespace sluice::server {
+namespace sluice::live {
 
 // A rule that has overrides, or had; shared by these.
 struct NamedRule {
@@ -34,12 +34,12 @@ struct NamedRule {
 struct KnownOverride {
   std::shared_ptr<const NamedRule> rule;
   std::string actor;          // policy::key_text of its values
-  uint32_t limits_id = 0;     // limit::Spaces::intern_limits: those that hold
+  uint32_t limits_id = 0;     // request::Spaces::intern_limits: those that hold
   policy::OwnLimits own = 0;  // of these
   // As they stand in the text that is kept: those that held when it was written.
   uint32_t kept_limits_id = 0;
   policy::OwnLimits kept_own = 0;
-  const limit::Space* space = nullptr;  // null: the rule's
+  const request::Space* space = nullptr;  // null: the rule's
   base::Time until{INT64_MAX};
   base::Time created{};
   std::string comment;
@@ -60,7 +60,7 @@ struct OverrideProblem {
   unsigned status = 0;
   std::string field;  // "[3].limits[0].quota"; empty: the whole
   std::string why;
-  Json more = Json::object();
+  wire::Json more = wire::Json::object();
   explicit operator bool() const { return status != 0; }
 };
 
@@ -70,25 +70,27 @@ std::optional<uint64_t> parse_id(std::string_view text);
 
 // Gives it its limits, and the space of a Divvy rule's. 507: they are new, and there are `most`
 // different ones or more.
-OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most);
+OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t most);
 
 // What decisions are made by, of one that is settled.
-policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces);
+policy::Override compiled(const KnownOverride& one, const request::Spaces& spaces);
 
 // Reads `limit`, `limits`, `unlimited` or `deny` of a request, for that rule, and `all_limits`:
 // each limit replaces the rule's of its window, and `limits` has the rule's others as well, unless
 // all are to be replaced. The only limit of a rule is replaced whatever its window.
-OverrideProblem read_limits(const Json& body, const NamedRule& rule,
+OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
                             std::vector<limit::Limit>& limits, policy::OwnLimits& own);
 // May these limits stand in place of those of a rule of the dialect?
 OverrideProblem check_limits(std::span<const limit::Limit> limits, std::string_view dialect);
 // Reads `actor`, `until` and `comment`.
-OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
+OverrideProblem read_actor(const wire::Json& body, std::span<const std::string> keys,
                            std::vector<std::string>& values);
-OverrideProblem read_until(const Json& body, base::Time now, base::Time& until);
-OverrideProblem read_comment(const Json& body, std::string& comment);
+OverrideProblem read_until(const wire::Json& body, base::Time now, base::Time& until);
+OverrideProblem read_comment(const wire::Json& body, std::string& comment);
+// As native policies spell it, with all its numbers.
+wire::Json to_json(const limit::Limit& limit);
 
-Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies);
+wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool applies);
 
 // For a Keeper, of a list of limits, of which one.kept_own are its own. Reading back: nothing if it
 // is not understood, `why` says what; else the same override always has the same text. An earlier
@@ -98,4 +100,4 @@ std::string kept_text(const KnownOverride& one, std::span<const limit::Limit> li
 std::optional<AskedOverride> read_kept(std::string_view name, std::string_view text,
                                        std::string& why);
 
-}  // namespace sluice::server
+}  // namespace sluice::live

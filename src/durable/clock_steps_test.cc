@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "store/asking_test.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 namespace {
 
 using namespace tests;
@@ -118,7 +118,7 @@ TEST_P(ClockSteps, GrantAtMostAFreshCountersUnitsMoreForEach) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps,
-                         testing::Values(window(5, 30 * second), bucket(5, 5, 30 * second),
+                         testing::Values(store::tests::window(5, 30 * second), store::tests::bucket(5, 5, 30 * second),
                                          Limit{Algorithm::aligned_window, 5, {30 * second}},
                                          Limit{Algorithm::sliding_window, 5, {30 * second}},
                                          Limit{Algorithm::sliding_log, 5, {30 * second}}),
@@ -128,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps,
 
 // One that begins to wait while the clock is ahead is answered when its units are there.
 TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
-  World w;
-  Counting port;
+  store::tests::World w;
+  store::tests::Counting port;
   const Limit ten = bucket(10, 10, 10 * second);
   const int64_t now = 1'700'000'000 * second;
   w.answered(port, {now});
@@ -144,4 +144,4 @@ TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::durable

@@ -104,7 +104,7 @@ limit::State state_of(const LimitdBucket& bucket, const limit::Limit& limit, bas
 
 namespace {
 
-bool import_into(const std::string& dir, base::Time now, limit::Spaces& spaces,
+bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces,
                  const ToCounter& to_counter, ImportReport& report, std::string& problem) {
   const std::string shown = "`" + base::printable(dir, 512) + "`";
   if (!has_limitd_database(dir)) {
@@ -206,7 +206,7 @@ bool import_into(const std::string& dir, base::Time now, limit::Spaces& spaces,
 
 }  // namespace
 
-bool import_limitd(const std::string& dir, base::Time now, limit::Spaces& spaces,
+bool import_limitd(const std::string& dir, base::Time now, request::Spaces& spaces,
                    const ToCounter& to_counter, ImportReport& report, std::string& problem) {
   const bool done = import_into(dir, now, spaces, to_counter, report, problem);
   std::string unused;

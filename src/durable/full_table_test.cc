@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
+#include "durable/durable_life_test.h"
 #include "limit/decide.h"
 #include "store/asking_test.h"
-#include "durable/durable_life_test.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 namespace {
 
 using base::Time;
@@ -26,16 +26,16 @@ using namespace tests;
 // A flood of new keys over a table that has room for a third of them. `length`: bytes of a key.
 template <class Length>
 void expect_a_flood_is_granted(bool lingers, Length&& length) {
-  World w;
+  store::tests::World w;
   Space like;
-  if (lingers) like.linger = {120 * second};
+  if (lingers) like.linger = {120 * durable::tests::second};
   w.space = w.spaces.intern("flood/", "", like);
-  const Limit brief = bucket(5, 5, second / 100), lasting = fixed(5);
+  const Limit brief = bucket(5, 5, durable::tests::second / 100), lasting = fixed(5);
   constexpr int live = 5'000;
   for (int i = 0; i < live; ++i) w.ask({{"live " + std::to_string(i), 3, {lasting}}}, {0});
 
   Time now{0};
-  Asked asked = w.prepare({{"", 1, {brief}}});
+  store::tests::Asked asked = w.prepare({{"", 1, {brief}}});
   uint64_t flooded = 0;
   for (size_t bytes = 0; bytes < 3 * (size_t{16} << 20); ++flooded) {
     std::string& key = asked.keys.front();
@@ -75,10 +75,10 @@ TEST(FullTable, a_flood_of_long_keys_is_granted) {
 }
 
 TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
-  World w;
-  const Limit lasting = window(5, 1'000 * second);
+  store::tests::World w;
+  const Limit lasting = window(5, 1'000 * durable::tests::second);
   int count = 0;
-  Asked asked = w.prepare({{"", 1, {lasting}}});
+  store::tests::Asked asked = w.prepare({{"", 1, {lasting}}});
   const auto ask = [&](int number, int64_t us) {
     asked.keys.front() = "key " + std::to_string(number);
     asked.charges[0].key = asked.keys.front();
@@ -88,7 +88,7 @@ TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
   // Refused first are those whose stripe has no place left, in the end all.
   std::vector<int> there;
   for (int refused = 0; refused < 2'000; ++count) {
-    const bool granted = ask(count, 0) == limit::Error::none;
+    const bool granted = ask(count, 0) == request::Error::none;
     if (granted) there.push_back(count);
     refused = granted ? 0 : refused + 1;
   }
@@ -96,24 +96,24 @@ TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
   EXPECT_EQ(w.store.stats().refused, static_cast<size_t>(count) - there.size());
   EXPECT_EQ(w.store.stats().counters, there.size());
   for (const int number : there) {
-    ASSERT_EQ(ask(number, 1), limit::Error::none);
+    ASSERT_EQ(ask(number, 1), request::Error::none);
     ASSERT_EQ(asked[0].remaining, 3);
   }
-  EXPECT_EQ(ask(count, 1'000 * second), limit::Error::none);
+  EXPECT_EQ(ask(count, 1'000 * durable::tests::second), request::Error::none);
 }
 
 // Against limits in plain maps, over a full table: whatever takes whose place, every decision is
 // what it would be with room for all. Groups settle together, and counters change their size.
 TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
-  World w;
+  store::tests::World w;
   Space like;
-  like.linger = {60 * second};
+  like.linger = {60 * durable::tests::second};
   const Space* const spaces[] = {w.space, w.spaces.intern("lingering/", "", like)};
   Dice dice(6);
   const std::vector<std::vector<Limit>> kinds = {
-      {bucket(3, 1, second / 10)},
-      {window(2, second / 2)},
-      {window(3, second / 5), window(4, 2 * second)},
+      {store::tests::bucket(3, 1, durable::tests::second / 10)},
+      {store::tests::window(2, durable::tests::second / 2)},
+      {store::tests::window(3, durable::tests::second / 5), store::tests::window(4, 2 * second)},
       {Limit{Algorithm::sliding_log, 20, {second}}},
       {fixed(4)},
   };
@@ -152,7 +152,7 @@ TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
       asked.charges[i].fresh = anew[i];
     }
     w.apply(asked, now);
-    if (asked.group.error == limit::Error::memory) {
+    if (asked.group.error == request::Error::memory) {
       // Nothing happened: what was to begin anew is as it was, so its model is not known any more.
       for (size_t i = 0; i < parts.size(); ++i)
         if (anew[i]) model.erase({of_space[i], parts[i].key});
@@ -196,29 +196,29 @@ TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
 // Stripes of a table of this size share slabs, and each thread replaces counters of its own.
 TEST(FullTableThreads, counters_that_last_are_exact_while_others_are_replaced) {
   constexpr int hot = 50, threads = 4, units = 200;
-  World w;
-  const std::vector<Limit> lasting = {fixed(units)}, brief = {window(1, second / 100)};
+  store::tests::World w;
+  const std::vector<Limit> lasting = {fixed(units)}, brief = {store::tests::window(1, durable::tests::second / 100)};
   w.spaces.intern_limits(lasting);
   w.spaces.intern_limits(brief);
-  std::atomic<int64_t> now_us{second};
+  std::atomic<int64_t> now_us{durable::tests::second};
   std::atomic<uint64_t> granted{0}, refused{0};
   std::vector<std::thread> running;
   for (int t = 0; t < threads; ++t) {
     running.emplace_back([&, t] {
       Dice dice(static_cast<uint32_t>(t));
-      Asked asked = w.prepare({{"", 1, brief}}), asked_hot = w.prepare({{"", 1, lasting}});
+      store::tests::Asked asked = w.prepare({{"", 1, brief}}), asked_hot = w.prepare({{"", 1, lasting}});
       for (int i = 0; i < 150'000; ++i) {
         const Time now{now_us.fetch_add(1)};
         std::string& key = asked.keys.front();
         key = std::to_string(t) + ":" + std::to_string(i);
         key.resize(16 + dice(size_t{200}), '.');
         asked.charges[0].key = key;
-        w.apply(asked, now);
+        w.apply(asked, durable::now);
         if (!asked.allowed()) ++refused;
         if (i % 10 != 0) continue;
         asked_hot.keys.front() = "hot " + std::to_string(dice(hot));
         asked_hot.charges[0].key = asked_hot.keys.front();
-        w.apply(asked_hot, now);
+        w.apply(asked_hot, durable::now);
         granted += asked_hot.allowed() ? 1 : 0;
       }
     });
@@ -231,37 +231,37 @@ TEST(FullTableThreads, counters_that_last_are_exact_while_others_are_replaced) {
 
 // What has changed is not forgotten before it is committed; then it is as in memory.
 TEST(FullTable, a_durable_one_replaces_what_is_committed) {
-  Disk disk;
+  store::tests::Disk disk;
   {
-    Life life(disk, Durability::always);
+    durable::tests::Life life(disk, durable::Durability::always);
     life.until_loaded();
     life.world.space = life.spaces[2];
-    const Limit brief = bucket(5, 5, second), lasting = fixed(5);
-    for (int i = 0; i < 1'000; ++i) life.ask({{"live " + std::to_string(i), 3, {lasting}}}, start);
-    Time now = start;
+    const Limit brief = bucket(5, 5, durable::tests::second), lasting = fixed(5);
+    for (int i = 0; i < 1'000; ++i) life.ask({{"live " + std::to_string(i), 3, {lasting}}}, durable::tests::start);
+    Time now = durable::tests::start;
     const std::string padding(400, '.');
     for (int wave = 0; wave < 10; ++wave) {
       for (int i = 0; i < 10'000; ++i) {
         const Asked asked =
-            life.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {brief}}}, now);
-        ASSERT_EQ(asked.group.error, limit::Error::none) << wave << " " << i;
+            life.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {brief}}}, durable::now);
+        ASSERT_EQ(asked.group.error, request::Error::none) << wave << " " << i;
         ASSERT_TRUE(asked.allowed());
       }
       life.until_committed();
-      now.us += 2 * second;  // full again, and lingering
+      durable::now.us += 2 * durable::tests::second;  // full again, and lingering
     }
     EXPECT_EQ(life.store->stats().refused, 0u);
     EXPECT_GT(life.store->stats().swept, 50'000u);
     EXPECT_TRUE(life.store->close());
   }
-  Life life(disk, Durability::always, {start.us + 1'000 * second}, size_t{64} << 20);
+  durable::tests::Life life(disk, durable::Durability::always, {durable::tests::start.us + 1'000 * durable::tests::second}, size_t{64} << 20);
   life.until_loaded();
   life.world.space = life.spaces[2];
   for (int i = 0; i < 1'000; ++i) {
-    const Asked asked = life.ask({{"live " + std::to_string(i), 0, {fixed(5)}}}, start);
+    const Asked asked = life.ask({{"live " + std::to_string(i), 0, {fixed(5)}}}, durable::tests::start);
     ASSERT_EQ(asked[0].remaining, 2) << i;
   }
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::durable

@@ -1,4 +1,4 @@
-#include "admin/override_text.h"
+#include "live/override_text.h"
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,13 @@
 #include "base/rfc3339.h"
 #include "base/units.h"
 #include "limit/decide.h"
-#include "protocol/droplet/rules.h"
-#include "policy/read/native_limit.h"
+#include "live/live_policy.h"
 #include "policy/pattern.h"
+#include "policy/read/native_limit.h"
 #include "policy/rule_set.h"
+#include "protocol/droplet/message.h"
 
-namespace sluice::server {
+namespace sluice::live {
 
 using limit::Algorithm;
 using limit::Limit;
@@ -31,7 +32,7 @@ OverrideProblem wrong(std::string field, std::string why, unsigned status = 422)
 
 // As native policies are read, with the same words for what is wrong: JSON is YAML. Of an algorithm
 // that is not said: the usual one, unless a burst means a bucket.
-OverrideProblem read_limit(const Json& json, const std::string& field, Algorithm usual,
+OverrideProblem read_limit(const wire::Json& json, const std::string& field, Algorithm usual,
                            Limit& limit) {
   if (!json.is_object())
     return wrong(field, "is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
@@ -48,7 +49,7 @@ OverrideProblem read_limit(const Json& json, const std::string& field, Algorithm
     return {};
   }
   // What answers have beside what policies have.
-  Json plain = json;
+  wire::Json plain = json;
   if (plain.contains("window")) plain.erase("window_ms");
   plain.erase("of_rule");
   if (!plain.contains("algorithm") && !plain.contains("burst"))
@@ -90,7 +91,7 @@ OverrideProblem check_limits(std::span<const Limit> limits, std::string_view dia
                  "a rule of Divvy's has one limit of algorithm fixed_window, with a window of "
                  "whole seconds: its counters are Divvy's own");
   if (dialect != "droplet") return {};
-  const auto windows = policy::droplet_windows();
+  const auto windows = droplet::droplet_windows;
   for (size_t i = 0; i < limits.size(); ++i) {
     const Limit& l = limits[i];
     const std::string field = "limits[" + std::to_string(i) + "]";
@@ -152,7 +153,7 @@ std::optional<uint64_t> parse_id(std::string_view text) {
   return id;
 }
 
-OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most) {
+OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t most) {
   KnownOverride& one = asked.one;
   one.limits_id = one.kept_limits_id = spaces.intern_limits(asked.limits, most);
   one.own = one.kept_own;
@@ -161,8 +162,8 @@ OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most)
   if (room && one.rule->dialect == "divvy" && limit::is_counted(asked.limits)) {
     // Divvy's key holds the numbers, and what is stored under it is what is left of them.
     const Limit& limit = asked.limits.front();
-    limit::Space like;
-    like.form = limit::Form::divvy;
+    request::Space like;
+    like.form = request::Form::divvy;
     one.space = spaces.intern(
         one.rule->prefix,
         ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000),
@@ -177,7 +178,7 @@ OverrideProblem settle(AskedOverride& asked, limit::Spaces& spaces, size_t most)
                507);
 }
 
-policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces) {
+policy::Override compiled(const KnownOverride& one, const request::Spaces& spaces) {
   policy::Override made;
   made.rule = one.rule->id;
   made.actor = one.values();
@@ -194,7 +195,8 @@ policy::Override compiled(const KnownOverride& one, const limit::Spaces& spaces)
 namespace {
 
 // The algorithm of the limit that this one replaces; nothing: that is not known by its window.
-std::optional<Algorithm> algorithm_replaced(const Json& json, std::span<const Limit> of_rule) {
+std::optional<Algorithm> algorithm_replaced(const wire::Json& json,
+                                            std::span<const Limit> of_rule) {
   const auto at = json.is_object() ? json.find("window") : json.end();
   if (at == json.end() || !at->is_string()) return std::nullopt;
   const auto window = base::parse_duration(at->get_ref<const std::string&>());
@@ -233,8 +235,8 @@ OverrideProblem merge(const NamedRule& rule, std::vector<Limit>& limits, policy:
 
 }  // namespace
 
-OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector<Limit>& limits,
-                            policy::OwnLimits& own) {
+OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
+                            std::vector<Limit>& limits, policy::OwnLimits& own) {
   own = 0;
   static constexpr std::array<const char*, 4> keys = {"limit", "limits", "unlimited", "deny"};
   const auto given =
@@ -267,7 +269,7 @@ OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector
       problem.field = "limit";
     return problem;
   }
-  const Json& list = body.at("limits");
+  const wire::Json& list = body.at("limits");
   if (!list.is_array() || list.empty() || list.size() > limit::slots_max)
     return wrong("limits",
                  "is to be a list of 1 to " + std::to_string(limit::slots_max) + " limits");
@@ -275,7 +277,7 @@ OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector
   std::vector<size_t> places;
   for (size_t i = 0; i < list.size(); ++i) {
     // As answers have those that stay the rule's: an answer may be sent back.
-    if (!all && list[i].is_object() && list[i].value("of_rule", Json()) == true) continue;
+    if (!all && list[i].is_object() && list[i].value("of_rule", wire::Json()) == true) continue;
     places.push_back(i);
     const Algorithm usual = algorithm_replaced(list[i], rule.limits).value_or(rule.usual);
     if (auto problem = read_limit(list[i], field_of(i), usual, limits.emplace_back()))
@@ -288,7 +290,7 @@ OverrideProblem read_limits(const Json& body, const NamedRule& rule, std::vector
   return check_limits(limits, rule.dialect);
 }
 
-OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
+OverrideProblem read_actor(const wire::Json& body, std::span<const std::string> keys,
                            std::vector<std::string>& values) {
   values.clear();
   const auto names = [&] {
@@ -327,7 +329,7 @@ OverrideProblem read_actor(const Json& body, std::span<const std::string> keys,
   return check_actor(values);
 }
 
-OverrideProblem read_until(const Json& body, base::Time now, base::Time& until) {
+OverrideProblem read_until(const wire::Json& body, base::Time now, base::Time& until) {
   until = {INT64_MAX};
   const auto at = body.find("until");
   if (at == body.end() || at->is_null()) return {};
@@ -340,7 +342,7 @@ OverrideProblem read_until(const Json& body, base::Time now, base::Time& until) 
   return {};
 }
 
-OverrideProblem read_comment(const Json& body, std::string& comment) {
+OverrideProblem read_comment(const wire::Json& body, std::string& comment) {
   comment.clear();
   const auto at = body.find("comment");
   if (at == body.end() || at->is_null()) return {};
@@ -352,18 +354,29 @@ OverrideProblem read_comment(const Json& body, std::string& comment) {
                               " is the most");
 }
 
-Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies) {
-  Json json{{"id", id_text(one.id())}, {"dialect", one.rule->dialect}, {"rule", one.rule->name}};
+wire::Json to_json(const limit::Limit& limit) {
+  wire::Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
+  if (limit.window.us > 0) {
+    json["window"] = base::spell_duration(limit.window);
+    json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
+  }
+  if (limit.burst > 0) json["burst"] = limit.burst;
+  return json;
+}
+
+wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool applies) {
+  wire::Json json{
+      {"id", id_text(one.id())}, {"dialect", one.rule->dialect}, {"rule", one.rule->name}};
   if (one.rule->actor.size() <= 1) {
     json["actor"] = one.actor;
   } else {
     const auto values = one.values();
     for (size_t i = 0; i < values.size(); ++i) json["actor"][one.rule->actor[i]] = values[i];
   }
-  json["limits"] = Json::array();
+  json["limits"] = wire::Json::array();
   const auto limits = spaces.limits(one.limits_id);
   for (size_t i = 0; i < limits.size(); ++i) {
-    Json limit = to_json(limits[i]);
+    wire::Json limit = to_json(limits[i]);
     if (one.own != 0 && (one.own >> i & 1) == 0) limit["of_rule"] = true;
     json["limits"].push_back(std::move(limit));
   }
@@ -376,10 +389,10 @@ Json to_json(const KnownOverride& one, const limit::Spaces& spaces, bool applies
 }
 
 std::string kept_text(const KnownOverride& one, std::span<const Limit> limits) {
-  Json json{{"v", kept_version},           {"dialect", one.rule->dialect},
-            {"rule", one.rule->name},      {"entries", one.rule->actor},
-            {"actor", one.actor},          {"limits", Json::array()},
-            {"created_us", one.created.us}};
+  wire::Json json{{"v", kept_version},           {"dialect", one.rule->dialect},
+                  {"rule", one.rule->name},      {"entries", one.rule->actor},
+                  {"actor", one.actor},          {"limits", wire::Json::array()},
+                  {"created_us", one.created.us}};
   for (const Limit& limit : limits)
     json["limits"].push_back(
         {limit::name_of(limit.algorithm), limit.quota, limit.window.us, limit.burst});
@@ -388,7 +401,7 @@ std::string kept_text(const KnownOverride& one, std::span<const Limit> limits) {
   if (!one.rule->prefix.empty()) json["prefix"] = one.rule->prefix;
   for (size_t i = 0; i < limits.size(); ++i)
     if ((one.kept_own >> i & 1) != 0) json["replaces"].push_back(i);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, wire::Json::error_handler_t::replace);
 }
 
 namespace {
@@ -448,7 +461,7 @@ class KeptReader {
   bool null() { return odd(); }
   bool boolean(bool) { return odd(); }
   bool number_float(double, const std::string&) { return odd(); }
-  bool binary(Json::binary_t&) { return odd(); }
+  bool binary(wire::Json::binary_t&) { return odd(); }
   bool start_object(size_t) {
     odd();
     kept_.is_object = kept_.is_object || path_.empty();
@@ -470,7 +483,7 @@ class KeptReader {
     path_.pop_back();
     return true;
   }
-  bool parse_error(size_t, const std::string&, const Json::exception&) { return false; }
+  bool parse_error(size_t, const std::string&, const wire::Json::exception&) { return false; }
 
  private:
   std::optional<std::string>* text_field() {
@@ -543,7 +556,8 @@ std::optional<AskedOverride> read_kept(std::string_view name, std::string_view t
   };
   Kept kept;
   KeptReader reader(kept);
-  if (!Json::sax_parse(text, &reader) || !kept.is_object) return refuse("it is no JSON object");
+  if (!wire::Json::sax_parse(text, &reader) || !kept.is_object)
+    return refuse("it is no JSON object");
   if (kept.version != kept_version)
     return refuse("it is of another version than " + std::to_string(kept_version));
   NamedRule rule;
@@ -580,4 +594,4 @@ std::optional<AskedOverride> read_kept(std::string_view name, std::string_view t
   return asked;
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::live

@@ -10,18 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "testing/grants_model.h"
 #include "durable/durable_life_test.h"
+#include "testing/grants_model.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::durable {
 namespace {
 
 using namespace tests;
 using base::Time;
 using sluice::tests::Dice;
 
-constexpr int64_t hour = 3'600 * second;
+constexpr int64_t hour = 3'600 * durable::tests::second;
 constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
                                  Algorithm::token_bucket, Algorithm::sliding_window,
                                  Algorithm::sliding_log,  Algorithm::fixed_bucket};
@@ -39,23 +39,23 @@ class Subject {
  public:
   explicit Subject(bool durable) {
     if (durable)
-      disk_ = std::make_unique<Disk>();
+      disk_ = std::make_unique<store::tests::Disk>();
     else
-      world_ = std::make_unique<World>();
+      world_ = std::make_unique<store::tests::World>();
     restart();
   }
   void restart() {
     if (!disk_) return;
     if (life_) life_->until_committed();
     life_.reset();
-    life_.emplace(*disk_, Durability::always);
+    life_.emplace(*disk_, durable::Durability::always);
   }
   bool ask(const std::vector<Limit>& limits, int64_t cost, Time now, Verb verb = Verb::take) {
     const Part part{"k", cost, limits};
     if (world_) {
       const bool allowed = world_->ask({part}, now, verb).allowed();
       // What is as fresh is forgotten.
-      world_->store.sweep(now, 2 * world_->store.chains() + EmbeddedStore::stripes);
+      world_->store.sweep(now, 2 * world_->store.chains() + store::EmbeddedStore::stripes);
       return allowed;
     }
     return life_->ask({part}, now, verb).allowed();
@@ -67,9 +67,9 @@ class Subject {
   }
 
  private:
-  std::unique_ptr<World> world_;
-  std::unique_ptr<Disk> disk_;
-  std::optional<Life> life_;
+  std::unique_ptr<store::tests::World> world_;
+  std::unique_ptr<store::tests::Disk> disk_;
+  std::optional<durable::tests::Life> life_;
 };
 
 class LimitsChange : public testing::TestWithParam<bool> {
@@ -86,12 +86,12 @@ constexpr Time after(int64_t us) {
 }
 
 TEST_P(LimitsChange, TwoThatChangePlacesKeepTheirStates) {
-  const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
+  const Limit fast = limit_of(Algorithm::fixed_window, 50, durable::tests::second),
               slow = limit_of(Algorithm::fixed_window, 100, hour);
   int64_t granted = 0;
   for (int i = 0; i < 8; ++i) {
     granted += subject.take_all(i % 2 == 0 ? std::vector{fast, slow} : std::vector{slow, fast},
-                                after(i * 2 * second));
+                                after(i * 2 * durable::tests::second));
     subject.restart();
   }
   EXPECT_EQ(granted, 100);
@@ -100,15 +100,15 @@ TEST_P(LimitsChange, TwoThatChangePlacesKeepTheirStates) {
 TEST_P(LimitsChange, AnOverrideThatEndsGivesNothingAnew) {
   for (const bool buckets : {false, true}) {
     const Algorithm algorithm = buckets ? Algorithm::token_bucket : Algorithm::fixed_window;
-    const std::vector rule{limit_of(algorithm, 50, second), limit_of(algorithm, 100, hour)};
+    const std::vector rule{limit_of(algorithm, 50, durable::tests::second), limit_of(algorithm, 100, hour)};
     const std::vector override_{limit_of(algorithm, 150, hour)};
     const int64_t start = buckets ? 3 * hour : 0;
     int64_t granted = subject.take_all(rule, after(start));
-    granted += subject.take_all(rule, after(start + 2 * second));
+    granted += subject.take_all(rule, after(start + 2 * durable::tests::second));
     for (int round = 0; round < 3; ++round) {
-      granted += subject.take_all(override_, after(start + 3 * second));
+      granted += subject.take_all(override_, after(start + 3 * durable::tests::second));
       subject.restart();
-      granted += subject.take_all(rule, after(start + 3 * second));
+      granted += subject.take_all(rule, after(start + 3 * durable::tests::second));
       subject.restart();
     }
     EXPECT_EQ(granted, 150);
@@ -138,12 +138,12 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
   const size_t rounds = GetParam() ? 60 : 300;
   for (size_t round = 0; round < rounds; ++round) {
     Subject store(GetParam());
-    const auto lists = limit::any_lists(dice, second);
+    const auto lists = limit::any_lists(dice, durable::tests::second);
     limit::NaiveGrants naive(lists);
     int64_t now = 0;
     std::string told;
     for (int step = 0; step < 60; ++step) {
-      if (dice(3) > 0) now += dice(second);
+      if (dice(3) > 0) now += dice(durable::tests::second);
       const auto& list = lists[dice(lists.size())];
       const int64_t cost = 1 + dice(int64_t{3});
       for (const Limit& limit : list)
@@ -165,8 +165,8 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
 
 // Whoever has a counter goes on where there is no memory to leave a limit out.
 TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
-  World world;
-  const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
+  store::tests::World world;
+  const Limit fast = limit_of(Algorithm::fixed_window, 50, durable::tests::second),
               slow = limit_of(Algorithm::fixed_window, 100, hour);
   ASSERT_TRUE(world.ask({{"k", 10, {fast, slow}}}, noon).allowed());
   // Of every size that the counter might take.
@@ -180,16 +180,16 @@ TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
       // Keys that take as many bytes as `k`, to the next four.
       std::string key(4, static_cast<char>(count));
       for (size_t byte = 0; byte < 3; ++byte) key[byte] = static_cast<char>(i >> 8 * byte);
-      Asked asked = world.prepare({{key, 1, limits}});
+      store::tests::Asked asked = world.prepare({{key, 1, limits}});
       world.store.apply({{&asked.group, 1}, asked.charges, asked.decisions}, noon);
-      full &= asked.group.error == limit::Error::memory;
+      full &= asked.group.error == request::Error::memory;
     }
     refused = full ? refused + 1 : 0;
   }
-  Asked asked =
+  store::tests::Asked asked =
       world.prepare({{"k", 10, {slow, limit_of(Algorithm::aligned_window, 90, 2 * hour)}}});
   world.apply(asked, after(1));
-  EXPECT_EQ(asked.group.error, limit::Error::none);
+  EXPECT_EQ(asked.group.error, request::Error::none);
   EXPECT_EQ(asked[0].remaining, 80);
   // It was not left out, so it begins anew.
   EXPECT_EQ(world.left({"k", 0, {fast, slow}}, after(2)), 50);
@@ -198,12 +198,12 @@ TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
 // A group that is refused still brings a put of all to a counter under other limits, which take
 // another number of cells than its entry has.
 TEST(LimitsChangeOfARefusedPut, HasRoomForItsCells) {
-  const std::vector<Limit> small{limit_of(Algorithm::fixed_window, 50, second)},
+  const std::vector<Limit> small{limit_of(Algorithm::fixed_window, 50, durable::tests::second)},
       large{limit_of(Algorithm::sliding_log, 10, hour)};
   for (const auto& [first, then] : {std::pair(small, large), std::pair(large, small)}) {
-    World world;
+    store::tests::World world;
     ASSERT_TRUE(world.ask({{"k", 3, first}}, noon).allowed());
-    Asked asked = world.prepare({{"k", 1, then}, {"banned", 1, {{Algorithm::deny}}}}, Verb::put);
+    store::tests::Asked asked = world.prepare({{"k", 1, then}, {"banned", 1, {{Algorithm::deny}}}}, Verb::put);
     asked.charges[0].all = true;
     world.apply(asked, after(1));
     EXPECT_FALSE(asked.allowed());
@@ -214,4 +214,4 @@ TEST(LimitsChangeOfARefusedPut, HasRoomForItsCells) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::durable

@@ -1,20 +1,20 @@
 // What Divvy's users know: its page of metrics, and its lines for statsd.
+#include "admin/figures.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
 
-#include "admin/figures.h"
-
-namespace sluice::server {
+namespace sluice::admin {
 namespace {
 
 // Divvy counts nothing of a request that failed.
 constexpr size_t statuses = 4;
 constexpr std::array<const char*, statuses> status_names{"accepted", "rejected", "canary-accepted",
                                                          "canary-rejected"};
-constexpr std::array<const char*, fault_count> fault_names{"unknown-command", "unknown",
-                                                           "internal"};
+constexpr std::array<const char*, engine::fault_count> fault_names{"unknown-command", "unknown",
+                                                                   "internal"};
 
 struct Sample {
   uint64_t count = 0;
@@ -70,17 +70,17 @@ std::string Figures::divvy_page() const {
   std::string out;
   head(out, "divvy_tcp_connections_total", "gauge",
        "Total number of open TCP connections to Divvy.");
-  out += "divvy_tcp_connections_total " + std::to_string(connections(Protocol::divvy)) + "\n";
+  out += "divvy_tcp_connections_total " + std::to_string(connections(protocol::Protocol::divvy)) + "\n";
 
   const std::string duration = "divvy_hit_duration_seconds";
   head(out, duration, "histogram", "Histogram of Divvy processing time for HITs.");
   const auto all = tallies();
-  metrics::Distribution<divvy_bounds_ms.size()> latency;
-  for (const Tally* tally : all) tally->divvy_latency().add_to(latency);
+  metrics::Distribution<engine::divvy_bounds_ms.size()> latency;
+  for (const engine::Tally* tally : all) tally->divvy_latency().add_to(latency);
   uint64_t count = 0;
   for (size_t i = 0; i < latency.counts.size(); ++i) {
     const std::string bound =
-        i < divvy_bounds_ms.size() ? in_thousandths(divvy_bounds_ms[i]) : "+Inf";
+        i < engine::divvy_bounds_ms.size() ? in_thousandths(engine::divvy_bounds_ms[i]) : "+Inf";
     count += latency.counts[i];
     out += duration + "_bucket{le=\"" + bound + "\"} " + std::to_string(count) + "\n";
   }
@@ -91,9 +91,9 @@ std::string Figures::divvy_page() const {
   for (size_t rule = 0; rule < names_.size(); ++rule) {
     const auto number = static_cast<uint16_t>(rule);
     for (size_t status = 0; status < statuses; ++status) {
-      const auto said = static_cast<Said>(status);
-      for (const Tally* tally : all) {
-        const uint64_t n = tally->said(Protocol::divvy, number, said);
+      const auto said = static_cast<engine::Said>(status);
+      for (const engine::Tally* tally : all) {
+        const uint64_t n = tally->said(protocol::Protocol::divvy, number, said);
         if (n == 0) continue;
         hits[std::string("status=\"") + status_names[status] + "\",rule_label=\"" +
              escaped(names_.at(number).label) + "\""]
@@ -104,11 +104,11 @@ std::string Figures::divvy_page() const {
   head(out, "divvy_hits_total", "counter", "Counter of total HITs to Divvy.");
   append_in_order(out, "divvy_hits_total", hits);
 
-  for (size_t i = 0; i < fault_count; ++i) {
+  for (size_t i = 0; i < engine::fault_count; ++i) {
     Sample& sample = errors[std::string("code=\"") + fault_names[i] + "\""];
-    for (const Tally* tally : all)
-      sample.add(tally->divvy_faults(static_cast<Fault>(i)),
-                 tally->first_fault(static_cast<Fault>(i)));
+    for (const engine::Tally* tally : all)
+      sample.add(tally->divvy_faults(static_cast<engine::Fault>(i)),
+                 tally->first_fault(static_cast<engine::Fault>(i)));
   }
   head(out, "divvy_errors_total", "counter", "Counter of total Divvy errors.");
   append_in_order(out, "divvy_errors_total", errors);
@@ -116,17 +116,17 @@ std::string Figures::divvy_page() const {
 }
 
 void Figures::tell_statsd(const std::string& prefix, const metrics::StatsdSender::Put& put) {
-  std::vector<Tally*> all;
+  std::vector<engine::Tally*> all;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& tally : tallies_) all.push_back(tally.get());
   }
-  using Kind = Tally::Event::Kind;
+  using Kind = engine::Tally::Event::Kind;
   uint64_t lost = 0;
   std::string line;
-  for (Tally* tally : all) {
+  for (engine::Tally* tally : all) {
     if (tally->events() == nullptr) continue;
-    tally->events()->drain([&](const Tally::Event& event) {
+    tally->events()->drain([&](const engine::Tally::Event& event) {
       line = prefix;
       switch (event.kind) {
         case Kind::said: {
@@ -157,7 +157,7 @@ void Figures::tell_statsd(const std::string& prefix, const metrics::StatsdSender
   // Who came or went may be among what was lost.
   if (lost == lost_seen_) return;
   lost_seen_ = lost;
-  told_connections_ = static_cast<int64_t>(connections(Protocol::divvy));
+  told_connections_ = static_cast<int64_t>(connections(protocol::Protocol::divvy));
 }
 
-}  // namespace sluice::server
+}  // namespace sluice::admin

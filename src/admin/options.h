@@ -1,0 +1,44 @@
+// What the admin port and those who collect metrics are told at the start. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostic.h"
+#include "policy/rule_set.h"
+
+namespace sluice::admin {
+
+// What a candidate for the policy comes to.
+struct Candidate {
+  std::shared_ptr<const policy::RuleSet> rules;  // null: it is refused
+  base::Diagnostics diagnostics;
+  // What it would replace.
+  std::vector<policy::Dialect> dialects;
+  bool native = false;
+};
+
+// The admin port, where there is one among the listeners.
+struct AdminOptions {
+  std::string version;
+  std::string token;     // empty: none is asked for
+  std::string settings;  // as `serve --print-config` prints them
+  // Reads a candidate; `kind` as `sluice check --as` names it, "sluice" for a whole sluice.yaml.
+  // Nothing: there is no such kind. Any thread.
+  std::function<std::optional<Candidate>(std::string_view kind, const std::string& text)> check;
+};
+
+// What Divvy tells statsd.
+struct StatsdOptions {
+  std::string host;
+  uint16_t port = 8125;
+  std::string prefix;
+  bool tcp = false;
+};
+
+}  // namespace sluice::admin

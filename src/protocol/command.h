@@ -1,0 +1,40 @@
+// Commands of the program that belong to a protocol: its drop-in server, its tools, and `sluice
+// ask` in its words. protocol/all.cc lists them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::config {
+struct Outside;
+}
+
+namespace sluice::protocol {
+
+using Words = std::vector<std::string>;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  // for the list of commands
+  // The words behind the name; returns the exit status. Main thread.
+  int (*run)(const Words& words, config::Outside& outside);
+  bool serves = false;  // it is a server, in place of another one's
+};
+
+// Drop-in servers and tools.
+std::span<const Command> commands();
+
+// How a running server is asked.
+struct Asking {
+  std::string_view name;     // of the protocol
+  uint16_t port;             // where its servers listen by default
+  std::string_view usage;    // "key=value..."
+  std::string_view example;  // a question, and behind it, line by line, what is answered
+  int (*run)(const Words& words, config::Outside& outside);
+};
+std::span<const Asking> askings();
+
+}  // namespace sluice::protocol

@@ -1,0 +1,12 @@
+// The commands of this protocol's own, as protocol/command.h wants them.
+#pragma once
+
+#include "protocol/command.h"
+
+namespace sluice::limitd {
+
+int serve(const protocol::Words& words, config::Outside& outside);
+int limitdctl(const protocol::Words& words, config::Outside& outside);
+int ask(const protocol::Words& words, config::Outside& outside);
+
+}  // namespace sluice::limitd

@@ -1,0 +1,144 @@
+// What is asked of counters: verbs, spaces, charges, groups and batches, and why a store could not
+// decide. Plain values; views say how long they live.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "limit/limit.h"
+
+namespace sluice::request {
+
+// One key=value pair of a request; rules match on them. Views into the session's input, valid for
+// the batch.
+struct Entry {
+  std::string_view key, value;
+};
+
+// What is asked of counters.
+enum class Verb : uint8_t {
+  none,   // nothing; the reply has its turn
+  take,   // now or not at all
+  wait,   // as take, but the reply may come once there is enough
+  peek,   // what there is; takes nothing
+  put,    // gives units back
+  list,   // which counters there are
+  probe,  // what a take would be answered now; takes nothing
+};
+
+// Does it leave every counter as it is?
+constexpr bool only_looks(Verb verb) {
+  return verb == Verb::peek || verb == Verb::probe;
+}
+
+// In the words above.
+std::string_view name_of(Verb verb);
+
+// How a store that others share writes a counter down.
+enum class Form : uint8_t {
+  own,    // as it likes
+  divvy,  // as Divvy does: what is left, in decimal, for as long as the window is open
+};
+
+// A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters
+// have the same number of limits. Interned by its stored identity (request/space.h); outlives every
+// rule set and counter that names it. A counter is stored as prefix + key + suffix.
+struct Space {
+  uint32_t id = 0;  // of this process; never stored
+  std::string prefix, suffix;
+  limit::Carry carry = limit::Carry::used;
+  Form form = Form::own;
+  base::Duration linger{};  // how long a counter that equals a fresh one is kept, to be listed
+  // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
+  // each of these windows at most; rising, at most slots_max.
+  std::vector<base::Duration> windows{};
+};
+
+// One cost against one key with all its limits: one probe of the table, one slot per limit.
+struct Charge {
+  const Space* space = nullptr;
+  std::string_view key;       // within the space; lives for the batch
+  Verb verb = Verb::take;     // take, peek, put or probe
+  bool all = false;           // put: until it is as a fresh one, whatever the cost
+  bool fresh = false;         // take: forget the counter first, and with it what others wait for
+  bool keeps_limits = false;  // the space has windows
+  bool refill = false;        // take, where it has: every balance is at its limit first
+  uint8_t before = 0;         // probe: so many takes like it come first, each if it is allowed
+  int64_t cost = 1;           // 0 or more; less only where the counter keeps its limits
+  std::span<const limit::Limit>
+      limits;                   // 1 to slots_max; the rule's, live as long as the rule set. Where
+                                // the counter keeps its limits: those that came along, if any
+  uint32_t limits_id = 0;       // Spaces::intern_limits(limits); 0 where the counter keeps them
+  uint32_t decision_first = 0;  // where its decisions go in Batch::decisions: limits.size(), or
+                                // room for windows.size() where the counter keeps its limits
+  uint32_t slot_mask = 0;       // where it does: the windows that were answered, set by the store
+  uint64_t hash = 0;            // the store's own, as is the next
+  bool counted = false;
+};
+
+// Why a store could not decide.
+enum class Error : uint8_t {
+  none,
+  memory,      // the counter is new and the store's memory bound is reached
+  store,       // what keeps the counters cannot be asked
+  deadline,    // it did not answer in time; what was asked may yet be charged
+  overloaded,  // too much is under way already
+  full,        // it has no room for what is new
+  read_only,   // it takes no change
+  refused,     // it does not let us in
+  foreign,     // what it has under this key is no counter of ours
+};
+
+// In the words above.
+std::string_view name_of(Error error);
+
+// What a rule wants then; the strictest first.
+enum class OnError : uint8_t {
+  error,  // the request fails
+  deny,   // it is refused
+  local,  // a table in this process decides, where the store has one; else it fails
+  allow,  // it is answered as by a fresh counter, and nothing is charged
+};
+
+// In the words above.
+std::string_view name_of(OnError on_error);
+
+// Names a request that is parked, among those of its worker; a stale one is not used again soon.
+struct Ticket {
+  uint32_t slot = 0, generation = 0;
+  friend bool operator==(Ticket, Ticket) = default;
+};
+
+// Names none.
+inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
+
+// Charges on distinct (space, key) pairs that settle all or nothing.
+struct Group {
+  uint32_t charge_first = 0, charge_count = 0;
+  bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's
+  bool may_wait = false;  // takes only: if it is refused it is parked until there is enough
+  bool allowed = false;   // every slot of every charge allowed, and all were taken
+  // Its answer comes by the port, under its ticket. (Of one asked anew under the same limits the
+  // decisions are void.)
+  bool parked = false;
+  bool answered = false;              // it was parked and had its answer before: nothing was done
+  Error error = Error::none;          // not none: nothing was taken, decisions are void
+  OnError on_error = OnError::error;  // what its rules want if the store cannot decide
+  Ticket ticket{};                    // of one that may wait
+  // Its place among those that wait; 0: behind all. Set when it is parked; a group that has one
+  // replaces the one that is parked under its ticket.
+  uint64_t arrival = 0;
+};
+
+// What one batch asks of the store: groups in order, their charges, and room for the decisions.
+struct Batch {
+  std::span<Group> groups;
+  std::span<Charge> charges;
+  std::span<limit::Decision> decisions;
+};
+
+}  // namespace sluice::request
