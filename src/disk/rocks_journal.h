@@ -68,7 +68,6 @@ class RocksJournal final : public Journal {
   };
 
   rocksdb::Status cut_ends(LogMarks::Of of, std::string& wrong);
-  void shed_logs();
   // The committing thread's.
   void close_block();
   void shrink();
