@@ -38,6 +38,7 @@ std::string name_of(const testing::TestParamInfo<Kept>& info) {
 struct Said {
   int status = 0;
   Json body;
+  size_t bytes = 0;
 };
 
 // `described`: the path as the document has it.
@@ -60,7 +61,7 @@ Said ask(uint16_t port, const std::string& method, const std::string& described,
   EXPECT_EQ(
       schema_problem(openapi, content.at(answer.headers.at("content-type")).at("schema"), json), "")
       << answer.body;
-  return {answer.status, json};
+  return {answer.status, json, answer.body.size()};
 }
 
 class World {
@@ -559,11 +560,18 @@ TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
   const int64_t before = resident_bytes(world.process().pid());
   std::string query = "?prefix=divvy:&limit=1000";
   std::vector<std::string> paths;
-  for (size_t pages = 0; pages < 2 * count; ++pages) {
-    const HttpAnswer answer = http(world.admin_port(), "GET", "/v1/counters" + query);
+  size_t pages = 0;
+  for (Deadline deadline = soon();;) {
+    const Said answer = world.list(query);
+    // A Redis that shares its processor may take more than its second to name 24 MB of keys.
+    if (GetParam() == Kept::redis && answer.status == 503 &&
+        std::chrono::steady_clock::now() < deadline)
+      continue;
     ASSERT_EQ(answer.status, 200) << answer.body;
-    EXPECT_LE(answer.body.size(), size_t{1} << 20);
-    const Json page = world.list(query).body;  // as it is described
+    EXPECT_LE(answer.bytes, size_t{1} << 20);
+    const Json& page = answer.body;
+    ASSERT_LE(++pages, 2 * count);
+    deadline = soon();
     for (const Json& one : page.at("counters")) {
       paths.push_back(one.at("path"));
       EXPECT_EQ(one.at("counter").get<std::string>(), "divvy:k=v:" + std::string(246, 'x'));
