@@ -169,7 +169,7 @@ Applied DurableStore::apply_loading(const limit::Batch& batch, base::Time now, P
         continue;
       }
     }
-    if (want(batch, group, port, ticket)) return {.settled = i, .later = true};
+    if (want(batch, group, now, port, ticket)) return {.settled = i, .later = true};
     const Applied applied =
         failing_.load() ? apply_failing(one, now, port, pin) : table_->apply(one, now, port, pin);
     if (applied.settled == 1 && group.error != Error::none && !group.may_fail)
@@ -179,8 +179,9 @@ Applied DurableStore::apply_loading(const limit::Batch& batch, base::Time now, P
 }
 
 // Has the group's counters fetched that are not there. False: all are.
-bool DurableStore::want(const limit::Batch& batch, const Group& group, Port* port, Ticket ticket) {
-  Wanted wanted{.port = port, .ticket = ticket, .keys = {}};
+bool DurableStore::want(const limit::Batch& batch, const Group& group, base::Time now, Port* port,
+                        Ticket ticket) {
+  Wanted wanted{.port = port, .ticket = ticket, .now = now, .keys = {}};
   table_->each_absent(batch, group, [&](const Charge& charge) {
     wanted.keys.emplace_back(charge.space, std::string(charge.key));
   });

@@ -105,6 +105,7 @@ class DurableStore final : public Store, public metrics::Source {
   struct Wanted {
     Port* port;
     limit::Ticket ticket;
+    base::Time now;  // when it asked
     std::vector<std::pair<const limit::Space*, std::string>> keys;
   };
 
@@ -120,7 +121,8 @@ class DurableStore final : public Store, public metrics::Source {
   Applied apply_loading(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin,
                         limit::Ticket ticket);
   Applied apply_failing(const limit::Batch& batch, base::Time now, Port* port, const Pin& pin);
-  bool want(const limit::Batch& batch, const limit::Group& group, Port* port, limit::Ticket ticket);
+  bool want(const limit::Batch& batch, const limit::Group& group, base::Time now, Port* port,
+            limit::Ticket ticket);
   bool is_behind() const;
   static int64_t now_us();  // of a clock that is never set
   bool needs_no_disk(const limit::Batch& batch, const limit::Group& group) const;

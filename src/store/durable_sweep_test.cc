@@ -164,6 +164,77 @@ TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
   EXPECT_EQ(life.ask({one})[0].remaining, 9);
 }
 
+// At the bound, while the disk is still read, what is fetched takes the place of what lingers.
+TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
+  Disk disk;
+  {
+    Life life(disk, Durability::interval);
+    for (int i = 0; i < 1'000; ++i) life.ask({{"old " + std::to_string(i), 9, one.limits}});
+  }
+  disk.fold();
+  disk.set(&Disk::holds_scans, true);
+  Life life(disk, Durability::always);
+  Time now = start;
+  const std::string padding(400, '.');
+  const limit::Space* const usual = life.world.space;
+  life.world.space = life.spaces[2];
+  for (int wave = 0; wave < 10; ++wave) {
+    for (int i = 0; i < 10'000; ++i) {
+      const Asked asked =
+          life.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {bucket(5, 5, second)}}}, now);
+      ASSERT_EQ(asked.group.error, Error::none) << wave << " " << i;
+    }
+    life.until_committed();
+    now.us += 2 * second;  // full again, and lingering
+  }
+  EXPECT_GT(life.store->stats().swept, 50'000u);
+  life.world.space = usual;
+  for (int i = 0; i < 1'000; ++i) {
+    const Asked asked = life.ask({{"old " + std::to_string(i), 1, one.limits}}, now);
+    ASSERT_EQ(asked.group.error, Error::none) << i;
+    ASSERT_EQ(asked[0].remaining, 0) << i;
+  }
+  EXPECT_TRUE(life.store->stats().loading);
+  disk.set(&Disk::holds_scans, false);
+}
+
+// What the disk was found not to hold stays known until it is asked for, whoever wants the place; a
+// round of the sweep forgets it.
+TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
+  World w;
+  w.store.keep_changes();
+  w.store.set_loading(true);
+  constexpr int looked_up = 2'000;
+  std::vector<Asked> all;
+  for (int i = 0; i < looked_up; ++i) {
+    const std::string key = "none " + std::to_string(i);
+    ASSERT_EQ(w.store.restore({.space = w.space, .key = key, .cells = {}}, start), Restored::yes);
+    all.push_back(w.prepare({{key, 1, one.limits}}));
+  }
+  const auto absent = [&] {
+    int count = 0;
+    for (Asked& a : all)
+      w.store.each_absent({{&a.group, 1}, a.charges, a.decisions}, a.group,
+                          [&](const limit::Charge&) { ++count; });
+    return count;
+  };
+  Time now = start;
+  const std::string padding(400, '.');
+  for (int wave = 0; wave < 10; ++wave) {
+    for (int i = 0; i < 10'000; ++i) {
+      const Asked asked =
+          w.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {window(5, second)}}}, now);
+      ASSERT_EQ(asked.group.error, Error::none) << wave << " " << i;
+    }
+    w.store.collect([](const disk::Record&) {});
+    now.us += 2 * second;
+  }
+  EXPECT_GT(w.store.stats().swept, 50'000u);
+  EXPECT_EQ(absent(), 0);
+  w.store.sweep(now, 4 * w.store.chains());
+  EXPECT_EQ(absent(), looked_up);
+}
+
 // A disk that cannot be read is not ready, with the reason, and is once it can be.
 TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
   Disk disk;

@@ -137,11 +137,11 @@ Error DurableStore::fetch(const Wanted& wanted) {
   for (const auto& [space, key] : wanted.keys) {
     Restored restored = Restored::yes;
     const auto found = journal_->find(*space, key, [&](const disk::Record& record) {
-      restored = table_->restore(record, false);
+      restored = table_->restore(record, wanted.now);
     });
     if (found == disk::Journal::Found::failed) return Error::store;
     if (found == disk::Journal::Found::no)
-      restored = table_->restore({.space = space, .key = key, .cells = {}}, false);
+      restored = table_->restore({.space = space, .key = key, .cells = {}}, wanted.now);
     if (restored == Restored::no_memory) return Error::memory;
   }
   return Error::none;

@@ -138,30 +138,36 @@ bool EmbeddedStore::make_place(Settling& s, std::span<const Settling> group, boo
   return true;
 }
 
-// While memory is short it sweeps some chains of its own stripe first; while there is none it goes
-// on until what went makes room, or the bound is reached.
 Entry* EmbeddedStore::insert(const Settling& s, std::span<const Settling> group, base::Time now) {
   const Charge& charge = *s.charge;
   Stripe& stripe = locked_of(charge).stripe;
-  const auto place = [&] {
-    return stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
-  };
   if (!is_pressed()) [[likely]]
-    return place();
+    return stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
   std::array<const Entry*, 2 * base::bounds::group_charges_max> held;
   size_t count = 0;
   for (const Settling& other : group) {
     if (other.entry != nullptr) held[count++] = other.entry;
     if (other.place != nullptr) held[count++] = other.place;
   }
-  const Sweep sweep{.now = now, .loading = loading_.load(), .held = std::span(held).first(count)};
+  return insert_replacing(stripe, charge.hash, *charge.space, charge.key, s.cells,
+                          {.now = now,
+                           .loading = loading_.load(),
+                           .replaces = true,
+                           .held = std::span(held).first(count)});
+}
+
+// While memory is short it sweeps some chains of its own stripe first; while there is none it goes
+// on until what went makes room, or the bound is reached.
+Entry* EmbeddedStore::insert_replacing(Stripe& stripe, uint64_t hash, const limit::Space& space,
+                                       std::string_view key, size_t cells, const Sweep& sweep) {
   Entry* entry = nullptr;
   uint32_t chains = 0;
   const uint32_t chains_max = std::min(base::bounds::replaced_chains_max, stripe.chains());
   do {
     const size_t dropped = stripe.sweep_next(region_, sweep, chains_per_new_counter);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
-    if (chains == 0 || dropped > 0) entry = place();
+    if (chains == 0 || dropped > 0)
+      entry = stripe.insert(region_, hash_, hash, space.id, key, cells);
     chains += chains_per_new_counter;
   } while (entry == nullptr && chains < chains_max);
   return entry;

@@ -80,11 +80,16 @@ class EmbeddedStore final : public Store {
   // A counter as it was stored. `newest`: in place of what is in the table, else only if there is
   // nothing. No cells: it is known that there is none.
   Restored restore(const disk::Record& record, bool newest) { return restore(record, newest, {}); }
+  // Only if there is nothing; while there is no memory in place of what a new counter may replace.
+  Restored restore(const disk::Record& record, base::Time now) {
+    return restore(record, false, {}, &now);
+  }
   // One of `of` threads that share them out: what is another's is passed over.
   struct Part {
     size_t number = 0, of = 1;
   };
-  Restored restore(const disk::Record& record, bool newest, Part part);
+  Restored restore(const disk::Record& record, bool newest, Part part,
+                   const base::Time* now = nullptr);
   // Calls `visit(charge)` for the charges of a group whose counters are not in the table.
   template <class Visit>
   void each_absent(const limit::Batch& batch, const limit::Group& group, Visit&& visit);
@@ -161,6 +166,8 @@ class EmbeddedStore final : public Store {
   bool make_place(Settling& s, std::span<const Settling> group, bool allowed, base::Time now);
   bool make_places(std::span<Settling> settling, bool allowed, base::Time now);
   Entry* insert(const Settling& s, std::span<const Settling> group, base::Time now);
+  Entry* insert_replacing(Stripe& stripe, uint64_t hash, const limit::Space& space,
+                          std::string_view key, size_t cells, const Sweep& sweep);
   void move_in(Settling& s);
   void store(Settling& s, bool allowed, base::Time now);
   void write(Settling& s);
