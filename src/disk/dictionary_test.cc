@@ -87,7 +87,8 @@ TEST(Dictionary, numbers_that_no_record_names_are_used_again_and_no_others) {
       ++generation;
       // One of a few counters is written under what is new, or was before.
       const int64_t which =
-          dice() % 4 == 0 ? std::max<int64_t>(1, generation - dice() % 40) : generation;
+          dice() % 4 == 0 ? std::max<int64_t>(1, generation - static_cast<int64_t>(dice() % 40))
+                          : generation;
       const std::string prefix = "s" + std::to_string(which / 3);
       const Limit limit = window(which);
       const auto space = spaces.hold(prefix, "");

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,7 +37,10 @@ const std::vector<std::string> actors = {"a", "b", "c"};
 struct Side {
   Side(bool collects, const World::Make& make) : world(seats_count, make) {
     for (size_t i = 0; i < clients_count; ++i) clients.push_back(std::make_unique<Client>());
-    if (!collects) return forever.emplace(world.spaces), void();
+    if (!collects) {
+      forever.emplace(world.spaces);
+      return;
+    }
     collector.emplace(world.spaces, world.live, world.store,
                       [this](std::function<void()> done) { renewed = std::move(done); });
   }
@@ -45,7 +51,7 @@ struct Side {
     world.seats.clear();
   }
 
-  Seat& seat_of(size_t client) { return *world.seats[client % seats_count]; }
+  tests::Seat& seat_of(size_t client) { return *world.seats[client % seats_count]; }
   void forget(size_t client) {
     seat_of(client).engine.forget(*clients[client]);
     clients[client]->suspended = clients[client]->named = false;
@@ -107,8 +113,6 @@ struct Side {
     }
     limit::Spaces& spaces;
   };
-  using Seat = tests::Seat;
-
   World world;
   std::optional<Forever> forever;
   std::vector<std::unique_ptr<Client>> clients;
