@@ -145,8 +145,10 @@ struct Trial {
     static constexpr limit::Algorithm algorithms[] = {
         limit::Algorithm::fixed_window, limit::Algorithm::token_bucket,
         limit::Algorithm::sliding_log, limit::Algorithm::sliding_window};
-    return {algorithms[roll(4)], static_cast<int64_t>(2 + roll(6)),
-            base::milliseconds(static_cast<int64_t>(1'000 + roll(60'000))), 0};
+    const limit::Algorithm algorithm = algorithms[roll(4)];
+    const auto quota = static_cast<int64_t>(2 + roll(6));
+    return {algorithm, quota, base::milliseconds(static_cast<int64_t>(1'000 + roll(60'000))),
+            algorithm == limit::Algorithm::token_bucket ? quota : 0};
   }
   std::string rules() {
     std::string text = "rules:\n";
