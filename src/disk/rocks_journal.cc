@@ -95,7 +95,7 @@ std::unique_ptr<Journal> Journal::open(JournalOptions options, limit::Spaces& sp
 RocksJournal::RocksJournal(JournalOptions options, limit::Spaces& spaces, const Folding& folding)
     : options_(std::move(options)),
       when_(folding),
-      dictionary_(spaces),
+      dictionary_(spaces, folding.numbers_min),
       blocks_(blocks_of(options_.path), blocks_options()),
       counters_(counters_of(options_.path), counters_options(options_.now)),
       texts_(options_.path, options_.sync),
@@ -251,7 +251,30 @@ bool RocksJournal::commit(std::string& problem) {
     committed(blocks);
   }
   shrunk_bytes_ = 0;
+  begin_round();
   return true;
+}
+
+// If it is worth its time.
+void RocksJournal::begin_round() {
+  Round round = round_.load();
+  if (round == Round::given_up) {
+    dictionary_.put_off_round();
+    round_.store(round = Round::none);
+  }
+  if (round != Round::none || !loaded_.load() || !dictionary_.wants_round()) return;
+  dictionary_.begin_round();
+  {
+    const std::lock_guard lock(mutex_);
+    round_end_ = next_number_;
+    round_.store(Round::folding);
+  }
+  call();
+}
+
+void RocksJournal::all_is_loaded() {
+  dictionary_.all_is_loaded();
+  loaded_.store(true);
 }
 
 bool RocksJournal::is_writable(std::string& problem) {

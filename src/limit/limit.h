@@ -122,7 +122,8 @@ enum class Form : uint8_t {
 // have the same number of limits. Interned by its stored identity (limit/space.h); outlives every
 // rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
-  uint32_t id = 0;  // of this process; never stored
+  uint32_t id = 0;      // of this process; never stored
+  uint32_t serial = 0;  // how many spaces had that id before
   std::string prefix, suffix;
   Carry carry = Carry::used;
   Form form = Form::own;

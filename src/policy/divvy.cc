@@ -77,9 +77,8 @@ class Validation {
     const std::string& seconds = raw.reset_seconds.spelling;
     limit::Space like;
     like.form = limit::Form::divvy;
-    rule.space =
-        spaces_.intern(space_prefix(raw), ":" + raw.credit_limit.spelling + ":" + seconds, like);
-    rule.limits_id = spaces_.intern_limits(rule.limits);
+    rule.intern(spaces_, spaces_.hold(space_prefix(raw),
+                                      ":" + raw.credit_limit.spelling + ":" + seconds, like));
     rules_.add(Dialect::divvy, std::move(rule));
   }
 

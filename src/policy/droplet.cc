@@ -23,7 +23,7 @@ void add_droplet_rule(limit::Spaces& spaces, RuleSet& rules) {
   rule.file = "droplet";
   rule.actor = {"bucket"};
   rule.on_store_error = limit::OnError::local;  // its clients know no error
-  rule.space = spaces.intern("droplet:", "", std::move(like));
+  rule.intern(spaces, spaces.hold("droplet:", "", like));
   rules.add(Dialect::droplet, std::move(rule));
 }
 

@@ -265,14 +265,13 @@ void add_limitd_rules(const LimitdType& type, limit::Spaces& spaces, RuleSet& ru
   limit::Space like;
   like.carry = limit::Carry::left;
   like.linger = linger;
-  const limit::Space* const space = spaces.intern(prefix + ':', "", std::move(like));
+  const limit::SpaceRef space = spaces.hold(prefix + ':', "", like);
   const auto add = [&](Rule rule, const LimitdNumbers& numbers) {
     rule.file = type.file;
     rule.actor = {"key"};
     rule.on_store_error = limit::OnError::local;  // its protocol has no words for one
     rule.limits = {limit_of(numbers)};
-    rule.limits_id = spaces.intern_limits(rule.limits);
-    rule.space = space;
+    rule.intern(spaces, space);
     rules.add(Dialect::limitd, std::move(rule));
   };
 

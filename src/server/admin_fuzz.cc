@@ -103,7 +103,7 @@ struct World {
   metrics::Sources sources;
   server::Admin admin{{}, {live, figures, sources}};
   server::OverridesBook book{{.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
-  server::TopBoard top_board{clock, live, figures};
+  server::TopBoard top_board{clock, live, figures, &spaces};
   server::TopKeys top_keys{top_board.hash()};
   server::Engine engine{{.store = store,
                          .clock = clock,

@@ -83,7 +83,7 @@ void Operate::prepare(const Options& options, const Live& live, Reloader* reload
   const bool asks = std::any_of(options.listeners.begin(), options.listeners.end(),
                                 [](const auto& l) { return l.protocol == Protocol::admin; });
   if (asks) {
-    top_board_ = std::make_unique<TopBoard>(clock, live, figures_);
+    top_board_ = std::make_unique<TopBoard>(clock, live, figures_, options.spaces);
     admin_->add({.method = "GET",
                  .path = "/v1/top",
                  .slow = true,

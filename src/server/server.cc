@@ -22,6 +22,7 @@
 #include "base/signals.h"
 #include "server/counter_routes.h"
 #include "server/inquiry.h"
+#include "server/limits_collector.h"
 #include "server/listener.h"
 #include "server/lister.h"
 #include "server/operate.h"
@@ -56,9 +57,17 @@ struct Server::Impl {
         live(named(std::move(policy.first))) {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
-    if (options.spaces != nullptr)
+    if (options.spaces != nullptr) {
       overrides.emplace(OverridesBook::World{*options.spaces, live, clock, options.keeper,
                                              [this] { on_overrides(); }, policy_log});
+      collector.emplace(*options.spaces, live, store, [this](std::function<void()> done) {
+        asio::post(io, [this, done = std::move(done)] {
+          live.renew();
+          for (auto& worker : workers) worker->on_new_policy();
+          done();
+        });
+      });
+    }
     operate.prepare(options, live, reloader ? &*reloader : nullptr,
                     overrides ? &*overrides : nullptr, files, store, clock, l);
     inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) {
@@ -121,6 +130,7 @@ struct Server::Impl {
   Live live;
   base::Clock clock;
   std::optional<OverridesBook> overrides;
+  std::optional<LimitsCollector> collector;  // the house's
   std::atomic<bool> telling_overrides{false};
   std::chrono::steady_clock::time_point told_overrides_at{};
   asio::io_context io{1};
@@ -409,6 +419,7 @@ void Server::Impl::keep_house() {
     lock.unlock();
     store.housekeep(clock.settled());
     if (overrides) overrides->housekeep();
+    if (collector) collector->step();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
       tell_given_up();
       tell_too_costly();

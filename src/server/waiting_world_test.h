@@ -83,6 +83,9 @@ class Wavering final : public store::Store {
   }
   void housekeep(base::Time now) override { inner_.housekeep(now); }
   size_t purge(base::Time now) override { return inner_.purge(now); }
+  bool mark_named(limit::Marks& marks, bool first) override {
+    return inner_.mark_named(marks, first);
+  }
   store::Stats stats() const override { return inner_.stats(); }
 
   // Names the n-th batch that was put off. False: there are not so many.

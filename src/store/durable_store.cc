@@ -355,6 +355,13 @@ size_t DurableStore::purge(base::Time now) {
   return gone;
 }
 
+// While it is loaded any counter may come to name whatever the disk does.
+bool DurableStore::mark_named(limit::Marks& marks, bool first) {
+  if (first || loading_.load()) marking_ = false;
+  if (loading_.load()) return false;
+  return table_->mark_named(marks, !std::exchange(marking_, true));
+}
+
 Stats DurableStore::stats() const {
   Stats stats = table_->stats();
   const disk::JournalStats journal = journal_->stats();

@@ -88,6 +88,7 @@ class DurableStore final : public Store, public metrics::Source {
                      std::string_view after, size_t max, std::string_view from) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
+  bool mark_named(limit::Marks& marks, bool first) override;
   Stats stats() const override;
   std::string why_not_ready() const override;
   void collect(metrics::Page& page) const override;
@@ -162,6 +163,8 @@ class DurableStore final : public Store, public metrics::Source {
   std::unordered_set<Port*> ports_;  // that have ever waited for a commit
 
   std::atomic<bool> loading_{false};
+  bool marking_ = false;      // housekeeping's: mark_named has begun
+  bool forgotten_ = false;    // the fetcher's: the journal knows that all is loaded
   std::mutex loading_mutex_;  // of the three below
   std::condition_variable wants_, rests_;
   std::deque<Wanted> wanted_;

@@ -113,8 +113,12 @@ void DurableStore::keep_fetching() {
     Wanted wanted;
     {
       std::unique_lock lock(loading_mutex_);
-      wants_.wait(lock, [this] { return stopping_ || !wanted_.empty(); });
+      wants_.wait(lock, [this] {
+        return stopping_ || !wanted_.empty() || (!loading_.load() && !forgotten_);
+      });
       if (stopping_) return;
+      if (!loading_.load() && !std::exchange(forgotten_, true)) journal_->all_is_loaded();
+      if (wanted_.empty()) continue;
       wanted = std::move(wanted_.front());
       wanted_.pop_front();
       fetching_ = {wanted.port, wanted.ticket};
@@ -135,6 +139,7 @@ void DurableStore::keep_fetching() {
 
 Error DurableStore::fetch(const Wanted& wanted) {
   for (const auto& [space, key] : wanted.keys) {
+    if (forgotten_) break;  // it is there, or there is none
     Restored restored = Restored::yes;
     const auto found = journal_->find(*space, key, [&](const disk::Record& record) {
       restored = table_->restore(record, wanted.now);
@@ -176,6 +181,7 @@ void DurableStore::keep_scanning() {
     table_->set_loading(false);
   }
   rests_.notify_all();
+  wants_.notify_all();
   if (nonsense > 0)
     log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
                 options_.path, nonsense, options_.path);

@@ -354,6 +354,31 @@ size_t EmbeddedStore::purge(base::Time now) {
   return gone;
 }
 
+// For no longer than housekeeping, but a stripe at least.
+bool EmbeddedStore::mark_named(limit::Marks& marks, bool first) {
+  using std::chrono::steady_clock;
+  if (first) marked_stripes_ = 0;
+  for (const auto end = steady_clock::now() + time_max; marked_stripes_ < stripes;) {
+    mark_stripe(marked_stripes_++, marks);
+    if (steady_clock::now() >= end) break;
+  }
+  return marked_stripes_ == stripes;
+}
+
+void EmbeddedStore::mark_stripe(size_t index, limit::Marks& marks) {
+  const auto step = [&](Stripe& stripe, uint32_t from) {
+    const uint32_t end = std::min(from + sweep_chains_per_lock, stripe.chains());
+    for (uint32_t chain = from; chain < end; ++chain) stripe.prefetch_chain(region_, chain);
+    for (uint32_t chain = from; chain < end; ++chain) {
+      stripe.each(region_, chain, [&](const Entry& entry) {
+        marks.space(entry.space());
+        marks.limits(entry.limits_id());
+      });
+    }
+  };
+  each_step_of((*table_)[index], step, [] { return true; });
+}
+
 std::vector<std::string> EmbeddedStore::list(const limit::Space& space, std::string_view prefix,
                                              size_t max) {
   ListPass pass({max, SIZE_MAX});

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "limit/space.h"
 #include "limit/space_index.h"
 #include "store/list_pass.h"
 #include "store/loop.h"
@@ -146,6 +147,12 @@ class Store {
   // Forgets the counters that keep their limits and are full in every window. A pass as `list`'s;
   // returns how many went. The thread of `housekeep`.
   virtual size_t purge(base::Time now) = 0;
+
+  // Marks what counters name of limit::Spaces, some of them at each call since the one with
+  // `first`. True: all of them have been looked at. False for ever: that cannot be known, and
+  // nothing is forgotten. Nobody writes counters under what is to be found out, but those that are
+  // there may be written under something else. The thread of `housekeep`.
+  virtual bool mark_named(limit::Marks&, bool /*first*/) { return false; }
 
   virtual Stats stats() const = 0;
 
