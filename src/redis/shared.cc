@@ -27,6 +27,12 @@ Shared::Shared(Options o, limit::Spaces& s, std::unique_ptr<store::EmbeddedStore
       resolver(options.nodes),
       log_(std::move(log)) {}
 
+bool Shared::take_place() {
+  if (waiting.fetch_add(1, std::memory_order_relaxed) < options.waiting_max) return true;
+  free_place();
+  return false;
+}
+
 void Shared::resolve() {
   if (const std::string problem = resolver.take_problem(); !problem.empty()) tell(false, problem);
   resolver.look();
