@@ -25,6 +25,12 @@ Shared::Shared(Options o, limit::Spaces& s, std::unique_ptr<store::EmbeddedStore
   spaces.divide_by(options.servers);
 }
 
+bool Shared::take_place() {
+  if (waiting.fetch_add(1, std::memory_order_relaxed) < options.waiting_max) return true;
+  free_place();
+  return false;
+}
+
 void Shared::resolve() {
   if (const std::string problem = resolver.take_problem(); !problem.empty()) tell(false, problem);
   resolver.look();

@@ -56,8 +56,12 @@ class Shared {
   const std::unique_ptr<TlsContext> tls;
   Scripts scripts;
   Queues queues;
-  // Groups that wait at all workers, in a queue or aside; none that is cancelled.
+  // Groups that wait at all workers, in a queue or aside, which all have a place; none that is
+  // cancelled.
   std::atomic<size_t> waiting{0};
+  // A place for one more. False: all are taken.
+  bool take_place();
+  void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
   Resolver resolver;
   std::atomic<bool> ending{false};  // lists are not to be gone on with

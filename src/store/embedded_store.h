@@ -181,6 +181,7 @@ class EmbeddedStore final : public Store {
   void move_note(const Settling& s, Entry& place);
   void erase_noted(size_t stripe, Entry& entry);
   void erase(Settling& s);
+  void bring_back(const Settling& s, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(limit::Group& group, const limit::Batch& batch, std::span<Settling> settling,
