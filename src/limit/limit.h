@@ -122,8 +122,7 @@ enum class Form : uint8_t {
 // have the same number of limits. Interned by its stored identity (limit/space.h); outlives every
 // rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
-  uint32_t id = 0;      // of this process; never stored
-  uint32_t serial = 0;  // how many spaces had that id before
+  uint32_t id = 0;  // of this process; never stored
   std::string prefix, suffix;
   Carry carry = Carry::used;
   Form form = Form::own;
@@ -131,6 +130,7 @@ struct Space {
   // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
   // each of these windows at most; rising, at most slots_max.
   std::vector<Duration> windows{};
+  uint32_t serial = 0;  // how many spaces had that id before
 };
 
 // One cost against one key with all its limits: one probe of the table, one slot per limit.
