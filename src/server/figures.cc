@@ -69,6 +69,14 @@ std::array<uint64_t, said_count> Figures::said(Protocol protocol, uint16_t rule)
   return all;
 }
 
+std::array<uint64_t, closed_count> Figures::closed() const {
+  std::array<uint64_t, closed_count> all{};
+  for (const Tally* tally : tallies())
+    for (const Protocol protocol : protocols)
+      for (size_t i = 0; i < closed_count; ++i) all[i] += tally->at(protocol).closed_for[i].read();
+  return all;
+}
+
 uint64_t Figures::connections(Protocol protocol) const {
   uint64_t closed = 0, opened = 0;
   // In this order, so that a connection that comes and goes meanwhile does not make it negative.

@@ -107,7 +107,7 @@ void Operate::stop() {
 }
 
 Listener::Owner Operate::http_owner() {
-  return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }};
+  return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }, {}};
 }
 
 bool Operate::take(int fd, Protocol protocol) {

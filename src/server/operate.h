@@ -35,6 +35,8 @@ class Operate {
   void prepare(const Options& options, const Live& live, Reloader* reloader,
                OverridesBook* overrides, std::vector<std::string> files, const store::Store& store,
                base::Clock& clock, base::Log& log);
+  // What else is to be collected; outlives this.
+  void add_source(const metrics::Source& source) { sources_.add(source); }
   Denials& denials() { return log_control_->denials(); }
   // Null: nobody can ask for it.
   TopBoard* top_board() { return top_board_.get(); }

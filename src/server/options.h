@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/clock.h"
 #include "base/diagnostic.h"
 #include "base/time.h"
 #include "limit/space.h"
@@ -84,6 +85,8 @@ struct Options {
   std::vector<const metrics::Source*> sources = {};
   // What rules and store intern in; outlives the server. Null: there can be no overrides.
   limit::Spaces* spaces = nullptr;
+  // The process's, which the store goes by as well; outlives the server. Null: one of its own.
+  base::Clock* clock = nullptr;
   // Keeps the overrides; outlives the server. Null: they are forgotten at exit.
   store::Keeper* keeper = nullptr;
   std::function<void()> on_stop = {};  // when the server begins to stop; on the main thread

@@ -21,6 +21,7 @@
 #include "base/machine.h"
 #include "base/signals.h"
 #include "server/counter_routes.h"
+#include "server/doors.h"
 #include "server/inquiry.h"
 #include "server/limits_collector.h"
 #include "server/listener.h"
@@ -68,6 +69,7 @@ struct Server::Impl {
         });
       });
     }
+    operate.add_source(doors);
     operate.prepare(options, live, reloader ? &*reloader : nullptr,
                     overrides ? &*overrides : nullptr, files, store, clock, l);
     inquiries.set_post([this](std::shared_ptr<Inquiry> inquiry) {
@@ -126,9 +128,11 @@ struct Server::Impl {
   const Options options;
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
+  Doors doors{log};
   Operate operate;
   Live live;
-  base::Clock clock;
+  base::Clock own_clock;
+  base::Clock& clock = options.clock != nullptr ? *options.clock : own_clock;
   std::optional<OverridesBook> overrides;
   std::optional<LimitsCollector> collector;  // the house's
   std::atomic<bool> telling_overrides{false};
@@ -185,8 +189,9 @@ std::optional<std::string> Server::start() {
       const auto take = [&s, timeouts = options.timeouts](int fd, Protocol protocol) {
         s.take(fd, protocol, timeouts);
       };
-      Listener::Owner owner{[&s] { return s.has_room(); }, {}};
+      Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
       if (Operate::serves(options.protocol)) owner = s.operate.http_owner();
+      owner.paused = [&s] { s.doors.paused(); };
       s.listeners.push_back(std::make_unique<Listener>(s.io, options, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind()) return wrong;
       s.bound.push_back(
@@ -276,6 +281,7 @@ void Server::Impl::take(int fd, Protocol protocol, const Timeouts& timeouts) {
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
   if (served < options.connections_max) return least->adopt(fd, {protocol, timeouts}, "");
+  doors.turned_away();
   // Being told costs a connection for a moment; a flood beyond that is just closed.
   if (turned_away < base::bounds::turned_away_max)
     return least->adopt(fd, {protocol, timeouts}, too_many);
@@ -424,6 +430,7 @@ void Server::Impl::keep_house() {
       tell_given_up();
       tell_too_costly();
       tell_passed_over();
+      doors.tell(operate.figures().closed(), std::chrono::steady_clock::now());
       told_at = std::chrono::steady_clock::now();
     }
     if (purges() && std::chrono::steady_clock::now() - purged_at >= cleanup_interval) {
@@ -442,6 +449,7 @@ void Server::Impl::close_house() {
   house_closed.notify_one();
   house.join();
   tell_passed_over();
+  doors.tell(operate.figures().closed(), std::chrono::steady_clock::now(), true);
 }
 
 }  // namespace sluice::server
