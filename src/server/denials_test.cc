@@ -11,7 +11,7 @@ constexpr int64_t now = 1'800'000'000 * second;
 // Of as many as are denied at that time, how many are told.
 uint64_t told(Denials& denials, int64_t at_us, uint64_t denied = 25) {
   uint64_t count = 0;
-  for (uint64_t i = 0; i < denied; ++i) count += denials.wants(1, {at_us}) ? 1 : 0;
+  for (uint64_t i = 0; i < denied; ++i) count += denials.wants(1, {at_us}) ? 1u : 0u;
   return count;
 }
 
