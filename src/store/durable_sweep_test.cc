@@ -205,17 +205,18 @@ TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
   w.store.keep_changes();
   w.store.set_loading(true);
   constexpr int looked_up = 2'000;
-  std::vector<Asked> all;
+  const auto key_of = [](int i) { return "none " + std::to_string(i); };
   for (int i = 0; i < looked_up; ++i) {
-    const std::string key = "none " + std::to_string(i);
+    const std::string key = key_of(i);
     ASSERT_EQ(w.store.restore({.space = w.space, .key = key, .cells = {}}, start), Restored::yes);
-    all.push_back(w.prepare({{key, 1, one.limits}}));
   }
   const auto absent = [&] {
     int count = 0;
-    for (Asked& a : all)
-      w.store.each_absent({{&a.group, 1}, a.charges, a.decisions}, a.group,
+    for (int i = 0; i < looked_up; ++i) {
+      Asked asked = w.prepare({{key_of(i), 1, one.limits}});
+      w.store.each_absent({{&asked.group, 1}, asked.charges, asked.decisions}, asked.group,
                           [&](const limit::Charge&) { ++count; });
+    }
     return count;
   };
   Time now = start;
