@@ -88,7 +88,7 @@ void Port::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiter
   const std::lock_guard lock(mutex_);
   woken_ = true;
   // Times are also set between two of these calls, and by other threads, a little later than now.
-  const bool all = now.us < std::exchange(now_us_, now.us) || now.us < set_us_ - set_later_max_us;
+  const bool all = now.us < std::exchange(now_us_, now.us) || now.us + set_later_max_us < set_us_;
   if (all) set_us_ = now.us;
   while (!due_.empty() && (all || due_.begin()->first.first <= now.us)) {
     const auto first = due_.begin();
