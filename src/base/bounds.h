@@ -71,7 +71,7 @@ inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // that is one batch of replies at most.
 inline constexpr size_t unsent_bytes_max = size_t{64} << 20;
 // Buffers of a client's socket in the kernel, which takes up to twice as much. Past the first: what
-// is to be sent waits here. Past the second: the client's own kernel keeps what it sends.
+// must be sent waits here. Past the second: the client's own kernel keeps what it sends.
 inline constexpr size_t socket_send_bytes = size_t{128} << 10;
 inline constexpr size_t socket_receive_bytes = size_t{128} << 10;
 // How long a client may take for a request, and how long it may take nothing of what it is sent

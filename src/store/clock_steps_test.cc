@@ -117,14 +117,15 @@ TEST_P(ClockSteps, GrantAtMostAFreshCountersUnitsMoreForEach) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps,
-                         testing::Values(window(5, 30 * second), bucket(5, 5, 30 * second),
-                                         Limit{Algorithm::aligned_window, 5, {30 * second}},
-                                         Limit{Algorithm::sliding_window, 5, {30 * second}},
-                                         Limit{Algorithm::sliding_log, 5, {30 * second}}),
-                         [](const auto& one) {
-                           return std::string(limit::name_of(one.param.algorithm));
-                         });
+const auto limits_with_windows = testing::Values(window(5, 30 * second), bucket(5, 5, 30 * second),
+                                                 Limit{Algorithm::aligned_window, 5, {30 * second}},
+                                                 Limit{Algorithm::sliding_window, 5, {30 * second}},
+                                                 Limit{Algorithm::sliding_log, 5, {30 * second}});
+std::string name_of_case(const testing::TestParamInfo<Limit>& one) {
+  return std::string(limit::name_of(one.param.algorithm));
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps, limits_with_windows, name_of_case);
 
 // One that begins to wait while the clock is ahead is answered when its units are there.
 TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
@@ -208,14 +209,7 @@ TEST_P(ClockStepsOfWaitingUnder, LimitsBesideOnesThatAreLeftOutAreNotWaitedFor) 
   EXPECT_LE(waited(w, port, back, most).us, most.us);
 }
 
-INSTANTIATE_TEST_SUITE_P(Limits, ClockStepsOfWaitingUnder,
-                         testing::Values(window(5, 30 * second), bucket(5, 5, 30 * second),
-                                         Limit{Algorithm::aligned_window, 5, {30 * second}},
-                                         Limit{Algorithm::sliding_window, 5, {30 * second}},
-                                         Limit{Algorithm::sliding_log, 5, {30 * second}}),
-                         [](const auto& one) {
-                           return std::string(limit::name_of(one.param.algorithm));
-                         });
+INSTANTIATE_TEST_SUITE_P(Limits, ClockStepsOfWaitingUnder, limits_with_windows, name_of_case);
 
 }  // namespace
 }  // namespace sluice::store

@@ -17,6 +17,17 @@ using limit::Error;
 using sluice::tests::Dice;
 using namespace tests;
 
+// Of 20,000 actors that ask for the first time in that round, how many are not answered.
+uint64_t failed_of_new_actors(Life& life, int round, Time now) {
+  uint64_t failed = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = std::to_string(round) + "/" + std::to_string(i);
+    const Asked asked = life.ask({{name, 1, {window(10, second)}}}, now);
+    failed += asked.group.error == Error::none ? 0u : 1u;
+  }
+  return failed;
+}
+
 // New actors every second, whose counters are as fresh ones a second later. None of them fails, and
 // nothing of the disk's comes back, however long it fails.
 TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
@@ -33,11 +44,7 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
     uint64_t failed = 0;
     for (int round = 0; round < 30; ++round) {
       now.us += second;
-      for (int i = 0; i < 20'000; ++i) {
-        const std::string name = std::to_string(round) + "/" + std::to_string(i);
-        failed +=
-            life.ask({{name, 1, {window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
-      }
+      failed += failed_of_new_actors(life, round, now);
       for (int i = 0; i < 100; ++i)
         life.ask({{"old " + std::to_string(i), 3, {window(10, second)}}}, now);
       for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
@@ -65,11 +72,7 @@ TEST(DurableSweep, ALongIntervalFillsNoMemory) {
   uint64_t failed = 0;
   for (int round = 0; round < 30; ++round) {
     now.us += second;
-    for (int i = 0; i < 20'000; ++i) {
-      const std::string name = std::to_string(round) + "/" + std::to_string(i);
-      failed +=
-          life.ask({{name, 1, {window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
-    }
+    failed += failed_of_new_actors(life, round, now);
     for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
   }
   EXPECT_EQ(failed, 0u);
