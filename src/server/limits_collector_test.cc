@@ -305,7 +305,7 @@ struct Trial {
     compare();
     now_us += base::seconds(1'000).us;
     limit::Spaces& spaces = forgets.world.spaces;
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(120);
     while (spaces.known() > 0 && std::chrono::steady_clock::now() < until) {
       forgets.world.store.housekeep(forgets.world.now());
       collect();
