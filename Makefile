@@ -1,5 +1,6 @@
 # The front door: each target is one script or tool, which says what it does.
 PREFIX ?= /usr/local
+SUITES ?= tools release clients asan
 export DESTDIR FUZZ_SECONDS JOBS SLUICE_CRASHES SLUICE_CRASH_SEED
 
 .DEFAULT_GOAL := help
@@ -17,7 +18,7 @@ build: ## leave the release binary at build/release/sluice
 
 test: ## build and run every test, with g++ and again with clang's address and undefined-behaviour checks
 	@scripts/setup test
-	@tools/run_tests.py tools release clients asan
+	@tools/run_tests.py $(SUITES)
 
 test-all: ## also thread checks, every fuzz target for a minute, the other builds, `make install`, and a bare Debian 12
 	@scripts/setup bench

@@ -1,7 +1,13 @@
 """Tests of scripts/configure: what the machine lacks is an error when configuring, and found once it is there.
 
-Packages are hidden in a mount namespace of the test's own (as root, or where users may have namespaces; else these tests are
-skipped): there /usr is an overlay without the package's files, and dpkg's list of packages is a copy.
+Packages are hidden, by the first of these that works here or by the one that SLUICE_HIDE_BY names:
+
+    mount    a mount namespace, as root: there /usr is an overlay without the package's files
+    user     the same in a user namespace, for others
+    prefix   a folder of links to what is in /usr, without the package's files, where CMake, pkg-config and the shell look
+             in place of /usr. Compilers still find what is theirs in /usr, so LOOKED_UP_BY_COMPILERS is skipped.
+
+In each the copy of dpkg's list of packages that the script looks at is the test's own (DPKG_ADMINDIR).
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ import subprocess
 import tempfile
 import textwrap
 import unittest
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,29 +39,93 @@ NEEDED_BY_THE_PROGRAM = (
     "libleveldb-dev",
 )  # fmt: skip
 
-# In the namespace: an overlay of /usr, whose upper folder is in memory.
-HIDING = """
+LOOKED_UP_BY_COMPILERS = ("libclang-rt-14-dev",)
+
+NAMESPACES = {"mount": ["unshare", "--mount"], "user": ["unshare", "--map-root-user", "--mount"]}
+WAYS = (*NAMESPACES, "prefix")
+
+# Begins a script in a namespace, whose $1 is the folder of the test: the upper layer of the overlay is in memory, and has a
+# whiteout for each path that the file `hidden` names. (Removing the files instead takes the rights of who owns /usr.)
+HIDE_BY_MOUNT = """
 set -eu
 mount -t tmpfs none "$1/overlay"
-mkdir "$1/overlay/upper" "$1/overlay/work"
-mount -t overlay overlay -o "lowerdir=/usr,upperdir=$1/overlay/upper,workdir=$1/overlay/work" /usr
-mount --bind "$1/status" /var/lib/dpkg/status
-hide() { for package; do dpkg -L "$package"; done | while read -r path; do [ -d "$path" ] || rm -f "$path"; done; }
+python3 - "$1" <<'END'
+import os, stat, sys
+with open(sys.argv[1] + "/hidden") as hidden:
+    for line in hidden:
+        path = sys.argv[1] + "/overlay/" + os.path.relpath(line.rstrip("\\n"), "/usr")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.mknod(path, stat.S_IFCHR)
+END
+mount -t overlay overlay -o "lowerdir=$1/overlay:/usr" /usr
+reveal() { umount --lazy /usr; }
+"""
+# Begins a script that finds packages in $1/prefix/usr.
+HIDE_BY_PREFIX = """
+set -eu
+export PATH="$1/prefix/usr/bin:$(tr : '\\n' <<<"$PATH" | grep -vxE '(/usr)?/s?bin/?' | paste -sd:)"
+export CMAKE_TOOLCHAIN_FILE="$1/prefix/find.cmake"
+export PKG_CONFIG_LIBDIR=$(pkg-config --variable=pc_path pkg-config | sed "s|/usr/|$1/prefix&|g")
+cat >"$CMAKE_TOOLCHAIN_FILE" <<END
+set(CMAKE_IGNORE_PREFIX_PATH / /usr)
+set(CMAKE_PREFIX_PATH "$1/prefix/usr")
+END
+usr=$1/prefix/usr
+reveal() { /bin/rm -r "$usr"; /bin/ln -s /usr "$usr"; }
 """
 
 
-def namespace() -> list[str] | None:
-    """A prefix that runs a command with mounts of its own, or None."""
-    for prefix in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "overlay").mkdir()
-            (Path(folder) / "status").touch()
-            try:
-                if subprocess.run([*prefix, "bash", "-c", HIDING, "-", folder], capture_output=True).returncode == 0:
-                    return prefix
-            except OSError:
-                pass
-    return None
+def files_of(packages: Iterable[str]) -> list[Path]:
+    """What dpkg installed below /usr that is no folder, and no documentation (thousands of links)."""
+    files = []
+    for package in packages:
+        listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=True).stdout
+        for line in listed.splitlines():
+            path = Path(line)
+            path = path.parent.resolve() / path.name  # where /lib is /usr/lib
+            below = path.is_relative_to("/usr") and not any(map(path.is_relative_to, ("/usr/share/doc", "/usr/share/man")))
+            if below and (path.is_symlink() or path.is_file()):
+                files.append(path)
+    return files
+
+
+def link_all_but(hidden: Iterable[Path], source: Path, target: Path) -> None:
+    """Makes `target` a folder that shows what is in `source`, by links, without the hidden files."""
+    inside = {path for path in hidden if path.is_relative_to(source)}
+    on_the_way = {source / path.relative_to(source).parts[0] for path in inside}
+    target.mkdir()
+    for path in source.iterdir():
+        if path in inside:
+            continue
+        if path in on_the_way:
+            link_all_but(inside, path, target / path.name)
+        else:
+            (target / path.name).symlink_to(path)
+
+
+def why_not(way: str) -> str:
+    """Why packages cannot be hidden in this way here; empty where they can."""
+    if way not in NAMESPACES:
+        return ""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "overlay").mkdir()
+        (Path(folder) / "hidden").write_text("/usr/bin/dpkg\n")
+        try:
+            done = subprocess.run([*NAMESPACES[way], "bash", "-c", HIDE_BY_MOUNT, "-", folder], capture_output=True, text=True)
+        except OSError as error:
+            return str(error)
+        return "" if done.returncode == 0 else f"no {way} namespace with an overlay of /usr: {done.stderr.strip()}"
+
+
+def way_to_hide() -> str:
+    named = os.environ.get("SLUICE_HIDE_BY")
+    if not named:
+        return next(way for way in WAYS if not why_not(way))
+    if named not in WAYS:
+        raise ValueError(f"SLUICE_HIDE_BY={named}: {', '.join(WAYS)}")
+    if reason := why_not(named):
+        raise unittest.SkipTest(reason)
+    return named
 
 
 def installed(package: str) -> bool:
@@ -66,18 +137,17 @@ class ConfigureTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         if shutil.which("dpkg-query") is None:
-            raise unittest.SkipTest("dpkg knows which files are a package's")
-        cls.prefix = namespace()
-        if cls.prefix is None:
-            raise unittest.SkipTest("no mount namespace with an overlay may be made here")
+            raise unittest.SkipTest("only dpkg knows which files are a package's")
+        cls.way = way_to_hide()
 
     def setUp(self) -> None:
         """A checkout whose files are those of this one, and whose build folder is its own."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        (self.root / "overlay").mkdir()
-        shutil.copy("/var/lib/dpkg/status", self.root / "status")
+        for name in ("overlay", "dpkg"):
+            (self.root / name).mkdir()
+        shutil.copyfile("/var/lib/dpkg/status", self.root / "dpkg/status")
         self.tree = self.root / "tree"
         (self.tree / "scripts").mkdir(parents=True)
         shutil.copy(ROOT / "scripts/configure", self.tree / "scripts")
@@ -85,31 +155,57 @@ class ConfigureTest(unittest.TestCase):
             if path.name not in ("build", "scripts", ".git"):
                 (self.tree / path.name).symlink_to(path)
 
-    def run_hidden(self, script: str, packages: tuple[str, ...] = ()) -> str:
-        """Runs a script in the tree, where it may hide packages; returns its output, and fails if it does."""
-        missing = [package for package in packages if not installed(package)]
+    def run_hidden(self, script: str, *packages: str, needs: tuple[str, ...] = ()) -> str:
+        """Runs a script in the tree, from which the packages are hidden until it says `reveal`. Returns its output, and fails
+        if it does."""
+        missing = [package for package in (*packages, *needs) if not installed(package)]
         if missing:
             self.skipTest(f"not installed: {' '.join(missing)}")
-        body = 'cd "$1/tree"\n' + textwrap.dedent(script)
+        beyond = set(packages) & set(LOOKED_UP_BY_COMPILERS)
+        if self.way == "prefix" and beyond:
+            self.skipTest(f"without a mount namespace a compiler finds {' '.join(beyond)} in /usr")
+        hidden = files_of(packages)
+        if self.way == "prefix":
+            shutil.rmtree(self.root / "prefix", ignore_errors=True)
+            (self.root / "prefix").mkdir()
+            link_all_but(hidden, Path("/usr"), self.root / "prefix/usr")
+            command, begin = [], HIDE_BY_PREFIX
+        else:
+            (self.root / "hidden").write_text("".join(f"{path}\n" for path in hidden))
+            command, begin = NAMESPACES[self.way], HIDE_BY_MOUNT
+        body = begin + 'cd "$1/tree"\n' + textwrap.dedent(script)
         environment = {name: value for name, value in os.environ.items() if name not in ("LDFLAGS", "CXXFLAGS")}
-        done = subprocess.run([*self.prefix, "bash", "-c", HIDING + body, "-", str(self.root)], text=True,
+        environment["DPKG_ADMINDIR"] = str(self.root / "dpkg")
+        done = subprocess.run([*command, "bash", "-c", body, "-", str(self.root)], text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=SECONDS_MAX, env=environment)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
+    def test_each_way_hides_and_reveals(self) -> None:
+        for way in WAYS:
+            with self.subTest(way=way):
+                if reason := why_not(way):
+                    self.skipTest(reason)
+                self.way = way
+                self.run_hidden("""
+                    ! command -v protoc || { echo 'protoc is there'; exit 1; }
+                    command -v pkg-config
+                    reveal
+                    protoc --version
+                    """, "protobuf-compiler", needs=("pkg-config",))
+
     def test_make_run_then_make_test_where_only_some_packages_are_there(self) -> None:
         """The program is configured without protoc; once that is installed the tests are as well, in the same folder."""
         said = self.run_hidden("""
-            hide protobuf-compiler
             scripts/configure release program
             test -f build/release/.configured
             ! scripts/configure release || { echo 'configured without protoc'; exit 1; }
-            umount --lazy /usr                           # it is there again,
-            touch /var/lib/dpkg/status                   # as apt would have it
+            reveal                                       # it is there again,
+            touch "$DPKG_ADMINDIR/status"                # as apt would have it
             scripts/configure release
             ninja -C build/release -n proto/droplet.pb.cc    # there is a rule
-            """, ("libgtest-dev", "protobuf-compiler"))
+            """, "protobuf-compiler", needs=("libgtest-dev",))
         self.assertIn("The tests need protoc", said)
 
     def test_what_was_installed_since_is_found(self) -> None:
@@ -117,7 +213,7 @@ class ConfigureTest(unittest.TestCase):
         said = self.run_hidden("""
             scripts/configure release program
             scripts/configure release program            # nothing to do
-            touch -d '1 minute' /var/lib/dpkg/status
+            touch -d '1 minute' "$DPKG_ADMINDIR/status"
             echo changed
             scripts/configure release program
             """)
@@ -129,7 +225,7 @@ class ConfigureTest(unittest.TestCase):
             scripts/configure release
             scripts/configure release program
             grep -q '^SLUICE_TESTS:BOOL=ON' build/release/CMakeCache.txt
-            """, ("libgtest-dev", "protobuf-compiler"))
+            """, needs=("libgtest-dev", "protobuf-compiler"))
 
     def test_a_missing_package_is_an_error_of_the_configuration(self) -> None:
         for package, (preset, text) in NEEDED.items():
@@ -144,10 +240,9 @@ class ConfigureTest(unittest.TestCase):
 
     def hide_and_fail(self, package: str, preset: str, text: str) -> None:
         said = self.run_hidden(f"""
-            hide {package}
             ! scripts/configure {preset} || {{ echo 'configured without {package}'; exit 1; }}
             test ! -e build/{preset.split()[0]}/.configured
-            """, (package,))
+            """, package)
         self.assertIn("CMake Error", said)
         self.assertIn(text, said)
 

@@ -103,7 +103,7 @@ struct World {
   metrics::Sources sources;
   Admin admin{{}, {live, figures, sources}};
   live::OverridesBook book{{.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
-  TopBoard top_board{clock, live, figures};
+  TopBoard top_board{clock, live, figures, &spaces};
   engine::TopKeys top_keys{top_board.hash()};
   engine::Engine engine{{.store = store,
                          .clock = clock,

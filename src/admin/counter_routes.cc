@@ -128,6 +128,19 @@ HttpResponse problem_of(engine::Inquiries::Outcome outcome) {
   return problem_response(500, "there is no answer");
 }
 
+namespace {
+
+// For a search, which may go on when nobody waits for it any more: with what keeps all of it known.
+std::shared_ptr<const request::SpaceIndex> searched(std::shared_ptr<const live::LivePolicy> policy,
+                                                  std::shared_ptr<const LiveCounters> live) {
+  const auto both = std::make_shared<
+      const std::pair<std::shared_ptr<const live::LivePolicy>, std::shared_ptr<const LiveCounters>>>(
+      std::move(policy), std::move(live));
+  return {both, &both->second->spaces()};
+}
+
+}  // namespace
+
 void CounterRoutes::add_to(Admin& admin) {
   using Call = Admin::Call;
   admin.add(
@@ -157,11 +170,12 @@ void CounterRoutes::add_to(Admin& admin) {
 
 std::shared_ptr<const LiveCounters> CounterRoutes::counters(const live::LivePolicy& policy) {
   std::vector<const request::Space*> others;
-  if (world_.overrides != nullptr) others = world_.overrides->spaces();
-  if (generation_ != policy.generation || others_ != others.size())
+  uint64_t version = 0;
+  if (world_.overrides != nullptr) others = world_.overrides->spaces(version);
+  if (counters_ == nullptr || generation_ != policy.generation || others_ != version)
     counters_ = std::make_shared<const LiveCounters>(*policy.rules, others);
   generation_ = policy.generation;
-  others_ = others.size();
+  others_ = version;
   return counters_;
 }
 
@@ -212,7 +226,7 @@ engine::Inquiries::Outcome CounterRoutes::find(const std::string& beginning,
   std::string after, from;
   for (;;) {
     store::Stored stored;
-    const auto outcome = world_.inquiries.list({live, &live->spaces()}, beginning, after,
+    const auto outcome = world_.inquiries.list(searched(policy, live), beginning, after,
                                                base::bounds::admin_page_max, from, stored);
     if (outcome != engine::Inquiries::Outcome::answered) return outcome;
     if (stored.failed) return engine::Inquiries::Outcome::failed;
@@ -289,7 +303,7 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   const auto live = counters(*policy);
   store::Stored stored;
   // One more, to know whether there is one.
-  const auto listed = world_.inquiries.list({live, &live->spaces()},
+  const auto listed = world_.inquiries.list(searched(policy, live),
                                             wire::query_value(request.query, "prefix").value_or(""),
                                             end->after, *count + 1, end->from, stored);
   if (listed != engine::Inquiries::Outcome::answered) return problem_of(listed);

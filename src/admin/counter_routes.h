@@ -55,11 +55,11 @@ class CounterRoutes {
   std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
 
   const World world_;
-  // That thread's. Of the policy that was live when last asked, and of how many spaces of
-  // overrides.
+  // That thread's. Of the policy that was live when last asked, and of which version of the spaces
+  // of overrides; a stale one may name what is not known any more, and is not looked into.
   std::shared_ptr<const LiveCounters> counters_;
   uint64_t generation_ = 0;
-  size_t others_ = 0;
+  uint64_t others_ = 0;
 };
 
 // What is said where an inquiry came to nothing.

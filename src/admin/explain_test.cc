@@ -99,7 +99,8 @@ struct World {
   }
 
   CounterState change(const std::string& stored, CounterInquiry::Change change, int64_t used) {
-    const LiveCounters counters(*live.current()->rules, overrides.spaces());
+    uint64_t version = 0;
+    const LiveCounters counters(*live.current()->rules, overrides.spaces(version));
     const auto owner = counters.find(stored, clock.now(), &overrides);
     EXPECT_NE(owner.rule, nullptr) << stored;
     if (owner.rule == nullptr) return {};
@@ -356,7 +357,8 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
       now_us += dice(int64_t{2'000'000});
       world.ask(random_request(dice), request::Verb::take);
     }
-    const LiveCounters counters(*world.live.current()->rules, world.overrides.spaces());
+    uint64_t version = 0;
+    const LiveCounters counters(*world.live.current()->rules, world.overrides.spaces(version));
     const auto stored = world.store.list_stored(counters.spaces(), "", "", 100, "");
     found += stored.keys.size();
     for (const std::string& name : stored.keys) {

@@ -71,6 +71,14 @@ std::array<uint64_t, engine::said_count> Figures::said(protocol::Protocol protoc
   return all;
 }
 
+std::array<uint64_t, engine::closed_count> Figures::closed() const {
+  std::array<uint64_t, engine::closed_count> all{};
+  for (const engine::Tally* tally : tallies())
+    for (const protocol::Protocol protocol : protocols)
+      for (size_t i = 0; i < engine::closed_count; ++i) all[i] += tally->at(protocol).closed_for[i].read();
+  return all;
+}
+
 uint64_t Figures::connections(protocol::Protocol protocol) const {
   uint64_t closed = 0, opened = 0;
   // In this order, so that a connection that comes and goes meanwhile does not make it negative.

@@ -3,6 +3,7 @@
 // by the server, outlives its workers; any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -35,6 +36,8 @@ class Figures final : public metrics::Source {
   // Decisions of a rule so far, in the order of Said.
   std::array<uint64_t, engine::said_count> said(protocol::Protocol protocol, uint16_t rule) const;
   const std::string& name(uint16_t rule) const { return names_.at(rule).name; }
+  // Connections that the server closed, by Closed.
+  std::array<uint64_t, engine::closed_count> closed() const;
   // Open connections.
   uint64_t connections(protocol::Protocol protocol) const;
 

@@ -43,8 +43,9 @@ std::chrono::system_clock::time_point wall(base::Time at) {
 
 }  // namespace
 
-TopBoard::TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures)
-    : clock_(clock), live_(live), figures_(figures), started_(clock_.now()) {}
+TopBoard::TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures,
+                   const request::Spaces* spaces)
+    : clock_(clock), live_(live), figures_(figures), spaces_(spaces), started_(clock_.now()) {}
 
 // False: a worker does not answer.
 bool TopBoard::merge(int64_t period, TopMerge& all) const {
@@ -81,12 +82,19 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
     if (!merge(period, all)) return site.problem(503, "a worker does not answer; try again");
 
   auto items = by == "denied" ? all.denied() : all.active();
+  std::unordered_map<const void*, std::pair<std::string, std::string>> ends;  // of their names
+  std::erase_if(items, [&](const auto& item) {
+    const auto [id, serial] = engine::TopKeys::id_and_serial(item.family);
+    return spaces_ == nullptr || !spaces_->visit(id, serial, [&](const request::Space& space) {
+      ends.try_emplace(item.family, space.prefix, space.suffix);
+    });
+  });
   if (items.size() > *limit) items.resize(*limit);
   // The rules that those counters belong to now.
   std::unordered_map<const void*, Name> names;
   for (const auto& item : items) names.try_emplace(item.family);
   live::each_rule(*live_.shown()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
-    const auto at = names.find(rule.space);
+    const auto at = names.find(engine::TopKeys::family_of(*rule.space));
     if (at == names.end() || !at->second.dialect.empty()) return;
     // A canary may share the counters of an enforced rule.
     if (rule.mode == policy::Mode::enforce) at->second = {dialect, policy::name_of(rule, dialect)};
@@ -94,9 +102,9 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
 
   Items list;
   for (const auto& item : items) {
-    const auto& space = *static_cast<const request::Space*>(item.family);
     const Name& name = names.at(item.family);
-    const std::string counter = space.prefix + item.key + (item.cut ? "" : space.suffix);
+    const auto& [prefix, suffix] = ends.at(item.family);
+    const std::string counter = prefix + item.key + (item.cut ? "" : suffix);
     Json json = Json::object();
     if (!name.dialect.empty()) json["dialect"] = name.dialect;
     json["rule"] = name.dialect.empty() ? figures_.name(item.name) : name.rule;

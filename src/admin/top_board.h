@@ -19,8 +19,9 @@ namespace sluice::admin {
 
 class TopBoard {
  public:
-  // All of it outlives this.
-  TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures);
+  // All of it outlives this. A key whose space is known no more is not told. spaces: null: none is.
+  TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures,
+           const request::Spaces* spaces);
 
   // By which a worker's keys are hashed.
   const base::Hash& hash() const { return hash_; }
@@ -39,6 +40,7 @@ class TopBoard {
   base::Clock& clock_;
   const live::Live& live_;
   const Figures& figures_;
+  const request::Spaces* const spaces_;
   const base::Time started_;
   const base::Hash hash_;
   std::vector<std::function<void(Visit)>> workers_;

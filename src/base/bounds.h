@@ -71,7 +71,7 @@ inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // that is one batch of replies at most.
 inline constexpr size_t unsent_bytes_max = size_t{64} << 20;
 // Buffers of a client's socket in the kernel, which takes up to twice as much. Past the first: what
-// is to be sent waits here. Past the second: the client's own kernel keeps what it sends.
+// must be sent waits here. Past the second: the client's own kernel keeps what it sends.
 inline constexpr size_t socket_send_bytes = size_t{128} << 10;
 inline constexpr size_t socket_receive_bytes = size_t{128} << 10;
 // How long a client may take for a request, and how long it may take nothing of what it is sent
@@ -119,13 +119,13 @@ inline constexpr size_t overrides_max = 2'000'000;
 inline constexpr size_t overrides_per_request_max = 1000;
 inline constexpr size_t override_actor_bytes_max = 4096;
 inline constexpr size_t override_comment_bytes_max = 1024;
-// Different lists of limits that are known, of rules and overrides together, past which an override
-// brings no new one; likewise the beginnings and ends of Divvy's keys, as these hold the limits.
-// Both are known until the process ends. Past it: 507.
+// Different lists of limits that are known at a time, of rules, overrides and counters together,
+// past which an override brings no new one; likewise the beginnings and ends of Divvy's keys, as
+// these hold the limits. Past it: 507.
 inline constexpr size_t override_limits_max = 1'000'000;
-// Different lists of limits, and different spaces of counters, that all generations of the policy
-// have brought, refused ones included, some 150 bytes each: known until the process ends. Past it:
-// a reload is refused, the live policy stays, and the log says to restart. (One reload brings
+// Different lists of limits, and different spaces of counters, that are known at a time, some 150
+// bytes each: what no rule, override or counter has any more is forgotten in a while
+// (request/space.h). Past it: a reload is refused, and the live policy stays. (One reload brings
 // rules_max of each at most.)
 inline constexpr size_t known_limits_max = 4'000'000;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so

@@ -127,7 +127,7 @@ TEST_F(ClockTest, random_steps_are_followed_as_a_naive_model_says) {
         if (all[i + 1].from_us > monotonic_us - Clock::trial_us)
           lowest_us = std::min(lowest_us, all[i].offset_us);
       const int64_t wanted_us = std::max(wall_us - monotonic_us, lowest_us);
-      // What is less than a millisecond is no step.
+      // A difference below a millisecond does not count as a step.
       if (std::abs(wanted_us - all.back().offset_us) >= 1'000)
         all.push_back({monotonic_us, wanted_us});
       ASSERT_EQ(clock.now().us, monotonic_us + all.back().offset_us) << round << " " << step;

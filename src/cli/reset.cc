@@ -41,7 +41,7 @@ std::string footer_of_counters() {
 // A page of many keys in Redis, behind others; the server itself gives up on it after 30 s.
 constexpr std::chrono::seconds timeout_min{35};
 
-// A counter that is no UTF-8 can only be named by its path. A long one is there by its beginning.
+// Only its path names a counter whose name is not UTF-8. Of a long name the beginning is shown.
 std::string name_of(const Json& counter) {
   const std::string name = text_field(counter, "counter");
   if (name.empty()) return text_field(counter, "path");

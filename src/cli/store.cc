@@ -91,7 +91,7 @@ std::string words_for(const limit::Decision& decision) {
                      : ", all in " + base::format_duration(decision.reset_after));
 }
 
-ordered_json json_of(const disk::Record& record, const request::Spaces& spaces, base::Time now) {
+ordered_json json_of(const request::CounterRecord& record, const request::Spaces& spaces, base::Time now) {
   std::array<limit::Decision, limit::slots_max> decisions;
   std::vector<limit::Limit> limits;
   if (record.limits_id != 0) {
@@ -147,7 +147,7 @@ int dump(const Asked& asked, config::Outside& outside) {
   };
   const bool done = disk::dump(
       asked.dir, spaces,
-      [&](const disk::Record& record) {
+      [&](const request::CounterRecord& record) {
         if (record.forget_us > now.us) line(json_of(record, spaces, now));
       },
       problem,

@@ -117,12 +117,16 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
     if (loaded.hash == unless) return;
   }
   if (unless && spaces_.known() >= known_max_) {
+    spaces_.want_round();
     base::Diagnostic place;
     place.file = config.file;
     complain(place,
              "is not read again: this process knows " + std::to_string(spaces_.known()) +
-                 " different limits of this policy and those before it, the most that it keeps",
-             "restart the server, which then knows only those in use", loaded.diagnostics);
+                 " different limits of this policy, of those before it and of counters, the most "
+                 "that it keeps",
+             "reload it again in a minute, when what nothing has any more is forgotten, or restart "
+             "the server",
+             loaded.diagnostics);
     return;
   }
   loaded.rules = load_policy(files, texts, configured, spaces_, loaded.diagnostics);

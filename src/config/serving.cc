@@ -161,6 +161,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   }
   server::Options options = config.options();
   options.spaces = &spaces;
+  options.clock = &clock;
   options.keeper = opened.keeper;
   if (!config.store.redis && config.store.kept() != Durability::none)
     options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;

@@ -10,98 +10,192 @@ namespace sluice::disk {
 
 namespace {
 
-void set(std::vector<uint32_t>& numbers, uint32_t id, uint32_t number) {
+template <class T>
+void set(std::vector<T>& numbers, uint32_t id, T number) {
   if (numbers.size() <= id) numbers.resize(std::max<size_t>(size_t{id} + 1, numbers.size() * 2));
   numbers[id] = number;
 }
 
 }  // namespace
 
+Dictionary::~Dictionary() {
+  free_all(families_.places);
+  free_all(lists_.places);
+}
+
+template <class T>
+void Dictionary::free_all(Places<T>& places) {
+  for (size_t i = 0; i < places.size(); ++i) delete places[i].its.load();
+}
+
+// Null: there is no such number.
+template <class T>
+T* Dictionary::at(const Places<T>& places, uint32_t number) {
+  if (number < 1 || number > places.size()) return nullptr;
+  return places[number - 1].its.load(std::memory_order_acquire);
+}
+
+std::pair<std::string_view, std::string_view> Dictionary::key_of(const Family& family) {
+  return {family.like.prefix, family.like.suffix};
+}
+
+std::string Dictionary::key_of(const List& list) {
+  std::string value;
+  append_limits(value, list.limits);
+  return value;
+}
+
+// Gives it a number. What had that before is read no more but by a round that has just ended.
+template <class T, class Numbers, class Key>
+uint32_t Dictionary::put(Kind<T, Numbers>& kind, std::unique_ptr<T> one, const Key& key) {
+  uint32_t number = 0;
+  ++used_;
+  while (!kind.free.empty() && number == 0) {
+    // It may have been named again.
+    if (at(kind.places, kind.free.back())->is_free) number = kind.free.back();
+    kind.free.pop_back();
+  }
+  if (number == 0) {
+    kind.places.append([&](Place<T>& place) { place.its.store(one.release()); });
+    number = static_cast<uint32_t>(kind.places.size());
+  } else {
+    auto& its = kind.places[number - 1].its;
+    kind.numbers.erase(key_of(*its.load()));
+    kind.retired.emplace_back(its.exchange(one.release()));
+  }
+  kind.numbers.insert_or_assign(key, number);
+  return number;
+}
+
+// Of what is to be committed; 0: it has none.
+template <class T, class Numbers, class Key>
+uint32_t Dictionary::name(Kind<T, Numbers>& kind, const Key& key) {
+  if (all_met_.exchange(false)) find_free();
+  const auto known = kind.numbers.find(key);
+  if (known == kind.numbers.end()) return 0;
+  T& its = *at(kind.places, known->second);
+  its.named.store(true);
+  if (std::exchange(its.is_free, false)) ++used_;
+  return known->second;
+}
+
 bool Dictionary::load_space(uint32_t number, std::string_view value, std::string& problem) {
-  request::Space like;
-  if (number != by_number_.size() + 1 || !parse_space(value, like)) {
+  auto family = std::make_unique<Family>();
+  if (number != spaces() + 1 || !parse_space(value, family->like)) {
     problem = "entry " + std::to_string(number) + " of its spaces is damaged";
     return false;
   }
-  const std::string prefix = like.prefix, suffix = like.suffix;
-  const auto windows = like.windows;
-  const request::Space* const space = spaces_.intern(prefix, suffix, std::move(like));
-  if (space->windows != windows) {
-    problem = "its counters of `" + base::printable(prefix, 64) +
+  const request::Space& like = family->like;
+  family->held = spaces_.hold(like.prefix, like.suffix, like);
+  const request::Space* const space = family->held.get();
+  if (space->windows != like.windows) {
+    problem = "its counters of `" + base::printable(like.prefix, 64) +
               "` have other windows than this program gives them";
     return false;
   }
-  by_number_.push_back(space);
-  set(space_numbers_, space->id, number);
+  family->space.store(space);
+  const auto key = key_of(*family);
+  put(families_, std::move(family), key);
   const std::lock_guard lock(mutex_);
   set(shared_numbers_, space->id, number);
   return true;
 }
 
 bool Dictionary::load_limits(uint32_t number, std::string_view value, std::string& problem) {
-  std::vector<limit::Limit> limits;
-  if (number != limits_by_number_.size() + 1 || !parse_limits(value, limits)) {
+  auto list = std::make_unique<List>();
+  if (number != lists() + 1 || !parse_limits(value, list->limits)) {
     problem = "entry " + std::to_string(number) + " of its limits is damaged";
     return false;
   }
-  limits_by_number_.push_back(std::make_unique<std::atomic<List*>>(&make_list(std::move(limits))));
-  number_by_value_.insert_or_assign(std::string(value), number);
+  put(lists_, std::move(list), std::string(value));
   return true;
 }
 
-Dictionary::List& Dictionary::make_list(std::vector<limit::Limit> limits) {
-  lists_.push_back(std::make_unique<List>());
-  lists_.back()->limits = std::move(limits);
-  return *lists_.back();
-}
-
 uint32_t Dictionary::add(const request::Space& space) {
-  Fresh entry{true, static_cast<uint32_t>(by_number_.size() + 1), {}};
-  append_space(entry.value, space);
-  by_number_.push_back(&space);
-  set(space_numbers_, space.id, entry.number);
+  uint32_t number =
+      name(families_, std::pair<std::string_view, std::string_view>(space.prefix, space.suffix));
+  if (number == 0) {
+    auto family = std::make_unique<Family>();
+    family->like = space;
+    family->named.store(true);
+    const auto key = key_of(*family);
+    number = put(families_, std::move(family), key);
+    Fresh entry{true, number, {}};
+    append_space(entry.value, space);
+    fresh_.push_back(std::move(entry));
+  }
+  set(space_numbers_, space.id, {number, space.serial});
   const std::lock_guard lock(mutex_);
-  set(shared_numbers_, space.id, entry.number);
-  fresh_.push_back(std::move(entry));
-  return fresh_.back().number;
+  set(shared_numbers_, space.id, number);
+  return number;
 }
 
 uint32_t Dictionary::add_limits(uint32_t limits_id) {
-  Fresh entry{false, 0, {}};
   const auto limits = spaces_.limits(limits_id);
+  Fresh entry{false, 0, {}};
   append_limits(entry.value, limits);
-  if (all_met_.exchange(false)) find_free();
-  if (const auto at = number_by_value_.find(entry.value); at != number_by_value_.end()) {
-    limits_by_number_[at->second - 1]->load()->named.store(true);
-    set(limits_numbers_, limits_id, at->second);
-    return at->second;
+  entry.number = name(lists_, entry.value);
+  const uint32_t number = entry.number;
+  if (number == 0) {
+    auto list = std::make_unique<List>();
+    list->limits.assign(limits.begin(), limits.end());
+    list->named.store(true);
+    entry.number = put(lists_, std::move(list), entry.value);
+    fresh_.push_back(std::move(entry));
   }
-  List& list = make_list({limits.begin(), limits.end()});
-  list.id.store(limits_id);
-  list.named.store(true);
-  if (free_.empty()) {
-    limits_by_number_.push_back(std::make_unique<std::atomic<List*>>(&list));
-    entry.number = static_cast<uint32_t>(limits_by_number_.size());
-  } else {
-    entry.number = free_.back();
-    free_.pop_back();
-    limits_by_number_[entry.number - 1]->store(&list);
-  }
-  set(limits_numbers_, limits_id, entry.number);
-  number_by_value_.emplace(entry.value, entry.number);
-  fresh_.push_back(std::move(entry));
-  return fresh_.back().number;
+  set(limits_numbers_, limits_id,
+      {number != 0 ? number : fresh_.back().number, spaces_.serial_of_limits(limits_id)});
+  return number != 0 ? number : fresh_.back().number;
 }
 
-// The entries stay as they are until another list takes their numbers.
 void Dictionary::find_free() {
-  for (auto at = number_by_value_.begin(); at != number_by_value_.end();) {
-    if (limits_by_number_[at->second - 1]->load()->named.load()) {
-      ++at;
-      continue;
-    }
-    free_.push_back(at->second);
-    at = number_by_value_.erase(at);
+  find_free(families_);
+  find_free(lists_);
+  left_ = used_;
+}
+
+// The entries stay as they are until something else takes their numbers.
+template <class T, class Numbers>
+void Dictionary::find_free(Kind<T, Numbers>& kind) {
+  for (const auto& [key, number] : kind.numbers) {
+    T& its = *at(kind.places, number);
+    if (its.named.load() || its.is_free) continue;
+    its.is_free = true;
+    kind.free.push_back(number);
+    --used_;
+  }
+}
+
+bool Dictionary::wants_round() {
+  if (all_met_.exchange(false)) find_free();
+  return used_ >= left_ + std::max(more_min_, left_ / 4);
+}
+
+void Dictionary::begin_round() {
+  const auto begin = [](auto& kind) {
+    kind.retired.clear();
+    for (const auto& [key, number] : kind.numbers) at(kind.places, number)->named.store(false);
+  };
+  all_met_.store(false);
+  begin(families_);
+  begin(lists_);
+  // So whatever is committed from here on says that it is named.
+  space_numbers_.clear();
+  limits_numbers_.clear();
+}
+
+void Dictionary::all_is_loaded() {
+  const std::lock_guard lock(mutex_);
+  shared_numbers_.clear();
+  for (size_t i = 0; i < spaces(); ++i) {
+    Family& family = *families_.places[i].its.load();
+    family.space.store(nullptr);
+    family.held = {};
+  }
+  for (size_t i = 0; i < lists(); ++i) {
+    List& list = *lists_.places[i].its.load();
+    list.id.store(0);
+    list.held = {};
   }
 }
 
@@ -110,9 +204,26 @@ uint32_t Dictionary::find(const request::Space& space) const {
   return space.id < shared_numbers_.size() ? shared_numbers_[space.id] : 0;
 }
 
+const request::Space* Dictionary::space_of(Family& family) const {
+  if (const request::Space* const space = family.space.load(std::memory_order_acquire)) return space;
+  const std::lock_guard lock(mutex_);
+  if (!family.held) family.held = spaces_.hold(family.like.prefix, family.like.suffix, family.like);
+  family.space.store(family.held.get(), std::memory_order_release);
+  return family.held.get();
+}
+
+uint32_t Dictionary::id_of(List& list) const {
+  if (const uint32_t id = list.id.load(std::memory_order_acquire); id != 0) return id;
+  const std::lock_guard lock(mutex_);
+  if (!list.held) list.held = spaces_.hold_limits(list.limits);
+  list.id.store(list.held.id(), std::memory_order_release);
+  return list.held.id();
+}
+
 bool Dictionary::resolve(const StoredCounter& stored, Record& record) const {
-  if (stored.space < 1 || stored.space > by_number_.size()) return false;
-  record.space = by_number_[stored.space - 1];
+  Family* const family = family_of(stored);
+  if (family == nullptr) return false;
+  record.space = space_of(*family);
   record.key = stored.key;
   record.cells = stored.state();
   record.forget_us = stored.forget_us;
@@ -121,29 +232,33 @@ bool Dictionary::resolve(const StoredCounter& stored, Record& record) const {
   if (stored.limits == 0)
     return !record.space->windows.empty() &&
            limit::kept_limits::is_valid(record.space->windows, record.cells);
-  const List* const list = list_of(stored);
+  List* const list = list_of(stored);
   if (list == nullptr) return false;
-  record.limits_id = list->id.load(std::memory_order_acquire);
-  if (record.limits_id == 0) {
-    record.limits_id = spaces_.intern_limits(list->limits);
-    const_cast<List*>(list)->id.store(record.limits_id, std::memory_order_release);
-  }
+  record.limits_id = id_of(*list);
   return true;
 }
 
+// The space that it names, which is one that is named from now on.
+Dictionary::Family* Dictionary::family_of(const StoredCounter& stored) const {
+  Family* const family = at(families_.places, stored.space);
+  if (family != nullptr) family->named.store(true, std::memory_order_relaxed);
+  return family;
+}
+
 // The list that it names and whose state it has, which is one that is named from now on.
-const Dictionary::List* Dictionary::list_of(const StoredCounter& stored) const {
-  if (stored.limits < 1 || stored.limits > limits_by_number_.size()) return nullptr;
-  List* const list = limits_by_number_[stored.limits - 1]->load(std::memory_order_acquire);
+Dictionary::List* Dictionary::list_of(const StoredCounter& stored) const {
+  List* const list = at(lists_.places, stored.limits);
+  if (list == nullptr) return nullptr;
   list->named.store(true, std::memory_order_relaxed);
   return limit::left_out::fits(list->limits, stored.state()) ? list : nullptr;
 }
 
 bool Dictionary::is_known(const StoredCounter& stored) const {
-  if (stored.space < 1 || stored.space > by_number_.size()) return false;
+  const Family* const family = family_of(stored);
+  if (family == nullptr) return false;
   if (stored.cell_count == 0) return true;
   if (stored.limits != 0) return list_of(stored) != nullptr;
-  const request::Space& space = *by_number_[stored.space - 1];
+  const request::Space& space = family->like;
   return !space.windows.empty() && limit::kept_limits::is_valid(space.windows, stored.state());
 }
 

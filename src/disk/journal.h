@@ -104,6 +104,9 @@ class Journal {
   // moved (empty at first, and again when all were visited). False: the disk fails. One thread.
   virtual bool scan(std::string& position, size_t max, const Visit& visit) = 0;
 
+  // Nothing is looked for, visited or replayed any more.
+  virtual void all_is_loaded() {}
+
   // A copy that a server can be started on, of what is committed. `target` does not exist yet. Any
   // thread but the committing one need not stop for it.
   virtual bool backup(const std::string& target, std::string& problem) = 0;

@@ -224,11 +224,16 @@ int LogMarks::sync_logs() {
       synced.insert(*at);
       continue;
     }
+    // The one that is written now may end in a part of a record, whose rest comes or not: only up
+    // to the last one that is whole now it is to be there.
+    LogScan whole;
+    int error = number < current ? 0 : scan_log(path_ + "/" + name, whole);
     uint64_t bytes = 0;
-    const int error = sync_file(path_ + "/" + name, bytes);
+    if (error == 0) error = sync_file(path_ + "/" + name, bytes);
     // What is gone is in a table.
     if (error == ENOENT) continue;
     if (error != 0) return error;
+    if (number == current) bytes = whole.whole_bytes;
     if (number <= current) synced.emplace(number, bytes);
   }
   synced_ = std::move(synced);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/bounds.h"
 #include "disk/folder_test.h"
 #include "disk/layout.h"
 #include "disk/offline.h"
@@ -206,6 +207,116 @@ TEST_F(LogMarksTest, AFileThatIsNone) {
   RepairReport report;
   ASSERT_TRUE(repair(data, report, problem)) << problem;
   EXPECT_FALSE(report.damages.empty());
+  EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
+}
+
+// Many logs become a table at a start, but not those of a store that is damaged.
+TEST_F(LogMarksTest, AStartOnWhatIsDamagedKeepsItsLogs) {
+  std::vector<std::string> all{"a"};
+  add("a");
+  while (logs(data).size() < base::bounds::block_logs_max) {
+    all.push_back(std::string(1, static_cast<char>('a' + all.size())));
+    add(all.back());
+    ASSERT_LT(all.size(), 20u);
+  }
+  const auto before = logs(data);
+  const std::string file = text_of(logs_file());
+  std::ofstream(logs_file(), std::ios::binary) << "logs 0 to 1\n";
+  is_damaged(data, "its file LOGS does not say");
+  EXPECT_EQ(logs(data), before);
+  std::ofstream(logs_file(), std::ios::binary) << file;
+  EXPECT_EQ(keys(data), all);
+  EXPECT_EQ(logs(data).size(), 1u);
+  // What the table holds now is missed by nobody.
+  EXPECT_EQ(keys(data), all);
+}
+
+// A write may end the log that is about to be marked: the mark is then in the next one, which is
+// marked as well.
+TEST_F(LogMarksTest, AMarkThatItselfBeginsALog) {
+  add("a");
+  auto options = blocks_options();
+  options.write_buffer_size = size_t{64} << 10;
+  Rocks blocks(blocks_of(data), options);
+  ASSERT_TRUE(blocks.open(false).ok());
+  LogMarks marks(data);
+  const auto log = [&] {
+    std::unique_ptr<rocksdb::LogFile> current;
+    EXPECT_TRUE(blocks.use([&](rocksdb::DB& db) { return db.GetCurrentWalFile(&current); }).ok());
+    return current->LogNumber();
+  };
+  const auto mark = [&] {
+    ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.mark(db); }).ok());
+  };
+  std::string wrong;
+  ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.read(db, wrong); }).ok());
+  ASSERT_EQ(wrong, "");
+  mark();
+  size_t puts = 0;
+  const auto put = [&] {
+    const std::string key = "z" + std::to_string(100'000 + ++puts);
+    ASSERT_TRUE(
+        blocks.use([&](rocksdb::DB& db) { return db.Put({}, key, std::string(1'000, '.')); }).ok());
+  };
+  // How many of these make the table in memory full; the one behind them begins a log.
+  const auto fill = [&] {
+    const uint64_t before = log();
+    const size_t from = puts;
+    while (log() == before && puts - from < 1'000) put();
+    return puts - from;
+  };
+  fill();
+  const size_t full = fill();
+  ASSERT_GT(full, 10u);
+  // There is one in it already.
+  for (size_t i = 1; i < full; ++i) put();
+  const uint64_t before = log();
+  mark();
+  const uint64_t after = log();
+  ASSERT_NE(before, after);
+  ASSERT_TRUE(blocks
+                  .use([&](rocksdb::DB& db) {
+                    return db.DeleteRange({}, db.DefaultColumnFamily(), "z", "zz");
+                  })
+                  .ok());
+  blocks.close();
+
+  const std::string last = logs(data).back();
+  EXPECT_NE(last.find(std::to_string(after)), std::string::npos) << last;
+  EXPECT_NE(text_of(store_of(data) + "/SYNCED").find(std::to_string(after)), std::string::npos);
+  EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
+  fs::remove(blocks_of(data) + "/" + last);
+  is_damaged(data, "a log (.log) is missing");
+}
+
+// The part of a record that was written so far is not promised: its rest may never come.
+TEST_F(LogMarksTest, ARecordThatIsBeingWrittenIsNotSyncedYet) {
+  add("a");
+  std::string wrong, log, part;
+  {
+    Rocks blocks(blocks_of(data), blocks_options());
+    ASSERT_TRUE(blocks.open(false).ok());
+    const auto mark = [&] {
+      LogMarks marks(data);
+      ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.read(db, wrong); }).ok());
+      ASSERT_EQ(wrong, "");
+      ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.mark(db); }).ok());
+    };
+    mark();
+    log = blocks_of(data) + "/" + logs(data).back();
+    part = text_of(log);
+    ASSERT_GT(part.size(), 16u);
+    part.resize(part.size() / 2);
+    std::ofstream(log, std::ios::binary | std::ios::app) << part;
+    mark();
+  }
+  // As a kill leaves it: whoever closes a log cuts it where it wrote last.
+  std::ofstream(log, std::ios::binary | std::ios::app) << part;
+  LogMarks marks(data);
+  std::vector<TornLog> torn;
+  ASSERT_EQ(marks.look_at_ends(torn, wrong), 0);
+  EXPECT_EQ(wrong, "");
+  EXPECT_EQ(torn.size(), 1u);
   EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
 }
 

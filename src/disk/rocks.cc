@@ -219,8 +219,9 @@ rocksdb::Status Rocks::open(bool make) {
   return open_locked(make);
 }
 
-rocksdb::Status Rocks::open_locked(bool make) {
+rocksdb::Status Rocks::open_locked(bool make, bool flush) {
   rocksdb::Options options = options_;
+  if (flush) options.avoid_flush_during_recovery = false;
   options.listeners.push_back(std::make_shared<Watch>(failed_));
   options.create_if_missing = make;
   options.error_if_exists = make;
@@ -238,6 +239,17 @@ rocksdb::Status Rocks::open_locked(bool make) {
 
 rocksdb::Status Rocks::open_or_read() {
   const std::unique_lock lock(mutex_);
+  return open_or_read_locked();
+}
+
+rocksdb::Status Rocks::shed_logs() {
+  const std::unique_lock lock(mutex_);
+  db_.reset();
+  const rocksdb::Status status = open_locked(false, true);
+  return is_disk_trouble(status) ? open_or_read_locked() : status;
+}
+
+rocksdb::Status Rocks::open_or_read_locked() {
   const rocksdb::Status status = open_locked(false);
   // It is `closed_` that says why it cannot be written.
   if (!is_disk_trouble(status) || !open_to_read_locked().ok()) return status;

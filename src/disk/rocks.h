@@ -41,6 +41,9 @@ class Rocks {
   // As open(false). Where only writing fails, as on a full disk, it can be read and counts as
   // failed, so that `mend` opens it to be written.
   rocksdb::Status open_or_read();
+  // Opens it anew, and what its logs hold becomes a table, if there is room. By this thread:
+  // RocksDB's own may wait for a processor.
+  rocksdb::Status shed_logs();
   // Nothing is written; what its logs hold is read into memory, of those that are torn as many
   // records as are whole.
   rocksdb::Status open_to_read(const std::vector<TornLog>& torn = {});
@@ -64,7 +67,8 @@ class Rocks {
 
  private:
   rocksdb::Status probe() const;
-  rocksdb::Status open_locked(bool make);
+  rocksdb::Status open_locked(bool make, bool flush = false);
+  rocksdb::Status open_or_read_locked();
   rocksdb::Status open_to_read_locked();
 
   const std::string path_;

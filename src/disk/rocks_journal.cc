@@ -50,6 +50,14 @@ void remove_empty_logs(const std::string& path) {
       fs::remove(at->path(), left);
 }
 
+size_t logs_in(const std::string& path) {
+  std::error_code error;
+  size_t logs = 0;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".log") ++logs;
+  return logs;
+}
+
 // Makes an empty store: elsewhere, so that one that is there is whole.
 bool make_store(const std::string& dir, std::string& problem) {
   const std::string fresh = dir + "/sluice.new";
@@ -87,7 +95,7 @@ std::unique_ptr<Journal> Journal::open(JournalOptions options, request::Spaces& 
 RocksJournal::RocksJournal(JournalOptions options, request::Spaces& spaces, const Folding& folding)
     : options_(std::move(options)),
       when_(folding),
-      dictionary_(spaces),
+      dictionary_(spaces, folding.numbers_min),
       blocks_(blocks_of(options_.path), blocks_options()),
       counters_(counters_of(options_.path), counters_options(options_.now)),
       texts_(options_.path, options_.sync),
@@ -136,10 +144,12 @@ bool RocksJournal::open(std::string& problem) {
     });
   }
   if (status.ok() && wrong.empty()) status = texts_.open(format, wrong);
-  if (status.ok() && wrong.empty()) {
-    shed_logs();
-    status = begin();
-  }
+  // Each start begins a log. What many of them hold goes to one table; not before it is known that
+  // nothing is damaged, as a start on what is damaged changes nothing.
+  if (status.ok() && wrong.empty() && !blocks_.has_failed() &&
+      logs_in(blocks_.path()) > base::bounds::block_logs_max)
+    status = blocks_.shed_logs();
+  if (status.ok() && wrong.empty()) status = begin();
   if (!wrong.empty()) status = Status::Corruption(wrong);
   if (!status.ok() && !(begun_ || is_disk_trouble(status))) {
     problem = why_not_open(dir, status);
@@ -159,20 +169,6 @@ Status RocksJournal::cut_ends(LogMarks::Of of, std::string& wrong) {
   if (!wrong.empty() || !options_.tell) return Status::OK();
   for (const TornLog& log : torn) options_.tell(marks.words_of(log));
   return Status::OK();
-}
-
-// Each start begins a log. What many of them hold goes to one table.
-void RocksJournal::shed_logs() {
-  std::error_code error;
-  size_t logs = 0;
-  for (fs::directory_iterator at(blocks_.path(), error), end; !error && at != end;
-       at.increment(error))
-    if (at->path().extension() == ".log") ++logs;
-  if (logs <= base::bounds::block_logs_max || blocks_.has_failed()) return;
-  rocksdb::FlushOptions flush;
-  flush.allow_write_stall = true;
-  // What fails here fails the next commit, too, which says so.
-  blocks_.use([&](rocksdb::DB& db) { return db.Flush(flush); }).PermitUncheckedError();
 }
 
 // What is written before the first commit; while the disk is full it waits for that.
@@ -255,7 +251,30 @@ bool RocksJournal::commit(std::string& problem) {
     committed(blocks);
   }
   shrunk_bytes_ = 0;
+  begin_round();
   return true;
+}
+
+// If it is worth its time.
+void RocksJournal::begin_round() {
+  Round round = round_.load();
+  if (round == Round::given_up) {
+    dictionary_.put_off_round();
+    round_.store(round = Round::none);
+  }
+  if (round != Round::none || !loaded_.load() || !dictionary_.wants_round()) return;
+  dictionary_.begin_round();
+  {
+    const std::lock_guard lock(mutex_);
+    round_end_ = next_number_;
+    round_.store(Round::folding);
+  }
+  call();
+}
+
+void RocksJournal::all_is_loaded() {
+  dictionary_.all_is_loaded();
+  loaded_.store(true);
 }
 
 bool RocksJournal::is_writable(std::string& problem) {

@@ -38,6 +38,7 @@ struct Folding {
   size_t urgent_bytes = base::bounds::unfolded_bytes_max / 4 * 3;
   size_t bytes_max = base::bounds::unfolded_bytes_max;
   size_t flush_bytes = base::bounds::unfolded_bytes_max;  // dropped ones, until they are flushed
+  size_t numbers_min = 1024;  // Dictionary: so many more, and a round is wanted
 };
 
 class RocksJournal final : public Journal {
@@ -57,6 +58,7 @@ class RocksJournal final : public Journal {
   void start_folding() override;
   Found find(const request::Space& space, std::string_view key, const Visit& visit) override;
   bool scan(std::string& position, size_t max, const Visit& visit) override;
+  void all_is_loaded() override;
   bool backup(const std::string& target, std::string& problem) override;
   Texts* texts() override { return &texts_; }
   JournalStats stats() const override;
@@ -68,7 +70,6 @@ class RocksJournal final : public Journal {
   };
 
   rocksdb::Status cut_ends(LogMarks::Of of, std::string& wrong);
-  void shed_logs();
   // The committing thread's.
   void close_block();
   void shrink();
@@ -98,6 +99,8 @@ class RocksJournal final : public Journal {
   rocksdb::Status delete_blocks(std::span<const uint64_t> numbers);
   rocksdb::Status drop(size_t blocks);
   size_t folded_files();
+  bool meet_some();
+  rocksdb::Status meet(std::string& position, size_t max);
 
   const JournalOptions options_;
   const Folding when_;
@@ -138,6 +141,15 @@ class RocksJournal final : public Journal {
   std::mutex appending_;         // what a synced commit has written ends where the log does
   std::vector<uint64_t> stale_;  // blocks that were folded before the start, and not dropped
   size_t unflushed_bytes_ = 0;   // of dropped blocks; the folding thread's
+
+  // Rounds of the dictionary (begin_round): the committing thread begins one when it has committed
+  // all there is; what was committed until then is folded, and then the folding thread meets it.
+  enum class Round : uint8_t { none, folding, meeting, given_up };
+  void begin_round();
+  std::atomic<Round> round_{Round::none};
+  std::atomic<bool> loaded_{false};
+  uint64_t round_end_ = 0;  // blocks with smaller numbers are to be folded; guarded by mutex_
+  std::string met_;         // the folding thread's: the last key that it has met
 
   // The folding thread sleeps until this changes: there is more to do, or less to wait for.
   std::atomic<uint32_t> called_{0};

@@ -33,6 +33,9 @@ constexpr size_t folded_files_max = 48;
 constexpr auto merging_max = std::chrono::seconds(5);
 constexpr size_t deleted_per_write = 64;
 constexpr auto between_deletes = std::chrono::microseconds(100);
+// Counters that a round of the dictionary meets before it looks whether there is something to fold.
+constexpr size_t met_at_once = 1000;
+constexpr auto between_meetings = std::chrono::milliseconds(2);
 // Memory that is kept for the blocks to come.
 constexpr size_t spares_max = 16, spare_bytes_min = size_t{64} << 10;
 
@@ -69,7 +72,48 @@ void RocksJournal::call() {
 
 bool RocksJournal::wants_fold() const {
   return unfolded_bytes_ >= when_.bytes || unfolded_.size() >= when_.blocks ||
-         (urgent_ && !unfolded_.empty());
+         (urgent_ && !unfolded_.empty()) ||
+         (round_.load() == Round::folding && !unfolded_.empty() &&
+          unfolded_.front().number < round_end_);
+}
+
+// Of what is folded, for a round of the dictionary. False: there is none, or it has come to its
+// end.
+bool RocksJournal::meet_some() {
+  if (round_.load() == Round::folding) {
+    const std::lock_guard lock(mutex_);
+    if (wants_fold()) return false;
+    met_.clear();
+    round_.store(Round::meeting);
+  }
+  if (round_.load() != Round::meeting) return false;
+  if (!meet(met_, met_at_once).ok()) {
+    round_.store(Round::given_up);
+    return false;
+  }
+  if (!met_.empty()) return true;
+  dictionary_.all_are_met();
+  round_.store(Round::none);
+  return false;
+}
+
+// The next behind `position`, which is moved; empty again when all were met.
+Status RocksJournal::meet(std::string& position, size_t max) {
+  return counters_.use([&](rocksdb::DB& db) {
+    const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator({}));
+    at->Seek(position.empty() ? std::string(first_counter_key) : position + '\0');
+    StoredCounter stored;
+    std::string last;
+    for (size_t seen = 0; seen < max && at->Valid(); at->Next(), ++seen) {
+      last.assign(at->key().data(), at->key().size());
+      if (is_forgotten(at->value().ToStringView())) continue;
+      if (!parse_key(last, stored.space, stored.key) ||
+          !parse_value(at->value().ToStringView(), stored) || !dictionary_.is_known(stored))
+        return Status::Corruption("a counter cannot be read");
+    }
+    position = at->Valid() ? last : "";
+    return at->status();
+  });
 }
 
 // The folding thread's: it waits for the other, and does all that a commit may have to wait for.
@@ -82,7 +126,10 @@ void RocksJournal::fold_all() {
       wanted = wants_fold();
     }
     if (!wanted) {
-      if (!stopping_) called_.wait(called);
+      if (!stopping_ && meet_some())
+        std::this_thread::sleep_for(between_meetings);
+      else if (!stopping_ && round_.load() != Round::folding)
+        called_.wait(called);
       continue;
     }
     const Status status = fold_once();

@@ -72,7 +72,7 @@ bool DurableStore::commit() {
   if (!failing_.load()) {
     turned_us_ = began_us;
     turned_ = table_->changes().turn();
-    table_->collect([this](const disk::Record& record) { journal_->add(record); });
+    table_->collect([this](const request::CounterRecord& record) { journal_->add(record); });
   }
   std::string problem;
   const bool pending = journal_->pending() > 0;
@@ -113,8 +113,12 @@ void DurableStore::keep_fetching() {
     Wanted wanted;
     {
       std::unique_lock lock(loading_mutex_);
-      wants_.wait(lock, [this] { return stopping_ || !wanted_.empty(); });
+      wants_.wait(lock, [this] {
+        return stopping_ || !wanted_.empty() || (!loading_.load() && !forgotten_);
+      });
       if (stopping_) return;
+      if (!loading_.load() && !std::exchange(forgotten_, true)) journal_->all_is_loaded();
+      if (wanted_.empty()) continue;
       wanted = std::move(wanted_.front());
       wanted_.pop_front();
       fetching_ = {wanted.port, wanted.ticket};
@@ -135,13 +139,14 @@ void DurableStore::keep_fetching() {
 
 Error DurableStore::fetch(const Wanted& wanted) {
   for (const auto& [space, key] : wanted.keys) {
+    if (forgotten_) break;  // it is there, or there is none
     store::Restored restored = store::Restored::yes;
-    const auto found = journal_->find(*space, key, [&](const disk::Record& record) {
-      restored = table_->restore(record, false);
+    const auto found = journal_->find(*space, key, [&](const request::CounterRecord& record) {
+      restored = table_->restore(record, wanted.now);
     });
     if (found == disk::Journal::Found::failed) return Error::store;
     if (found == disk::Journal::Found::no)
-      restored = table_->restore({.space = space, .key = key, .cells = {}}, false);
+      restored = table_->restore({.space = space, .key = key, .cells = {}}, wanted.now);
     if (restored == store::Restored::no_memory) return Error::memory;
   }
   return Error::none;
@@ -176,6 +181,7 @@ void DurableStore::keep_scanning() {
     table_->set_loading(false);
   }
   rests_.notify_all();
+  wants_.notify_all();
   if (nonsense > 0)
     log_->error("{}: {} counters are damaged and begin anew; see `sluice store check {}`",
                 options_.path, nonsense, options_.path);
@@ -189,7 +195,7 @@ DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
   std::string position;
   bool no_memory = false;
   do {
-    const bool read = journal_->scan(position, scanned_per_step, [&](const disk::Record& record) {
+    const bool read = journal_->scan(position, scanned_per_step, [&](const request::CounterRecord& record) {
       const store::Restored restored = table_->restore(record, false);
       ++loaded;
       nonsense += restored == store::Restored::nonsense ? 1 : 0;

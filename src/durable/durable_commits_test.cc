@@ -35,6 +35,60 @@ TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
   }
 }
 
+// Killed while a commit does not come to its end: what was told and is forgotten was decided within
+// two intervals, wherever in them it began, and however long it is since.
+TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
+  using std::chrono::steady_clock;
+  struct Told {
+    steady_clock::time_point asked, answered;
+  };
+  constexpr auto interval = std::chrono::milliseconds(20);
+  const Part part{"k", 1, {window(1'000'000'000, 1'000 * second)}};
+  size_t forgotten = 0;
+  for (int round = 0; round < 12; ++round) {
+    Disk disk, left;
+    std::vector<Told> told;
+    Life life(disk, Durability::interval, start, 0, base::milliseconds(interval.count()));
+    life.until_loaded();
+    // False: whoever asked is not told yet.
+    const auto ask = [&] {
+      told.push_back({steady_clock::now(), {}});
+      life.ask({part});
+      const bool at_once = life.store->gate() == 0;
+      told.back().answered = steady_clock::now();
+      return at_once;
+    };
+    const auto stall = steady_clock::now() + interval + round * interval / 6;
+    while (steady_clock::now() < stall) {
+      if (ask()) continue;
+      life.until_committed();
+      told.back().answered = steady_clock::now();
+    }
+    disk.set(&Disk::holds_commits, true);
+    const auto end = steady_clock::now() + std::chrono::seconds(120);
+    while (ask()) ASSERT_LT(steady_clock::now(), end);
+    told.pop_back();
+    // It is not over, and nobody is told anything more.
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_FALSE(ask());
+      told.pop_back();
+    }
+    {
+      const std::lock_guard lock(disk.mutex);
+      left.blocks = disk.blocks;
+    }
+    disk.set(&Disk::holds_commits, false);
+
+    Life next(left, Durability::interval);
+    const auto used = static_cast<size_t>(1'000'000'000 -
+                                          next.ask({part}, start, request::Verb::peek)[0].remaining);
+    if (used >= told.size()) continue;
+    forgotten += told.size() - used;
+    EXPECT_LE(told.back().asked - told[used].answered, 2 * interval) << round;
+  }
+  EXPECT_GT(forgotten, 0u);
+}
+
 TEST(DurableCommits, commits_are_timed) {
   store::tests::Disk disk;
   Life life(disk, Durability::always);

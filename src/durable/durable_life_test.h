@@ -26,7 +26,7 @@ inline constexpr base::Time start{1'000 * second};
 // Waits for what another thread is about to do; a test fails if it does not come.
 template <class Condition>
 void eventually(Condition&& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (!condition()) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     std::this_thread::sleep_for(std::chrono::microseconds(100));

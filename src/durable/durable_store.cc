@@ -83,7 +83,7 @@ bool DurableStore::replay(std::string& problem) {
     threads.emplace_back([this, i, &parts] {
       Part& part = parts[i];
       part.read = journal_->replay(
-          [&](const disk::Record& record) {
+          [&](const request::CounterRecord& record) {
             const store::Restored restored = table_->restore(record, true, {i, parts.size()});
             part.no_memory |= restored == store::Restored::no_memory;
             part.nonsense += restored == store::Restored::nonsense ? 1 : 0;
@@ -175,7 +175,7 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
         continue;
       }
     }
-    if (want(batch, group, port, ticket)) return {.settled = i, .later = true};
+    if (want(batch, group, now, port, ticket)) return {.settled = i, .later = true};
     const store::Applied applied =
         failing_.load() ? apply_failing(one, now, port, pin) : table_->apply(one, now, port, pin);
     if (applied.settled == 1 && group.error != Error::none && !group.may_fail)
@@ -185,9 +185,9 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
 }
 
 // Has the group's counters fetched that are not there. False: all are.
-bool DurableStore::want(const request::Batch& batch, const Group& group, store::Port* port,
+bool DurableStore::want(const request::Batch& batch, const Group& group, base::Time now, store::Port* port,
                         Ticket ticket) {
-  Wanted wanted{.port = port, .ticket = ticket, .keys = {}};
+  Wanted wanted{.port = port, .ticket = ticket, .now = now, .keys = {}};
   table_->each_absent(batch, group, [&](const Charge& charge) {
     wanted.keys.emplace_back(charge.space, std::string(charge.key));
   });
@@ -358,6 +358,13 @@ size_t DurableStore::purge(base::Time now) {
   const size_t gone = table_->purge(now);
   changed();
   return gone;
+}
+
+// While it is loaded any counter may come to name whatever the disk does.
+bool DurableStore::mark_named(request::Marks& marks, bool first) {
+  if (first || loading_.load()) marking_ = false;
+  if (loading_.load()) return false;
+  return table_->mark_named(marks, !std::exchange(marking_, true));
 }
 
 store::Stats DurableStore::stats() const {

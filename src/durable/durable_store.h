@@ -90,6 +90,7 @@ class DurableStore final : public store::Store, public metrics::Source {
                             std::string_view after, size_t max, std::string_view from) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
+  bool mark_named(request::Marks& marks, bool first) override;
   store::Stats stats() const override;
   std::string why_not_ready() const override;
   void collect(metrics::Page& page) const override;
@@ -107,6 +108,7 @@ class DurableStore final : public store::Store, public metrics::Source {
   struct Wanted {
     store::Port* port;
     request::Ticket ticket;
+    base::Time now;  // when it asked
     std::vector<std::pair<const request::Space*, std::string>> keys;
   };
 
@@ -119,11 +121,10 @@ class DurableStore final : public store::Store, public metrics::Source {
 
   bool replay(std::string& problem);
   bool await_loaded();
-  store::Applied apply_loading(const request::Batch& batch, base::Time now, store::Port* port,
-                               const store::Pin& pin, request::Ticket ticket);
-  store::Applied apply_failing(const request::Batch& batch, base::Time now, store::Port* port,
-                               const store::Pin& pin);
-  bool want(const request::Batch& batch, const request::Group& group, store::Port* port,
+  store::Applied apply_loading(const request::Batch& batch, base::Time now, store::Port* port, const store::Pin& pin,
+                        request::Ticket ticket);
+  store::Applied apply_failing(const request::Batch& batch, base::Time now, store::Port* port, const store::Pin& pin);
+  bool want(const request::Batch& batch, const request::Group& group, base::Time now, store::Port* port,
             request::Ticket ticket);
   bool is_behind() const;
   static int64_t now_us();  // of a clock that is never set
@@ -164,6 +165,8 @@ class DurableStore final : public store::Store, public metrics::Source {
   std::unordered_set<store::Port*> ports_;  // that have ever waited for a commit
 
   std::atomic<bool> loading_{false};
+  bool marking_ = false;      // housekeeping's: mark_named has begun
+  bool forgotten_ = false;    // the fetcher's: the journal knows that all is loaded
   std::mutex loading_mutex_;  // of the three below
   std::condition_variable wants_, rests_;
   std::deque<Wanted> wanted_;

@@ -17,6 +17,17 @@ using request::Error;
 using sluice::tests::Dice;
 using namespace tests;
 
+// Of 20,000 actors that ask for the first time in that round, how many are not answered.
+uint64_t failed_of_new_actors(Life& life, int round, Time now) {
+  uint64_t failed = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = std::to_string(round) + "/" + std::to_string(i);
+    const Asked asked = life.ask({{name, 1, {window(10, second)}}}, now);
+    failed += asked.group.error == Error::none ? 0u : 1u;
+  }
+  return failed;
+}
+
 // New actors every second, whose counters are as fresh ones a second later. None of them fails, and
 // nothing of the disk's comes back, however long it fails.
 TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
@@ -33,11 +44,7 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
     uint64_t failed = 0;
     for (int round = 0; round < 30; ++round) {
       now.us += second;
-      for (int i = 0; i < 20'000; ++i) {
-        const std::string name = std::to_string(round) + "/" + std::to_string(i);
-        failed +=
-            life.ask({{name, 1, {store::tests::window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
-      }
+      failed += failed_of_new_actors(life, round, now);
       for (int i = 0; i < 100; ++i)
         life.ask({{"old " + std::to_string(i), 3, {store::tests::window(10, second)}}}, now);
       for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
@@ -65,11 +72,7 @@ TEST(DurableSweep, ALongIntervalFillsNoMemory) {
   uint64_t failed = 0;
   for (int round = 0; round < 30; ++round) {
     now.us += second;
-    for (int i = 0; i < 20'000; ++i) {
-      const std::string name = std::to_string(round) + "/" + std::to_string(i);
-      failed +=
-          life.ask({{name, 1, {store::tests::window(10, second)}}}, now).group.error == Error::none ? 0u : 1u;
-    }
+    failed += failed_of_new_actors(life, round, now);
     for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
   }
   EXPECT_EQ(failed, 0u);
@@ -162,6 +165,78 @@ TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
   }
   Life life(disk, Durability::interval);
   EXPECT_EQ(life.ask({one})[0].remaining, 9);
+}
+
+// At the bound, while the disk is still read, what is fetched takes the place of what lingers.
+TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
+  Disk disk;
+  {
+    Life life(disk, Durability::interval);
+    for (int i = 0; i < 1'000; ++i) life.ask({{"old " + std::to_string(i), 9, one.limits}});
+  }
+  disk.fold();
+  disk.set(&Disk::holds_scans, true);
+  Life life(disk, Durability::always);
+  Time now = start;
+  const std::string padding(400, '.');
+  const request::Space* const usual = life.world.space;
+  life.world.space = life.spaces[2];
+  for (int wave = 0; wave < 10; ++wave) {
+    for (int i = 0; i < 10'000; ++i) {
+      const Asked asked =
+          life.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {bucket(5, 5, second)}}}, now);
+      ASSERT_EQ(asked.group.error, Error::none) << wave << " " << i;
+    }
+    life.until_committed();
+    now.us += 2 * second;  // full again, and lingering
+  }
+  EXPECT_GT(life.store->stats().swept, 50'000u);
+  life.world.space = usual;
+  for (int i = 0; i < 1'000; ++i) {
+    const Asked asked = life.ask({{"old " + std::to_string(i), 1, one.limits}}, now);
+    ASSERT_EQ(asked.group.error, Error::none) << i;
+    ASSERT_EQ(asked[0].remaining, 0) << i;
+  }
+  EXPECT_TRUE(life.store->stats().loading);
+  disk.set(&Disk::holds_scans, false);
+}
+
+// What the disk was found not to hold stays known until it is asked for, whoever wants the place; a
+// round of the sweep forgets it.
+TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
+  World w;
+  w.store.keep_changes();
+  w.store.set_loading(true);
+  constexpr int looked_up = 2'000;
+  const auto key_of = [](int i) { return "none " + std::to_string(i); };
+  for (int i = 0; i < looked_up; ++i) {
+    const std::string key = key_of(i);
+    ASSERT_EQ(w.store.restore({.space = w.space, .key = key, .cells = {}}, start), Restored::yes);
+  }
+  const auto absent = [&] {
+    int count = 0;
+    for (int i = 0; i < looked_up; ++i) {
+      Asked asked = w.prepare({{key_of(i), 1, one.limits}});
+      w.store.each_absent({{&asked.group, 1}, asked.charges, asked.decisions}, asked.group,
+                          [&](const request::Charge&) { ++count; });
+    }
+    return count;
+  };
+  Time now = start;
+  const std::string padding(400, '.');
+  for (int wave = 0; wave < 10; ++wave) {
+    for (int i = 0; i < 10'000; ++i) {
+      const Asked asked =
+          w.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {window(5, second)}}}, now);
+      ASSERT_EQ(asked.group.error, Error::none) << wave << " " << i;
+    }
+    w.store.collect([](const request::CounterRecord&) {});
+    now.us += 2 * second;
+  }
+  EXPECT_GT(w.store.stats().swept, 50'000u);
+  EXPECT_EQ(absent(), 0);
+  w.store.sweep(now, 4 * w.store.chains());
+  EXPECT_EQ(absent(), looked_up);
 }
 
 // A disk that cannot be read is not ready, with the reason, and is once it can be.

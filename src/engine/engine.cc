@@ -69,7 +69,7 @@ Engine::~Engine() {
 bool Engine::take_policy() {
   // Nothing that was found among them is held beyond a batch but by value.
   if (overrides_reader_) overrides_reader_->pass();
-  if (live_.generation() == policy_->generation) return false;
+  if (live_.epoch() == policy_->epoch) return false;
   plan_.clear();  // it points into the old rules
   policy_ = live_.current();
   rules_ = policy_->rules.get();

@@ -204,7 +204,8 @@ class Engine {
   std::vector<store::Settled> late_;
   std::vector<request::Ticket> later_;  // to be matched again at later_at_, each once
   base::Time later_at_{};
-  base::Time advanced_{INT64_MIN};      // when `advance` was called last
+  base::Time advanced_{INT64_MIN};      // when `advance` was called, or one was parked, last
+  bool watching_ = false;               // `advance` is to come back, as somebody waits
   std::vector<Recipient*> recipients_;  // with late replies that are not sent
   // Batches that wait for the store, by their tickets' slots; null: free, or of the batch that is
   // being served.

@@ -19,6 +19,7 @@ using request::Verb;
 namespace {
 
 constexpr base::Duration match_later_after = base::milliseconds(5);
+constexpr base::Duration look_at_clock_after = base::seconds(1);
 constexpr base::Duration match_again_slice = base::milliseconds(1);
 // Suspended batches that are kept to be used again.
 constexpr size_t spare_max = 256;
@@ -82,6 +83,9 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket, base::Time
     parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
   }
   parking_.set_until(ticket, end_of(part, now));
+  // Whoever waits is asked about again where the clock goes back, also if it waits for no time.
+  advanced_ = std::max(advanced_, now);
+  if (!std::exchange(watching_, true)) wake_();
   if (parking_.next_end() == parked->until) wake_();  // it may be earlier than what is waited for
   // match_again has passed over what the store did not keep yet.
   if (is_outdated(*parked, now)) match_later(ticket, {now.us + match_later_after.us});
@@ -162,6 +166,8 @@ std::optional<base::Time> Engine::advance() {
   auto next = store_.advance(port_, clock_.now());
   if (!later_.empty() && (!next || later_at_ < *next)) next = later_at_;
   if (const auto end = parking_.next_end(); end && (!next || *end < *next)) next = end;
+  watching_ = parking_.size() > 0;
+  if (watching_ && !next) next = base::Time{clock_.now().us + look_at_clock_after.us};
   strict_ = false;
   late_.clear();
   port_.drain(late_);

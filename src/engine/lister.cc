@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bounds.h"
@@ -12,6 +13,8 @@ namespace sluice::engine {
 namespace {
 
 constexpr int niceness = 10;
+// Lists that are taken out of the queues under one lock, for which workers wait.
+constexpr size_t taken_per_lock = 64;
 
 }  // namespace
 
@@ -32,7 +35,8 @@ void Lister::list(Owner owner, const request::Space& space, std::string prefix, 
     const std::lock_guard lock(mutex_);
     const auto [at, is_new] = queues_.try_emplace(owner);
     if (is_new) at->second.turn = turns_.insert(turns_.end(), owner);
-    at->second.lists.push_back({&space, std::move(prefix), std::move(answer)});
+    at->second.lists.push_back(
+        std::make_shared<Wanted>(Wanted{&space, std::move(prefix), std::move(answer)}));
     start();
   }
   work_.notify_one();
@@ -40,16 +44,17 @@ void Lister::list(Owner owner, const request::Space& space, std::string prefix, 
 
 void Lister::cancel(Owner owner) {
   // Their answers may hold the last of something, which is let go of without the lock.
-  std::vector<Wanted> gone;
+  std::vector<Shared> gone;
   const std::lock_guard lock(mutex_);
   if (const auto at = queues_.find(owner); at != queues_.end()) {
-    for (Wanted& wanted : at->second.lists) gone.push_back(std::move(wanted));
+    for (Shared& wanted : at->second.lists) gone.push_back(std::move(wanted));
     turns_.erase(at->second.turn);
     queues_.erase(at);
   }
   const auto [first, last] = taken_.equal_range(owner);
   for (auto at = first; at != last; ++at) {
-    pass_->cancel(at->second.number);
+    at->second->cancelled = true;
+    if (pass_) pass_->cancel(at->second->number);
     gone.push_back(std::move(at->second));
   }
   taken_.erase(first, last);
@@ -86,26 +91,26 @@ void Lister::run() {
       continue;
     }
     job_is_next_ = true;
-    begin_pass();
     lock.unlock();
-    store_.list_all(*pass_);
-    answer_pass();
+    if (begin_pass()) {
+      store_.list_all(*pass_);
+      answer_pass();
+    }
     lock.lock();
   }
 }
 
-// Takes one list of each owner, and again, until there is no more or the pass has enough. With the
-// lock.
-void Lister::begin_pass() {
-  pass_ = std::make_unique<store::ListPass>(store::ListPass::Bounds{
-      .keys = base::bounds::listed_max, .bytes = base::bounds::listed_bytes_max});
-  while (!turns_.empty() && pass_->size() < base::bounds::lists_per_pass_max) {
+// One list of each owner, and again, as many as that.
+std::vector<Lister::Shared> Lister::take_some(size_t most) {
+  std::vector<Shared> some;
+  some.reserve(most);
+  const std::lock_guard lock(mutex_);
+  while (!stopping_ && !turns_.empty() && some.size() < most) {
     const Owner owner = turns_.front();
     Queue& queue = queues_.at(owner);
-    Wanted wanted = std::move(queue.lists.front());
+    some.push_back(queue.lists.front());
+    taken_.emplace(owner, std::move(queue.lists.front()));
     queue.lists.pop_front();
-    wanted.number = pass_->add(*wanted.space, wanted.prefix);
-    taken_.emplace(owner, std::move(wanted));
     if (queue.lists.empty()) {
       turns_.erase(queue.turn);
       queues_.erase(owner);
@@ -113,12 +118,34 @@ void Lister::begin_pass() {
       turns_.splice(turns_.end(), turns_, queue.turn);
     }
   }
+  return some;
+}
+
+// Takes lists until there is no more or the pass has enough. Without the lock, but for moments.
+// False: it is to end.
+bool Lister::begin_pass() {
+  auto pass = std::make_unique<store::ListPass>(store::ListPass::Bounds{
+      .keys = base::bounds::listed_max, .bytes = base::bounds::listed_bytes_max});
+  std::vector<Shared> all;
+  while (pass->size() < base::bounds::lists_per_pass_max) {
+    const size_t room = base::bounds::lists_per_pass_max - pass->size();
+    const auto some = take_some(std::min(room, taken_per_lock));
+    if (some.empty()) break;
+    for (const Shared& wanted : some) wanted->number = pass->add(*wanted->space, wanted->prefix);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return false;
+  pass_ = std::move(pass);
+  for (const Shared& wanted : all)
+    if (wanted->cancelled) pass_->cancel(wanted->number);
+  return true;
 }
 
 // Without the lock: who is answered may ask again.
 void Lister::answer_pass() {
   std::unique_ptr<store::ListPass> pass;
-  std::unordered_multimap<Owner, Wanted> taken;
+  std::unordered_multimap<Owner, Shared> taken;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
@@ -128,7 +155,7 @@ void Lister::answer_pass() {
   std::vector<Found> found(pass->size());
   for (size_t i = 0; i < found.size(); ++i)
     found[i] = {std::make_shared<const std::vector<std::string>>(pass->take(i)), pass->failed(i)};
-  for (auto& [owner, wanted] : taken) wanted.answer(found[wanted.number]);
+  for (auto& [owner, wanted] : taken) wanted->answer(found[wanted->number]);
 }
 
 }  // namespace sluice::engine

@@ -50,16 +50,19 @@ class Lister {
     const request::Space* space;
     std::string prefix;
     Answer answer;
-    size_t number = 0;  // in the pass
+    size_t number = 0;       // in the pass, once it has begun
+    bool cancelled = false;  // before it had begun
   };
+  using Shared = std::shared_ptr<Wanted>;
   struct Queue {
-    std::deque<Wanted> lists;
+    std::deque<Shared> lists;
     std::list<Owner>::iterator turn;
   };
 
   void start();
   void run();
-  void begin_pass();
+  std::vector<Shared> take_some(size_t most);
+  bool begin_pass();
   void answer_pass();
 
   store::Store& store_;
@@ -68,9 +71,9 @@ class Lister {
   std::unordered_map<Owner, Queue> queues_;  // none of them empty
   std::list<Owner> turns_;                   // of all of queues_, the next one first
   std::deque<Job> jobs_;
-  // Under way, with those that wait for it.
+  // Under way, from when it has begun; and those that wait for it, from before.
   std::unique_ptr<store::ListPass> pass_;
-  std::unordered_multimap<Owner, Wanted> taken_;
+  std::unordered_multimap<Owner, Shared> taken_;
   bool job_is_next_ = false, stopping_ = false;
   std::thread thread_;
 };

@@ -22,6 +22,7 @@
 #include "protocol/limitd/session.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "store/forwarding_test.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
 
@@ -33,9 +34,9 @@ using tests::Dice;
 int64_t now_us = 1'000'000'000'000;
 
 // Has often to ask elsewhere before it decides, if it is told so.
-class Hesitant final : public store::Store {
+class Hesitant final : public store::tests::Forwarding {
  public:
-  Hesitant(store::Store& inner, bool hesitates) : inner_(inner), hesitates_(hesitates) {}
+  Hesitant(store::Store& inner, bool hesitates) : Forwarding(inner), hesitates_(hesitates) {}
 
   store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
                        const store::Pin& pin, request::Ticket ticket) override {
@@ -56,28 +57,9 @@ class Hesitant final : public store::Store {
     ++walks;
     inner_.list_all(pass);
   }
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
-    return inner_.advance(port, now);
-  }
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
-    return inner_.cancel(port, ticket, now);
-  }
-  std::vector<std::string> list(const request::Space& space, std::string_view prefix,
-                                size_t max) override {
-    return inner_.list(space, prefix, max);
-  }
-  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
-                            std::string_view) override {
-    return {};
-  }
-  void housekeep(base::Time) override {}
-  size_t purge(base::Time) override { return 0; }
-  store::Stats stats() const override { return inner_.stats(); }
-
   std::atomic<size_t> walks{0};
 
  private:
-  store::Store& inner_;
   const bool hesitates_;
   Dice dice_{5};
   std::vector<request::Ticket> asked_;

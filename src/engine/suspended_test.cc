@@ -10,6 +10,8 @@
 #include "protocol/divvy/session.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "store/forwarding_test.h"
+#include "protocol/divvy/session.h"
 
 namespace sluice::engine {
 namespace {
@@ -17,9 +19,9 @@ namespace {
 int64_t now_us = 1'000'000'000'000;
 
 // Decides `step` groups a call and has to ask elsewhere for the next ones.
-class Elsewhere final : public store::Store {
+class Elsewhere final : public store::tests::Forwarding {
  public:
-  Elsewhere(store::Store& inner, size_t step) : inner_(inner), step_(step) {}
+  Elsewhere(store::Store& inner, size_t step) : Forwarding(inner), step_(step) {}
 
   store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
                        const store::Pin& pin, request::Ticket ticket) override {
@@ -44,23 +46,6 @@ class Elsewhere final : public store::Store {
     asked_.erase(ticket.slot);
     abandoned.push_back(ticket);
   }
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
-    return inner_.advance(port, now);
-  }
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
-    return inner_.cancel(port, ticket, now);
-  }
-  std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
-    return {};
-  }
-  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
-                            std::string_view) override {
-    return {};
-  }
-  void housekeep(base::Time) override {}
-  size_t purge(base::Time) override { return 0; }
-  store::Stats stats() const override { return inner_.stats(); }
-
   // Names all that asked.
   void answer(store::Port& port) {
     for (const request::Ticket ticket : std::exchange(asks, {})) port.name_batch(ticket);
@@ -69,7 +54,6 @@ class Elsewhere final : public store::Store {
   std::vector<request::Ticket> asks, abandoned;
 
  private:
-  store::Store& inner_;
   const size_t step_;
   std::set<uint32_t> asked_;
 };

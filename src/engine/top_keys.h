@@ -1,7 +1,13 @@
 // Which keys a worker decides and denies most often (metrics/top.h). Written by the worker's thread
 // alone; owned by it. Shadow rules limit nobody, so what they say is not counted; nor is what a
 // store could not decide. A request that begins to wait counts then, as allowed.
+//
+// A space is remembered for longer than it may be known, so by its id and serial, which stand for
+// no other one ever.
 #pragma once
+
+#include <cstdint>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/time.h"
@@ -28,12 +34,22 @@ class TopKeys {
         continue;
       const request::Charge& charge = plan.charge(step);
       const bool denied = !group.parked && !has_allowed(plan, step);
-      top_.count(now, hash_(charge.space->id, charge.key), charge.space, charge.key,
+      top_.count(now, hash_(charge.space->id, charge.key), family_of(*charge.space), charge.key,
                  Tally::name_of(policy, *step.rule), denied);
     }
   }
 
   const metrics::Top& top() const { return top_; }
+
+  // What a space is called there, and the id and serial again.
+  static const void* family_of(const request::Space& space) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is no address, and told apart from others only
+    return reinterpret_cast<const void*>(uintptr_t{space.serial} << 32 | space.id);
+  }
+  static std::pair<uint32_t, uint32_t> id_and_serial(const void* family) {
+    const auto both = reinterpret_cast<uintptr_t>(family);
+    return {static_cast<uint32_t>(both), static_cast<uint32_t>(both >> 32)};
+  }
 
  private:
   const base::Hash& hash_;

@@ -1,7 +1,8 @@
 // Random requests of many clients over a store that says `later` whenever it likes, while policies
-// are reloaded, overrides are set, end and are removed, clients leave, and time passes: against the
-// plainest account of the same. Every unit that the store has charged was granted to somebody,
-// once; who waits has reason to; and at the end nothing is left.
+// are reloaded, overrides are set, end and are removed, clients leave, and time passes, or is set
+// ahead and back: against the plainest account of the same. Every unit that the store has charged
+// was granted to somebody, once; who waits has reason to; a list says what was so at a moment
+// between its request and its reply; and at the end nothing is left.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -32,12 +33,30 @@ const Limit deny{Algorithm::deny, 0, {}, 0};
 
 struct Counts {
   size_t granted = 0, late = 0, refused = 0, suspended = 0, lost = 0, gone = 0, stopped = 0;
+  size_t lists = 0, listed = 0, held_back = 0, beside_lists = 0, left_lists = 0, set_back = 0;
+  void add(const Counts& other) {
+    granted += other.granted, late += other.late, refused += other.refused;
+    suspended += other.suspended, lost += other.lost, gone += other.gone, stopped += other.stopped;
+    lists += other.lists, listed += other.listed, held_back += other.held_back;
+    beside_lists += other.beside_lists, left_lists += other.left_lists;
+    set_back += other.set_back;
+  }
 };
+
+// What a trial has beside waiting requests.
+struct Also {
+  size_t clients = 6;
+  bool lists = false, clock_steps = false;
+};
+
+constexpr int64_t item_size = 5;
 
 struct Trial {
   // `used_before`: units of each key of `pool` that are used at the start.
-  Trial(uint32_t seed, size_t seats, const World::Make& make = {}, int64_t used_before = 0)
-      : dice(seed), world(seats, make), clients(6) {
+  Trial(uint32_t seed, size_t seats, const Also& its_also = {}, const World::Make& make = {},
+        int64_t used_before = 0)
+      : also(its_also), dice(seed), world(seats, make), clients(also.clients) {
+    ahead_us = 0;
     for (const char* key : {"a", "b", "c"}) used["native:pool:" + std::string(key)] = used_before;
     reload();
     wavering.on_lost = [this](const Wavering::Waiting& waiting) {
@@ -65,6 +84,8 @@ struct Trial {
     std::string rule, key;
     Verb verb = Verb::take;
     int64_t cost = 0;
+    // Of a list: changes of items by then, and its place among what was asked.
+    uint64_t asked_at = 0, number = 0;
   };
   // Those without a reply, by tag.
   std::map<std::string, Request> open;
@@ -72,6 +93,8 @@ struct Trial {
   Seat& seat_of(size_t client) { return *world.seats[client % world.seats.size()]; }
   void renew(size_t i) {
     clients[i] = std::make_unique<Client>();
+    clients[i]->slow = also.lists && dice(2) == 0;
+    last_list[i] = 0;
     clients[i]->on_reply = [this](const std::string& tag, const Reply& reply) {
       take_reply(tag, reply);
     };
@@ -86,7 +109,9 @@ struct Trial {
     const Request request = at->second;
     open.erase(at);
     ASSERT_EQ(reply.error, "");
-    ASSERT_TRUE(reply.matched);
+    ASSERT_TRUE(reply.matched) << request.rule << " " << request.key;
+    if (request.verb == Verb::list) return take_list(request, reply);
+    if (request.rule == "item") return take_item(request, reply);
     if (request.verb == Verb::put) {
       if (reply.counted)
         for (const auto& counter : counters_of(request)) used[counter] -= request.cost;
@@ -100,11 +125,82 @@ struct Trial {
     held[{request.rule, request.key}] += request.cost;
   }
 
+  // An item's units that are used, over time: which of `item_changes` made it so many.
+  using Past = std::vector<std::pair<uint64_t, int64_t>>;
+  void take_item(const Request& request, const Reply& reply) {
+    Past& past = items.try_emplace(request.key, Past{{0, 0}}).first->second;
+    const int64_t before = past.back().second;
+    int64_t after = before;
+    if (request.verb == Verb::put)
+      after = std::max<int64_t>(0, before - request.cost);
+    else if (reply.allowed)
+      after += request.cost;
+    ASSERT_EQ(reply.remaining, item_size - after)
+        << request.key << " " << name_of(request.verb) << " " << request.cost << " of " << before
+        << (reply.allowed ? " allowed" : " refused") << " limit " << reply.limit;
+    ASSERT_TRUE(request.verb == Verb::put || reply.allowed == (before + request.cost <= item_size));
+    if (after != before) past.emplace_back(++item_changes, after);
+  }
+  // A list may be looked for, and each of its counters be read, at any time until it is told.
+  void take_list(const Request& request, const Reply& reply) {
+    EXPECT_LT(last_list[request.client], request.number) << "they are answered in order";
+    last_list[request.client] = request.number;
+    ++counts.lists;
+    counts.listed += reply.listed.size();
+    for (const auto& [wanted, other] : open)
+      if (other.client == request.client && other.verb == Verb::wait) ++counts.beside_lists;
+    std::map<std::string, int64_t> said;
+    std::string last;
+    for (const auto& [key, left] : reply.listed) {
+      EXPECT_TRUE(said.emplace(key, item_size - left).second && last <= key);
+      EXPECT_TRUE(key.starts_with(request.key) && items.contains(key)) << key;
+      last = key;
+    }
+    for (const auto& [key, past] : items) {
+      if (!key.starts_with(request.key)) continue;
+      std::set<int64_t> were;
+      for (const auto& [when, units] : past) {
+        if (when <= request.asked_at) were.clear();
+        were.insert(units);
+      }
+      const auto at = said.find(key);
+      ASSERT_TRUE(were.contains(at == said.end() ? 0 : at->second))
+          << key << ": " << (at == said.end() ? 0 : at->second);
+    }
+  }
+  Wish item(size_t i, size_t kind) {
+    Request request{.client = i, .rule = "item", .key = {}, .asked_at = item_changes};
+    for (size_t n = dice(size_t{3}); n > 0; --n) request.key += static_cast<char>('a' + dice(3));
+    request.verb = kind == 0 ? Verb::put : kind == 1 ? Verb::list : Verb::take;
+    request.cost = 1 + dice(int64_t{3});
+    request.number = ++tags;
+    const std::string tag = std::to_string(request.number);
+    open.emplace(tag, request);
+    return {tag, "item", request.key, request.verb, request.cost};
+  }
+  bool has_lists(size_t i) { return seat_of(i).engine.has_lists(*clients[i]); }
+  // It sends no more, and wants no list; what it has asked beside is answered.
+  void leave(size_t i) {
+    if (clients[i]->leaving) return;
+    clients[i]->leaving = true;
+    counts.left_lists += std::erase_if(open, [&](const auto& one) {
+      return one.second.client == i && one.second.verb == Verb::list;
+    });
+    seat_of(i).engine.drop_lists(*clients[i]);
+  }
+
   void ask(size_t i) {
     Client& client = *clients[i];
-    if (client.suspended) return;  // one batch at a time
+    if (client.suspended || client.unsent || client.leaving) return;  // one batch at a time
     std::vector<Wish> wishes;
-    for (size_t n = 1 + dice(size_t{4}); n > 0; --n) {
+    // Beyond what a connection may have of them.
+    const bool many = also.lists && dice(40) == 0;
+    for (size_t n = many ? 2 * base::bounds::lists_per_connection_max : 1 + dice(size_t{4}); n > 0;
+         --n) {
+      if (also.lists && (many || dice(3) == 0)) {
+        wishes.push_back(item(i, many && dice(9) > 0 ? 1 : dice(size_t{4})));
+        continue;
+      }
       Request request;
       request.client = i;
       request.rule = dice(4) == 0 ? "first" : "pool";
@@ -126,6 +222,7 @@ struct Trial {
     if (wishes.empty()) return;
     seat_of(i).ask(client, wishes);
     counts.suspended += client.suspended ? 1 : 0;
+    counts.held_back += many && client.suspended ? 1 : 0;
   }
   void forget(size_t i) {
     seat_of(i).engine.forget(*clients[i]);
@@ -145,13 +242,18 @@ struct Trial {
              ", limit: { quota: " + std::to_string(quota) +
              ", window: 10000h, algorithm: fixed_window }" + more + " }\n";
     };
-    ending = {now_us + dice(int64_t{60'000})};
+    ending = {world.now().us + soon_us()};
     world.reload("rules:\n" + rule("pool-ends", "k", quotas[3], "") +
                      rule("seen", "k", 2, ", mode: shadow") + rule("pool", "k", quotas[0], "") +
                      rule("first", "u", quotas[1], ", then: continue") +
                      rule("second", "u", quotas[2], ""),
-                 1, ending);
+                 1, ending,
+                 also.lists ? "db: { inMemory: true }\nbuckets: { item: { size: " +
+                                  std::to_string(item_size) + " } }\n"
+                            : "");
   }
+  // Where the clock is set ahead, what ends then holds again when it is set back.
+  int64_t soon_us() { return dice(also.clock_steps && dice(2) == 0 ? 9'000'000 : int64_t{60'000}); }
   void override_some() {
     const std::string key(1, static_cast<char>('a' + dice(5)));  // two that nobody asks for
     // The group of two is never without a counter, as its replies show one of two limits.
@@ -165,22 +267,41 @@ struct Trial {
     }
     const size_t what = rule == "pool" ? dice(size_t{4}) : 3;
     const Limit limit = what == 0 ? unlimited : what == 1 ? deny : window(3 + dice(int64_t{9}));
-    const base::Time until{dice(2) == 0 ? INT64_MAX : now_us + 1 + dice(int64_t{40'000})};
+    const base::Time until{dice(2) == 0 ? INT64_MAX : world.now().us + 1 + soon_us()};
     world.set(rule, key, {limit}, until);
     overridden[place] = {limit, until};
   }
   // What stands in place of the rule's limit now.
-  Limit limit_of(const std::string& rule, const std::string& key) const {
+  Limit limit_of(const std::string& rule, const std::string& key) {
+    const base::Time now = world.now();
     const auto at = overridden.find({rule, key});
-    if (at != overridden.end() && base::Time{now_us} < at->second.second) return at->second.first;
+    if (at != overridden.end() && now < at->second.second) return at->second.first;
     if (rule == "first") return window(quotas[1]);
     if (rule == "second") return window(quotas[2]);
-    return window(base::Time{now_us} < ending ? quotas[3] : quotas[0]);
+    return window(now < ending ? quotas[3] : quotas[0]);
   }
 
   void step() {
     const size_t i = dice(clients.size());
     Seat& seat = *world.seats[dice(world.seats.size())];
+    if (also.clock_steps && dice(30) == 0) {
+      counts.set_back += ahead_us > 0 ? 1 : 0;
+      return world.step_clock(ahead_us > 0 ? 0 : 1 + dice(int64_t{10'000'000}));
+    }
+    if (also.lists && dice(60) == 0) {
+      if (dice(3) == 0) return leave(i);
+      // Of all at once: more can be read then than may be.
+      for (size_t k = 0; k < clients.size(); ++k) {
+        if (clients[k]->suspended || clients[k]->unsent || clients[k]->leaving) continue;
+        seat_of(k).ask(*clients[k], {item(k, 1)});
+      }
+      return;
+    }
+    if (also.lists && dice(4) == 0) {
+      if (clients[i]->unsent) return seat_of(i).drain(*clients[i]);
+      while (dice(8) != 0 && seat.run_posted()) continue;
+      return;
+    }
     switch (dice(size_t{16})) {
       case 0:
         reload();
@@ -224,6 +345,7 @@ struct Trial {
   void settle() {
     be_steady();
     for (auto& seat : world.seats) seat->match_again();
+    if (also.clock_steps) now_us += base::seconds(1).us;  // each looks at the clock by then
     const auto deadline = sluice::tests::soon();
     for (bool busy = true; busy;) {
       busy = false;
@@ -236,12 +358,14 @@ struct Trial {
         }
       }
       for (size_t i = 0; i < clients.size(); ++i) {
-        if (!clients[i]->suspended) continue;
+        if (clients[i]->unsent) seat_of(i).drain(*clients[i]);
+        const bool waits = clients[i]->suspended || has_lists(i);
+        if (!waits) continue;
         busy = true;
-        if (clients[i]->named)
+        if (clients[i]->suspended && clients[i]->named)
           seat_of(i).resume(*clients[i]);
         else
-          std::this_thread::yield();  // a durable store's own threads name it
+          std::this_thread::yield();  // for the lister, or a durable store's own threads
       }
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     }
@@ -249,6 +373,7 @@ struct Trial {
   }
 
   void check() {
+    for (size_t i = 0; i < clients.size(); ++i) ASSERT_FALSE(has_lists(i));
     // What the store has charged is what was granted.
     for (const auto& [counter, units] : used) {
       const std::string rest = counter.substr(counter.find(':') + 1);
@@ -318,8 +443,9 @@ struct Trial {
   void stop() {
     for (size_t i = 0; i < clients.size(); ++i) {
       if (clients[i]->suspended) ++counts.stopped;
+      if (has_lists(i) && dice(2) == 0) leave(i);
       forget(i);
-      clients[i]->suspended = clients[i]->named = false;
+      clients[i]->suspended = clients[i]->named = clients[i]->unsent = false;
     }
     ASSERT_TRUE(open.empty());
     settle();
@@ -345,6 +471,7 @@ struct Trial {
     stop();
   }
 
+  const Also also;
   Dice dice;
   Counts counts;
   World world;
@@ -356,6 +483,9 @@ struct Trial {
   std::map<std::string, int64_t> used;                          // by stored name
   std::map<std::pair<std::string, std::string>, int64_t> held;  // that may be put back
   uint64_t tags = 0;
+  std::map<std::string, Past> items;
+  uint64_t item_changes = 0;
+  std::map<size_t, uint64_t> last_list;  // the tags of those that were answered last, by client
 };
 
 TEST(WaitingModel, every_unit_is_accounted_for_and_nothing_is_left) {
@@ -365,9 +495,7 @@ TEST(WaitingModel, every_unit_is_accounted_for_and_nothing_is_left) {
     Trial trial(seed, 1 + seed % 3);
     trial.run(600);
     if (HasFailure()) return;
-    all.granted += trial.counts.granted, all.late += trial.counts.late;
-    all.refused += trial.counts.refused, all.suspended += trial.counts.suspended;
-    all.lost += trial.counts.lost, all.stopped += trial.counts.stopped;
+    all.add(trial.counts);
   }
   EXPECT_GT(all.granted, 5'000u);
   EXPECT_GT(all.late, 5'000u);
@@ -379,6 +507,32 @@ TEST(WaitingModel, every_unit_is_accounted_for_and_nothing_is_left) {
       "%zu granted, %zu late, %zu refused, %zu batches put off, %zu grants to clients that "
       "had gone\n",
       all.granted, all.late, all.refused, all.suspended, all.lost);
+}
+
+// With lists in the same batches, and more of them than there is room for; in some trials of more
+// clients than may have a list to be read at once; and with a clock that is set ahead and back.
+TEST(WaitingModel, beside_lists_and_over_a_clock_that_goes_back) {
+  Counts all;
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const bool crowded = seed % 8 == 0;
+    Trial trial(
+        seed, crowded ? 1 : 1 + seed % 3,
+        {.clients = size_t{crowded ? 100u : 6u}, .lists = true, .clock_steps = seed % 4 > 0});
+    trial.run(600);
+    if (HasFailure()) return;
+    all.add(trial.counts);
+  }
+  EXPECT_GT(all.late, 400u);
+  EXPECT_GT(all.suspended, 400u);
+  EXPECT_GT(all.lists, 5'000u);
+  EXPECT_GT(all.listed, 10'000u);
+  EXPECT_GT(all.held_back, 20u);
+  EXPECT_GT(all.beside_lists, 1'000u);
+  EXPECT_GT(all.left_lists, 50u);
+  EXPECT_GT(all.set_back, 100u);
+  std::printf("%zu lists of %zu counters, %zu batches held back, %zu lists left\n", all.lists,
+              all.listed, all.held_back, all.left_lists);
 }
 
 // The same over a store whose counters are on disk and are fetched one by one, as it is loading all
@@ -414,7 +568,7 @@ TEST(WaitingModel, over_a_durable_store_that_loads) {
         EXPECT_TRUE(opened->start(problem)) << problem;
         return opened;
       };
-      Trial trial(seed, 1 + seed % 2, make, used_before);
+      Trial trial(seed, 1 + seed % 2, {}, make, used_before);
       trial.run(200);
       EXPECT_TRUE(trial.world.store.stats().loading);
       disk.set(&durable::Disk::holds_scans, false);

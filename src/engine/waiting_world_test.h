@@ -1,6 +1,7 @@
-// What tests of waiting requests work with: a store that says `later` when it is told to, clients
-// that keep their replies, and engines over one store whose time, wakes and posted work the test
-// hands on itself. Single-threaded, but for what a durable store does beside it.
+// What tests of waiting requests and of lists work with: a store that says `later` when it is told
+// to, clients that keep their replies, and engines over one store whose time, wakes and posted work
+// the test hands on itself. Single-threaded, but for the thread that makes lists and for what a
+// durable store does beside it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -20,18 +22,21 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "engine/engine.h"
-#include "policy/overrides.h"
-#include "policy/read/native.h"
 #include "request/space.h"
+#include "protocol/limitd/rules.h"
+#include "policy/read/native.h"
+#include "policy/overrides.h"
+#include "engine/engine.h"
+#include "engine/lister.h"
 #include "store/embedded_store.h"
+#include "store/forwarding_test.h"
 
 namespace sluice::engine::tests {
 
 // Puts off what another store decides.
-class Wavering final : public store::Store {
+class Wavering final : public store::tests::Forwarding {
  public:
-  explicit Wavering(store::Store& inner) : inner_(inner) {}
+  explicit Wavering(store::Store& inner) : Forwarding(inner) {}
 
   // Of so many groups of a batch, how many are settled before it says `later`; all: it does not.
   std::function<size_t(size_t)> settles = [](size_t groups) { return groups; };
@@ -59,9 +64,6 @@ class Wavering final : public store::Store {
     asks_.erase({&port, ticket.slot});
     inner_.abandon(port, ticket);
   }
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
-    return inner_.advance(port, now);
-  }
   bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     const bool cancelled = inner_.cancel(port, ticket, now);
     const auto at = parked_.find({&port, ticket.slot, ticket.generation});
@@ -69,22 +71,6 @@ class Wavering final : public store::Store {
     if (at != parked_.end()) parked_.erase(at);
     return cancelled;
   }
-  void attach(store::Port& port, net::Loop& loop) override { inner_.attach(port, loop); }
-  void detach(store::Port& port) override { inner_.detach(port); }
-  bool commits_first() const override { return inner_.commits_first(); }
-  uint64_t gate(bool strict) const override { return inner_.gate(strict); }
-  uint64_t committed() const override { return inner_.committed(); }
-  std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
-    return {};
-  }
-  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
-                            std::string_view) override {
-    return {};
-  }
-  void housekeep(base::Time now) override { inner_.housekeep(now); }
-  size_t purge(base::Time now) override { return inner_.purge(now); }
-  store::Stats stats() const override { return inner_.stats(); }
-
   // Names the n-th batch that was put off. False: there are not so many.
   bool name(size_t n) {
     if (n >= asks_.size()) return false;
@@ -136,7 +122,6 @@ class Wavering final : public store::Store {
     return applied;
   }
 
-  store::Store& inner_;
   std::map<std::pair<store::Port*, uint32_t>, request::Ticket> asks_;
   std::map<std::tuple<store::Port*, uint32_t, uint32_t>, Waiting> parked_;
 };
@@ -145,6 +130,7 @@ struct Reply {
   bool allowed = false, matched = false, delayed = false, counted = false;
   int64_t limit = -1, remaining = -1;
   std::string error;
+  std::vector<std::pair<std::string, int64_t>> listed;  // keys, and what is left of each
 };
 
 // Keeps its replies, by the tags of the requests.
@@ -163,8 +149,10 @@ struct Client final : request::Session, Recipient {
                   base::Time) override {
     take(request, verdict);
   }
-  void send_late() override {}
+  void send_late() override { unsent = slow; }
   void go_on() override { named = true; }
+  bool has_unsent() const override { return unsent; }
+  bool is_leaving() const override { return leaving; }
 
   void take(const request::Request& request, const request::Verdict& verdict) {
     Reply reply;
@@ -173,6 +161,9 @@ struct Client final : request::Session, Recipient {
     reply.delayed = verdict.delayed;
     reply.counted = verdict.counted;
     reply.error = verdict.error;
+    for (const wire::Listed& item : verdict.listed)
+      reply.listed.emplace_back(item.key, item.decision.remaining);
+    EXPECT_FALSE(unsent && request.verb == request::Verb::list) << "it is not read to the end";
     if (verdict.tightest != nullptr) {
       reply.limit = verdict.tightest->limit;
       reply.remaining = verdict.tightest->remaining;
@@ -185,34 +176,48 @@ struct Client final : request::Session, Recipient {
   std::map<std::string, Reply> replies;
   std::function<void(const std::string&, const Reply&)> on_reply;
   bool suspended = false, named = false;  // its batch is; and can go on
+  // It takes late replies when the test drains it; some are not taken; it sends no more.
+  bool slow = false, unsent = false, leaving = false;
 };
 
-// One thing that is asked.
+// One thing that is asked: of a native rule by that entry, or of limitd's type `item`. Of a list
+// the key is what its keys begin with.
 struct Wish {
   std::string tag, entry, key;
   request::Verb verb = request::Verb::take;
   int64_t cost = 1;
 };
 
+// Of every world: monotonic time, which never goes back, and how far ahead of it the wall clock is.
+inline int64_t now_us = 1'800'000'000'000'000;
+inline int64_t ahead_us = 0;
+
 // One worker's engine.
 struct Seat {
   Seat(store::Store& store, base::Clock& clock, const live::Live& live,
-       const policy::Overrides& overrides, std::shared_ptr<spdlog::logger> log)
+       const policy::Overrides& overrides, Lister& lister, std::shared_ptr<spdlog::logger> log)
       : engine({.store = store,
                 .clock = clock,
                 .live = live,
+                .lister = &lister,
                 .overrides = &overrides,
                 .wake = [this] { woken = true; },
-                .run = [this](std::function<void()> what) { posted.push_back(std::move(what)); }},
+                .run = [this](std::function<void()> what) { post(std::move(what)); }},
                std::move(log)) {}
 
   void ask(Client& client, const std::vector<Wish>& wishes) {
     request::Requests requests;
     for (const Wish& wish : wishes) {
       const Wish& kept = texts.emplace_back(wish);
+      const bool lists = kept.verb == request::Verb::list;
       requests.open();
-      requests.add(request::Entry{kept.entry, kept.key});
-      requests.commit({.verb = kept.verb, .cost = kept.cost, .prefix = {}, .tag = kept.tag});
+      if (kept.entry == "item") requests.add(request::Entry{"type", kept.entry});
+      const std::string_view entry = kept.entry == "item" ? "key" : std::string_view(kept.entry);
+      if (!lists) requests.add(request::Entry{entry, kept.key});
+      requests.commit({.verb = kept.verb,
+                       .cost = kept.cost,
+                       .prefix = lists ? std::string_view(kept.key) : std::string_view(),
+                       .tag = kept.tag});
     }
     base::Buffer out;
     client.suspended =
@@ -228,29 +233,43 @@ struct Seat {
     engine.take_policy();
     engine.match_again();
   }
-  // What a worker does when it is woken or its timer has run out. False: neither.
+  // What a worker does when it is woken or its timer has run out, which looks at the clock after a
+  // second at the latest. False: neither.
   bool look(base::Time now) {
-    if (!woken.exchange(false) && (!timer || now < *timer)) return false;
+    const bool due = timer && (now >= *timer || now_us >= looks_at_us);
+    if (!woken.exchange(false) && !due) return false;
     timer = engine.advance();
+    looks_at_us = now_us + base::seconds(1).us;
     return true;
   }
+  void post(std::function<void()> what) {
+    const std::lock_guard lock(mutex);
+    posted.push_back(std::move(what));
+  }
   bool run_posted() {
-    if (posted.empty()) return false;
-    const auto what = std::move(posted.front());
-    posted.pop_front();
+    std::function<void()> what;
+    {
+      const std::lock_guard lock(mutex);
+      if (posted.empty()) return false;
+      what = std::move(posted.front());
+      posted.pop_front();
+    }
     what();
     return true;
+  }
+  void drain(Client& client) {
+    client.unsent = false;
+    engine.continue_lists(client);
   }
 
   std::atomic<bool> woken{false};
   std::optional<base::Time> timer;
-  std::deque<std::function<void()>> posted;
-  std::deque<Wish> texts;  // what requests point to
+  int64_t looks_at_us = 0;
+  std::mutex mutex;
+  std::deque<std::function<void()>> posted;  // guarded
+  std::deque<Wish> texts;                    // what requests point to
   Engine engine;
 };
-
-// Of every world: it never goes back.
-inline int64_t now_us = 1'800'000'000'000'000;
 
 // Engines over one store, with one policy and one table of overrides.
 struct World {
@@ -262,16 +281,23 @@ struct World {
                   : std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces)),
         store(*made) {
     for (size_t i = 0; i < seats_count; ++i)
-      seats.push_back(std::make_unique<Seat>(store, clock, live, overrides, log));
+      seats.push_back(std::make_unique<Seat>(store, clock, live, overrides, lister, log));
   }
 
-  // `end`: of the rules that stand in front, so many.
-  void reload(const std::string& text, size_t ending = 0, base::Time end = {INT64_MAX}) {
+  // `end`: of the rules that stand in front, so many. `items`: limitd's policy.
+  void reload(const std::string& text, size_t ending = 0, base::Time end = {INT64_MAX},
+              const std::string& items = "") {
     policy::RuleSet read;
     base::Diagnostics diagnostics;
     policy::read_native(text, "test.yaml", spaces, read, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     auto set = std::make_shared<policy::RuleSet>();
+    if (!items.empty()) {
+      const policy::NamedText file{"limitd.yaml", items};
+      policy::LimitdConfig config;
+      policy::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
+      EXPECT_FALSE(base::has_errors(diagnostics));
+    }
     for (policy::Rule rule : read.native_rules()) {
       if (rule.number < ending) {
         // Of the counters, and the name, of the rule that it stands in front of.
@@ -305,6 +331,12 @@ struct World {
     overrides.remove(rule(rule_name).id, std::array{actor});
   }
   base::Time now() { return clock.now(); }
+  // The wall clock is set, and the clock has seen it.
+  void step_clock(int64_t its_ahead_us) {
+    ahead_us = its_ahead_us;
+    now_us += 100'000;
+    clock.now();
+  }
 
   // Units of a native rule's counter that are used. By a put of nothing, which tells what there is
   // whoever waits for it; `limit` is the one that is in force.
@@ -327,7 +359,7 @@ struct World {
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
   request::Spaces spaces;
-  base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  base::Clock clock{{[] { return now_us; }, [] { return now_us + ahead_us; }}};
   std::unique_ptr<store::Store> made;
   Wavering store;
   live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
@@ -336,6 +368,7 @@ struct World {
   uint64_t generation = 1;
   policy::Overrides overrides;
   std::vector<std::unique_ptr<Seat>> seats;
+  Lister lister{store};
 };
 
 }  // namespace sluice::engine::tests

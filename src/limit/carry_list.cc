@@ -215,4 +215,23 @@ CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits
   return {count, count - in_force};
 }
 
+bool bring_back(std::span<State> cells, std::span<const Limit> limits, Time now) {
+  bool was_ahead = false;
+  const auto look = [&](const Limit& limit, std::span<State> state) {
+    if (state.empty()) return;
+    auto all = LeftOut{limit, state}.cells();
+    decide(all.data(), limit, 0, now, all.data());
+    if (all[0].units <= 0 || all[0].mark_us >= state[0].mark_us) return;
+    std::copy_n(all.begin(), state.size(), state.begin());
+    was_ahead = true;
+  };
+  for (const Limit& limit : limits) {
+    const size_t count = limit::cells(limit);
+    look(limit, cells.first(count));
+    cells = cells.subspan(count);
+  }
+  left_out::each(cells, look);
+  return was_ahead;
+}
+
 }  // namespace sluice::limit

@@ -46,4 +46,8 @@ CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> f
 CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,
                      State* next);
 
+// A counter that was written while the clock was ahead of `now` becomes one of now: its cells under
+// those limits, and those of what is left out. Nothing is taken. True: it was.
+bool bring_back(std::span<State> cells, std::span<const Limit> limits, Time now);
+
 }  // namespace sluice::limit

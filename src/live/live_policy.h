@@ -1,6 +1,10 @@
 // Which policy decides: one generation of the rule set, and the place where the live one stands.
 // The server owns the place and puts a new generation there; each worker looks at its number once a
 // batch and takes the new one when it has changed. Any thread.
+//
+// Whoever plans charges takes the live policy first and holds it as long as they are anywhere: it
+// is also what keeps their limits and spaces known, those of overrides as well (request/space.h). So
+// the same generation is put there anew, now and then, to know when nobody holds any from before.
 #pragma once
 
 #include <atomic>
@@ -25,6 +29,7 @@ struct LivePolicy {
   uint64_t generation = 1;  // 1 at the start, one more with each reload
   // What metrics count each rule by, by Rule::number; null: all rules as one.
   std::shared_ptr<const std::vector<uint16_t>> names = {};
+  uint64_t epoch = 0;  // which one it is of those that were ever live; set by Live
 };
 
 // Of all that somebody wrote: droplet's one rule is not among them.
@@ -72,13 +77,11 @@ template <class Mutex>
 class BasicLive {
  public:
   explicit BasicLive(LivePolicy first)
-      : current_(std::make_shared<const LivePolicy>(std::move(first))),
-        shown_(current_),
-        generation_(current_->generation) {}
+      : current_(made(std::move(first))), shown_(current_), epoch_(current_->epoch) {}
 
   // Of the policy that `current` gives, or of one before: so a reader who sees a number that it
   // does not hold asks for it.
-  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+  uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
 
   std::shared_ptr<const LivePolicy> current() const {
     const std::lock_guard lock(mutex_);
@@ -91,25 +94,54 @@ class BasicLive {
     return shown_;
   }
 
-  // Puts `next` in the place and hands out the one before, which this holds no more. Not for a
-  // thread of low priority: workers would wait until it gets on.
-  std::shared_ptr<const LivePolicy> exchange(std::shared_ptr<const LivePolicy> next) {
-    const uint64_t generation = next->generation;
-    std::shared_ptr<const LivePolicy> shown = next;
+  // Puts a copy of `other` in the place and hands out the one before, which this holds no more. One
+  // thread at a time, and not one of low priority: workers would wait until it gets on.
+  std::shared_ptr<const LivePolicy> exchange(const std::shared_ptr<const LivePolicy>& other) {
+    std::shared_ptr<const LivePolicy> next = made(*other), shown = next;
+    const uint64_t epoch = next->epoch;
     {
       const std::lock_guard lock(mutex_);
       current_.swap(next);
     }
-    generation_.store(generation, std::memory_order_release);
+    epoch_.store(epoch, std::memory_order_release);
     const std::lock_guard lock(shown_mutex_);
     shown_.swap(shown);
     return next;
   }
+  // The same with what is live: another one of the same generation.
+  std::shared_ptr<const LivePolicy> renew() { return exchange(current()); }
+
+  // Does nobody hold one that was live before the current one? Any thread.
+  bool is_only_one() const {
+    const uint64_t gone = counts_->gone.load(std::memory_order_acquire);
+    return gone + 1 == counts_->made.load(std::memory_order_acquire);
+  }
 
  private:
+  struct Counts {
+    std::atomic<uint64_t> made{0}, gone{0};
+  };
+  struct Counted {
+    Counted(LivePolicy its_policy, std::shared_ptr<Counts> its_counts)
+        : policy(std::move(its_policy)), counts(std::move(its_counts)) {
+      policy.epoch = counts->made.fetch_add(1) + 1;
+    }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    ~Counted() { counts->gone.fetch_add(1, std::memory_order_release); }
+
+    LivePolicy policy;
+    const std::shared_ptr<Counts> counts;
+  };
+  std::shared_ptr<const LivePolicy> made(LivePolicy policy) {
+    const auto counted = std::make_shared<const Counted>(std::move(policy), counts_);
+    return {counted, &counted->policy};
+  }
+
+  const std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
   mutable Mutex mutex_, shown_mutex_;  // of one pointer each
   std::shared_ptr<const LivePolicy> current_, shown_;
-  std::atomic<uint64_t> generation_;
+  std::atomic<uint64_t> epoch_;
 };
 
 using Live = BasicLive<std::mutex>;

@@ -155,27 +155,28 @@ std::optional<uint64_t> parse_id(std::string_view text) {
 
 OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t most) {
   KnownOverride& one = asked.one;
-  one.limits_id = one.kept_limits_id = spaces.intern_limits(asked.limits, most);
+  one.limits = one.kept_limits = spaces.hold_limits(asked.limits, most);
   one.own = one.kept_own;
-  one.space = nullptr;
-  bool room = one.limits_id != 0;
+  one.space = {};
+  bool room = static_cast<bool>(one.limits);
   if (room && one.rule->dialect == "divvy" && limit::is_counted(asked.limits)) {
     // Divvy's key holds the numbers, and what is stored under it is what is left of them.
     const Limit& limit = asked.limits.front();
     request::Space like;
     like.form = request::Form::divvy;
-    one.space = spaces.intern(
+    one.space = spaces.hold(
         one.rule->prefix,
-        ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000),
-        std::move(like), most);
-    room = one.space != nullptr;
+        ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000), like,
+        most);
+    room = static_cast<bool>(one.space);
   }
   if (room) return {};
-  return wrong("limits",
-               "are not among the " + std::to_string(most) +
-                   " different ones that are known, which is the most until a restart; use some "
-                   "that rules or other overrides have",
-               507);
+  return wrong(
+      "limits",
+      "are not among the " + std::to_string(most) +
+          " different ones that are known, which is the most; use some that rules or other "
+          "overrides have, or ask again when those that nothing has any more are forgotten",
+      507);
 }
 
 policy::Override compiled(const KnownOverride& one, const request::Spaces& spaces) {
@@ -185,10 +186,10 @@ policy::Override compiled(const KnownOverride& one, const request::Spaces& space
   made.set = one.created;
   made.terms.id = one.id();
   made.terms.until = one.until;
-  made.terms.limits_id = one.limits_id;
-  made.terms.limits = spaces.limits(one.limits_id);
+  made.terms.limits_id = one.limits.id();
+  made.terms.limits = spaces.limits(one.limits.id());
   made.terms.own = one.own;
-  made.terms.space = one.space;
+  made.terms.space = one.space.get();
   return made;
 }
 
@@ -374,7 +375,7 @@ wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool
     for (size_t i = 0; i < values.size(); ++i) json["actor"][one.rule->actor[i]] = values[i];
   }
   json["limits"] = wire::Json::array();
-  const auto limits = spaces.limits(one.limits_id);
+  const auto limits = spaces.limits(one.limits.id());
   for (size_t i = 0; i < limits.size(); ++i) {
     wire::Json limit = to_json(limits[i]);
     if (one.own != 0 && (one.own >> i & 1) == 0) limit["of_rule"] = true;

@@ -34,12 +34,12 @@ struct NamedRule {
 struct KnownOverride {
   std::shared_ptr<const NamedRule> rule;
   std::string actor;          // policy::key_text of its values
-  uint32_t limits_id = 0;     // request::Spaces::intern_limits: those that hold
+  request::LimitsRef limits;    // those that hold
   policy::OwnLimits own = 0;  // of these
   // As they stand in the text that is kept: those that held when it was written.
-  uint32_t kept_limits_id = 0;
+  request::LimitsRef kept_limits;
   policy::OwnLimits kept_own = 0;
-  const request::Space* space = nullptr;  // null: the rule's
+  request::SpaceRef space;  // none: the rule's
   base::Time until{INT64_MAX};
   base::Time created{};
   std::string comment;

@@ -171,7 +171,7 @@ OverrideProblem not_kept(store::Keeper::Written written, const std::string& prob
 }  // namespace
 
 std::string OverridesBook::text_of(const KnownOverride& one) const {
-  return kept_text(one, world_.spaces.limits(one.kept_limits_id));
+  return kept_text(one, world_.spaces.limits(one.kept_limits.id()));
 }
 
 OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<bool>& fresh) {
@@ -191,7 +191,7 @@ OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<
       // The live policy may be another by now than when it was asked for.
       const std::lock_guard lock(mutex_);
       if (!follow(one) || one.own == 0) continue;
-      one.kept_limits_id = one.limits_id;
+      one.kept_limits = one.limits;
       one.kept_own = one.own;
     }
     if (is_kept()) {
@@ -263,18 +263,18 @@ OverridesBook::Page OverridesBook::list(
 
 bool OverridesBook::applies(const NamedRule& rule) const {
   const std::lock_guard lock(mutex_);
-  return live_rules().contains(rule.id);
+  return live_rules(*world_.live.shown()).contains(rule.id);
 }
 
-// With mutex_ held.
-const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules() const {
-  const auto policy = world_.live.shown();
-  if (policy->generation == live_generation_) return live_rules_;
+// With mutex_ held. The limits are known as long as the policy is held.
+const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules(
+    const LivePolicy& policy) const {
+  if (policy.generation == live_generation_) return live_rules_;
   live_rules_.clear();
-  each_rule(*policy->rules, [this](const policy::Rule& one, std::string_view dialect) {
+  each_rule(*policy.rules, [this](const policy::Rule& one, std::string_view dialect) {
     live_rules_.emplace(one.id, dialect == "native" ? one.limits_id : 0);
   });
-  live_generation_ = policy->generation;
+  live_generation_ = policy.generation;
   return live_rules_;
 }
 
@@ -282,22 +282,24 @@ const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules() const 
 // With mutex_ held.
 bool OverridesBook::follow(KnownOverride& one) const {
   if (one.kept_own == 0) return false;
-  const auto rule = live_rules().find(one.rule->id);
-  if (rule == live_rules().end() || rule->second == 0) return false;
-  const std::pair before(one.limits_id, one.own);
-  const auto own = policy::own_limits(world_.spaces.limits(one.kept_limits_id), one.kept_own);
+  const auto policy = world_.live.shown();
+  const auto& rules = live_rules(*policy);
+  const auto rule = rules.find(one.rule->id);
+  if (rule == rules.end() || rule->second == 0) return false;
+  const std::pair before(one.limits.id(), one.own);
+  const auto own = policy::own_limits(world_.spaces.limits(one.kept_limits.id()), one.kept_own);
   size_t wrong = 0;
   const auto merged = policy::merge_limits(world_.spaces.limits(rule->second), own, wrong);
   if (merged && !check_limits(merged->limits, one.rule->dialect)) {
-    const uint32_t id = world_.spaces.intern_limits(merged->limits, world_.limits_max);
-    if (id == 0) return false;  // there are too many lists; the one that held is as good as any
-    one.limits_id = id;
+    request::LimitsRef limits = world_.spaces.hold_limits(merged->limits, world_.limits_max);
+    if (!limits) return false;  // there are too many lists; the one that held is as good as any
+    one.limits = std::move(limits);
     one.own = merged->own;
   } else {
-    one.limits_id = one.kept_limits_id;
+    one.limits = one.kept_limits;
     one.own = 0;
   }
-  return before != std::pair(one.limits_id, one.own);
+  return before != std::pair(one.limits.id(), one.own);
 }
 
 // Some of all, where the policy has changed. True: the limits of some are others now.
@@ -313,11 +315,12 @@ bool OverridesBook::follow_some() {
   auto at = all_.upper_bound(*follow_after_);
   for (size_t count = 0; at != all_.end() && count < followed_per_round_max; ++count, ++at) {
     auto& [id, one] = *at;
+    const request::LimitsRef before = one.limits;  // known until the table does not have it any more
     follow_after_ = id;
     if (follow(one) && !ended_.contains({one.until.us, id}))
       changed |= table_.set(compiled(one, world_.spaces));
     // Not when another server has written it: two with different policies would write for ever.
-    if (one.own == 0 || one.limits_id == one.kept_limits_id)
+    if (one.own == 0 || one.limits == one.kept_limits)
       unwritten_.erase(id);
     else
       unwritten_.insert(id);
@@ -336,7 +339,7 @@ void OverridesBook::write_some(base::Time now) {
          at != unwritten_.end() && some.size() < written_per_round_max; ++at) {
       KnownOverride& one = some.emplace_back(all_.at(*at));
       std::string before = text_of(one);
-      one.kept_limits_id = one.limits_id;
+      one.kept_limits = one.limits;
       one.kept_own = one.own;
       changes.push_back({id_text(*at), text_of(one), std::move(before)});
     }
@@ -354,7 +357,7 @@ void OverridesBook::write_some(base::Time now) {
   const std::lock_guard lock(mutex_);
   for (const KnownOverride& one : some) {
     KnownOverride& its = all_.at(one.id());
-    its.kept_limits_id = one.kept_limits_id;
+    its.kept_limits = one.kept_limits;
     its.kept_own = one.kept_own;
     unwritten_.erase(one.id());
   }

@@ -107,7 +107,7 @@ class OverridesBook final : public metrics::Source {
   bool follow_some();
   void write_some(base::Time now);
   std::string text_of(const KnownOverride& one) const;
-  const std::unordered_map<uint64_t, uint32_t>& live_rules() const;
+  const std::unordered_map<uint64_t, uint32_t>& live_rules(const LivePolicy& policy) const;
   void take(std::span<const store::Keeper::Change> changes);
   bool take_one(const store::Keeper::Change& change);
 

@@ -46,7 +46,7 @@ Reloader::Reloader(std::shared_ptr<const LivePolicy> live, std::function<Loaded(
                    std::vector<std::string> files, Publish publish,
                    std::shared_ptr<spdlog::logger> log, milliseconds interval,
                    base::Diagnostics told)
-    : live_(std::move(live)),
+    : live_(std::make_shared<const LivePolicy>(*live)),
       load_(std::move(load)),
       files_(std::move(files)),
       live_told_(first_of(std::move(told))),
@@ -235,7 +235,7 @@ void Reloader::tell_refused(const Loaded& loaded, Cause cause) {
   log_->error("policy refused; live stays generation {}", to_text(*live_));
 }
 
-// Waits until nobody but this thread holds the old generation, then frees it.
+// Waits until nobody but this thread holds rules of the old generation, then frees them.
 void Reloader::go_live(Loaded loaded, uint64_t answered) {
   refused_for_.clear();
   files_ = std::move(loaded.files);
@@ -248,7 +248,7 @@ void Reloader::go_live(Loaded loaded, uint64_t answered) {
   publish_(live_);
   const auto begin = steady_clock::now();
   bool recorded = false;  // whoever waits for it is not to wait for a stuck one
-  for (bool told = false; old.use_count() > 1 || old->rules.use_count() > 1;) {
+  for (bool told = false; old->rules.use_count() > 1;) {
     if (stopping_) return;
     std::this_thread::sleep_for(release_pause);
     if (told || since(begin) < release_told) continue;

@@ -84,7 +84,7 @@ TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
   ASSERT_EQ(reloader.start(), std::nullopt);
   reloader.request();
   first.get_future().wait();
-  EXPECT_EQ(live.generation(), 2u);
+  EXPECT_EQ(live.current()->generation, 2u);
   reloader.request();
   std::this_thread::sleep_for(50ms);
   EXPECT_EQ(rules.made(), 2u) << "the first generation is still held";
@@ -95,7 +95,7 @@ TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
   ASSERT_TRUE(rules.await_freed(2));
   reloader.stop();
   EXPECT_EQ(rules.freed_by(), std::vector(2, reloading));
-  EXPECT_EQ(live.generation(), 3u);
+  EXPECT_EQ(live.current()->generation, 3u);
 }
 
 // Where files are that nothing tells of a change.

@@ -267,6 +267,36 @@ TEST(Top, MinutesSlide) {
   }
 }
 
+// What is counted while the clock is ahead is of that time; what was before is there again, unless
+// its place was taken; and the minute that has begun counts on.
+TEST(Top, MinutesWhereTheClockGoesBack) {
+  const base::Hash hash(1);
+  const std::string key = "k";
+  for (const int64_t ahead : {1, 2, 6, 7, 8, 14, 60, 1'440, 1'441, 1'442, 1'443, 1'444, 1'446}) {
+    Top top;
+    const auto count = [&](int64_t minute, int times) {
+      for (int i = 0; i < times; ++i)
+        top.count({minute * Top::period_us + 17}, hash(1, key), nullptr, key, 0, false);
+    };
+    const auto counted = [&](int64_t minute) -> uint64_t {
+      const TopSketch* const sketch = top.at(minute);
+      return sketch == nullptr ? 0 : sketch->tracked().at(0).active.count;
+    };
+    const bool in_its_place = ahead % (Top::periods_before + 2) == 0;
+    for (int64_t minute = 95; minute <= 100; ++minute) count(minute, 3);
+    count(100 + ahead, 5);
+    EXPECT_EQ(counted(100 + ahead), 5u) << ahead;
+    EXPECT_EQ(counted(100), in_its_place ? 0 : 3) << ahead;
+    for (int round = 0; round < 2; ++round) {
+      count(100, 2);
+      EXPECT_EQ(counted(100), (in_its_place ? 2u : 5u) + 2u * static_cast<unsigned>(round))
+          << ahead;
+    }
+    count(101, 1);
+    EXPECT_EQ(counted(101), ahead == 1 ? 6u : 1u) << ahead;
+  }
+}
+
 TEST(Top, ACopyIsAsTheSketchWas) {
   Dice dice(5);
   const base::Hash hash(1);

@@ -175,6 +175,7 @@ void Listener::await() {
     if (ec || !acceptor_.is_open()) return;
     const Accepted accepted = accept_some();
     if (accepted == Accepted::all || accepted == Accepted::some) return await();
+    if (owner_.paused) owner_.paused();
     pause_.expires_after(owner_.make_room ? short_pause_time : pause_time);
     pause_.async_wait([this](error_code cancelled) {
       if (!cancelled && acceptor_.is_open()) await();

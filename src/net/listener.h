@@ -31,6 +31,8 @@ class Listener {
     // The process has no descriptor left: closes a connection, now or soon. A listener with this
     // keeps one descriptor, for a connection that comes then.
     std::function<void()> make_room;
+    // Clients wait, and accepting pauses: each time that it looks, some ten times a second.
+    std::function<void()> paused;
   };
 
   // The most connections that the kernel holds for a listener, and so the most that are accepted

@@ -163,6 +163,18 @@ struct RuleNode {
   uint32_t single, listed;
 };
 
+using Patterns = std::vector<std::shared_ptr<const OnePattern>>;
+
+// The one with that text. False: there is none.
+bool take_out(Patterns& all, const std::string& text, const request::Space*& its_space) {
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const auto& other) { return other->text == text; });
+  if (at == all.end()) return false;
+  its_space = (*at)->terms.space;
+  all.erase(at);
+  return true;
+}
+
 // What all keys begin with that the pattern fits.
 std::string beginning_of(std::span<const std::string> actor) {
   std::string begin;
@@ -264,20 +276,23 @@ bool Overrides::set(const Override& one) {
   const std::string text = key_text(one.actor);
   const bool pattern = is_pattern(one.actor);
   bool replaces = false;
+  const request::Space* old_space = nullptr;
   if (filed_under(one.actor)) {
-    if (!set_listed(one, text, replaces)) return false;
+    if (!set_listed(one, text, replaces, old_space)) return false;
   } else {
     auto& map = pattern ? tables_->singles : tables_->exact;
     const std::string key = pattern ? beginning_of(one.actor) : text;
     const uint64_t hash = pattern ? prefix_hash_of(one.rule, key) : hash_of(one.rule, key);
     const Rank rank = rank_of(one);
-    replaces = map.find(hash, one.rule, key) != nullptr;
+    const TermsNode* const old = map.find(hash, one.rule, key);
+    replaces = old != nullptr;
+    if (replaces) old_space = old->terms.space;
     map.put(hash, one.rule, std::string_view(key), one.terms, static_cast<uint32_t>(rank.literal),
             one.set);
     if (pattern && !replaces) count_lengths(one.rule, key.size(), false, 1);
   }
-  if (one.terms.space != nullptr && has_space_.insert(one.terms.space).second)
-    spaces_.push_back(one.terms.space);
+  count_space(one.terms.space, 1);
+  count_space(old_space, -1);
   if (!replaces) count(one.rule, pattern ? pattern_flag : exact_flag, 1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
   grace_.reclaim();
@@ -294,18 +309,31 @@ size_t Overrides::retired() const {
   return grace_.retired();
 }
 
-std::vector<const request::Space*> Overrides::spaces() const {
+std::vector<const request::Space*> Overrides::spaces(uint64_t& version) const {
   const std::lock_guard lock(mutex_);
-  return spaces_;
+  version = spaces_version_;
+  std::vector<const request::Space*> all;
+  for (const auto& [space, overrides] : spaces_) all.push_back(space);
+  return all;
 }
 
-bool Overrides::set_listed(const Override& one, const std::string& text, bool& replaces) {
+void Overrides::count_space(const request::Space* space, int change) {
+  if (space == nullptr) return;
+  size_t& overrides = spaces_[space];
+  const bool is_first = overrides == 0;
+  overrides += static_cast<size_t>(change);
+  if (overrides == 0) spaces_.erase(space);
+  if (is_first || change < 0) ++spaces_version_;
+}
+
+bool Overrides::set_listed(const Override& one, const std::string& text, bool& replaces,
+                           const request::Space*& old_space) {
   const std::string filed = *filed_under(one.actor);
   const uint64_t hash = prefix_hash_of(one.rule, filed);
   const ListNode* const old = tables_->lists.find(hash, one.rule, filed);
   std::vector<std::shared_ptr<const OnePattern>> all;
   if (old != nullptr) all = old->all;
-  replaces = std::erase_if(all, [&](const auto& other) { return other->text == text; }) > 0;
+  replaces = take_out(all, text, old_space);
   if (all.size() >= base::bounds::overrides_alike_max) return false;
   auto its = std::make_shared<OnePattern>();
   its->text = text;
@@ -326,15 +354,20 @@ bool Overrides::remove(uint64_t rule, std::span<const std::string> actor) {
   const std::lock_guard lock(mutex_);
   const std::string text = key_text(actor);
   const bool pattern = is_pattern(actor);
+  const request::Space* space = nullptr;
   if (filed_under(actor)) {
-    if (!remove_listed(rule, actor, text)) return false;
-  } else if (pattern) {
-    const std::string key = beginning_of(actor);
-    if (!tables_->singles.remove(prefix_hash_of(rule, key), rule, key)) return false;
-    count_lengths(rule, key.size(), false, -1);
-  } else if (!tables_->exact.remove(hash_of(rule, text), rule, text)) {
-    return false;
+    if (!remove_listed(rule, actor, text, space)) return false;
+  } else {
+    auto& map = pattern ? tables_->singles : tables_->exact;
+    const std::string key = pattern ? beginning_of(actor) : text;
+    const uint64_t hash = pattern ? prefix_hash_of(rule, key) : hash_of(rule, key);
+    const TermsNode* const old = map.find(hash, rule, key);
+    if (old == nullptr) return false;
+    space = old->terms.space;
+    map.remove(hash, rule, key);
+    if (pattern) count_lengths(rule, key.size(), false, -1);
   }
+  count_space(space, -1);
   count(rule, pattern ? pattern_flag : exact_flag, -1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
   grace_.reclaim();
@@ -342,13 +375,13 @@ bool Overrides::remove(uint64_t rule, std::span<const std::string> actor) {
 }
 
 bool Overrides::remove_listed(uint64_t rule, std::span<const std::string> actor,
-                              const std::string& text) {
+                              const std::string& text, const request::Space*& old_space) {
   const std::string filed = *filed_under(actor);
   const uint64_t hash = prefix_hash_of(rule, filed);
   const ListNode* const old = tables_->lists.find(hash, rule, filed);
   if (old == nullptr) return false;
   auto all = old->all;
-  if (std::erase_if(all, [&](const auto& other) { return other->text == text; }) == 0) return false;
+  if (!take_out(all, text, old_space)) return false;
   if (!all.empty()) {
     tables_->lists.put(hash, rule, filed, std::move(all));
     return true;

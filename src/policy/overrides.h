@@ -34,7 +34,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/grace.h"
@@ -52,7 +51,8 @@ std::string key_text(std::span<const std::string> values);
 std::optional<std::vector<std::string>> key_values(std::string_view key, size_t count);
 
 struct Override {
-  // What decisions are made by; all that it points to lives for ever.
+  // What decisions are made by. What it points to is known as long as the override is here, and to
+  // who found it as long as it holds the policy that was live before (request/space.h).
   struct Terms {
     uint64_t id = 0;  // not 0
     limit::Time until{INT64_MAX};
@@ -82,9 +82,9 @@ class Overrides {
   // rule are there. Nothing: it is exact, or a pattern with a place of its own.
   static std::optional<std::string> filed_under(std::span<const std::string> actor);
   size_t alike(uint64_t rule, std::string_view filed_under) const;
-  // Those that overrides have in place of their rules', ever had, each once, in order of their
-  // first. Any thread but a reader that must not wait.
-  std::vector<const request::Space*> spaces() const;
+  // Those that overrides have in place of their rules', each once. `version` is another one when
+  // they are others. Any thread but a reader that must not wait.
+  std::vector<const request::Space*> spaces(uint64_t& version) const;
 
   // Frees what no reader can be looking at any more; a change does so too. Any thread but a reader
   // that must not wait.
@@ -137,16 +137,20 @@ class Overrides {
   bool look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
                Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
-  bool set_listed(const Override& one, const std::string& text, bool& replaces);
-  bool remove_listed(uint64_t rule, std::span<const std::string> actor, const std::string& text);
+  // `old`: the terms' space that was there.
+  bool set_listed(const Override& one, const std::string& text, bool& replaces,
+                  const request::Space*& old);
+  bool remove_listed(uint64_t rule, std::span<const std::string> actor, const std::string& text,
+                     const request::Space*& old);
+  void count_space(const request::Space* space, int change);
   void count_lengths(uint64_t rule, size_t length, bool listed, int change);
   void count(uint64_t rule, uint8_t flag, int change);
 
   mutable base::Grace grace_;
   mutable std::mutex mutex_;  // of changes
   std::unique_ptr<Tables> tables_;
-  std::vector<const request::Space*> spaces_;  // guarded by mutex_, as is the next
-  std::unordered_set<const request::Space*> has_space_;
+  std::unordered_map<const request::Space*, size_t> spaces_;  // overrides of each; guarded by mutex_
+  uint64_t spaces_version_ = 0;                             // as is this
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
   Override::Terms too_costly_;

@@ -12,10 +12,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/arena.h"
 #include "limit/limit.h"
+#include "request/space.h"
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
 #include "request/charge.h"
@@ -82,11 +84,23 @@ struct Rule {
   bool counted_as_shadow = false;
   // 1 to limit::slots_max, on one counter; none where the space keeps the limits of requests.
   std::vector<limit::Limit> limits;
-  uint32_t limits_id = 0;  // request::Spaces::intern_limits(limits)
+  uint32_t limits_id = 0;  // request::Spaces::hold_limits(limits)
   uint32_t number = 0;     // among all rules of its set, set by it
   // The same in every set and process for rules of one dialect, name_of and actor; set by the set.
   uint64_t id = 0;
   const request::Space* space = nullptr;
+  // What keeps these known; a rule in a test may do without.
+  request::LimitsRef limits_held;
+  request::SpaceRef space_held;
+
+  // Gives it its space and the number of its limits, and keeps both known.
+  void intern(request::Spaces& spaces, request::SpaceRef its_space) {
+    space_held = std::move(its_space);
+    space = space_held.get();
+    if (limits.empty()) return;
+    limits_held = spaces.hold_limits(limits);
+    limits_id = limits_held.id();
+  }
 };
 
 // Why a rule does not apply to a request, for explain: the first condition that fails, and what the

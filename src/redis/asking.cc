@@ -146,9 +146,10 @@ void append_bulk(std::string& out, int64_t number) {
 }
 
 const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_id) {
-  const auto [at, fresh] = known_.try_emplace(limits_id);
-  LimitText& text = at->second;
-  if (!fresh) return text;
+  LimitText& text = known_[limits_id];
+  if (text.count > 0 && std::ranges::equal(text.limits, limits)) return text;
+  text = {};
+  text.limits.assign(limits.begin(), limits.end());
   text.name = "s1";
   text.count = limits.size();
   for (const Limit& limit : limits) {

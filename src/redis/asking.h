@@ -19,6 +19,7 @@ namespace sluice::redis {
 struct LimitText {
   std::string name;       // `s1;...`
   std::string arguments;  // carry and count excepted: letter, quota, window, burst of each, in RESP
+  std::vector<limit::Limit> limits;  // that it is of
   size_t count = 0;
   Algorithms algorithms = 0;
   bool wide = false;  // its numbers are too large for doubles
@@ -29,6 +30,7 @@ class LimitTexts {
   const LimitText& of(std::span<const limit::Limit> limits, uint32_t limits_id);
 
  private:
+  // By the lists' numbers, which stand for other limits in time.
   std::unordered_map<uint32_t, LimitText> known_;
 };
 

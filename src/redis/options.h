@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/time.h"
 
 namespace sluice::redis {
@@ -37,6 +38,7 @@ struct Options {
   // cleanup takes.
   base::Duration kept_linger = base::seconds(60);
   size_t local_bytes = size_t{64} << 20;  // of the table that decides meanwhile
+  size_t waiting_max = base::bounds::waiting_max;
   friend bool operator==(const Options&, const Options&) = default;
 };
 

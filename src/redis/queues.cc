@@ -6,13 +6,10 @@
 
 namespace sluice::redis {
 
-bool Queues::enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port) {
+void Queues::enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port) {
   const std::lock_guard lock(mutex_);
-  if (count_.load(std::memory_order_relaxed) >= base::bounds::waiting_max) return false;
-  Queue& queue = queues_[counter];
-  if (!queue.places.insert(arrival, units, &port)) return true;
-  count_.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  if (queues_[counter].places.insert(arrival, units, &port))
+    count_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Queues::leave(const std::string& counter, uint64_t arrival) {

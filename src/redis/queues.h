@@ -24,8 +24,9 @@ class Queues {
   uint64_t new_arrival() { return arrivals_.fetch_add(1, std::memory_order_relaxed) + 1; }
   size_t size() const { return count_.load(std::memory_order_relaxed); }
 
-  // False: there are as many as may be. `port` is woken when it is called.
-  bool enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port);
+  // Without a bound of its own: who enters is one of Shared::waiting, which has one. `port` is
+  // woken when it is called.
+  void enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port);
   // Who is the first then is called.
   void leave(const std::string& counter, uint64_t arrival);
   bool is_first(const std::string& counter, uint64_t arrival);

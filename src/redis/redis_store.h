@@ -49,6 +49,9 @@ class RedisStore final : public store::Store, public metrics::Source {
   void housekeep(base::Time now) override;
   // Redis forgets by itself.
   size_t purge(base::Time now) override;
+  bool mark_named(request::Marks& marks, bool first) override {
+    return shared_.table->mark_named(marks, first);
+  }
   store::Stats stats() const override;
   std::string_view words_of(request::Error error) const override;
 

@@ -12,10 +12,6 @@ namespace {
 
 constexpr size_t told_bytes_max = 512;
 
-int64_t share(int64_t units, unsigned servers) {
-  return units <= 0 ? units : std::max<int64_t>(1, units / servers);
-}
-
 }  // namespace
 
 Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedStore> t,
@@ -25,7 +21,15 @@ Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedSto
       table(std::move(t)),
       tls(std::move(its_tls)),
       resolver(options.nodes),
-      log_(std::move(log)) {}
+      log_(std::move(log)) {
+  spaces.divide_by(options.servers);
+}
+
+bool Shared::take_place() {
+  if (waiting.fetch_add(1, std::memory_order_relaxed) < options.waiting_max) return true;
+  free_place();
+  return false;
+}
 
 void Shared::resolve() {
   if (const std::string problem = resolver.take_problem(); !problem.empty()) tell(false, problem);
@@ -62,23 +66,11 @@ void Shared::tell_refusal(std::string_view text) {
                base::printable(text, told_bytes_max));
 }
 
-limit::Limit Shared::share_of(limit::Limit limit) const {
-  limit.quota = share(limit.quota, options.servers);
-  limit.burst = share(limit.burst, options.servers);
-  return limit;
-}
-
 std::span<const limit::Limit> Shared::divided(std::span<const limit::Limit> limits,
-                                              uint32_t& limits_id) {
-  const std::lock_guard lock(mutex_);
-  uint32_t& id = divided_[limits_id];
-  if (id == 0) {
-    std::vector<limit::Limit> shares(limits.begin(), limits.end());
-    for (limit::Limit& limit : shares) limit = share_of(limit);
-    id = spaces.intern_limits(shares);
-  }
-  limits_id = id;
-  return spaces.limits(id);
+                                              uint32_t& limits_id) const {
+  if (limits_id == 0) return limits;
+  limits_id = spaces.divided(limits_id);
+  return spaces.limits(limits_id);
 }
 
 }  // namespace sluice::redis

@@ -11,7 +11,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "redis/link.h"
@@ -44,9 +43,12 @@ class Shared {
   void tell_refusal(std::string_view text);
 
   // A limit as it holds for this server alone: its share, but a unit at least. Of a list, with its
-  // number.
-  limit::Limit share_of(limit::Limit limit) const;
-  std::span<const limit::Limit> divided(std::span<const limit::Limit> limits, uint32_t& limits_id);
+  // number, takes no lock. (One without a number is nobody's to share: it has no counter.)
+  limit::Limit share_of(limit::Limit limit) const {
+    return request::Spaces::share_of(limit, options.servers);
+  }
+  std::span<const limit::Limit> divided(std::span<const limit::Limit> limits,
+                                        uint32_t& limits_id) const;
 
   const Options options;
   request::Spaces& spaces;
@@ -54,8 +56,12 @@ class Shared {
   const std::unique_ptr<TlsContext> tls;
   Scripts scripts;
   Queues queues;
-  // Groups that wait at all workers, in a queue or aside; none that is cancelled.
+  // Groups that wait at all workers, in a queue or aside, which all have a place; none that is
+  // cancelled.
   std::atomic<size_t> waiting{0};
+  // A place for one more. False: all are taken.
+  bool take_place();
+  void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
   Resolver resolver;
   std::atomic<bool> ending{false};  // lists are not to be gone on with
@@ -66,7 +72,6 @@ class Shared {
   std::string told_;
   int64_t refusal_s_ = 0;
   uint64_t refusals_ = 0;
-  std::unordered_map<uint32_t, uint32_t> divided_;
 };
 
 }  // namespace sluice::redis

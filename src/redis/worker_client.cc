@@ -39,7 +39,7 @@ WorkerClient::WorkerClient(Shared& shared, store::Port& port, net::Loop& loop, u
 WorkerClient::~WorkerClient() {
   for (auto& [ticket, waiting] : waiting_) {
     if (!waiting->queue.empty()) shared_.queues.leave(waiting->queue, waiting->arrival);
-    if (!waiting->cancelled) shared_.waiting.fetch_sub(1, std::memory_order_relaxed);
+    if (!waiting->cancelled) shared_.free_place();
   }
   shared_.queues.forget(port_);
 }

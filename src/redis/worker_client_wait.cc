@@ -75,9 +75,8 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   const std::string queue = charge.counted && charge.cost <= most ? name_of(charge) : std::string();
   if (queue != w.queue) {
     if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
-    w.queue.clear();
-    if (!queue.empty() && shared_.queues.enter(queue, w.arrival, charge.cost, port_))
-      w.queue = queue;
+    w.queue = queue;
+    if (!queue.empty()) shared_.queues.enter(queue, w.arrival, charge.cost, port_);
   }
   w.at = at;
   const bool put_back = std::any_of(
@@ -115,7 +114,7 @@ void WorkerClient::schedule(Waiting& w, int64_t due_us) {
 
 void WorkerClient::park(Group& group, const request::Batch& batch, base::Time now,
                         const store::Pin& pin) {
-  if (shared_.waiting.load(std::memory_order_relaxed) >= base::bounds::waiting_max) return;
+  if (!shared_.take_place()) return;
   auto waiting = std::make_unique<Waiting>();
   waiting->ticket = group.ticket;
   waiting->arrival = shared_.queues.new_arrival();
@@ -126,7 +125,6 @@ void WorkerClient::park(Group& group, const request::Batch& batch, base::Time no
   group.arrival = waiting->arrival;
   port_.wake();
   SLUICE_CHECK(waiting_.emplace(key(group.ticket), std::move(waiting)).second);
-  shared_.waiting.fetch_add(1, std::memory_order_relaxed);
 }
 
 namespace {
@@ -287,7 +285,7 @@ void WorkerClient::erase(Waiting& w) {
   if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
   schedule(w, INT64_MAX);
   by_arrival_.erase(w.arrival);
-  if (!w.cancelled) shared_.waiting.fetch_sub(1, std::memory_order_relaxed);
+  if (!w.cancelled) shared_.free_place();
   waiting_.erase(key(w.ticket));
 }
 
@@ -314,9 +312,9 @@ bool WorkerClient::cancel(request::Ticket ticket) {
     return true;
   }
   w.cancelled = true;  // its answer is given back
-  shared_.waiting.fetch_sub(1, std::memory_order_relaxed);
   if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
   w.queue.clear();
+  shared_.free_place();
   return true;
 }
 

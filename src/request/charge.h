@@ -56,6 +56,7 @@ struct Space {
   // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
   // each of these windows at most; rising, at most slots_max.
   std::vector<base::Duration> windows{};
+  uint32_t serial = 0;  // how many spaces had that id before
 };
 
 // One cost against one key with all its limits: one probe of the table, one slot per limit.

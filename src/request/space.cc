@@ -16,41 +16,217 @@ bool Spaces::Less::operator()(std::span<const limit::Limit> a,
       });
 }
 
-const Space* Spaces::intern(std::string prefix, std::string suffix, Space like, size_t most) {
+// With the mutex, as only so it may be taken from where nobody names it.
+void Spaces::take(Named& named) {
+  if (named.refs.fetch_add(1, std::memory_order_relaxed) == 0)
+    unnamed_.fetch_sub(1, std::memory_order_relaxed);
+  named.dying = false;
+}
+
+void Spaces::drop(Named& named) {
+  // Whoever sees that nobody names it sees what was done with it as done.
+  if (named.refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    unnamed_.fetch_add(1, std::memory_order_relaxed);
+}
+
+SpaceRef Spaces::hold(std::string_view prefix, std::string_view suffix, const Space& like,
+                      size_t most) {
   const std::lock_guard lock(mutex_);
-  if (spaces_.size() >= most && !by_identity_.contains({prefix, suffix})) return nullptr;
-  auto [at, fresh] = by_identity_.try_emplace({prefix, suffix});
-  if (fresh) {
-    like.id = static_cast<uint32_t>(spaces_.size());
-    like.prefix = std::move(prefix);
-    like.suffix = std::move(suffix);
-    at->second = &spaces_.push_back(std::move(like));
+  const auto known = by_identity_.find({prefix, suffix});
+  if (known != by_identity_.end()) {
+    Place& place = spaces_[known->second];
+    take(place);
+    return {*this, place.space};
   }
-  return at->second;
+  if (known_spaces() >= most) {
+    want_round();
+    return {};
+  }
+  const auto fill = [&](Place& place, uint32_t id, uint32_t serial) {
+    place.space = like;
+    place.space.id = id;
+    place.space.serial = serial;
+    place.space.prefix = prefix;
+    place.space.suffix = suffix;
+    place.used = true;
+    place.refs.store(1, std::memory_order_relaxed);
+  };
+  Place* place = nullptr;
+  if (free_spaces_.empty()) {
+    const auto id = static_cast<uint32_t>(spaces_.size());
+    place = &spaces_.append([&](Place& its) { fill(its, id, 0); });
+  } else {
+    const uint32_t id = free_spaces_.back();
+    free_spaces_.pop_back();
+    place = &spaces_[id];
+    fill(*place, id, place->space.serial + 1);
+  }
+  spaces_known_.fetch_add(1, std::memory_order_relaxed);
+  by_identity_.emplace(
+      std::pair<std::string_view, std::string_view>(place->space.prefix, place->space.suffix),
+      place->space.id);
+  return {*this, place->space};
 }
 
-const Space& Spaces::at(uint32_t id) const {
-  return spaces_[id];
+LimitsRef Spaces::hold_limits(std::span<const limit::Limit> limits, size_t most) {
+  const std::lock_guard lock(mutex_);
+  const uint32_t id = list_of(limits, most);
+  if (id == 0) {
+    want_round();
+    return {};
+  }
+  divide(id);
+  return {*this, id};
 }
 
-base::Duration Spaces::linger(uint32_t id) const {
-  return spaces_[id].linger;
+// Taken. With the mutex.
+uint32_t Spaces::list_of(std::span<const limit::Limit> limits, size_t most) {
+  const auto known = by_limits_.find(limits);
+  if (known != by_limits_.end()) {
+    take(lists_[known->second - 1]);
+    return known->second;
+  }
+  if (known_lists() >= most) return 0;
+  const auto fill = [&](List& list) {
+    list.limits.assign(limits.begin(), limits.end());
+    list.used = true;
+    list.refs.store(1, std::memory_order_relaxed);
+  };
+  uint32_t id = 0;
+  if (free_lists_.empty()) {
+    lists_.append(fill);
+    id = static_cast<uint32_t>(lists_.size());
+  } else {
+    id = free_lists_.back();
+    free_lists_.pop_back();
+    fill(lists_[id - 1]);
+  }
+  lists_known_.fetch_add(1, std::memory_order_relaxed);
+  by_limits_.emplace(lists_[id - 1].limits, id);
+  return id;
+}
+
+const Space* Spaces::intern(std::string_view prefix, std::string_view suffix, const Space& like,
+                            size_t most) {
+  SpaceRef held = hold(prefix, suffix, like, most);
+  held.spaces_ = nullptr;
+  return std::exchange(held.space_, nullptr);
 }
 
 uint32_t Spaces::intern_limits(std::span<const limit::Limit> limits, size_t most) {
-  const std::lock_guard lock(mutex_);
-  const auto known = by_limits_.find(limits);
-  if (known != by_limits_.end()) return known->second;
-  if (lists_.size() >= most) return 0;
-  const auto& list = lists_.push_back({limits.begin(), limits.end()});
-  const auto id = static_cast<uint32_t>(lists_.size());
-  by_limits_.emplace(list, id);
-  return id;
+  LimitsRef held = hold_limits(limits, most);
+  return std::exchange(held.id_, 0);
 }
 
 std::span<const limit::Limit> Spaces::limits(uint32_t id) const {
   SLUICE_CHECK(id >= 1);
-  return lists_[id - 1];
+  return lists_[id - 1].limits;
+}
+
+limit::Limit Spaces::share_of(limit::Limit limit, unsigned servers) {
+  const auto share = [servers](int64_t units) {
+    return units <= 0 ? units : std::max<int64_t>(1, units / servers);
+  };
+  limit.quota = share(limit.quota);
+  limit.burst = share(limit.burst);
+  return limit;
+}
+
+void Spaces::divide_by(unsigned servers) {
+  SLUICE_CHECK(servers > 0);
+  const std::lock_guard lock(mutex_);
+  if (servers_ == servers) return;
+  SLUICE_CHECK(servers_ == 0);
+  servers_ = servers;
+  const size_t known = lists_.size();
+  for (size_t i = 0; i < known; ++i)
+    if (lists_[i].used) divide(static_cast<uint32_t>(i + 1));
+}
+
+// Of a list that is shown to somebody; shares of shares are nobody's, unless they are that, too.
+// With the mutex.
+void Spaces::divide(uint32_t id) {
+  List& list = lists_[id - 1];
+  if (servers_ == 0 || list.divided.load(std::memory_order_relaxed) != 0) return;
+  std::vector<limit::Limit> shares;
+  for (const limit::Limit& limit : list.limits) shares.push_back(share_of(limit, servers_));
+  const bool same = !Less()(shares, list.limits) && !Less()(list.limits, shares);
+  list.divided.store(same ? id : list_of(shares, SIZE_MAX), std::memory_order_release);
+}
+
+uint32_t Spaces::divided(uint32_t id) const {
+  SLUICE_CHECK(id >= 1);
+  return lists_[id - 1].divided.load(std::memory_order_acquire);
+}
+
+bool Spaces::wants_round() const {
+  const int64_t unnamed = unnamed_.load(std::memory_order_relaxed);
+  if (full_.load(std::memory_order_relaxed)) return unnamed > 0;
+  return unnamed - left_unnamed_.load(std::memory_order_relaxed) >=
+         std::max(unnamed_min, left_known_.load(std::memory_order_relaxed) / 4);
+}
+
+Marks Spaces::begin_round() {
+  const std::lock_guard lock(mutex_);
+  const auto begin = [](auto& all) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      Named& named = all[i];
+      named.dying = named.used && named.refs.load(std::memory_order_acquire) == 0;
+    }
+  };
+  begin(spaces_);
+  begin(lists_);
+  full_.store(false, std::memory_order_relaxed);
+  Marks marks;
+  marks.spaces_.resize(spaces_.size());
+  marks.lists_.resize(lists_.size() + 1);
+  return marks;
+}
+
+size_t Spaces::end_round(const Marks& marks) {
+  const std::lock_guard lock(mutex_);
+  size_t forgotten = 0;
+  for (uint32_t id = 0; id < marks.spaces_.size(); ++id) {
+    if (!std::exchange(spaces_[id].dying, false) || marks.spaces_[id]) continue;
+    forget_space(id);
+    ++forgotten;
+  }
+  for (uint32_t id = 1; id < marks.lists_.size(); ++id) {
+    if (!std::exchange(lists_[id - 1].dying, false) || marks.lists_[id]) continue;
+    forget_list(id);
+    ++forgotten;
+  }
+  left_unnamed_.store(unnamed_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  left_known_.store(static_cast<int64_t>(known_spaces() + known_lists()),
+                    std::memory_order_relaxed);
+  return forgotten;
+}
+
+// Its serial stays. With the mutex, as is the next.
+void Spaces::forget_space(uint32_t id) {
+  Place& place = spaces_[id];
+  by_identity_.erase({place.space.prefix, place.space.suffix});
+  const uint32_t serial = place.space.serial;
+  place.space = {};
+  place.space.serial = serial;
+  place.used = false;
+  free_spaces_.push_back(id);
+  spaces_known_.fetch_sub(1, std::memory_order_relaxed);
+  unnamed_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Spaces::forget_list(uint32_t id) {
+  List& list = lists_[id - 1];
+  by_limits_.erase(list.limits);
+  list.limits = std::vector<limit::Limit>();
+  ++list.serial;
+  list.used = false;
+  const uint32_t divided = list.divided.exchange(0, std::memory_order_relaxed);
+  // A counter may still name the shares; they go in a later round.
+  if (divided != 0 && divided != id) drop(lists_[divided - 1]);
+  free_lists_.push_back(id);
+  lists_known_.fetch_sub(1, std::memory_order_relaxed);
+  unnamed_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace sluice::request

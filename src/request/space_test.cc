@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <set>
 #include <string>
@@ -97,6 +98,132 @@ TEST(Spaces, are_read_without_a_lock) {
     ASSERT_EQ(spaces.intern_limits(limits_of(i)), 1 + i);
     ASSERT_EQ(spaces.limits(1 + i).size(), 1 + i % 3);
   }
+}
+
+Limit window(int64_t quota) {
+  return {Algorithm::fixed_window, quota, base::seconds(1), 0};
+}
+LimitsRef hold(Spaces& spaces, int64_t quota) {
+  const Limit limit = window(quota);
+  return spaces.hold_limits({&limit, 1});
+}
+// A round in which counters were seen to name these.
+size_t round_of(Spaces& spaces, const std::vector<uint32_t>& lists = {},
+                const std::vector<uint32_t>& ids = {}) {
+  Marks marks = spaces.begin_round();
+  for (const uint32_t id : lists) marks.limits(id);
+  for (const uint32_t id : ids) marks.space(id);
+  return spaces.end_round(marks);
+}
+
+TEST(SpacesRound, forgets_what_neither_a_ref_nor_a_counter_names) {
+  Spaces spaces;
+  spaces.intern_limits(std::array{window(1)});
+  LimitsRef held = hold(spaces, 2), named = hold(spaces, 3), gone = hold(spaces, 4);
+  SpaceRef space = spaces.hold("a", ""), other = spaces.hold("b", "");
+  const uint32_t named_id = named.id(), gone_id = gone.id(), space_id = space.get()->id;
+  const LimitsRef copy = held;
+  held = {};
+  named = {};
+  gone = {};
+  space = {};
+  EXPECT_EQ(round_of(spaces, {named_id}, {space_id}), 1u);
+  EXPECT_EQ(spaces.known_lists(), 3u);
+  EXPECT_EQ(spaces.limits(copy.id()).front().quota, 2);
+  EXPECT_EQ(spaces.limits(named_id).front().quota, 3);
+  EXPECT_EQ(spaces.at(space_id).prefix, "a");
+  // Its number is used again, and told apart.
+  const uint32_t serial = spaces.serial_of_limits(gone_id);
+  const LimitsRef next = hold(spaces, 5);
+  EXPECT_EQ(next.id(), gone_id);
+  EXPECT_EQ(spaces.limits(next.id()).front().quota, 5);
+  EXPECT_EQ(spaces.serial_of_limits(gone_id), serial);
+  EXPECT_NE(serial, 0u);
+  // Now nothing names them.
+  EXPECT_EQ(round_of(spaces), 2u);
+  EXPECT_EQ(spaces.known_spaces(), 1u);
+  const SpaceRef again = spaces.hold("c", "");
+  EXPECT_EQ(again.get()->id, space_id);
+  EXPECT_FALSE(spaces.visit(space_id, 0, [](const Space&) { FAIL(); }));
+  std::string prefix;
+  EXPECT_TRUE(
+      spaces.visit(space_id, again.get()->serial, [&](const Space& its) { prefix = its.prefix; }));
+  EXPECT_EQ(prefix, "c");
+}
+
+TEST(SpacesRound, what_is_named_again_meanwhile_stays) {
+  Spaces spaces;
+  const uint32_t held = hold(spaces, 1).id(), used = hold(spaces, 2).id();
+  const Marks marks = spaces.begin_round();
+  const LimitsRef again = hold(spaces, 1);
+  EXPECT_EQ(again.id(), held);
+  // Also if it is named no more by then: a counter may have been written meanwhile.
+  EXPECT_EQ(hold(spaces, 2).id(), used);
+  const uint32_t fresh = hold(spaces, 3).id();
+  EXPECT_EQ(spaces.end_round(marks), 0u);
+  EXPECT_EQ(spaces.limits(fresh).front().quota, 3);
+  EXPECT_EQ(round_of(spaces), 2u);
+  EXPECT_EQ(spaces.limits(held).front().quota, 1);
+}
+
+TEST(SpacesRound, shares_are_known_as_long_as_the_list) {
+  Spaces spaces;
+  LimitsRef early = hold(spaces, 10);
+  spaces.divide_by(2);
+  LimitsRef late = hold(spaces, 20), least = hold(spaces, 1);
+  EXPECT_EQ(spaces.limits(spaces.divided(early.id())).front().quota, 5);
+  // The shares of the other are a list that somebody has.
+  EXPECT_EQ(spaces.divided(late.id()), early.id());
+  EXPECT_EQ(spaces.divided(least.id()), least.id());
+  early = {};
+  EXPECT_EQ(round_of(spaces), 0u);
+  EXPECT_EQ(spaces.limits(spaces.divided(late.id())).front().quota, 10);
+  late = {};
+  least = {};
+  // What it shared is unnamed from when it is forgotten.
+  for (int i = 0; i < 5; ++i) round_of(spaces);
+  EXPECT_EQ(spaces.known(), 0u);
+}
+
+TEST(SpacesRound, is_wanted_when_much_is_unnamed_or_there_is_no_room) {
+  Spaces spaces;
+  std::vector<LimitsRef> held;
+  for (int64_t i = 1; i <= 10'000; ++i) held.push_back(hold(spaces, i));
+  EXPECT_FALSE(spaces.wants_round());
+  held.resize(9'000);
+  EXPECT_FALSE(spaces.wants_round());
+  const Limit more = window(20'000);
+  EXPECT_FALSE(spaces.hold_limits({&more, 1}, 10'000));
+  EXPECT_TRUE(spaces.wants_round());
+  EXPECT_EQ(round_of(spaces), 1'000u);
+  EXPECT_FALSE(spaces.wants_round());
+  EXPECT_TRUE(spaces.hold_limits({&more, 1}, 10'000));
+  held.resize(6'000);
+  EXPECT_TRUE(spaces.wants_round());
+}
+
+// Numbers are used again all the time, and what one of them is known to stand for holds.
+TEST(SpacesRound, refs_of_many_threads_hold) {
+  constexpr int rounds = 300;
+  Spaces spaces;
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int64_t i = 0; !over; ++i) {
+        const int64_t quota = 1 + (i * 7 + t) % 50;
+        const LimitsRef limits = hold(spaces, quota), copy = limits;
+        const SpaceRef space = spaces.hold("p" + std::to_string(quota), "");
+        ASSERT_EQ(spaces.limits(copy.id()).front().quota, quota);
+        ASSERT_EQ(spaces.at(space.get()->id).prefix, "p" + std::to_string(quota));
+      }
+    });
+  }
+  for (int i = 0; i < rounds; ++i) round_of(spaces);
+  over = true;
+  for (auto& thread : threads) thread.join();
+  round_of(spaces);
+  EXPECT_EQ(spaces.known(), 0u);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // A list that only grows and never moves what is in it: one thread at a time appends, any others
 // read at the same time, without a lock. What they may read are the elements whose number they were
 // told by whoever appended them, or that lie below a size() they saw. Elements live as long as the
-// list.
+// list; who changes one sees to it that nobody reads it then.
 #pragma once
 
 #include <array>
@@ -32,13 +32,20 @@ class StableList {
     return chunks_[place.chunk].load(std::memory_order_relaxed)[place.at];
   }
 
+  T& operator[](size_t i) { return const_cast<T&>(std::as_const(*this)[i]); }
+
   const T& push_back(T element) {
+    return append([&](T& its) { its = std::move(element); });
+  }
+  // One more, which `fill` makes what it is to be before anybody sees it.
+  template <class Fill>
+  T& append(Fill&& fill) {
     const size_t i = size_.load(std::memory_order_relaxed);
     const Place place = place_of(i);
     auto& chunk = chunks_[place.chunk];
     if (place.at == 0) chunk.store(new T[first << place.chunk], std::memory_order_relaxed);
     T& its = chunk.load(std::memory_order_relaxed)[place.at];
-    its = std::move(element);
+    fill(its);
     size_.store(i + 1, std::memory_order_release);
     return its;
   }

@@ -37,7 +37,7 @@ class DivvyPage final : public admin::Site {
 
 }  // namespace
 
-void admin::Operate::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
+void Operate::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                       live::OverridesBook* overrides, std::vector<std::string> files,
                       const store::Store& store, base::Clock& clock, log::Log& log) {
   log_control_ = std::make_unique<admin::LogControl>(log, options.denials_every);
@@ -86,7 +86,7 @@ void admin::Operate::prepare(const Options& options, const live::Live& live, liv
       std::any_of(options.listeners.begin(), options.listeners.end(),
                   [](const auto& l) { return l.protocol == protocol::Protocol::admin; });
   if (asks) {
-    top_board_ = std::make_unique<admin::TopBoard>(clock, live, figures_);
+    top_board_ = std::make_unique<admin::TopBoard>(clock, live, figures_, options.spaces);
     admin_->add({.method = "GET",
                  .path = "/v1/top",
                  .slow = true,
@@ -98,22 +98,22 @@ void admin::Operate::prepare(const Options& options, const live::Live& live, liv
   http_ = std::make_unique<admin::HttpServer>(log.logger(log::LogModule::admin));
 }
 
-void admin::Operate::start(size_t http_places) {
+void Operate::start(size_t http_places) {
   if (statsd_) statsd_->start();
   if (http_) http_->start(http_places);
   serving_ = true;
 }
 
-void admin::Operate::stop() {
+void Operate::stop() {
   if (http_) http_->stop();
   statsd_.reset();
 }
 
-net::Listener::Owner admin::Operate::http_owner() {
-  return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }};
+net::Listener::Owner Operate::http_owner() {
+  return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }, {}};
 }
 
-bool admin::Operate::take(int fd, protocol::Protocol protocol) {
+bool Operate::take(int fd, protocol::Protocol protocol) {
   if (!serves(protocol)) return false;
   http_->adopt(fd, protocol == protocol::Protocol::admin ? static_cast<admin::Site&>(*admin_)
                                                          : *divvy_page_);

@@ -13,6 +13,7 @@
 
 #include "admin/options.h"
 #include "base/bounds.h"
+#include "base/clock.h"
 #include "base/diagnostic.h"
 #include "base/time.h"
 #include "metrics/page.h"
@@ -47,6 +48,8 @@ struct Options {
   std::vector<const metrics::Source*> sources = {};
   // What rules and store intern in; outlives the server. Null: there can be no overrides.
   request::Spaces* spaces = nullptr;
+  // The process's, which the store goes by as well; outlives the server. Null: one of its own.
+  base::Clock* clock = nullptr;
   // Keeps the overrides; outlives the server. Null: they are forgotten at exit.
   store::Keeper* keeper = nullptr;
   std::function<void()> on_stop = {};  // when the server begins to stop; on the main thread

@@ -21,12 +21,12 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/signals.h"
+#include "admin/counter_routes.h"
+#include "server/doors.h"
 #include "engine/inquiry.h"
-#include "engine/lister.h"
-#include "live/overrides_book.h"
-#include "live/reloader.h"
+#include "live/limits_collector.h"
 #include "net/listener.h"
-#include "protocol/protocol.h"
+#include "engine/lister.h"
 #include "server/operate.h"
 #include "server/worker.h"
 
@@ -56,9 +56,18 @@ struct Server::Impl {
         live(named(std::move(policy.first))) {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
-    if (options.spaces != nullptr)
+    if (options.spaces != nullptr) {
       overrides.emplace(live::OverridesBook::World{*options.spaces, live, clock, options.keeper,
-                                                   [this] { on_overrides(); }, policy_log});
+                                             [this] { on_overrides(); }, policy_log});
+      collector.emplace(*options.spaces, live, store, [this](std::function<void()> done) {
+        asio::post(io, [this, done = std::move(done)] {
+          live.renew();
+          for (auto& worker : workers) worker->on_new_policy();
+          done();
+        });
+      });
+    }
+    operate.add_source(doors);
     operate.prepare(options, live, reloader ? &*reloader : nullptr,
                     overrides ? &*overrides : nullptr, files, store, clock, l);
     inquiries.set_post([this](std::shared_ptr<engine::Inquiry> inquiry) {
@@ -117,10 +126,13 @@ struct Server::Impl {
   const Options options;
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
-  admin::Operate operate;
+  Doors doors{log};
+  Operate operate;
   live::Live live;
-  base::Clock clock;
+  base::Clock own_clock;
+  base::Clock& clock = options.clock != nullptr ? *options.clock : own_clock;
   std::optional<live::OverridesBook> overrides;
+  std::optional<live::LimitsCollector> collector;  // the house's
   std::atomic<bool> telling_overrides{false};
   std::chrono::steady_clock::time_point told_overrides_at{};
   asio::io_context io{1};
@@ -176,8 +188,9 @@ std::optional<std::string> Server::start() {
       const auto take = [&s, protocol = named.protocol, timeouts = named.timeouts](int fd) {
         s.take(fd, protocol, timeouts);
       };
-      net::Listener::Owner owner{[&s] { return s.has_room(); }, {}};
-      if (admin::Operate::serves(named.protocol)) owner = s.operate.http_owner();
+      net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
+      if (Operate::serves(named.protocol)) owner = s.operate.http_owner();
+      owner.paused = [&s] { s.doors.paused(); };
       s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind()) return wrong;
       s.bound.push_back(
@@ -217,7 +230,7 @@ std::optional<std::string> Server::Impl::plan() {
       .store = options.store_files,
       .redis = options.redis_files,
       .http = std::any_of(options.listeners.begin(), options.listeners.end(),
-                          [](const auto& l) { return admin::Operate::serves(l.protocol); }),
+                          [](const auto& l) { return Operate::serves(l.protocol); }),
       .statsd = options.statsd.has_value()};
   files_plan = plan_files(base::open_files_max(), base::open_files(), needed);
   if (files_plan.connections > 0) return {};
@@ -268,6 +281,7 @@ void Server::Impl::take(int fd, protocol::Protocol protocol, const net::Timeouts
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
   if (served < options.connections_max) return least->adopt(fd, {protocol, timeouts}, "");
+  doors.turned_away();
   // Being told costs a connection for a moment; a flood beyond that is just closed.
   if (turned_away < base::bounds::turned_away_max)
     return least->adopt(fd, {protocol, timeouts}, too_many);
@@ -313,7 +327,7 @@ void Server::Impl::stop() {
   if (options.on_stop) options.on_stop();
   // Those who watch are told that it stops, to its end.
   for (size_t i = 0; i < listeners.size(); ++i)
-    if (!admin::Operate::serves(bound[i].protocol)) listeners[i]->stop();
+    if (!Operate::serves(bound[i].protocol)) listeners[i]->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
 }
 
@@ -411,10 +425,12 @@ void Server::Impl::keep_house() {
     lock.unlock();
     store.housekeep(clock.settled());
     if (overrides) overrides->housekeep();
+    if (collector) collector->step();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
       tell_given_up();
       tell_too_costly();
       tell_passed_over();
+      doors.tell(operate.figures().closed(), std::chrono::steady_clock::now());
       told_at = std::chrono::steady_clock::now();
     }
     if (purges() && std::chrono::steady_clock::now() - purged_at >= cleanup_interval) {
@@ -433,6 +449,7 @@ void Server::Impl::close_house() {
   house_closed.notify_one();
   house.join();
   tell_passed_over();
+  doors.tell(operate.figures().closed(), std::chrono::steady_clock::now(), true);
 }
 
 }  // namespace sluice::server

@@ -20,15 +20,16 @@
 #include "protocol/divvy/rules.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "store/forwarding_test.h"
 #include "tests/support/patience.h"
 
 namespace sluice::server {
 namespace {
 
 // Counts what is decided; at the `at`th has somebody ask for `single`.
-class Counting final : public store::Store {
+class Counting final : public store::tests::Forwarding {
  public:
-  explicit Counting(store::Store& inner) : inner_(inner) {}
+  explicit Counting(store::Store& inner) : Forwarding(inner) {}
 
   store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
                        const store::Pin& pin, request::Ticket ticket) override {
@@ -40,29 +41,12 @@ class Counting final : public store::Store {
     }
     return inner_.apply(batch, now, port, pin, ticket);
   }
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
-    return inner_.advance(port, now);
-  }
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
-    return inner_.cancel(port, ticket, now);
-  }
-  std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
-    return {};
-  }
-  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
-                            std::string_view) override {
-    return {};
-  }
-  void housekeep(base::Time) override {}
-  size_t purge(base::Time) override { return 0; }
-  store::Stats stats() const override { return inner_.stats(); }
 
   size_t at = 0;
   std::function<void()> ask;
   std::promise<size_t> between;
 
  private:
-  store::Store& inner_;
   size_t decided_ = 0, asked_at_ = 0;
 };
 

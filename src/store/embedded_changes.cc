@@ -163,7 +163,8 @@ void EmbeddedStore::reserve(uint64_t counters) {
   }
 }
 
-Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newest, Part part) {
+Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newest, Part part,
+                                const base::Time* now) {
   const request::Space& space = *record.space;
   const uint64_t hash = hash_(space.id, record.key);
   if (stripe_of(hash) % part.of != part.number) return Restored::yes;
@@ -195,7 +196,10 @@ Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newes
     locked.stripe.erase(region_, hash, entry);
     entry = nullptr;
   }
-  if (entry == nullptr)
+  if (entry == nullptr && now != nullptr && is_pressed())
+    entry = insert_replacing(locked.stripe, hash, space, record.key, count,
+                             {.now = *now, .loading = true, .replaces = true});
+  else if (entry == nullptr)
     entry = locked.stripe.insert(region_, hash_, hash, space.id, record.key, count);
   if (entry == nullptr) return Restored::no_memory;
   if (newest) entry->set_newer();

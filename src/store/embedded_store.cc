@@ -138,30 +138,36 @@ bool EmbeddedStore::make_place(Settling& s, std::span<const Settling> group, boo
   return true;
 }
 
-// While memory is short it sweeps some chains of its own stripe first; while there is none it goes
-// on until what went makes room, or the bound is reached.
 Entry* EmbeddedStore::insert(const Settling& s, std::span<const Settling> group, base::Time now) {
   const Charge& charge = *s.charge;
   Stripe& stripe = locked_of(charge).stripe;
-  const auto place = [&] {
-    return stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
-  };
   if (!is_pressed()) [[likely]]
-    return place();
+    return stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
   std::array<const Entry*, 2 * base::bounds::group_charges_max> held;
   size_t count = 0;
   for (const Settling& other : group) {
     if (other.entry != nullptr) held[count++] = other.entry;
     if (other.place != nullptr) held[count++] = other.place;
   }
-  const Sweep sweep{.now = now, .loading = loading_.load(), .held = std::span(held).first(count)};
+  return insert_replacing(stripe, charge.hash, *charge.space, charge.key, s.cells,
+                          {.now = now,
+                           .loading = loading_.load(),
+                           .replaces = true,
+                           .held = std::span(held).first(count)});
+}
+
+// While memory is short it sweeps some chains of its own stripe first; while there is none it goes
+// on until what went makes room, or the bound is reached.
+Entry* EmbeddedStore::insert_replacing(Stripe& stripe, uint64_t hash, const request::Space& space,
+                                       std::string_view key, size_t cells, const Sweep& sweep) {
   Entry* entry = nullptr;
   uint32_t chains = 0;
   const uint32_t chains_max = std::min(base::bounds::replaced_chains_max, stripe.chains());
   do {
     const size_t dropped = stripe.sweep_next(region_, sweep, chains_per_new_counter);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
-    if (chains == 0 || dropped > 0) entry = place();
+    if (chains == 0 || dropped > 0)
+      entry = stripe.insert(region_, hash_, hash, space.id, key, cells);
     chains += chains_per_new_counter;
   } while (entry == nullptr && chains < chains_max);
   return entry;
@@ -346,6 +352,31 @@ size_t EmbeddedStore::purge(base::Time now) {
   });
   purged_.fetch_add(gone, std::memory_order_relaxed);
   return gone;
+}
+
+// For no longer than housekeeping, but a stripe at least.
+bool EmbeddedStore::mark_named(request::Marks& marks, bool first) {
+  using std::chrono::steady_clock;
+  if (first) marked_stripes_ = 0;
+  for (const auto end = steady_clock::now() + time_max; marked_stripes_ < stripes;) {
+    mark_stripe(marked_stripes_++, marks);
+    if (steady_clock::now() >= end) break;
+  }
+  return marked_stripes_ == stripes;
+}
+
+void EmbeddedStore::mark_stripe(size_t index, request::Marks& marks) {
+  const auto step = [&](Stripe& stripe, uint32_t from) {
+    const uint32_t end = std::min(from + sweep_chains_per_lock, stripe.chains());
+    for (uint32_t chain = from; chain < end; ++chain) stripe.prefetch_chain(region_, chain);
+    for (uint32_t chain = from; chain < end; ++chain) {
+      stripe.each(region_, chain, [&](const Entry& entry) {
+        marks.space(entry.space());
+        marks.limits(entry.limits_id());
+      });
+    }
+  };
+  each_step_of((*table_)[index], step, [] { return true; });
 }
 
 std::vector<std::string> EmbeddedStore::list(const request::Space& space, std::string_view prefix,

@@ -65,6 +65,7 @@ class EmbeddedStore final : public Store {
   Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
                      std::string_view after, size_t max, std::string_view from) override;
   size_t purge(base::Time now) override;
+  bool mark_named(request::Marks& marks, bool first) override;
   // Sweeps the table once in 10 s, or once in a second while more than 7/8 of the memory is in use;
   // but for 5 ms a call at most, 30 ms then: a round through tens of millions takes longer.
   void housekeep(base::Time now) override;
@@ -79,14 +80,17 @@ class EmbeddedStore final : public Store {
   void collect(const request::VisitCounter& visit);
   // A counter as it was stored. `newest`: in place of what is in the table, else only if there is
   // nothing. No cells: it is known that there is none.
-  Restored restore(const request::CounterRecord& record, bool newest) {
-    return restore(record, newest, {});
+  Restored restore(const request::CounterRecord& record, bool newest) { return restore(record, newest, {}); }
+  // Only if there is nothing; while there is no memory in place of what a new counter may replace.
+  Restored restore(const request::CounterRecord& record, base::Time now) {
+    return restore(record, false, {}, &now);
   }
   // One of `of` threads that share them out: what is another's is passed over.
   struct Part {
     size_t number = 0, of = 1;
   };
-  Restored restore(const request::CounterRecord& record, bool newest, Part part);
+  Restored restore(const request::CounterRecord& record, bool newest, Part part,
+                   const base::Time* now = nullptr);
   // Calls `visit(charge)` for the charges of a group whose counters are not in the table.
   template <class Visit>
   void each_absent(const request::Batch& batch, const request::Group& group, Visit&& visit);
@@ -135,12 +139,16 @@ class EmbeddedStore final : public Store {
   struct Together;
 
   size_t purge_noted(base::Time now);
+  void mark_stripe(size_t index, request::Marks& marks);
 
   // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, each with its lock anew. A
   // counter that is there all the time is met at least once.
   // It ends early once `goes_on()` is false.
   template <class Step, class GoesOn>
   void each_step(Step&& step, GoesOn&& goes_on);
+  // The same of one stripe, without a rest.
+  template <class Step, class GoesOn>
+  void each_step_of(Locked& locked, Step&& step, GoesOn&& goes_on);
   template <class Step>
   void each_step(Step&& step) {
     each_step(std::forward<Step>(step), [] { return true; });
@@ -163,6 +171,8 @@ class EmbeddedStore final : public Store {
   bool make_place(Settling& s, std::span<const Settling> group, bool allowed, base::Time now);
   bool make_places(std::span<Settling> settling, bool allowed, base::Time now);
   Entry* insert(const Settling& s, std::span<const Settling> group, base::Time now);
+  Entry* insert_replacing(Stripe& stripe, uint64_t hash, const request::Space& space,
+                          std::string_view key, size_t cells, const Sweep& sweep);
   void move_in(Settling& s);
   void store(Settling& s, bool allowed, base::Time now);
   void write(Settling& s);
@@ -171,6 +181,7 @@ class EmbeddedStore final : public Store {
   void move_note(const Settling& s, Entry& place);
   void erase_noted(size_t stripe, Entry& entry);
   void erase(Settling& s);
+  void bring_back(const Settling& s, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(request::Group& group, const request::Batch& batch,
@@ -209,6 +220,7 @@ class EmbeddedStore final : public Store {
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // of the last round, and of this one so far
   size_t sweep_stripe_ = 0, changed_stripe_ = 0;
   uint32_t sweep_chain_ = 0;
+  size_t marked_stripes_ = 0;  // that mark_named has been through
 };
 
 // Forced inline for the same reason as Settling::evaluate.
@@ -232,21 +244,29 @@ template <class Step, class GoesOn>
 void EmbeddedStore::each_step(Step&& step, GoesOn&& goes_on) {
   size_t steps = 0;
   for (auto& locked : *table_) {
-    uint32_t merges = 0;
-    for (uint32_t chain = 0; goes_on();) {
+    each_step_of(locked, step, [&] {
+      if (!goes_on()) return false;
       if (++steps % steps_per_rest == 0) std::this_thread::sleep_for(rest);
-      const std::lock_guard lock(locked.mutex);
-      if (chain == 0) {
-        merges = locked.stripe.merges();
-      } else if (merges != locked.stripe.merges()) {
-        // Counters may have moved to where it has been. It ends: the stripe gets smaller.
-        chain = 0;
-        continue;
-      }
-      if (chain >= locked.stripe.chains()) break;
-      step(locked.stripe, chain);
-      chain += sweep_chains_per_lock;
+      return true;
+    });
+  }
+}
+
+template <class Step, class GoesOn>
+void EmbeddedStore::each_step_of(Locked& locked, Step&& step, GoesOn&& goes_on) {
+  uint32_t merges = 0;
+  for (uint32_t chain = 0; goes_on();) {
+    const std::lock_guard lock(locked.mutex);
+    if (chain == 0) {
+      merges = locked.stripe.merges();
+    } else if (merges != locked.stripe.merges()) {
+      // Counters may have moved to where it has been. It ends: the stripe gets smaller.
+      chain = 0;
+      continue;
     }
+    if (chain >= locked.stripe.chains()) break;
+    step(locked.stripe, chain);
+    chain += sweep_chains_per_lock;
   }
 }
 

@@ -1,11 +1,18 @@
 #include "store/port.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "store/waiter.h"
 
 namespace sluice::store {
+
+namespace {
+
+constexpr int64_t set_later_max_us = 1'000'000;
+
+}  // namespace
 
 Port::Port(std::function<void()> wake) : wake_(std::move(wake)) {}
 Port::~Port() = default;
@@ -57,11 +64,12 @@ void Port::deliver(Waiter& waiter, Settled settled) {
   wake_once();
 }
 
-void Port::wake_at(base::Time at, const std::shared_ptr<Waiter>& waiter) {
+void Port::wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Waiter>& waiter) {
   const std::lock_guard lock(mutex_);
   remove(*waiter);
-  waiter->due_us = at.us;
-  const auto place = due_.emplace(std::pair(at.us, waiter->arrival), waiter).first;
+  set_us_ = std::max(set_us_, now.us);
+  waiter->due_us = wait.us < INT64_MAX - now.us ? now.us + wait.us : INT64_MAX;
+  const auto place = due_.emplace(std::pair(waiter->due_us, waiter->arrival), waiter).first;
   if (place == due_.begin()) wake_once();
 }
 
@@ -79,7 +87,9 @@ void Port::remove(Waiter& waiter) {
 void Port::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters) {
   const std::lock_guard lock(mutex_);
   woken_ = true;
-  const bool all = now.us < std::exchange(now_us_, now.us);
+  // Times are also set between two of these calls, and by other threads, a little later than now.
+  const bool all = now.us < std::exchange(now_us_, now.us) || now.us + set_later_max_us < set_us_;
+  if (all) set_us_ = now.us;
   while (!due_.empty() && (all || due_.begin()->first.first <= now.us)) {
     const auto first = due_.begin();
     first->second->due_us = Waiter::no_time;

@@ -83,8 +83,8 @@ class Port {
 
   // The waiter is answered; `settled` is of its ticket.
   void deliver(Waiter& waiter, Settled settled);
-  // In place of an earlier call's time.
-  void wake_at(base::Time at, const std::shared_ptr<Waiter>& waiter);
+  // In place of an earlier call's time. `now` is that of whoever calls.
+  void wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
   // The owner is awake until `rest`: takes the waiters that are due at `now`; all that have a time,
   // where that has gone back, as theirs may be too late.
@@ -98,10 +98,11 @@ class Port {
 
   const std::function<void()> wake_;
   std::mutex mutex_;
-  std::vector<Settled> settled_;  // guarded by mutex_, as are the next four
+  std::vector<Settled> settled_;  // guarded by mutex_, as are the next five
   std::vector<request::Ticket> batches_;
   std::vector<request::Ticket> waiters_;  // that are to be asked anew
   Due due_;
+  int64_t set_us_ = INT64_MIN;  // the latest moment at which one of these times was set
   bool woken_ = false;
   // A commit is waited for: set by the owner, taken back by who commits.
   std::atomic<bool> awaits_commit_{false};

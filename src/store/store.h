@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "net/loop.h"
 #include "request/charge.h"
+#include "request/space.h"
 #include "request/space_index.h"
 #include "store/list_pass.h"
 #include "store/port.h"
@@ -146,6 +147,12 @@ class Store {
   // Forgets the counters that keep their limits and are full in every window. A pass as `list`'s;
   // returns how many went. The thread of `housekeep`.
   virtual size_t purge(base::Time now) = 0;
+
+  // Marks what counters name of request::Spaces, some of them at each call since the one with
+  // `first`. True: all of them have been looked at. False for ever: that cannot be known, and
+  // nothing is forgotten. Nobody writes counters under what is to be found out, but those that are
+  // there may be written under something else. The thread of `housekeep`.
+  virtual bool mark_named(request::Marks&, bool /*first*/) { return false; }
 
   virtual Stats stats() const = 0;
 

@@ -153,6 +153,8 @@ bool Sweep::drops(const Entry& entry) const {
   if (std::find(held.begin(), held.end(), &entry) != held.end()) return false;
   // What is brought back from the disk later, or looked up there, may be older.
   if (loading && entry.newer() && entry.outlived()) return false;
+  // Who had it looked up on the disk is about to ask for it, and would have it looked up again.
+  if (replaces && loading && entry.erased() && !entry.newer()) return false;
   if (entry.erased()) return !purges;
   if (entry.keeps_limits() != purges) return false;
   return purges ? entry.cell(0).mark_us <= now.us : is_as_fresh(entry);

@@ -5,6 +5,7 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "limit/carry_list.h"
 #include "store/embedded_store.h"
 #include "store/together.h"
 
@@ -64,19 +65,24 @@ bool tell_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
   return true;
 }
 
-// Was the clock ahead when the counter of a refused charge was written? Then it is one of now once,
-// and not at each look again.
-bool is_of_the_future(const Settling& s) {
-  return s.entry != nullptr && s.charge->limits.size() == 1 && s.cells > 0 &&
-         s.entry->limits_id() == s.charge->limits_id && s.entry->cells() == s.cells &&
-         s.next.data()->mark_us < s.entry->cell(0).mark_us;
-}
-
-base::Time after(base::Time now, base::Duration wait) {
-  return {wait.us < INT64_MAX - now.us ? now.us + wait.us : INT64_MAX};
-}
-
 }  // namespace
+
+// Was the clock ahead when the counter of a refused charge was written? Then it becomes one of now
+// once, and not at each look again, which would find its units as far away as the last one. Under
+// the limits that it has, whatever the charge's are, and nothing is taken.
+void EmbeddedStore::bring_back(const Settling& s, base::Time now) {
+  if (!s.is_there()) return;
+  Charge charge = *s.charge;
+  charge.limits_id = s.entry->limits_id();
+  charge.limits = spaces_.limits(charge.limits_id);
+  Settling own;
+  own.charge = &charge;
+  own.entry = s.entry;
+  own.cells = s.entry->cells();
+  own.left_out = s.entry->leaves_out() ? own.cells - limit::cells(charge.limits) : 0;
+  s.entry->load(own.next.data());
+  if (limit::bring_back({own.next.data(), own.cells}, charge.limits, now)) write(own);
+}
 
 void EmbeddedStore::park(request::Group& group, std::span<Settling> settling,
                          std::span<const Decision> all, base::Time now, Port& port,
@@ -139,7 +145,7 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Set
   SLUICE_CHECK(queue.waiters.insert(waiter->arrival, waiter->cost(), waiter));
   if (queue.waiters.first() != waiter) return;
   if (head != nullptr) head->port.forget(*head);
-  if (wait != base::never) waiter->port.wake_at(after(now, wait), waiter);
+  if (wait != base::never) waiter->port.wake_at(now, wait, waiter);
 }
 
 Wide EmbeddedStore::units_ahead(const Settling& s, uint64_t arrival) {
@@ -173,13 +179,12 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
     // One that needs several counters takes all their locks; its own thread does that.
     if (head->charges.size() > 1 || answers == answers_per_lock_max)
-      return head->port.wake_at(now, head);
+      return head->port.wake_at(now, {}, head);
     Hindrance h;
     if (!answer_alone(*head, queue, now, h.for_ever, h.wait)) {
       tell_owner(*head, head->charges.front(), queue.entry);
       if (!h.for_ever) {
-        h.wait == base::never ? head->port.forget(*head)
-                              : head->port.wake_at(after(now, h.wait), head);
+        h.wait == base::never ? head->port.forget(*head) : head->port.wake_at(now, h.wait, head);
         return;
       }
       dequeue(*head);
@@ -196,7 +201,7 @@ void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
   if (!queue.waiters.empty()) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
     if (tell_owner(*head, head->charges[head->at], queue.entry))
-      return head->port.wake_at(now, head);
+      return head->port.wake_at(now, {}, head);
   }
   release(locked, queue, now);
 }
@@ -217,7 +222,7 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   s.queue = &queue;
   std::vector<Decision> decisions(waiter.decisions);
   const bool fits = s.evaluate(spaces_, now, 0, decisions.data());
-  if (!fits && is_of_the_future(s)) write(s);
+  if (!fits) bring_back(s, now);
   if (fits && make_place(s, {&s, 1}, true, now)) {
     store(s, true, now);
     dequeue(waiter);
@@ -257,7 +262,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
   for (Settling& s : together.settling) {
     const Wide ahead = units_ahead(s, waiter->arrival);
     const bool fits = s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
-    if (!fits && is_of_the_future(s)) write(s);
+    if (!fits) bring_back(s, now);
     allowed &= fits;
   }
   if (allowed && make_places(together.settling, true, now)) {
@@ -265,7 +270,7 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
     dequeue(*waiter);
     answer(*waiter, std::move(decisions), now);
   } else if (allowed) {
-    return waiter->port.wake_at(after(now, housekeeping_period), waiter);
+    return waiter->port.wake_at(now, housekeeping_period, waiter);
   } else {
     for (const Settling& s : together.settling) tell_owner(*waiter, *s.charge, s.entry);
     // It may be another counter by now that it lacks units of.

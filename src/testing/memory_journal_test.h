@@ -62,7 +62,7 @@ class MemoryJournal final : public disk::Journal {
   MemoryJournal(Disk& disk, request::Spaces& spaces, Like like, base::Time now)
       : disk_(disk), spaces_(spaces), like_(std::move(like)), now_(now) {}
 
-  void add(const disk::Record& record) override {
+  void add(const request::CounterRecord& record) override {
     Stored stored;
     if (record.limits_id != 0) {
       const auto limits = spaces_.limits(record.limits_id);
@@ -85,13 +85,13 @@ class MemoryJournal final : public disk::Journal {
   }
   bool read_blocks(std::string&) override { return true; }
   uint64_t counters_in_blocks() const override { return 100; }
-  bool replay(const disk::Visit& visit, std::string&) const override {
+  bool replay(const request::VisitCounter& visit, std::string&) const override {
     for (const auto& block : disk_.blocks)
       for (const auto& [key, stored] : block) tell(key, stored, visit);
     return true;
   }
   void start_folding() override {}
-  Found find(const request::Space& space, std::string_view key, const disk::Visit& visit) override {
+  Found find(const request::Space& space, std::string_view key, const request::VisitCounter& visit) override {
     std::unique_lock lock(disk_.mutex);
     disk_.changed.wait(lock, [this] { return !disk_.holds_finds; });
     if (disk_.fails_to_read) return Found::failed;
@@ -100,7 +100,7 @@ class MemoryJournal final : public disk::Journal {
     tell(at->first, at->second, visit);
     return Found::yes;
   }
-  bool scan(std::string& position, size_t max, const disk::Visit& visit) override {
+  bool scan(std::string& position, size_t max, const request::VisitCounter& visit) override {
     std::unique_lock lock(disk_.mutex);
     disk_.changed.wait(lock, [this] { return !disk_.holds_scans; });
     if (disk_.fails_to_read) return false;
@@ -116,10 +116,10 @@ class MemoryJournal final : public disk::Journal {
   disk::JournalStats stats() const override { return {}; }
 
  private:
-  void tell(const StoredKey& key, const Stored& stored, const disk::Visit& visit) const {
+  void tell(const StoredKey& key, const Stored& stored, const request::VisitCounter& visit) const {
     const auto& [prefix, suffix, name] = key;
     const auto like = like_.find(prefix);
-    disk::Record record;
+    request::CounterRecord record;
     record.space =
         spaces_.intern(prefix, suffix, like == like_.end() ? request::Space{} : like->second);
     if (!stored.limits.empty()) record.limits_id = spaces_.intern_limits(stored.limits);

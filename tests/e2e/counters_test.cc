@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -38,6 +39,7 @@ std::string name_of(const testing::TestParamInfo<Kept>& info) {
 struct Said {
   int status = 0;
   Json body;
+  size_t bytes = 0;
 };
 
 // `described`: the path as the document has it.
@@ -50,17 +52,13 @@ Said ask(uint16_t port, const std::string& method, const std::string& described,
   const HttpAnswer answer = http(port, method, target, body);
   std::string verb = method;
   for (char& c : verb) c = static_cast<char>(std::tolower(c));
-  const Json& content = openapi.at("paths")
-                            .at(described)
-                            .at(verb)
-                            .at("responses")
-                            .at(std::to_string(answer.status))
-                            .at("content");
+  const Json& responses = openapi.at("paths").at(described).at(verb).at("responses");
+  const Json& content = responses.at(std::to_string(answer.status)).at("content");
   const Json json = Json::parse(answer.body);
   EXPECT_EQ(
       schema_problem(openapi, content.at(answer.headers.at("content-type")).at("schema"), json), "")
       << answer.body;
-  return {answer.status, json};
+  return {answer.status, json, answer.body.size()};
 }
 
 class World {
@@ -558,14 +556,18 @@ TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
   }
   const int64_t before = resident_bytes(world.process().pid());
   std::string query = "?prefix=divvy:&limit=1000";
-  std::vector<std::string> paths;
+  std::set<std::string> paths;
+  const bool redis = GetParam() == Kept::redis;
   for (size_t pages = 0; pages < 2 * count; ++pages) {
-    const HttpAnswer answer = http(world.admin_port(), "GET", "/v1/counters" + query);
+    Said answer = world.list(query);
+    // That Redis is busy is no reason to fail: it has a second to name 24 MB of keys.
+    for (const Deadline end = soon(); redis && answer.status == 503 && left_ms(end) > 0;)
+      answer = world.list(query);
     ASSERT_EQ(answer.status, 200) << answer.body;
-    EXPECT_LE(answer.body.size(), size_t{1} << 20);
-    const Json page = world.list(query).body;  // as it is described
+    EXPECT_LE(answer.bytes, size_t{1} << 20);
+    const Json& page = answer.body;
     for (const Json& one : page.at("counters")) {
-      paths.push_back(one.at("path"));
+      EXPECT_TRUE(paths.insert(one.at("path")).second);
       EXPECT_EQ(one.at("counter").get<std::string>(), "divvy:k=v:" + std::string(246, 'x'));
       EXPECT_EQ(one.at("actor_bytes"), one.at("bytes").get<size_t>() - 18);
     }
@@ -573,17 +575,15 @@ TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
     query = "?prefix=divvy:&limit=1000&after=" + page.at("next").get<std::string>();
   }
   ASSERT_EQ(paths.size(), count);
-  const bool writes = GetParam() == Kept::interval || GetParam() == Kept::always;  // still
+  const bool writes = !redis && GetParam() != Kept::memory;  // still
   const int64_t grown = resident_bytes(world.process().pid()) - before;
   EXPECT_TRUE(sanitized || grown < int64_t{writes ? 192 : 96} << 20) << grown;
-  std::sort(paths.begin(), paths.end());
-  EXPECT_EQ(std::unique(paths.begin(), paths.end()), paths.end());
 
-  const std::string& path = paths.front();
+  const std::string& path = *paths.begin();
   EXPECT_EQ(world.get(path).body.at("limits").at(0).at("remaining"), 99);
   EXPECT_EQ(world.put(path, "{\"used\": 7}").body.at("limits").at(0).at("remaining"), 93);
   EXPECT_EQ(world.get(path).body.at("path"), path);
-  EXPECT_EQ(world.get(paths.back()).body.at("limits").at(0).at("remaining"), 99);
+  EXPECT_EQ(world.get(*paths.rbegin()).body.at("limits").at(0).at("remaining"), 99);
   // The terminal takes it as well.
   const auto reset = run({.arguments = {"reset", "--encoded", path, "--json", "--admin",
                                         "127.0.0.1:" + std::to_string(world.admin_port())}});

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -13,12 +14,15 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/e2e/policies.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
 #include "tests/support/limitd_client.h"
 #include "tests/support/paths.h"
+#include "tests/support/patience.h"
 
 namespace sluice::tests {
 namespace {
@@ -239,6 +243,63 @@ TEST_F(DataDirectory, ADamagedOneNeverBeginsAnew) {
   }
   EXPECT_GT(told, 0);
   EXPECT_GT(kept, 0);
+}
+
+// A table of counters whose damage shows only as it is read: the server starts, is live, and is not
+// ready; what is in the table is answered with an error, and not begun anew.
+TEST_F(DataDirectory, CountersThatCannotBeReadAreNotReady) {
+  // Enough to be folded into a table.
+  constexpr int count = 4'000, at_once = 50;
+  const auto key = [](int i) { return std::to_string(i) + std::string(6'000, 'k'); };
+  const auto tables = [&] {
+    std::vector<fs::path> all;
+    for (const auto& file : files_of(data_ + "/sluice/counters"))
+      if (file.extension() == ".sst") all.push_back(file);
+    return all;
+  };
+  {
+    DivvyServer server(options("interval"));
+    auto client = server.client();
+    for (int first = 0; first < count; first += at_once) {
+      std::string lines;
+      for (int i = first; i < first + at_once; ++i) lines += "HIT k=v who=" + key(i) + "\n";
+      ASSERT_TRUE(client.send(lines));
+      for (int i = 0; i < at_once; ++i) ASSERT_EQ(client.read_line(), "OK true 99 600");
+    }
+    for (const auto end = soon(); tables().empty();) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "nothing is folded";
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  for (const auto& file : tables()) {
+    std::string text = text_of(file);
+    for (size_t i = text.size() / 4; i < text.size() / 2; ++i)
+      text[i] = static_cast<char>(text[i] ^ 0x5a);
+    write(file, text);
+  }
+  Process::Options with_admin = options("interval");
+  with_admin.arguments.insert(with_admin.arguments.end(), {"--admin", "127.0.0.1:0"});
+  Process process(with_admin);
+  const uint16_t port = await_listening(process), admin = await_listening(process, "admin");
+  HttpAnswer ready = http_get(admin, "/health/ready");
+  for (const auto end = soon(); ready.body.find("cannot be read") == std::string::npos;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << ready.body;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ready = http_get(admin, "/health/ready");
+  }
+  EXPECT_EQ(ready.status, 503);
+  EXPECT_NE(ready.body.find("sluice store check"), std::string::npos) << ready.body;
+  EXPECT_EQ(http_get(admin, "/health/live").status, 200);
+  int failed = 0;
+  for (int i = 0; i < count && failed == 0; ++i) {
+    auto client = TcpClient::connect(port);
+    ASSERT_TRUE(client);
+    const std::string reply = client->ask("HIT k=v who=" + key(i));
+    EXPECT_FALSE(reply.starts_with("OK true 99 ")) << i;
+    failed += reply.starts_with("ERR ");
+  }
+  EXPECT_EQ(failed, 1);
+  EXPECT_EQ(http_get(admin, "/health/ready").status, 503);
 }
 
 // As a power cut may leave the log: its last bytes, or blocks of the file system, are zeros, or it

@@ -225,6 +225,8 @@ bool Load::converse(Connection& connection, Talker& talker, const Shape& shape, 
     requests += talker.request(next.counter, next.put);
     asked.push_back(next);
   }
+  const Instant sent = steady_clock::now();
+  for (size_t i = first; i < asked.size(); ++i) asked[i].sent = sent;
   if (!talker.send(requests)) return false;
   for (size_t i = first; i < asked.size(); ++i) {
     const auto told = talker.read(asked[i].counter);
@@ -248,6 +250,14 @@ uint64_t Load::answers(Spoken spoken, Answer answer, Instant from, Instant to) {
       count += connection->spoken == spoken && asked.answer == answer && asked.at >= from &&
                asked.at < to;
   return count;
+}
+
+Instant Load::last_answered() const {
+  Instant last{};
+  for (const auto& connection : connections_)
+    for (const Asked& asked : connection->asked)
+      if (asked.answer != Answer::none) last = std::max(last, asked.sent);
+  return last;
 }
 
 Record::Record(std::map<Spoken, uint32_t> counters) {
@@ -311,6 +321,7 @@ void Record::compare(Spoken spoken, const RecordedServer& server, std::string& t
     const auto end = std::min<uint32_t>(first + at_once, static_cast<uint32_t>(all.size()));
     std::string requests;
     for (uint32_t i = first; i < end; ++i) requests += talker->look(i);
+    last_looked_ = steady_clock::now();
     talker->send(requests);
     for (uint32_t i = first; i < end; ++i) {
       const auto reply = talker->read(i);

@@ -38,7 +38,8 @@ struct Asked {
   uint32_t counter = 0;
   bool put = false;
   Answer answer = Answer::none;
-  Instant at{};  // of the answer
+  Instant sent{};  // no later than that
+  Instant at{};    // of the answer
 };
 
 // `sluice serve` on a folder that outlives it, all protocols on ports of the system's choice.
@@ -102,6 +103,8 @@ class Load {
   // Of the client's own: nobody runs any more.
   const std::vector<std::unique_ptr<Connection>>& connections() const { return connections_; }
   uint64_t answers(Spoken spoken, Answer answer, Instant from = {}, Instant to = Instant::max());
+  // When the latest of those was sent that were answered.
+  Instant last_answered() const;
   // While they run.
   uint64_t answered_so_far() const { return answered_; }
   uint64_t granted_so_far(Spoken spoken) const { return granted_[static_cast<size_t>(spoken)]; }
@@ -128,6 +131,8 @@ class Record {
   // Compares every counter, and knows it exactly afterwards. Counts what is wrong; the first few
   // are in `told`.
   uint64_t compare(const RecordedServer& server, std::string& told);
+  // When the last of what comparing took was sent.
+  Instant last_looked() const { return last_looked_; }
 
   uint64_t answered = 0, granted = 0, forgotten = 0, compared = 0;
   std::chrono::milliseconds oldest_forgotten{0};  // before the end of the server
@@ -143,6 +148,7 @@ class Record {
   void compare(Spoken spoken, const RecordedServer& server, std::string& told, uint64_t& wrong);
 
   std::map<Spoken, std::vector<Counter>> counters_;
+  Instant last_looked_{};
 };
 
 }  // namespace sluice::tests

@@ -86,9 +86,15 @@ TEST(Counting, CostsAtMostTenNanosecondsADecision) {
     std::cout << "counting, batches of " << batch << ": " << ns << " ns a decision\n";
     EXPECT_LE(ns, target_ns) << batch;
   }
-  EXPECT_GT(counting.tally->said(protocol::Protocol::divvy, counting.live.names->at(0),
+}
+
+TEST(Counting, CountsEachDecision) {
+  Counting counting(false);
+  counting.cost(1, true);
+  counting.cost(16, true);
+  EXPECT_EQ(counting.tally->said(server::Protocol::divvy, counting.live.names->at(0),
                                  engine::Said::allowed),
-            decisions);
+            2 * decisions);
 }
 
 TEST(Counting, AllocatesNothing) {

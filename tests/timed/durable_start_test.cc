@@ -31,8 +31,10 @@ constexpr Milliseconds first_reply_max = 1s;
 constexpr int64_t quota = 100;
 constexpr base::Duration window = base::seconds(1'000'000);
 
+// Where times are not held, only the answers are looked at.
 uint64_t counters() {
-  return number_from_environment<uint64_t>("SLUICE_START_COUNTERS", 10'000'000);
+  return number_from_environment<uint64_t>("SLUICE_START_COUNTERS",
+                                           holds_times() ? 10'000'000 : 20'000);
 }
 
 std::string key_of(uint64_t number) {
@@ -95,8 +97,10 @@ class DurableStart : public testing::Test {
     const std::string fresh = client->ask("HIT k=v who=new-" + std::to_string(started_++));
     EXPECT_TRUE(fresh.starts_with("OK true 99 ")) << fresh;
     const auto third = std::chrono::duration_cast<Milliseconds>(steady_clock::now() - began);
-    EXPECT_LT(first, first_reply_max);
-    EXPECT_LT(third, first_reply_max);
+    if (holds_times()) {
+      EXPECT_LT(first, first_reply_max);
+      EXPECT_LT(third, first_reply_max);
+    }
     std::printf(
         "start after %s: first reply after %lld ms, three after %lld ms (%lld ms of processor "
         "time)\n",
@@ -124,8 +128,7 @@ class DurableStart : public testing::Test {
   unsigned started_ = 0;
 };
 
-TEST_F(DurableStart, TheFirstRequestIsAnsweredWithinASecond) {
-  SLUICE_HOLDS_TIMES();
+TEST_F(DurableStart, TheFirstRequestsAreAnsweredWithinASecond) {
   const uint64_t count = counters();
   const auto began = steady_clock::now();
   // As `sluice explain` names it: divvy:PATTERN:ACTOR:QUOTA:WINDOW.

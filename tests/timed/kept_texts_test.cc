@@ -1,4 +1,5 @@
-// A start that finds a million texts kept beside the counters is not held up by them.
+// A start reads the texts that are kept beside the counters, and a million of them do not hold it
+// up.
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -20,7 +21,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr uint64_t texts = 1'000'000;
+// Where times are not held, only what is read is looked at.
+const uint64_t texts = holds_times() ? 1'000'000 : 10'000;
 constexpr uint64_t at_once = 1000;
 
 // Of this thread: others may have the processors, or the disk be slow.
@@ -46,8 +48,7 @@ class Opened {
   std::unique_ptr<disk::Journal> journal;
 };
 
-TEST(KeptTexts, AMillionAreReadInASecond) {
-  SLUICE_HOLDS_TIMES();
+TEST(KeptTexts, AreAllReadAndAMillionInASecond) {
   const Folder folder;
   {
     const Opened opened(folder.path());
@@ -93,7 +94,9 @@ TEST(KeptTexts, AMillionAreReadInASecond) {
       open_s, all_s - open_s, processor_s, static_cast<unsigned long long>(bytes >> 20),
       static_cast<unsigned long long>(length >> 20));
   EXPECT_EQ(seen, texts);
-  EXPECT_LT(processor_s, 1.0);
+  if (holds_times()) {
+    EXPECT_LT(processor_s, 1.0);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A large policy is there in a moment, whatever its format and its shape. Processor time of the
-// thread that loads, so that other processes do not count.
+// A policy of many rules is read, whatever its format and its shape, and a large one in a moment:
+// processor time of the thread that loads, so that other processes do not count.
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -16,13 +16,20 @@
 namespace sluice::policy {
 namespace {
 
-constexpr size_t count = 100'000;
+// Where times are not held, only what is read is looked at.
+const size_t count = tests::holds_times() ? 100'000 : 1'000;
 constexpr double seconds_max = 2.0;
 
 double thread_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+void expect_in_time(double seconds, const char* what) {
+  if (tests::holds_times()) {
+    EXPECT_LT(seconds, seconds_max) << what;
+  }
 }
 
 struct Loaded {
@@ -39,7 +46,7 @@ void loads(const char* what, Load&& load) {
   const double seconds = thread_seconds() - begin;
   ASSERT_FALSE(base::has_errors(loaded.diagnostics)) << to_string(loaded.diagnostics.front());
   ASSERT_GE(loaded.rules.native_rules().size() + loaded.rules.rules(Dialect::divvy).size(), count);
-  EXPECT_LT(seconds, seconds_max) << what;
+  expect_in_time(seconds, what);
   testing::Test::RecordProperty(what, std::to_string(seconds));
   std::printf("%s: %.2f s\n", what, seconds);
 }
@@ -58,12 +65,10 @@ std::string native(std::string (*match)(size_t)) {
 }
 
 TEST(Loading, NativeRulesOfTheNamedSets) {
-  SLUICE_HOLDS_TIMES();
   for (const auto& set : tests::named_rules) loads_native(set.name, text_of(set, count));
 }
 
 TEST(Loading, NativeRulesThatAreAllAlike) {
-  SLUICE_HOLDS_TIMES();
   loads_native("star in front",
                native([](size_t i) { return "p: \"*/v" + std::to_string(i) + "\""; }));
   loads_native("two stars",
@@ -77,7 +82,6 @@ TEST(Loading, NativeRulesThatAreAllAlike) {
 }
 
 TEST(Loading, ReviewOfRulesThatAreAllAlike) {
-  SLUICE_HOLDS_TIMES();
   for (const char* before : {"*/v", "/a/*/v"}) {
     std::string text = "rules:\n";
     for (size_t i = 0; i < count; ++i)
@@ -86,12 +90,12 @@ TEST(Loading, ReviewOfRulesThatAreAllAlike) {
     read_native(text, "f", loaded.spaces, loaded.rules, loaded.diagnostics);
     const double begin = thread_seconds();
     review(loaded.rules, loaded.diagnostics);
-    EXPECT_LT(thread_seconds() - begin, seconds_max) << before;
+    expect_in_time(thread_seconds() - begin, before);
+    EXPECT_FALSE(base::has_errors(loaded.diagnostics)) << before;
   }
 }
 
 TEST(Loading, DivvyIni) {
-  SLUICE_HOLDS_TIMES();
   std::string text;
   for (size_t i = 0; i < count; ++i)
     text += "[method=GET path=/pantry/" + std::to_string(i) + (i % 2 != 0 ? "/*" : "") +
@@ -104,7 +108,6 @@ TEST(Loading, DivvyIni) {
 }
 
 TEST(Loading, DivvyJson) {
-  SLUICE_HOLDS_TIMES();
   std::string text = "{ \"overrides\": [\n";
   for (size_t i = 0; i < count; ++i)
     text += "{ \"operation\": { \"method\": \"GET\", \"path\": \"/pantry/" + std::to_string(i) +

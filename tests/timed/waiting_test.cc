@@ -1,5 +1,5 @@
-// Requests that wait, and lists, in time: of the real binary, over its socket, in limitd's
-// protocol.
+// Requests that wait, and lists: of the real binary, over its socket, in limitd's protocol. A few
+// of them for what is answered, many for when.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <limitd.pb.h>
@@ -184,10 +184,8 @@ double quantile(std::vector<double> all, double q) {
 
 // Each bucket is emptied and waited for in one write, so the units of its request are due so many
 // milliseconds after a moment between that write and the reply to the first; it is taken to be the
-// earlier.
-TEST(WaitingInTime, TenThousandAtSpreadTimes) {
-  SLUICE_HOLDS_TIMES();
-  constexpr size_t count = 10'000;
+// earlier. None is answered before.
+void wait_at_spread_times(size_t count, int shortest_ms, int spread_ms) {
   const LimitdServer server;
   std::vector<Wire> wires;
   for (int i = 0; i < 10; ++i) wires.emplace_back(server.port());
@@ -222,8 +220,7 @@ TEST(WaitingInTime, TenThousandAtSpreadTimes) {
   });
   for (size_t i = 0; i < count; ++i) {
     const std::string key = "k" + std::to_string(i);
-    // Most are still to come when the last is asked.
-    const int wait_ms = 1'500 + dice(2'500);
+    const int wait_ms = shortest_ms + dice(spread_ms);
     std::string frames;
     append_frame(frames,
                  request(Request::TAKE, "due", key, 4'000, static_cast<int64_t>(count + i)));
@@ -242,8 +239,9 @@ TEST(WaitingInTime, TenThousandAtSpreadTimes) {
   sleeper.join();
   ASSERT_EQ(late.size(), count);
   EXPECT_EQ(refused, 0u);
-  EXPECT_LT(early, count / 2) << "too slow a machine: most were answered before all had been asked";
   EXPECT_GE(*std::min_element(late.begin(), late.end()), 0) << "answered before it was due";
+  if (!holds_times()) return;
+  EXPECT_LT(early, count / 2) << "too slow a machine: most were answered before all had been asked";
   const double p99 = quantile(late, 0.99);
   const double machine = quantile(overslept, 0.99);
   std::cout << "late by, median: " << quantile(late, 0.5) << " ms, p99: " << p99
@@ -253,10 +251,18 @@ TEST(WaitingInTime, TenThousandAtSpreadTimes) {
   EXPECT_LE(p99, 2.0 + 2 * machine);
 }
 
-// As one put for all, and as one put for each.
-TEST(WaitingInTime, TenThousandFreedAtOnceByPuts) {
+TEST(Waiting, EachIsAnsweredWhenItsUnitsAreDue) {
+  wait_at_spread_times(300, 200, 300);
+}
+
+TEST(WaitingInTime, TenThousandAtSpreadTimes) {
   SLUICE_HOLDS_TIMES();
-  constexpr int count = 10'000;
+  // Most are still to come when the last is asked.
+  wait_at_spread_times(10'000, 1'500, 2'500);
+}
+
+// As one put for all, and as one put for each.
+void free_at_once_by_puts(int count, int rounds) {
   for (const int puts : {1, count}) {
     const LimitdServer server;
     Wire putter(server.port());
@@ -264,7 +270,7 @@ TEST(WaitingInTime, TenThousandFreedAtOnceByPuts) {
     for (int i = 0; i < 10; ++i) wires.emplace_back(server.port());
     ASSERT_TRUE(putter.ask(request(Request::TAKE, "held", "k", 20'000, 1)).take().conformant());
     std::vector<double> times;
-    for (int round = 0; round < 5; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       for (size_t w = 0; w < wires.size(); ++w) {
         std::string frames;
         for (int i = 0; i < count / 10; ++i)
@@ -299,11 +305,22 @@ TEST(WaitingInTime, TenThousandFreedAtOnceByPuts) {
     const double median = quantile(times, 0.5);
     std::cout << count << " freed by " << puts << " puts, median: " << median
               << " ms, most: " << quantile(times, 1) << " ms\n";
-    EXPECT_LE(median, 50);
+    if (holds_times()) {
+      EXPECT_LE(median, 50);
+    }
   }
 }
 
-TEST(WaitingInTime, PastTheBoundOfAConnectionItIsRefused) {
+TEST(Waiting, AllAreFreedByPuts) {
+  free_at_once_by_puts(500, 2);
+}
+
+TEST(WaitingInTime, TenThousandFreedAtOnceByPuts) {
+  SLUICE_HOLDS_TIMES();
+  free_at_once_by_puts(10'000, 5);
+}
+
+TEST(Waiting, PastTheBoundOfAConnectionItIsRefused) {
   constexpr int bound = 16'384, more = 100;
   const LimitdServer server;
   Wire wire(server.port()), other(server.port());
@@ -338,6 +355,44 @@ TEST(WaitingInTime, PastTheBoundOfAConnectionItIsRefused) {
   for (const Response& response : all) EXPECT_TRUE(response.take().conformant());
 }
 
+void fill_listed(Wire& wire, int counters) {
+  for (int i = 0; i < counters; i += 10'000) {
+    std::string frames;
+    for (int n = i; n < i + 10'000; ++n) {
+      Request take = request(Request::TAKE, "listed", "counter " + std::to_string(n), 1, 1);
+      take.set_skip_response(true);
+      append_frame(frames, take);
+    }
+    wire.send(frames);
+    ASSERT_TRUE(wire.ask(request(Request::PING, "", "", 1, 1)).has_pong());
+  }
+}
+
+// Of 10,000 counters or more.
+void expect_listed(Wire& wire) {
+  const Response list = wire.ask(request(Request::STATUS, "listed", "counter 77", 1, 1));
+  ASSERT_EQ(list.status().items_size(), 100);
+  EXPECT_EQ(list.status().items(0).instance(), "counter 77");
+  EXPECT_EQ(list.status().items(2).instance(), "counter 7700");
+}
+
+TEST(Waiting, RequestsAreAnsweredBesideLists) {
+  constexpr int lists = 5;
+  const LimitdServer server;
+  Wire lister(server.port()), asker(server.port());
+  fill_listed(lister, 10'000);
+  if (HasFatalFailure()) return;
+  std::atomic<bool> listing{true};
+  std::thread other([&] {
+    for (int i = 0; i < lists; ++i) expect_listed(lister);
+    listing = false;
+  });
+  do {
+    EXPECT_TRUE(asker.ask(request(Request::TAKE, "other", "k", 1, 1)).take().conformant());
+  } while (listing);
+  other.join();
+}
+
 // Stretches of time in which lists are asked for all the time are held against ones in which none
 // are, in turn, as other processes share the machine.
 TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
@@ -347,16 +402,8 @@ TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
   constexpr double delay_max_ms = 1;
   const LimitdServer server;
   Wire lister(server.port()), asker(server.port());
-  for (int i = 0; i < counters; i += 10'000) {
-    std::string frames;
-    for (int n = i; n < i + 10'000; ++n) {
-      Request take = request(Request::TAKE, "listed", "counter " + std::to_string(n), 1, 1);
-      take.set_skip_response(true);
-      append_frame(frames, take);
-    }
-    lister.send(frames);
-    ASSERT_TRUE(lister.ask(request(Request::PING, "", "", 1, 1)).has_pong());
-  }
+  fill_listed(lister, counters);
+  if (HasFatalFailure()) return;
   std::vector<double> worst[2], all[2];
   size_t lists = 0;
   for (int i = 0; i < 2 * stretches; ++i) {
@@ -366,10 +413,7 @@ TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
     if (listing) {
       other = std::thread([&] {
         while (!stop) {
-          const Response list = lister.ask(request(Request::STATUS, "listed", "counter 77", 1, 1));
-          EXPECT_EQ(list.status().items_size(), 100);
-          EXPECT_EQ(list.status().items(0).instance(), "counter 77");
-          EXPECT_EQ(list.status().items(2).instance(), "counter 7700");
+          expect_listed(lister);
           ++lists;
         }
       });

@@ -167,9 +167,8 @@ class NativeReader {
     check_actor(rule);
     const std::string canonical = canonical_pattern(rule);
     if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
-    rule.space = spaces_.intern("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
-                                space_suffix(rule));
-    rule.limits_id = spaces_.intern_limits(rule.limits);
+    rule.intern(spaces_, spaces_.hold("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
+                                      space_suffix(rule)));
     rules_.add_native(std::move(rule));
   }
 

@@ -78,9 +78,8 @@ class Validation {
     const std::string& seconds = raw.reset_seconds.spelling;
     request::Space like;
     like.form = request::Form::divvy;
-    rule.space =
-        spaces_.intern(space_prefix(raw), ":" + raw.credit_limit.spelling + ":" + seconds, like);
-    rule.limits_id = spaces_.intern_limits(rule.limits);
+    rule.intern(spaces_, spaces_.hold(space_prefix(raw),
+                                      ":" + raw.credit_limit.spelling + ":" + seconds, like));
     rules_.add(policy::Dialect::divvy, std::move(rule));
   }
 

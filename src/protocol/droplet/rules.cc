@@ -17,7 +17,7 @@ void add_droplet_rule(request::Spaces& spaces, policy::RuleSet& rules) {
   rule.file = "droplet";
   rule.actor = {"bucket"};
   rule.on_store_error = request::OnError::local;  // its clients know no error
-  rule.space = spaces.intern("droplet:", "", std::move(like));
+  rule.intern(spaces, spaces.hold("droplet:", "", like));
   rules.add(policy::Dialect::droplet, std::move(rule));
 }
 

@@ -166,8 +166,8 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
   }
   if (texts.configured) {
     // Of the main file only the settings count.
-    policy::RuleSet unused;
     request::Spaces unused_spaces;
+    policy::RuleSet unused;
     tell_unserved(read_main(texts, source, unused_spaces, unused, diagnostics), source,
                   diagnostics);
     base::Diagnostics problems;

@@ -266,14 +266,13 @@ void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::R
   request::Space like;
   like.carry = limit::Carry::left;
   like.linger = linger;
-  const request::Space* const space = spaces.intern(prefix + ':', "", std::move(like));
+  const request::SpaceRef space = spaces.hold(prefix + ':', "", like);
   const auto add = [&](policy::Rule rule, const LimitdNumbers& numbers) {
     rule.file = type.file;
     rule.actor = {"key"};
     rule.on_store_error = request::OnError::local;  // its protocol has no words for one
     rule.limits = {limit_of(numbers)};
-    rule.limits_id = spaces.intern_limits(rule.limits);
-    rule.space = space;
+    rule.intern(spaces, space);
     rules.add(policy::Dialect::limitd, std::move(rule));
   };
 

@@ -1,0 +1,149 @@
+#include "disk/dictionary.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "request/space.h"
+
+namespace sluice::disk {
+namespace {
+
+using limit::Limit;
+
+Limit window(int64_t quota) {
+  return {limit::Algorithm::fixed_window, quota, base::seconds(60), 0};
+}
+
+// A store's entries and records by their numbers, as a disk has them, and the model: what each was
+// written as.
+struct Disk {
+  std::map<uint32_t, std::string> spaces, lists;
+  struct Record {
+    uint32_t space, limits;
+    std::string prefix;
+    int64_t quota;
+  };
+  std::map<std::string, Record> records;  // by the counter
+
+  void take(Dictionary& dictionary) {
+    for (const auto& entry : dictionary.fresh())
+      (entry.is_space ? spaces : lists)[entry.number] = entry.value;
+    dictionary.all_are_committed();
+  }
+  void open(Dictionary& dictionary) const {
+    std::string problem;
+    for (const auto& [number, value] : spaces)
+      ASSERT_TRUE(dictionary.load_space(number, value, problem)) << problem;
+    for (const auto& [number, value] : lists)
+      ASSERT_TRUE(dictionary.load_limits(number, value, problem)) << problem;
+  }
+  static StoredCounter stored(const Record& record) {
+    StoredCounter counter;
+    counter.space = record.space;
+    counter.key = "k";
+    counter.limits = record.limits;
+    counter.cell_count = 1;
+    return counter;
+  }
+  // Does each say what it was written as? To one process, which then knows all of it.
+  void check(const Dictionary& dictionary, const request::Spaces& spaces_here) const {
+    for (const auto& [name, record] : records) {
+      const StoredCounter counter = stored(record);
+      request::CounterRecord read;
+      ASSERT_TRUE(dictionary.resolve(counter, read)) << name;
+      ASSERT_EQ(read.space->prefix, record.prefix);
+      ASSERT_EQ(spaces_here.limits(read.limits_id).front().quota, record.quota);
+    }
+  }
+  void meet(Dictionary& dictionary) const {
+    for (const auto& [name, record] : records) ASSERT_TRUE(dictionary.is_known(stored(record)));
+    dictionary.all_are_met();
+  }
+};
+
+// Generations of spaces and limits, rounds at any time, and lives one after the other.
+TEST(Dictionary, numbers_that_no_record_names_are_used_again_and_no_others) {
+  std::mt19937 dice(7);
+  Disk disk;
+  int64_t generation = 0;
+  size_t most = 0;
+  for (int life = 0; life < 10; ++life) {
+    request::Spaces spaces;
+    Dictionary dictionary(spaces, 16);
+    ASSERT_NO_FATAL_FAILURE(disk.open(dictionary));
+    ASSERT_NO_FATAL_FAILURE(disk.check(dictionary, spaces));
+    dictionary.all_are_met();
+    dictionary.all_is_loaded();
+    const request::Marks marks = spaces.begin_round();
+    spaces.end_round(marks);
+    EXPECT_EQ(spaces.known(), 0u) << "what was loaded is not held";
+    bool meeting = false;
+    for (int i = 0; i < 1'000; ++i) {
+      ++generation;
+      // One of a few counters is written under what is new, or was before.
+      const int64_t which =
+          dice() % 4 == 0 ? std::max<int64_t>(1, generation - static_cast<int64_t>(dice() % 40))
+                          : generation;
+      const std::string prefix = "s" + std::to_string(which / 3);
+      const Limit limit = window(which);
+      const auto space = spaces.hold(prefix, "");
+      const auto list = spaces.hold_limits({&limit, 1});
+      const std::string counter = "c" + std::to_string(dice() % 10);
+      disk.records[counter] = {dictionary.number_of(*space.get()),
+                               dictionary.number_of_limits(list.id()), prefix, which};
+      disk.take(dictionary);
+      if (dice() % 8 == 0) disk.records.erase(disk.records.begin());
+      if (meeting && dice() % 4 == 0) {
+        ASSERT_NO_FATAL_FAILURE(disk.meet(dictionary));
+        meeting = false;
+      } else if (!meeting && dictionary.wants_round()) {
+        dictionary.begin_round();
+        meeting = true;
+      }
+      // This process forgets at other times.
+      if (dice() % 16 == 0) spaces.end_round(spaces.begin_round());
+      most = std::max(most, dictionary.spaces() + dictionary.lists());
+    }
+    request::Spaces others;
+    Dictionary reader(others);
+    ASSERT_NO_FATAL_FAILURE(disk.open(reader));
+    ASSERT_NO_FATAL_FAILURE(disk.check(reader, others));
+  }
+  // 20 at most are named at a time, and 10,000 there were.
+  EXPECT_LE(most, 200u);
+}
+
+// A counter's key begins with the number of its space: two for one would be two counters.
+TEST(Dictionary, a_space_that_comes_back_has_its_number_again) {
+  request::Spaces spaces;
+  Dictionary dictionary(spaces, 1);
+  Disk disk;
+  const auto a = spaces.hold("a", ""), b = spaces.hold("b", ""), c = spaces.hold("c", "");
+  const uint32_t number = dictionary.number_of(*a.get());
+  dictionary.number_of(*b.get());
+  disk.take(dictionary);
+  dictionary.all_is_loaded();
+  dictionary.begin_round();
+  dictionary.all_are_met();
+  ASSERT_EQ(dictionary.used(), 2u);
+  dictionary.wants_round();
+  EXPECT_EQ(dictionary.used(), 0u);
+  EXPECT_EQ(dictionary.number_of(*a.get()), number);
+  EXPECT_TRUE(dictionary.fresh().empty());
+  // The free one is the other's.
+  EXPECT_NE(dictionary.number_of(*c.get()), number);
+  disk.take(dictionary);
+  EXPECT_EQ(dictionary.spaces(), 2u);
+  const uint32_t third = dictionary.number_of(*b.get());
+  disk.take(dictionary);
+  EXPECT_EQ(third, 3u);
+  EXPECT_EQ(disk.spaces.size(), 3u);
+}
+
+}  // namespace
+}  // namespace sluice::disk
