@@ -73,8 +73,8 @@ struct World {
     inquiries.set_post([this](auto inquiry) { engine.inquire(std::move(inquiry)); });
     counters.add_to(admin);
     admin::add_overrides(admin, book, live);
-    top_board.add([this](TopBoard::Visit visit) { visit(top_keys); });
-    using Call = Admin::Call;
+    top_board.add([this](admin::TopBoard::Visit visit) { visit(top_keys); });
+    using Call = admin::Admin::Call;
     admin.add({.method = "GET", .path = "/v1/log", .handler = [this](const Call&) {
                  return log_control.get();
                }});
@@ -99,11 +99,11 @@ struct World {
   store::EmbeddedStore store{0, base::Hash(1), spaces};
   live::Live live{live::LivePolicy{rules(spaces)}};
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
-  Figures figures;
+  admin::Figures figures;
   metrics::Sources sources;
-  Admin admin{{}, {live, figures, sources}};
+  admin::Admin admin{{}, {live, figures, sources}};
   live::OverridesBook book{{.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
-  TopBoard top_board{clock, live, figures, &spaces};
+  admin::TopBoard top_board{clock, live, figures, &spaces};
   engine::TopKeys top_keys{top_board.hash()};
   engine::Engine engine{{.store = store,
                          .clock = clock,
@@ -113,9 +113,9 @@ struct World {
                         silent()};
   engine::Lister lister{store};
   engine::Inquiries inquiries{store, lister};
-  CounterRoutes counters{{live, inquiries, clock, store, &book.table()}};
+  admin::CounterRoutes counters{{live, inquiries, clock, store, &book.table()}};
   log::Log log{spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 16};
-  LogControl log_control{log, 0};
+  admin::LogControl log_control{log, 0};
   divvy::DivvySession session;
 };
 

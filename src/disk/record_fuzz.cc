@@ -57,7 +57,7 @@ void value(std::string_view bytes) {
 }
 
 void space(std::string_view bytes) {
-  request::Space read;
+  sluice::request::Space read;
   std::string again;
   if (!parse_space(bytes, read)) return;
   append_space(again, read);

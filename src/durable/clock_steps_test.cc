@@ -14,7 +14,9 @@
 namespace sluice::durable {
 namespace {
 
-using namespace tests;
+using namespace store::tests;
+using limit::Algorithm;
+using limit::Limit;
 
 constexpr int64_t second = 1'000'000, day = 86'400 * second;
 int64_t monotonic_us, wall_us;
@@ -129,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps, limits_with_windows, name_of_case);
 
 // One that begins to wait while the clock is ahead is answered when its units are there.
 TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
-  store::tests::World w;
-  store::tests::Counting port;
+  World w;
+  Counting port;
   const Limit ten = bucket(10, 10, 10 * second);
   const int64_t now = 1'700'000'000 * second;
   w.answered(port, {now});

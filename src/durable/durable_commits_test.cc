@@ -12,11 +12,12 @@
 namespace sluice::durable {
 namespace {
 
+using namespace store::tests;
 using namespace tests;
 
 TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
   using std::chrono::steady_clock;
-  store::tests::Disk disk;
+  Disk disk;
   for (int round = 0; round < 10; ++round) {
     constexpr auto interval = std::chrono::milliseconds(40);
     Life life(disk, Durability::interval, start, 0, base::milliseconds(interval.count()));
@@ -90,7 +91,7 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
 }
 
 TEST(DurableCommits, commits_are_timed) {
-  store::tests::Disk disk;
+  Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   const auto count = [&] {

@@ -20,6 +20,8 @@
 
 namespace sluice::durable::tests {
 
+using namespace store::tests;
+
 inline constexpr int64_t second = 1'000'000;
 inline constexpr base::Time start{1'000 * second};
 
@@ -76,7 +78,7 @@ struct Life {
     return asked;
   }
   void put_all(const Part& part, base::Time now = start) {
-    store::tests::Asked asked = world.prepare({part}, request::Verb::put);
+    Asked asked = world.prepare({part}, request::Verb::put);
     asked.charges[0].all = true;
     settle(asked, now);
   }

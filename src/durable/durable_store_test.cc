@@ -20,10 +20,16 @@ using base::Time;
 using request::Error;
 using request::OnError;
 using sluice::tests::Dice;
+using namespace store::tests;
+using limit::Algorithm;
+using limit::Limit;
+using request::Verb;
+using request::Space;
+using request::Charge;
 using namespace tests;
 
 TEST(DurableStore, counters_survive_a_stop) {
-  store::tests::Disk disk;
+  Disk disk;
   for (int64_t left = 9; left >= 0; --left) {
     Life life(disk, left % 2 == 0 ? Durability::always : Durability::interval);
     EXPECT_EQ(life.ask({one})[0].remaining, left);
@@ -39,8 +45,8 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     Dice dice(seed);
-    store::tests::Disk disk;
-    store::tests::World model;
+    Disk disk;
+    World model;
     request::Space kept;
     kept.windows = {base::seconds(1), base::seconds(60)};
     request::Space lingering;
@@ -49,11 +55,11 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
         model.space, model.spaces.intern("kept/", "", kept),
         model.spaces.intern("lingering/", "", lingering)};
     const std::vector<std::vector<Limit>> kinds{
-        {store::tests::bucket(7, 5, 40 * second)},
+        {bucket(7, 5, 40 * second)},
         {fixed(6)},
-        {store::tests::window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}},
+        {window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}},
         {{Algorithm::aligned_window, 5, {50 * second}}, {Algorithm::unlimited, 9, {}}},
-        {{Algorithm::sliding_window, 8, {70 * second}}, store::tests::bucket(9, 3, 20 * second)}};
+        {{Algorithm::sliding_window, 8, {70 * second}}, bucket(9, 3, 20 * second)}};
     Time now = start;
     for (int life_number = 0; life_number < 12; ++life_number) {
       const auto durability = dice(2) == 0 ? Durability::always : Durability::interval;
@@ -66,7 +72,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
             std::array{Verb::take, Verb::take, Verb::peek, Verb::put}[dice(size_t{4})];
         const bool all = verb == Verb::put && dice(3) == 0, fresh = dice(20) == 0;
         const bool keeps = dice(4) == 0 && verb != Verb::put;
-        std::vector<store::tests::Part> parts;
+        std::vector<Part> parts;
         for (size_t p = 0; p < count; ++p) {
           const size_t kind = (dice(size_t{2}) + p * 2) % kinds.size();
           auto limits = kinds[kind];
@@ -78,7 +84,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
               {std::to_string(kind) + "/" + std::to_string(dice(3)), dice(int64_t{4}), limits});
         }
         const size_t space = dice(4) == 0 ? 2 : 0;
-        store::tests::Asked asked = life.world.prepare(parts, verb), expected = model.prepare(parts, verb);
+        Asked asked = life.world.prepare(parts, verb), expected = model.prepare(parts, verb);
         for (size_t p = 0; p < count; ++p) {
           const auto set = [&](Asked& of, const std::array<const Space*, 3>& in) {
             Charge& charge = of.charges[p];
@@ -118,7 +124,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
 }
 
 TEST(DurableStore, what_was_answered_is_committed) {
-  store::tests::Disk disk;
+  Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   EXPECT_EQ(life.store->gate(), 0u);
@@ -141,7 +147,7 @@ TEST(DurableStore, what_was_answered_is_committed) {
 }
 
 TEST(DurableStore, requests_that_come_while_one_is_written_are_written_together) {
-  store::tests::Disk disk;
+  Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   disk.set(&Disk::holds_commits, true);
@@ -156,7 +162,7 @@ TEST(DurableStore, requests_that_come_while_one_is_written_are_written_together)
 }
 
 TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
-  store::tests::Disk disk;
+  Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
   constexpr int threads = 4, takes = 2'000;
@@ -165,10 +171,10 @@ TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
   std::atomic<int> missing{0};
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
-      store::tests::World world;  // to prepare in
+      World world;  // to prepare in
       store::Port port{[] {}};
       for (int i = 0; i < takes; ++i) {
-        store::tests::Asked asked = world.prepare({{std::to_string(t) + "/" + std::to_string(i), 1, one.limits}});
+        Asked asked = world.prepare({{std::to_string(t) + "/" + std::to_string(i), 1, one.limits}});
         asked.charges[0].space = life.spaces[0];
         asked.charges[0].limits_id = limits_id;
         life.store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, start, &port);
@@ -187,7 +193,7 @@ TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
 }
 
 TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
-  store::tests::Disk disk;
+  Disk disk;
   {
     Life life(disk, Durability::always);
     life.until_loaded();
@@ -199,7 +205,7 @@ TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
     EXPECT_EQ(life.store->gate(), 0u);
     EXPECT_GT(life.store->given_up(), life.store->committed());
     const auto ask = [&](OnError on_error, Verb verb = Verb::take) {
-      store::tests::Asked asked = life.world.prepare({one}, verb);
+      Asked asked = life.world.prepare({one}, verb);
       asked.group.on_error = on_error;
       EXPECT_EQ(life.apply(asked, start).settled, 1u);
       return asked;
@@ -224,7 +230,7 @@ TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
 }
 
 TEST(DurableStore, in_an_interval_a_disk_that_fails_changes_no_answer) {
-  store::tests::Disk disk;
+  Disk disk;
   {
     Life life(disk, Durability::interval);
     disk.set(&Disk::fails, true);
@@ -240,7 +246,7 @@ TEST(DurableStore, in_an_interval_a_disk_that_fails_changes_no_answer) {
 }
 
 // A disk with one counter that is all but used up, folded.
-void use_nine(store::tests::Disk& disk) {
+void use_nine(Disk& disk) {
   {
     Life life(disk, Durability::interval);
     life.ask({{"k", 9, one.limits}});
@@ -249,12 +255,12 @@ void use_nine(store::tests::Disk& disk) {
 }
 
 TEST(DurableStore, a_counter_is_looked_for_before_it_is_charged) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   disk.set(&Disk::holds_finds, true);
   Life life(disk, Durability::always);
-  store::tests::Asked asked = life.world.prepare({{"k", 2, one.limits}}), other = life.world.prepare({one});
+  Asked asked = life.world.prepare({{"k", 2, one.limits}}), other = life.world.prepare({one});
   const store::Applied first = life.apply(asked, start, {1, 0});
   EXPECT_TRUE(first.later);
   EXPECT_EQ(first.settled, 0u);
@@ -277,7 +283,7 @@ TEST(DurableStore, a_counter_is_looked_for_before_it_is_charged) {
 }
 
 TEST(DurableStore, all_counters_of_a_group_are_looked_for) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   Life life(disk, Durability::always);
@@ -287,7 +293,7 @@ TEST(DurableStore, all_counters_of_a_group_are_looked_for) {
 }
 
 TEST(DurableStore, what_was_forgotten_while_loading_does_not_come_back) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   {
     disk.set(&Disk::holds_scans, true);
@@ -307,12 +313,12 @@ TEST(DurableStore, what_was_forgotten_while_loading_does_not_come_back) {
 }
 
 TEST(DurableStore, a_disk_that_cannot_be_read_is_no_fresh_counter) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   disk.set(&Disk::fails_to_read, true);
   Life life(disk, Durability::interval);
   const auto ask = [&](OnError on_error) {
-    store::tests::Asked asked = life.world.prepare({{"k", 2, one.limits}});
+    Asked asked = life.world.prepare({{"k", 2, one.limits}});
     asked.group.on_error = on_error;
     life.settle(asked, start);
     return asked;
@@ -327,12 +333,12 @@ TEST(DurableStore, a_disk_that_cannot_be_read_is_no_fresh_counter) {
 }
 
 TEST(DurableStore, who_goes_is_not_named) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   disk.set(&Disk::holds_finds, true);
   Life life(disk, Durability::interval);
-  store::tests::Asked asked = life.world.prepare({one}), kept = life.world.prepare({{"other", 1, one.limits}});
+  Asked asked = life.world.prepare({one}), kept = life.world.prepare({{"other", 1, one.limits}});
   EXPECT_TRUE(life.apply(kept, start, {1, 0}).later);
   EXPECT_TRUE(life.apply(asked, start, {2, 0}).later);
   life.store->abandon(life.port, {2, 0});
@@ -371,12 +377,12 @@ TEST(DurableStore, more_counters_than_memory_are_refused_not_begun_anew) {
 
 TEST(DurableStore, a_clock_that_was_set_between_two_lives) {
   for (const bool folded : {false, true}) {
-    store::tests::Disk disk;
+    Disk disk;
     const Part used{"k", 9, {window(10, 1'000 * second)}},
         bucketful{"b", 9, {bucket(10, 1, 10 * second)}};
     {
       Life life(disk, Durability::interval);
-      life.ask({limit::Carry::used});
+      life.ask({used});
       life.ask({bucketful});
     }
     if (folded) disk.fold();
@@ -384,27 +390,27 @@ TEST(DurableStore, a_clock_that_was_set_between_two_lives) {
       // Back: nothing comes back, and nothing is lost.
       Life life(disk, Durability::interval, {start.us - 500 * second});
       const Time now{start.us - 500 * second};
-      EXPECT_EQ(life.ask({limit::Carry::used}, now, Verb::peek)[0].remaining, 1);
+      EXPECT_EQ(life.ask({used}, now, Verb::peek)[0].remaining, 1);
       // A bucket keeps when it will be full; that far away it is empty, and fills from now on.
       const Asked bucket = life.ask({{"b", 2, bucketful.limits}}, now);
-      EXPECT_FALSE(store::tests::bucket.allowed());
-      EXPECT_LE(store::tests::bucket[0].retry_after.us, 20 * second);
-      EXPECT_LE(life.ask({limit::Carry::used}, now)[0].retry_after.us, 1'000 * second);
+      EXPECT_FALSE(bucket.allowed());
+      EXPECT_LE(bucket[0].retry_after.us, 20 * second);
+      EXPECT_LE(life.ask({used}, now)[0].retry_after.us, 1'000 * second);
     }
     {
       // Forward, over the end of both.
       Life life(disk, Durability::interval, {start.us + 2'000 * second});
       const Time now{start.us + 2'000 * second};
-      EXPECT_TRUE(life.ask({limit::Carry::used}, now).allowed());
+      EXPECT_TRUE(life.ask({used}, now).allowed());
       EXPECT_TRUE(life.ask({bucketful}, now).allowed());
     }
   }
 }
 
 TEST(DurableStore, a_purge_is_for_good) {
-  store::tests::Disk disk;
+  Disk disk;
   const auto take = [](Life& life, Time now, std::vector<Limit> limits) {
-    store::tests::Asked asked = life.world.prepare({{"k", 1, std::move(limits)}});
+    Asked asked = life.world.prepare({{"k", 1, std::move(limits)}});
     asked.charges[0].space = life.spaces[1];
     asked.charges[0].keeps_limits = true;
     asked.charges[0].limits_id = 0;
@@ -415,7 +421,7 @@ TEST(DurableStore, a_purge_is_for_good) {
   const Time later{start.us + 100 * second};
   {
     Life life(disk, Durability::interval);
-    EXPECT_EQ(take(life, start, {store::tests::bucket(5, 5, second)}), 1u);
+    EXPECT_EQ(take(life, start, {bucket(5, 5, second)}), 1u);
     EXPECT_EQ(life.store->purge(start), 0u);
     life.until_loaded();
     eventually([&] { return life.store->purge(later) == 1; });  // once it has been committed
@@ -428,7 +434,7 @@ TEST(DurableStore, a_purge_is_for_good) {
 }
 
 TEST(DurableStore, nonsense_is_told_and_begins_anew) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   for (auto& [key, stored] : disk.folded) stored.cells.resize(7);
   Life life(disk, Durability::interval);
@@ -438,7 +444,7 @@ TEST(DurableStore, nonsense_is_told_and_begins_anew) {
 }
 
 TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   Life life(disk, Durability::interval);
@@ -456,7 +462,7 @@ TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
 }
 
 TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
-  store::tests::Disk disk;
+  Disk disk;
   Life life(disk, Durability::interval);
   life.until_loaded();
   disk.set(&Disk::holds_commits, true);
@@ -469,7 +475,7 @@ TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
 }
 
 TEST(DurableStore, costs_nothing_while_nobody_asks) {
-  store::tests::Disk disk;
+  Disk disk;
   for (const auto durability : {Durability::interval, Durability::always}) {
     Life life(disk, durability);
     life.until_loaded();
@@ -482,7 +488,7 @@ TEST(DurableStore, costs_nothing_while_nobody_asks) {
 }
 
 TEST(DurableStore, a_close_says_whether_all_is_committed) {
-  store::tests::Disk disk;
+  Disk disk;
   {
     Life life(disk, Durability::interval);
     life.ask({one});
@@ -497,7 +503,7 @@ TEST(DurableStore, a_close_says_whether_all_is_committed) {
 }
 
 TEST(DurableStore, lists_end_before_what_they_wait_for) {
-  store::tests::Disk disk;
+  Disk disk;
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   Life life(disk, Durability::interval);

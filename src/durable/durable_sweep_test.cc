@@ -15,6 +15,12 @@ namespace {
 using base::Time;
 using request::Error;
 using sluice::tests::Dice;
+using namespace store::tests;
+using limit::Algorithm;
+using limit::Limit;
+using request::Verb;
+using request::Space;
+using store::Restored;
 using namespace tests;
 
 // Of 20,000 actors that ask for the first time in that round, how many are not answered.
@@ -31,11 +37,11 @@ uint64_t failed_of_new_actors(Life& life, int round, Time now) {
 // New actors every second, whose counters are as fresh ones a second later. None of them fails, and
 // nothing of the disk's comes back, however long it fails.
 TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
-  store::tests::Disk disk;
+  Disk disk;
   {
     Life life(disk, Durability::interval);
     life.until_loaded();
-    for (int i = 0; i < 100; ++i) life.ask({{"old " + std::to_string(i), 3, {store::tests::window(10, second)}}});
+    for (int i = 0; i < 100; ++i) life.ask({{"old " + std::to_string(i), 3, {window(10, second)}}});
     life.until_committed();
     disk.set(&Disk::fails, true);
     life.ask({one});
@@ -46,7 +52,7 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
       now.us += second;
       failed += failed_of_new_actors(life, round, now);
       for (int i = 0; i < 100; ++i)
-        life.ask({{"old " + std::to_string(i), 3, {store::tests::window(10, second)}}}, now);
+        life.ask({{"old " + std::to_string(i), 3, {window(10, second)}}}, now);
       for (int i = 0; i < 20; ++i) life.store->housekeep({now.us + second / 2 + 1});
     }
     EXPECT_EQ(failed, 0u);
@@ -65,7 +71,7 @@ TEST(DurableSweep, ADiskThatFailsFillsNoMemory) {
 
 // An interval that is longer than the windows.
 TEST(DurableSweep, ALongIntervalFillsNoMemory) {
-  store::tests::Disk disk;
+  Disk disk;
   Life life(disk, Durability::interval, start, 0, base::seconds(60));
   life.until_loaded();
   Time now = start;
@@ -85,17 +91,17 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     Dice dice(seed);
-    store::tests::Disk disk;
-    store::tests::World model;
+    Disk disk;
+    World model;
     request::Space lingering;
     lingering.linger = base::seconds(30);
     const std::array<const Space*, 2> model_spaces{
         model.space, model.spaces.intern("lingering/", "", lingering)};
     // One counter has one of a row: rules and overrides with longer and shorter windows.
     const std::vector<std::vector<std::vector<Limit>>> kinds{
-        {{store::tests::window(5, 100 * second)}, {store::tests::window(5, second)}},
-        {{store::tests::bucket(7, 5, 40 * second)}, {store::tests::bucket(7, 5, second)}},
-        {{store::tests::window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}}, {store::tests::window(5, second)}},
+        {{window(5, 100 * second)}, {window(5, second)}},
+        {{bucket(7, 5, 40 * second)}, {bucket(7, 5, second)}},
+        {{window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}}, {window(5, second)}},
         {{fixed(6)}, {fixed(6)}}};
     Time now = start;
     for (int life_number = 0; life_number < 6; ++life_number) {
@@ -112,7 +118,7 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
                         limits};
         const auto verb =
             std::array{Verb::take, Verb::take, Verb::take, Verb::peek, Verb::put}[dice(size_t{5})];
-        store::tests::Asked asked = life.world.prepare({part}, verb), expected = model.prepare({part}, verb);
+        Asked asked = life.world.prepare({part}, verb), expected = model.prepare({part}, verb);
         const bool all = verb == Verb::put && dice(3) == 0;
         const size_t space = dice(4) == 0 ? 2 : 0;
         asked.charges[0].all = expected.charges[0].all = all;
@@ -142,7 +148,7 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
 
 // Those that no disk ever held are gone at once; of others a mark that they are gone is kept.
 TEST(DurableSweep, AResetWhileTheDiskFailsIsKeptWhereItIsNeeded) {
-  store::tests::Disk disk;
+  Disk disk;
   {
     Life life(disk, Durability::interval);
     life.until_loaded();
@@ -241,7 +247,7 @@ TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
 
 // A disk that cannot be read is not ready, with the reason, and is once it can be.
 TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
-  store::tests::Disk disk;
+  Disk disk;
   {
     Life life(disk, Durability::interval);
     life.ask({one});
@@ -255,7 +261,7 @@ TEST(DurableSweep, WhatCannotBeReadIsNotReady) {
   for (const char* const words : {"DIR", "cannot be read", "sluice store check"})
     EXPECT_NE(why.find(words), std::string::npos) << why;
   // What changes meanwhile is forgotten in its time.
-  life.ask({{"brief", 1, {store::tests::window(10, second)}}});
+  life.ask({{"brief", 1, {window(10, second)}}});
 }
 
 }  // namespace

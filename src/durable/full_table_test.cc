@@ -21,21 +21,25 @@ namespace {
 using base::Time;
 using limit::State;
 using sluice::tests::Dice;
+using namespace store::tests;
+using limit::Algorithm;
+using limit::Limit;
+using request::Space;
 using namespace tests;
 
 // A flood of new keys over a table that has room for a third of them. `length`: bytes of a key.
 template <class Length>
 void expect_a_flood_is_granted(bool lingers, Length&& length) {
-  store::tests::World w;
+  World w;
   Space like;
-  if (lingers) like.linger = {120 * durable::tests::second};
+  if (lingers) like.linger = {120 * second};
   w.space = w.spaces.intern("flood/", "", like);
-  const Limit brief = bucket(5, 5, durable::tests::second / 100), lasting = fixed(5);
+  const Limit brief = bucket(5, 5, second / 100), lasting = fixed(5);
   constexpr int live = 5'000;
   for (int i = 0; i < live; ++i) w.ask({{"live " + std::to_string(i), 3, {lasting}}}, {0});
 
   Time now{0};
-  store::tests::Asked asked = w.prepare({{"", 1, {brief}}});
+  Asked asked = w.prepare({{"", 1, {brief}}});
   uint64_t flooded = 0;
   for (size_t bytes = 0; bytes < 3 * (size_t{16} << 20); ++flooded) {
     std::string& key = asked.keys.front();
@@ -75,10 +79,10 @@ TEST(FullTable, a_flood_of_long_keys_is_granted) {
 }
 
 TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
-  store::tests::World w;
-  const Limit lasting = window(5, 1'000 * durable::tests::second);
+  World w;
+  const Limit lasting = window(5, 1'000 * second);
   int count = 0;
-  store::tests::Asked asked = w.prepare({{"", 1, {lasting}}});
+  Asked asked = w.prepare({{"", 1, {lasting}}});
   const auto ask = [&](int number, int64_t us) {
     asked.keys.front() = "key " + std::to_string(number);
     asked.charges[0].key = asked.keys.front();
@@ -99,21 +103,21 @@ TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
     ASSERT_EQ(ask(number, 1), request::Error::none);
     ASSERT_EQ(asked[0].remaining, 3);
   }
-  EXPECT_EQ(ask(count, 1'000 * durable::tests::second), request::Error::none);
+  EXPECT_EQ(ask(count, 1'000 * second), request::Error::none);
 }
 
 // Against limits in plain maps, over a full table: whatever takes whose place, every decision is
 // what it would be with room for all. Groups settle together, and counters change their size.
 TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
-  store::tests::World w;
+  World w;
   Space like;
-  like.linger = {60 * durable::tests::second};
+  like.linger = {60 * second};
   const Space* const spaces[] = {w.space, w.spaces.intern("lingering/", "", like)};
   Dice dice(6);
   const std::vector<std::vector<Limit>> kinds = {
-      {store::tests::bucket(3, 1, durable::tests::second / 10)},
-      {store::tests::window(2, durable::tests::second / 2)},
-      {store::tests::window(3, durable::tests::second / 5), store::tests::window(4, 2 * second)},
+      {bucket(3, 1, second / 10)},
+      {window(2, second / 2)},
+      {window(3, second / 5), window(4, 2 * second)},
       {Limit{Algorithm::sliding_log, 20, {second}}},
       {fixed(4)},
   };
@@ -196,29 +200,29 @@ TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
 // Stripes of a table of this size share slabs, and each thread replaces counters of its own.
 TEST(FullTableThreads, counters_that_last_are_exact_while_others_are_replaced) {
   constexpr int hot = 50, threads = 4, units = 200;
-  store::tests::World w;
-  const std::vector<Limit> lasting = {fixed(units)}, brief = {store::tests::window(1, durable::tests::second / 100)};
+  World w;
+  const std::vector<Limit> lasting = {fixed(units)}, brief = {window(1, second / 100)};
   w.spaces.intern_limits(lasting);
   w.spaces.intern_limits(brief);
-  std::atomic<int64_t> now_us{durable::tests::second};
+  std::atomic<int64_t> now_us{second};
   std::atomic<uint64_t> granted{0}, refused{0};
   std::vector<std::thread> running;
   for (int t = 0; t < threads; ++t) {
     running.emplace_back([&, t] {
       Dice dice(static_cast<uint32_t>(t));
-      store::tests::Asked asked = w.prepare({{"", 1, brief}}), asked_hot = w.prepare({{"", 1, lasting}});
+      Asked asked = w.prepare({{"", 1, brief}}), asked_hot = w.prepare({{"", 1, lasting}});
       for (int i = 0; i < 150'000; ++i) {
         const Time now{now_us.fetch_add(1)};
         std::string& key = asked.keys.front();
         key = std::to_string(t) + ":" + std::to_string(i);
         key.resize(16 + dice(size_t{200}), '.');
         asked.charges[0].key = key;
-        w.apply(asked, durable::now);
+        w.apply(asked, now);
         if (!asked.allowed()) ++refused;
         if (i % 10 != 0) continue;
         asked_hot.keys.front() = "hot " + std::to_string(dice(hot));
         asked_hot.charges[0].key = asked_hot.keys.front();
-        w.apply(asked_hot, durable::now);
+        w.apply(asked_hot, now);
         granted += asked_hot.allowed() ? 1 : 0;
       }
     });
@@ -231,34 +235,34 @@ TEST(FullTableThreads, counters_that_last_are_exact_while_others_are_replaced) {
 
 // What has changed is not forgotten before it is committed; then it is as in memory.
 TEST(FullTable, a_durable_one_replaces_what_is_committed) {
-  store::tests::Disk disk;
+  Disk disk;
   {
-    durable::tests::Life life(disk, durable::Durability::always);
+    Life life(disk, durable::Durability::always);
     life.until_loaded();
     life.world.space = life.spaces[2];
-    const Limit brief = bucket(5, 5, durable::tests::second), lasting = fixed(5);
-    for (int i = 0; i < 1'000; ++i) life.ask({{"live " + std::to_string(i), 3, {lasting}}}, durable::tests::start);
-    Time now = durable::tests::start;
+    const Limit brief = bucket(5, 5, second), lasting = fixed(5);
+    for (int i = 0; i < 1'000; ++i) life.ask({{"live " + std::to_string(i), 3, {lasting}}}, start);
+    Time now = start;
     const std::string padding(400, '.');
     for (int wave = 0; wave < 10; ++wave) {
       for (int i = 0; i < 10'000; ++i) {
         const Asked asked =
-            life.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {brief}}}, durable::now);
+            life.ask({{std::to_string(wave * 10'000 + i) + padding, 5, {brief}}}, now);
         ASSERT_EQ(asked.group.error, request::Error::none) << wave << " " << i;
         ASSERT_TRUE(asked.allowed());
       }
       life.until_committed();
-      durable::now.us += 2 * durable::tests::second;  // full again, and lingering
+      now.us += 2 * second;  // full again, and lingering
     }
     EXPECT_EQ(life.store->stats().refused, 0u);
     EXPECT_GT(life.store->stats().swept, 50'000u);
     EXPECT_TRUE(life.store->close());
   }
-  durable::tests::Life life(disk, durable::Durability::always, {durable::tests::start.us + 1'000 * durable::tests::second}, size_t{64} << 20);
+  Life life(disk, durable::Durability::always, {start.us + 1'000 * second}, size_t{64} << 20);
   life.until_loaded();
   life.world.space = life.spaces[2];
   for (int i = 0; i < 1'000; ++i) {
-    const Asked asked = life.ask({{"live " + std::to_string(i), 0, {fixed(5)}}}, durable::tests::start);
+    const Asked asked = life.ask({{"live " + std::to_string(i), 0, {fixed(5)}}}, start);
     ASSERT_EQ(asked[0].remaining, 2) << i;
   }
 }

@@ -17,11 +17,15 @@
 namespace sluice::durable {
 namespace {
 
+using namespace store::tests;
+using limit::Algorithm;
+using limit::Limit;
+using request::Verb;
 using namespace tests;
 using base::Time;
 using sluice::tests::Dice;
 
-constexpr int64_t hour = 3'600 * durable::tests::second;
+constexpr int64_t hour = 3'600 * second;
 constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
                                  Algorithm::token_bucket, Algorithm::sliding_window,
                                  Algorithm::sliding_log,  Algorithm::fixed_bucket};
@@ -39,9 +43,9 @@ class Subject {
  public:
   explicit Subject(bool durable) {
     if (durable)
-      disk_ = std::make_unique<store::tests::Disk>();
+      disk_ = std::make_unique<Disk>();
     else
-      world_ = std::make_unique<store::tests::World>();
+      world_ = std::make_unique<World>();
     restart();
   }
   void restart() {
@@ -67,9 +71,9 @@ class Subject {
   }
 
  private:
-  std::unique_ptr<store::tests::World> world_;
-  std::unique_ptr<store::tests::Disk> disk_;
-  std::optional<durable::tests::Life> life_;
+  std::unique_ptr<World> world_;
+  std::unique_ptr<Disk> disk_;
+  std::optional<Life> life_;
 };
 
 class LimitsChange : public testing::TestWithParam<bool> {
@@ -86,12 +90,12 @@ constexpr Time after(int64_t us) {
 }
 
 TEST_P(LimitsChange, TwoThatChangePlacesKeepTheirStates) {
-  const Limit fast = limit_of(Algorithm::fixed_window, 50, durable::tests::second),
+  const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
               slow = limit_of(Algorithm::fixed_window, 100, hour);
   int64_t granted = 0;
   for (int i = 0; i < 8; ++i) {
     granted += subject.take_all(i % 2 == 0 ? std::vector{fast, slow} : std::vector{slow, fast},
-                                after(i * 2 * durable::tests::second));
+                                after(i * 2 * second));
     subject.restart();
   }
   EXPECT_EQ(granted, 100);
@@ -100,15 +104,15 @@ TEST_P(LimitsChange, TwoThatChangePlacesKeepTheirStates) {
 TEST_P(LimitsChange, AnOverrideThatEndsGivesNothingAnew) {
   for (const bool buckets : {false, true}) {
     const Algorithm algorithm = buckets ? Algorithm::token_bucket : Algorithm::fixed_window;
-    const std::vector rule{limit_of(algorithm, 50, durable::tests::second), limit_of(algorithm, 100, hour)};
+    const std::vector rule{limit_of(algorithm, 50, second), limit_of(algorithm, 100, hour)};
     const std::vector override_{limit_of(algorithm, 150, hour)};
     const int64_t start = buckets ? 3 * hour : 0;
     int64_t granted = subject.take_all(rule, after(start));
-    granted += subject.take_all(rule, after(start + 2 * durable::tests::second));
+    granted += subject.take_all(rule, after(start + 2 * second));
     for (int round = 0; round < 3; ++round) {
-      granted += subject.take_all(override_, after(start + 3 * durable::tests::second));
+      granted += subject.take_all(override_, after(start + 3 * second));
       subject.restart();
-      granted += subject.take_all(rule, after(start + 3 * durable::tests::second));
+      granted += subject.take_all(rule, after(start + 3 * second));
       subject.restart();
     }
     EXPECT_EQ(granted, 150);
@@ -138,12 +142,12 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
   const size_t rounds = GetParam() ? 60 : 300;
   for (size_t round = 0; round < rounds; ++round) {
     Subject store(GetParam());
-    const auto lists = limit::any_lists(dice, durable::tests::second);
+    const auto lists = limit::any_lists(dice, second);
     limit::NaiveGrants naive(lists);
     int64_t now = 0;
     std::string told;
     for (int step = 0; step < 60; ++step) {
-      if (dice(3) > 0) now += dice(durable::tests::second);
+      if (dice(3) > 0) now += dice(second);
       const auto& list = lists[dice(lists.size())];
       const int64_t cost = 1 + dice(int64_t{3});
       for (const Limit& limit : list)
@@ -165,8 +169,8 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
 
 // Whoever has a counter goes on where there is no memory to leave a limit out.
 TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
-  store::tests::World world;
-  const Limit fast = limit_of(Algorithm::fixed_window, 50, durable::tests::second),
+  World world;
+  const Limit fast = limit_of(Algorithm::fixed_window, 50, second),
               slow = limit_of(Algorithm::fixed_window, 100, hour);
   ASSERT_TRUE(world.ask({{"k", 10, {fast, slow}}}, noon).allowed());
   // Of every size that the counter might take.
@@ -180,13 +184,13 @@ TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
       // Keys that take as many bytes as `k`, to the next four.
       std::string key(4, static_cast<char>(count));
       for (size_t byte = 0; byte < 3; ++byte) key[byte] = static_cast<char>(i >> 8 * byte);
-      store::tests::Asked asked = world.prepare({{key, 1, limits}});
+      Asked asked = world.prepare({{key, 1, limits}});
       world.store.apply({{&asked.group, 1}, asked.charges, asked.decisions}, noon);
       full &= asked.group.error == request::Error::memory;
     }
     refused = full ? refused + 1 : 0;
   }
-  store::tests::Asked asked =
+  Asked asked =
       world.prepare({{"k", 10, {slow, limit_of(Algorithm::aligned_window, 90, 2 * hour)}}});
   world.apply(asked, after(1));
   EXPECT_EQ(asked.group.error, request::Error::none);
@@ -198,12 +202,12 @@ TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
 // A group that is refused still brings a put of all to a counter under other limits, which take
 // another number of cells than its entry has.
 TEST(LimitsChangeOfARefusedPut, HasRoomForItsCells) {
-  const std::vector<Limit> small{limit_of(Algorithm::fixed_window, 50, durable::tests::second)},
+  const std::vector<Limit> small{limit_of(Algorithm::fixed_window, 50, second)},
       large{limit_of(Algorithm::sliding_log, 10, hour)};
   for (const auto& [first, then] : {std::pair(small, large), std::pair(large, small)}) {
-    store::tests::World world;
+    World world;
     ASSERT_TRUE(world.ask({{"k", 3, first}}, noon).allowed());
-    store::tests::Asked asked = world.prepare({{"k", 1, then}, {"banned", 1, {{Algorithm::deny}}}}, Verb::put);
+    Asked asked = world.prepare({{"k", 1, then}, {"banned", 1, {{Algorithm::deny}}}}, Verb::put);
     asked.charges[0].all = true;
     world.apply(asked, after(1));
     EXPECT_FALSE(asked.allowed());

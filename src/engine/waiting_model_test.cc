@@ -556,12 +556,12 @@ TEST(WaitingModel, over_a_durable_store_that_loads) {
           {window(10)}, {{now_us + base::seconds(30'000'000).us, used_before}}, INT64_MAX};
     {
       const auto make = [&](request::Spaces& spaces) {
-        auto opened = std::make_unique<durable::durable::DurableStore>(
-            store::durable::DurableOptions{.path = "DIR",
-                                  .durability = durable::Durability::interval,
+        auto opened = std::make_unique<sluice::durable::DurableStore>(
+            sluice::durable::DurableOptions{.path = "DIR",
+                                  .durability = sluice::durable::Durability::interval,
                                   .interval = base::milliseconds(1)},
             std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces),
-            std::make_unique<durable::MemoryJournal>(disk, spaces, durable::MemoryJournal::Like{},
+            std::make_unique<store::tests::MemoryJournal>(disk, spaces, store::tests::MemoryJournal::Like{},
                                                      base::Time{now_us}),
             log);
         std::string problem;

@@ -161,7 +161,7 @@ struct Client final : request::Session, Recipient {
     reply.delayed = verdict.delayed;
     reply.counted = verdict.counted;
     reply.error = verdict.error;
-    for (const wire::Listed& item : verdict.listed)
+    for (const request::Listed& item : verdict.listed)
       reply.listed.emplace_back(item.key, item.decision.remaining);
     EXPECT_FALSE(unsent && request.verb == request::Verb::list) << "it is not read to the end";
     if (verdict.tightest != nullptr) {
@@ -293,9 +293,9 @@ struct World {
     EXPECT_FALSE(base::has_errors(diagnostics));
     auto set = std::make_shared<policy::RuleSet>();
     if (!items.empty()) {
-      const policy::NamedText file{"limitd.yaml", items};
-      policy::LimitdConfig config;
-      policy::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
+      const limitd::NamedText file{"limitd.yaml", items};
+      limitd::LimitdConfig config;
+      limitd::read_limitd({&file, 1}, {}, spaces, *set, config, diagnostics);
       EXPECT_FALSE(base::has_errors(diagnostics));
     }
     for (policy::Rule rule : read.native_rules()) {

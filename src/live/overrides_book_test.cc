@@ -203,39 +203,39 @@ TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
     EXPECT_FALSE(f.set({f.make("a")}));
   }
   const std::string name = keeper.kept.begin()->first;
-  const admin::Json good = admin::Json::parse(keeper.kept.begin()->second);
-  const auto why = [&](const admin::Json& json) {
+  const wire::Json good = wire::Json::parse(keeper.kept.begin()->second);
+  const auto why = [&](const wire::Json& json) {
     std::string said;
     return read_kept(name, json.dump(), said) ? "" : said;
   };
-  const auto with = [&](const char* key, const admin::Json& value) {
-    admin::Json json = good;
+  const auto with = [&](const char* key, const wire::Json& value) {
+    wire::Json json = good;
     json[key] = value;
     return why(json);
   };
-  const admin::Json limit = good["limits"][0];
+  const wire::Json limit = good["limits"][0];
   EXPECT_EQ(why(good), "");
   // Of a later version, perhaps.
   EXPECT_EQ(with("more", {{"limits", 1}, {"list", {1, {{"actor", "x"}}, "x"}}}), "");
   EXPECT_EQ(with("until_us", nullptr), "");
-  EXPECT_EQ(why(admin::Json::array({good})), "it is no JSON object");
+  EXPECT_EQ(why(wire::Json::array({good})), "it is no JSON object");
   EXPECT_EQ(with("v", "1"), "it is of another version than 1");
   for (const char* key : {"dialect", "rule", "actor", "entries", "limits"}) {
     EXPECT_EQ(with(key, 1), "it lacks what an override has") << key;
     EXPECT_EQ(with(key, {{"0", "x"}}), "it lacks what an override has") << key;
   }
-  for (const admin::Json& entries :
-       {admin::Json{1}, admin::Json{{"u"}}, admin::Json{{{"u", "u"}}}, admin::Json{nullptr}})
+  for (const wire::Json& entries :
+       {wire::Json{1}, wire::Json{{"u"}}, wire::Json{{{"u", "u"}}}, wire::Json{nullptr}})
     EXPECT_EQ(with("entries", entries), "its entries are no texts") << entries;
   for (const char* wrong :
        {"1", "[]", "{}", "null", "[1,1,1,1]", R"(["token_bucket",1,1])",
         R"(["token_bucket",1,1,1,1])", R"(["token_bucket","1",1,1])", R"(["token_bucket",1.5,1,1])",
         R"(["token_bucket",[1],1,1])", R"(["token_bucket",{"x":1},1,1])", R"(["none",1,1,1])"}) {
-    const admin::Json list = admin::Json::array({limit, admin::Json::parse(wrong)});
+    const wire::Json list = wire::Json::array({limit, wire::Json::parse(wrong)});
     EXPECT_EQ(with("limits", request::Verb::list), "its limit 1 is none") << wrong;
   }
-  EXPECT_EQ(with("limits", admin::Json::array()).substr(0, 7), "limits:");
-  EXPECT_EQ(with("limits", admin::Json(100, limit)).substr(0, 7), "limits:");
+  EXPECT_EQ(with("limits", wire::Json::array()).substr(0, 7), "limits:");
+  EXPECT_EQ(with("limits", wire::Json(100, limit)).substr(0, 7), "limits:");
 }
 
 TEST(OverridesBook, takes_what_other_servers_write) {

@@ -79,7 +79,7 @@ struct Fixture {
   const policy::Rule& rule() const { return live.current()->rules->native_rules().front(); }
   // As the admin port has it: the body of a POST.
   OverrideProblem post(const std::string& body) {
-    const admin::Json json = admin::Json::parse(body);
+    const wire::Json json = wire::Json::parse(body);
     auto named = std::make_shared<NamedRule>();
     named->dialect = "native";
     named->name = "api";
@@ -105,15 +105,15 @@ struct Fixture {
               std::to_string(one.window.us / 1'000'000);
     return text;
   }
-  admin::Json shown() const {
+  wire::Json shown() const {
     const auto page = book->list(0, 10, {});
-    return page.items.size() == 1 ? to_json(page.items[0], book->spaces(), true) : admin::Json();
+    return page.items.size() == 1 ? to_json(page.items[0], book->spaces(), true) : wire::Json();
   }
   // Which of the limits shown are the rule's: "-r".
   std::string whose() const {
-    const admin::Json json = shown();
+    const wire::Json json = shown();
     std::string text;
-    for (const admin::Json& one : json.at("limits")) text += one.contains("of_rule") ? 'r' : '-';
+    for (const wire::Json& one : json.at("limits")) text += one.contains("of_rule") ? 'r' : '-';
     return text + (json.at("all_limits") == true ? " all" : "");
   }
 
@@ -130,8 +130,8 @@ struct Fixture {
 // What a server of the version before made of a text: all of its limits, in place of the rule's.
 std::string as_read_before(const std::string& text) {
   std::string limits;
-  const admin::Json json = admin::Json::parse(text);
-  for (const admin::Json& one : json.at("limits"))
+  const wire::Json json = wire::Json::parse(text);
+  for (const wire::Json& one : json.at("limits"))
     limits += (limits.empty() ? "" : " ") + std::to_string(one[1].get<int64_t>()) + "/" +
               std::to_string(one[2].get<int64_t>() / 1'000'000);
   return limits;
@@ -339,11 +339,11 @@ TEST(OverridesMerge, a_text_that_names_a_limit_that_it_has_not_is_refused) {
   Fixture f(&texts);
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
   const std::string name = texts.kept.begin()->first;
-  admin::Json json = admin::Json::parse(texts.only_text());
-  EXPECT_EQ(json.at("replaces"), admin::Json::array({0}));
+  wire::Json json = wire::Json::parse(texts.only_text());
+  EXPECT_EQ(json.at("replaces"), wire::Json::array({0}));
   for (const char* wrong :
        {"[2]", "[-1]", "[8]", "[0,64]", "[\"0\"]", "[[0]]", "[null]", "[0.5]"}) {
-    json["replaces"] = admin::Json::parse(wrong);
+    json["replaces"] = wire::Json::parse(wrong);
     std::string why;
     EXPECT_FALSE(read_kept(name, json.dump(), why)) << wrong;
   }

@@ -100,11 +100,11 @@ TEST(Spaces, are_read_without_a_lock) {
   }
 }
 
-Limit window(int64_t quota) {
-  return {Algorithm::fixed_window, quota, base::seconds(1), 0};
+limit::Limit window(int64_t quota) {
+  return {limit::Algorithm::fixed_window, quota, base::seconds(1), 0};
 }
 LimitsRef hold(Spaces& spaces, int64_t quota) {
-  const Limit limit = window(quota);
+  const limit::Limit limit = window(quota);
   return spaces.hold_limits({&limit, 1});
 }
 // A round in which counters were seen to name these.
@@ -192,7 +192,7 @@ TEST(SpacesRound, is_wanted_when_much_is_unnamed_or_there_is_no_room) {
   EXPECT_FALSE(spaces.wants_round());
   held.resize(9'000);
   EXPECT_FALSE(spaces.wants_round());
-  const Limit more = window(20'000);
+  const limit::Limit more = window(20'000);
   EXPECT_FALSE(spaces.hold_limits({&more, 1}, 10'000));
   EXPECT_TRUE(spaces.wants_round());
   EXPECT_EQ(round_of(spaces), 1'000u);

@@ -102,7 +102,7 @@ void send(int fd, std::string_view text) {
 }
 
 // Whatever comes, until something does that ends with `end`; or the end of the connection.
-std::string live::read_until(int fd, std::string_view end) {
+std::string read_until(int fd, std::string_view end) {
   std::string all;
   const auto deadline = tests::soon();
   char buffer[4096];
@@ -135,11 +135,11 @@ TEST_P(Turns, OneRequestWaitsForOneTurnAndNotForEverybodys) {
   w.start();
   ASSERT_EQ(between.wait_until(tests::soon()), std::future_status::ready);
   EXPECT_LE(between.get(), 2 * base::bounds::turn_requests_max);
-  EXPECT_EQ(live::live::read_until(single, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(read_until(single, "\n").substr(0, 8), "OK true ");
   // And each of the others is served to the end, in order.
   for (size_t i = 0; i < many; i += 50) {
     send(w.clients[i], "HIT ip=last" + std::to_string(i) + "\n");
-    const std::string all = live::live::read_until(w.clients[i], "OK true 99999999 600\n");
+    const std::string all = read_until(w.clients[i], "OK true 99999999 600\n");
     size_t lines = 0;
     for (const char c : all) lines += c == '\n';
     EXPECT_GE(lines, 1u);
@@ -156,10 +156,10 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   const int idle = w.client(brief), half = w.client(brief), patient = w.client();
   w.start();
   send(idle, "HIT ip=2\n");
-  EXPECT_EQ(live::live::read_until(idle, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "HIT ip=");
   send(half, "HIT ip=3\nHIT ip=");
-  const std::string all = live::live::read_until(half, "never");
+  const std::string all = read_until(half, "never");
   EXPECT_EQ(all.substr(0, 8), "OK true ");
   EXPECT_NE(all.find("\nERR Internal Error: the request did not arrive whole in time"),
             std::string::npos)
@@ -167,9 +167,9 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   EXPECT_TRUE(all.ends_with("\n(end)")) << all;
   // Neither who asks for nothing nor who has longer is meant.
   send(idle, "HIT ip=2\n");
-  EXPECT_EQ(live::live::read_until(idle, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "4\n");
-  EXPECT_EQ(live::live::read_until(patient, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(read_until(patient, "\n").substr(0, 8), "OK true ");
   const auto& of = w.tally.at(protocol::Protocol::divvy);
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
@@ -200,7 +200,7 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
     std::this_thread::yield();
   EXPECT_EQ(w.worker->connections(), 1u);
   send(other, "HIT ip=2\n");
-  EXPECT_EQ(live::live::read_until(other, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(read_until(other, "\n").substr(0, 8), "OK true ");
 }
 
 }  // namespace

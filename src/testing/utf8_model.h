@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::base::utf8::naive {
+namespace sluice::base::utf8::model {
 
 // WHATWG's UTF-8 decoder, byte by byte, to UTF-16.
 inline std::u16string decode(std::string_view bytes) {
@@ -84,4 +84,4 @@ inline std::string encode(std::u16string_view units) {
   return out;
 }
 
-}  // namespace sluice::base::utf8::naive
+}  // namespace sluice::base::utf8::model

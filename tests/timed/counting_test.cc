@@ -92,7 +92,7 @@ TEST(Counting, CountsEachDecision) {
   Counting counting(false);
   counting.cost(1, true);
   counting.cost(16, true);
-  EXPECT_EQ(counting.tally->said(server::Protocol::divvy, counting.live.names->at(0),
+  EXPECT_EQ(counting.tally->said(protocol::Protocol::divvy, counting.live.names->at(0),
                                  engine::Said::allowed),
             2 * decisions);
 }

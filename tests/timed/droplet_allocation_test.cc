@@ -12,10 +12,12 @@
 namespace sluice::tests {
 namespace {
 
-using namespace wire;
-using droplet_naive::bytes_field;
-using droplet_naive::frame;
-using droplet_naive::number_field;
+using request::Request;
+using request::Requests;
+using request::Verdict;
+using droplet::model::bytes_field;
+using droplet::model::frame;
+using droplet::model::number_field;
 
 // Feeds the bytes and answers what they ask.
 class Connection {
@@ -31,7 +33,7 @@ class Connection {
   }
 
  private:
-  DropletSession session_;
+  droplet::DropletSession session_;
   Requests& requests_;
   base::Buffer& out_;
   limit::Decision slots_[2] = {{true, 9, 5, {}, {}}, {true, 9, -5, {}, {}}};
@@ -50,11 +52,11 @@ std::string busy_input() {
 }
 
 TEST(DropletAllocation, serving_requests_allocates_nothing) {
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   Connection connection(requests, out);
   const std::string busy = busy_input(), few = frame(9, "alone");
-  ASSERT_TRUE(connection.serve(droplet_naive::handshake));
+  ASSERT_TRUE(connection.serve(droplet::model::handshake));
   ASSERT_TRUE(connection.serve(busy));
   Allocations allocations;
   bool ok = true;
@@ -66,16 +68,16 @@ TEST(DropletAllocation, serving_requests_allocates_nothing) {
 
 TEST(DropletAllocation, an_idle_connection_is_small) {
   constexpr size_t idle_bytes_max = 12 << 10;
-  Requests requests;
+  request::Requests requests;
   base::Buffer out;
   const std::string busy = busy_input();
   {
     Connection warm(requests, out);  // what the worker keeps grows
-    ASSERT_TRUE(warm.serve(droplet_naive::handshake) && warm.serve(busy));
+    ASSERT_TRUE(warm.serve(droplet::model::handshake) && warm.serve(busy));
   }
   Allocations allocations;
   const auto session = std::make_unique<Connection>(requests, out);
-  const bool greeted = session->serve(droplet_naive::handshake);
+  const bool greeted = session->serve(droplet::model::handshake);
   const bool served = session->serve(busy);
   // All that it ever asked for, so no less than what it holds.
   const size_t bytes = allocations.bytes();

@@ -23,7 +23,7 @@
 namespace sluice::tests {
 namespace {
 
-namespace droplet = wire::droplet_naive;
+namespace droplet = droplet::model;
 
 class Server {
  public:
@@ -37,7 +37,7 @@ class Server {
     base::Diagnostics diagnostics;
     limitd::read_limitd(files, {}, spaces_, *rules, config, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    droplet::add_droplet_rule(spaces_, *rules);
+    sluice::droplet::add_droplet_rule(spaces_, *rules);
     live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine_ = std::make_unique<engine::Engine>(
         engine::Engine::Surroundings{.store = store_, .clock = clock_, .live = *live_},

@@ -11,10 +11,12 @@
 namespace sluice::tests {
 namespace {
 
-using namespace wire;
-using naive::limitd::frame;
-using naive::limitd::number;
-using naive::limitd::text;
+using request::Request;
+using request::Requests;
+using request::Verdict;
+using limitd::model::frame;
+using limitd::model::number;
+using limitd::model::text;
 
 TEST(LimitdAllocation, serving_requests_allocates_nothing) {
   std::string in;
@@ -22,10 +24,10 @@ TEST(LimitdAllocation, serving_requests_allocates_nothing) {
     in += frame(text(1, "7") + text(2, "ip") + text(3, "k") + number(4, i % 6) + number(5, i % 5)) +
           frame(number(20, i) + text(2, "ip") + text(3, std::string(i, 'k')));
   const limit::Decision decision{true, 1'000, 7, base::seconds(5), {}};
-  const std::vector<Listed> listed(100, {std::string(300, 'k'), decision});
+  const std::vector<request::Listed> listed(100, {std::string(300, 'k'), decision});
   const Verdict verdict{.allowed = true, .tightest = &decision, .matched = true, .listed = listed};
-  LimitdSession session;
-  Requests requests;
+  limitd::LimitdSession session;
+  request::Requests requests;
   base::Buffer out;
   size_t served = 0;
   const auto serve = [&] {

@@ -77,7 +77,7 @@ TEST(DivvyClient, TriesEveryAddressOfAName) {
 }
 
 TEST(DivvyClient, GivesUpAtTheDeadline) {
-  client::FakeServer server({FakeServer::silence});
+  client::FakeServer server({client::FakeServer::silence});
   const auto result = DivvyClient("127.0.0.1", server.port(), 20ms).hit({});
   EXPECT_FALSE(result.answer);
   EXPECT_EQ(result.error, "no reply in time");
@@ -99,7 +99,7 @@ TEST(DivvyClient, BoundsTheReply) {
 TEST(DivvyClient, SaysThatNobodyListens) {
   uint16_t port = 0;
   {
-    const FakeServer gone({});
+    const client::FakeServer gone({});
     port = gone.port();
   }
   EXPECT_EQ(DivvyClient("127.0.0.1", port, 5s).hit({}).error,

@@ -1,7 +1,7 @@
 #include "protocol/divvy/rules_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  sluice::policy::divvy::fuzz_divvy({reinterpret_cast<const char*>(data), size},
-                             sluice::policy::DivvyFormat::json);
+  sluice::divvy::fuzz_divvy({reinterpret_cast<const char*>(data), size},
+                             sluice::divvy::DivvyFormat::json);
   return 0;
 }

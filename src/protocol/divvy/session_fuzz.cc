@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace sluice::wire;
+using namespace sluice::divvy;
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -39,12 +39,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool end = (seed & 0x80) == 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  divvy::DivvySession one, many;
-  const naive::Transcript whole = naive::run(one, bytes, {}, end);
-  require(whole == naive::run(many, bytes, cuts_of(seed, bytes.size()), end));
-  require(whole == naive::expected(bytes, end));
+  DivvySession one, many;
+  const model::Transcript whole = model::run(one, bytes, {}, end);
+  require(whole == model::run(many, bytes, cuts_of(seed, bytes.size()), end));
+  require(whole == model::expected(bytes, end));
 
-  for (const naive::Pairs& pairs : whole.requests) {
+  for (const model::Pairs& pairs : whole.requests) {
     require(pairs.size() <= sluice::base::bounds::descriptor_entries_max);
     for (const auto& [key, value] : pairs)
       require(sluice::base::utf8::is_valid(key) && sluice::base::utf8::is_valid(value));

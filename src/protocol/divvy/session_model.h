@@ -16,7 +16,7 @@
 #include "request/session.h"
 #include "testing/utf8_model.h"
 
-namespace sluice::divvy::naive {
+namespace sluice::divvy::model {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -40,8 +40,8 @@ inline Answer answer_of(size_t n) {
   return {{n % 2 == 0, 1 << 20, k * 1'234'567 - 3, reset, {}}, n % 7 != 6, n % 2 == 0};
 }
 
-using base::utf8::naive::decode;
-using base::utf8::naive::encode;
+using base::utf8::model::decode;
+using base::utf8::model::encode;
 
 inline bool is_space(char16_t c) {
   return (c >= 9 && c <= 13) || c == 32 || c == 0xA0 || c == 0x1680 ||
@@ -198,4 +198,4 @@ inline Transcript run(request::Session& session, std::string_view bytes,
   return t;
 }
 
-}  // namespace sluice::divvy::naive
+}  // namespace sluice::divvy::model

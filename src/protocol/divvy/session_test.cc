@@ -16,17 +16,17 @@
 namespace sluice::divvy {
 namespace {
 
-using naive::Pairs;
-using naive::Transcript;
+using model::Pairs;
+using model::Transcript;
 
 Transcript whole(std::string_view bytes, bool end = true) {
   DivvySession session;
-  return naive::run(session, bytes, {}, end);
+  return model::run(session, bytes, {}, end);
 }
 
 Transcript cut(std::string_view bytes, const std::vector<size_t>& cuts) {
   DivvySession session;
-  return naive::run(session, bytes, cuts, true);
+  return model::run(session, bytes, cuts, true);
 }
 
 // ---- One line ----
@@ -144,9 +144,9 @@ TEST(DivvySession, WhiteSpaceIsJavaScripts) {
   for (char32_t c = 1; c < 0x10000; ++c) {
     if (c == '\n' || c == '"' || c == '=' || (c >= 0xD800 && c < 0xE000)) continue;
     const auto unit = static_cast<char16_t>(c);
-    const std::string text = naive::encode({&unit, 1});
+    const std::string text = model::encode({&unit, 1});
     const Transcript t = whole("HIT a=1" + text + "b=2" + text + "\n");
-    if (naive::is_space(unit)) {
+    if (model::is_space(unit)) {
       ASSERT_EQ(t.requests, (std::vector<Pairs>{{{"a", "1"}, {"b", "2"}}})) << uint32_t{c};
     } else {
       ASSERT_EQ(t.farewell, "ERR unknown \"Expected whitespace, found '='\"\n") << uint32_t{c};
@@ -457,12 +457,12 @@ TEST(DivvySession, AnswersAsTheNaiveModelHoweverSplit) {
     for (uint64_t n = lines.below(8) + 1; n > 0; --n) bytes += lines.next();
     if (lines.below(3) == 0) bytes.resize(bytes.size() - lines.below(bytes.size()));
 
-    const Transcript expected = naive::expected(bytes, true);
+    const Transcript expected = model::expected(bytes, true);
     requests += expected.requests.size();
     errors += expected.closing;
     ASSERT_EQ(whole(bytes), expected)
         << bytes << "|" << expected.farewell << "|" << whole(bytes).farewell;
-    ASSERT_EQ(whole(bytes, false), naive::expected(bytes, false)) << bytes;
+    ASSERT_EQ(whole(bytes, false), model::expected(bytes, false)) << bytes;
     ASSERT_EQ(cut(bytes, std::vector<size_t>(bytes.size(), 1)), expected) << bytes;
     std::vector<size_t> cuts;
     for (size_t left = bytes.size(); left > 0;) {
@@ -568,10 +568,10 @@ TEST(DivvySession, RecordedVectors) {
         bytes += piece;
         cuts.push_back(piece.size());
       }
-      const Transcript t = naive::run(session, bytes, cuts, false);
+      const Transcript t = model::run(session, bytes, cuts, false);
       EXPECT_EQ(t.requests.size(), side.answered) << vector["name"];
       EXPECT_EQ(t.farewell, side.error) << vector["name"];
-      EXPECT_EQ(t, naive::expected(bytes, false)) << vector["name"];
+      EXPECT_EQ(t, model::expected(bytes, false)) << vector["name"];
       ++checked;
       errors += !side.error.empty();
     }

@@ -89,7 +89,7 @@ TEST(DropletClient, SaysWhatIsWrongWithTheServer) {
   client::FakeServer endless({std::string(1 << 20, 'x')}, "\r\n\r\n");
   EXPECT_EQ(DropletClient("127.0.0.1", endless.port(), 5s).query("jar").error,
             "that is no server of droplet's protocol");
-  client::FakeServer silent({FakeServer::silence}, "\r\n\r\n");
+  client::FakeServer silent({client::FakeServer::silence}, "\r\n\r\n");
   EXPECT_EQ(DropletClient("127.0.0.1", silent.port(), 20ms).query("jar").error, "no reply in time");
 }
 

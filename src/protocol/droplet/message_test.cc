@@ -13,10 +13,10 @@
 namespace sluice::droplet {
 namespace {
 
-using droplet_naive::bytes_field;
-using droplet_naive::number_field;
-using droplet_naive::unhex;
-using droplet_naive::varint;
+using model::bytes_field;
+using model::number_field;
+using model::unhex;
+using model::varint;
 
 // A request with its names its own.
 struct Owned {
@@ -35,7 +35,7 @@ Owned owned(const DropletRequest& r) {
 std::optional<Owned> read(std::string_view bytes) {
   DropletRequest request;
   const bool ok = read_droplet_request(bytes, request);
-  const auto naive = droplet_naive::read(bytes);
+  const auto naive = model::read(bytes);
   EXPECT_EQ(ok, naive.has_value()) << testing::PrintToString(bytes);
   if (!ok || !naive) return std::nullopt;
   EXPECT_EQ(owned(request), owned(*naive)) << testing::PrintToString(bytes);
@@ -58,8 +58,8 @@ TEST(DropletMessage, AbsentFieldsHaveTheirDefaults) {
   ASSERT_TRUE(r);
   EXPECT_EQ(*r, (Owned{"b", "i", 1, false, {}, 0}));
   // As they may also be written.
-  std::string defaults = named + cli::number_field(3, 1) + cli::number_field(4, 0);
-  for (uint32_t i = 5; i <= 11; ++i) defaults += cli::number_field(i, 0);
+  std::string defaults = named + number_field(3, 1) + number_field(4, 0);
+  for (uint32_t i = 5; i <= 11; ++i) defaults += number_field(i, 0);
   const auto d = read(defaults);
   ASSERT_TRUE(d);
   EXPECT_EQ(*d, *r);
@@ -67,10 +67,10 @@ TEST(DropletMessage, AbsentFieldsHaveTheirDefaults) {
 
 TEST(DropletMessage, ReadsEveryField) {
   std::string all = bytes_field(1, "bucket") + bytes_field(2, "id") +
-                    cli::number_field(3, static_cast<uint64_t>(int64_t{-7})) +
-                    cli::number_field(4, 1);
-  for (uint32_t i = 0; i < 6; ++i) all += cli::number_field(5 + i, 10 + i);
-  const auto r = read(all + cli::number_field(11, 2));
+                    number_field(3, static_cast<uint64_t>(int64_t{-7})) +
+                    number_field(4, 1);
+  for (uint32_t i = 0; i < 6; ++i) all += number_field(5 + i, 10 + i);
+  const auto r = read(all + number_field(11, 2));
   ASSERT_TRUE(r);
   EXPECT_EQ(*r, (Owned{"bucket", "id", -7, true, {10, 11, 12, 13, 14, 15}, 2}));
 }
@@ -81,7 +81,7 @@ TEST(DropletMessage, Laxities) {
     Owned read;
   } const table[] = {
       {"any order, the last duplicate wins",
-       cli::number_field(10, 4) + bytes_field(2, "x") + cli::number_field(10, 9) +
+       number_field(10, 4) + bytes_field(2, "x") + number_field(10, 9) +
            bytes_field(2, "i") + bytes_field(1, "a") + bytes_field(1, "b"),
        {"b", "i", 1, false, {0, 0, 0, 0, 0, 9}, 0}},
       {"empty names", bytes_field(1, "") + bytes_field(2, ""), {}},
@@ -89,21 +89,21 @@ TEST(DropletMessage, Laxities) {
        bytes_field(1, "\xFF\xC0") + bytes_field(2, "\xED\xA0"),
        {"\xFF\xC0", "\xED\xA0", 1, false, {}, 0}},
       {"low 32 bits of a count",
-       named + cli::number_field(3, (uint64_t{1} << 32) + 3),
+       named + number_field(3, (uint64_t{1} << 32) + 3),
        {"b", "i", 3, false, {}, 0}},
       {"the least count",
-       named + cli::number_field(3, static_cast<uint64_t>(int64_t{INT32_MIN})),
+       named + number_field(3, static_cast<uint64_t>(int64_t{INT32_MIN})),
        {"b", "i", INT32_MIN, false, {}, 0}},
       {"a limit of -1",
-       named + cli::number_field(10, UINT64_MAX),
+       named + number_field(10, UINT64_MAX),
        {"b", "i", 1, false, {0, 0, 0, 0, 0, UINT32_MAX}, 0}},
       {"a limit of 2^32 is none",
-       named + cli::number_field(5, uint64_t{1} << 32),
+       named + number_field(5, uint64_t{1} << 32),
        {"b", "i", 1, false, {}, 0}},
       {"a flag of 2^32 is false",
-       named + cli::number_field(4, uint64_t{1} << 32),
+       named + number_field(4, uint64_t{1} << 32),
        {"b", "i", 1, false, {}, 0}},
-      {"a flag of 2", named + cli::number_field(4, 2), {"b", "i", 1, true, {}, 0}},
+      {"a flag of 2", named + number_field(4, 2), {"b", "i", 1, true, {}, 0}},
       {"ten bytes of zero",
        named + varint(3 << 3) + std::string(9, '\x80') + std::string(1, '\0'),
        {"b", "i", 0, false, {}, 0}},
@@ -113,14 +113,14 @@ TEST(DropletMessage, Laxities) {
       {"a length of 2^32 + 1",
        bytes_field(1, "b") + varint(2 << 3 | 2) + varint((uint64_t{1} << 32) + 1) + "i",
        {"b", "i", 1, false, {}, 0}},
-      {"unknown type", named + cli::number_field(11, 77), {"b", "i", 1, false, {}, 77}},
+      {"unknown type", named + number_field(11, 77), {"b", "i", 1, false, {}, 77}},
       {"unknown fields of every wire type",
-       named + cli::number_field(12, 5) + varint(13 << 3 | 1) + "12345678" +
-           bytes_field(100, "xyz") + varint(14 << 3 | 5) + "1234" + cli::number_field(0, 1) +
-           bytes_field(0, "q") + cli::number_field((1u << 29) - 1, 1),
+       named + number_field(12, 5) + varint(13 << 3 | 1) + "12345678" +
+           bytes_field(100, "xyz") + varint(14 << 3 | 5) + "1234" + number_field(0, 1) +
+           bytes_field(0, "q") + number_field((1u << 29) - 1, 1),
        {"b", "i", 1, false, {}, 0}},
       {"known numbers in an unknown group do not count",
-       named + varint(15 << 3 | 3) + cli::number_field(3, 9) + cli::number_field(1, 9) +
+       named + varint(15 << 3 | 3) + number_field(3, 9) + number_field(1, 9) +
            varint(16 << 3 | 3) + varint(16 << 3 | 4) + varint(15 << 3 | 4),
        {"b", "i", 1, false, {}, 0}},
   };
@@ -134,13 +134,13 @@ TEST(DropletMessage, Laxities) {
 TEST(DropletMessage, WhatIsNoRequest) {
   std::vector<std::pair<std::string, std::string>> table = {
       {"empty", ""},
-      {"no bucket", bytes_field(2, "i") + cli::number_field(10, 5)},
-      {"no id", bytes_field(1, "b") + cli::number_field(10, 5)},
+      {"no bucket", bytes_field(2, "i") + number_field(10, 5)},
+      {"no id", bytes_field(1, "b") + number_field(10, 5)},
       {"tag with nothing behind it", named + varint(3 << 3)},
       {"tag that does not end", named + "\xFF\xFF\xFF"},
       {"string beyond the message", bytes_field(1, "b") + varint(2 << 3 | 2) + varint(2) + "i"},
       {"stray end of a group", named + varint(15 << 3 | 4)},
-      {"group that is not closed", named + varint(15 << 3 | 3) + cli::number_field(1, 1)},
+      {"group that is not closed", named + varint(15 << 3 | 3) + number_field(1, 1)},
       {"group closed by another's end", named + varint(15 << 3 | 3) + varint(16 << 3 | 4)},
       {"eleven bytes of a number", named + varint(3 << 3) + std::string(10, '\x80') + '\x01'},
       {"unknown number of eleven bytes",
@@ -202,7 +202,7 @@ TEST(DropletMessage, GroupsAreABoundedDepth) {
 TEST(DropletMessage, NamesThatTheOriginalTripsOver) {
   for (const char* name : {"__proto__", "constructor", "toString", "hasOwnProperty", "valueOf",
                            "isPrototypeOf", "__defineGetter__"}) {
-    const auto r = read(bytes_field(1, name) + bytes_field(2, name) + cli::number_field(10, 5));
+    const auto r = read(bytes_field(1, name) + bytes_field(2, name) + number_field(10, 5));
     ASSERT_TRUE(r);
     EXPECT_EQ(r->bucket, name);
   }
@@ -268,7 +268,7 @@ class Messages {
 
   std::string next() {
     std::string out;
-    for (int n = dice_(8); n > 0; --n) out += cli::field(0);
+    for (int n = dice_(8); n > 0; --n) out += field(0);
     if (dice_(8) != 0) out.insert(0, bytes_field(1, text()));
     if (dice_(8) != 0) out += bytes_field(2, text());
     if (!out.empty() && dice_(5) == 0) out.resize(dice_(out.size()));
@@ -294,7 +294,7 @@ class Messages {
     }
     return out;
   }
-  std::string cli::field(int depth) {
+  std::string field(int depth) {
     const uint32_t least = common_ ? 1 : 0;
     uint32_t number_of = least + dice_(14u);
     if (dice_(20) == 0) number_of = 12 + dice_((1u << 29) - 12);
@@ -314,7 +314,7 @@ class Messages {
         return bytes_field(number_of, text());
       case 3: {
         std::string inside;
-        for (int n = depth < 4 ? dice_(4) : 0; n > 0; --n) inside += cli::field(depth + 1);
+        for (int n = depth < 4 ? dice_(4) : 0; n > 0; --n) inside += field(depth + 1);
         const uint32_t closing = dice_(20) == 0 ? number_of ^ 1 : number_of;
         return tag + inside + varint(uint64_t{closing} << 3 | 4);
       }

@@ -11,13 +11,13 @@
 namespace {
 
 using namespace sluice;
-using wire::droplet_naive::bytes_field;
-using wire::droplet_naive::frame;
-using wire::droplet_naive::number_field;
+using droplet::model::bytes_field;
+using droplet::model::frame;
+using droplet::model::number_field;
 
 // As droplet's client writes a take with two limits.
 const std::string take = bytes_field(1, "bucket:12345") + bytes_field(2, "1234567890") +
-                         cli::number_field(5, 1'000'000) + cli::number_field(6, 50'000'000);
+                         number_field(5, 1'000'000) + number_field(6, 50'000'000);
 
 std::string repeated(std::string_view text, size_t times) {
   std::string batch;
@@ -28,7 +28,7 @@ std::string repeated(std::string_view text, size_t times) {
 void read(benchmark::State& state, const std::string& batch) {
   DropletSession session;
   request::Requests requests;
-  session.receive(wire::droplet_naive::handshake, false, requests);
+  session.receive(droplet::model::handshake, false, requests);
   size_t messages = 0;
   for (auto _ : state) {
     for (std::string_view rest = batch; !rest.empty();) {

@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace sluice::wire;
+using namespace sluice::droplet;
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -38,13 +38,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint32_t seed = data[0];
   const bool raw = (seed & 0x80) != 0;
   const std::string_view behind(reinterpret_cast<const char*>(data) + 1, size - 1);
-  std::string bytes(raw ? "" : droplet_naive::handshake);
+  std::string bytes(raw ? "" : model::handshake);
   bytes += behind;
 
-  droplet::DropletSession one, many;
-  const droplet_naive::Transcript whole = droplet_naive::run(one, bytes, {});
-  require(whole == droplet_naive::run(many, bytes, cuts_of(seed, bytes.size())));
-  if (!raw) require(whole == droplet_naive::expected(behind));
+  DropletSession one, many;
+  const model::Transcript whole = model::run(one, bytes, {});
+  require(whole == model::run(many, bytes, cuts_of(seed, bytes.size())));
+  if (!raw) require(whole == model::expected(behind));
   require(whole.closing == !whole.farewell.empty());
   require(one.held_bytes() <= behind.size() + 4096);
   return 0;

@@ -17,7 +17,7 @@
 #include "request/session.h"
 #include "testing/utf8_model.h"
 
-namespace sluice::droplet::droplet_naive {
+namespace sluice::droplet::model {
 
 // ---- What a client sends ----
 
@@ -68,7 +68,7 @@ inline std::string varint(uint64_t value) {
   for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
   return out += static_cast<char>(value);
 }
-inline std::string cli::number_field(uint32_t field, uint64_t value) {
+inline std::string number_field(uint32_t field, uint64_t value) {
   return varint(field << 3) + varint(value);
 }
 inline std::string bytes_field(uint32_t field, std::string_view value) {
@@ -156,13 +156,13 @@ inline std::optional<DropletRequest> read(std::string_view in) {
 }
 
 inline std::string response(bool accept, uint32_t mask, const std::vector<limit::Decision>& slots) {
-  std::string out = cli::number_field(1, accept ? 1 : 0);
+  std::string out = number_field(1, accept ? 1 : 0);
   size_t next = 0;
   for (uint32_t i = 0; i < 6; ++i) {
     if ((mask >> i & 1) == 0) continue;
     const int64_t left = slots[next++].remaining;
     const int64_t shown = left < INT32_MIN ? INT32_MIN : left > INT32_MAX ? INT32_MAX : left;
-    out += cli::number_field(i + 2, static_cast<uint64_t>(shown));
+    out += number_field(i + 2, static_cast<uint64_t>(shown));
   }
   return out;
 }
@@ -279,7 +279,7 @@ inline Transcript expected(std::string_view bytes) {
         close(1000);
       } else if (!known) {
         close(1002);
-      } else if (base::utf8::naive::encode(base::utf8::naive::decode(reason)) != reason) {
+      } else if (base::utf8::model::encode(base::utf8::model::decode(reason)) != reason) {
         close(1007);
       } else {
         close(static_cast<uint16_t>(code), reason);
@@ -362,4 +362,4 @@ inline Transcript run(request::Session& session, std::string_view bytes,
   return t;
 }
 
-}  // namespace sluice::droplet::droplet_naive
+}  // namespace sluice::droplet::model

@@ -12,19 +12,19 @@
 namespace sluice::droplet {
 namespace {
 
-using droplet_naive::bytes_field;
-using droplet_naive::frame;
-using droplet_naive::handshake;
-using droplet_naive::number_field;
-using droplet_naive::sent;
-using droplet_naive::sent_close;
-using droplet_naive::switching;
-using droplet_naive::Transcript;
-using droplet_naive::unhex;
+using model::bytes_field;
+using model::frame;
+using model::handshake;
+using model::number_field;
+using model::sent;
+using model::sent_close;
+using model::switching;
+using model::Transcript;
+using model::unhex;
 
 Transcript cut(std::string_view bytes, const std::vector<size_t>& cuts) {
   DropletSession session;
-  return droplet_naive::run(session, bytes, cuts);
+  return model::run(session, bytes, cuts);
 }
 // In one piece and byte by byte.
 Transcript whole(const std::string& bytes) {
@@ -35,7 +35,7 @@ Transcript whole(const std::string& bytes) {
 // Behind a handshake, where the naive model has its say.
 Transcript behind_handshake(const std::string& bytes) {
   const Transcript t = whole(std::string(handshake) + bytes);
-  EXPECT_EQ(t, droplet_naive::expected(bytes));
+  EXPECT_EQ(t, model::expected(bytes));
   EXPECT_TRUE(t.replies.starts_with(switching));
   return t;
 }
@@ -43,9 +43,9 @@ std::string_view without_handshake(const Transcript& t) {
   return std::string_view(t.replies).substr(switching.size());
 }
 
-const std::string message = bytes_field(1, "b") + bytes_field(2, "i") + cli::number_field(10, 9);
+const std::string message = bytes_field(1, "b") + bytes_field(2, "i") + number_field(10, 9);
 const std::string take = frame(2, message);
-constexpr droplet_naive::Shape part{.final = false};
+constexpr model::Shape part{.final = false};
 
 // ---- Requests ----
 
@@ -53,8 +53,8 @@ TEST(DropletSession, ATakeIsARequest) {
   DropletSession session;
   request::Requests requests;
   std::string bytes = bytes_field(1, "bucket") + bytes_field(2, "the id") +
-                      cli::number_field(3, 4) + cli::number_field(4, 1);
-  for (uint32_t i = 0; i < 6; ++i) bytes += cli::number_field(5 + i, i == 2 ? 0 : 100 + i);
+                      number_field(3, 4) + number_field(4, 1);
+  for (uint32_t i = 0; i < 6; ++i) bytes += number_field(5 + i, i == 2 ? 0 : 100 + i);
   session.receive(std::string(handshake) + frame(2, bytes), false, requests);
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_EQ(requests.items()[0].verb, request::Verb::none);
@@ -85,8 +85,8 @@ TEST(DropletSession, EveryTypeButTakeIsAPeekOfNothingElse) {
     DropletSession session;
     request::Requests requests;
     session.receive(std::string(handshake) +
-                        frame(2, message + cli::number_field(3, 7) + cli::number_field(4, 1) +
-                                     cli::number_field(11, type)),
+                        frame(2, message + number_field(3, 7) + number_field(4, 1) +
+                                     number_field(11, type)),
                     false, requests);
     ASSERT_EQ(requests.size(), 2u);
     const request::Request& r = requests.items()[1];
@@ -109,7 +109,7 @@ TEST(DropletSession, ATagIsAsLongAsATagMayBe) {
 TEST(DropletSession, OrdinaryNamesThatKillTheOriginal) {
   for (const char* name : {"__proto__", "constructor", "toString", "hasOwnProperty", ""}) {
     const Transcript t = behind_handshake(
-        frame(2, bytes_field(1, name) + bytes_field(2, "i") + cli::number_field(10, 5)));
+        frame(2, bytes_field(1, name) + bytes_field(2, "i") + number_field(10, 5)));
     ASSERT_EQ(t.requests.size(), 1u);
     EXPECT_EQ(t.requests[0].bucket, name);
     EXPECT_FALSE(t.closing);
@@ -291,7 +291,7 @@ TEST(DropletSession, CloseCodesThatMayBeSent) {
     const std::string payload{static_cast<char>(code >> 8), static_cast<char>(code & 0xFF)};
     const std::string bytes = frame(8, payload);
     const Transcript t = cut(std::string(handshake) + bytes, {});
-    ASSERT_EQ(t, droplet_naive::expected(bytes)) << code;
+    ASSERT_EQ(t, model::expected(bytes)) << code;
   }
 }
 
@@ -317,7 +317,7 @@ TEST(DropletSession, MessagesHaveABound) {
   ASSERT_EQ(longest.size(), bound);
   const auto one_of = [](const std::string& bytes) {
     const Transcript t = cut(std::string(handshake) + bytes, {100, 70'000, 3});
-    EXPECT_EQ(t, droplet_naive::expected(bytes));
+    EXPECT_EQ(t, model::expected(bytes));
     return t;
   };
   EXPECT_EQ(one_of(frame(2, longest)).requests.at(0).bucket.size(), bound - 7);
@@ -452,7 +452,7 @@ TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
   serve(std::string(handshake));
   EXPECT_LE(session.held_bytes(), 4096u);
   const std::string big =
-      bytes_field(1, std::string(500'000, 'x')) + bytes_field(2, "i") + cli::number_field(10, 1);
+      bytes_field(1, std::string(500'000, 'x')) + bytes_field(2, "i") + number_field(10, 1);
   for (const std::string& bytes : {take, frame(2, big), frame(2, big, part) + frame(0, ""),
                                    frame(10, std::string(125, 'x'))}) {
     EXPECT_GE(serve(bytes), std::min<size_t>(bytes.size() / 2, 4096));
@@ -531,7 +531,7 @@ class Frames {
   std::optional<uint32_t> mask() {
     return dice(10) == 0 ? std::nullopt : std::optional(dice(UINT32_MAX));
   }
-  droplet_naive::Shape shape() {
+  model::Shape shape() {
     static constexpr int lengths[] = {-1, 2, 8};
     return {dice(2) == 0, static_cast<uint8_t>(dice(4) == 0 ? 16 << dice(3) : 0), mask(),
             lengths[dice(3)]};
@@ -545,7 +545,7 @@ class Frames {
     std::string out = bytes_field(1, dice(30) == 0 ? std::string(dice(9'000u), 'x') : text(12)) +
                       bytes_field(2, text(12));
     for (uint32_t i = 3; i <= 11; ++i) {
-      if (dice(3) == 0) out += cli::number_field(i, dice(UINT64_MAX) >> dice(64));
+      if (dice(3) == 0) out += number_field(i, dice(UINT64_MAX) >> dice(64));
     }
     return out;
   }
@@ -560,7 +560,7 @@ TEST(DropletSession, AnswersAsTheNaiveModelHoweverSplit) {
     if (frames.dice(3) == 0) behind.resize(behind.size() - frames.dice(behind.size() + 1));
     const std::string bytes = std::string(handshake) + behind;
 
-    const Transcript expected = droplet_naive::expected(behind);
+    const Transcript expected = model::expected(behind);
     requests += expected.requests.size();
     closes += expected.closing;
     ASSERT_EQ(cut(bytes, {}), expected) << round;

@@ -16,12 +16,12 @@
 namespace sluice::droplet {
 namespace {
 
-using droplet_naive::frame;
-using droplet_naive::handshake;
-using droplet_naive::sent;
-using droplet_naive::sent_close;
-using droplet_naive::switching;
-using droplet_naive::unhex;
+using model::frame;
+using model::handshake;
+using model::sent;
+using model::sent_close;
+using model::switching;
+using model::unhex;
 
 constexpr const char* periods[] = {"ls", "lm", "lh", "ld", "lw", "lo"};
 
@@ -101,7 +101,7 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
             bytes += unhex(f["raw_hex"]);
             continue;
           }
-          droplet_naive::Shape shape;
+          model::Shape shape;
           shape.final = f.value("fin", 1) != 0;
           shape.reserved = static_cast<uint8_t>(f.value("rsv", 0));
           if (!f.value("mask", true)) shape.mask = std::nullopt;

@@ -16,9 +16,9 @@
 namespace sluice::limitd {
 namespace {
 
-using naive::limitd::number;
-using naive::limitd::text;
-using naive::limitd::varint;
+using model::number;
+using model::text;
+using model::varint;
 using sluice::limitd::Response;
 using tests::Dice;
 
@@ -39,7 +39,7 @@ std::optional<LimitdRequest> by_us(std::string_view body) {
 
 uint64_t number_of(std::string_view id) {
   std::string bytes(id);
-  return naive::limitd::take_varint(bytes);
+  return model::take_varint(bytes);
 }
 
 // ---- Requests ----
@@ -125,10 +125,10 @@ TEST(LimitdMessage, DiffersFromProtocOnlyAsListed) {
     const auto theirs = by_protoc(body);
     const auto ours = by_us(body);
 
-    std::optional<naive::limitd::Asked> asked;
+    std::optional<model::Asked> asked;
     try {
-      asked = naive::limitd::message(body);
-    } catch (naive::limitd::Bad) {
+      asked = model::message(body);
+    } catch (model::Bad) {
     }
     ASSERT_EQ(ours.has_value(), asked.has_value());
     if (!ours && !theirs) {
@@ -240,14 +240,14 @@ TEST(LimitdMessage, EveryPrefixAndEveryByte) {
     const std::vector<char> exact(bytes.begin(), bytes.end());
     const auto ours = by_us({exact.data(), exact.size()});
     try {
-      const naive::limitd::Asked a = naive::limitd::message(bytes);
+      const model::Asked a = model::message(bytes);
       ASSERT_TRUE(ours);
       ASSERT_EQ(ours->type, a.type);
       ASSERT_EQ(ours->key, a.key);
       ASSERT_EQ(static_cast<uint64_t>(ours->method), a.method.value_or(0));
       ASSERT_EQ(ours->count, a.count);
       ASSERT_EQ(ours->id.numeric, a.id2.has_value());
-    } catch (naive::limitd::Bad) {
+    } catch (model::Bad) {
       ASSERT_FALSE(ours) << testing::PrintToString(bytes);
     }
   };
@@ -267,7 +267,7 @@ TEST(LimitdMessage, EveryPrefixAndEveryByte) {
 // The one message of a frame, by protoc.
 Response parsed(const base::Buffer& out) {
   std::string bytes(out.view());
-  const uint64_t size = naive::limitd::take_varint(bytes);
+  const uint64_t size = model::take_varint(bytes);
   EXPECT_EQ(size, bytes.size());
   Response r;
   EXPECT_TRUE(r.ParseFromString(bytes));
@@ -355,7 +355,7 @@ TEST(LimitdMessage, ProtocReadsWhatIsWritten) {
       ASSERT_EQ(item.instance(), listed[i].key);
       ASSERT_TRUE(item.has_remaining() && item.has_reset() && item.has_limit());
       ASSERT_EQ(item.remaining(), int32(d.remaining));
-      ASSERT_EQ(item.reset(), naive::limitd::seconds(d.reset_after, now));
+      ASSERT_EQ(item.reset(), model::seconds(d.reset_after, now));
       ASSERT_EQ(item.limit(), int32(d.limit));
     }
   }

@@ -101,6 +101,6 @@ void read_one(std::string_view all) {
 }  // namespace sluice::limitd
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  sluice::policy::read_one({reinterpret_cast<const char*>(data), size});
+  sluice::limitd::read_one({reinterpret_cast<const char*>(data), size});
   return 0;
 }

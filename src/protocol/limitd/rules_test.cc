@@ -484,11 +484,11 @@ std::string many_overrides(size_t count) {
 }
 
 // The first rule that applies, found by going through all of them.
-const Rule* scan(const RuleSet& rules, std::string_view type, std::string_view key) {
+const policy::Rule* scan(const policy::RuleSet& rules, std::string_view type, std::string_view key) {
   const request::Entry request[] = {{"type", type}, {"key", key}};
   std::string_view error;
-  for (const Rule& rule : rules.rules(Dialect::limitd))
-    if (!mismatch(rule, request, error)) return &rule;
+  for (const policy::Rule& rule : rules.rules(policy::Dialect::limitd))
+    if (!policy::mismatch(rule, request, error)) return &rule;
   return nullptr;
 }
 
@@ -520,7 +520,7 @@ TEST(Limitd, HoldsManyOverrides) {
   std::optional<Read> many;
   const double load = seconds_of([&] { many.emplace(text); });
   ASSERT_EQ(many->said, "");
-  EXPECT_EQ(many->rules.rules(Dialect::limitd).size(), 100'001u);
+  EXPECT_EQ(many->rules.rules(policy::Dialect::limitd).size(), 100'001u);
   EXPECT_LT(load, std::chrono::duration<double>(tests::promised(std::chrono::seconds(2))).count());
   EXPECT_EQ(many->limit("ip", "10.0.390.200"), fixed(1));
   EXPECT_EQ(many->limit("ip", "10.0.390.1"), fixed(2));

@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace sluice::wire;
+using namespace sluice::limitd;
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -37,9 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  limitd::LimitdSession one, many;
-  const naive::limitd::Transcript whole = naive::limitd::run(one, bytes, {});
-  require(whole == naive::limitd::run(many, bytes, cuts_of(data[0], bytes.size())));
-  require(whole == naive::limitd::expected(std::string(bytes)));
+  LimitdSession one, many;
+  const model::Transcript whole = model::run(one, bytes, {});
+  require(whole == model::run(many, bytes, cuts_of(data[0], bytes.size())));
+  require(whole == model::expected(std::string(bytes)));
   return 0;
 }

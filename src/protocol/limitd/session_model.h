@@ -16,7 +16,7 @@
 #include "base/buffer.h"
 #include "request/session.h"
 
-namespace sluice::limitd::naive::limitd {
+namespace sluice::limitd::model {
 
 // ---- Bytes ----
 
@@ -91,7 +91,7 @@ inline Asked message(std::string body) {
       default:
         throw Bad();
     }
-    const std::pair cli::field(key / 8, key % 8);
+    const std::pair field(key / 8, key % 8);
     if (field == std::pair<uint64_t, uint64_t>(1, 2)) a.id = bytes, a.id2.reset();
     if (field == std::pair<uint64_t, uint64_t>(2, 2)) a.type = bytes;
     if (field == std::pair<uint64_t, uint64_t>(3, 2)) a.key = bytes;
@@ -338,4 +338,4 @@ inline Transcript run(request::Session& session, std::string_view bytes,
   return t;
 }
 
-}  // namespace sluice::limitd::naive::limitd
+}  // namespace sluice::limitd::model

@@ -16,24 +16,24 @@ namespace {
 
 using base::bounds::batch_requests_max;
 using base::bounds::limitd_frame_bytes_max;
-using naive::limitd::frame;
-using naive::limitd::number;
-using naive::limitd::Requested;
-using naive::limitd::text;
-using naive::limitd::Transcript;
-using naive::limitd::varint;
+using model::frame;
+using model::number;
+using model::Requested;
+using model::text;
+using model::Transcript;
+using model::varint;
 using request::Verb;
 
 constexpr uint64_t take = 0, wait = 1, put = 2, status = 3, ping = 4, get = 5;
 
 Transcript whole(std::string_view bytes) {
   LimitdSession session;
-  return naive::limitd::run(session, bytes, {});
+  return model::run(session, bytes, {});
 }
 
 Transcript cut(std::string_view bytes, const std::vector<size_t>& cuts) {
   LimitdSession session;
-  return naive::limitd::run(session, bytes, cuts);
+  return model::run(session, bytes, cuts);
 }
 
 std::string asked(uint64_t method, const std::string& rest = "") {
@@ -47,7 +47,7 @@ const std::string all = number(6, 1), silent = number(7, 1);
 // ---- What is asked ----
 
 TEST(LimitdSession, MethodsAsVerbs) {
-  const naive::limitd::Pairs both{{"type", "ip"}, {"key", "k"}}, type{{"type", "ip"}};
+  const model::Pairs both{{"type", "ip"}, {"key", "k"}}, type{{"type", "ip"}};
   const struct {
     std::string frame;
     Requested requested;
@@ -523,7 +523,7 @@ class Frames {
     if (dice_(6) == 0) fields.push_back(number(7, dice_(2u)));
     if (dice_(9) == 0) fields.push_back(text(9, word()));
     for (size_t i = fields.size(); i > 1; --i) std::swap(fields[i - 1], fields[dice_(i)]);
-    for (const std::string& field : fields) body += cli::field;
+    for (const std::string& field : fields) body += field;
     return frame(body);
   }
   size_t below(size_t n) { return dice_(n); }
@@ -544,7 +544,7 @@ TEST(LimitdSession, AnswersAsTheNaiveModelHoweverSplit) {
     if (frames.below(9) == 0 && !bytes.empty())
       bytes[frames.below(bytes.size())] ^= static_cast<char>(1 << frames.below(8));
 
-    const Transcript expected = naive::limitd::expected(bytes);
+    const Transcript expected = model::expected(bytes);
     requests += expected.requests.size();
     closed += expected.closing;
     ASSERT_EQ(whole(bytes), expected) << testing::PrintToString(bytes);

@@ -35,7 +35,7 @@ std::string bytes_of(const json& hex) {
 
 // The message of a frame that is whole.
 std::string body_of(std::string frame) {
-  const uint64_t size = naive::limitd::take_varint(frame);
+  const uint64_t size = model::take_varint(frame);
   EXPECT_EQ(size, frame.size());
   return frame;
 }
@@ -65,7 +65,7 @@ TEST(LimitdVectors, RequestsAreReadAsTheyWereMeant) {
     if (meant.at("id").is_number()) {
       const auto id = meant.at("id").get<int64_t>();
       EXPECT_TRUE(r.id.numeric);
-      EXPECT_EQ(r.id.bytes, naive::limitd::varint(static_cast<uint64_t>(id)));
+      EXPECT_EQ(r.id.bytes, model::varint(static_cast<uint64_t>(id)));
       EXPECT_EQ(p.id2(), id);
     } else {
       EXPECT_FALSE(r.id.numeric);

@@ -18,7 +18,7 @@
 #include "engine/waiting_world_test.h"
 #include "durable/durable_life_test.h"
 
-namespace sluice::live {
+namespace sluice::engine {
 namespace {
 
 using limit::Limit;
@@ -65,8 +65,8 @@ struct Side {
     match_again();
   }
   void end_rules() {
-    world.live.exchange(std::make_shared<LivePolicy>(
-        LivePolicy{std::make_shared<policy::RuleSet>(), 0, ++world.generation}));
+    world.live.exchange(std::make_shared<live::LivePolicy>(
+        live::LivePolicy{std::make_shared<policy::RuleSet>(), 0, ++world.generation}));
     match_again();
   }
   void match_again() {
@@ -115,9 +115,9 @@ struct Side {
   };
   World world;
   std::optional<Forever> forever;
-  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<std::unique_ptr<tests::Client>> clients;
   std::map<Place, request::LimitsRef> overrides;
-  std::optional<LimitsCollector> collector;
+  std::optional<live::LimitsCollector> collector;
   std::function<void()> renewed;  // what is to be called once it is
 };
 
@@ -193,7 +193,7 @@ struct Trial {
   void ask() {
     const size_t client = roll(clients_count);
     if (forgets.clients[client]->suspended) return;
-    std::vector<Wish> wishes;
+    std::vector<tests::Wish> wishes;
     const size_t count = 1 + roll(3);
     for (size_t i = 0; i < count; ++i) {
       static constexpr Verb verbs[] = {Verb::take, Verb::take, Verb::peek, Verb::put,
@@ -350,7 +350,7 @@ TEST(LimitsCollector, so_are_those_over_a_durable_store) {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
     std::string problem;
     EXPECT_TRUE(opened->start(problem)) << problem;
-    store::tests::eventually([&] { return !opened->stats().loading; });
+    durable::tests::eventually([&] { return !opened->stats().loading; });
     return opened;
   };
   Trial trial(2, make);
@@ -385,4 +385,4 @@ TEST(LimitsCollector, waits_for_whoever_holds_a_policy_from_before) {
 }
 
 }  // namespace
-}  // namespace sluice::live
+}  // namespace sluice::engine

@@ -15,7 +15,7 @@
 #include "server/server.h"
 #include "store/embedded_store.h"
 
-namespace sluice::live {
+namespace sluice::server {
 namespace {
 
 using namespace std::chrono_literals;
@@ -58,10 +58,10 @@ std::shared_ptr<spdlog::logger> quiet_log() {
 }
 
 // `load` that gives a new policy at each call.
-std::function<Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread::id& thread) {
+std::function<live::Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread::id& thread) {
   return [&](uint64_t hash) {
     thread = std::this_thread::get_id();
-    Loaded loaded;
+    live::Loaded loaded;
     loaded.rules = rules.make();
     loaded.hash = hash + 1;
     return loaded;
@@ -71,12 +71,12 @@ std::function<Loaded(uint64_t)> fresh_each_time(Rules& rules, std::thread::id& t
 TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
   Rules rules;
   std::thread::id reloading;
-  Live live({rules.make()});
+  live::Live live({rules.make()});
   auto held = live.current();  // as by a worker
   std::promise<void> first;
-  Reloader reloader(
+  live::Reloader reloader(
       live.current(), fresh_each_time(rules, reloading), {},
-      [&](const std::shared_ptr<const LivePolicy>& next) {
+      [&](const std::shared_ptr<const live::LivePolicy>& next) {
         live.exchange(next);
         if (next->generation == 2) first.set_value();
       },
@@ -101,16 +101,16 @@ TEST(Reloader, frees_the_old_rules_itself_and_reads_no_third_before) {
 // Where files are that nothing tells of a change.
 TEST(Reloader, looks_again_in_intervals_without_being_told) {
   Rules rules;
-  Live live({rules.make()});
+  live::Live live({rules.make()});
   std::atomic<int> loads{0};
   std::promise<void> third;
   const auto same = [&](uint64_t hash) {
     if (++loads == 3) third.set_value();
-    Loaded loaded;
+    live::Loaded loaded;
     loaded.hash = hash;
     return loaded;
   };
-  Reloader reloader(
+  live::Reloader reloader(
       live.current(), same, {}, [](auto) { FAIL(); }, quiet_log(), 20ms);
   ASSERT_EQ(reloader.start(), std::nullopt);
   EXPECT_EQ(third.get_future().wait_for(25s), std::future_status::ready);
@@ -120,7 +120,7 @@ TEST(Reloader, looks_again_in_intervals_without_being_told) {
 // Who asks for a reading is told what is wrong with what is live, also where nothing has changed.
 TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
   Rules rules;
-  Live live({rules.make()});
+  live::Live live({rules.make()});
   const auto told = [](const std::string& message) {
     base::Diagnostic d;
     d.severity = base::Diagnostic::Severity::warning;
@@ -129,7 +129,7 @@ TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
   };
   std::atomic<int> loads{0};
   const auto load = [&](uint64_t hash) {
-    Loaded loaded;
+    live::Loaded loaded;
     loaded.hash = hash;
     if (++loads != 2) return loaded;
     loaded.rules = rules.make();
@@ -137,12 +137,12 @@ TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
     loaded.diagnostics = told("of the second");
     return loaded;
   };
-  Reloader reloader(
+  live::Reloader reloader(
       live.current(), load, {},
-      [&](const std::shared_ptr<const LivePolicy>& next) { live.exchange(next); }, quiet_log(), {},
+      [&](const std::shared_ptr<const live::LivePolicy>& next) { live.exchange(next); }, quiet_log(), {},
       told("of the first"));
   ASSERT_EQ(reloader.start(), std::nullopt);
-  using Outcome = Reading::Outcome;
+  using Outcome = live::Reading::Outcome;
   const std::pair<Outcome, const char*> expected[] = {{Outcome::unchanged, "of the first"},
                                                       {Outcome::live, "of the second"},
                                                       {Outcome::unchanged, "of the second"}};
@@ -160,12 +160,12 @@ TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
 TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
   Rules rules;
   std::thread::id reloading;
-  Live live({rules.make()});
+  live::Live live({rules.make()});
   const auto held = live.current();
   std::promise<void> published;
-  Reloader reloader(
+  live::Reloader reloader(
       live.current(), fresh_each_time(rules, reloading), {},
-      [&](const std::shared_ptr<const LivePolicy>& next) {
+      [&](const std::shared_ptr<const live::LivePolicy>& next) {
         live.exchange(next);
         published.set_value();
       },
@@ -179,13 +179,13 @@ TEST(Reloader, a_stop_does_not_wait_for_who_holds_the_old_rules) {
 
 TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
   Rules rules;
-  Live live({rules.make()});
+  live::Live live({rules.make()});
   base::Clock clock;
   const request::Spaces spaces;
   store::EmbeddedStore store(0, base::Hash(1), spaces);
   engine::Engine engine({.store = store, .clock = clock, .live = live}, quiet_log());
   EXPECT_FALSE(engine.take_policy());
-  auto old = live.exchange(std::make_shared<const LivePolicy>(LivePolicy{rules.make(), 7, 2}));
+  auto old = live.exchange(std::make_shared<const live::LivePolicy>(live::LivePolicy{rules.make(), 7, 2}));
   EXPECT_EQ(old.use_count(), 2);
   EXPECT_TRUE(engine.take_policy());
   EXPECT_EQ(old.use_count(), 1);
@@ -198,7 +198,7 @@ TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
   std::thread::id reloading;
   const request::Spaces spaces;
   store::EmbeddedStore store(0, base::Hash(1), spaces);
-  Policy policy;
+  live::Policy policy;
   policy.first = {rules.make()};
   policy.load = fresh_each_time(rules, reloading);
   server::Options options;
@@ -218,4 +218,4 @@ TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
 }
 
 }  // namespace
-}  // namespace sluice::live
+}  // namespace sluice::server
