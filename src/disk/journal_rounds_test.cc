@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr int lives = 3, cycles = 8, generations = 40, numbers_min = 32;
+constexpr int lives = 2, cycles = 5, generations = 40, numbers_min = 32;
 
 class JournalRounds : public testing::Test {
  protected:
@@ -106,7 +106,7 @@ TEST_F(JournalRounds, FreeWhatNoRecordNamesAndNothingElse) {
   }
   open();
   ASSERT_NO_FATAL_FAILURE(expect_all());
-  // Of 960 lists and 480 spaces: what is named, and what two rounds are begun for.
+  // Of 400 lists and 200 spaces: what is named, and what two rounds are begun for.
   StoreStats its;
   ASSERT_TRUE(stats(data, its, problem)) << problem;
   EXPECT_LE(its.limits, model.size() + 4 * generations);

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <future>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,9 +80,12 @@ struct World {
     for (const int fd : clients) ::close(fd);
   }
   // The client's end.
-  int client(const Timeouts& timeouts = {}, Protocol protocol = Protocol::divvy) {
+  int client(const Timeouts& timeouts = {}, Protocol protocol = Protocol::divvy,
+             std::optional<int> kernel_bytes = {}) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    if (kernel_bytes)
+      ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &*kernel_bytes, sizeof *kernel_bytes);
     worker->adopt(ends[0], {protocol, timeouts}, "");
     clients.push_back(ends[1]);
     return ends[1];
@@ -325,16 +329,19 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
   };
   std::vector<int> silent;
   size_t gone = 0;
-  while (gone < 5 && silent.size() < 1'000) {
-    silent.push_back(w.client(long_ones, Protocol::limitd));
-    send(silent.back(), frame(status, "a list", ""));
+  while (gone < 5 && silent.size() < 300) {
+    // One by one, so that the first ones are known; then many, as long as there is room for all.
+    for (int more = silent.size() == 5 ? 120 : 1; more > 0; --more) {
+      silent.push_back(w.client(long_ones, Protocol::limitd, 4'096));
+      send(silent.back(), frame(status, "a list", ""));
+    }
     const auto& answered =
         of.requests[static_cast<size_t>(limit::Verb::list)][static_cast<size_t>(Fate::answered)];
     for (const auto deadline = tests::soon(); answered.read() < silent.size();) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::yield();
     }
-    // Answered once the worker has done with that list.
+    // Answered once the worker has done with these lists.
     send(other, frame(ping, "a ping"));
     ASSERT_NE(read_reply(other, "a ping").find("a ping"), std::string::npos);
     while (gone < silent.size() && closed(silent[gone])) ++gone;
