@@ -317,6 +317,32 @@ TEST(EngineWaiting, a_counter_that_is_kept_under_other_limits_has_its_first_matc
   EXPECT_EQ(world.store.stats().waiting, 0u);
 }
 
+// What had ended holds again where the clock goes back. Nobody tells the worker, and it has no
+// other time to look at: the units never come back of themselves.
+TEST(EngineWaiting, the_clock_is_looked_at_while_somebody_waits_for_no_time) {
+  const Limit nine{Algorithm::fixed_bucket, 9, {}, 9};
+  Fixture f;
+  f.world.reload(
+      "rules:\n- { name: pool, match: { k: '*' }, actor: k, limit: { quota: 3, algorithm: "
+      "fixed_bucket } }\n");
+  f.match_again();
+  f.ask("used", Verb::take, 3);
+  f.world.set("pool", "a", {nine}, {now_us + base::seconds(3'600).us});
+  f.world.step_clock(base::seconds(86'400).us);
+  f.ask("w", Verb::wait, 1);
+  f.settle();
+  EXPECT_EQ(f.fate("w"), "waits");
+  f.world.step_clock(0);
+  now_us += base::seconds(1).us;
+  f.settle();
+  EXPECT_EQ(f.fate("w"), "granted");
+  EXPECT_EQ(f.client.replies["w"].limit, 9);
+  // And only so long.
+  now_us += base::seconds(1).us;
+  f.settle();
+  EXPECT_FALSE(f.seat.timer);
+}
+
 // All that waits in one queue, matched again one by one: each must be told what is ahead of it.
 TEST(EngineWaiting, matching_many_of_one_queue_again_takes_a_few_steps_each) {
   constexpr int many = 4'000;

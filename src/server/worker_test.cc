@@ -10,15 +10,19 @@
 
 #include <atomic>
 #include <future>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/bounds.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/machine.h"
-#include "engine/lister.h"
-#include "protocol/divvy/rules.h"
 #include "request/space.h"
+#include "protocol/divvy/rules.h"
+#include "protocol/limitd/rules.h"
+#include "engine/lister.h"
 #include "store/embedded_store.h"
 #include "store/forwarding_test.h"
 #include "tests/support/patience.h"
@@ -50,13 +54,20 @@ class Counting final : public store::tests::Forwarding {
   size_t decided_ = 0, asked_at_ = 0;
 };
 
+// How far the wall clock has been set forward since.
+std::atomic<int64_t> set_forward_us{0};
+
 struct World {
   World() {
     auto rules = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
     divvy::read_divvy("[default]\ncreditLimit = 100000000\nresetSeconds = 600\nactorField = ip\n",
-                      divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces,
-                      *rules, diagnostics);
+                       divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces,
+                       *rules, diagnostics);
+    const limitd::NamedText hourly{
+        "test.yaml", "db: { inMemory: true }\nbuckets: { hourly: { size: 1, per_hour: 1 } }\n"};
+    limitd::LimitdConfig config;
+    limitd::read_limitd({&hourly, 1}, {}, spaces, *rules, config, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     worker =
@@ -69,10 +80,13 @@ struct World {
     for (const int fd : clients) ::close(fd);
   }
   // The client's end.
-  int client(const net::Timeouts& timeouts = {}) {
+  int client(const net::Timeouts& timeouts = {}, protocol::Protocol protocol = protocol::Protocol::divvy,
+             std::optional<int> kernel_bytes = {}) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    worker->adopt(ends[0], {protocol::Protocol::divvy, timeouts}, "");
+    if (kernel_bytes)
+      ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &*kernel_bytes, sizeof *kernel_bytes);
+    worker->adopt(ends[0], {protocol, timeouts}, "");
     clients.push_back(ends[1]);
     return ends[1];
   }
@@ -84,7 +98,8 @@ struct World {
   std::shared_ptr<spdlog::logger> log =
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
   request::Spaces spaces;
-  base::Clock clock;
+  base::Clock clock{{base::Clock::system().monotonic_us,
+                     [] { return base::Clock::system().wall_us() + set_forward_us; }}};
   store::EmbeddedStore table{size_t{64} << 20, base::Hash(1), spaces};
   Counting store{table};
   std::unique_ptr<live::Live> live;
@@ -101,8 +116,9 @@ void send(int fd, std::string_view text) {
   EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
 }
 
-// Whatever comes, until something does that ends with `end`; or the end of the connection.
-std::string read_until(int fd, std::string_view end) {
+// Whatever comes, until `done` says of all of it that it is enough; or the end of the connection.
+template <class Done>
+std::string read_until(int fd, Done&& done) {
   std::string all;
   const auto deadline = tests::soon();
   char buffer[4096];
@@ -110,11 +126,34 @@ std::string read_until(int fd, std::string_view end) {
     const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
     if (n == 0) return all + "(end)";
     if (n > 0) all.append(buffer, static_cast<size_t>(n));
-    if (n > 0 && all.ends_with(end)) return all;
+    if (n > 0 && done(all)) return all;
     pollfd wanted{fd, POLLIN, 0};
     if (std::chrono::steady_clock::now() > deadline) return all + "(late)";
     if (n < 0) ::poll(&wanted, 1, 100);
   }
+}
+
+std::string read_until(int fd, const char* end) {
+  return read_until(fd, [end](const std::string& all) { return all.ends_with(end); });
+}
+
+// limitd's frame of a request for the bucket above.
+constexpr char take = 0, wait = 1, status = 3, ping = 4;
+
+std::string varint(size_t n) {
+  std::string bytes;
+  for (; n > 127; n >>= 7) bytes += static_cast<char>(n | 128);
+  return bytes + static_cast<char>(n);
+}
+
+std::string frame(char method, const std::string& id, const std::string& key = "k") {
+  const std::string body = "\x0a" + varint(id.size()) + id + "\x12\x06hourly\x1a" +
+                           varint(key.size()) + key + "\x20" + std::string(1, method);
+  return varint(body.size()) + body;
+}
+
+std::string read_reply(int fd, const std::string& id) {
+  return read_until(fd, [&](const std::string& all) { return all.find(id) != all.npos; });
 }
 
 // Each client pipelines, behind one request that needs a buffer of that size.
@@ -174,6 +213,24 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
+// More of it is no new request, however long a client goes on.
+TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
+  World w;
+  const int drips = w.client({.request = base::milliseconds(100)});
+  w.start();
+  send(drips, "HIT ip=1\nHIT ip=");
+  EXPECT_EQ(read_until(drips, "\n").substr(0, 8), "OK true ");
+  bool told = false;
+  for (const auto deadline = tests::soon(); !told && std::chrono::steady_clock::now() < deadline;) {
+    send(drips, "x");
+    pollfd wanted{drips, POLLIN, 0};
+    told = ::poll(&wanted, 1, 1) == 1;
+  }
+  EXPECT_TRUE(told);
+  const auto& of = w.tally.at(protocol::Protocol::divvy);
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
+}
+
 TEST(Worker, AClientThatTakesNothingIsClosed) {
   World w;
   const net::Timeouts brief{.send = base::milliseconds(100)};
@@ -201,6 +258,118 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
   EXPECT_EQ(w.worker->connections(), 1u);
   send(other, "HIT ip=2\n");
   EXPECT_EQ(read_until(other, "\n").substr(0, 8), "OK true ");
+}
+
+// Past the bound of what unfinished requests hold the one goes that began first, whatever order
+// the poller has, also where it goes on.
+TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
+  World w;
+  w.start();
+  const net::Timeouts long_ones{.request = base::seconds(3'600)};
+  const int other = w.client(long_ones);
+  const std::string half = "HIT ip=1 pad=\"" + std::string(900'000, 'x'), ask = "HIT ip=2\n";
+  const auto& of = w.tally.at(protocol::Protocol::divvy);
+  const auto told = [](int fd) {
+    pollfd wanted{fd, POLLIN, 0};
+    return ::poll(&wanted, 1, 0) == 1;
+  };
+  const auto await = [&](uint64_t received) {
+    const auto deadline = tests::soon();
+    while (of.received.read() < received && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    EXPECT_EQ(of.received.read(), received);
+  };
+  std::vector<int> halves;
+  uint64_t sent = 0;
+  size_t gone = 0;
+  for (size_t i = 0; i < base::bounds::unfinished_bytes_max / half.size() + 4; ++i) {
+    if (gone < halves.size()) {
+      send(halves[gone], "x");
+      await(++sent);
+    }
+    halves.push_back(w.client(long_ones));
+    for (std::string_view rest = half; !rest.empty();) {
+      pollfd wanted{halves.back(), POLLOUT, 0};
+      ASSERT_EQ(::poll(&wanted, 1, 25'000), 1);
+      const ssize_t n = ::send(halves.back(), rest.data(), rest.size(), MSG_NOSIGNAL);
+      ASSERT_GT(n, 0);
+      rest.remove_prefix(static_cast<size_t>(n));
+    }
+    await(sent += half.size());
+    // Answered once the worker has done what that half wants.
+    send(other, ask);
+    sent += ask.size();
+    ASSERT_EQ(read_until(other, "\n").substr(0, 8), "OK true ");
+    while (gone < halves.size() && told(halves[gone])) ++gone;
+    for (size_t j = gone; j < halves.size(); ++j) ASSERT_FALSE(told(halves[j])) << j << " of " << i;
+  }
+  EXPECT_GE(gone, 4u);
+  EXPECT_LE(gone, 20u);
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_memory)].read(), gone);
+  for (size_t j = 0; j < halves.size(); ++j) {
+    if (j >= gone) send(halves[j], "\"\n");
+    const std::string all = read_until(halves[j], "\n");
+    EXPECT_EQ(all.substr(0, 8), j < gone ? "ERR Inte" : "OK true ") << j << all;
+  }
+}
+
+// Past the bound of what waits to be sent the one goes that has taken nothing for the longest.
+TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
+  World w;
+  w.start();
+  const net::Timeouts long_ones{.request = base::seconds(3'600), .send = base::seconds(3'600)};
+  const int other = w.client(long_ones, protocol::Protocol::limitd);
+  // A list is of as many as fit, half a megabyte.
+  for (char n = 'a'; n < 'k'; ++n) {
+    send(other, frame(take, std::string("take ") + n, n + std::string(60'000, 'x')));
+    read_reply(other, std::string("take ") + n);
+  }
+  const auto& of = w.tally.at(protocol::Protocol::limitd);
+  const auto closed = [](int fd) {
+    pollfd ended{fd, 0, 0};
+    return ::poll(&ended, 1, 0) == 1 && (ended.revents & POLLHUP) != 0;
+  };
+  std::vector<int> silent;
+  size_t gone = 0;
+  while (gone < 5 && silent.size() < 300) {
+    // One by one, so that the first ones are known; then many, as long as there is room for all.
+    for (int more = silent.size() == 5 ? 120 : 1; more > 0; --more) {
+      silent.push_back(w.client(long_ones, protocol::Protocol::limitd, 4'096));
+      send(silent.back(), frame(status, "a list", ""));
+    }
+    const auto& answered =
+        of.requests[static_cast<size_t>(request::Verb::list)][static_cast<size_t> engine::Fate::answered)];
+    for (const auto deadline = tests::soon(); answered.read() < silent.size();) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::yield();
+    }
+    // Answered once the worker has done with these lists.
+    send(other, frame(ping, "a ping"));
+    ASSERT_NE(read_reply(other, "a ping").find("a ping"), std::string::npos);
+    while (gone < silent.size() && closed(silent[gone])) ++gone;
+    for (size_t i = gone; i < silent.size(); ++i) ASSERT_FALSE(closed(silent[i])) << i;
+  }
+  EXPECT_EQ(gone, 5u);
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::send_memory)].read(), gone);
+  const std::string list =
+      read_until(silent.back(), [](const std::string& all) { return all.size() > 400'000; });
+  EXPECT_EQ(list.find("(end)"), std::string::npos) << "the last one is not closed";
+}
+
+// A worker that has nothing to do looks at the clock again as long as somebody waits: a timer of
+// an hour would not run out where the clock comes to its time otherwise.
+TEST(Worker, WhoWaitsIsAnsweredWhenTheClockIsSetForwardToTheirTime) {
+  World w;
+  const int client = w.client({}, protocol::Protocol::limitd);
+  w.start();
+  send(client, frame(take, "first take"));
+  read_reply(client, "first take");
+  send(client, frame(wait, "it waits") + frame(ping, "a ping"));
+  EXPECT_EQ(read_reply(client, "a ping").find("it waits"), std::string::npos);
+  set_forward_us = int64_t{2} * 3'600'000'000;
+  const std::string all = read_reply(client, "it waits");
+  EXPECT_EQ(all.find("(late)"), std::string::npos);
+  set_forward_us = 0;
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ using std::chrono::steady_clock;
 
 constexpr double reset_slack_s = 0.15;
 constexpr Milliseconds silence{300};
-constexpr int attempts_max = 4;
+constexpr int attempts_max = 10;
 const std::string configs[] = {"main", "over", "string-match", "global-regex", "reload", "dotd"};
 
 const json& recording() {

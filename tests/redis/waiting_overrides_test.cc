@@ -6,7 +6,10 @@
 #include <atomic>
 #include <csignal>
 #include <deque>
+#include <functional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/redis/world.h"
 #include "tests/support/dice.h"
@@ -87,6 +90,18 @@ struct Busy {
   std::map<std::string, int64_t> held;  // units that it was granted and has not put back
 };
 
+// A server that has ended makes what asks it throw.
+class Finally {
+ public:
+  explicit Finally(std::function<void()> call) : call_(std::move(call)) {}
+  ~Finally() { call_(); }
+  Finally(const Finally&) = delete;
+  Finally& operator=(const Finally&) = delete;
+
+ private:
+  const std::function<void()> call_;
+};
+
 TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   RedisServer redis;
   RedisWorld one(redis.port(), pool, patient), two(redis.port(), pool, patient);
@@ -95,6 +110,12 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
   for (uint32_t i = 0; i < 8; ++i) busy.emplace_back(*worlds[i % 2], i + 1);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
+  const auto end = [&] {
+    stop = true;
+    for (auto& thread : threads)
+      if (thread.joinable()) thread.join();
+  };
+  const Finally whatever_is_thrown(end);
   for (Busy& its : busy) threads.emplace_back([&its, &stop] { its.run(stop); });
   Dice dice(1);
   for (int n = 0; n < 150; ++n) {
@@ -108,8 +129,7 @@ TEST(RedisWaitingOverrides, EveryUnitIsAccountedForAtTwoServers) {
     LimitdClient gone = worlds[dice(size_t{2})]->limitd();
     for (int m = 0; m < 5; ++m) gone.send({LimitdMethod::wait, "pool", "gone", 5});
   }
-  stop = true;
-  for (auto& thread : threads) thread.join();
+  end();
   // All that waits is set free; what has been granted by then has taken its units.
   for (const char* key : {"a", "b", "c"}) set(one, key, "\"unlimited\":true");
   std::map<std::string, int64_t> held;
