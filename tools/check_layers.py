@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the source to the layer table and to the shape of a file; prints file:line for each breach, exits 1 on any.
+"""Holds the source to the table of rooms and to the shape of a file; prints file:line for each breach, exits 1 on any.
 
     tools/check_layers.py [ROOT]        ROOT: the checkout, by default the one this file is in
 """
@@ -55,7 +55,7 @@ SIDE_ROOMS: dict[str, str] = {
     "policy": "policy/read protocol/divvy",
     "policy/read": "protocol/divvy protocol/droplet",
     "engine": "policy/read durable protocol/divvy protocol/limitd protocol/droplet",
-    "server": "protocol/divvy",
+    "server": "protocol/divvy protocol/limitd",
     "admin": "protocol/divvy protocol/limitd protocol/droplet",
 }
 LINES_MAX = 600

@@ -132,9 +132,9 @@ namespace {
 
 // For a search, which may go on when nobody waits for it any more: with what keeps all of it known.
 std::shared_ptr<const request::SpaceIndex> searched(std::shared_ptr<const live::LivePolicy> policy,
-                                                  std::shared_ptr<const LiveCounters> live) {
-  const auto both = std::make_shared<
-      const std::pair<std::shared_ptr<const live::LivePolicy>, std::shared_ptr<const LiveCounters>>>(
+                                                    std::shared_ptr<const LiveCounters> live) {
+  const auto both = std::make_shared<const std::pair<std::shared_ptr<const live::LivePolicy>,
+                                                     std::shared_ptr<const LiveCounters>>>(
       std::move(policy), std::move(live));
   return {both, &both->second->spaces()};
 }

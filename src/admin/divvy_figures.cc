@@ -1,10 +1,10 @@
 // What Divvy's users know: its page of metrics, and its lines for statsd.
-#include "admin/figures.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
+
+#include "admin/figures.h"
 
 namespace sluice::admin {
 namespace {
@@ -70,7 +70,8 @@ std::string Figures::divvy_page() const {
   std::string out;
   head(out, "divvy_tcp_connections_total", "gauge",
        "Total number of open TCP connections to Divvy.");
-  out += "divvy_tcp_connections_total " + std::to_string(connections(protocol::Protocol::divvy)) + "\n";
+  out += "divvy_tcp_connections_total " + std::to_string(connections(protocol::Protocol::divvy)) +
+         "\n";
 
   const std::string duration = "divvy_hit_duration_seconds";
   head(out, duration, "histogram", "Histogram of Divvy processing time for HITs.");

@@ -75,7 +75,8 @@ std::array<uint64_t, engine::closed_count> Figures::closed() const {
   std::array<uint64_t, engine::closed_count> all{};
   for (const engine::Tally* tally : tallies())
     for (const protocol::Protocol protocol : protocols)
-      for (size_t i = 0; i < engine::closed_count; ++i) all[i] += tally->at(protocol).closed_for[i].read();
+      for (size_t i = 0; i < engine::closed_count; ++i)
+        all[i] += tally->at(protocol).closed_for[i].read();
   return all;
 }
 

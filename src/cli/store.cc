@@ -91,7 +91,8 @@ std::string words_for(const limit::Decision& decision) {
                      : ", all in " + base::format_duration(decision.reset_after));
 }
 
-ordered_json json_of(const request::CounterRecord& record, const request::Spaces& spaces, base::Time now) {
+ordered_json json_of(const request::CounterRecord& record, const request::Spaces& spaces,
+                     base::Time now) {
   std::array<limit::Decision, limit::slots_max> decisions;
   std::vector<limit::Limit> limits;
   if (record.limits_id != 0) {

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <string>
 
-
 namespace sluice::config {
 namespace {
 

@@ -205,7 +205,8 @@ uint32_t Dictionary::find(const request::Space& space) const {
 }
 
 const request::Space* Dictionary::space_of(Family& family) const {
-  if (const request::Space* const space = family.space.load(std::memory_order_acquire)) return space;
+  if (const request::Space* const space = family.space.load(std::memory_order_acquire))
+    return space;
   const std::lock_guard lock(mutex_);
   if (!family.held) family.held = spaces_.hold(family.like.prefix, family.like.suffix, family.like);
   family.space.store(family.held.get(), std::memory_order_release);

@@ -8,9 +8,9 @@
 // `all_are_met` is said the others are free. The first round is that of the start, when all is
 // loaded.
 //
-// What a record is found to name while the store is loaded is known to this process (request/space.h)
-// until `all_is_loaded`; after that nothing here depends on the process's ids but what is looked up
-// by them, which is compared with the serial of what they stand for.
+// What a record is found to name while the store is loaded is known to this process
+// (request/space.h) until `all_is_loaded`; after that nothing here depends on the process's ids but
+// what is looked up by them, which is compared with the serial of what they stand for.
 #pragma once
 
 #include <atomic>
@@ -104,7 +104,7 @@ class Dictionary {
   struct List : Named {
     std::vector<limit::Limit> limits;
     std::atomic<uint32_t> id{0};  // of this process's lists; 0: no counter that names it was met
-    request::LimitsRef held;        // guarded
+    request::LimitsRef held;      // guarded
   };
   struct Family : Named {
     request::Space like;

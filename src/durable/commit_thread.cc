@@ -195,12 +195,13 @@ DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
   std::string position;
   bool no_memory = false;
   do {
-    const bool read = journal_->scan(position, scanned_per_step, [&](const request::CounterRecord& record) {
-      const store::Restored restored = table_->restore(record, false);
-      ++loaded;
-      nonsense += restored == store::Restored::nonsense ? 1 : 0;
-      no_memory |= restored == store::Restored::no_memory;
-    });
+    const bool read =
+        journal_->scan(position, scanned_per_step, [&](const request::CounterRecord& record) {
+          const store::Restored restored = table_->restore(record, false);
+          ++loaded;
+          nonsense += restored == store::Restored::nonsense ? 1 : 0;
+          no_memory |= restored == store::Restored::no_memory;
+        });
     if (!read) return Scan::failed;
     if (no_memory) return Scan::no_memory;
     base::pace();

@@ -81,8 +81,8 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
     disk.set(&Disk::holds_commits, false);
 
     Life next(left, Durability::interval);
-    const auto used = static_cast<size_t>(1'000'000'000 -
-                                          next.ask({part}, start, request::Verb::peek)[0].remaining);
+    const auto used = static_cast<size_t>(
+        1'000'000'000 - next.ask({part}, start, request::Verb::peek)[0].remaining);
     if (used >= told.size()) continue;
     forgotten += told.size() - used;
     EXPECT_LE(told.back().asked - told[used].answered, 2 * interval) << round;

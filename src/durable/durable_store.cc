@@ -185,8 +185,8 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
 }
 
 // Has the group's counters fetched that are not there. False: all are.
-bool DurableStore::want(const request::Batch& batch, const Group& group, base::Time now, store::Port* port,
-                        Ticket ticket) {
+bool DurableStore::want(const request::Batch& batch, const Group& group, base::Time now,
+                        store::Port* port, Ticket ticket) {
   Wanted wanted{.port = port, .ticket = ticket, .now = now, .keys = {}};
   table_->each_absent(batch, group, [&](const Charge& charge) {
     wanted.keys.emplace_back(charge.space, std::string(charge.key));

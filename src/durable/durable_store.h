@@ -121,11 +121,12 @@ class DurableStore final : public store::Store, public metrics::Source {
 
   bool replay(std::string& problem);
   bool await_loaded();
-  store::Applied apply_loading(const request::Batch& batch, base::Time now, store::Port* port, const store::Pin& pin,
-                        request::Ticket ticket);
-  store::Applied apply_failing(const request::Batch& batch, base::Time now, store::Port* port, const store::Pin& pin);
-  bool want(const request::Batch& batch, const request::Group& group, base::Time now, store::Port* port,
-            request::Ticket ticket);
+  store::Applied apply_loading(const request::Batch& batch, base::Time now, store::Port* port,
+                               const store::Pin& pin, request::Ticket ticket);
+  store::Applied apply_failing(const request::Batch& batch, base::Time now, store::Port* port,
+                               const store::Pin& pin);
+  bool want(const request::Batch& batch, const request::Group& group, base::Time now,
+            store::Port* port, request::Ticket ticket);
   bool is_behind() const;
   static int64_t now_us();  // of a clock that is never set
   bool needs_no_disk(const request::Batch& batch, const request::Group& group) const;

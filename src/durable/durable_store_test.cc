@@ -23,9 +23,9 @@ using sluice::tests::Dice;
 using namespace store::tests;
 using limit::Algorithm;
 using limit::Limit;
-using request::Verb;
-using request::Space;
 using request::Charge;
+using request::Space;
+using request::Verb;
 using namespace tests;
 
 TEST(DurableStore, counters_survive_a_stop) {

@@ -18,8 +18,8 @@ using sluice::tests::Dice;
 using namespace store::tests;
 using limit::Algorithm;
 using limit::Limit;
-using request::Verb;
 using request::Space;
+using request::Verb;
 using store::Restored;
 using namespace tests;
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/waiting_world_test.h"
 #include "durable/durable_life_test.h"
+#include "engine/waiting_world_test.h"
 
 namespace sluice::engine {
 namespace {
@@ -342,8 +342,8 @@ TEST(LimitsCollector, so_are_those_over_a_durable_store) {
   const auto make = [&](request::Spaces& spaces) {
     auto opened = std::make_unique<durable::DurableStore>(
         durable::DurableOptions{.path = "DIR",
-                              .durability = durable::Durability::interval,
-                              .interval = base::milliseconds(1)},
+                                .durability = durable::Durability::interval,
+                                .interval = base::milliseconds(1)},
         std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces),
         std::make_unique<store::tests::MemoryJournal>(
             disks[made++], spaces, store::tests::MemoryJournal::Like{}, base::Time{now_us}),

@@ -11,7 +11,6 @@
 #include "request/space.h"
 #include "store/embedded_store.h"
 #include "store/forwarding_test.h"
-#include "protocol/divvy/session.h"
 
 namespace sluice::engine {
 namespace {

@@ -558,11 +558,11 @@ TEST(WaitingModel, over_a_durable_store_that_loads) {
       const auto make = [&](request::Spaces& spaces) {
         auto opened = std::make_unique<sluice::durable::DurableStore>(
             sluice::durable::DurableOptions{.path = "DIR",
-                                  .durability = sluice::durable::Durability::interval,
-                                  .interval = base::milliseconds(1)},
+                                            .durability = sluice::durable::Durability::interval,
+                                            .interval = base::milliseconds(1)},
             std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces),
-            std::make_unique<store::tests::MemoryJournal>(disk, spaces, store::tests::MemoryJournal::Like{},
-                                                     base::Time{now_us}),
+            std::make_unique<store::tests::MemoryJournal>(
+                disk, spaces, store::tests::MemoryJournal::Like{}, base::Time{now_us}),
             log);
         std::string problem;
         EXPECT_TRUE(opened->start(problem)) << problem;

@@ -22,12 +22,12 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "request/space.h"
-#include "protocol/limitd/rules.h"
-#include "policy/read/native.h"
-#include "policy/overrides.h"
 #include "engine/engine.h"
 #include "engine/lister.h"
+#include "policy/overrides.h"
+#include "policy/read/native.h"
+#include "protocol/limitd/rules.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "store/forwarding_test.h"
 

@@ -15,8 +15,8 @@
 #include <memory>
 #include <utility>
 
-#include "request/space.h"
 #include "live/live_policy.h"
+#include "request/space.h"
 #include "store/store.h"
 
 namespace sluice::live {

@@ -3,8 +3,9 @@
 // batch and takes the new one when it has changed. Any thread.
 //
 // Whoever plans charges takes the live policy first and holds it as long as they are anywhere: it
-// is also what keeps their limits and spaces known, those of overrides as well (request/space.h). So
-// the same generation is put there anew, now and then, to know when nobody holds any from before.
+// is also what keeps their limits and spaces known, those of overrides as well (request/space.h).
+// So the same generation is put there anew, now and then, to know when nobody holds any from
+// before.
 #pragma once
 
 #include <atomic>

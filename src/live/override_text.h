@@ -34,7 +34,7 @@ struct NamedRule {
 struct KnownOverride {
   std::shared_ptr<const NamedRule> rule;
   std::string actor;          // policy::key_text of its values
-  request::LimitsRef limits;    // those that hold
+  request::LimitsRef limits;  // those that hold
   policy::OwnLimits own = 0;  // of these
   // As they stand in the text that is kept: those that held when it was written.
   request::LimitsRef kept_limits;

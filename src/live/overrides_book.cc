@@ -315,7 +315,8 @@ bool OverridesBook::follow_some() {
   auto at = all_.upper_bound(*follow_after_);
   for (size_t count = 0; at != all_.end() && count < followed_per_round_max; ++count, ++at) {
     auto& [id, one] = *at;
-    const request::LimitsRef before = one.limits;  // known until the table does not have it any more
+    const request::LimitsRef before =
+        one.limits;  // known until the table does not have it any more
     follow_after_ = id;
     if (follow(one) && !ended_.contains({one.until.us, id}))
       changed |= table_.set(compiled(one, world_.spaces));

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <utility>
 #include <algorithm>
 #include <boost/asio/ip/v6_only.hpp>
 #include <cerrno>

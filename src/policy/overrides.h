@@ -149,8 +149,9 @@ class Overrides {
   mutable base::Grace grace_;
   mutable std::mutex mutex_;  // of changes
   std::unique_ptr<Tables> tables_;
-  std::unordered_map<const request::Space*, size_t> spaces_;  // overrides of each; guarded by mutex_
-  uint64_t spaces_version_ = 0;                             // as is this
+  std::unordered_map<const request::Space*, size_t>
+      spaces_;                   // overrides of each; guarded by mutex_
+  uint64_t spaces_version_ = 0;  // as is this
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
   Override::Terms too_costly_;

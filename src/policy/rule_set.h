@@ -17,10 +17,10 @@
 
 #include "base/arena.h"
 #include "limit/limit.h"
-#include "request/space.h"
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
 #include "request/charge.h"
+#include "request/space.h"
 
 namespace sluice::policy {
 

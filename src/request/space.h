@@ -226,4 +226,4 @@ inline SpaceRef::~SpaceRef() {
   if (space_ != nullptr) spaces_->drop(spaces_->spaces_[space_->id]);
 }
 
-}  // namespace sluice::limit
+}  // namespace sluice::request

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "metrics/page.h"
 #include "engine/tally.h"
+#include "metrics/page.h"
 
 namespace sluice::server {
 

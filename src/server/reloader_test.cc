@@ -139,8 +139,8 @@ TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
   };
   live::Reloader reloader(
       live.current(), load, {},
-      [&](const std::shared_ptr<const live::LivePolicy>& next) { live.exchange(next); }, quiet_log(), {},
-      told("of the first"));
+      [&](const std::shared_ptr<const live::LivePolicy>& next) { live.exchange(next); },
+      quiet_log(), {}, told("of the first"));
   ASSERT_EQ(reloader.start(), std::nullopt);
   using Outcome = live::Reading::Outcome;
   const std::pair<Outcome, const char*> expected[] = {{Outcome::unchanged, "of the first"},
@@ -185,7 +185,8 @@ TEST(Reloader, an_engine_takes_the_new_policy_and_lets_go_of_the_old_one) {
   store::EmbeddedStore store(0, base::Hash(1), spaces);
   engine::Engine engine({.store = store, .clock = clock, .live = live}, quiet_log());
   EXPECT_FALSE(engine.take_policy());
-  auto old = live.exchange(std::make_shared<const live::LivePolicy>(live::LivePolicy{rules.make(), 7, 2}));
+  auto old =
+      live.exchange(std::make_shared<const live::LivePolicy>(live::LivePolicy{rules.make(), 7, 2}));
   EXPECT_EQ(old.use_count(), 2);
   EXPECT_TRUE(engine.take_policy());
   EXPECT_EQ(old.use_count(), 1);

@@ -21,12 +21,11 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/signals.h"
-#include "admin/counter_routes.h"
-#include "server/doors.h"
 #include "engine/inquiry.h"
+#include "engine/lister.h"
 #include "live/limits_collector.h"
 #include "net/listener.h"
-#include "engine/lister.h"
+#include "server/doors.h"
 #include "server/operate.h"
 #include "server/worker.h"
 
@@ -58,7 +57,7 @@ struct Server::Impl {
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr) {
       overrides.emplace(live::OverridesBook::World{*options.spaces, live, clock, options.keeper,
-                                             [this] { on_overrides(); }, policy_log});
+                                                   [this] { on_overrides(); }, policy_log});
       collector.emplace(*options.spaces, live, store, [this](std::function<void()> done) {
         asio::post(io, [this, done = std::move(done)] {
           live.renew();

@@ -19,10 +19,10 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/machine.h"
-#include "request/space.h"
+#include "engine/lister.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/limitd/rules.h"
-#include "engine/lister.h"
+#include "request/space.h"
 #include "store/embedded_store.h"
 #include "store/forwarding_test.h"
 #include "tests/support/patience.h"
@@ -62,8 +62,8 @@ struct World {
     auto rules = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
     divvy::read_divvy("[default]\ncreditLimit = 100000000\nresetSeconds = 600\nactorField = ip\n",
-                       divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces,
-                       *rules, diagnostics);
+                      divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces,
+                      *rules, diagnostics);
     const limitd::NamedText hourly{
         "test.yaml", "db: { inMemory: true }\nbuckets: { hourly: { size: 1, per_hour: 1 } }\n"};
     limitd::LimitdConfig config;
@@ -80,7 +80,8 @@ struct World {
     for (const int fd : clients) ::close(fd);
   }
   // The client's end.
-  int client(const net::Timeouts& timeouts = {}, protocol::Protocol protocol = protocol::Protocol::divvy,
+  int client(const net::Timeouts& timeouts = {},
+             protocol::Protocol protocol = protocol::Protocol::divvy,
              std::optional<int> kernel_bytes = {}) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
@@ -337,8 +338,8 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
       silent.push_back(w.client(long_ones, protocol::Protocol::limitd, 4'096));
       send(silent.back(), frame(status, "a list", ""));
     }
-    const auto& answered =
-        of.requests[static_cast<size_t>(request::Verb::list)][static_cast<size_t> engine::Fate::answered)];
+    const auto& answered = of.requests[static_cast<size_t>(request::Verb::list)]
+                                      [static_cast<size_t>(engine::Fate::answered)];
     for (const auto deadline = tests::soon(); answered.read() < silent.size();) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::yield();

@@ -80,7 +80,9 @@ class EmbeddedStore final : public Store {
   void collect(const request::VisitCounter& visit);
   // A counter as it was stored. `newest`: in place of what is in the table, else only if there is
   // nothing. No cells: it is known that there is none.
-  Restored restore(const request::CounterRecord& record, bool newest) { return restore(record, newest, {}); }
+  Restored restore(const request::CounterRecord& record, bool newest) {
+    return restore(record, newest, {});
+  }
   // Only if there is nothing; while there is no memory in place of what a new counter may replace.
   Restored restore(const request::CounterRecord& record, base::Time now) {
     return restore(record, false, {}, &now);

@@ -110,7 +110,7 @@ class Entry {
 // What sweeping drops: see EmbeddedStore::sweep.
 struct Sweep {
   base::Time now;
-  bool purges = false;                    // counters that keep their limits, and no others
+  bool purges = false;                      // counters that keep their limits, and no others
   const request::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
   bool loading = false;   // the disk may hold what is not in the table: see Entry::newer
   bool replaces = false;  // for one that wants the place; else a round, which comes by now and then

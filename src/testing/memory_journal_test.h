@@ -91,7 +91,8 @@ class MemoryJournal final : public disk::Journal {
     return true;
   }
   void start_folding() override {}
-  Found find(const request::Space& space, std::string_view key, const request::VisitCounter& visit) override {
+  Found find(const request::Space& space, std::string_view key,
+             const request::VisitCounter& visit) override {
     std::unique_lock lock(disk_.mutex);
     disk_.changed.wait(lock, [this] { return !disk_.holds_finds; });
     if (disk_.fails_to_read) return Found::failed;

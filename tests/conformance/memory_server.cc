@@ -55,7 +55,7 @@ MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
   auto rules = std::make_shared<policy::RuleSet>();
   base::Diagnostics diagnostics;
   divvy::read_divvy(policy, *format, divvy::DivvyMatching::code, file, spaces_, *rules,
-                     diagnostics);
+                    diagnostics);
   for (const auto& d : diagnostics)
     if (d.severity == base::Diagnostic::Severity::error)
       throw std::runtime_error(base::to_string(d));

@@ -98,7 +98,7 @@ TEST(DivvyVectors, TheFileWithOddNumbersIsRefusedNamingEachRule) {
   base::Diagnostics diagnostics;
   const std::string text = recording()["config files"][refused_file];
   divvy::read_divvy(text, divvy::DivvyFormat::json, divvy::DivvyMatching::code, refused_file,
-                     spaces, rules, diagnostics);
+                    spaces, rules, diagnostics);
   std::vector<std::string> errors;
   for (const auto& d : diagnostics)
     if (d.severity == base::Diagnostic::Severity::error) errors.push_back(base::to_string(d));

@@ -73,8 +73,8 @@ TEST(Allocation, serving_requests_allocates_nothing) {
   request::Spaces spaces;
   auto rules = std::make_shared<policy::RuleSet>();
   base::Diagnostics diagnostics;
-  divvy::read_divvy(policy, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini",
-                     spaces, *rules, diagnostics);
+  divvy::read_divvy(policy, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "test.ini", spaces,
+                    *rules, diagnostics);
   ASSERT_FALSE(base::has_errors(diagnostics));
   store::EmbeddedStore store(size_t{64} << 20, base::Hash(1), spaces);
   log::Log log(spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 64);

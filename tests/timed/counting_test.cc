@@ -28,8 +28,7 @@ struct Counting {
     divvy::read_divvy(
         "[k=v]\ncreditLimit = 9\nresetSeconds = 60\nlabel = l\n[default]\n"
         "creditLimit = 0\n",
-        divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "r.ini", spaces, *rules,
-        diagnostics);
+        divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
     live.rules = rules;
     live.names = figures.name_rules(*rules);
     if (statsd) figures.keep_events([] {});

@@ -12,12 +12,12 @@
 namespace sluice::tests {
 namespace {
 
-using request::Request;
-using request::Requests;
-using request::Verdict;
 using droplet::model::bytes_field;
 using droplet::model::frame;
 using droplet::model::number_field;
+using request::Request;
+using request::Requests;
+using request::Verdict;
 
 // Feeds the bytes and answers what they ask.
 class Connection {

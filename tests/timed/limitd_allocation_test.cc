@@ -11,12 +11,12 @@
 namespace sluice::tests {
 namespace {
 
-using request::Request;
-using request::Requests;
-using request::Verdict;
 using limitd::model::frame;
 using limitd::model::number;
 using limitd::model::text;
+using request::Request;
+using request::Requests;
+using request::Verdict;
 
 TEST(LimitdAllocation, serving_requests_allocates_nothing) {
   std::string in;

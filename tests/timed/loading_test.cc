@@ -102,8 +102,8 @@ TEST(Loading, DivvyIni) {
             " ip=*]\ncreditLimit=9\nresetSeconds=9\nactorField=ip\n\n";
   text += "[default]\ncreditLimit=0\n";
   loads("Divvy's INI", [&](Loaded& into) {
-    divvy::read_divvy(text, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "f", into.spaces, into.rules,
-               into.diagnostics);
+    divvy::read_divvy(text, divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "f", into.spaces,
+                      into.rules, into.diagnostics);
   });
 }
 
@@ -117,8 +117,8 @@ TEST(Loading, DivvyJson) {
   text.resize(text.size() - 2);
   text += "],\n\"default\": { \"operation\": {}, \"creditLimit\": 0 } }\n";
   loads("Divvy's JSON", [&](Loaded& into) {
-    divvy::read_divvy(text, divvy::DivvyFormat::json, divvy::DivvyMatching::code, "f", into.spaces, into.rules,
-               into.diagnostics);
+    divvy::read_divvy(text, divvy::DivvyFormat::json, divvy::DivvyMatching::code, "f", into.spaces,
+                      into.rules, into.diagnostics);
   });
 }
 

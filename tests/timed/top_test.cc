@@ -33,7 +33,7 @@ struct Tracking {
   explicit Tracking(size_t count, bool denied) {
     base::Diagnostics diagnostics;
     divvy::read_divvy("[default]\ncreditLimit = 9\nresetSeconds = 60\n", divvy::DivvyFormat::ini,
-                       divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
+                      divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
     live.rules = rules;
     live.names = figures.name_rules(*rules);
     const std::array descriptor{request::Entry{"k", "v"}};

@@ -2,6 +2,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   sluice::divvy::fuzz_divvy({reinterpret_cast<const char*>(data), size},
-                             sluice::divvy::DivvyFormat::json);
+                            sluice::divvy::DivvyFormat::json);
   return 0;
 }

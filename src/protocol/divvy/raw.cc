@@ -76,7 +76,8 @@ RawNumber leading_integer(std::string_view text, Place place, std::string_view f
     message += " `" + number.spelling + "` is read as " + taken;
     const bool exponent = left_out.size() > 1 && (left_out[0] == 'e' || left_out[0] == 'E');
     if (exponent) message += ", NOT with its exponent";
-    message += ": only leading digits count, `" + policy::shortened(left_out, 64) + "` has no effect";
+    message +=
+        ": only leading digits count, `" + policy::shortened(left_out, 64) + "` has no effect";
     report.warning(place, subject, std::move(message),
                    exponent ? "write the number with all its digits" : "write `" + taken + "`");
   }

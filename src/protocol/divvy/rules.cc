@@ -121,8 +121,8 @@ class Validation {
     if (by == nullptr) return;
     const std::string place =
         (by->file == rule.file ? "line " : by->file + " line ") + std::to_string(by->line);
-    std::string message = "it is unreachable: rule [" + policy::shortened(by->pattern, 200) + "] (" +
-                          place + ") answers everything that it could match";
+    std::string message = "it is unreachable: rule [" + policy::shortened(by->pattern, 200) +
+                          "] (" + place + ") answers everything that it could match";
     const bool by_absent_key =
         std::any_of(by->conditions.begin(), by->conditions.end(), [&](const policy::Condition& c) {
           return c.pattern.any() &&

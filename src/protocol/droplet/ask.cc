@@ -11,7 +11,6 @@
 namespace sluice::droplet {
 namespace {
 
-
 constexpr const char* about =
     "Asks a running server in droplet's words. `take` takes units from a bucket if each limit "
     "that\n"

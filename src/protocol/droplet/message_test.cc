@@ -67,8 +67,7 @@ TEST(DropletMessage, AbsentFieldsHaveTheirDefaults) {
 
 TEST(DropletMessage, ReadsEveryField) {
   std::string all = bytes_field(1, "bucket") + bytes_field(2, "id") +
-                    number_field(3, static_cast<uint64_t>(int64_t{-7})) +
-                    number_field(4, 1);
+                    number_field(3, static_cast<uint64_t>(int64_t{-7})) + number_field(4, 1);
   for (uint32_t i = 0; i < 6; ++i) all += number_field(5 + i, 10 + i);
   const auto r = read(all + number_field(11, 2));
   ASSERT_TRUE(r);
@@ -81,8 +80,8 @@ TEST(DropletMessage, Laxities) {
     Owned read;
   } const table[] = {
       {"any order, the last duplicate wins",
-       number_field(10, 4) + bytes_field(2, "x") + number_field(10, 9) +
-           bytes_field(2, "i") + bytes_field(1, "a") + bytes_field(1, "b"),
+       number_field(10, 4) + bytes_field(2, "x") + number_field(10, 9) + bytes_field(2, "i") +
+           bytes_field(1, "a") + bytes_field(1, "b"),
        {"b", "i", 1, false, {0, 0, 0, 0, 0, 9}, 0}},
       {"empty names", bytes_field(1, "") + bytes_field(2, ""), {}},
       {"ill-formed UTF-8 stays as it is",
@@ -115,13 +114,13 @@ TEST(DropletMessage, Laxities) {
        {"b", "i", 1, false, {}, 0}},
       {"unknown type", named + number_field(11, 77), {"b", "i", 1, false, {}, 77}},
       {"unknown fields of every wire type",
-       named + number_field(12, 5) + varint(13 << 3 | 1) + "12345678" +
-           bytes_field(100, "xyz") + varint(14 << 3 | 5) + "1234" + number_field(0, 1) +
-           bytes_field(0, "q") + number_field((1u << 29) - 1, 1),
+       named + number_field(12, 5) + varint(13 << 3 | 1) + "12345678" + bytes_field(100, "xyz") +
+           varint(14 << 3 | 5) + "1234" + number_field(0, 1) + bytes_field(0, "q") +
+           number_field((1u << 29) - 1, 1),
        {"b", "i", 1, false, {}, 0}},
       {"known numbers in an unknown group do not count",
-       named + varint(15 << 3 | 3) + number_field(3, 9) + number_field(1, 9) +
-           varint(16 << 3 | 3) + varint(16 << 3 | 4) + varint(15 << 3 | 4),
+       named + varint(15 << 3 | 3) + number_field(3, 9) + number_field(1, 9) + varint(16 << 3 | 3) +
+           varint(16 << 3 | 4) + varint(15 << 3 | 4),
        {"b", "i", 1, false, {}, 0}},
   };
   for (const auto& row : table) {

@@ -52,8 +52,8 @@ constexpr model::Shape part{.final = false};
 TEST(DropletSession, ATakeIsARequest) {
   DropletSession session;
   request::Requests requests;
-  std::string bytes = bytes_field(1, "bucket") + bytes_field(2, "the id") +
-                      number_field(3, 4) + number_field(4, 1);
+  std::string bytes =
+      bytes_field(1, "bucket") + bytes_field(2, "the id") + number_field(3, 4) + number_field(4, 1);
   for (uint32_t i = 0; i < 6; ++i) bytes += number_field(5 + i, i == 2 ? 0 : 100 + i);
   session.receive(std::string(handshake) + frame(2, bytes), false, requests);
   ASSERT_EQ(requests.size(), 2u);
@@ -84,10 +84,10 @@ TEST(DropletSession, EveryTypeButTakeIsAPeekOfNothingElse) {
   for (const uint32_t type : {1u, 2u, 77u, UINT32_MAX}) {
     DropletSession session;
     request::Requests requests;
-    session.receive(std::string(handshake) +
-                        frame(2, message + number_field(3, 7) + number_field(4, 1) +
-                                     number_field(11, type)),
-                    false, requests);
+    session.receive(
+        std::string(handshake) +
+            frame(2, message + number_field(3, 7) + number_field(4, 1) + number_field(11, type)),
+        false, requests);
     ASSERT_EQ(requests.size(), 2u);
     const request::Request& r = requests.items()[1];
     EXPECT_EQ(r.verb, request::Verb::peek);

@@ -14,7 +14,6 @@
 namespace sluice::limitd {
 namespace {
 
-
 constexpr const char* about =
     "Asks a running server over limitd's protocol, and says its answer in words.\n"
     "  take    COUNT units now, or none; wait the same once they are there\n"

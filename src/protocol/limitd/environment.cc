@@ -97,7 +97,8 @@ void LimitdEnvironment::settings(LimitdConfig& config, const LimitdConfig& flags
       if (holds(log_levels, text))
         config.log_level = {std::string(text), origin, 0};
       else
-        error(name, in_ticks(text) + " is no level of the log", policy::known_words(text, log_levels));
+        error(name, in_ticks(text) + " is no level of the log",
+              policy::known_words(text, log_levels));
     } else if (holds(without_effect, name)) {
       warning(name, "has no effect here",
               name == "CONFIGURATOR" || name == "BUCKETS" ? "say it in the file" : "");
@@ -208,10 +209,10 @@ void LimitdEnvironment::type(const std::vector<Variable>& variables, std::vector
         "set " + stem + "SIZE, or one of " + stem + "PER_SECOND, _PER_MINUTE, _PER_HOUR, _PER_DAY");
   const auto [known, fresh] = named_.try_emplace(type.name, name->name);
   if (!fresh)
-    error(
-        name->name,
-        "bucket " + policy::shortened(type.name, 64) + " is already that of " + std::string(known->second),
-        "give each a name of its own");
+    error(name->name,
+          "bucket " + policy::shortened(type.name, 64) + " is already that of " +
+              std::string(known->second),
+          "give each a name of its own");
   out.push_back(std::move(type));
 }
 

@@ -15,7 +15,6 @@
 namespace sluice::limitd {
 namespace {
 
-
 constexpr const char* about =
     "Asks a running server over limitd's protocol, in place of `limitdctl`: its flags, its "
     "output,\n"

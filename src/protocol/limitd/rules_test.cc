@@ -484,7 +484,8 @@ std::string many_overrides(size_t count) {
 }
 
 // The first rule that applies, found by going through all of them.
-const policy::Rule* scan(const policy::RuleSet& rules, std::string_view type, std::string_view key) {
+const policy::Rule* scan(const policy::RuleSet& rules, std::string_view type,
+                         std::string_view key) {
   const request::Entry request[] = {{"type", type}, {"key", key}};
   std::string_view error;
   for (const policy::Rule& rule : rules.rules(policy::Dialect::limitd))
