@@ -84,7 +84,7 @@ Process::Process(const Options& options, const std::string& program) {
 Process::~Process() {
   if (!status_) {
     ::kill(pid_, SIGTERM);
-    if (!wait(within(std::chrono::seconds(6)))) {
+    if (!wait(soon())) {
       ADD_FAILURE() << "process " << pid_ << " did not end on SIGTERM";
       ::kill(pid_, SIGKILL);
       wait();
