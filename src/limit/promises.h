@@ -34,6 +34,20 @@ inline bool operator<(const State& a, const State& b) {
 
 namespace promises {
 
+// The algorithms that count.
+inline constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
+                                        Algorithm::token_bucket, Algorithm::sliding_window,
+                                        Algorithm::sliding_log,  Algorithm::fixed_bucket};
+
+// A limit of any of them that holds `quota`, as its fields want it.
+inline Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
+  Limit limit{algorithm, quota, {window_us}};
+  if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
+    limit.burst = quota;
+  if (algorithm == Algorithm::fixed_bucket) limit.window = {};
+  return limit;
+}
+
 inline std::string text(const Decision& d) {
   return std::string(d.allowed ? "yes" : "no") + " limit " + std::to_string(d.limit) +
          " remaining " + std::to_string(d.remaining) + " reset " +
