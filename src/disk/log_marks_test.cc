@@ -346,7 +346,7 @@ TEST_F(LogMarksTest, ARecordThatIsBeingWrittenIsNotSyncedYet) {
     std::ofstream(log, std::ios::binary | std::ios::app) << part;
     mark();
   }
-  // As a kill leaves it: whoever closes a log cuts it where it wrote last.
+  // As a kill leaves it: a database that is closed cuts its log where it wrote last.
   std::ofstream(log, std::ios::binary | std::ios::app) << part;
   LogMarks marks(data);
   std::vector<TornLog> torn;

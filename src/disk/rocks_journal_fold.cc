@@ -143,7 +143,7 @@ void RocksJournal::fold_all() {
 // The idle thread's: steps of what is lent to it, and nothing else.
 void RocksJournal::work_idly() {
   ::pthread_setname_np(::pthread_self(), "sluice-fold");
-  // Whoever else wakes takes the processor from it at once, so it need not rest between its steps;
+  // Any other thread that wakes preempts it at once, so it need not rest between its steps;
   // where a system does not let it, it is at least nice. (Linux knows the niceness of a thread.)
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
   const sched_param none{};

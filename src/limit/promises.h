@@ -68,7 +68,7 @@ inline bool same(const Decision& a, const Decision& b) {
          a.reset_after == b.reset_after && a.retry_after == b.retry_after;
 }
 
-// Whoever stores a counter may forget it by its first cell alone.
+// A store may forget a counter by its first cell alone.
 inline bool forgotten(const Cells& cells, int64_t now) {
   return cells[0].units <= 0 || cells[0].mark_us <= now;
 }

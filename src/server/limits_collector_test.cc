@@ -220,8 +220,8 @@ TEST(LimitsCollector, so_are_those_over_a_disk_that_is_full_now_and_then) {
   }
   EXPECT_GT(used, 0u);
 }
-// Who holds a policy from before the round may be about to write a counter under what it names.
-TEST(LimitsCollector, waits_for_whoever_holds_a_policy_from_before) {
+// A thread with a policy from before the round may be about to write a counter under its limits.
+TEST(LimitsCollector, waits_until_no_policy_from_before_is_held) {
   Side side(true, {});
   side.reload(
       "rules:\n- { name: r, match: { k: '*' }, actor: k, limit: { quota: 3, window: 1h } }\n");

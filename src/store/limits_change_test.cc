@@ -154,7 +154,7 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
   EXPECT_GT(refusals, rounds * 5);
 }
 
-// Whoever has a counter goes on where there is no memory to leave a limit out.
+// A counter that exists goes on where there is no memory to leave a limit out.
 TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
   World world;
   const Limit fast = limit_of(Algorithm::fixed_window, 50, second),

@@ -57,7 +57,7 @@ class Keeping {
     watcher_->owner = this;
     keeper().watch(watcher_);
   }
-  // Held by whoever writes and takes in what it wrote.
+  // Held while a change is written and taken in.
   std::mutex& order() { return watcher_->order; }
   void begin() {
     EXPECT_TRUE(read()) << problem;
@@ -190,7 +190,7 @@ TEST(RedisKeeper, AChangeIsKnownElsewhereWithinATenthOfASecond) {
   EXPECT_EQ(one.told(), changed);
 }
 
-// Whoever wrote last wins, everywhere.
+// The last write wins, everywhere.
 TEST(RedisKeeper, ServersThatWriteAtOnceAgreeInTheEnd) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
@@ -252,7 +252,7 @@ TEST(RedisKeeper, AConditionLeavesAloneWhatIsOther) {
 }
 
 // More has changed than is listed, and a step of many.
-TEST(RedisKeeper, WhoeverIsFarBehindReadsAll) {
+TEST(RedisKeeper, AServerThatIsFarBehindReadsAll) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   Map model;
