@@ -54,7 +54,7 @@ KNOWN_DEBTS = {
 SIDE_ROOMS: dict[str, str] = {
     "policy": "policy/read protocol/divvy",
     "policy/read": "protocol/divvy protocol/droplet",
-    "engine": "policy/read durable protocol/divvy protocol/limitd protocol/droplet",
+    "engine": "policy/read disk durable protocol/divvy protocol/limitd protocol/droplet",
     "server": "protocol/divvy protocol/limitd",
     "admin": "protocol/divvy protocol/limitd protocol/droplet",
 }

@@ -84,7 +84,7 @@ TEST(HttpServer, SlowAnswersAreMadeByOneThreadAndAllOthersByAnother) {
   EXPECT_NE(site.first, site.second);
 }
 
-// Answers whoever asks; what is slow waits until it is let go.
+// Answers every request; a slow one waits until the test releases it.
 class Patient final : public Site {
  public:
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override { return {}; }

@@ -1,6 +1,6 @@
 // Values in the order of their numbers, each with a weight, and what the weights in front of any
 // number add up to. A call visits some 2 log2(n) nodes, whatever the order of the calls: a treap
-// whose priorities are hashes of the numbers, so nobody who has no say in them can make it deep.
+// whose priorities are hashes of numbers that clients do not choose, so no client can make it deep.
 // Not thread-safe.
 #pragma once
 

@@ -114,7 +114,7 @@ TEST(HttpClient, SaysThatNobodyListens) {
             "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused");
 }
 
-// Whoever waits for a terminal's keys as well is not held up by a server that is silent.
+// A wait that also watches a terminal's keys is not held up by a server that is silent.
 TEST(HttpClient, GivesUpWhenSomethingElseComes) {
   FakeHttp silent([](const FakeHttp::Request&) { return FakeHttp::silence; });
   std::array<int, 2> ends{};

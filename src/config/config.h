@@ -62,7 +62,8 @@ struct StoreSettings {
   Setting<Durability> durability{Durability::unsaid};
   Setting<base::Duration> interval{base::milliseconds(100)};
   Setting<bool> fsync{false};
-  // In Redis, shared with whoever uses the same one. Settings of it without `nodes` are an error.
+  // In Redis, shared with all servers that use the same one. Settings of it without `nodes` are an
+  // error.
   std::optional<Setting<redis::Options>> redis{};
 
   // What it comes to: none without a folder, and in an interval unless it is said.

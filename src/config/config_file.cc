@@ -244,9 +244,14 @@ class Reader {
                        t->size() > 256 ? "is longer than 256 bytes" : "is that of Divvy's own keys",
                        "choose another, as in `sluice:`", diagnostics_);
           }},
-         {"deadline_ms", [&](const std::string& key, const YamlNode& value) {
+         {"deadline_ms",
+          [&](const std::string& key, const YamlNode& value) {
             if (const auto n = number(key, value, 1, 60'000))
               options.deadline = base::milliseconds(static_cast<int64_t>(*n));
+          }},
+         {"patience_ms", [&](const std::string& key, const YamlNode& value) {
+            if (const auto n = number(key, value, 1, 60'000))
+              options.patience = base::milliseconds(static_cast<int64_t>(*n));
           }}});
     if (!named && node.is_map() && setting.origin == "default")
       complain(yaml_.place("redis", node), "names no Redis",

@@ -203,6 +203,8 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"store: { redis: { database: 1 } }", "error: redis: names no Redis; write"},
       {"store: { redis: { nodes: [a], deadline_ms: 0 } }",
        "error: deadline_ms: `0` is no number that fits here; write 1 to 60000"},
+      {"store: { redis: { nodes: [a], patience_ms: 60001 } }",
+       "error: patience_ms: `60001` is no number that fits here; write 1 to 60000"},
       {"store: { redis: { nodes: [a], key_prefix: \"divvy:\" } }",
        "error: key_prefix: is that of Divvy's own keys"},
       {"store: { redis: { nodes: [a], tls: yes } }", "error: tls: `yes` is neither true nor false"},

@@ -41,7 +41,7 @@ void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostic
   diagnostics.push_back(std::move(d));
 }
 
-// Whoever has counters there and says that none are to be kept may have meant something else.
+// Counters are stored there, and none are to be kept: that may be a mistake in the settings.
 void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
   const std::string& dir = settings.path.value;
   std::string unused;

@@ -83,7 +83,10 @@ std::string print_redis(const StoreSettings& store) {
   if (redis.tls) out += "    tls: true\n";
   out += "    database: " + std::to_string(redis.database) + "\n";
   out += "    key_prefix: " + in_quotes(redis.key_prefix) + "\n";
-  return out + "    deadline_ms: " + std::to_string(redis.deadline.us / 1000) + "\n";
+  out += "    deadline_ms: " + std::to_string(redis.deadline.us / 1000) + "\n";
+  if (redis.patience != redis::Options().patience)
+    out += "    patience_ms: " + std::to_string(redis.patience.us / 1000) + "\n";
+  return out;
 }
 
 std::string print_store(const StoreSettings& store) {

@@ -100,7 +100,7 @@ class Dictionary {
     std::atomic<bool> named{false};  // since the round began
     bool is_free = false;            // the committer's
   };
-  // Whoever reads one may not wait; so it lives until the round after that in which it became free.
+  // Readers take no lock, so one lives until the round after that in which it became free.
   struct List : Named {
     std::vector<limit::Limit> limits;
     std::atomic<uint32_t> id{0};  // of this process's lists; 0: no counter that names it was met

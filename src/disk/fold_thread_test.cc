@@ -1,6 +1,7 @@
 // Nobody waits for the idle thread that folds: it is stopped wherever it is, as a busy machine
 // stops it, and commits go on.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -11,9 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "disk/folder_test.h"
+#include "disk/layout.h"
 #include "disk/rocks_journal.h"
 #include "tests/support/dice.h"
 
@@ -129,6 +133,65 @@ TEST(FoldThread, CommitsGoOnWhereverItIsStopped) {
   ASSERT_EQ(all.size(), model.size());
   for (const auto& [key, units] : model)
     ASSERT_EQ(all.at({space, key}).cells[0].units, units) << key;
+}
+
+// Where merging does not get on, as beside busy processors, folds and with them commits go on: that
+// is no failure of the disk.
+TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
+  const Folder folder;
+  std::atomic<bool> stands_still{true}, stood{false};
+  const auto now = [&] {
+    char name[16] = {};
+    ::pthread_getname_np(::pthread_self(), name, sizeof name);
+    // It asks which counters are past their time.
+    while (stands_still && std::string_view(name).starts_with("rocksdb:")) {
+      stood = true;
+      std::this_thread::sleep_for(100us);
+    }
+    return base::Time{0};
+  };
+  const auto tables = [&] {
+    size_t count = 0;
+    for (const auto& at : std::filesystem::directory_iterator(counters_of(folder / "data")))
+      count += at.path().extension() == ".sst" ? 1u : 0u;
+    return count;
+  };
+  constexpr int64_t commits = 80;
+  std::string problem;
+  {
+    limit::Spaces spaces;
+    const auto* const space = spaces.intern("fold:", "");
+    const uint32_t limits_id = spaces.intern_limits(
+        std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
+    JournalOptions options;
+    options.path = folder / "data";
+    options.now = now;
+    // Each commit waits until the one before is folded.
+    RocksJournal journal(std::move(options), spaces, {1, 1, 1, 1});
+    ASSERT_TRUE(journal.open(problem)) << problem;
+    ASSERT_TRUE(journal.read_blocks(problem)) << problem;
+    journal.start_folding();
+    for (int64_t n = 1; n <= commits; ++n) {
+      const limit::State cell{1, n};
+      journal.add({space, limits_id, std::to_string(n), {&cell, 1}, 1});
+      EXPECT_TRUE(journal.commit(problem)) << n << ": " << problem;
+    }
+    const auto all_folded = [&] { return journal.stats().folds >= commits; };
+    EXPECT_TRUE(HasFailure() || eventually(all_folded));
+    EXPECT_EQ(journal.stats().failures, 0u);
+    EXPECT_TRUE(stood);
+    EXPECT_GE(tables(), static_cast<size_t>(commits));
+    stands_still = false;
+  }
+  limit::Spaces spaces;
+  JournalOptions options;
+  options.path = folder / "data";
+  options.now = now;
+  RocksJournal again(std::move(options), spaces);
+  ASSERT_TRUE(again.open(problem)) << problem;
+  KeptByKey all;
+  ASSERT_TRUE(read_all(again, all, problem)) << problem;
+  EXPECT_EQ(all.size(), static_cast<size_t>(commits));
 }
 
 }  // namespace

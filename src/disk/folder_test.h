@@ -3,8 +3,11 @@
 #pragma once
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -72,6 +75,16 @@ inline bool read_all(Journal& journal, KeptByKey& all, std::string& problem) {
     }
   } while (!position.empty());
   return journal.read_blocks(problem) && journal.replay(collect(all), problem);
+}
+
+// Files may not grow beyond `bytes` from now on: writing to them fails, as on a full disk. Of the
+// whole process, which ignores SIGXFSZ.
+inline void limit_files(rlim_t bytes) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = std::min(bytes, limit.rlim_max);
+  ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 // What is committed is folded now.

@@ -162,18 +162,9 @@ TEST(JournalCrash, NothingCommittedIsLostAndNothingComesTwice) {
   }
 }
 
-// Files may not grow beyond `bytes` from now on: writing to them fails.
-void limit_files(rlim_t bytes) {
-  rlimit limit;
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
-  limit.rlim_cur = std::min(bytes, limit.rlim_max);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 class FullDisk : public testing::Test {
  protected:
   FullDisk() {
-    ::signal(SIGXFSZ, SIG_IGN);
     EXPECT_TRUE(world.open(folder / "data", folding)) << world.problem;
     EXPECT_TRUE(world.journal->read_blocks(world.problem));
     world.journal->start_folding();

@@ -1,6 +1,6 @@
 // The directory of a store: who has it, what lies in it, and which format that has. Ours is in
-// `DIR`/sluice, so that DIR may be limitd's own; the lock is beside it. Called by whoever opens a
-// store, a server or a tool.
+// `DIR`/sluice, so that DIR may be limitd's own; the lock is beside it. Called by the server and
+// the tools when they open a store.
 #pragma once
 
 #include <cstdint>

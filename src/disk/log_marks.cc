@@ -179,7 +179,12 @@ Status LogMarks::mark_locked(rocksdb::DB& db) {
   Status status = db.GetCurrentWalFile(&current);
   // A write may begin another log itself, and be in that one: then that one is marked too, as a
   // mark is only asked for once it is on the medium.
-  while (status.ok() && (marks_.empty() || marks_.back().log != current->LogNumber())) {
+  while (status.ok() && (strays_ || marks_.empty() || marks_.back().log != current->LogNumber())) {
+    if (strays_) {
+      status = flush_strays(db);
+      if (status.ok()) status = db.GetCurrentWalFile(&current);
+      continue;
+    }
     const uint32_t number = marks_.empty() ? 1 : marks_.back().number + 1;
     rocksdb::WriteBatch batch;
     // The file has not asked for these since before.
@@ -193,6 +198,7 @@ Status LogMarks::mark_locked(rocksdb::DB& db) {
     marks_.push_back({number, current->LogNumber(), false});
     written_ = false;
     status = db.GetCurrentWalFile(&current);
+    strays_ = !status.ok() || current->LogNumber() != marks_.back().log;
   }
   if (!status.ok() || written_) return status;
 
@@ -210,6 +216,16 @@ Status LogMarks::mark_locked(rocksdb::DB& db) {
     return Status::IOError(problem);
   written_ = true;
   return Status::OK();
+}
+
+// The mark of the log before lies in the one that it began, where it says nothing of the other:
+// that one must not be needed any more. It is being flushed, as a new one was begun.
+Status LogMarks::flush_strays(rocksdb::DB& db) {
+  rocksdb::FlushOptions flush;
+  flush.allow_write_stall = true;
+  const Status status = db.Flush(flush);
+  strays_ = !status.ok();
+  return status;
 }
 
 // All of them, so that what is missing in one behind which there is another is damage. Not by

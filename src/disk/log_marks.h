@@ -47,7 +47,8 @@ class LogMarks {
   // without the file is taken as it is.
   rocksdb::Status read(rocksdb::DB& db, std::string& wrong);
   // Marks the log that is written now, if it has no mark; what fails is done by the next call. The
-  // files are written last, when what they ask for is on the medium.
+  // files are written last, when what they ask for is on the medium. Where the mark itself begins
+  // another log, which is rare, this waits until what the one before holds is in a table.
   rocksdb::Status mark(rocksdb::DB& db);
   // All that was written so far is on the medium; the caller lets nobody write meanwhile. What
   // fails is made up for by the next call.
@@ -63,6 +64,7 @@ class LogMarks {
     uint64_t log;  // RocksDB's number of it
     bool synced;
   };
+  rocksdb::Status flush_strays(rocksdb::DB& db);
   std::string path_of(uint64_t log) const;
   std::string missing_words() const;
   rocksdb::Status mark_locked(rocksdb::DB& db);
@@ -75,6 +77,7 @@ class LogMarks {
   std::mutex mutex_;               // of all that follows
   std::deque<Mark> marks_;         // of the logs that may be there, oldest first
   std::vector<uint32_t> gone_;     // of those that are not, to be removed
+  bool strays_ = false;            // there may be a mark that is not in its own log
   bool written_ = false;           // the files say what marks_ and synced_ do
   SyncedLogs synced_;              // up to which byte each log is on the medium
   int synced_fd_ = -1;             // of the file that says so, to write its last line

@@ -90,6 +90,69 @@ class LogMarksTest : public testing::Test {
     });
     return count;
   }
+  // Marks a log when its table in memory is full, so that the mark itself begins another: `after`
+  // is the one that is written then. `flushed_at_once`: so many full tables.
+  void mark_when_full(int flushed_at_once, uint64_t& after) {
+    auto options = blocks_options();
+    options.write_buffer_size = size_t{64} << 10;
+    options.min_write_buffer_number_to_merge = flushed_at_once;
+    Rocks blocks(blocks_of(data), options);
+    ASSERT_TRUE(blocks.open(false).ok());
+    LogMarks marks(data);
+    const auto log = [&] {
+      std::unique_ptr<rocksdb::LogFile> current;
+      EXPECT_TRUE(blocks.use([&](rocksdb::DB& db) { return db.GetCurrentWalFile(&current); }).ok());
+      return current->LogNumber();
+    };
+    const auto mark = [&] {
+      ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.mark(db); }).ok());
+    };
+    std::string wrong;
+    ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.read(db, wrong); }).ok());
+    ASSERT_EQ(wrong, "");
+    mark();
+    size_t puts = 0;
+    const auto put = [&] {
+      const std::string key = "z" + std::to_string(100'000 + ++puts);
+      ASSERT_TRUE(
+          blocks.use([&](rocksdb::DB& db) { return db.Put({}, key, std::string(1'000, '.')); })
+              .ok());
+    };
+    // How many of these make the table in memory full; the one behind them begins a log.
+    const auto fill = [&] {
+      const uint64_t before = log();
+      const size_t from = puts;
+      while (log() == before && puts - from < 1'000) put();
+      return puts - from;
+    };
+    fill();
+    const size_t full = fill();
+    // Else what one log holds might be flushed with those before it.
+    const auto unflushed = [&] {
+      uint64_t count = 0;
+      EXPECT_TRUE(blocks
+                      .use([&](rocksdb::DB& db) {
+                        return db.GetIntProperty("rocksdb.num-immutable-mem-table", &count)
+                                   ? rocksdb::Status::OK()
+                                   : rocksdb::Status::NotFound();
+                      })
+                      .ok());
+      return count;
+    };
+    for (int i = 0; unflushed() > 0 && i < 20'000; ++i) ::usleep(1000);
+    ASSERT_GT(full, 10u);
+    // There is one in it already.
+    for (size_t i = 1; i < full; ++i) put();
+    const uint64_t before = log();
+    mark();
+    after = log();
+    ASSERT_NE(before, after);
+    ASSERT_TRUE(blocks
+                    .use([&](rocksdb::DB& db) {
+                      return db.DeleteRange({}, db.DefaultColumnFamily(), "z", "zz");
+                    })
+                    .ok());
+  }
   void is_damaged(const std::string& path, const std::string& what) {
     EXPECT_FALSE(open(path));
     for (const std::string& words :
@@ -235,58 +298,31 @@ TEST_F(LogMarksTest, AStartOnWhatIsDamagedKeepsItsLogs) {
 // marked as well.
 TEST_F(LogMarksTest, AMarkThatItselfBeginsALog) {
   add("a");
-  auto options = blocks_options();
-  options.write_buffer_size = size_t{64} << 10;
-  Rocks blocks(blocks_of(data), options);
-  ASSERT_TRUE(blocks.open(false).ok());
-  LogMarks marks(data);
-  const auto log = [&] {
-    std::unique_ptr<rocksdb::LogFile> current;
-    EXPECT_TRUE(blocks.use([&](rocksdb::DB& db) { return db.GetCurrentWalFile(&current); }).ok());
-    return current->LogNumber();
-  };
-  const auto mark = [&] {
-    ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.mark(db); }).ok());
-  };
-  std::string wrong;
-  ASSERT_TRUE(blocks.use([&](rocksdb::DB& db) { return marks.read(db, wrong); }).ok());
-  ASSERT_EQ(wrong, "");
-  mark();
-  size_t puts = 0;
-  const auto put = [&] {
-    const std::string key = "z" + std::to_string(100'000 + ++puts);
-    ASSERT_TRUE(
-        blocks.use([&](rocksdb::DB& db) { return db.Put({}, key, std::string(1'000, '.')); }).ok());
-  };
-  // How many of these make the table in memory full; the one behind them begins a log.
-  const auto fill = [&] {
-    const uint64_t before = log();
-    const size_t from = puts;
-    while (log() == before && puts - from < 1'000) put();
-    return puts - from;
-  };
-  fill();
-  const size_t full = fill();
-  ASSERT_GT(full, 10u);
-  // There is one in it already.
-  for (size_t i = 1; i < full; ++i) put();
-  const uint64_t before = log();
-  mark();
-  const uint64_t after = log();
-  ASSERT_NE(before, after);
-  ASSERT_TRUE(blocks
-                  .use([&](rocksdb::DB& db) {
-                    return db.DeleteRange({}, db.DefaultColumnFamily(), "z", "zz");
-                  })
-                  .ok());
-  blocks.close();
-
+  uint64_t after = 0;
+  mark_when_full(1, after);
   const std::string last = logs(data).back();
   EXPECT_NE(last.find(std::to_string(after)), std::string::npos) << last;
   EXPECT_NE(text_of(store_of(data) + "/SYNCED").find(std::to_string(after)), std::string::npos);
   EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
   fs::remove(blocks_of(data) + "/" + last);
   is_damaged(data, "a log (.log) is missing");
+}
+
+// There it says nothing of the log that it is about: whichever is there still is missed.
+TEST_F(LogMarksTest, EachLogIsMissedWhereAMarkBeganOne) {
+  add("a");
+  uint64_t after = 0;
+  // What one log holds is not flushed by itself.
+  mark_when_full(2, after);
+  for (const auto& name : logs(data)) {
+    SCOPED_TRACE(name);
+    const std::string copy = folder / "copy";
+    fs::remove_all(copy);
+    fs::copy(data, copy, fs::copy_options::recursive);
+    fs::remove(blocks_of(copy) + "/" + name);
+    is_damaged(copy, "a log (.log) is missing");
+  }
+  EXPECT_EQ(keys(data), std::vector<std::string>{"a"});
 }
 
 // The part of a record that was written so far is not promised: its rest may never come.
@@ -310,7 +346,7 @@ TEST_F(LogMarksTest, ARecordThatIsBeingWrittenIsNotSyncedYet) {
     std::ofstream(log, std::ios::binary | std::ios::app) << part;
     mark();
   }
-  // As a kill leaves it: whoever closes a log cuts it where it wrote last.
+  // As a kill leaves it: a database that is closed cuts its log where it wrote last.
   std::ofstream(log, std::ios::binary | std::ios::app) << part;
   LogMarks marks(data);
   std::vector<TornLog> torn;

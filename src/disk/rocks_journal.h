@@ -98,7 +98,6 @@ class RocksJournal final : public Journal {
   void take_back();
   rocksdb::Status delete_blocks(std::span<const uint64_t> numbers);
   rocksdb::Status drop(size_t blocks);
-  size_t folded_files();
   bool meet_some();
   rocksdb::Status meet(std::string& position, size_t max);
 

@@ -26,11 +26,6 @@ constexpr auto retry_after = std::chrono::milliseconds(500);
 // How long the idle thread is given to return what is urgent, and how often it is looked for.
 constexpr auto recall_max = std::chrono::milliseconds(10);
 constexpr auto recall_step = std::chrono::microseconds(200);
-constexpr auto look_again_after = std::chrono::milliseconds(20);
-// Folds that no compaction has got to. With more of them a start would take longer.
-constexpr size_t folded_files_max = 48;
-// How long merging may keep a fold waiting before that counts as a failure.
-constexpr auto merging_max = std::chrono::seconds(5);
 constexpr size_t deleted_per_write = 64;
 constexpr auto between_deletes = std::chrono::microseconds(100);
 // Counters that a round of the dictionary meets before it looks whether there is something to fold.
@@ -148,7 +143,7 @@ void RocksJournal::fold_all() {
 // The idle thread's: steps of what is lent to it, and nothing else.
 void RocksJournal::work_idly() {
   ::pthread_setname_np(::pthread_self(), "sluice-fold");
-  // Whoever else wakes takes the processor from it at once, so it need not rest between its steps;
+  // Any other thread that wakes preempts it at once, so it need not rest between its steps;
   // where a system does not let it, it is at least nice. (Linux knows the niceness of a thread.)
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
   const sched_param none{};
@@ -212,14 +207,9 @@ bool RocksJournal::lend(std::unique_ptr<Job>& job) {
   return true;
 }
 
+// It does not wait for RocksDB to merge what was folded before, which a busy machine may hold up
+// for long: a commit may wait for this.
 Status RocksJournal::fold_once() {
-  const auto patient_until = std::chrono::steady_clock::now() + merging_max;
-  while (folded_files() >= folded_files_max) {
-    if (stopping_) return Status::Aborted("the store is being closed");
-    if (std::chrono::steady_clock::now() >= patient_until)
-      return Status::IOError("what was folded cannot be merged; is the disk full?");
-    std::this_thread::sleep_for(look_again_after);
-  }
   std::vector<std::string_view> blocks;
   uint64_t last_number = 0;
   {
@@ -312,15 +302,6 @@ Status RocksJournal::drop(size_t blocks) {
   }
   folded_.notify_all();
   return status;
-}
-
-size_t RocksJournal::folded_files() {
-  uint64_t files = 0;
-  counters_.use([&](rocksdb::DB& db) {
-    db.GetIntProperty("rocksdb.num-files-at-level0", &files);
-    return Status::OK();
-  });
-  return files;
 }
 
 }  // namespace sluice::disk

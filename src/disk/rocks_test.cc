@@ -23,13 +23,6 @@
 namespace sluice::disk {
 namespace {
 
-void limit_files(rlim_t bytes) {
-  rlimit limit;
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
-  limit.rlim_cur = std::min(bytes, limit.rlim_max);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 rocksdb::Status put(Rocks& rocks, const std::string& key, const std::string& value) {
   return rocks.use([&](rocksdb::DB& db) { return db.Put({}, key, value); });
 }
@@ -39,7 +32,6 @@ rocksdb::Status get(Rocks& rocks, const std::string& key, std::string& value) {
 
 // There is space enough to try, and not to open it again: what is there is read meanwhile.
 TEST(Rocks, WhatCannotBeOpenedAgainCanStillBeRead) {
-  ::signal(SIGXFSZ, SIG_IGN);
   const Folder folder;
   rocksdb::Options options = blocks_options();
   options.avoid_flush_during_recovery = false;  // writes one file of all there is

@@ -319,16 +319,8 @@ TEST_F(TextsTest, ALogThatIsCutHoldsWholeWrites) {
   EXPECT_EQ(stored(data), expected);
 }
 
-void limit_files(rlim_t bytes) {
-  rlimit limit;
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
-  limit.rlim_cur = std::min(bytes, limit.rlim_max);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 // What failed never was, though a part or all of it may stand in the log.
 TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
-  ::signal(SIGXFSZ, SIG_IGN);
   auto journal = open(data);
   int64_t n = 0;
   const auto write_one = [&] {
@@ -358,7 +350,6 @@ TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
 
 // As long as nothing has succeeded behind it, either.
 TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
-  ::signal(SIGXFSZ, SIG_IGN);
   fill(10);
   for (const bool copies : {false, true}) {
     auto journal = open(data);
@@ -391,7 +382,6 @@ TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
 
 // What is under a name cannot be read, and so could not be put back: nothing is written.
 TEST_F(TextsTest, WhatCannotBeTakenBackIsNotWritten) {
-  ::signal(SIGXFSZ, SIG_IGN);
   fill(300);
   auto journal = open(data);
   ASSERT_TRUE(journal) << problem;

@@ -51,7 +51,7 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
     std::vector<Told> told;
     Life life(disk, Durability::interval, start, 0, base::milliseconds(interval.count()));
     life.until_loaded();
-    // False: whoever asked is not told yet.
+    // False: the reply is held back.
     const auto ask = [&] {
       told.push_back({steady_clock::now(), {}});
       life.ask({part});

@@ -148,7 +148,7 @@ store::Applied DurableStore::apply(const request::Batch& batch, base::Time now, 
   return applied;
 }
 
-// Whoever is answered waits for the next commit; it is to come at once.
+// Replies wait for the next commit; it is to come at once.
 void DurableStore::changed() {
   if (options_.durability != Durability::always || !asleep_.load()) return;
   if (table_->changes().last() <= committed_.load()) return;

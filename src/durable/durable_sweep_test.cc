@@ -207,8 +207,8 @@ TEST(DurableSweep, WhatIsFetchedTakesThePlaceOfWhatLingers) {
   disk.set(&Disk::holds_scans, false);
 }
 
-// What the disk was found not to hold stays known until it is asked for, whoever wants the place; a
-// round of the sweep forgets it.
+// What the disk was found not to hold stays known until it is asked for, whatever wants the place;
+// a round of the sweep forgets it.
 TEST(DurableSweep, WhatWasLookedUpIsNotLookedUpAgain) {
   World w;
   w.store.keep_changes();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "durable/durable_life_test.h"
+#include "testing/bounds_check.h"
 #include "testing/grants_model.h"
 #include "tests/support/dice.h"
 
@@ -23,21 +24,11 @@ using limit::Limit;
 using request::Verb;
 using namespace tests;
 using base::Time;
+using limit::promises::counted;
+using limit::promises::limit_of;
 using sluice::tests::Dice;
 
 constexpr int64_t hour = 3'600 * second;
-constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
-                                 Algorithm::token_bucket, Algorithm::sliding_window,
-                                 Algorithm::sliding_log,  Algorithm::fixed_bucket};
-
-Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
-  Limit limit{algorithm, quota, {window_us}};
-  if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
-    limit.burst = quota;
-  if (algorithm == Algorithm::fixed_bucket) limit.window = {};
-  return limit;
-}
-
 // A store that can be stopped and started, where it outlives that.
 class Subject {
  public:
@@ -167,7 +158,7 @@ TEST_P(LimitsChange, NeverGrantsMoreThanTheLargestLimitOfEachKind) {
   EXPECT_GT(refusals, rounds * 5);
 }
 
-// Whoever has a counter goes on where there is no memory to leave a limit out.
+// A counter that exists goes on where there is no memory to leave a limit out.
 TEST(LimitsChangeInFullMemory, WhatHasNoRoomIsForgotten) {
   World world;
   const Limit fast = limit_of(Algorithm::fixed_window, 50, second),

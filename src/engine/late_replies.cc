@@ -83,7 +83,7 @@ bool Engine::is_parked(const policy::Plan::Part& part, Ticket ticket, base::Time
     parked->limits.insert(parked->limits.end(), limits.begin(), limits.end());
   }
   parking_.set_until(ticket, end_of(part, now));
-  // Whoever waits is asked about again where the clock goes back, also if it waits for no time.
+  // Waiting requests are decided again where the clock goes back, also those without a time.
   advanced_ = std::max(advanced_, now);
   if (!std::exchange(watching_, true)) wake_();
   if (parking_.next_end() == parked->until) wake_();  // it may be earlier than what is waited for

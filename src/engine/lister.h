@@ -28,7 +28,7 @@ class Lister {
     bool failed = false;                                   // the store could not be looked through
   };
   using Answer = std::function<void(Found)>;
-  // Whoever a list is for: a connection.
+  // The connection that a list is for.
   using Owner = const void*;
 
   // `store` outlives it.

@@ -1,7 +1,7 @@
 // What one worker counts: a cell for everything, its own, so that counting is an addition and no
 // more. A batch is timed unless another one was in the last millisecond; those between count
 // as the one before, so that a busy worker reads no clock for it. Written by the worker's thread,
-// read by whoever collects; owned by Figures.
+// read by the thread that collects; owned by Figures.
 #pragma once
 
 #include <algorithm>

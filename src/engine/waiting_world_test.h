@@ -338,8 +338,8 @@ struct World {
     clock.now();
   }
 
-  // Units of a native rule's counter that are used. By a put of nothing, which tells what there is
-  // whoever waits for it; `limit` is the one that is in force.
+  // Units of a native rule's counter that are used. By a put of nothing, which tells what there is,
+  // also where requests wait for it; `limit` is the one that is in force.
   int64_t used(const std::string& rule_name, const std::string& key, const limit::Limit& limit) {
     request::Charge charge;
     charge.space = rule(rule_name).space;

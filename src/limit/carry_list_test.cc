@@ -13,22 +13,14 @@
 namespace sluice::limit {
 namespace {
 
+using promises::counted;
+using promises::limit_of;
+
 constexpr int64_t second = 1'000'000, hour = 3'600 * second;
 
-Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
-  Limit limit{algorithm, quota, {window_us}};
-  if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
-    limit.burst = quota;
-  if (algorithm == Algorithm::fixed_bucket) limit.window = {};
-  return limit;
-}
 Limit tokens(int64_t quota, int64_t window_us) {
   return limit_of(Algorithm::token_bucket, quota, window_us);
 }
-
-constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
-                                 Algorithm::token_bucket, Algorithm::sliding_window,
-                                 Algorithm::sliding_log,  Algorithm::fixed_bucket};
 
 std::string text(const std::vector<Limit>& list) {
   std::string all;

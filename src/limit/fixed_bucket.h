@@ -34,7 +34,7 @@
 
 namespace sluice::limit::fixed_bucket {
 
-// Does the counter equal a fresh one, so that whoever stores it may forget it?
+// Does the counter equal a fresh one, so that the store may forget it?
 inline bool fresh(const State& state, const Limit&, Time now) {
   return state.units <= 0 || now.us >= state.mark_us;
 }

@@ -50,7 +50,7 @@ constexpr bool has_counter(Algorithm algorithm) {
 // is a fresh one.
 struct State {
   int64_t mark_us = 0;  // of a limit's first cell: the time from which the limit equals a fresh
-                        // one, so that whoever stores it may then forget it
+                        // one, and the store may forget it
   int64_t units = 0;    // what it means is the algorithm's
   friend bool operator==(const State&, const State&) = default;
 };

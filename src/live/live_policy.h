@@ -2,10 +2,9 @@
 // The server owns the place and puts a new generation there; each worker looks at its number once a
 // batch and takes the new one when it has changed. Any thread.
 //
-// Whoever plans charges takes the live policy first and holds it as long as they are anywhere: it
-// is also what keeps their limits and spaces known, those of overrides as well (request/space.h).
-// So the same generation is put there anew, now and then, to know when nobody holds any from
-// before.
+// An engine takes the live policy before it plans charges and holds it as long as they exist: it
+// also keeps their limits and spaces known, those of overrides as well (request/space.h). So the
+// same generation is published anew, now and then, to learn when no earlier one is held.
 #pragma once
 
 #include <atomic>

@@ -409,7 +409,7 @@ void OverridesBook::housekeep() {
   table_.reclaim();
   bool changed = false;
   {
-    // Whoever holds it may be waiting for the store; there is a next time.
+    // Its holder may be waiting for the store; there is a next time.
     const std::unique_lock order(watching_->order, std::try_to_lock);
     if (!order) return;
     const base::Time now = world_.clock.settled();

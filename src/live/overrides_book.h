@@ -111,7 +111,7 @@ class OverridesBook final : public metrics::Source {
   void take(std::span<const store::Keeper::Change> changes);
   bool take_one(const store::Keeper::Change& change);
 
-  // What a keeper calls, which outlives the book. Its `order` is held by whoever changes anything.
+  // What a keeper calls, which outlives the book. Every change is made with its `order` held.
   struct Watching final : store::Keeper::Watcher {
     explicit Watching(OverridesBook* its) : book(its) {}
     void changed(std::span<const store::Keeper::Change> changes) override {
@@ -123,7 +123,7 @@ class OverridesBook final : public metrics::Source {
   const World world_;
   const std::shared_ptr<Watching> watching_;
   policy::Overrides table_;
-  // Of all below, for moments; whoever changes them has watching_->order as well.
+  // Of all below, for moments; a change needs watching_->order as well.
   mutable std::mutex mutex_;
   std::map<uint64_t, KnownOverride> all_;
   // By their `until`: those that end, and those that have ended, which the table has no more.

@@ -232,7 +232,7 @@ TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
         R"(["token_bucket",1,1,1,1])", R"(["token_bucket","1",1,1])", R"(["token_bucket",1.5,1,1])",
         R"(["token_bucket",[1],1,1])", R"(["token_bucket",{"x":1},1,1])", R"(["none",1,1,1])"}) {
     const wire::Json list = wire::Json::array({limit, wire::Json::parse(wrong)});
-    EXPECT_EQ(with("limits", request::Verb::list), "its limit 1 is none") << wrong;
+    EXPECT_EQ(with("limits", list), "its limit 1 is none") << wrong;
   }
   EXPECT_EQ(with("limits", wire::Json::array()).substr(0, 7), "limits:");
   EXPECT_EQ(with("limits", wire::Json(100, limit)).substr(0, 7), "limits:");

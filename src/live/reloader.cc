@@ -247,7 +247,7 @@ void Reloader::go_live(Loaded loaded, uint64_t answered) {
                                loaded.rules, *loaded.hash, live_->generation + 1, loaded.names}));
   publish_(live_);
   const auto begin = steady_clock::now();
-  bool recorded = false;  // whoever waits for it is not to wait for a stuck one
+  bool recorded = false;  // a caller that waits for it is not to wait for a stuck one
   for (bool told = false; old->rules.use_count() > 1;) {
     if (stopping_) return;
     std::this_thread::sleep_for(release_pause);

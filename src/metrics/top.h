@@ -90,7 +90,7 @@ class TopSketch {
     uint64_t untracked_max() const;
     uint16_t find_least();
   };
-  // What is read only by who asks, and written as a key comes or goes.
+  // What only queries read, written as a key comes or goes.
   // The first 32 bytes of a key share a cache line with the rest.
   struct alignas(64) Slot {
     const void* family;

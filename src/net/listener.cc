@@ -7,12 +7,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <utility>
 #include <algorithm>
 #include <boost/asio/ip/v6_only.hpp>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include "base/bounds.h"
 

@@ -56,7 +56,7 @@ class Listener {
   uint16_t port() const;
 
   // Has it the descriptor that it keeps, if it keeps one? Takes one that has become free, so
-  // whoever opens others asks this first.
+  // this is asked before others are opened.
   bool has_spare();
 
   void start();

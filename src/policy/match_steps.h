@@ -1,5 +1,5 @@
 // What the patterns of a policy may cost on one request: steps, about one for each byte of a value
-// that a pattern has to go through. Owned by whoever matches; one request, one thread.
+// that a pattern has to go through. Owned by the caller of `match`; one request, one thread.
 #pragma once
 
 #include <cstddef>

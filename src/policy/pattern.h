@@ -54,7 +54,7 @@ class Pattern {
   bool impossible() const { return kind_ == Kind::impossible; }
 
   // Characters and repeats behind the first star, where there is a further one, at most. A longer
-  // pattern matches nothing, says so here, and must be refused by whoever reads the policy.
+  // pattern matches nothing, says so here, and must be refused by the policy's reader.
   static constexpr size_t elements_max = 1024;
   bool oversized() const { return kind_ == Kind::oversized; }
 

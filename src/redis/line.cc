@@ -87,7 +87,8 @@ bool Line::open(const Options& options, TlsContext* tls, const Address& address)
                     : std::string("cannot connect: ") + std::strerror(error));
     return false;
   };
-  due_ = Clock::now() + patience;
+  patience_ = std::chrono::microseconds(options.patience.us);
+  due_ = Clock::now() + patience_;
   fd_ = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) return failed(errno);
   if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
@@ -115,7 +116,7 @@ bool Line::greet(std::initializer_list<std::string_view> words) {
 }
 
 Answer Line::ask(std::span<const std::string_view> words) {
-  due_ = Clock::now() + patience;
+  due_ = Clock::now() + patience_;
   std::string out;
   append_array(out, words.size());
   for (const std::string_view word : words) append_bulk(out, word);

@@ -1,5 +1,5 @@
-// A connection to Redis that asks one thing after another and waits for each answer, a second at
-// most. Blocks: for a thread that may, and belongs to it.
+// A connection to Redis that asks one thing after another and waits for each answer, as long as
+// Options::patience. Blocks: for a thread that may, and belongs to it.
 #pragma once
 
 #include <sys/types.h>
@@ -31,8 +31,6 @@ std::string_view text_of(const redisReply& reply);
 
 class Line {
  public:
-  static constexpr std::chrono::milliseconds patience{1000};
-
   // `stop`: once it is true nothing is waited for any more.
   explicit Line(const std::atomic<bool>* stop = nullptr);
   ~Line();
@@ -59,6 +57,7 @@ class Line {
   Answer lost(const std::string& why);
 
   const std::atomic<bool>* const stop_;
+  std::chrono::microseconds patience_{0};  // of the options that it was opened with
   int fd_ = -1;
   std::string name_;
   std::unique_ptr<Tls> tls_;

@@ -32,6 +32,9 @@ struct Options {
   int database = 0;
   std::string key_prefix = "sluice:";  // of all keys but those that are shared with Divvy
   base::Duration deadline = base::milliseconds(50);  // for one decision
+  // For each answer that a thread of its own waits for: of lists, and of what is kept beside the
+  // counters.
+  base::Duration patience = base::seconds(1);
   // Servers that share the counters: what `local` divides limits by.
   unsigned servers = 1;
   // A bucket of droplet's that is full still tells its limits for as long as one round of its

@@ -31,7 +31,7 @@ std::string ports_of(const std::vector<Address>& addresses) {
   return text;
 }
 
-// Whoever looks waits until it is let go.
+// A look-up waits until the test releases it.
 struct Slow {
   std::mutex mutex;
   std::condition_variable changed;

@@ -159,8 +159,8 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
             (std::vector<std::string>{"$1\r\n0", "$1\r\n5", "$1\r\n9", "$1\r\n0", "$1\r\n7"}));
 }
 
-// One that has taken its time ends, and says where it ended; who asks for more of what it has
-// looked at is told of nothing behind it, however much time there is then.
+// One that has taken its time ends, and says where it ended; another search through what
+// it has looked at finds nothing behind it, however much time there is then.
 TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
   auto table = store::EmbeddedStore::open(options.local_bytes, base::Hash(1), spaces);
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
@@ -215,7 +215,7 @@ TEST_F(ScanTest, WhatNoSearchSaysIsNoBegin) {
       scan_stored(shared, request::SpaceIndex(all), "", "", 1, "018446744073709551615.1").unknown);
 }
 
-// Whoever does not look at what was asked for.
+// A server that ignores the pattern of SCAN.
 TEST_F(ScanTest, WhatWasNotAskedForIsLeftOut) {
   for (const bool stored : {false, true}) {
     done = false;

@@ -63,7 +63,7 @@ WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bo
 Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin& pin,
                             Ticket ticket) {
   see(now);
-  // Whoever cannot be told later: all that needs no Redis is answered, and what waits is replaced.
+  // Nobody is named later: all that needs no Redis is answered, and what waits is replaced.
   if (ticket == request::no_ticket) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       Group& group = batch.groups[i];

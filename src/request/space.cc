@@ -24,7 +24,7 @@ void Spaces::take(Named& named) {
 }
 
 void Spaces::drop(Named& named) {
-  // Whoever sees that nobody names it sees what was done with it as done.
+  // A round that reads a count of 0 also sees all that was done under the reference.
   if (named.refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
     unnamed_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -199,7 +199,7 @@ class Spaces {
   void forget_space(uint32_t id);
   void forget_list(uint32_t id);
 
-  mutable std::mutex mutex_;  // of whoever interns; no worker does
+  mutable std::mutex mutex_;  // of threads that intern; no worker does
   StableList<Place> spaces_;
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> by_identity_;
   StableList<List> lists_;  // the n-th has number n + 1

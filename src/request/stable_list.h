@@ -1,7 +1,7 @@
 // A list that only grows and never moves what is in it: one thread at a time appends, any others
 // read at the same time, without a lock. What they may read are the elements whose number they were
-// told by whoever appended them, or that lie below a size() they saw. Elements live as long as the
-// list; who changes one sees to it that nobody reads it then.
+// told by the appending thread, or that lie below a size() they saw. Elements live as long as the
+// list; a thread that changes one makes sure that no other reads it then.
 #pragma once
 
 #include <array>

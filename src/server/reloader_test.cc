@@ -117,7 +117,7 @@ TEST(Reloader, looks_again_in_intervals_without_being_told) {
   reloader.stop();
 }
 
-// Who asks for a reading is told what is wrong with what is live, also where nothing has changed.
+// A reading on request tells what is wrong with the live policy, also where nothing has changed.
 TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
   Rules rules;
   live::Live live({rules.make()});

@@ -373,7 +373,7 @@ void Server::Impl::purge() {
 }
 
 // Beside everything else and at low priority, as a round through a large table takes a while.
-// A value that is too costly for a regular expression counts as no match; whoever wrote it is told.
+// A value that is too costly for a regular expression counts as no match; the log says so.
 void Server::Impl::tell_given_up() {
   const auto policy = live.shown();
   const uint64_t before = policy->generation == given_up_in ? given_up : 0;

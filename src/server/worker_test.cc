@@ -205,7 +205,7 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
             std::string::npos)
       << all;
   EXPECT_TRUE(all.ends_with("\n(end)")) << all;
-  // Neither who asks for nothing nor who has longer is meant.
+  // Neither an idle connection nor one with a longer timeout is closed.
   send(idle, "HIT ip=2\n");
   EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "4\n");

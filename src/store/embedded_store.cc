@@ -287,7 +287,7 @@ bool EmbeddedStore::make_places(std::span<Settling> settling, bool allowed, base
 
 Stats EmbeddedStore::stats() const {
   Stats stats;
-  // Without their locks: who asks is of a low priority.
+  // Without their locks: the calling thread is of a low priority.
   for (const auto& locked : *table_) stats.counters += locked.stripe.entries();
   stats.memory_bytes = region_.bytes();
   stats.memory_bytes_max = region_.bytes_max();

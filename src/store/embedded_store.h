@@ -116,8 +116,8 @@ class EmbeddedStore final : public Store {
   // What one call of the housekeeping may take, and while memory is short.
   static constexpr auto time_max = std::chrono::milliseconds(5),
                         pressed_time_max = std::chrono::milliseconds(30);
-  // How a pass goes through the table. Whoever has just rested is not likely to lose its processor
-  // while it holds a lock, and so not to hold up others for as long as it is without.
+  // How a pass goes through the table. A thread that has just rested is unlikely to be preempted
+  // while it holds a lock, and so unlikely to hold up others until it runs again.
   static constexpr auto rest = std::chrono::microseconds(50);
   static constexpr size_t steps_per_rest = 16;
   // Changes that are collected under one lock.

@@ -409,7 +409,7 @@ TEST(EmbeddedStoreThreads, the_sweep_drops_only_what_has_expired) {
 }
 
 // Several threads, overlapping groups, more asked than there is: what was granted adds up key by
-// key, no key gave more than its quota, and whoever was refused met a key that had too little left
+// key, no key gave more than its quota, and each refused group met a key that had too little left
 // for ever after.
 TEST(EmbeddedStoreThreads, overlapping_groups_add_up_exactly) {
   constexpr int threads = 4, keys = 40, rounds = 20'000;

@@ -38,8 +38,8 @@ class Forwarding : public Store {
     return inner_.list(space, prefix, max);
   }
   void list_all(ListPass& pass) override { inner_.list_all(pass); }
-  Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
-                     std::string_view after, size_t max, std::string_view from) override {
+  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+                            std::string_view after, size_t max, std::string_view from) override {
     return inner_.list_stored(spaces, prefix, after, max, from);
   }
   void end_lists() override { inner_.end_lists(); }

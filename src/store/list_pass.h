@@ -1,5 +1,5 @@
 // One walk through a store that answers several lists at once, so that n lists cost one walk: which
-// counters each list wants, and the first of them found so far. Made by whoever asks for the lists;
+// counters each list wants, and the first of them found so far. Made by the caller of the lists;
 // one thread fills it, `cancel` and `stop` may be called from any.
 #pragma once
 

@@ -83,7 +83,7 @@ class Port {
 
   // The waiter is answered; `settled` is of its ticket.
   void deliver(Waiter& waiter, Settled settled);
-  // In place of an earlier call's time. `now` is that of whoever calls.
+  // In place of an earlier call's time. `now` is the caller's.
   void wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
   // The owner is awake until `rest`: takes the waiters that are due at `now`; all that have a time,

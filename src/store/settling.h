@@ -1,6 +1,6 @@
 // One charge on its way through the store: what its counter holds, what its limits answer, and what
-// the counter is to hold then. Lives on the stack of whoever holds the lock of the counter's
-// stripe.
+// the counter is to hold then. Lives on the stack of the thread that holds the lock of the
+// counter's stripe.
 #pragma once
 
 #include <algorithm>

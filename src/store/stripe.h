@@ -57,7 +57,7 @@ class Entry {
   // Are its cells those of that list, and no others?
   bool is_just(uint32_t limits_id) const { return limits_ == limits_id; }
 
-  // What is below is kept for whoever owns the stripe; sweeping heeds it.
+  // What is below is kept for the stripe's owner; sweeping heeds it.
   bool waited_for() const { return (flags_ & waited_for_flag) != 0; }  // a queue stands at it
   void set_waited_for(bool is) { set(waited_for_flag, is); }
   bool keeps_limits() const { return (flags_ & keeps_limits_flag) != 0; }
@@ -114,7 +114,7 @@ struct Sweep {
   const request::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
   bool loading = false;   // the disk may hold what is not in the table: see Entry::newer
   bool replaces = false;  // for one that wants the place; else a round, which comes by now and then
-  std::span<const Entry* const> held = {};  // whoever sweeps goes on using these
+  std::span<const Entry* const> held = {};  // entries that the caller goes on using
 
   bool drops(const Entry& entry) const;
   // The same of one that has changed and is not committed: what the disk holds of it must not

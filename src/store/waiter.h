@@ -1,6 +1,6 @@
 // A group that waits for units, and the queue of those that wait for the same counter. A waiter is
-// shared by its port, its queue and whoever is about to answer it; a queue belongs to its counter's
-// stripe and is guarded by its lock.
+// shared by its port, its queue and the thread that is about to answer it; a queue belongs to its
+// counter's stripe and is guarded by its lock.
 #pragma once
 
 #include <cstddef>

@@ -34,6 +34,20 @@ inline bool operator<(const State& a, const State& b) {
 
 namespace promises {
 
+// The algorithms that count.
+inline constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
+                                        Algorithm::token_bucket, Algorithm::sliding_window,
+                                        Algorithm::sliding_log,  Algorithm::fixed_bucket};
+
+// A limit of any of them that holds `quota`, as its fields want it.
+inline Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
+  Limit limit{algorithm, quota, {window_us}};
+  if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
+    limit.burst = quota;
+  if (algorithm == Algorithm::fixed_bucket) limit.window = {};
+  return limit;
+}
+
 inline std::string text(const Decision& d) {
   return std::string(d.allowed ? "yes" : "no") + " limit " + std::to_string(d.limit) +
          " remaining " + std::to_string(d.remaining) + " reset " +
@@ -54,7 +68,7 @@ inline bool same(const Decision& a, const Decision& b) {
          a.reset_after == b.reset_after && a.retry_after == b.retry_after;
 }
 
-// Whoever stores a counter may forget it by its first cell alone.
+// A store may forget a counter by its first cell alone.
 inline bool forgotten(const Cells& cells, int64_t now) {
   return cells[0].units <= 0 || cells[0].mark_us <= now;
 }

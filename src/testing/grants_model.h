@@ -84,9 +84,7 @@ class NaiveGrants {
 // the first one's in another order, with other numbers, or less of them. `dice(n)`: 0 to n - 1.
 template <class Dice>
 std::vector<std::vector<Limit>> any_lists(Dice& dice, int64_t unit_us) {
-  constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
-                                   Algorithm::token_bucket, Algorithm::sliding_window,
-                                   Algorithm::sliding_log,  Algorithm::fixed_bucket};
+  using promises::counted;
   const auto with_quota = [&](Limit limit) {
     limit.quota = 1 + dice(int64_t{8});
     if (limit.algorithm == Algorithm::token_bucket) limit.burst = 1 + dice(int64_t{8});

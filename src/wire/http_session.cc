@@ -149,7 +149,7 @@ HttpSession::Received HttpSession::refuse_head(size_t consumed) {
                 consumed);
 }
 
-// What Beast lets pass, and whoever stands between a client and us may take otherwise.
+// What Beast lets pass, and a proxy between a client and us may take otherwise.
 std::optional<HttpSession::Received> HttpSession::refuse_fields(size_t consumed) {
   const auto& message = parser_->one.get();
   // Beast goes on as if it did not see codings other than chunked; and 1.81 aborts on some

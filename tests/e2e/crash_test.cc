@@ -51,7 +51,7 @@ class Crash : public testing::TestWithParam<Promise> {
     Process process(RecordedServer::options(folder_, GetParam().store, {}));
     std::this_thread::sleep_for(std::chrono::microseconds(dice_(60'000)));
     process.signal(SIGKILL);
-    EXPECT_EQ(process.wait(), 128 + SIGKILL);
+    EXPECT_EQ(process.wait(within(patience)), 128 + SIGKILL);
     ++starts_;
   }
 

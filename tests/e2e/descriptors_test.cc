@@ -11,10 +11,10 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "tests/e2e/policies.h"
+#include "tests/support/comes.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
 #include "tests/support/redis_server.h"
@@ -28,15 +28,6 @@ constexpr size_t few = 256;
 
 // The undefined-behaviour checks look at memory by means of a pipe.
 constexpr const char* sanitizer_needs_descriptors = "the sanitizer needs descriptors of its own";
-
-template <class Condition>
-bool comes(Condition&& condition) {
-  for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(Milliseconds(5));
-  }
-  return false;
-}
 
 class Descriptors : public testing::TestWithParam<std::string> {
  protected:

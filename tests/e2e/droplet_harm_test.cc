@@ -131,7 +131,7 @@ TEST_F(DropletHarm, NoRequestBehindOne) {
             (DropletLeft{true, {{"lo", 7}}}));
 }
 
-// Answered by the end of the connection, whoever keeps silent.
+// The connection ends, also where the peer keeps silent.
 TEST_F(DropletHarm, WhoDoesNotAnswerACloseIsCutOff) {
   DropletClient client = server_.client();
   client.send(text_frame, "hello");

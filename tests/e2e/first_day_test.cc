@@ -34,7 +34,7 @@ const Session session_b{
     {"HIT method=GET path=/pantry/cookies/oatmeal ip=10.0.0.8", "OK true 2 3600"},
 };
 
-// Seconds drift: whoever types needs a while, and so may the machine.
+// Seconds drift: typing takes a while, and so may the machine.
 constexpr long drift_s = 20 * slowness;
 
 void play(TcpClient& client, const Session& session) {

@@ -154,7 +154,7 @@ TEST(Limitd, AnEndOfAnOverrideWakesWhatWaits) {
   expect_an_end_wakes_what_waits("\"@DB@\"");
 }
 
-// The hostile key costs nobody more than a moment, and whoever wrote the expression hears of it.
+// The hostile key costs nobody more than a moment, and the log tells of the expression.
 TEST(Limitd, AnExpressionThatGivesUpIsTold) {
   LimitdServer server(
       "db: { inMemory: true }\nbuckets:\n  ip:\n    size: 5\n    override: { slow: { match: "

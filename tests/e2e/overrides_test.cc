@@ -187,7 +187,7 @@ TEST(Overrides, AreOfEveryDialect) {
   EXPECT_EQ(client.ask("HIT user=good").substr(0, 7), "OK true");
 }
 
-// Whoever raises a number does not change the algorithm, nor what was used.
+// A raised number changes neither the algorithm nor what was used.
 TEST(Overrides, HaveTheirRulesAlgorithmUnlessTheySayOther) {
   const Served s;
   auto client = s.client();

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <stdexcept>
 
+#include "tests/support/comes.h"
 #include "tests/support/droplet_client.h"
 #include "tests/support/limitd_client.h"
 
@@ -40,7 +41,7 @@ class DivvyTalker final : public Talker {
   }
   bool send(const std::string& requests) override { return tcp_.send(requests); }
   std::optional<Told> read(uint32_t counter) override {
-    const auto line = tcp_.read_line();
+    const auto line = tcp_.read_line(within(patience));
     if (!line) return std::nullopt;
     const int64_t limit = limit_of(Spoken::divvy, counter);
     if (line->starts_with("OK true "))
@@ -65,7 +66,7 @@ class LimitdTalker final : public Talker {
     return client_.send(std::string_view(requests));
   }
   std::optional<Told> read(uint32_t counter) override {
-    const auto reply = client_.await(std::to_string(++read_));
+    const auto reply = client_.await(std::to_string(++read_), within(patience));
     if (!reply) return std::nullopt;
     if (reply->kind == "error") throw std::runtime_error("limitd's error reply");
     if (reply->limit == 0) return Told{Answer::failed, 0};  // it could not be decided
@@ -95,7 +96,7 @@ class DropletTalker final : public Talker {
   }
   bool send(const std::string& requests) override { return client_.send(requests); }
   std::optional<Told> read(uint32_t counter) override {
-    const auto got = client_.read();
+    const auto got = client_.read(within(patience));
     if (!got || got->opcode == close_frame) return std::nullopt;
     const DropletLeft left = read_response(got->payload);
     const int64_t limit = limit_of(Spoken::droplet, counter);
@@ -142,13 +143,19 @@ Process::Options RecordedServer::options(const Folder& folder, const std::string
 RecordedServer::RecordedServer(const Folder& folder, const std::string& store,
                                Process::Options more)
     : process_(std::make_unique<Process>(options(folder, store, std::move(more)))) {
+  comes(
+      [this] {
+        return process_->out().find(" listening on ") != std::string::npos ||
+               process_->wait(steady_clock::now());
+      },
+      within(patience));
   for (const Spoken spoken : all_spoken)
     ports_[spoken] = await_listening(*process_, name_of(spoken));
 }
 
 int RecordedServer::end(int signal) {
   process_->signal(signal);
-  return process_->wait().value_or(-1);
+  return process_->wait(within(patience)).value_or(-1);
 }
 
 std::unique_ptr<Talker> Talker::connect(Spoken spoken, uint16_t port) {

@@ -21,6 +21,10 @@
 
 namespace sluice::tests {
 
+// A start reads what is stored, a stop commits it, and replies wait for commits: beside busy
+// processes each takes long.
+inline constexpr Milliseconds patience{120'000};
+
 enum class Spoken : uint8_t { divvy, limitd, droplet };
 inline constexpr std::array all_spoken{Spoken::divvy, Spoken::limitd, Spoken::droplet};
 std::string name_of(Spoken spoken);

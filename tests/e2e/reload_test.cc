@@ -202,7 +202,7 @@ TEST(Reload, FollowsTheRenamesOfEditors) {
   EXPECT_EQ(count(server.process().err(), " error "), 0u);
 }
 
-// What is there of a file is not its content before whoever writes it is done.
+// What is there of a file is not its content before its writer is done.
 TEST(Reload, AFileThatIsBeingWrittenIsWaitedFor) {
   const Folder folder;
   const std::string path = folder.write("rules.ini", ini(5));

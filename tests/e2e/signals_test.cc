@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "tests/e2e/policies.h"
+#include "tests/support/comes.h"
 #include "tests/support/divvy_server.h"
 
 namespace sluice::tests {
@@ -25,15 +25,6 @@ namespace {
 
 const std::vector<int> harmless = {SIGHUP,  SIGUSR1, SIGUSR2, SIGALRM,  SIGPIPE,     SIGVTALRM,
                                    SIGPROF, SIGIO,   SIGPWR,  SIGWINCH, SIGRTMIN + 3};
-
-template <class Condition>
-bool comes(Condition&& condition) {
-  for (const auto limit = soon(); std::chrono::steady_clock::now() < limit;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(Milliseconds(5));
-  }
-  return false;
-}
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);

@@ -49,7 +49,7 @@ void DivvyServer::start(Process::Options options) {
 DivvyServer::~DivvyServer() {
   if (process_->wait(std::chrono::steady_clock::now())) return;
   process_->signal(SIGTERM);
-  EXPECT_EQ(process_->wait(within(std::chrono::seconds(6))), 0) << "the server's end on SIGTERM";
+  EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
 }
 
 TcpClient DivvyServer::client(const std::string& host) const {

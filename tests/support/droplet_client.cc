@@ -185,7 +185,7 @@ DropletServer::DropletServer(Process::Options options) {
 DropletServer::~DropletServer() {
   if (process_->wait(std::chrono::steady_clock::now())) return;
   process_->signal(SIGTERM);
-  EXPECT_EQ(process_->wait(within(std::chrono::seconds(6))), 0) << "the server's end on SIGTERM";
+  EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
 }
 
 }  // namespace sluice::tests

@@ -182,7 +182,7 @@ void LimitdServer::restart() {
 LimitdServer::~LimitdServer() {
   if (process_->wait(std::chrono::steady_clock::now())) return;
   process_->signal(SIGTERM);
-  EXPECT_EQ(process_->wait(within(std::chrono::seconds(6))), 0) << "the server's end on SIGTERM";
+  EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
 }
 
 std::string LimitdServer::in_place(std::string text) const {

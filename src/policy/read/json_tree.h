@@ -1,6 +1,6 @@
 // JSON text as a tree whose nodes know where they stand, for messages that name line and column.
 // Read as JavaScript reads it: numbers are doubles, of equal keys the last one counts (at the first
-// one's place) and is reported. Plain values, owned by whoever parsed them.
+// one's place) and is reported. Plain values, owned by the caller of the parser.
 #pragma once
 
 #include <cstddef>

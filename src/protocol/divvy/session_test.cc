@@ -202,7 +202,7 @@ TEST(DivvySession, SecondsRoundAsRedisDoes) {
   }
 }
 
-// Whoever asks again after so long is not too early; of Divvy's own counters as Divvy says, but
+// A request repeated after so long is not too early; of Divvy's own counters as Divvy says, but
 // never at once.
 TEST(DivvySession, ARefusalIsNeverForNoTime) {
   bool open = false;

@@ -1,0 +1,21 @@
+// Waits for what another process is about to do, looking again and again.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+#include "tests/support/patience.h"
+
+namespace sluice::tests {
+
+// False: it did not come in time.
+template <class Condition>
+bool comes(Condition&& condition, Deadline deadline = soon()) {
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(Milliseconds(5));
+  }
+  return false;
+}
+
+}  // namespace sluice::tests
