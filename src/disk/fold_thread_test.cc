@@ -159,7 +159,7 @@ TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
   constexpr int64_t commits = 80;
   std::string problem;
   {
-    limit::Spaces spaces;
+    request::Spaces spaces;
     const auto* const space = spaces.intern("fold:", "");
     const uint32_t limits_id = spaces.intern_limits(
         std::vector<limit::Limit>{{limit::Algorithm::fixed_window, 10, base::seconds(1), 0}});
@@ -183,7 +183,7 @@ TEST(FoldThread, CommitsGoOnWhereMergingIsFarBehind) {
     EXPECT_GE(tables(), static_cast<size_t>(commits));
     stands_still = false;
   }
-  limit::Spaces spaces;
+  request::Spaces spaces;
   JournalOptions options;
   options.path = folder / "data";
   options.now = now;
