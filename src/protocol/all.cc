@@ -1,3 +1,6 @@
+// The one list of what listeners can speak and of what the command line knows of it: the only file
+// outside a protocol's own folder that names one to the rooms below.
+
 #include "base/check.h"
 #include "protocol/command.h"
 #include "protocol/divvy/commands.h"
