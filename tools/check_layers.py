@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # What the code of each room may include beside its own, lowest room first. A room is a folder below src/; `main` stands
-# for the files directly in it, and `protocol/all` for protocol/all.cc, the one list of what listeners speak. A room that
-# ends with `*` stands for each folder below it. The table has no cycle (check_table), and no more than the code uses.
+# for the files directly in it. A room that ends with `*` stands for each folder below it. The table has no cycle (check_table), and no more than the code uses.
 ROOMS: dict[str, str] = {
     "base": "",
     "log": "base",
@@ -39,7 +38,6 @@ ROOMS: dict[str, str] = {
     " protocol/divvy protocol/limitd protocol/droplet",
     "cli": "base limit policy policy/read wire disk client protocol admin config",
     "protocol/*": "base limit request policy policy/read wire client config cli protocol",
-    "protocol/all": "base request policy protocol protocol/divvy protocol/limitd protocol/droplet",
     "main": "cli",
     "testing": "base limit request disk",
 }
@@ -75,8 +73,6 @@ class Breach(NamedTuple):
 
 def room_of(path: Path) -> str:
     """The room of a path relative to src/."""
-    if path == Path("protocol/all.cc"):
-        return "protocol/all"
     return path.parent.as_posix() if len(path.parts) > 1 else "main"
 
 

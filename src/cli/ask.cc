@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
+#include "protocol/protocol.h"
 
 namespace sluice::cli {
 namespace {
@@ -10,24 +11,35 @@ namespace {
 constexpr const char* about =
     "Asks a running server, in the words of a protocol, whether something may happen now.";
 
+// The protocols that can be asked from the command line.
+std::vector<const protocol::Description*> askable() {
+  std::vector<const protocol::Description*> found;
+  for (const protocol::Description* one : protocol::all())
+    if (one->ask != nullptr) found.push_back(one);
+  return found;
+}
+
 std::string footer() {
   std::string text = "Protocols, each with a --help of its own, and the ports they are asked on:\n";
-  for (const protocol::Asking& one : protocol::askings())
-    text += "  " + std::to_string(one.port) + "  sluice ask " + std::string(one.name) + " " +
-            std::string(one.usage) + "\n";
-  const protocol::Asking& first = protocol::askings().front();
+  for (const protocol::Description* one : askable())
+    text += "  " + std::to_string(one->port) + "  sluice ask " + std::string(one->name) + " " +
+            std::string(one->ask->usage) + "\n";
+  const protocol::Description& first = *askable().front();
   return text + "\nExample:\n  sluice ask " + std::string(first.name) + " " +
-         std::string(first.example) +
+         std::string(first.ask->example) +
          "\n\nExit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong "
          "usage).";
 }
 
 // "`a`, `b` or `c`"
 std::string protocol_names() {
-  const auto all = protocol::askings();
+  const auto all = askable();
   std::string text;
   for (size_t i = 0; i < all.size(); ++i)
-    text += (i == 0 ? "`" : i + 1 == all.size() ? " or `" : ", `") + std::string(all[i].name) + "`";
+    text += (i == 0                ? "`"
+             : i + 1 == all.size() ? " or `"
+                                   : ", `") +
+            std::string(all[i]->name) + "`";
   return text;
 }
 
@@ -81,11 +93,11 @@ int ask(const Words& words, config::Outside& outside) {
   const std::string name = at < words.size() ? words[at] : "";
   Words rest = words;
   if (at < words.size()) rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
-  for (const protocol::Asking& one : protocol::askings())
-    if (name == one.name) return one.run(rest, outside);
+  for (const protocol::Description* one : askable())
+    if (name == one->name) return one->ask->run(rest, outside);
 
   Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer());
-  AskOptions options(protocol::askings().front().port);
+  AskOptions options(askable().front()->port);
   add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
   if (const auto status = arguments.parse(words, outside)) return *status;
   return arguments.misused("the first word is to be the protocol: " + protocol_names(), outside);

@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "config/built_in.h"
+#include "protocol/protocol.h"
 
 namespace sluice::cli {
 namespace {
@@ -35,12 +36,11 @@ constexpr Command own_commands[] = {
 // Servers first, tools last.
 std::vector<Command> all_commands() {
   std::vector<Command> all{own_commands[0]};
-  const auto of_protocols = protocol::commands();
-  for (const Command& c : of_protocols)
-    if (c.serves) all.push_back(c);
+  std::vector<Command> tools;
+  for (const protocol::Description* protocol : protocol::all())
+    for (const Command& c : protocol->commands) (c.serves ? all : tools).push_back(c);
   all.insert(all.end(), std::begin(own_commands) + 1, std::end(own_commands));
-  for (const Command& c : of_protocols)
-    if (!c.serves) all.push_back(c);
+  all.insert(all.end(), tools.begin(), tools.end());
   return all;
 }
 

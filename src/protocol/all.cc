@@ -1,32 +1,49 @@
-// The one list of what listeners can speak and of what the command line knows of it: the only file
-// outside a protocol's own folder that names one to the rooms below.
+// The list of protocols as the program sees it, made from protocol/list.def.
+#include <algorithm>
+#include <array>
 
 #include "base/check.h"
-#include "protocol/command.h"
-#include "protocol/divvy/commands.h"
-#include "protocol/divvy/session.h"
-#include "protocol/droplet/commands.h"
-#include "protocol/droplet/session.h"
-#include "protocol/limitd/commands.h"
-#include "protocol/limitd/session.h"
 #include "protocol/protocol.h"
+
+#define SLUICE_PROTOCOL(name)                     \
+  namespace sluice::name {                        \
+  extern const protocol::Description description; \
+  }
+#include "protocol/list.def"
+#undef SLUICE_PROTOCOL
 
 namespace sluice::protocol {
 
+namespace {
+
+#define SLUICE_PROTOCOL(name) &name::description,
+constexpr std::array list = {
+#include "protocol/list.def"
+};
+#undef SLUICE_PROTOCOL
+static_assert(list.size() <= protocols_max, "arrays by protocol have no room for so many");
+
+}  // namespace
+
+std::span<const Description* const> all() {
+  return list;
+}
+
+const Description& describe(Protocol protocol) {
+  const auto number = static_cast<size_t>(protocol);
+  SLUICE_CHECK(number < list.size());
+  return *list[number];
+}
+
+std::optional<Protocol> find(std::string_view name) {
+  const auto at = std::find_if(list.begin(), list.end(),
+                               [&](const Description* one) { return one->name == name; });
+  if (at == list.end()) return std::nullopt;
+  return static_cast<Protocol>(at - list.begin());
+}
+
 std::unique_ptr<request::Session> make_session(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::divvy:
-      return std::make_unique<divvy::DivvySession>();
-    case Protocol::limitd:
-      return std::make_unique<limitd::LimitdSession>();
-    case Protocol::droplet:
-      return std::make_unique<droplet::DropletSession>();
-    case Protocol::admin:
-    case Protocol::divvy_metrics:
-      break;  // HTTP has a server of its own
-  }
-  SLUICE_CHECK(false);
-  return nullptr;
+  return describe(protocol).make_session();
 }
 
 policy::Dialect dialect_of(Protocol protocol) {
@@ -45,50 +62,19 @@ policy::Dialect dialect_of(Protocol protocol) {
   return {};
 }
 
-// Droplet's client answers a Close with its own, which takes a round trip and its event loop's
-// turn.
 std::chrono::milliseconds linger_of(Protocol protocol) {
-  return std::chrono::milliseconds(protocol == Protocol::droplet ? 1000 : 500);
+  return describe(protocol).linger;
 }
 
 const char* name_of(Protocol protocol) {
   switch (protocol) {
-    case Protocol::divvy:
-      return "divvy";
-    case Protocol::limitd:
-      return "limitd";
-    case Protocol::droplet:
-      return "droplet";
     case Protocol::admin:
       return "admin";
     case Protocol::divvy_metrics:
       return "divvy-metrics";
+    default:
+      return describe(protocol).name.data();
   }
-  SLUICE_CHECK(false);
-  return "";
-}
-
-std::span<const Command> commands() {
-  static constexpr Command all[] = {
-      {"divvy", "serve a Divvy configuration, in place of `node index.js CONFIG`", divvy::serve,
-       true},
-      {"limitd", "serve a limitd configuration, in place of `limitd -c CONFIG`", limitd::serve,
-       true},
-      {"droplet", "serve droplet's protocol, in place of `droplet`", droplet::serve, true},
-      {"limitdctl", "ask a running server in limitdctl's flags and words", limitd::limitdctl},
-  };
-  return all;
-}
-
-std::span<const Asking> askings() {
-  static constexpr Asking all[] = {
-      {"divvy", 8321, "key=value...",
-       "method=GET path=/pantry/cookies ip=10.0.0.7\n  allowed: 2 left, all of them again in 1h",
-       divvy::ask},
-      {"limitd", 9231, "take|wait|put|reset|get|status TYPE KEY [COUNT], or ping", "", limitd::ask},
-      {"droplet", 3000, "take|query BUCKET", "", droplet::ask},
-  };
-  return all;
 }
 
 }  // namespace sluice::protocol

@@ -1,9 +1,7 @@
 // Commands of the program that belong to a protocol: its drop-in server, its tools, and `sluice
-// ask` in its words. protocol/all.cc lists them.
+// ask` in its words.
 #pragma once
 
-#include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,17 +22,11 @@ struct Command {
   bool serves = false;  // it is a server, in place of another one's
 };
 
-// Drop-in servers and tools.
-std::span<const Command> commands();
-
-// How a running server is asked.
-struct Asking {
-  std::string_view name;     // of the protocol
-  uint16_t port;             // where its servers listen by default
+// How a running server is asked from the command line; it listens on the protocol's port.
+struct Ask {
   std::string_view usage;    // "key=value..."
-  std::string_view example;  // a question, and behind it, line by line, what is answered
+  std::string_view example;  // a question, and behind it, line by line, what is answered; or empty
   int (*run)(const Words& words, config::Outside& outside);
 };
-std::span<const Asking> askings();
 
 }  // namespace sluice::protocol

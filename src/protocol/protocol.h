@@ -1,18 +1,46 @@
-// What listeners can speak: each protocol's name, its rules' dialect, and how a session of it is
-// made. protocol/all.cc lists them.
+// What listeners can speak. Each protocol is a folder below this one with a `description` of
+// itself, and a line in protocol/list.def; nothing else in the program names a protocol. All here
+// is constant from the start on; any thread.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
 
 #include "policy/rule_set.h"
+#include "protocol/command.h"
 #include "request/session.h"
 
 namespace sluice::protocol {
 
 // Behind the first three are decisions; the others are HTTP for those who watch.
 enum class Protocol : uint8_t { divvy, limitd, droplet, admin, divvy_metrics };
+
+// The longest list that arrays by protocol have room for; protocol/all.cc asserts it.
+inline constexpr size_t protocols_max = 16;
+
+struct Description {
+  std::string_view name;  // in configuration, metrics and answers
+  uint16_t port;          // where it is served by default
+  std::unique_ptr<request::Session> (*make_session)();
+  // How long the client's last bytes are read once the last reply is sent, before the close.
+  std::chrono::milliseconds linger{500};
+  // `sluice ask` in its words; null: it cannot be asked from the command line.
+  const Ask* ask = nullptr;
+  // Its drop-in server and its tools.
+  std::span<const Command> commands{};
+};
+
+// All protocols, in the order of protocol/list.def; never empty.
+std::span<const Description* const> all();
+// Of a protocol of that list.
+const Description& describe(Protocol protocol);
+// Nothing: the list has no such name.
+std::optional<Protocol> find(std::string_view name);
 
 const char* name_of(Protocol protocol);
 std::unique_ptr<request::Session> make_session(Protocol protocol);
