@@ -88,11 +88,11 @@ struct World {
 
   // Something to be at the top.
   void hit(std::string_view who) {
-    request::Requests requests;
+    engine::Batch& batch = engine.next_batch();
     base::Buffer out;
     const std::string line = "HIT k=v who=" + std::string(who) + "\n";
-    session.receive(line, false, requests);
-    engine.serve(protocol::Protocol::divvy, session, requests, out, nullptr);
+    session.receive(line, false, batch.requests, out);
+    engine.serve(batch, protocol::Protocol::divvy, session, out);
   }
 
   request::Spaces spaces;

@@ -127,9 +127,9 @@ struct World {
   metrics::Sources sources;
   Admin admin{{}, {live, figures, sources}};
   policy::Overrides overrides;
-  engine::Engine engine{engine::Engine::Surroundings{
-                            .store = store, .clock = clock, .live = live, .overrides = &overrides},
-                        log};
+  engine::Engine engine{
+      engine::Engine::Deps{.store = store, .clock = clock, .live = live, .overrides = &overrides},
+      log};
   engine::Lister lister{store};
   engine::Inquiries inquiries{store, lister};
   CounterRoutes routes{{live, inquiries, clock, store, &overrides}};

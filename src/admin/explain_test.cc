@@ -42,7 +42,9 @@ struct Told {
 
 class Ear final : public request::Session {
  public:
-  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+  request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
+    return {};
+  }
   bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     told = {true,
@@ -54,7 +56,6 @@ class Ear final : public request::Session {
             {verdict.slots.begin(), verdict.slots.end()}};
     return true;
   }
-  bool ordered() const override { return false; }
   std::string_view fault() const override { return {}; }
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view, base::Buffer&) override {}
@@ -62,10 +63,10 @@ class Ear final : public request::Session {
   Told told;
 };
 
-struct Client final : engine::Recipient {
+struct Client final : engine::ReplySink {
   void reply_late(const request::Request&, const request::Verdict&, base::Time) override { ++late; }
-  void send_late() override {}
-  void go_on() override {}
+  void flush_late(bool) override {}
+  void resume(engine::Batch&) override {}
   size_t late = 0;
 };
 
@@ -80,14 +81,15 @@ struct World {
   Told ask(const ExplainedRequest& asked, request::Verb verb, bool fresh = false) {
     static constexpr std::array protocols{protocol::Protocol::divvy, protocol::Protocol::limitd,
                                           protocol::Protocol::droplet};
-    request::Requests requests;
+    engine::Batch& batch = engine.next_batch();
+    request::Requests& requests = batch.requests;
     requests.open();
     for (const auto& [key, value] : asked.descriptor) requests.add(request::Entry{key, value});
     for (const limit::Limit& limit : asked.limits) requests.add(limit);
     requests.commit({.verb = verb, .fresh = fresh, .cost = asked.cost, .prefix = {}, .tag = {}});
     base::Buffer out;
     Ear ear;
-    engine.serve(protocols[static_cast<size_t>(asked.dialect)], ear, requests, out, &client);
+    engine.serve(batch, protocols[static_cast<size_t>(asked.dialect)], ear, out, &client);
     return ear.told;
   }
 
@@ -120,9 +122,9 @@ struct World {
   store::EmbeddedStore store;
   live::Live live;
   policy::Overrides overrides;
-  engine::Engine engine{engine::Engine::Surroundings{
-                            .store = store, .clock = clock, .live = live, .overrides = &overrides},
-                        log};
+  engine::Engine engine{
+      engine::Engine::Deps{.store = store, .clock = clock, .live = live, .overrides = &overrides},
+      log};
   engine::Lister lister{store};
   engine::Inquiries inquiries{store, lister};
   Client client;

@@ -51,6 +51,9 @@ inline constexpr size_t descriptor_entries_max = 256;
 // Requests taken from one readable event before their replies are written; the rest follow in the
 // next round.
 inline constexpr size_t batch_requests_max = 256;
+// Batches of one connection that wait for the store, where its protocol allows several. Past it: it
+// is not read before one has its answer.
+inline constexpr size_t batches_per_connection_max = 16;
 // Requests of one connection that are decided in one turn, but for the batch that passes it. Past
 // it: others have their turn first.
 inline constexpr size_t turn_requests_max = 256;

@@ -45,22 +45,23 @@ Reply read(const request::Verdict& verdict) {
 }
 
 // Keeps the replies, early and late ones, in the order in which they come.
-struct Client final : request::Session, Recipient {
-  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+struct Client final : request::Session, ReplySink {
+  request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
+    return {};
+  }
   bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     replies.push_back(read(verdict));
     return true;
   }
-  bool ordered() const override { return false; }
   std::string_view fault() const override { return ""; }
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view, base::Buffer&) override {}
   void reply_late(const request::Request&, const request::Verdict& verdict, base::Time) override {
     replies.push_back(read(verdict));
   }
-  void send_late() override {}
-  void go_on() override {}
+  void flush_late(bool) override {}
+  void resume(Batch&) override {}
 
   std::deque<Reply> replies;
 };
@@ -99,11 +100,11 @@ struct Fixture {
     book = std::make_unique<live::OverridesBook>(
         live::OverridesBook::World{.spaces = spaces, .live = live, .clock = clock, .log = log});
     engine = std::make_unique<Engine>(
-        Engine::Surroundings{.store = store,
-                             .clock = clock,
-                             .live = live,
-                             .overrides = &book->table(),
-                             .run = [this](std::function<void()> what) { later.push_back(what); }},
+        Engine::Deps{.store = store,
+                     .clock = clock,
+                     .live = live,
+                     .overrides = &book->table(),
+                     .run = [this](std::function<void()> what) { later.push_back(what); }},
         log);
   }
 
@@ -141,13 +142,14 @@ struct Fixture {
   std::optional<Reply> ask(protocol::Protocol protocol, const Entries& entries, int64_t cost = 1,
                            request::Verb verb = request::Verb::take,
                            std::vector<limit::Limit> limits = {}) {
-    request::Requests requests;
+    Batch& batch = engine->next_batch();
+    request::Requests& requests = batch.requests;
     requests.open();
     for (const auto& [key, value] : entries) requests.add(request::Entry{key, value});
     for (const auto& limit : limits) requests.add(limit);
     requests.commit({.verb = verb, .cost = cost, .prefix = {}, .tag = {}});
     base::Buffer out;
-    EXPECT_EQ(engine->serve(protocol, client, requests, out, &client), Served::all);
+    EXPECT_EQ(engine->serve(batch, protocol, client, out, &client), Served::all);
     return next();
   }
   std::optional<Reply> next() {

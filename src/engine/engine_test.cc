@@ -30,20 +30,19 @@ struct Fixture {
 
   void serve(std::shared_ptr<const policy::RuleSet> rules) {
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
-    engine = std::make_unique<Engine>(
-        Engine::Surroundings{.store = store, .clock = clock, .live = *live}, log);
+    engine =
+        std::make_unique<Engine>(Engine::Deps{.store = store, .clock = clock, .live = *live}, log);
   }
 
   // The replies to a text, and whether the session goes on.
   std::pair<std::string, bool> ask(std::string_view text) {
-    request::Requests requests;
     base::Buffer out;
     bool open = true;
     while (open && !text.empty()) {
-      requests.clear();
-      const auto received = session.receive(text, false, requests);
+      Batch& batch = engine->next_batch();
+      const auto received = session.receive(text, false, batch.requests, out);
       text.remove_prefix(received.consumed);
-      open = engine->serve(protocol::Protocol::divvy, session, requests, out) == Served::all;
+      open = engine->serve(batch, protocol::Protocol::divvy, session, out) == Served::all;
     }
     return {std::string(out.view()), open};
   }

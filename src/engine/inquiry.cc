@@ -19,7 +19,7 @@ constexpr auto look_for_commit_every = std::chrono::milliseconds(1);
 
 }  // namespace
 
-void Inquiry::go_on() {
+void Inquiry::resume(Batch&) {
   engine_->pursue(*this);
 }
 

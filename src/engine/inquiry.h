@@ -12,7 +12,7 @@
 #include <memory>
 #include <mutex>
 
-#include "engine/parking.h"
+#include "engine/batch.h"
 #include "live/live_policy.h"
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
@@ -30,7 +30,7 @@ struct Asking {
   const policy::Overrides* overrides;  // null: there are none; to be looked up in while planning
 };
 
-class Inquiry : public Recipient {
+class Inquiry : public BatchOwner {
  public:
   // By the rules of that policy, which it keeps alive.
   explicit Inquiry(std::shared_ptr<const live::LivePolicy> policy) : policy_(std::move(policy)) {}
@@ -46,9 +46,7 @@ class Inquiry : public Recipient {
  private:
   friend class Engine;
   friend class Inquiries;
-  void reply_late(const request::Request&, const request::Verdict&, base::Time) final {}
-  void send_late() final {}
-  void go_on() final;
+  void resume(Batch& batch) final;
 
   const std::shared_ptr<const live::LivePolicy> policy_;
   std::promise<void> answered_;
@@ -56,9 +54,7 @@ class Inquiry : public Recipient {
   std::shared_ptr<void> under_way_;  // counts it
   // The engine's.
   Engine* engine_ = nullptr;
-  request::Ticket ticket_{};
-  policy::Plan plan_;
-  uint32_t settled_ = 0;
+  Batch* batch_ = nullptr;
 };
 
 // Brings inquiries to workers and waits for them. Owned by the server; outlives the threads that

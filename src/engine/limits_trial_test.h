@@ -51,7 +51,8 @@ struct Side {
   Seat& seat_of(size_t client) { return *world.seats[client % seats_count]; }
   void forget(size_t client) {
     seat_of(client).engine.forget(*clients[client]);
-    clients[client]->suspended = clients[client]->named = false;
+    clients[client]->suspended = nullptr;
+    clients[client]->named = false;
   }
   void reload(const std::string& text) {
     world.reload(text);

@@ -1,59 +1,48 @@
-// Lists (limitd's STATUS): which one is begun when, and how its reply comes about.
-//
-//   wanted    the store has to be looked through
-//   searched  the lister has it
-//   found     its keys are known; read when it is the first of its recipient's, which has sent all
-//   read      the store is asked how these counters stand
-//
-// A recipient's lists are answered in order, and no list is made for one that is about to go.
-// Requests behind a list that has no room wait: their batch is suspended.
+#include "engine/lists.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/bounds.h"
-#include "engine/engine.h"
+#include "engine/decision_log.h"
 #include "engine/lister.h"
+#include "engine/pending_replies.h"
 #include "engine/verdict.h"
 #include "protocol/protocol.h"
 
 namespace sluice::engine {
 
+using request::Ticket;
 using request::Verb;
 
-// One list from its request to its reply; as whose recipient the store's answers come.
-struct Engine::List final : Recipient, std::enable_shared_from_this<Engine::List> {
+// One list from its request to its reply.
+struct Lists::List final : BatchOwner, std::enable_shared_from_this<Lists::List> {
   enum class State : uint8_t { wanted, searched, found, read };
 
-  List(Engine& its_engine, Recipient& its_asker) : engine(its_engine), asker(its_asker) {}
-  void reply_late(const request::Request&, const request::Verdict&, base::Time) override {}
-  void send_late() override {}
-  void go_on() override { engine.read_list(*this); }
+  List(Lists& its_lists, ReplySink& its_sink) : lists(its_lists), sink(its_sink) {}
+  void resume(Batch&) override { lists.read(*this); }
 
-  Engine& engine;
-  Recipient& asker;
-  Parked asked;
+  Lists& lists;
+  ReplySink& sink;
+  PendingReply asked;
   State state = State::wanted;
   const request::Space* space = nullptr;
-  // First of the rule whose counters are looked for, then of those by which they are read.
-  std::shared_ptr<const live::LivePolicy> policy;
+  std::shared_ptr<const live::LivePolicy> policy;  // of the rule whose counters are looked for
   std::shared_ptr<const std::vector<std::string>> keys;
   size_t bytes = 0, found_bytes = 0;
-  bool failed = false;      // the store could not be looked through
-  request::Ticket batch{};  // of what the store is asked
-  policy::Plan plan;        // a part for each key
-  uint32_t settled = 0;
+  bool failed = false;     // the store could not be looked through
+  Batch* batch = nullptr;  // of what the store is asked while it is read: a part for each key
   bool matched = false;
 };
 
-struct Engine::ListQueue {
-  explicit ListQueue(Recipient& its_asker) : asker(its_asker) {}
+struct Lists::Queue {
+  explicit Queue(ReplySink& its_sink) : sink(its_sink) {}
 
-  Recipient& asker;
+  ReplySink& sink;
   std::deque<std::shared_ptr<List>> lists;
-  size_t bytes = 0;       // of their requests
-  bool readable = false;  // it stands in readable_lists_
-  bool held = false;      // its batch waits for room for a list
+  size_t bytes = 0;          // of their requests
+  bool readable = false;     // it stands in readable_
+  std::vector<Ticket> held;  // batches that wait for room for a list
 };
 
 namespace {
@@ -70,264 +59,270 @@ size_t bytes_of(const std::vector<std::string>& keys) {
 
 }  // namespace
 
-Engine::ListQueue* Engine::lists_of(Recipient& recipient) {
-  const auto at = lists_.find(&recipient);
-  return at == lists_.end() ? nullptr : at->second.get();
+Lists::Lists(Decider& decider) : decider_(decider) {}
+Lists::~Lists() = default;
+
+Lists::Queue* Lists::queue_of(ReplySink& sink) {
+  const auto at = queues_.find(&sink);
+  return at == queues_.end() ? nullptr : at->second.get();
 }
 
-// all: it has its reply, or will have. later: it has to wait until there is room. ended: the
-// session ends.
-Served Engine::start_list(const Progress& p, const request::Requests& requests,
-                          const request::Request& request, base::Buffer& out) {
-  const auto descriptor = requests.descriptor(request);
-  request::Verdict verdict;
+Lists::Started Lists::start(const Batch& batch, const request::Request& request,
+                            request::Verdict& verdict) {
+  const auto descriptor = batch.requests.descriptor(request);
+  ReplySink* const sink = batch.sink;
   std::string_view error;
   const policy::Rule* const rule =
-      rules_->decider(protocol::dialect_of(p.protocol), descriptor, error);
-  const bool begins = rule != nullptr && lister_ != nullptr && p.recipient != nullptr;
-  if (begins && p.recipient->is_leaving()) return Served::all;
+      decider_.rules().decider(protocol::dialect_of(batch.protocol), descriptor, error);
+  const bool begins = rule != nullptr && decider_.deps().lister != nullptr && sink != nullptr;
+  if (begins && sink->is_leaving()) return Started::begun;
   if (begins) {
-    auto& queue = lists_[p.recipient];
-    if (queue == nullptr) queue = std::make_shared<ListQueue>(*p.recipient);
+    auto& queue = queues_[sink];
+    if (queue == nullptr) queue = std::make_shared<Queue>(*sink);
     const bool has_room =
         queue->lists.empty() || (queue->lists.size() < base::bounds::lists_per_connection_max &&
                                  queue->bytes < base::bounds::list_bytes_per_connection_max);
-    if (!has_room || list_bytes_ >= base::bounds::list_bytes_max) {
-      const bool was_held = std::exchange(queue->held, true);
-      if (has_room && !was_held) held_lists_.push_back(p.recipient);
-      return Served::later;
+    if (!has_room || bytes_ >= base::bounds::list_bytes_max) {
+      if (has_room && queue->held.empty()) held_.push_back(sink);
+      queue->held.push_back(batch.ticket);
+      return Started::no_room;
     }
   }
-  if (log_->should_log(spdlog::level::debug))
-    tell(p.protocol, request.verb, descriptor, p.session->id_of(request), plan_.parts()[p.next],
-         p.began);
+  if (decider_.log().should_log(spdlog::level::debug))
+    log_decision(decider_.log(), batch, request, batch.plan.parts()[batch.next]);
   if (!begins) {
     verdict.allowed = verdict.matched = rule != nullptr;
-    if (tally_ != nullptr) tally_->answered(p.protocol, request.verb, verdict);
-    return p.session->reply(request, verdict, p.now, out) ? Served::all : Served::ended;
+    return Started::answered;
   }
-  ListQueue& queue = *lists_of(*p.recipient);
-  List& list = *queue.lists.emplace_back(std::make_shared<List>(*this, *p.recipient));
-  list.asked.copy(p.protocol, request, descriptor);
-  list.asked.since = clock_.now();
+  Queue& queue = *queue_of(*sink);
+  List& list = *queue.lists.emplace_back(std::make_shared<List>(*this, *sink));
+  list.asked.copy(batch.protocol, request, descriptor);
+  list.asked.since = decider_.now();
   list.space = rule->space;
-  list.policy = policy_;
+  list.policy = decider_.policy();
   list.bytes = list.asked.bytes();
   queue.bytes += list.bytes;
-  list_bytes_ += list.bytes;
+  bytes_ += list.bytes;
   search(queue);
-  return Served::all;
+  return Started::begun;
 }
 
-// Has the lister look for all that nobody has looked for.
-void Engine::search(ListQueue& queue) {
+// Has the lister look for all that was not looked for.
+void Lists::search(Queue& queue) {
   for (const auto& list : queue.lists) {
     if (list->state != List::State::wanted) continue;
     list->state = List::State::searched;
-    lister_->list(
-        &queue.asker, *list->space, list->asked.prefix,
+    decider_.deps().lister->list(
+        &queue.sink, *list->space, list->asked.prefix,
         [this, pin = list->policy, weak = list->weak_from_this()](const Lister::Found& found) {
-          run_([this, weak, found] {
+          decider_.deps().run([this, weak, found] {
             if (const auto its = weak.lock()) on_found(*its, found.keys, found.failed);
           });
         });
   }
 }
 
-void Engine::on_found(List& list, std::shared_ptr<const std::vector<std::string>> keys,
-                      bool failed) {
-  ListQueue& queue = *lists_of(list.asker);
+void Lists::on_found(List& list, std::shared_ptr<const std::vector<std::string>> keys,
+                     bool failed) {
+  Queue& queue = *queue_of(list.sink);
   const size_t bytes = bytes_of(*keys);
-  // A recipient's first is about to be read, so what others hold must not keep it from that; only
-  // so many are. It is looked for again when one of them has had its turn.
-  const bool at_once = queue.lists.front().get() == &list && !list.asker.has_unsent();
-  const bool crowded = at_once && readable_lists_.size() >= readable_lists_max;
+  // A sink's first is about to be read, so what others hold must not keep it from that; only so
+  // many are. It is looked for again when one of them has had its turn.
+  const bool at_once = queue.lists.front().get() == &list && !list.sink.has_unsent();
+  const bool crowded = at_once && readable_.size() >= readable_lists_max;
   if (crowded || (!at_once && found_bytes_ + bytes > base::bounds::found_bytes_max)) {
     list.state = List::State::wanted;
-    if (crowded) crowded_lists_.push_back(&list.asker);
-    return crowded ? void() : continue_lists(queue);
+    if (crowded) crowded_.push_back(&list.sink);
+    return crowded ? void() : proceed(queue);
   }
   list.state = List::State::found;
   list.keys = std::move(keys);
   list.failed = failed;
   list.found_bytes = bytes;
   found_bytes_ += bytes;
-  continue_lists(queue);
+  proceed(queue);
 }
 
-void Engine::continue_lists(Recipient& recipient) {
-  if (lists_.empty()) return;
-  if (ListQueue* const queue = lists_of(recipient)) continue_lists(*queue);
+void Lists::proceed(ReplySink& sink) {
+  if (queues_.empty()) return;
+  if (Queue* const queue = queue_of(sink)) proceed(*queue);
 }
 
-void Engine::continue_lists(ListQueue& queue) {
-  if (queue.lists.empty() || queue.asker.has_unsent()) return;
+void Lists::proceed(Queue& queue) {
+  if (queue.lists.empty() || queue.sink.has_unsent()) return;
   const List& first = *queue.lists.front();
   if (first.state == List::State::wanted) search(queue);
   if (first.state != List::State::found || std::exchange(queue.readable, true)) return;
-  readable_lists_.push_back(&queue.asker);
-  read_lists_later();
+  readable_.push_back(&queue.sink);
+  read_later();
 }
 
-void Engine::read_lists_later() {
-  if (readable_lists_.empty() || lists_read_ >= base::bounds::lists_read_max) return;
-  if (!std::exchange(reading_lists_, true)) run_([this] { read_some_lists(); });
+void Lists::read_later() {
+  if (readable_.empty() || being_read_ >= base::bounds::lists_read_max) return;
+  if (!std::exchange(reading_, true)) decider_.deps().run([this] { read_some(); });
 }
 
 // One, before others of the worker's loop have their turn.
-void Engine::read_some_lists() {
-  reading_lists_ = false;
-  if (readable_lists_.empty() || lists_read_ >= base::bounds::lists_read_max) return;
-  ListQueue& queue = *lists_of(*readable_lists_.front());
-  readable_lists_.pop_front();
+void Lists::read_some() {
+  reading_ = false;
+  if (readable_.empty() || being_read_ >= base::bounds::lists_read_max) return;
+  Queue& queue = *queue_of(*readable_.front());
+  readable_.pop_front();
   queue.readable = false;
-  if (!queue.asker.has_unsent()) {
+  if (!queue.sink.has_unsent()) {
     List& list = *queue.lists.front();
     list.state = List::State::read;
-    ++lists_read_;
-    plan_list(list);
-    read_list(list);
+    ++being_read_;
+    plan(list);
+    read(list);
   }
   search_crowded();
-  read_lists_later();
+  read_later();
 }
 
 // As a request for each of its keys, by the rules that are live now.
-void Engine::plan_list(List& list) {
-  take_policy();
-  list.policy = policy_;
-  list.batch = new_ticket();
+void Lists::plan(List& list) {
+  decider_.take_policy();
+  list.policy.reset();
+  Batch& batch = decider_.batches().open();
+  list.batch = &batch;
+  batch.policy = decider_.policy();
   const policy::Dialect dialect = protocol::dialect_of(list.asked.protocol);
   std::vector<request::Entry> entries = list.asked.entries();
   std::string_view error;
-  const policy::Rule* const rule = rules_->decider(dialect, entries, error);
+  const policy::Rule* const rule = decider_.rules().decider(dialect, entries, error);
   list.matched = rule != nullptr;
   if (rule == nullptr) return;
-  const base::Time now = clock_.now();
+  const base::Time now = decider_.now();
   entries.push_back({rule->actor.front(), {}});
   for (const std::string& key : *list.keys) {
     entries.back().value = key;
-    rules_->match(dialect,
-                  {.descriptor = entries, .verb = Verb::peek, .now = now, .overrides = overrides()},
-                  list.plan);
+    decider_.rules().match(
+        dialect,
+        {.descriptor = entries, .verb = Verb::peek, .now = now, .overrides = decider_.overrides()},
+        batch.plan);
   }
 }
 
 // With what the store answers; as often as it says that it will answer later.
-void Engine::read_list(List& list) {
-  const base::Time now = clock_.now();
-  std::swap(plan_, list.plan);
-  std::swap(settled_, list.settled);
-  pin_ = &list.policy;
-  waiting_[list.batch.slot].recipient = nullptr;
-  const auto parts = plan_.parts();
-  const bool answered = parts.empty() || settle(parts.back().groups_end, now, list.batch);
+void Lists::read(List& list) {
+  const base::Time now = decider_.now();
+  Batch& batch = *list.batch;
+  const store::Store& store = decider_.deps().store;
+  batch.owner = nullptr;
+  if (!decider_.settle_all(batch, now)) {
+    batch.owner = &list;
+    return;
+  }
+  const auto parts = batch.plan.parts();
   std::vector<request::Listed> listed;
-  for (size_t i = 0; answered && i < parts.size(); ++i) {
-    const request::Verdict verdict = verdict_of(plan_, parts[i], store_);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const request::Verdict verdict = verdict_of(batch.plan, parts[i], store);
     if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
     // One that is full and would not have been otherwise without a put is as if it were not.
     const limit::Decision& d = *verdict.tightest;
     if (d.reset_after == base::never && d.remaining == d.limit) continue;
     listed.push_back({(*list.keys)[i], d});
   }
-  std::swap(plan_, list.plan);
-  std::swap(settled_, list.settled);
-  pin_ = &policy_;
-  if (!answered) {
-    waiting_[list.batch.slot].recipient = &list;
-    return;
-  }
   request::Verdict verdict;
   verdict.allowed = true;
   verdict.matched = list.matched;
   verdict.listed = listed;
-  if (list.failed && listed.empty()) verdict.error = store_.words_of(request::Error::store);
-  finish_list(list, verdict, now);
+  if (list.failed && listed.empty()) verdict.error = store.words_of(request::Error::store);
+  finish(list, verdict, now);
 }
 
 // What it takes is free again.
-void Engine::release(List& list) {
-  list_bytes_ -= list.bytes;
+void Lists::release(List& list) {
+  bytes_ -= list.bytes;
   found_bytes_ -= list.found_bytes;
   if (list.state != List::State::read) return;
-  --lists_read_;
-  free_ticket(list.batch);
+  --being_read_;
+  decider_.batches().close(*std::exchange(list.batch, nullptr));
 }
 
-void Engine::finish_list(List& list, const request::Verdict& verdict, base::Time now) {
-  Recipient& asker = list.asker;
+void Lists::finish(List& list, const request::Verdict& verdict, base::Time now) {
+  ReplySink& sink = list.sink;
   const auto its = list.shared_from_this();
-  ListQueue* queue = lists_of(asker);
+  Queue* queue = queue_of(sink);
   queue->lists.pop_front();
   queue->bytes -= list.bytes;
   release(list);
-  tell_late(list.asked, verdict, now);
-  if (tally_ != nullptr)
-    tally_->late(list.asked.protocol, Verb::list, verdict, {},
-                 base::Duration{now.us - list.asked.since.us});
-  strict_ = false;
-  asker.reply_late(list.asked.request, verdict, now);
-  // Each of these may be the end of the asker, and then there is no queue of its own any more.
-  asker.send_late();
-  queue = lists_of(asker);
-  if (queue != nullptr && std::exchange(queue->held, false)) {
-    std::erase(held_lists_, &asker);
-    asker.go_on();
-    queue = lists_of(asker);
+  log_late(decider_.log(), list.asked, verdict, now);
+  if (Tally* const tally = decider_.deps().tally)
+    tally->late(list.asked.protocol, Verb::list, verdict, {},
+                base::Duration{now.us - list.asked.since.us});
+  sink.reply_late(list.asked.request, verdict, now);
+  // Each of these may be the end of the sink, and then there is no queue of its own any more.
+  sink.flush_late(false);
+  queue = queue_of(sink);
+  if (queue != nullptr && !queue->held.empty()) {
+    std::erase(held_, &sink);
+    resume(std::exchange(queue->held, {}));
+    queue = queue_of(sink);
   }
-  if (queue != nullptr && queue->lists.empty() && !queue->held) {
-    lists_.erase(&asker);
-    asker.on_lists_done();
+  if (queue != nullptr && queue->lists.empty() && queue->held.empty()) {
+    queues_.erase(&sink);
+    sink.on_lists_done();
   } else if (queue != nullptr) {
-    continue_lists(*queue);
+    proceed(*queue);
   }
   resume_held();
-  read_lists_later();
+  read_later();
 }
 
-void Engine::search_crowded() {
-  if (crowded_lists_.empty()) return;
-  run_([this] {
-    for (Recipient* const asker : std::exchange(crowded_lists_, {})) continue_lists(*asker);
+void Lists::search_crowded() {
+  if (crowded_.empty()) return;
+  decider_.deps().run([this] {
+    for (ReplySink* const sink : std::exchange(crowded_, {})) proceed(*sink);
   });
 }
 
-void Engine::resume_held() {
-  while (!held_lists_.empty() && list_bytes_ < base::bounds::list_bytes_max) {
-    Recipient& asker = *held_lists_.front();
-    held_lists_.pop_front();
-    ListQueue& queue = *lists_of(asker);
-    queue.held = false;
-    if (queue.lists.empty()) lists_.erase(&asker);
-    asker.go_on();
+// The sink may go on the way, and its other batches with it.
+void Lists::resume(const std::vector<Ticket>& held) {
+  for (const Ticket ticket : held) {
+    Batch* const batch = decider_.batches().find(ticket);
+    if (batch != nullptr && batch->owner != nullptr) batch->owner->resume(*batch);
   }
 }
 
-// Its lists end, also those under way.
-void Engine::forget_lists(Recipient& recipient) {
-  const auto at = lists_.find(&recipient);
+void Lists::resume_held() {
+  while (!held_.empty() && bytes_ < base::bounds::list_bytes_max) {
+    ReplySink& sink = *held_.front();
+    held_.pop_front();
+    Queue& queue = *queue_of(sink);
+    const auto held = std::exchange(queue.held, {});
+    if (queue.lists.empty()) queues_.erase(&sink);
+    resume(held);
+  }
+}
+
+// Also those under way.
+void Lists::forget(ReplySink& sink) {
+  const auto at = queues_.find(&sink);
+  if (at == queues_.end()) return;
   const auto queue = std::move(at->second);
-  lists_.erase(at);
-  lister_->cancel(&recipient);
-  if (queue->readable) std::erase(readable_lists_, &recipient);
-  if (queue->held) std::erase(held_lists_, &recipient);
-  std::erase(crowded_lists_, &recipient);
+  queues_.erase(at);
+  decider_.deps().lister->cancel(&sink);
+  if (queue->readable) std::erase(readable_, &sink);
+  if (!queue->held.empty()) std::erase(held_, &sink);
+  std::erase(crowded_, &sink);
   for (const auto& list : queue->lists) {
-    if (list->state == List::State::read) store_.abandon(port_, list->batch);
+    if (list->state == List::State::read)
+      decider_.deps().store.abandon(decider_.port(), list->batch->ticket);
     release(*list);
   }
-  if (!held_lists_.empty()) run_([this] { resume_held(); });
+  if (!held_.empty()) decider_.deps().run([this] { resume_held(); });
   search_crowded();
-  read_lists_later();
+  read_later();
 }
 
-void Engine::drop_lists(Recipient& recipient) {
-  ListQueue* const queue = lists_of(recipient);
+void Lists::drop(ReplySink& sink) {
+  Queue* const queue = queue_of(sink);
   if (queue == nullptr) return;
-  const bool held = queue->held;
-  forget_lists(recipient);
-  held ? recipient.go_on() : recipient.on_lists_done();
+  const auto held = queue->held;
+  forget(sink);
+  held.empty() ? sink.on_lists_done() : resume(held);
 }
 
 }  // namespace sluice::engine

@@ -68,7 +68,7 @@ class Hesitant final : public store::tests::Forwarding {
 struct World;
 
 // As a connection: it has one batch under way, and serves none while it has unsent output.
-struct Client final : Recipient {
+struct Client final : ReplySink {
   explicit Client(World& its_world) : world(its_world) {}
   ~Client() override;
 
@@ -82,8 +82,9 @@ struct Client final : Recipient {
     answers.push_back({std::string(request.tag), {}});
     for (const auto& item : verdict.listed) answers.back().second.push_back(item.key);
   }
-  void send_late() override { unsent = slow; }
-  void go_on() override {
+  void flush_late(bool) override { unsent = slow; }
+  void resume(Batch& its) override {
+    EXPECT_EQ(&its, batch);
     resumable = true;
     if (!unsent) resume();
   }
@@ -93,8 +94,8 @@ struct Client final : Recipient {
   World& world;
   limitd::LimitdSession session;
   std::deque<std::string> texts;  // what requests point to
-  request::Requests requests;
   base::Buffer out;
+  Batch* batch = nullptr;  // of what it asked last
   bool suspended = false, resumable = false, unsent = false, slow = false, leaving = false;
   std::vector<std::pair<std::string, std::string>> asked;  // ids and prefixes
   std::vector<std::pair<std::string, std::vector<std::string>>> answers;
@@ -112,11 +113,11 @@ struct World {
     EXPECT_FALSE(base::has_errors(diagnostics));
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<Engine>(
-        Engine::Surroundings{.store = store,
-                             .clock = clock,
-                             .live = *live,
-                             .lister = &lister,
-                             .run = [this](std::function<void()> what) { post(std::move(what)); }},
+        Engine::Deps{.store = store,
+                     .clock = clock,
+                     .live = *live,
+                     .lister = &lister,
+                     .run = [this](std::function<void()> what) { post(std::move(what)); }},
         log);
   }
 
@@ -149,16 +150,18 @@ struct World {
   void take(const std::string& key) {
     Client client(*this);
     const std::string method = "take";
-    client.requests.open();
-    client.requests.add(request::Entry{"type", "ip"});
-    client.requests.add(request::Entry{"key", key});
-    client.requests.commit({.verb = request::Verb::take, .prefix = {}, .tag = "1"});
-    auto served = engine->serve(protocol::Protocol::limitd, client.session, client.requests,
+    client.batch = &engine->next_batch();
+    request::Requests& requests = client.batch->requests;
+    requests.open();
+    requests.add(request::Entry{"type", "ip"});
+    requests.add(request::Entry{"key", key});
+    requests.commit({.verb = request::Verb::take, .prefix = {}, .tag = "1"});
+    auto served = engine->serve(*client.batch, protocol::Protocol::limitd, client.session,
                                 client.out, &client);
     while (served == Served::later) {
       store.answer(engine->port());
       client.suspended = false;
-      served = engine->resume(client, client.out);
+      served = engine->resume(*client.batch, client.out);
     }
     keys.insert(key);
   }
@@ -210,7 +213,8 @@ Client::~Client() {
 void Client::ask(const std::string& type, const std::vector<std::string>& prefixes) {
   ASSERT_FALSE(suspended || unsent);
   texts.clear();
-  requests.clear();
+  batch = &world.engine->next_batch();
+  request::Requests& requests = batch->requests;
   for (const std::string& prefix : prefixes) {
     const std::string& id = texts.emplace_back(std::to_string(++world.last_id));
     const std::string& its = texts.emplace_back(prefix);
@@ -220,13 +224,13 @@ void Client::ask(const std::string& type, const std::vector<std::string>& prefix
     if (!leaving) asked.emplace_back(id, prefix);
   }
   out.clear();
-  suspended = world.engine->serve(protocol::Protocol::limitd, session, requests, out, this) ==
-              Served::later;
+  suspended =
+      world.engine->serve(*batch, protocol::Protocol::limitd, session, out, this) == Served::later;
 }
 
 void Client::resume() {
   resumable = false;
-  if (suspended) suspended = world.engine->resume(*this, out) == Served::later;
+  if (suspended) suspended = world.engine->resume(*batch, out) == Served::later;
 }
 
 void Client::drain() {

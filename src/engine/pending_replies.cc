@@ -1,4 +1,4 @@
-#include "engine/parking.h"
+#include "engine/pending_replies.h"
 
 #include <algorithm>
 
@@ -6,8 +6,8 @@
 
 namespace sluice::engine {
 
-void Parked::copy(protocol::Protocol its_protocol, const request::Request& its_request,
-                  std::span<const request::Entry> its_descriptor) {
+void PendingReply::copy(protocol::Protocol its_protocol, const request::Request& its_request,
+                        std::span<const request::Entry> its_descriptor) {
   protocol = its_protocol;
   tag = its_request.tag;
   prefix = its_request.prefix;
@@ -18,70 +18,71 @@ void Parked::copy(protocol::Protocol its_protocol, const request::Request& its_r
   request.entry_count = request.limit_count = 0;
 }
 
-std::vector<request::Entry> Parked::entries() const {
+std::vector<request::Entry> PendingReply::entries() const {
   std::vector<request::Entry> all;
   for (const auto& [key, value] : descriptor) all.push_back({key, value});
   return all;
 }
 
-size_t Parked::bytes() const {
+size_t PendingReply::bytes() const {
   size_t sum = sizeof *this + tag.size() + prefix.size();
   for (const auto& [key, value] : descriptor)
     sum += sizeof descriptor.front() + key.size() + value.size();
   return sum;
 }
 
-Parked* Parking::park(Recipient& recipient, protocol::Protocol protocol,
-                      const request::Request& request, std::span<const request::Entry> descriptor,
-                      request::Ticket& ticket) {
-  if (recipient.parked_.size() >= base::bounds::waiting_per_connection_max) return nullptr;
+PendingReply* PendingReplies::add(ReplySink& sink, protocol::Protocol protocol,
+                                  const request::Request& request,
+                                  std::span<const request::Entry> descriptor,
+                                  request::Ticket& ticket) {
+  if (sink.pending_.size() >= base::bounds::waiting_per_connection_max) return nullptr;
   if (bytes_ >= base::bounds::parked_bytes_max) return nullptr;
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(slots_.size()));
-    slots_.push_back(std::make_unique<Parked>());
+    slots_.push_back(std::make_unique<PendingReply>());
   }
   const uint32_t slot = free_.back();
   free_.pop_back();
-  Parked& parked = *slots_[slot];
-  parked.recipient = &recipient;
-  parked.copy(protocol, request, descriptor);
-  recipient.parked_.insert(slot);
+  PendingReply& pending = *slots_[slot];
+  pending.sink = &sink;
+  pending.copy(protocol, request, descriptor);
+  sink.pending_.insert(slot);
   ++size_;
-  bytes_ += parked.bytes();
-  ticket = {slot, parked.generation};
-  return &parked;
+  bytes_ += pending.bytes();
+  ticket = {slot, pending.generation};
+  return &pending;
 }
 
-Parked* Parking::find(request::Ticket ticket) {
+PendingReply* PendingReplies::find(request::Ticket ticket) {
   if (ticket.slot >= slots_.size()) return nullptr;
-  Parked& parked = *slots_[ticket.slot];
-  return parked.recipient != nullptr && parked.generation == ticket.generation ? &parked : nullptr;
+  PendingReply& pending = *slots_[ticket.slot];
+  return pending.sink != nullptr && pending.generation == ticket.generation ? &pending : nullptr;
 }
 
-void Parking::leave(request::Ticket ticket) {
-  Parked* const parked = find(ticket);
-  if (parked == nullptr) return;
-  bytes_ -= parked->bytes();
+void PendingReplies::remove(request::Ticket ticket) {
+  PendingReply* const pending = find(ticket);
+  if (pending == nullptr) return;
+  bytes_ -= pending->bytes();
   --size_;
-  ends_.erase({parked->until.us, ticket.slot});
-  parked->recipient->parked_.erase(ticket.slot);
-  const uint32_t generation = parked->generation + 1;
-  *parked = Parked{};
-  parked->generation = generation;
+  ends_.erase({pending->until.us, ticket.slot});
+  pending->sink->pending_.erase(ticket.slot);
+  const uint32_t generation = pending->generation + 1;
+  *pending = PendingReply{};
+  pending->generation = generation;
   free_.push_back(ticket.slot);
 }
 
-std::vector<request::Ticket> Parking::of(const Recipient& recipient) const {
+std::vector<request::Ticket> PendingReplies::of(const ReplySink& sink) const {
   std::vector<request::Ticket> tickets;
-  for (const uint32_t slot : recipient.parked_) tickets.push_back({slot, slots_[slot]->generation});
+  for (const uint32_t slot : sink.pending_) tickets.push_back({slot, slots_[slot]->generation});
   return tickets;
 }
 
-std::vector<request::Ticket> Parking::kept() const {
+std::vector<request::Ticket> PendingReplies::kept() const {
   std::vector<std::pair<uint64_t, request::Ticket>> by_arrival;
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    const Parked& parked = *slots_[slot];
-    if (parked.kept) by_arrival.push_back({parked.arrival, {slot, parked.generation}});
+    const PendingReply& pending = *slots_[slot];
+    if (pending.kept) by_arrival.push_back({pending.arrival, {slot, pending.generation}});
   }
   std::sort(by_arrival.begin(), by_arrival.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -90,19 +91,19 @@ std::vector<request::Ticket> Parking::kept() const {
   return tickets;
 }
 
-void Parking::set_until(request::Ticket ticket, base::Time until) {
-  Parked& parked = *find(ticket);
-  ends_.erase({parked.until.us, ticket.slot});
-  parked.until = until;
+void PendingReplies::set_until(request::Ticket ticket, base::Time until) {
+  PendingReply& pending = *find(ticket);
+  ends_.erase({pending.until.us, ticket.slot});
+  pending.until = until;
   if (until.us != INT64_MAX) ends_.emplace(until.us, ticket.slot);
 }
 
-std::optional<base::Time> Parking::next_end() const {
+std::optional<base::Time> PendingReplies::next_end() const {
   if (ends_.empty()) return std::nullopt;
   return base::Time{ends_.begin()->first};
 }
 
-void Parking::take_ended(base::Time now, std::vector<request::Ticket>& ended) {
+void PendingReplies::take_ended(base::Time now, std::vector<request::Ticket>& ended) {
   while (!ends_.empty() && ends_.begin()->first <= now.us) {
     const uint32_t slot = ends_.begin()->second;
     ended.push_back({slot, slots_[slot]->generation});

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/suspended.h"
+#include "engine/reply_sink.h"
 #include "limit/limit.h"
 #include "live/live_policy.h"
 #include "policy/rule_set.h"
@@ -21,40 +21,14 @@
 
 namespace sluice::engine {
 
-// Who gets them: a connection, which tells the engine before it goes.
-class Recipient {
- public:
-  virtual ~Recipient() = default;
-  // Takes a late reply; it leaves at `send_late` at the latest.
-  virtual void reply_late(const request::Request& request, const request::Verdict& verdict,
-                          base::Time now) = 0;
-  virtual void send_late() = 0;
-  // Its batch, which waits for the store, can go on: Engine::resume, now or later.
-  virtual void go_on() = 0;
-  // Is there output that it has not sent yet? Then none of its lists is begun or read; once there
-  // is none it tells the engine (Engine::continue_lists).
-  virtual bool has_unsent() const { return false; }
-  // Is it known to be about to go? Then no list is made for it.
-  virtual bool is_leaving() const { return false; }
-  // Each of its lists has its reply.
-  virtual void on_lists_done() {}
-
- private:
-  friend class Parking;
-  friend class Engine;
-  std::unique_ptr<Suspended> suspended_;  // its batch, if one waits for the store
-  std::set<uint32_t> parked_;
-  bool has_replies_ = false;  // it is in the engine's list of those with late replies to send
-};
-
-struct Parked {
-  Recipient* recipient = nullptr;  // null: the slot is free
+struct PendingReply {
+  ReplySink* sink = nullptr;  // null: the slot is free
   protocol::Protocol protocol{};
   request::Request request;  // its tag and prefix are the two below
   std::string tag, prefix;
   std::vector<std::pair<std::string, std::string>> descriptor;
-  base::Time since{};   // when it was asked
-  bool strict = false;  // its reply must not leave if what it says cannot be committed
+  base::Time since{};         // when it was asked
+  bool needs_commit = false;  // its reply must not leave if what it says cannot be committed
   // The store keeps its group. Before, the group is only planned: its batch is being decided, or
   // suspended, and nobody but that batch may have the store settle it.
   bool kept = false;
@@ -76,15 +50,15 @@ struct Parked {
   size_t bytes() const;
 };
 
-class Parking {
+class PendingReplies {
  public:
-  // Room for one more of that recipient's; null: it, or this worker, has as many as it may
+  // Room for one more of that sink's; null: it, or this worker, has as many as it may
   // (base/bounds.h). The request is copied.
-  Parked* park(Recipient& recipient, protocol::Protocol protocol, const request::Request& request,
-               std::span<const request::Entry> descriptor, request::Ticket& ticket);
+  PendingReply* add(ReplySink& sink, protocol::Protocol protocol, const request::Request& request,
+                    std::span<const request::Entry> descriptor, request::Ticket& ticket);
   // Null: it is gone.
-  Parked* find(request::Ticket ticket);
-  void leave(request::Ticket ticket);
+  PendingReply* find(request::Ticket ticket);
+  void remove(request::Ticket ticket);
 
   // What it was matched by ends at that time, of itself.
   void set_until(request::Ticket ticket, base::Time until);
@@ -93,13 +67,13 @@ class Parking {
   // Moves the tickets of those whose time has come to the end of `ended`, each once.
   void take_ended(base::Time now, std::vector<request::Ticket>& ended);
 
-  // The tickets of a recipient; and of all that the store keeps, in order of their arrival.
-  std::vector<request::Ticket> of(const Recipient& recipient) const;
+  // The tickets of a sink; and of all that the store keeps, in order of their arrival.
+  std::vector<request::Ticket> of(const ReplySink& sink) const;
   std::vector<request::Ticket> kept() const;
   size_t size() const { return size_; }
 
  private:
-  std::vector<std::unique_ptr<Parked>> slots_;
+  std::vector<std::unique_ptr<PendingReply>> slots_;
   std::vector<uint32_t> free_;
   std::set<std::pair<int64_t, uint32_t>> ends_;  // times that set_until was told, with their slots
   size_t size_ = 0, bytes_ = 0;

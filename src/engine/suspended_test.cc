@@ -57,13 +57,17 @@ class Elsewhere final : public store::tests::Forwarding {
   std::set<uint32_t> asked_;
 };
 
-struct Client final : Recipient {
+struct Client final : ReplySink {
   void reply_late(const request::Request&, const request::Verdict&, base::Time) override {}
-  void send_late() override {}
-  void go_on() override { called = true; }
+  void flush_late(bool) override {}
+  void resume(Batch& its) override {
+    EXPECT_EQ(&its, batch);
+    called = true;
+  }
 
   divvy::DivvySession session;
   base::Buffer out;
+  Batch* batch = nullptr;
   bool called = false;
 };
 
@@ -72,7 +76,7 @@ struct Fixture {
     live = std::make_unique<live::Live>(
         live::LivePolicy{rules("creditLimit = 10\nresetSeconds = 60\n")});
     engine = std::make_unique<Engine>(
-        Engine::Surroundings{.store = elsewhere, .clock = clock, .live = *live}, log);
+        Engine::Deps{.store = elsewhere, .clock = clock, .live = *live}, log);
   }
   std::shared_ptr<const policy::RuleSet> rules(const std::string& numbers) {
     auto set = std::make_shared<policy::RuleSet>();
@@ -86,9 +90,10 @@ struct Fixture {
     return set;
   }
   Served ask(Client& client, std::string_view text) {
-    request::Requests requests;
-    client.session.receive(text, false, requests);
-    return engine->serve(protocol::Protocol::divvy, client.session, requests, client.out, &client);
+    client.batch = &engine->next_batch();
+    client.session.receive(text, false, client.batch->requests, client.out);
+    return engine->serve(*client.batch, protocol::Protocol::divvy, client.session, client.out,
+                         &client);
   }
   // Until the client has its replies; how often it had to wait.
   size_t finish(Client& client) {
@@ -97,7 +102,7 @@ struct Fixture {
       elsewhere.answer(engine->port());
       engine->advance();
       EXPECT_TRUE(std::exchange(client.called, false));
-      served = engine->resume(client, client.out);
+      served = engine->resume(*client.batch, client.out);
     }
     return waits;
   }
@@ -135,7 +140,7 @@ TEST(Suspended, batches_of_several_clients_stand_side_by_side) {
     f.engine->advance();
     ASSERT_TRUE(client.called);
     client.called = false;
-    while (f.engine->resume(client, client.out) == Served::later)
+    while (f.engine->resume(*client.batch, client.out) == Served::later)
       f.elsewhere.answer(f.engine->port());
   }
   EXPECT_EQ(clients[0].out.view(), "OK true 9 60\nOK true 8 60\n");

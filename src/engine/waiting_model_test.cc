@@ -445,7 +445,8 @@ struct Trial {
       if (clients[i]->suspended) ++counts.stopped;
       if (has_lists(i) && dice(2) == 0) leave(i);
       forget(i);
-      clients[i]->suspended = clients[i]->named = clients[i]->unsent = false;
+      clients[i]->suspended = nullptr;
+      clients[i]->named = clients[i]->unsent = false;
     }
     ASSERT_TRUE(open.empty());
     settle();

@@ -168,7 +168,7 @@ TEST(EngineWaiting, a_client_goes_with_a_batch_put_off_and_others_parked) {
   f.seat.engine.forget(f.client);
   f.settle();
   f.expect_nothing_left();
-  f.client.suspended = false;
+  f.client.suspended = nullptr;
   EXPECT_EQ(f.client.replies.size(), 1u);
   f.world.remove("pool", "a");
   Client other;

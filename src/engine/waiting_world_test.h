@@ -134,14 +134,15 @@ struct Reply {
 };
 
 // Keeps its replies, by the tags of the requests.
-struct Client final : request::Session, Recipient {
-  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+struct Client final : request::Session, ReplySink {
+  request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
+    return {};
+  }
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     take(request, verdict);
     return true;
   }
-  bool ordered() const override { return false; }
   std::string_view fault() const override { return ""; }
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view, base::Buffer&) override {}
@@ -149,8 +150,11 @@ struct Client final : request::Session, Recipient {
                   base::Time) override {
     take(request, verdict);
   }
-  void send_late() override { unsent = slow; }
-  void go_on() override { named = true; }
+  void flush_late(bool) override { unsent = slow; }
+  void resume(Batch& batch) override {
+    EXPECT_EQ(&batch, suspended);
+    named = true;
+  }
   bool has_unsent() const override { return unsent; }
   bool is_leaving() const override { return leaving; }
 
@@ -175,7 +179,8 @@ struct Client final : request::Session, Recipient {
 
   std::map<std::string, Reply> replies;
   std::function<void(const std::string&, const Reply&)> on_reply;
-  bool suspended = false, named = false;  // its batch is; and can go on
+  Batch* suspended = nullptr;  // its batch, while that waits for the store
+  bool named = false;          // it can go on
   // It takes late replies when the test drains it; some are not taken; it sends no more.
   bool slow = false, unsent = false, leaving = false;
 };
@@ -206,7 +211,8 @@ struct Seat {
                std::move(log)) {}
 
   void ask(Client& client, const std::vector<Wish>& wishes) {
-    request::Requests requests;
+    Batch& batch = engine.next_batch();
+    request::Requests& requests = batch.requests;
     for (const Wish& wish : wishes) {
       const Wish& kept = texts.emplace_back(wish);
       const bool lists = kept.verb == request::Verb::list;
@@ -220,13 +226,13 @@ struct Seat {
                        .tag = kept.tag});
     }
     base::Buffer out;
-    client.suspended =
-        engine.serve(protocol::Protocol::limitd, client, requests, out, &client) == Served::later;
+    const Served served = engine.serve(batch, protocol::Protocol::limitd, client, out, &client);
+    client.suspended = served == Served::later ? &batch : nullptr;
   }
   void resume(Client& client) {
     client.named = false;
     base::Buffer out;
-    client.suspended = engine.resume(client, out) == Served::later;
+    if (engine.resume(*client.suspended, out) != Served::later) client.suspended = nullptr;
   }
   // As a worker does when the policy or overrides have changed.
   void match_again() {

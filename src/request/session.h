@@ -3,6 +3,7 @@
 // clock, and must give the same replies however its input is split.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/buffer.h"
 #include "limit/limit.h"
 #include "request/charge.h"
@@ -31,14 +33,24 @@ struct Request {
   std::string_view tag;     // at most base::bounds::tag_bytes_max
 };
 
-// The requests of one batch; kept and reused by the worker, so that a settled server allocates
-// nothing.
+// The requests of one batch; kept and reused, so that a settled server allocates nothing.
 class Requests {
  public:
   void clear() {
     items_.clear();
     entries_.clear();
     limits_.clear();
+    if (holds_texts_) [[unlikely]]
+      texts_.clear();
+    holds_texts_ = false;
+  }
+  // A copy of `text` that lives until `clear`: of what does not stand in a session's input as it is
+  // asked (unescaped, decompressed).
+  std::string_view hold(std::string_view text) {
+    holds_texts_ = true;
+    char* const copy = texts_.allocate(text.size());
+    std::copy(text.begin(), text.end(), copy);
+    return {copy, text.size()};
   }
   // Opens a request; entries and limits added afterwards are its own until `commit`. `rollback`
   // drops an open one.
@@ -75,6 +87,8 @@ class Requests {
   std::vector<Request> items_;
   std::vector<Entry> entries_;
   std::vector<limit::Limit> limits_;
+  base::Arena texts_;
+  bool holds_texts_ = false;
   uint32_t entry_first_ = 0, limit_first_ = 0;
 };
 
@@ -119,18 +133,25 @@ class Session {
 
   // Takes complete frames from the front of `in`, adding at most base::bounds::batch_requests_max
   // requests. Called again with the rest while it consumes, and with more bytes behind the same
-  // rest later. `end`: no byte will follow `in`. Views in `requests` point into `in` or into the
-  // session and live until the next call.
-  virtual Received receive(std::string_view in, bool end, Requests& requests) = 0;
+  // rest later. `end`: no byte will follow `in`. What is no reply (a handshake, a pong, a window
+  // update) it appends to `out`, where it stands before the replies to these `requests`. Views in
+  // `requests` point into `in` or into the session and live until the next call; those of a session
+  // that takes several batches point into `in` or to what Requests::hold gave.
+  virtual Received receive(std::string_view in, bool end, Requests& requests,
+                           base::Buffer& out) = 0;
 
-  // Appends the reply to one request. `request` is the one that `receive` gave or, of one that had
-  // to wait, a copy with its tag and without its entries and limits. `now`: when it was decided. In
-  // request order where the protocol is ordered. False: nothing may follow it; flush and close.
+  // Appends the reply to one request, or to the last of several that have one reply together: then
+  // it gathers the verdicts of those before. `request` is the one that `receive` gave or, of one
+  // that had to wait, a copy with its tag and without its entries and limits. `now`: when it was
+  // decided. In request order, but for those that had to wait; of several batches each in its own
+  // order. False: nothing may follow it; flush and close.
   virtual bool reply(const Request& request, const Verdict& verdict, base::Time now,
                      base::Buffer& out) = 0;
 
-  // Must replies leave in the order of the requests?
-  virtual bool ordered() const = 0;
+  // May replies to a batch leave before those to an earlier one? Then the connection goes on
+  // reading while the store has not answered, and has up to
+  // base::bounds::batches_per_connection_max batches under way.
+  virtual bool takes_several_batches() const { return false; }
 
   // Memory that it holds for a request of which parts are missing, and has consumed already.
   virtual size_t unfinished_bytes() const { return 0; }

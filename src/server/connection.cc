@@ -31,13 +31,6 @@ constexpr std::string_view too_slow =
 constexpr std::string_view no_room =
     "too much memory is held by requests that have not arrived whole; send shorter ones, or later";
 
-// Does one of them ask for a decision, so that it was whole? A ping may stand within another one.
-bool has_whole(const request::Requests& requests) {
-  const auto all = requests.items();
-  return std::any_of(all.begin(), all.end(),
-                     [](const auto& request) { return request.verb != request::Verb::none; });
-}
-
 }  // namespace
 
 Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
@@ -54,6 +47,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
 
 Connection::~Connection() {
   if (phase_ != Phase::closed) ::close(fd_);
+  drop_batches();
   worker_.remove_unsent(unsent_.size());
   worker_.give_back({std::move(in_), in_capacity_});
   worker_.hold(*this, held_, 0);
@@ -78,7 +72,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   if (!readable_ || undecided_) return;
   if (phase_ == Phase::draining) {
     drain();
-  } else if (may_go_on() && !finishing_) {
+  } else if (may_read() && !finishing_) {
     read_more();
   }
 }
@@ -86,7 +80,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
 void Connection::on_turn() {
   const auto self = shared_from_this();
   if (phase_ == Phase::draining && readable_) return drain();
-  if (!may_go_on()) return;  // once it may, it is processed
+  if (!may_read()) return;  // once it may, it is processed
   if (undecided_) return process();
   if (readable_ && !finishing_) read_more();
 }
@@ -103,6 +97,7 @@ void Connection::refuse(std::string_view why) {
 void Connection::release_input() {
   waits_.leave();
   lent_.leave();
+  drop_batches();
   at_ = in_size_ = 0;
   undecided_ = false;
   if (in_capacity_ > Worker::small_buffer_bytes) swap_buffer(Worker::small_buffer_bytes);
@@ -132,7 +127,9 @@ void Connection::give_way() {
 
 // Nothing is decided for it any more, so nothing is taken for it either.
 void Connection::start_flushing() {
-  if (std::exchange(phase_, Phase::flushing) != Phase::flushing) worker_.engine().forget(*this);
+  if (std::exchange(phase_, Phase::flushing) == Phase::flushing) return;
+  worker_.engine().forget(*this);
+  drop_batches();
 }
 
 // What is there already is read when the others have had their turn.
@@ -164,10 +161,11 @@ void Connection::read_more() {
 }
 
 void Connection::process() {
-  if (suspended_ && !resumable_) return;
+  if (resumable_.empty() && !can_receive()) return;
   undecided_ = completed_ = false;
   while (decide()) {
-    if (phase_ == Phase::flushing || end_) return close_gently();
+    if (phase_ == Phase::flushing) return close_gently();
+    if (end_) return under_way_.empty() ? close_gently() : void();
     if (!hold()) return give_way();
     if (!finishing_) {
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
@@ -182,6 +180,7 @@ void Connection::process() {
     if (!make_room()) return give_way();
     if (!receive_last()) {
       if (worker_.engine().has_lists(*this)) return;  // on_lists_done goes on
+      if (!under_way_.empty()) return;                // and so does resume
       start_flushing();
       worker_.out().clear();
       session_->goodbye(worker_.out());
@@ -200,45 +199,110 @@ void Connection::note_unfinished() {
   if (lends && (completed_ || !lent_.is_member())) worker_.begin_lent(lent_);
 }
 
+bool Connection::can_receive() const {
+  // Only the last one may have been left without an input of its own.
+  return !leaving_ && under_way_.size() < base::bounds::batches_per_connection_max &&
+         (under_way_.empty() || under_way_.back().input != nullptr);
+}
+
+// Takes what is complete in the buffer, one batch of it. Returns its requests.
+size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
+  engine::Engine& engine = worker_.engine();
+  base::Buffer& out = worker_.out();
+  engine::Batch& batch = engine.next_batch();
+  const request::Received received =
+      session_->receive({in_.get() + at_, in_size_ - at_}, end_, batch.requests, out);
+  const size_t count = batch.requests.size();
+  at_ += received.consumed;
+  leaving_ = received.closing;
+  progressed = received.consumed > 0;
+  if (progressed) completed_ |= held_ == 0 || count > 0;
+  worker_.poller().add_work(count);
+  if (count == 0) return 0;
+  served = engine.serve(batch, protocol_, *session_, out, this);
+  if (served == engine::Served::later) [[unlikely]]
+    under_way_.push_back({&batch, nullptr, 0});
+  return count;
+}
+
+// Goes on with the first of the batches that can.
+engine::Served Connection::resume_batch() {
+  engine::Batch* const batch = resumable_.front();
+  resumable_.erase(resumable_.begin());
+  const engine::Served served = worker_.engine().resume(*batch, worker_.out());
+  if (served == engine::Served::later) return served;
+  const auto its = std::find_if(under_way_.begin(), under_way_.end(),
+                                [&](const UnderWay& one) { return one.batch == batch; });
+  release(*its);
+  under_way_.erase(its);
+  return served;
+}
+
+// The requests of the last batch point into in_: sets that aside, and goes on with a copy of what
+// is behind. Counted with what waits for the rest of a request; without room for it the connection
+// is not read before the batch has its answer. Other connections may have to give way, which write
+// to the worker's output.
+void Connection::keep_input() {
+  const size_t rest = in_size_ - at_;
+  auto lent = worker_.lend(
+      rest < Worker::small_buffer_bytes ? Worker::small_buffer_bytes : in_capacity_, *this);
+  if (!lent) return;
+  const bool small = in_capacity_ == Worker::small_buffer_bytes;
+  if (small && !worker_.hold(*this, 0, in_capacity_)) return worker_.give_back(std::move(*lent));
+  std::memcpy(lent->bytes.get(), in_.get() + at_, rest);
+  UnderWay& its = under_way_.back();
+  its.input = std::exchange(in_, std::move(lent->bytes));
+  its.input_capacity = std::exchange(in_capacity_, lent->capacity);
+  in_size_ = rest;
+  at_ = 0;
+}
+
+void Connection::release(UnderWay& one) {
+  if (one.input == nullptr) return;
+  if (one.input_capacity == Worker::small_buffer_bytes) worker_.hold(*this, one.input_capacity, 0);
+  worker_.give_back({std::move(one.input), one.input_capacity});
+}
+
+// The engine has forgotten them.
+void Connection::drop_batches() {
+  for (UnderWay& one : under_way_) release(one);
+  under_way_.clear();
+  resumable_.clear();
+}
+
 // Decides the complete requests of the buffer, and no more than are one turn's. False: their
 // replies wait for the socket or for the store, or the rest waits for its turn, and `process` is
 // called again.
 bool Connection::decide() {
   auto& out = worker_.out();
-  auto& engine = worker_.engine();
   bool closing = phase_ == Phase::flushing, turn_over = false;
   size_t decided = 0;
   while (!closing) {
     out.clear();
+    bool progressed = true;
     engine::Served served = engine::Served::all;
-    if (suspended_) [[unlikely]] {
-      resumable_ = false;
-      served = engine.resume(*this, out);
-    } else {
-      auto& requests = worker_.requests();
-      requests.clear();
-      received_ = session_->receive({in_.get() + at_, in_size_ - at_}, end_, requests);
-      at_ += received_.consumed;
-      if (received_.consumed > 0) completed_ |= held_ == 0 || has_whole(requests);
-      decided += requests.size();
-      worker_.poller().add_work(requests.size());
-      if (requests.size() > 0) served = engine.serve(protocol_, *session_, requests, out, this);
-    }
-    suspended_ = served == engine::Served::later;
-    if (suspended_) [[unlikely]] {
-      waits_.leave();
-      flush();
-      return false;
-    }
+    if (resumable_.empty()) [[likely]]
+      decided += receive_batch(served, progressed);
+    else
+      served = resume_batch();
     closing = served == engine::Served::ended;
-    if (received_.closing && !closing) {
+    if (leaving_ && !closing && under_way_.empty()) {
       const std::string_view fault = session_->fault();
       if (!fault.empty()) worker_.tally().fault(protocol_, fault);
       session_->farewell(out);
       closing = true;
     }
-    if (!flush() || received_.consumed == 0) break;
-    if (at_ == in_size_ && !end_) break;  // the usual case: spares asking the session about nothing
+    const bool sent = flush(worker_.engine().needs_commit());
+    if (served == engine::Served::later && session_->takes_several_batches() &&
+        under_way_.back().input == nullptr) [[unlikely]]
+      keep_input();
+    if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
+      waits_.leave();
+      return false;
+    }
+    if (!sent || !progressed) break;
+    // The usual case: spares asking the session about nothing.
+    if (at_ == in_size_ && !end_ && resumable_.empty()) break;
     turn_over = !closing && decided >= base::bounds::turn_requests_max;
     if (turn_over) break;
   }
@@ -255,15 +319,16 @@ bool Connection::decide() {
   return unsent_.empty();
 }
 
-void Connection::go_on() {
+void Connection::resume(engine::Batch& batch) {
   const auto self = shared_from_this();
-  resumable_ = suspended_;
+  if (std::find(resumable_.begin(), resumable_.end(), &batch) == resumable_.end())
+    resumable_.push_back(&batch);
   if (unsent_.empty()) process();
 }
 
 void Connection::on_lists_done() {
   const auto self = shared_from_this();
-  if (finishing_ && may_go_on()) process();
+  if (finishing_ && may_read()) process();
 }
 
 void Connection::finish() {
@@ -298,7 +363,7 @@ void Connection::reply_late(const request::Request& request, const request::Verd
   late_.append(out.view());
 }
 
-void Connection::send_late() {
+void Connection::flush_late(bool needs_commit) {
   if (phase_ != Phase::serving || late_.empty()) return;
   if (late_.size() + unsent_.size() > base::bounds::late_bytes_max) {
     worker_.tally().closed(protocol_, engine::Closed::send_memory);
@@ -307,17 +372,17 @@ void Connection::send_late() {
   worker_.out().clear();
   worker_.out().append(late_);
   late_ = std::string();
-  flush();
+  flush(needs_commit);
 }
 
 // Writes the worker's output. False: the socket is full, or what was decided is not committed yet;
 // the rest waits in unsent_.
-bool Connection::flush() {
+bool Connection::flush(bool needs_commit) {
   auto& out = worker_.out();
   std::string_view text = out.view();
-  const uint64_t gate = text.empty() ? 0 : worker_.engine().gate();
+  const uint64_t gate = text.empty() ? 0 : worker_.engine().store().gate(needs_commit);
   if (!unsent_.empty() || gate != 0) [[unlikely]] {  // it has to wait for what came before
-    hold_back(text, gate);
+    hold_back(text, gate, needs_commit);
     out.clear();
     return false;
   }
@@ -327,7 +392,7 @@ bool Connection::flush() {
       worker_.tally().sent(protocol_, static_cast<size_t>(n));
       text.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      hold_back(text, 0);
+      hold_back(text, 0, false);
       out.clear();
       return false;
     } else if (errno != EINTR) {
@@ -338,7 +403,7 @@ bool Connection::flush() {
   return true;
 }
 
-void Connection::hold_back(std::string_view text, uint64_t gate) {
+void Connection::hold_back(std::string_view text, uint64_t gate, bool needs_commit) {
   if (unsent_.empty()) {
     unsent_ = worker_.lend_text();
     unsent_at_ = 0;
@@ -351,7 +416,7 @@ void Connection::hold_back(std::string_view text, uint64_t gate) {
   }
   waits_.leave();
   gate_ = gate;
-  strict_ |= worker_.engine().strict();
+  needs_commit_ |= needs_commit;
   worker_.hold_back(shared_from_this(), gate);
 }
 
@@ -366,7 +431,7 @@ void Connection::release_unsent() {
 void Connection::pass_gate(uint64_t gate, bool committed) {
   if (phase_ == Phase::closed || gate_ != gate) return;  // there is more, up to a later one
   gate_ = 0;
-  if (std::exchange(strict_, false) && !committed) return abort();
+  if (std::exchange(needs_commit_, false) && !committed) return abort();
   write_more();
 }
 
@@ -426,6 +491,7 @@ void Connection::abort() {
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;
   worker_.engine().forget(*this);
+  drop_batches();
   waits_.leave();
   lent_.leave();
   release_unsent();

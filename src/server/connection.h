@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "engine/parking.h"
+#include "engine/engine.h"
 #include "net/poller.h"
 #include "request/session.h"
 #include "server/age_list.h"
@@ -32,7 +34,7 @@ using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
 
-class Connection final : public engine::Recipient,
+class Connection final : public engine::ReplySink,
                          public net::Poller::Client,
                          public std::enable_shared_from_this<Connection> {
  public:
@@ -53,7 +55,9 @@ class Connection final : public engine::Recipient,
   void on_send_timeout();
   // Gives what it holds of an unfinished request to others, which ends it. Not while the store has
   // its requests.
-  bool can_give_way() const { return phase_ == Phase::serving && !suspended_ && !undecided_; }
+  bool can_give_way() const {
+    return phase_ == Phase::serving && under_way_.empty() && !undecided_;
+  }
   void give_way();
   // Answers what has arrived, then closes: the server is stopping.
   void finish();
@@ -65,8 +69,8 @@ class Connection final : public engine::Recipient,
 
   void reply_late(const request::Request& request, const request::Verdict& verdict,
                   base::Time now) override;
-  void send_late() override;
-  void go_on() override;
+  void flush_late(bool needs_commit) override;
+  void resume(engine::Batch& batch) override;
   bool has_unsent() const override { return !unsent_.empty() || !late_.empty(); }
   bool is_leaving() const override { return ending_; }
   void on_lists_done() override;
@@ -81,15 +85,21 @@ class Connection final : public engine::Recipient,
   // Decides what has arrived and sees to what comes next.
   void process();
   bool decide();
+  size_t receive_batch(engine::Served& served, bool& progressed);
+  engine::Served resume_batch();
+  void keep_input();
+  void drop_batches();
   bool receive_last();
-  bool may_go_on() const { return phase_ == Phase::serving && unsent_.empty() && !suspended_; }
+  // Is there room for one more batch, and is its input free to be read into?
+  bool can_receive() const;
+  bool may_read() const { return phase_ == Phase::serving && unsent_.empty() && can_receive(); }
   void refuse(std::string_view why);
   void release_input();
   void note_unfinished();
   void start_flushing();
-  bool flush();
+  bool flush(bool needs_commit = false);
   void write_more();
-  void hold_back(std::string_view text, uint64_t gate);
+  void hold_back(std::string_view text, uint64_t gate, bool needs_commit);
   void release_unsent();
   void close_gently();
   void await_linger();
@@ -111,19 +121,26 @@ class Connection final : public engine::Recipient,
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
   size_t held_ = 0;  // bytes that the session has consumed of an unfinished request
-  // Consumed of what is in in_, and how, while its requests are being decided.
-  size_t at_ = 0;
-  request::Received received_;
+  size_t at_ = 0;    // consumed of what is in in_, while its requests are being decided
+  // Batches that wait for the store. The requests of one point into `input`, or into in_ where that
+  // could not be set aside: then nothing is read before it has its answer.
+  struct UnderWay {
+    engine::Batch* batch = nullptr;
+    std::unique_ptr<char[]> input;
+    size_t input_capacity = 0;
+  };
+  void release(UnderWay& one);
+  std::vector<UnderWay> under_way_;
+  std::vector<engine::Batch*> resumable_;  // those of them that can go on
   // Output that the socket did not take, or that is held back; while it is there nothing is read.
   std::string unsent_;
   size_t unsent_at_ = 0;
-  uint64_t gate_ = 0;    // not 0: of unsent_ nothing leaves before it is passed
-  bool strict_ = false;  // it holds a reply that must not leave if it cannot be committed
+  uint64_t gate_ = 0;          // not 0: of unsent_ nothing leaves before it is passed
+  bool needs_commit_ = false;  // it holds a reply that must not leave if it cannot be committed
   size_t drained_ = 0;
   const protocol::Protocol protocol_;
   Phase phase_ = Phase::serving;
-  bool suspended_ = false;  // its requests wait for the store; nothing is read meanwhile
-  bool resumable_ = false;  // not any more
+  bool leaving_ = false;    // the session has announced the close; nothing more is received
   bool readable_ = false;   // there may be something to read
   bool ending_ = false;     // the client has sent its last; a short read is no sign of anything
   std::string late_;        // late replies that are about to be sent

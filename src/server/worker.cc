@@ -102,15 +102,15 @@ void Worker::advance() {
 
 void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
   held_.push_back({engine_.now(), gate, std::move(connection)});
-  if (engine_.await_commit()) return;
+  if (store_.await_commit(engine_.port())) return;
   // It came about meanwhile; but the connection is in the middle of something.
   asio::post(io_, [this] { open_gates(); });
 }
 
 void Worker::open_gates() {
   do {
-    const uint64_t committed = engine_.committed();
-    const uint64_t done = std::max(committed, engine_.given_up());
+    const uint64_t committed = store_.committed();
+    const uint64_t done = std::max(committed, store_.given_up());
     const bool opens = !held_.empty() && held_.front().gate <= done;
     const base::Time now = opens ? engine_.now() : base::Time{};
     // What is opened may be held back again, behind a later gate.
@@ -121,7 +121,7 @@ void Worker::open_gates() {
       first.connection->pass_gate(first.gate, first.gate <= committed);
     }
     // A commit wakes once, and this one may have been an earlier one than the next waits for.
-  } while (!held_.empty() && !engine_.await_commit());
+  } while (!held_.empty() && !store_.await_commit(engine_.port()));
 }
 
 std::string Worker::lend_text() {

@@ -63,8 +63,7 @@ MemoryServer::MemoryServer(const std::string& file, const std::string& policy)
       std::make_shared<spdlog::logger>("memory", std::make_shared<spdlog::sinks::null_sink_mt>());
   live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
   engine_ = std::make_unique<engine::Engine>(
-      engine::Engine::Surroundings{.store = watched_, .clock = clock_, .live = *live_},
-      std::move(log));
+      engine::Engine::Deps{.store = watched_, .clock = clock_, .live = *live_}, std::move(log));
 }
 
 void MemoryServer::sleep(int64_t ms) {
@@ -96,14 +95,13 @@ std::string MemoryConnection::take() {
 
 void MemoryConnection::process() {
   base::Buffer out;
-  request::Requests requests;
   while (!closed_) {
-    requests.clear();
+    engine::Batch& batch = server_.engine_->next_batch();
     // In memory of its own, so that a sanitizer sees a view that lives too long.
     const std::string in = in_;
-    const auto received = session_->receive(in, end_, requests);
-    if (requests.size() > 0)
-      closed_ = server_.engine_->serve(protocol::Protocol::divvy, *session_, requests, out) !=
+    const auto received = session_->receive(in, end_, batch.requests, out);
+    if (batch.requests.size() > 0)
+      closed_ = server_.engine_->serve(batch, protocol::Protocol::divvy, *session_, out) !=
                 engine::Served::all;
     if (received.closing && !closed_) {
       session_->farewell(out);

@@ -40,16 +40,16 @@ class Server {
     sluice::droplet::add_droplet_rule(spaces_, *rules);
     live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine_ = std::make_unique<engine::Engine>(
-        engine::Engine::Surroundings{.store = store_, .clock = clock_, .live = *live_},
+        engine::Engine::Deps{.store = store_, .clock = clock_, .live = *live_},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
   // The bytes of the replies.
   size_t serve(protocol::Protocol protocol, request::Session& session, std::string_view bytes) {
-    requests_.clear();
     out_.clear();
-    if (session.receive(bytes, false, requests_).consumed != bytes.size()) return 0;
-    if (engine_->serve(protocol, session, requests_, out_) != engine::Served::all) return 0;
+    engine::Batch& batch = engine_->next_batch();
+    if (session.receive(bytes, false, batch.requests, out_).consumed != bytes.size()) return 0;
+    if (engine_->serve(batch, protocol, session, out_) != engine::Served::all) return 0;
     return out_.size();
   }
 
@@ -59,7 +59,6 @@ class Server {
   base::Clock clock_;
   std::unique_ptr<live::Live> live_;
   std::unique_ptr<engine::Engine> engine_;
-  request::Requests requests_;
   base::Buffer out_;
 };
 

@@ -31,13 +31,14 @@ constexpr size_t actors = 1'000'000, few = 10, batch = 64;
 
 // Takes verdicts and does nothing with them.
 struct Silent final : request::Session {
-  request::Received receive(std::string_view, bool, request::Requests&) override { return {}; }
+  request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
+    return {};
+  }
   bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
     allowed += verdict.allowed;
     return true;
   }
-  bool ordered() const override { return true; }
   std::string_view fault() const override { return ""; }
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view, base::Buffer&) override {}
@@ -88,7 +89,7 @@ class World {
       EXPECT_TRUE(overrides->set(one));
     }
     return std::make_unique<engine::Engine>(
-        engine::Engine::Surroundings{
+        engine::Engine::Deps{
             .store = store_, .clock = clock_, .live = *live_, .overrides = overrides},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
@@ -96,19 +97,19 @@ class World {
   // Nanoseconds of the processor a request.
   double round(engine::Engine& engine, size_t per_batch, size_t requests) {
     Silent session;
-    request::Requests asked;
     base::Buffer out;
     order_.clear();
     for (size_t i = 0; i < requests; ++i) order_.push_back(static_cast<uint32_t>(dice_(actors)));
     const double began = processor_ns();
     for (size_t at = 0; at < requests; at += per_batch) {
-      asked.clear();
+      engine::Batch& batch = engine.next_batch();
+      request::Requests& asked = batch.requests;
       for (size_t i = 0; i < per_batch; ++i) {
         asked.open();
         asked.add(request::Entry{"user", users_[order_[at + i]]});
         asked.commit({.prefix = {}, .tag = {}});
       }
-      engine.serve(protocol::Protocol::divvy, session, asked, out);
+      engine.serve(batch, protocol::Protocol::divvy, session, out);
     }
     const double took = processor_ns() - began;
     EXPECT_EQ(session.allowed, requests);
@@ -118,14 +119,14 @@ class World {
   // All counters are there, under either limits.
   void warm(engine::Engine& engine) {
     Silent session;
-    request::Requests asked;
     base::Buffer out;
     for (const std::string& one : users_) {
-      asked.clear();
+      engine::Batch& batch = engine.next_batch();
+      request::Requests& asked = batch.requests;
       asked.open();
       asked.add(request::Entry{"user", one});
       asked.commit({.prefix = {}, .tag = {}});
-      engine.serve(protocol::Protocol::divvy, session, asked, out);
+      engine.serve(batch, protocol::Protocol::divvy, session, out);
     }
   }
 

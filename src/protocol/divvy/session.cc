@@ -34,8 +34,8 @@ void append_internal_error(std::string_view text, base::Buffer& out) {
 
 }  // namespace
 
-request::Received DivvySession::receive(std::string_view in, bool end,
-                                        request::Requests& requests) {
+request::Received DivvySession::receive(std::string_view in, bool end, request::Requests& requests,
+                                        base::Buffer&) {
   if (!error_.empty()) return {in.size(), true};
   scratch_.clear();
   size_t searched = searched_ <= in.size() ? searched_ : 0;

@@ -23,12 +23,12 @@ class DivvySession final : public request::Session {
   // for new bytes. Each byte is searched for its line's end once, however small the pieces. At a
   // line that is an error everything is consumed: what stands behind it is not asked for. Once
   // closing, for ever.
-  request::Received receive(std::string_view in, bool end, request::Requests& requests) override;
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
 
   // False only for a verdict with an error.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool ordered() const override { return true; }
 
   std::string_view fault() const override;
 

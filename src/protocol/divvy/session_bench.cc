@@ -10,15 +10,17 @@
 namespace {
 
 using namespace sluice;
+using namespace sluice::divvy;
 
 void parse(benchmark::State& state, const std::string& batch) {
   DivvySession session;
   request::Requests requests;
+  base::Buffer out;
   size_t lines = 0;
   for (auto _ : state) {
     for (std::string_view rest = batch; !rest.empty();) {
       requests.clear();
-      rest.remove_prefix(session.receive(rest, false, requests).consumed);
+      rest.remove_prefix(session.receive(rest, false, requests, out).consumed);
       benchmark::DoNotOptimize(requests.items().data());
       lines += requests.size();
     }

@@ -162,7 +162,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
       std::copy(rest.begin(), rest.end(), memory.get());
       requests.clear();
       const request::Received received =
-          session.receive({memory.get(), rest.size()}, last, requests);
+          session.receive({memory.get(), rest.size()}, last, requests, out);
       t.closing = received.closing;
       const size_t first = t.requests.size();
       for (const request::Request& request : requests.items()) {

@@ -247,19 +247,20 @@ TEST(DivvySession, RefusesAndSaysWhy) {
 TEST(DivvySession, LeavesAnUnfinishedLine) {
   DivvySession session;
   request::Requests requests;
+  base::Buffer out;
   const std::string_view bytes = "HIT a=1\nHIT b=2";
-  request::Received received = session.receive(bytes, false, requests);
+  request::Received received = session.receive(bytes, false, requests, out);
   EXPECT_EQ(received.consumed, 8u);
   EXPECT_EQ(requests.size(), 1u);
   requests.clear();
-  received = session.receive(bytes.substr(8), false, requests);
+  received = session.receive(bytes.substr(8), false, requests, out);
   EXPECT_EQ(received.consumed, 0u);
   EXPECT_EQ(requests.size(), 0u);
-  received = session.receive(bytes.substr(8), true, requests);
+  received = session.receive(bytes.substr(8), true, requests, out);
   EXPECT_EQ(received.consumed, 7u);
   EXPECT_EQ(requests.size(), 1u);
   requests.clear();
-  received = session.receive({}, true, requests);
+  received = session.receive({}, true, requests, out);
   EXPECT_EQ(received.consumed, 0u);
   EXPECT_FALSE(received.closing);
   EXPECT_EQ(requests.size(), 0u);
@@ -274,8 +275,9 @@ TEST(DivvySession, EndWithoutALineIsNothing) {
 TEST(DivvySession, EntriesOfSoundLinesPointIntoTheInput) {
   DivvySession session;
   request::Requests requests;
+  base::Buffer out;
   const std::string in = "HIT key=value \"k 2\"=\"v 2\" u=\xC3\xA9\n";
-  session.receive(in, false, requests);
+  session.receive(in, false, requests, out);
   ASSERT_EQ(requests.size(), 1u);
   for (const request::Entry& e : requests.descriptor(requests.items()[0])) {
     for (const std::string_view view : {e.key, e.value}) {
@@ -292,10 +294,10 @@ TEST(DivvySession, RewrittenLinesOfABatchStay) {
     in += "HIT k=\xFF" + std::to_string(i) + " j=\xC0\n";
   DivvySession session;
   request::Requests requests;
-  EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
+  base::Buffer out;
+  EXPECT_EQ(session.receive(in, false, requests, out).consumed, in.size());
   in.assign(in.size(), '?');  // rewritten lines do not need it
   ASSERT_EQ(requests.size(), batch_requests_max);
-  base::Buffer out;
   for (size_t i = 0; i < batch_requests_max; ++i) {
     const auto descriptor = requests.descriptor(requests.items()[i]);
     ASSERT_EQ(descriptor.size(), 2u);
@@ -311,33 +313,35 @@ TEST(DivvySession, TakesABatchAtATime) {
   for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i) in += "HIT\n";
   DivvySession session;
   request::Requests requests;
+  base::Buffer out;
   std::vector<size_t> sizes;
   for (std::string_view rest = in; !rest.empty();) {
     requests.clear();
-    rest.remove_prefix(session.receive(rest, true, requests).consumed);
+    rest.remove_prefix(session.receive(rest, true, requests, out).consumed);
     sizes.push_back(requests.size());
   }
   EXPECT_EQ(sizes, (std::vector<size_t>{batch_requests_max, batch_requests_max, 5}));
   // A batch behind requests that others have put there is as large.
-  session.receive(in, false, requests);
+  session.receive(in, false, requests, out);
   EXPECT_EQ(requests.size(), batch_requests_max + 5);
 }
 
 TEST(DivvySession, NothingIsTakenBehindABadLine) {
   DivvySession session;
   request::Requests requests;
+  base::Buffer out;
   const std::string in = "HIT a=1\nHIT b=2\nBAD\nHIT c=3\nHIT d=4";
-  request::Received received = session.receive(in, false, requests);
+  request::Received received = session.receive(in, false, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, in.size());
   EXPECT_EQ(requests.size(), 2u);
   requests.clear();
-  received = session.receive("HIT e=5\n", true, requests);
+  received = session.receive("HIT e=5\n", true, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(requests.size(), 0u);
   // A bad line leaves none of its entries behind.
   DivvySession other;
-  other.receive("HIT a=1 b=2 c\nHIT\n", false, requests);
+  other.receive("HIT a=1 b=2 c\nHIT\n", false, requests, out);
   EXPECT_EQ(requests.open_entries(), 0u);
 }
 
@@ -376,18 +380,19 @@ TEST(DivvySession, RequestsHaveABoundOfPairs) {
 TEST(DivvySession, SearchesEachByteOnce) {
   DivvySession session;
   request::Requests requests;
+  base::Buffer out;
   std::string in = "HIT k=" + std::string(1000, 'x');
-  session.receive(in, false, requests);
+  session.receive(in, false, requests, out);
   const std::string without_lf = in;
   in[10] = '\n';  // would be found, were the search to begin anew
   in += "yy";
-  EXPECT_EQ(session.receive(in, false, requests).consumed, 0u);
+  EXPECT_EQ(session.receive(in, false, requests, out).consumed, 0u);
   in = without_lf + "yyz\n";
-  EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
+  EXPECT_EQ(session.receive(in, false, requests, out).consumed, in.size());
   // Shorter than what was left: other bytes, searched from their front.
   requests.clear();
-  session.receive(without_lf, false, requests);
-  EXPECT_EQ(session.receive("HIT a=1\n", false, requests).consumed, 8u);
+  session.receive(without_lf, false, requests, out);
+  EXPECT_EQ(session.receive("HIT a=1\n", false, requests, out).consumed, 8u);
   EXPECT_EQ(requests.size(), 1u);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "base/bounds.h"
 #include "protocol/droplet/message.h"
@@ -12,9 +13,6 @@ namespace sluice::droplet {
 namespace {
 
 using base::bounds::batch_requests_max;
-
-// What a request of the verb `none` is, its note.
-enum Note : uint32_t { asked = 0, switching = 1, pong = 2 };
 
 constexpr uint16_t normal_closure = 1000, going_away = 1001, try_again_later = 1013;
 
@@ -71,17 +69,18 @@ constexpr std::string_view health =
 
 }  // namespace
 
-request::Received DropletSession::receive(std::string_view in, bool, request::Requests& requests) {
+request::Received DropletSession::receive(std::string_view in, bool, request::Requests& requests,
+                                          base::Buffer& out) {
   if (phase_ == Phase::closed) return {in.size(), true};
   const size_t first = requests.size();
   size_t consumed = 0;
   if (phase_ == Phase::head) {
-    const request::Received head = receive_head(in, requests);
+    const request::Received head = receive_head(in, out);
     if (phase_ != Phase::open) return head;
     consumed = head.consumed;
   }
   frames_->renew();
-  while (requests.size() - first < batch_requests_max) {
+  for (size_t taken = 0; taken < batch_requests_max; ++taken) {
     const wire::WebsocketEvent event = frames_->next(in.substr(consumed));
     consumed += event.consumed;
     switch (event.kind) {
@@ -98,11 +97,15 @@ request::Received DropletSession::receive(std::string_view in, bool, request::Re
         ++owed_;
         break;
       case wire::WebsocketEvent::Kind::ping:
-        requests.open();
-        requests.commit(
-            {.verb = request::Verb::none, .note = pong, .prefix = {}, .tag = event.payload});
-        ++owed_;
-        break;
+        if (owed_ == 0) {
+          wire::append_websocket_frame(wire::websocket_pong, event.payload, out);
+          break;
+        }
+        // Pongs stand among the replies where the pings stood among the messages, however these
+        // arrive: this one leaves behind the last reply owed, and nothing is taken before that.
+        pong_ = event.payload;
+        pongs_ = true;
+        return {consumed, false};
       case wire::WebsocketEvent::Kind::text:
         fault_ = "message";
         return close(normal_closure, {}, in.size());
@@ -116,7 +119,7 @@ request::Received DropletSession::receive(std::string_view in, bool, request::Re
   return {consumed, false};
 }
 
-request::Received DropletSession::receive_head(std::string_view in, request::Requests& requests) {
+request::Received DropletSession::receive_head(std::string_view in, base::Buffer& out) {
   const wire::WebsocketHandshake handshake = wire::read_websocket_handshake(in);
   switch (handshake.kind) {
     case wire::WebsocketHandshake::Kind::incomplete:
@@ -130,13 +133,7 @@ request::Received DropletSession::receive_head(std::string_view in, request::Req
     case wire::WebsocketHandshake::Kind::upgrade:
       frames_ = std::make_unique<wire::WebsocketReader>();
       phase_ = Phase::open;
-      accept_ = handshake.accept;
-      requests.open();
-      requests.commit({.verb = request::Verb::none,
-                       .note = switching,
-                       .prefix = {},
-                       .tag = {accept_.data(), accept_.size()}});
-      ++owed_;
+      wire::append_switching_protocols({handshake.accept.data(), handshake.accept.size()}, out);
       return {handshake.bytes, false};
   }
   return {0, false};
@@ -175,32 +172,28 @@ request::Received DropletSession::close(uint16_t status, std::string_view reason
 
 bool DropletSession::reply(const request::Request& request, const request::Verdict& verdict,
                            base::Time, base::Buffer& out) {
-  if (request.note == switching) {
-    wire::append_switching_protocols(request.tag, out);
-  } else if (request.note == pong) {
-    wire::append_websocket_frame(wire::websocket_pong, request.tag, out);
+  const bool failed = !verdict.error.empty();
+  const bool accept = request.verb == request::Verb::peek || (verdict.allowed && !failed);
+  char response[droplet_response_bytes_max];
+  size_t size = 0;
+  if (failed) {
+    size = write_droplet_response(accept, 0, {}, response);
+  } else if (std::all_of(verdict.charges.begin(), verdict.charges.end(),
+                         [](const request::Charge& charge) { return charge.keeps_limits; })) {
+    size = write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
   } else {
-    const bool failed = !verdict.error.empty();
-    const bool accept = request.verb == request::Verb::peek || (verdict.allowed && !failed);
-    char response[droplet_response_bytes_max];
-    size_t size = 0;
-    if (failed) {
-      size = write_droplet_response(accept, 0, {}, response);
-    } else if (std::all_of(verdict.charges.begin(), verdict.charges.end(),
-                           [](const request::Charge& charge) { return charge.keeps_limits; })) {
-      size = write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
-    } else {
-      Balances balances(request, verdict);
-      size = write_droplet_response(accept, balances.mask(), balances.list(), response);
-    }
-    wire::append_websocket_frame(wire::websocket_binary, {response, size}, out);
+    Balances balances(request, verdict);
+    size = write_droplet_response(accept, balances.mask(), balances.list(), response);
   }
-  if (owed_ > 0 && --owed_ == 0 && frames_ != nullptr) frames_->release();
+  wire::append_websocket_frame(wire::websocket_binary, {response, size}, out);
+  if (owed_ == 0 || --owed_ > 0) return true;
+  if (std::exchange(pongs_, false)) wire::append_websocket_frame(wire::websocket_pong, pong_, out);
+  if (frames_ != nullptr) frames_->release();
   return true;
 }
 
 std::string_view DropletSession::id_of(const request::Request& request) const {
-  return request.verb == request::Verb::none ? std::string_view() : request.tag;
+  return request.tag;
 }
 
 void DropletSession::farewell(base::Buffer& out) {

@@ -25,12 +25,12 @@ class DropletSession final : public request::Session {
   // A message becomes a take, or a peek without cost and limits; its descriptor is one entry
   // `bucket`, its tag the request's id, as much of it as a tag may have. Frames that have not
   // arrived whole are left in `in`. Once closing, everything is consumed and nothing is asked.
-  request::Received receive(std::string_view in, bool end, request::Requests& requests) override;
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
 
   // Always true: an error is a refusal without periods, as the protocol has no word for it.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool ordered() const override { return true; }
   std::string_view fault() const override { return fault_; }
   size_t unfinished_bytes() const override {
     return frames_ == nullptr ? 0 : frames_->unfinished_bytes();
@@ -53,7 +53,7 @@ class DropletSession final : public request::Session {
  private:
   enum class Phase : uint8_t { head, open, closed };
 
-  request::Received receive_head(std::string_view in, request::Requests& requests);
+  request::Received receive_head(std::string_view in, base::Buffer& out);
   bool ask(std::string_view message, request::Requests& requests);
   request::Received close(uint16_t code, std::string_view reason, size_t consumed);
 
@@ -64,7 +64,8 @@ class DropletSession final : public request::Session {
   std::string_view fault_{};
   bool head_only_ = false;  // of an HTTP farewell
   Phase phase_ = Phase::head;
-  std::array<char, 28> accept_{};  // the handshake's, until it is answered
+  bool pongs_ = false;  // `pong_` is owed behind the last reply owed
+  std::string pong_;    // what the ping carried, at most 125 bytes
 };
 
 }  // namespace sluice::droplet

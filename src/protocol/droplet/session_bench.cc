@@ -11,6 +11,7 @@
 namespace {
 
 using namespace sluice;
+using namespace sluice::droplet;
 using droplet::model::bytes_field;
 using droplet::model::frame;
 using droplet::model::number_field;
@@ -28,12 +29,13 @@ std::string repeated(std::string_view text, size_t times) {
 void read(benchmark::State& state, const std::string& batch) {
   DropletSession session;
   request::Requests requests;
-  session.receive(droplet::model::handshake, false, requests);
+  base::Buffer out;
+  session.receive(droplet::model::handshake, false, requests, out);
   size_t messages = 0;
   for (auto _ : state) {
     for (std::string_view rest = batch; !rest.empty();) {
       requests.clear();
-      rest.remove_prefix(session.receive(rest, false, requests).consumed);
+      rest.remove_prefix(session.receive(rest, false, requests, out).consumed);
       benchmark::DoNotOptimize(requests.items().data());
       messages += requests.size();
     }

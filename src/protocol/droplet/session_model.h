@@ -320,14 +320,10 @@ inline Transcript run(request::Session& session, std::string_view bytes,
       std::copy(rest.begin(), rest.end(), memory.get());
       requests.clear();
       const request::Received received =
-          session.receive({memory.get(), rest.size()}, false, requests);
+          session.receive({memory.get(), rest.size()}, false, requests, out);
       memory.reset();
       t.closing = received.closing;
       for (const request::Request& request : requests.items()) {
-        if (request.verb == request::Verb::none) {
-          session.reply(request, {}, {}, out);
-          continue;
-        }
         const Answer answer = answer_of(t.requests.size());
         Asked& asked = t.requests.emplace_back();
         asked.peek = request.verb == request::Verb::peek;

@@ -52,13 +52,14 @@ constexpr model::Shape part{.final = false};
 TEST(DropletSession, ATakeIsARequest) {
   DropletSession session;
   request::Requests requests;
+  base::Buffer out;
   std::string bytes =
       bytes_field(1, "bucket") + bytes_field(2, "the id") + number_field(3, 4) + number_field(4, 1);
   for (uint32_t i = 0; i < 6; ++i) bytes += number_field(5 + i, i == 2 ? 0 : 100 + i);
-  session.receive(std::string(handshake) + frame(2, bytes), false, requests);
-  ASSERT_EQ(requests.size(), 2u);
-  EXPECT_EQ(requests.items()[0].verb, request::Verb::none);
-  const request::Request& r = requests.items()[1];
+  session.receive(std::string(handshake) + frame(2, bytes), false, requests, out);
+  ASSERT_EQ(requests.size(), 1u);  // the handshake is none
+  EXPECT_TRUE(out.view().starts_with("HTTP/1.1 101 "));
+  const request::Request& r = requests.items()[0];
   EXPECT_EQ(r.verb, request::Verb::take);
   EXPECT_EQ(r.cost, 4);
   EXPECT_TRUE(r.fresh);
@@ -84,12 +85,13 @@ TEST(DropletSession, EveryTypeButTakeIsAPeekOfNothingElse) {
   for (const uint32_t type : {1u, 2u, 77u, UINT32_MAX}) {
     DropletSession session;
     request::Requests requests;
+    base::Buffer out;
     session.receive(
         std::string(handshake) +
             frame(2, message + number_field(3, 7) + number_field(4, 1) + number_field(11, type)),
-        false, requests);
-    ASSERT_EQ(requests.size(), 2u);
-    const request::Request& r = requests.items()[1];
+        false, requests, out);
+    ASSERT_EQ(requests.size(), 1u);
+    const request::Request& r = requests.items()[0];
     EXPECT_EQ(r.verb, request::Verb::peek);
     EXPECT_EQ(r.cost, 1);
     EXPECT_FALSE(r.fresh);
@@ -147,7 +149,6 @@ TEST(DropletSession, Replies) {
   verdict.error = "the counter memory is full";
   EXPECT_EQ(reply_to(Verb::take, verdict), unhex("82020800"));
   EXPECT_EQ(reply_to(Verb::peek, verdict), unhex("82020801"));
-  EXPECT_TRUE(DropletSession().ordered());
 }
 
 // ---- The handshake and plain HTTP ----
@@ -339,14 +340,15 @@ TEST(DropletSession, UnmaskedFramesAreTaken) {
 TEST(DropletSession, LeavesAnUnfinishedFrame) {
   DropletSession session;
   request::Requests requests;
-  session.receive(handshake, false, requests);
+  base::Buffer out;
+  session.receive(handshake, false, requests, out);
   requests.clear();
   const std::string bytes = take + take.substr(0, take.size() - 1);
-  request::Received received = session.receive(bytes, false, requests);
+  request::Received received = session.receive(bytes, false, requests, out);
   EXPECT_EQ(received.consumed, take.size());
   EXPECT_EQ(requests.size(), 1u);
   requests.clear();
-  received = session.receive(std::string_view(bytes).substr(take.size()), true, requests);
+  received = session.receive(std::string_view(bytes).substr(take.size()), true, requests, out);
   EXPECT_EQ(received.consumed, 0u);
   EXPECT_FALSE(received.closing);
   EXPECT_EQ(requests.size(), 0u);
@@ -355,18 +357,18 @@ TEST(DropletSession, LeavesAnUnfinishedFrame) {
 TEST(DropletSession, TakesABatchAtATime) {
   using base::bounds::batch_requests_max;
   std::string in(handshake);
-  for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i) in += i % 2 == 0 ? take : frame(9, "x");
+  for (size_t i = 0; i < 2 * batch_requests_max + 5; ++i) in += take;
   DropletSession session;
   request::Requests requests;
   base::Buffer out;
   std::vector<size_t> sizes;
   for (std::string_view rest = in; !rest.empty();) {
     requests.clear();
-    rest.remove_prefix(session.receive(rest, true, requests).consumed);
+    rest.remove_prefix(session.receive(rest, true, requests, out).consumed);
     sizes.push_back(requests.size());
     for (const request::Request& request : requests.items()) session.reply(request, {}, {}, out);
   }
-  EXPECT_EQ(sizes, (std::vector<size_t>{batch_requests_max, batch_requests_max, 6}));
+  EXPECT_EQ(sizes, (std::vector<size_t>{batch_requests_max, batch_requests_max, 5}));
 }
 
 // ---- The end ----
@@ -374,17 +376,18 @@ TEST(DropletSession, TakesABatchAtATime) {
 TEST(DropletSession, NothingIsTakenBehindAClose) {
   DropletSession session;
   request::Requests requests;
+  base::Buffer out;
   const std::string in = std::string(handshake) + take + frame(1, "x") + take + frame(9, "p");
-  request::Received received = session.receive(in, false, requests);
+  request::Received received = session.receive(in, false, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, in.size());
-  EXPECT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests.size(), 1u);
   requests.clear();
-  received = session.receive(take, false, requests);
+  received = session.receive(take, false, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, take.size());
   EXPECT_EQ(requests.size(), 0u);
-  base::Buffer out;
+  out.clear();
   session.goodbye(out);  // one Close is enough
   session.refuse("no", out);
   EXPECT_EQ(out.view(), "");
@@ -396,17 +399,17 @@ TEST(DropletSession, GoodbyeIs1001BehindTheHandshake) {
   DropletSession session;
   request::Requests requests;
   base::Buffer out;
-  session.receive(handshake.substr(0, 20), false, requests);
+  session.receive(handshake.substr(0, 20), false, requests, out);
   session.goodbye(out);
   EXPECT_EQ(out.view(), "");
-  session.receive(std::string(handshake) + take, false, requests);
-  ASSERT_EQ(requests.size(), 2u);
+  session.receive(std::string(handshake) + take, false, requests, out);
+  ASSERT_EQ(requests.size(), 1u);
   for (const request::Request& request : requests.items()) session.reply(request, {}, {}, out);
   out.clear();
   session.goodbye(out);
   EXPECT_EQ(out.view(), sent_close(1001));
   requests.clear();
-  const request::Received received = session.receive(take, false, requests);
+  const request::Received received = session.receive(take, false, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(requests.size(), 0u);
   out.clear();
@@ -422,13 +425,13 @@ TEST(DropletSession, RefusesInTheWordsOfTheMoment) {
   EXPECT_TRUE(out.view().ends_with("\r\n\r\ntoo many connections\n"));
   DropletSession open;
   request::Requests requests;
-  open.receive(handshake, false, requests);
+  open.receive(handshake, false, requests, out);
   out.clear();
   open.refuse("too much memory", out);
   EXPECT_EQ(out.view(), sent_close(1013, "too much memory"));
   // A reason has 123 bytes at most, and whole characters.
   DropletSession other;
-  other.receive(handshake, false, requests);
+  other.receive(handshake, false, requests, out);
   out.clear();
   other.refuse(std::string(122, 'x') + "\xC3\xA9" + "more", out);
   EXPECT_EQ(out.view(), sent_close(1013, std::string(122, 'x')));
@@ -444,7 +447,7 @@ TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
   base::Buffer out;
   const auto serve = [&](const std::string& bytes) {
     requests.clear();
-    EXPECT_EQ(session.receive(bytes, false, requests).consumed, bytes.size());
+    EXPECT_EQ(session.receive(bytes, false, requests, out).consumed, bytes.size());
     const size_t held = session.held_bytes();
     for (const request::Request& request : requests.items()) session.reply(request, {}, {}, out);
     return held;
@@ -475,12 +478,13 @@ TEST(DropletSession, GivesMemoryBackWhenAllIsAnswered) {
 TEST(DropletSession, BatchesMayWaitForTheirReplies) {
   DropletSession session;
   request::Requests requests;
-  session.receive(handshake, false, requests);
+  base::Buffer out;
+  session.receive(handshake, false, requests, out);
   std::string batch;
   for (int i = 0; i < 50; ++i) batch += take;
   for (int i = 0; i < 100; ++i) {
     requests.clear();
-    ASSERT_EQ(session.receive(batch, false, requests).consumed, batch.size());
+    ASSERT_EQ(session.receive(batch, false, requests, out).consumed, batch.size());
     ASSERT_EQ(requests.size(), 50u);
     EXPECT_EQ(requests.descriptor(requests.items()[49])[0].value, "b");
     EXPECT_LE(session.held_bytes(), std::max<size_t>(batch.size(), 4096));

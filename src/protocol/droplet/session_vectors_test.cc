@@ -126,7 +126,7 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
 
       request::Requests requests;
       base::Buffer out;
-      const request::Received received = session->receive(bytes, false, requests);
+      const request::Received received = session->receive(bytes, false, requests, out);
       bytes.clear();
       size_t answered = 0;
       for (const request::Request& request : requests.items()) {

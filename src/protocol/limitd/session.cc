@@ -104,7 +104,8 @@ uint64_t reset_of_put(const request::Request& request, const request::Verdict& v
 
 }  // namespace
 
-request::Received LimitdSession::receive(std::string_view in, bool, request::Requests& requests) {
+request::Received LimitdSession::receive(std::string_view in, bool, request::Requests& requests,
+                                         base::Buffer&) {
   if (!begun_ && in.size() >= http_bytes) {
     begun_ = true;
     closing_ = is_http(in.substr(0, http_bytes));

@@ -17,13 +17,13 @@ class LimitdSession final : public request::Session {
  public:
   // At bytes that are no request everything is consumed: what stands behind them is not asked for.
   // Once closing, for ever. So it goes with a connection that begins as HTTP does.
-  request::Received receive(std::string_view in, bool end, request::Requests& requests) override;
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
 
   // Needs a list's `tightest` (of whatever content) to know that its type exists, unless something
   // was listed. Always true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool ordered() const override { return false; }
   std::string_view fault() const override { return closing_ ? "frame" : ""; }
 
   // Nothing: the protocol has no words for either.

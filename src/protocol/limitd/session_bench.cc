@@ -9,7 +9,8 @@
 namespace {
 
 using namespace sluice;
-using wire::model::number, wire::model::text;
+using namespace sluice::limitd;
+using limitd::model::number, limitd::model::text;
 
 constexpr base::Time now{1'425'920'267'000'000};
 
@@ -18,7 +19,7 @@ std::string takes(size_t times, bool numeric) {
   std::string batch;
   for (size_t i = 0; i < times; ++i) {
     const std::string id = numeric ? number(20, 1'000 + i) : text(1, std::to_string(1'000 + i));
-    batch += wire::model::frame(id + text(2, "bench") +
+    batch += limitd::model::frame(id + text(2, "bench") +
                                 text(3, "10.0." + std::to_string(i * 2654435761u % 65'536)) +
                                 number(4, 0) + number(5, 1) + number(6, 0) + number(7, 0));
   }
@@ -39,7 +40,7 @@ void serve(benchmark::State& state, const std::string& batch) {
   for (auto _ : state) {
     for (std::string_view rest = batch; !rest.empty();) {
       requests.clear();
-      rest.remove_prefix(session.receive(rest, false, requests).consumed);
+      rest.remove_prefix(session.receive(rest, false, requests, out).consumed);
       benchmark::DoNotOptimize(requests.items().data());
       served += requests.size();
       if (!replies) continue;

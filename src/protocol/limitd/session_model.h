@@ -303,7 +303,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
       std::copy(rest.begin(), rest.end(), memory.get());
       requests.clear();
       const request::Received received =
-          session.receive({memory.get(), rest.size()}, end, requests);
+          session.receive({memory.get(), rest.size()}, end, requests, out);
       t.closing = received.closing;
       for (const request::Request& r : requests.items()) {
         Pairs descriptor;

@@ -163,13 +163,14 @@ TEST_P(LimitdKiller, ClosesItsConnection) {
 
   LimitdSession session;
   request::Requests requests;
+  base::Buffer out;
   const std::string in = asked(take) + bytes + asked(put);
-  request::Received received = session.receive(in, false, requests);
+  request::Received received = session.receive(in, false, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(received.consumed, in.size());
   EXPECT_EQ(requests.size(), 1u);
   EXPECT_EQ(requests.open_entries(), 2u);  // of the one that was committed
-  received = session.receive(asked(take), true, requests);
+  received = session.receive(asked(take), true, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(requests.size(), 1u);
 }
@@ -246,8 +247,9 @@ TEST(LimitdSession, LeavesAnUnfinishedFrame) {
   for (size_t size = 0; size < second.size(); ++size) {
     LimitdSession session;
     request::Requests requests;
+    base::Buffer out;
     const std::string in = first + second.substr(0, size);
-    const request::Received received = session.receive(in, true, requests);
+    const request::Received received = session.receive(in, true, requests, out);
     EXPECT_EQ(received.consumed, first.size());
     EXPECT_FALSE(received.closing);
     EXPECT_EQ(requests.size(), 1u);
@@ -260,23 +262,25 @@ TEST(LimitdSession, TakesABatchAtATime) {
     in += asked(take) + std::string(i % 3, '\0');
   LimitdSession session;
   request::Requests requests;
+  base::Buffer out;
   std::vector<size_t> sizes;
   for (std::string_view rest = in; !rest.empty();) {
     requests.clear();
-    rest.remove_prefix(session.receive(rest, true, requests).consumed);
+    rest.remove_prefix(session.receive(rest, true, requests, out).consumed);
     sizes.push_back(requests.size());
   }
   EXPECT_EQ(sizes, (std::vector<size_t>{batch_requests_max, batch_requests_max, 5}));
   // A batch behind requests that others have put there is as large.
-  session.receive(in, false, requests);
+  session.receive(in, false, requests, out);
   EXPECT_EQ(requests.size(), batch_requests_max + 5);
 }
 
 TEST(LimitdSession, EntriesPointIntoTheInput) {
   LimitdSession session;
   request::Requests requests;
+  base::Buffer out;
   const std::string in = asked(take) + asked(status);
-  session.receive(in, false, requests);
+  session.receive(in, false, requests, out);
   ASSERT_EQ(requests.size(), 2u);
   const auto inside = [&](std::string_view view) {
     return view.data() >= in.data() && view.data() + view.size() <= in.data() + in.size();
@@ -294,10 +298,9 @@ TEST(LimitdSession, HasNoWordsForACloseOrARefusal) {
   base::Buffer out;
   session.refuse("too many connections", out);
   session.farewell(out);
-  session.receive("GET / HTTP/1.1\r\n\r\n", false, requests);
+  session.receive("GET / HTTP/1.1\r\n\r\n", false, requests, out);
   session.farewell(out);
   EXPECT_TRUE(out.empty());
-  EXPECT_FALSE(session.ordered());
 }
 
 TEST(LimitdSession, IsSmallWhenIdle) {
@@ -310,7 +313,7 @@ std::string reply_to(const std::string& bytes, const request::Verdict& verdict) 
   LimitdSession session;
   request::Requests requests;
   base::Buffer out;
-  session.receive(bytes, false, requests);
+  session.receive(bytes, false, requests, out);
   EXPECT_EQ(requests.size(), 1u);
   EXPECT_TRUE(session.reply(requests.items()[0], verdict, {1'000'000'000'000'000}, out));
   return std::string(out.view());
@@ -483,7 +486,7 @@ TEST(LimitdSession, TheExampleOfTheDocumentation) {
       "10.0.0.7\x20\x00"
       "\x05\xA0\x01\x07\x20\x04",
       26);
-  EXPECT_EQ(session.receive(in, false, requests).consumed, in.size());
+  EXPECT_EQ(session.receive(in, false, requests, out).consumed, in.size());
   ASSERT_EQ(requests.size(), 2u);
   const limit::Decision d{true, 10, 9, base::milliseconds(200), {}};
   request::Verdict v = granted(d);

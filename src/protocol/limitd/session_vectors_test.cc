@@ -128,7 +128,8 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
 
     LimitdSession session;
     request::Requests requests;
-    const request::Received received = session.receive(in, false, requests);
+    base::Buffer out;
+    const request::Received received = session.receive(in, false, requests, out);
     if (!answered) {
       if (step.at("closes").get<bool>() && received.closing)
         closed.insert(c.at("name").get<std::string>());
@@ -190,7 +191,6 @@ TEST(LimitdVectors, RepliesAreWrittenByteForByte) {
     if (unlimited) d.decision.reset_after = has_rate ? base::Duration{} : base::never;
     if (unlimited && d.now.us % 1'000'000 != 0) d.now.us += 300'000;
 
-    base::Buffer out;
     EXPECT_TRUE(session.reply(request, verdict, d.now, out));
     EXPECT_EQ(testing::PrintToString(out.view()), testing::PrintToString(expected));
   });

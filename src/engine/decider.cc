@@ -1,0 +1,41 @@
+#include "engine/decider.h"
+
+#include <utility>
+
+namespace sluice::engine {
+
+Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
+    : deps_(std::move(deps)),
+      log_(std::move(log)),
+      policy_(deps_.live.current()),
+      rules_(policy_->rules.get()),
+      port_(deps_.wake) {
+  if (deps_.overrides != nullptr) overrides_reader_.emplace(*deps_.overrides);
+}
+
+Decider::~Decider() {
+  deps_.store.detach(port_);
+}
+
+bool Decider::take_policy() {
+  // Nothing that was found among them is held beyond a batch but by value.
+  if (overrides_reader_) overrides_reader_->pass();
+  if (deps_.live.epoch() == policy_->epoch) return false;
+  policy_ = deps_.live.current();
+  rules_ = policy_->rules.get();
+  if (next_ != nullptr) {
+    next_->plan.clear();  // it points into the old rules
+    next_->policy = policy_;
+  }
+  return true;
+}
+
+Batch& Decider::next() {
+  if (next_ == nullptr) [[unlikely]] {
+    next_ = &batches_.open();
+    next_->policy = policy_;
+  }
+  return *next_;
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,39 @@
+// Who gets the replies of one session that come later than its batch: a connection, which tells the
+// engine before it goes (Engine::forget). Called on the worker's thread alone.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "engine/batch.h"
+#include "request/session.h"
+
+namespace sluice::engine {
+
+class ReplySink : public BatchOwner {
+ public:
+  // Takes a late reply; it leaves at `flush_late` at the latest.
+  virtual void reply_late(const request::Request& request, const request::Verdict& verdict,
+                          base::Time now) = 0;
+  // needs_commit: one of them must not leave if it cannot be committed.
+  virtual void flush_late(bool needs_commit) = 0;
+  // Is there output that it has not sent yet? Then none of its lists is begun or read; once there
+  // is none it tells the engine (Engine::continue_lists).
+  virtual bool has_unsent() const { return false; }
+  // Is it known to be about to go? Then no list is made for it.
+  virtual bool is_leaving() const { return false; }
+  // Each of its lists has its reply.
+  virtual void on_lists_done() {}
+
+ private:
+  friend class PendingReplies;
+  friend class LateReplies;
+  friend class Engine;
+  std::vector<Batch*> suspended_;  // its batches that wait for the store, or for room for a list
+  std::set<uint32_t> pending_;     // slots of its PendingReplies
+  bool has_replies_ = false;       // it is among those with late replies to send
+  bool needs_commit_ = false;      // one of these
+};
+
+}  // namespace sluice::engine
