@@ -37,7 +37,7 @@ ROOMS: dict[str, str] = {
     "config": "base log request metrics policy policy/read disk store durable redis live engine admin server"
     " protocol/divvy protocol/limitd protocol/droplet",
     "cli": "base limit policy policy/read wire disk client protocol admin config",
-    "protocol/*": "base limit request policy policy/read wire client config cli protocol",
+    "protocol/*": "base limit request metrics policy policy/read wire client engine admin config cli protocol",
     "main": "cli",
     "testing": "base limit request disk",
 }
