@@ -233,7 +233,8 @@ void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
                           : actor == "key" ? "k" + std::to_string(1 + dice(3))
                                            : std::to_string(1 + dice(3)));
     const int64_t quota = 1 + dice(int64_t{6}), window = 5 + dice(int64_t{3});
-    const bool divvy = rule.space->form == request::Form::divvy, keeps = rule.limits.empty();
+    const bool divvy = rule.space->encoding == request::KeyEncoding::remaining_text,
+               keeps = rule.limits.empty();
     limit::Limit limit{limit::Algorithm::token_bucket, quota, base::seconds(keeps ? 60 : window),
                        quota};
     if (divvy) limit = {limit::Algorithm::fixed_window, quota, base::seconds(window), 0};
@@ -244,7 +245,7 @@ void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
     if (dice(4) == 0) one.terms.until = {start_us + dice(int64_t{60'000'000})};
     if (divvy && has_counter(limit.algorithm)) {
       request::Space like;
-      like.form = request::Form::divvy;
+      like.encoding = request::KeyEncoding::remaining_text;
       one.terms.space = spaces.intern(
           rule.space->prefix, ":" + std::to_string(quota) + ":" + std::to_string(window), like);
     }

@@ -105,7 +105,8 @@ class Resolver {
       one->dialect = its;
       one->name = policy::name_of(rule, its);
       one->actor = rule.actor;
-      if (rule.space->form == request::Form::divvy) one->prefix = rule.space->prefix;
+      if (rule.space->encoding == request::KeyEncoding::remaining_text)
+        one->prefix = rule.space->prefix;
       one->id = rule.id;
       one->usual = usual_of(rule, its);
       if (its == "native") one->limits = rule.limits;

@@ -116,7 +116,8 @@ struct Fixture {
     live::each_rule(*live.current()->rules, [&](const policy::Rule& rule, std::string_view its) {
       if (its != dialect || policy::name_of(rule, its) != name) return;
       live::NamedRule named{dialect, name, rule.actor, "", rule.id};
-      if (rule.space->form == request::Form::divvy) named.prefix = rule.space->prefix;
+      if (rule.space->encoding == request::KeyEncoding::remaining_text)
+        named.prefix = rule.space->prefix;
       one.rule = std::make_shared<const live::NamedRule>(named);
     });
     EXPECT_NE(one.rule, nullptr) << name;
@@ -261,7 +262,7 @@ TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
   EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 4);  // afresh, as an edited rule's
   const request::Space* const space =
       f.spaces.intern("divvy:ip=* method=GET:", ":5:120");  // known already
-  EXPECT_EQ(space->form, request::Form::divvy);
+  EXPECT_EQ(space->encoding, request::KeyEncoding::remaining_text);
   EXPECT_EQ(f.store.list(*space, "", 10), std::vector<std::string>{"10.0.0.7"});
   // The canary of the same operation has a name of its own, and was not touched.
   EXPECT_EQ(f.store.list(*f.spaces.intern("divvy:ip=* method=GET:", ":1:60"), "", 10).size(), 1u);

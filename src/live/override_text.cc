@@ -163,7 +163,7 @@ OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t mos
     // Divvy's key holds the numbers, and what is stored under it is what is left of them.
     const Limit& limit = asked.limits.front();
     request::Space like;
-    like.form = request::Form::divvy;
+    like.encoding = request::KeyEncoding::remaining_text;
     one.space = spaces.hold(
         one.rule->prefix,
         ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000), like,

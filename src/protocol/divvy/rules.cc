@@ -77,7 +77,7 @@ class Validation {
     check_actor(raw);
     const std::string& seconds = raw.reset_seconds.spelling;
     request::Space like;
-    like.form = request::Form::divvy;
+    like.encoding = request::KeyEncoding::remaining_text;
     rule.intern(spaces_, spaces_.hold(space_prefix(raw),
                                       ":" + raw.credit_limit.spelling + ":" + seconds, like));
     rules_.add(policy::Dialect::divvy, std::move(rule));
