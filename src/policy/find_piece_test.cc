@@ -95,7 +95,7 @@ TEST(FindPiece, takes_steps_linear_in_the_text) {
 TEST(MatchSteps, ordinary_values_cost_nothing_however_many_patterns_there_are) {
   const std::string value(base::bounds::match_free_bytes, 'a');
   for (const Pattern& pattern :
-       {Pattern::wildcard("*x*y"), Pattern::divvy("*xy"), Pattern::divvy("*x*y*z")}) {
+       {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
     MatchSteps steps;
     for (int i = 0; i < 1000; ++i) EXPECT_FALSE(pattern.matches(value, steps));
     EXPECT_EQ(steps.left(), base::bounds::match_steps_max);
@@ -105,7 +105,7 @@ TEST(MatchSteps, ordinary_values_cost_nothing_however_many_patterns_there_are) {
 TEST(MatchSteps, what_goes_through_a_long_value_is_counted_and_ends) {
   const std::string value(1'000'000, 'a');
   for (const Pattern& pattern :
-       {Pattern::wildcard("*x*y"), Pattern::divvy("*xy"), Pattern::divvy("*x*y*z")}) {
+       {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
     MatchSteps steps;
     int count = 0;
     for (; !steps.over() && count < 100; ++count) EXPECT_FALSE(pattern.matches(value, steps));

@@ -43,7 +43,7 @@ bool applies(const Plain& rule, std::span<const Entry> request) {
     for (const Entry& entry : request)
       if (entry.key == key) value = entry.value;
     const bool fit =
-        rule.divvy ? Pattern::divvy(text).matches(value) : value.has_value() && fits(text, *value);
+        rule.divvy ? Pattern::loose(text).matches(value) : value.has_value() && fits(text, *value);
     if (!fit) return false;
   }
   return true;
@@ -52,7 +52,7 @@ bool applies(const Plain& rule, std::span<const Entry> request) {
 Rule compiled(const Plain& plain) {
   Rule rule;
   for (const auto& [key, text] : plain.conditions)
-    rule.conditions.push_back({key, plain.divvy ? Pattern::divvy(text) : Pattern::wildcard(text)});
+    rule.conditions.push_back({key, plain.divvy ? Pattern::loose(text) : Pattern::wildcard(text)});
   rule.mode = plain.mode;
   rule.then = plain.then;
   rule.until = {plain.until_us};

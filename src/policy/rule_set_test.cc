@@ -17,7 +17,7 @@ using request::Entry;
 Rule rule_of(std::vector<std::pair<std::string, std::string>> conditions,
              Mode mode = Mode::enforce) {
   Rule rule;
-  for (auto& [key, text] : conditions) rule.conditions.push_back({key, Pattern::divvy(text)});
+  for (auto& [key, text] : conditions) rule.conditions.push_back({key, Pattern::loose(text)});
   rule.mode = mode;
   rule.limits = {{limit::Algorithm::fixed_window, 3, base::seconds(60)}};
   return rule;
@@ -189,7 +189,7 @@ void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
       std::string text =
           pick("", "1", "2", "12", "*", "1*", "12*", "*2", "1*2", "1*1*2", "123456*", "**", "1234");
       if (text == "**" && random() % 8 != 0) text = "3";
-      rule.conditions.push_back({key, documented ? Pattern::wildcard(text) : Pattern::divvy(text)});
+      rule.conditions.push_back({key, documented ? Pattern::wildcard(text) : Pattern::loose(text)});
     }
     rules.add(Dialect::divvy, std::move(rule));
   }

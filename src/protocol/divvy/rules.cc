@@ -85,7 +85,7 @@ class Validation {
 
   void add_conditions(const RawRule& raw, policy::Rule& rule) {
     for (const auto& [key, value] : raw.operation) {
-      policy::Pattern pattern = matching_ == DivvyMatching::code ? policy::Pattern::divvy(value)
+      policy::Pattern pattern = matching_ == DivvyMatching::code ? policy::Pattern::loose(value)
                                                                  : policy::Pattern::wildcard(value);
       if (pattern.impossible()) {
         report_.warning(raw.place, raw.subject(),
