@@ -113,13 +113,14 @@ struct Fixture {
                                   int64_t until_us = INT64_MAX) {
     live::AskedOverride asked;
     live::KnownOverride& one = asked.one;
-    live::each_rule(*live.current()->rules, [&](const policy::Rule& rule, std::string_view its) {
-      if (its != dialect || policy::name_of(rule, its) != name) return;
-      live::NamedRule named{dialect, name, rule.actor, "", rule.id};
-      if (rule.space->encoding == request::KeyEncoding::remaining_text)
-        named.prefix = rule.space->prefix;
-      one.rule = std::make_shared<const live::NamedRule>(named);
-    });
+    live::each_rule(*live.current()->rules,
+                    [&](const policy::Rule& rule, const policy::Dialect& its) {
+                      if (its.name != dialect || its.rule_name(rule) != name) return;
+                      live::NamedRule named{dialect, name, rule.actor, "", rule.id};
+                      named.rules_of = &its;
+                      if (its.override_space != nullptr) named.prefix = rule.space->prefix;
+                      one.rule = std::make_shared<const live::NamedRule>(named);
+                    });
     EXPECT_NE(one.rule, nullptr) << name;
     one.actor = actor;
     asked.limits = std::move(limits);

@@ -197,7 +197,7 @@ void Engine::plan_list(List& list) {
   take_policy();
   list.policy = policy_;
   list.batch = new_ticket();
-  const policy::Dialect dialect = protocol::dialect_of(list.asked.protocol);
+  const policy::Dialect* const dialect = protocol::dialect_of(list.asked.protocol);
   std::vector<request::Entry> entries = list.asked.entries();
   std::string_view error;
   const policy::Rule* const rule = rules_->decider(dialect, entries, error);

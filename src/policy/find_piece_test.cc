@@ -7,6 +7,7 @@
 
 #include "policy/pattern.h"
 #include "policy/rule_set.h"
+#include "testing/dialects.h"
 
 namespace sluice::policy {
 namespace {
@@ -130,7 +131,7 @@ RuleSet stars(size_t count, const request::Space& space) {
     rule.limits = {{limit::Algorithm::deny, 0, {}, 0}};
     rule.limits_id = 1;
     rule.space = &space;
-    rules.add_native(std::move(rule));
+    rules.add(native_dialect, std::move(rule));
   }
   return rules;
 }
@@ -142,7 +143,7 @@ TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
   Plan plan;
   const auto match = [&](const std::string& value) {
     const request::Entry entry{"k", value};
-    rules.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+    rules.match(&first_dialect, {.descriptor = {&entry, 1}}, plan);
     return plan.parts().back();
   };
   const auto hostile = match(std::string(1'000'000, 'a'));
@@ -157,7 +158,7 @@ TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
   const RuleSet many = stars(20'000, space);
   const std::string value(250, 'a');
   const request::Entry entry{"k", value};
-  many.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+  many.match(&first_dialect, {.descriptor = {&entry, 1}}, plan);
   EXPECT_EQ(plan.parts().back().error, "");
 }
 

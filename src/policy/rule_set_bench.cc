@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "policy/rule_set.h"
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 
 namespace sluice::policy {
@@ -24,7 +25,7 @@ void match(benchmark::State& state, const Policy& policy, std::span<const reques
   Plan plan;
   for (auto _ : state) {
     plan.clear();
-    policy.rules.match(Dialect::divvy, {request}, plan);
+    policy.rules.match(&divvy::dialect, {request}, plan);
     benchmark::DoNotOptimize(plan.batch().charges.data());
   }
 }
