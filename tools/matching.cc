@@ -41,7 +41,7 @@ class Subject {
     for (size_t i = 0; i < batches; ++i) {
       plan_.clear();
       for (size_t n = 0; n < batch_size; ++n)
-        rules_.match(policy::Dialect::divvy, {.descriptor = request_}, plan_);
+        rules_.match(nullptr, {.descriptor = request_}, plan_);
     }
     return (thread_ns() - begin) / static_cast<double>(batches * batch_size);
   }

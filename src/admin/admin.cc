@@ -22,6 +22,12 @@ constexpr auto reload_limit = std::chrono::seconds(30);
 constexpr size_t rules_page_default = 100;
 constexpr size_t difference_max = 1000;
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
 // In a time that does not depend on where they differ.
 bool are_equal(std::string_view a, std::string_view b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
@@ -235,7 +241,7 @@ HttpResponse Admin::config() const {
   return json_response(200, {{"version", options_.version},
                              {"generation", policy->generation},
                              {"hash", live::hash_text(policy->hash)},
-                             {"rules", live::count_rules(*policy->rules)},
+                             {"rules", policy->rules->written()},
                              {"files", first ? world_.files : live.files},
                              {"live_since", to_text(first ? started_ : live.at)},
                              {"reloadable", world_.reloader != nullptr},
@@ -247,11 +253,10 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   const std::string kind = wire::query_value(request.query, "as").value_or("sluice");
   std::optional<Candidate> candidate;
   if (options_.check) candidate = options_.check(kind, request.body);
-  if (!candidate)
-    return problem_response(400, "`as` is to be one of sluice, divvy-ini, divvy-json, limitd");
+  if (!candidate) return problem_response(400, "`as` is to be one of " + joined(options_.kinds));
   Json json{{"ok", candidate->rules != nullptr},
             {"as", kind},
-            {"rules", candidate->rules ? live::count_rules(*candidate->rules) : 0}};
+            {"rules", candidate->rules ? candidate->rules->written() : 0}};
   if (candidate->rules) policy::review(*candidate->rules, candidate->diagnostics);
   json["diagnostics"] = to_json(candidate->diagnostics);
   if (candidate->rules) {
@@ -295,14 +300,14 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
   const auto policy = world_.live.shown();
   Items list;
   uint64_t place = 0;
-  live::each_rule(*policy->rules, [&](const policy::Rule& rule, std::string_view dialect) {
+  live::each_rule(*policy->rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
     if (place++ < *after || list.size() >= *count || list.is_full()) return;
     Json json = to_json(rule, dialect);
     std::array<uint64_t, engine::said_count> said{};
     const uint16_t name = engine::Tally::name_of(*policy, rule);
-    for (const protocol::Protocol protocol :
-         {protocol::Protocol::divvy, protocol::Protocol::limitd, protocol::Protocol::droplet}) {
-      if (dialect != "native" && dialect != name_of(protocol)) continue;
+    for (const protocol::Protocol protocol : protocol::numbers()) {
+      if (&dialect != &policy::native_dialect && &dialect != protocol::dialect_of(protocol))
+        continue;
       const auto more = world_.figures.said(protocol, name);
       for (size_t i = 0; i < engine::said_count; ++i) said[i] += more[i];
     }

@@ -61,7 +61,7 @@ const char* title_of(unsigned status) {
 
 // What a rule does, as a text that is the same if and only if that is; and where it stands is not
 // part of it.
-std::string meaning(const policy::Rule& rule, std::string_view dialect) {
+std::string meaning(const policy::Rule& rule, const policy::Dialect& dialect) {
   Json json = to_json(rule, dialect);
   for (const char* key : {"file", "line", "comment"}) json.erase(key);
   json["until_us"] = rule.until.us;
@@ -135,8 +135,8 @@ Json to_json(const base::Diagnostics& all) {
   return list;
 }
 
-Json to_json(const policy::Rule& rule, std::string_view dialect) {
-  Json json{{"dialect", dialect},
+Json to_json(const policy::Rule& rule, const policy::Dialect& dialect) {
+  Json json{{"dialect", dialect.name},
             {"name", rule.name},
             {"pattern", rule.pattern},
             {"file", rule.file},
@@ -151,24 +151,25 @@ Json to_json(const policy::Rule& rule, std::string_view dialect) {
 }
 
 Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t listed_max) {
-  const auto replaced = [&](std::string_view dialect) {
-    if (dialect == "native") return candidate.native;
-    const auto has = [&](policy::Dialect d) {
-      return std::find(candidate.dialects.begin(), candidate.dialects.end(), d) !=
-             candidate.dialects.end();
-    };
-    return dialect == "divvy"    ? has(policy::Dialect::divvy)
-           : dialect == "limitd" ? has(policy::Dialect::limitd)
-                                 : false;
+  const auto replaced = [&](const policy::Dialect& dialect) {
+    const auto& all = candidate.dialects;
+    return std::find(all.begin(), all.end(), &dialect) != all.end();
   };
   // Rules by their dialect, name and pattern; of those that share all, the first meets the first.
-  using Key = std::pair<std::string, std::string>;
-  std::map<Key, std::vector<const policy::Rule*>> before;
-  const auto key_of = [](const policy::Rule& rule, std::string_view dialect) {
-    return Key{std::string(dialect), rule.name + '\n' + rule.pattern};
+  using Key = std::pair<std::string_view, std::string>;
+  struct Alike {
+    const policy::Dialect* dialect = nullptr;
+    std::vector<const policy::Rule*> rules{};
   };
-  live::each_rule(live, [&](const policy::Rule& rule, std::string_view dialect) {
-    if (replaced(dialect)) before[key_of(rule, dialect)].push_back(&rule);
+  std::map<Key, Alike> before;
+  const auto key_of = [](const policy::Rule& rule, const policy::Dialect& dialect) {
+    return Key{dialect.name, rule.name + '\n' + rule.pattern};
+  };
+  live::each_rule(live, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
+    if (!replaced(dialect)) return;
+    Alike& alike = before[key_of(rule, dialect)];
+    alike.dialect = &dialect;
+    alike.rules.push_back(&rule);
   });
   Json added = Json::array(), removed = Json::array(), changed = Json::array();
   size_t unchanged = 0, unlisted = 0, bytes = 0;
@@ -178,20 +179,21 @@ Json difference(const policy::RuleSet& live, const Candidate& candidate, size_t 
     bytes += bytes_of(what);
     where.push_back(std::move(what));
   };
-  live::each_rule(*candidate.rules, [&](const policy::Rule& rule, std::string_view dialect) {
+  live::each_rule(*candidate.rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
     if (!replaced(dialect)) return;
     const auto old = before.find(key_of(rule, dialect));
-    if (old == before.end() || old->second.empty()) return list(added, to_json(rule, dialect));
-    const policy::Rule& was = *old->second.front();
-    old->second.erase(old->second.begin());
+    if (old == before.end() || old->second.rules.empty())
+      return list(added, to_json(rule, dialect));
+    const policy::Rule& was = *old->second.rules.front();
+    old->second.rules.erase(old->second.rules.begin());
     if (meaning(was, dialect) == meaning(rule, dialect)) {
       ++unchanged;
     } else {
       list(changed, {{"before", to_json(was, dialect)}, {"after", to_json(rule, dialect)}});
     }
   });
-  for (const auto& [key, rules] : before)
-    for (const policy::Rule* rule : rules) list(removed, to_json(*rule, key.first));
+  for (const auto& [key, alike] : before)
+    for (const policy::Rule* rule : alike.rules) list(removed, to_json(*rule, *alike.dialect));
   return {{"added", added},
           {"removed", removed},
           {"changed", changed},

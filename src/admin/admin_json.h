@@ -47,8 +47,7 @@ class Items {
 // What is left out is the last one's message.
 Json to_json(const base::Diagnostics& all);
 
-// `dialect`: "native", "divvy", "limitd", "droplet".
-Json to_json(const policy::Rule& rule, std::string_view dialect);
+Json to_json(const policy::Rule& rule, const policy::Dialect& dialect);
 
 // The rules of a candidate beside those of the live policy that it would replace, by their names
 // and patterns; at most `listed_max` of each kind are listed, within the bytes of a page.

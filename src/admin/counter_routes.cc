@@ -31,8 +31,8 @@ constexpr size_t token_name_bytes_max = 2048;
 Json to_json(const CounterState& counter) {
   Json json = Json::object();
   put_name(json, counter.stored);
-  json["dialect"] = counter.owner.dialect;
-  json["rule"] = policy::name_of(*counter.owner.rule, counter.owner.dialect);
+  json["dialect"] = counter.owner.dialect->name;
+  json["rule"] = counter.owner.dialect->rule_name(*counter.owner.rule);
   put_text(json, "actor", "actor_bytes", counter.key);
   if (counter.override_id != 0) json["override"] = live::id_text(counter.override_id);
   json["limits"] = Json::array();

@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "engine/lister.h"
 #include "protocol/droplet/rules.h"
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 #include "store/embedded_store.h"
 #include "tests/support/patience.h"
@@ -109,7 +110,7 @@ struct World {
   }
   void set_override(const std::string& actor, limit::Limit limit) {
     policy::Override one;
-    one.rule = live.current()->rules->rules(policy::Dialect::limitd).front().id;
+    one.rule = live.current()->rules->rules(&limitd::dialect).front().id;
     one.actor = {actor};
     one.terms.limits_id = spaces.intern_limits({&limit, 1});
     one.terms.limits = spaces.limits(one.terms.limits_id);
@@ -167,7 +168,7 @@ TEST(CounterRoutes, WhoIsDeniedAnywayHasNothingSet) {
     EXPECT_NE(said.at("detail").get<std::string>().find("denied whatever"), std::string::npos);
   }
   EXPECT_TRUE(
-      world.overrides.remove(world.live.current()->rules->rules(policy::Dialect::limitd).front().id,
+      world.overrides.remove(world.live.current()->rules->rules(&limitd::dialect).front().id,
                              std::vector<std::string>{"k"}));
   EXPECT_EQ(world.remaining("limitd:user:k"), 7) << "as it was";
 }

@@ -13,10 +13,10 @@
 namespace sluice::admin {
 
 struct ExplainedRequest {
-  policy::Dialect dialect{};
+  const policy::Dialect* dialect = nullptr;  // as RuleSet::match
   std::vector<std::pair<std::string, std::string>> descriptor;
   int64_t cost = 1;
-  std::vector<limit::Limit> limits;  // droplet's: that come along
+  std::vector<limit::Limit> limits;  // that come along
 };
 
 // Of a rule that applies: what its limits would answer.

@@ -12,10 +12,10 @@
 #include "base/units.h"
 #include "live/override_text.h"
 #include "policy/explanation.h"
+#include "protocol/protocol.h"
 
 namespace sluice::admin {
 
-using policy::Dialect;
 using wire::HttpResponse;
 
 namespace {
@@ -23,13 +23,8 @@ namespace {
 // Rules that do not apply, of which the first so many are listed.
 constexpr size_t listed_max = 1000;
 
-constexpr std::pair<std::string_view, Dialect> protocols[] = {
-    {"divvy", Dialect::divvy}, {"limitd", Dialect::limitd}, {"droplet", Dialect::droplet}};
-
-std::string_view name_of(Dialect dialect) {
-  for (const auto& [name, one] : protocols)
-    if (one == dialect) return name;
-  return "";
+bool brings_limits(const policy::Dialect* dialect) {
+  return dialect != nullptr && dialect->brings_limits();
 }
 
 // What is wrong with the body is said in `problem`, and nothing returned.
@@ -40,17 +35,16 @@ class Body {
   std::optional<ExplainedRequest> read(const std::string& text) {
     const Json json = Json::parse(text, nullptr, false);
     if (!json.is_object())
-      return fail(
-          "the body is to be a JSON object: {\"protocol\": \"divvy\", \"descriptor\": {...}}");
+      return fail("the body is to be a JSON object: {\"protocol\": \"" +
+                  std::string(protocol::all().front()->name) + "\", \"descriptor\": {...}}");
     ExplainedRequest request;
     bool has_protocol = false;
     for (const auto& [key, value] : json.items()) {
       if (key == "protocol") {
-        const auto its = std::find_if(
-            std::begin(protocols), std::end(protocols),
-            [&, &name = value](const auto& one) { return name == std::string(one.first); });
-        if (its == std::end(protocols)) return fail("`protocol` is to be divvy, limitd or droplet");
-        request.dialect = its->second;
+        const auto its =
+            value.is_string() ? protocol::find(value.get_ref<const std::string&>()) : std::nullopt;
+        if (!its) return fail_protocol();
+        request.dialect = protocol::dialect_of(*its);
         has_protocol = true;
       } else if (key == "descriptor") {
         if (!read_descriptor(value, request.descriptor)) return std::nullopt;
@@ -65,9 +59,9 @@ class Body {
         return fail("`" + key + "` is no key of it: there are protocol, descriptor, cost, limits");
       }
     }
-    if (!has_protocol) return fail("`protocol` is to be divvy, limitd or droplet");
-    if (request.cost < 0 && request.dialect != Dialect::droplet)
-      return fail("only droplet's `cost` may be below 0");
+    if (!has_protocol) return fail_protocol();
+    if (request.cost < 0 && !brings_limits(request.dialect))
+      return fail("only " + protocol::names_bringing_limits() + "'s `cost` may be below 0");
     if (json.contains("limits") && !read_limits(json["limits"], request)) return std::nullopt;
     return request;
   }
@@ -76,6 +70,10 @@ class Body {
   std::nullopt_t fail(std::string problem) {
     problem_ = std::move(problem);
     return std::nullopt;
+  }
+
+  std::nullopt_t fail_protocol() {
+    return fail("`protocol` is to be " + protocol::joined_names(" or "));
   }
 
   bool read_descriptor(const Json& json, std::vector<std::pair<std::string, std::string>>& out) {
@@ -103,19 +101,20 @@ class Body {
     return good;
   }
 
-  // One for each of some of droplet's windows.
+  // One for each of some windows of the rule's space.
   bool read_limits(const Json& json, ExplainedRequest& request) {
-    const auto rules = rules_.rules(Dialect::droplet);
-    if (request.dialect != Dialect::droplet || rules.empty()) {
-      fail("only requests of droplet's bring `limits` along");
+    const auto rules = rules_.rules(request.dialect);
+    if (!brings_limits(request.dialect) || rules.empty()) {
+      fail("only requests of " + protocol::names_bringing_limits() + "'s bring `limits` along");
       return false;
     }
+    const auto quota_max = static_cast<uint64_t>(request.dialect->request_quota_max);
     const auto& windows = rules.front().space->windows;
     bool good = json.is_array();
     for (size_t i = 0; good && i < json.size(); ++i) {
       const Json& one = json[i];
       good = one.is_object() && one.contains("quota") && one["quota"].is_number_unsigned() &&
-             one["quota"].get<uint64_t>() >= 1 && one["quota"].get<uint64_t>() <= UINT32_MAX &&
+             one["quota"].get<uint64_t>() >= 1 && one["quota"].get<uint64_t>() <= quota_max &&
              one.contains("window") && one["window"].is_string();
       const auto window =
           good ? base::parse_duration(one["window"].get<std::string>()) : std::nullopt;
@@ -132,8 +131,8 @@ class Body {
       std::string known;
       for (const base::Duration window : windows)
         known += (known.empty() ? "" : ", ") + base::spell_duration(window);
-      fail("`limits` are to be [{\"quota\": 1 to 4294967295, \"window\": W}, ...], W one of " +
-           known + ", each once");
+      fail("`limits` are to be [{\"quota\": 1 to " + std::to_string(quota_max) +
+           ", \"window\": W}, ...], W one of " + known + ", each once");
     }
     return good;
   }
@@ -142,10 +141,10 @@ class Body {
   std::string& problem_;
 };
 
-Json to_json(const policy::RuleExplanation& e, std::string_view dialect,
+Json to_json(const policy::RuleExplanation& e, const policy::Dialect& dialect,
              const std::vector<ExplainedStep>& steps) {
-  Json json{{"dialect", dialect},
-            {"rule", policy::name_of(*e.rule, dialect)},
+  Json json{{"dialect", dialect.name},
+            {"rule", dialect.rule_name(*e.rule)},
             {"file", e.rule->file},
             {"line", e.rule->line},
             {"mode", e.off                                  ? "off"
@@ -190,7 +189,7 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
   std::string problem;
   auto asked = Body(*policy->rules, problem).read(request.body);
   if (!asked) return problem_response(422, problem);
-  const Dialect dialect = asked->dialect;
+  const policy::Dialect* const dialect = asked->dialect;
   const auto inquiry = std::make_shared<ExplainInquiry>(policy, std::move(*asked));
   const auto outcome = world_.inquiries.ask(inquiry);
   if (outcome != engine::Inquiries::Outcome::answered) return problem_of(outcome);
@@ -201,7 +200,7 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
       *policy->rules, dialect, inquiry->asked(), [&](policy::RuleExplanation&& e) {
         const bool told = e.applies() || !e.error.empty();
         if (items.is_full() || (!told && ++passed > listed_max)) return void(++unlisted);
-        if (!items.add(to_json(e, e.native ? "native" : name_of(dialect), inquiry->steps())))
+        if (!items.add(to_json(e, e.native ? policy::native_dialect : *dialect, inquiry->steps())))
           ++unlisted;
       });
   Json json{{"rules", items.take()}};

@@ -15,8 +15,11 @@
 #include "engine/engine.h"
 #include "engine/lister.h"
 #include "policy/read/native.h"
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
+#include "protocol/droplet/dialect.h"
 #include "protocol/droplet/rules.h"
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
@@ -25,7 +28,14 @@
 namespace sluice::admin {
 namespace {
 
-using policy::Dialect;
+// In the order of protocol::all().
+constexpr std::array dialects{&divvy::dialect, &limitd::dialect, &droplet::dialect};
+
+size_t place_of(const policy::Dialect* dialect) {
+  return static_cast<size_t>(std::find(dialects.begin(), dialects.end(), dialect) -
+                             dialects.begin());
+}
+
 using tests::Dice;
 
 constexpr int64_t start_us = 1'700'000'000'000'000;
@@ -79,8 +89,6 @@ struct World {
   ~World() { engine.forget(client); }
 
   Told ask(const ExplainedRequest& asked, request::Verb verb, bool fresh = false) {
-    static constexpr std::array protocols{protocol::Protocol::divvy, protocol::Protocol::limitd,
-                                          protocol::Protocol::droplet};
     engine::Batch& batch = engine.next_batch();
     request::Requests& requests = batch.requests;
     requests.open();
@@ -89,7 +97,7 @@ struct World {
     requests.commit({.verb = verb, .fresh = fresh, .cost = asked.cost, .prefix = {}, .tag = {}});
     base::Buffer out;
     Ear ear;
-    engine.serve(batch, protocols[static_cast<size_t>(asked.dialect)], ear, out, &client);
+    engine.serve(batch, protocol::numbers()[place_of(asked.dialect)], ear, out, &client);
     return ear.told;
   }
 
@@ -224,7 +232,7 @@ void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
   const policy::RuleSet& rules = *world.live.current()->rules;
   std::vector<const policy::Rule*> all;
   for (const auto& rule : rules.native_rules()) all.push_back(&rule);
-  for (const Dialect dialect : {Dialect::divvy, Dialect::limitd, Dialect::droplet})
+  for (const policy::Dialect* const dialect : dialects)
     for (const auto& rule : rules.rules(dialect)) all.push_back(&rule);
   for (int i = dice(6); i > 0; --i) {
     const policy::Rule& rule = *all[dice(all.size())];
@@ -235,7 +243,8 @@ void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
                           : actor == "key" ? "k" + std::to_string(1 + dice(3))
                                            : std::to_string(1 + dice(3)));
     const int64_t quota = 1 + dice(int64_t{6}), window = 5 + dice(int64_t{3});
-    const bool divvy = rule.space->form == request::Form::divvy, keeps = rule.limits.empty();
+    const bool divvy = rule.space->encoding == request::KeyEncoding::remaining_text,
+               keeps = rule.limits.empty();
     limit::Limit limit{limit::Algorithm::token_bucket, quota, base::seconds(keeps ? 60 : window),
                        quota};
     if (divvy) limit = {limit::Algorithm::fixed_window, quota, base::seconds(window), 0};
@@ -246,7 +255,7 @@ void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
     if (dice(4) == 0) one.terms.until = {start_us + dice(int64_t{60'000'000})};
     if (divvy && has_counter(limit.algorithm)) {
       request::Space like;
-      like.form = request::Form::divvy;
+      like.encoding = request::KeyEncoding::remaining_text;
       one.terms.space = spaces.intern(
           rule.space->prefix, ":" + std::to_string(quota) + ":" + std::to_string(window), like);
     }
@@ -256,19 +265,20 @@ void set_overrides(Dice& dice, request::Spaces& spaces, World& world) {
 
 ExplainedRequest random_request(Dice& dice) {
   ExplainedRequest asked;
-  asked.dialect = std::array{Dialect::divvy, Dialect::limitd, Dialect::droplet}[dice(size_t{3})];
+  const size_t which = dice(size_t{3});
+  asked.dialect = dialects[which];
   asked.cost = dice(3) == 0 ? dice(int64_t{5}) : 1;
   const auto some = [&] { return std::to_string(1 + dice(3)); };
-  switch (asked.dialect) {
-    case Dialect::divvy:
+  switch (which) {
+    case 0:
       if (dice(4) != 0) asked.descriptor.emplace_back("a", some());
       if (dice(3) == 0) asked.descriptor.emplace_back("b", some());
       if (dice(3) == 0) asked.descriptor.emplace_back("a", some());
       break;
-    case Dialect::limitd:
+    case 1:
       asked.descriptor = {{"type", some()}, {"key", "k" + some()}};
       break;
-    case Dialect::droplet:
+    case 2:
       asked.descriptor = {{"bucket", some()}};
       for (const int64_t seconds : {1, 60, 3'600}) {
         const int64_t quota = 1 + dice(int64_t{6});
@@ -295,7 +305,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
       if (dice(3) == 0) now_us += dice(int64_t{3'000'000});
       world.engine.advance();
       const ExplainedRequest asked = random_request(dice);
-      if (asked.dialect == Dialect::limitd && dice(3) == 0) {
+      if (asked.dialect == &limitd::dialect && dice(3) == 0) {
         const bool puts = dice(3) == 0;
         world.ask(asked, puts ? request::Verb::put : request::Verb::wait);
         waiting += world.store.stats().waiting;
@@ -329,7 +339,7 @@ TEST(Explain, SaysWhatATakeRightBehindItIsAnswered) {
           EXPECT_EQ(decisions[i].limit.quota, told.slots[i].limit);
         }
       }
-      ++(said.allowed ? allowed : refused)[static_cast<size_t>(asked.dialect)];
+      ++(said.allowed ? allowed : refused)[place_of(asked.dialect)];
       stopped += steps.size() > 1 ? 1u : 0u;
       overridden += std::any_of(steps.begin(), steps.end(),
                                 [](const ExplainedStep& one) { return one.override_id != 0; });

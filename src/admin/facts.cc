@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "protocol/protocol.h"
+
 namespace sluice::admin {
 namespace {
 
@@ -32,7 +34,8 @@ void Facts::collect(metrics::Page& page) const {
   page.counter("sluice_counters_swept_total", "Counters dropped because they equalled a fresh one.",
                number(stats.swept));
   page.counter("sluice_counters_purged_total",
-               "Full buckets of droplet that were forgotten after its cleanup interval.",
+               "Full buckets of " + protocol::names_bringing_limits() +
+                   " that were forgotten after its cleanup interval.",
                number(stats.purged));
   page.counter("sluice_memory_refusals_total",
                "Groups of charges that failed because the counter memory was full.",
@@ -57,7 +60,7 @@ void Facts::collect(metrics::Page& page) const {
   page.gauge("sluice_policy_generation", "Generation of the policy that is live.",
              number(policy->generation));
   page.gauge("sluice_policy_rules", "Rules of the policy that is live.",
-             number(live::count_rules(*policy->rules)));
+             number(policy->rules->written()));
   page.counter("sluice_regex_given_up_total",
                "Values that regular expressions of the live policy gave up on.",
                number(policy->rules->regexes_given_up()));

@@ -12,22 +12,12 @@ using metrics::Page;
 
 namespace {
 
-constexpr std::array protocols{protocol::Protocol::divvy, protocol::Protocol::limitd,
-                               protocol::Protocol::droplet};
 constexpr std::array<const char*, engine::said_count> said_names{
     "allowed", "denied", "shadow_allowed", "shadow_denied", "error"};
 constexpr std::array<const char*, engine::closed_count> closed_names{
     "request_timeout", "request_memory", "send_timeout", "send_memory"};
 constexpr std::array<const char*, engine::fate_count> fate_names{"allowed", "denied", "unmatched",
                                                                  "error", "answered"};
-
-// A policy's own word for the rule. Never the key of an override: there may be one for each user.
-std::string name_of_rule(const policy::Rule& rule, bool limitd) {
-  if (!rule.name.empty()) return rule.name;
-  if (limitd && !rule.conditions.empty())
-    return std::string(rule.conditions.front().pattern.text()) + " (overrides)";
-  return rule.pattern;
-}
 
 double number(uint64_t n) {
   return static_cast<double>(n);
@@ -37,7 +27,7 @@ double number(uint64_t n) {
 
 engine::Tally& Figures::add_tally() {
   const std::lock_guard lock(mutex_);
-  return *tallies_.emplace_back(std::make_unique<engine::Tally>(order_, wake_));
+  return *tallies_.emplace_back(std::make_unique<engine::Tally>(order_, wake_, events_of_));
 }
 
 std::vector<const engine::Tally*> Figures::tallies() const {
@@ -49,16 +39,10 @@ std::vector<const engine::Tally*> Figures::tallies() const {
 
 std::shared_ptr<const std::vector<uint16_t>> Figures::name_rules(const policy::RuleSet& rules) {
   auto names = std::make_shared<std::vector<uint16_t>>(rules.size(), metrics::Names::others);
-  const auto name = [&](std::span<const policy::Rule> some, bool limitd) {
-    for (const policy::Rule& rule : some) {
-      (*names)[rule.number] = names_.intern(name_of_rule(rule, limitd), rule.name);
-      base::pace();
-    }
-  };
-  name(rules.native_rules(), false);
-  name(rules.rules(policy::Dialect::divvy), false);
-  name(rules.rules(policy::Dialect::limitd), true);
-  name(rules.rules(policy::Dialect::droplet), false);
+  live::each_rule(rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
+    (*names)[rule.number] = names_.intern(dialect.metric_name(rule), rule.name);
+    base::pace();
+  });
   return names;
 }
 
@@ -74,7 +58,7 @@ std::array<uint64_t, engine::said_count> Figures::said(protocol::Protocol protoc
 std::array<uint64_t, engine::closed_count> Figures::closed() const {
   std::array<uint64_t, engine::closed_count> all{};
   for (const engine::Tally* tally : tallies())
-    for (const protocol::Protocol protocol : protocols)
+    for (const protocol::Protocol protocol : protocol::numbers())
       for (size_t i = 0; i < engine::closed_count; ++i)
         all[i] += tally->at(protocol).closed_for[i].read();
   return all;
@@ -90,16 +74,16 @@ uint64_t Figures::connections(protocol::Protocol protocol) const {
 
 void Figures::collect(Page& page) const {
   const auto all = tallies();
-  for (const protocol::Protocol protocol : protocols) {
+  for (const protocol::Protocol protocol : protocol::numbers()) {
     const std::string name = name_of(protocol);
-    std::array<std::array<uint64_t, engine::fate_count>, engine::verb_count> requests{};
+    std::array<std::array<uint64_t, engine::fate_count>, request::verb_count> requests{};
     metrics::Distribution<engine::latency_bounds_ns.size()> latency;
     metrics::Distribution<engine::wait_bounds_us.size()> waits;
     uint64_t opened = 0, received = 0, sent = 0, faults = 0;
     std::array<uint64_t, engine::closed_count> closed_for{};
     for (const engine::Tally* tally : all) {
       const engine::Tally::OfProtocol& of = tally->at(protocol);
-      for (size_t v = 0; v < engine::verb_count; ++v)
+      for (size_t v = 0; v < request::verb_count; ++v)
         for (size_t f = 0; f < engine::fate_count; ++f) requests[v][f] += of.requests[v][f].read();
       of.latency.add_to(latency);
       of.waits.add_to(waits);
@@ -109,7 +93,7 @@ void Figures::collect(Page& page) const {
       faults += of.faults.read();
       for (size_t i = 0; i < engine::closed_count; ++i) closed_for[i] += of.closed_for[i].read();
     }
-    for (size_t v = 0; v < engine::verb_count; ++v) {
+    for (size_t v = 0; v < request::verb_count; ++v) {
       const auto verb = static_cast<request::Verb>(v);
       for (size_t f = 0; f < engine::fate_count; ++f) {
         // Those that everybody asks for are there from the start, so that a rate has a beginning.

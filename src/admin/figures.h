@@ -1,6 +1,6 @@
 // All that the server counts, worker by worker: hands out a tally to each, adds them up for a
-// scrape, for Divvy's own page and for statsd, and keeps the names that rules are counted by. Owned
-// by the server, outlives its workers; any thread.
+// scrape, for a protocol's own page and for statsd, and keeps the names that rules are counted by.
+// Owned by the server, outlives its workers; any thread.
 #pragma once
 
 #include <array>
@@ -15,7 +15,6 @@
 #include "engine/tally.h"
 #include "metrics/names.h"
 #include "metrics/page.h"
-#include "metrics/statsd.h"
 #include "policy/rule_set.h"
 
 namespace sluice::admin {
@@ -24,8 +23,11 @@ class Figures final : public metrics::Source {
  public:
   Figures() : names_(base::bounds::metric_rules_max) {}
 
-  // From now on tallies keep events for statsd.
-  void keep_events(std::function<void()> wake) { wake_ = std::move(wake); }
+  // From now on tallies keep that protocol's events for statsd.
+  void keep_events(protocol::Protocol protocol, std::function<void()> wake) {
+    events_of_ = protocol;
+    wake_ = std::move(wake);
+  }
   // For one worker; lives as long as this.
   engine::Tally& add_tally();
 
@@ -36,28 +38,20 @@ class Figures final : public metrics::Source {
   // Decisions of a rule so far, in the order of Said.
   std::array<uint64_t, engine::said_count> said(protocol::Protocol protocol, uint16_t rule) const;
   const std::string& name(uint16_t rule) const { return names_.at(rule).name; }
+  const metrics::Names& names() const { return names_; }
+  std::vector<const engine::Tally*> tallies() const;
   // Connections that the server closed, by Closed.
   std::array<uint64_t, engine::closed_count> closed() const;
   // Open connections.
   uint64_t connections(protocol::Protocol protocol) const;
 
-  // Divvy's page, byte for byte in its form.
-  std::string divvy_page() const;
-  // What has happened since the last time as Divvy's lines for statsd. `prefix`: nothing, or ends
-  // with a dot. One thread.
-  void tell_statsd(const std::string& prefix, const metrics::StatsdSender::Put& put);
-
  private:
-  std::vector<const engine::Tally*> tallies() const;
-
   metrics::Names names_;
   std::atomic<uint64_t> order_{0};
+  protocol::Protocol events_of_{};
   std::function<void()> wake_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<engine::Tally>> tallies_;  // guarded by mutex_
-  // Of the thread that tells statsd.
-  int64_t told_connections_ = 0;
-  uint64_t lost_seen_ = 0;
 };
 
 }  // namespace sluice::admin

@@ -27,10 +27,11 @@ bool takes(const policy::Rule& rule, std::string_view key, base::Time now) {
 LiveCounters::LiveCounters(const policy::RuleSet& rules,
                            std::span<const request::Space* const> others) {
   std::vector<const request::Space*> spaces;
-  live::each_rule(rules, [&](const policy::Rule& rule, std::string_view dialect) {
+  live::each_rule(rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
     if (rule.mode == policy::Mode::off) return;
-    members_[rule.space->id].push_back({&rule, dialect});
-    if (dialect == "divvy") by_prefix_[rule.space->prefix].push_back({&rule, dialect});
+    members_[rule.space->id].push_back({&rule, &dialect});
+    if (dialect.override_space != nullptr)
+      by_prefix_[rule.space->prefix].push_back({&rule, &dialect});
     if (is_counted(rule)) spaces.push_back(rule.space);
   });
   for (const request::Space* space : others)

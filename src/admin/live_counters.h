@@ -25,7 +25,7 @@ class LiveCounters {
 
   struct Owner {
     const policy::Rule* rule = nullptr;  // null: no such counter
-    std::string_view dialect;
+    const policy::Dialect* dialect = nullptr;
     const request::Space* space = nullptr;
     std::string_view key;     // in that; a view of what was asked
     bool overridden = false;  // the counter is one of an override, or its limits are
@@ -37,10 +37,10 @@ class LiveCounters {
  private:
   struct Member {
     const policy::Rule* rule;
-    std::string_view dialect;
+    const policy::Dialect* dialect;
   };
   request::SpaceIndex spaces_;
-  // In order: by their space's id; and Divvy's, whose overrides have other spaces, by its prefix.
+  // In order: by their space's id; and those whose overrides have other spaces, by its prefix.
   std::unordered_map<uint32_t, std::vector<Member>> members_;
   std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;
 };

@@ -11,6 +11,7 @@
 
 #include "base/diagnostic.h"
 #include "policy/rule_set.h"
+#include "protocol/protocol.h"
 
 namespace sluice::admin {
 
@@ -19,8 +20,7 @@ struct Candidate {
   std::shared_ptr<const policy::RuleSet> rules;  // null: it is refused
   base::Diagnostics diagnostics;
   // What it would replace.
-  std::vector<policy::Dialect> dialects;
-  bool native = false;
+  std::vector<const policy::Dialect*> dialects;
 };
 
 // The admin port, where there is one among the listeners.
@@ -31,14 +31,16 @@ struct AdminOptions {
   // Reads a candidate; `kind` as `sluice check --as` names it, "sluice" for a whole sluice.yaml.
   // Nothing: there is no such kind. Any thread.
   std::function<std::optional<Candidate>(std::string_view kind, const std::string& text)> check;
+  std::vector<std::string> kinds{"sluice"};  // that it knows
 };
 
-// What Divvy tells statsd.
+// What statsd is told, in the lines of a protocol with metrics of its own.
 struct StatsdOptions {
   std::string host;
   uint16_t port = 8125;
   std::string prefix;
   bool tcp = false;
+  protocol::Protocol protocol{};
 };
 
 }  // namespace sluice::admin

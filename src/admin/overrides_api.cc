@@ -9,6 +9,7 @@
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "base/units.h"
+#include "protocol/protocol.h"
 
 namespace sluice::admin {
 
@@ -34,9 +35,9 @@ HttpResponse refusal(live::OverrideProblem problem) {
 
 // The algorithm of the rule's limits, where they have one in common that an override can have with
 // nothing but a quota and a window.
-limit::Algorithm usual_of(const policy::Rule& rule, std::string_view dialect) {
+limit::Algorithm usual_of(const policy::Rule& rule, const policy::Dialect& dialect) {
   using limit::Algorithm;
-  if (dialect == "divvy") return Algorithm::fixed_window;
+  if (dialect.override_algorithm) return *dialect.override_algorithm;
   Algorithm usual = Algorithm::token_bucket;
   for (const limit::Limit& limit : rule.limits) {
     if (!limit::has_counter(limit.algorithm) || limit.algorithm == Algorithm::fixed_bucket ||
@@ -47,7 +48,13 @@ limit::Algorithm usual_of(const policy::Rule& rule, std::string_view dialect) {
   return usual;
 }
 
-// Which rule is meant: by its name, else by what else tells it: Divvy's label, a canary's pattern.
+std::string dialect_names() {
+  std::string names(policy::native_dialect.name);
+  for (const policy::Dialect* one : protocol::dialects()) names.append(", ").append(one->name);
+  return names;
+}
+
+// Which rule is meant: by its name, else by what else its dialect calls it.
 class Resolver {
  public:
   explicit Resolver(const policy::RuleSet& rules) : rules_(rules) {}
@@ -59,11 +66,9 @@ class Resolver {
               "is to be the name of a rule, as `sluice rules` or GET /v1/rules tells it"};
     std::pair<std::string, std::string> asked{"", rule->get<std::string>()};
     if (dialect != body.end()) {
-      static constexpr std::array<std::string_view, 4> known = {"native", "divvy", "limitd",
-                                                                "droplet"};
-      if (!dialect->is_string() || std::find(known.begin(), known.end(),
-                                             dialect->get_ref<const std::string&>()) == known.end())
-        return {422, "dialect", "is to be one of native, divvy, limitd, droplet"};
+      if (!dialect->is_string() ||
+          protocol::find_dialect(dialect->get_ref<const std::string&>()) == nullptr)
+        return {422, "dialect", "is to be one of " + dialect_names()};
       asked.first = dialect->get<std::string>();
     }
     auto& memo = known_[asked];
@@ -92,23 +97,24 @@ class Resolver {
   std::vector<std::shared_ptr<const live::NamedRule>> candidates(const std::string& dialect,
                                                                  const std::string& name) const {
     std::vector<std::shared_ptr<const live::NamedRule>> by_name, otherwise;
-    live::each_rule(rules_, [&](const policy::Rule& rule, std::string_view its) {
-      if (!dialect.empty() && its != dialect) return;
-      const bool fits = policy::name_of(rule, its) == name;
-      const bool label = its == "divvy" && (rule.name == name || rule.pattern == name);
-      if (!fits && !label) return;
+    live::each_rule(rules_, [&](const policy::Rule& rule, const policy::Dialect& its) {
+      if (!dialect.empty() && its.name != dialect) return;
+      const bool fits = its.rule_name(rule) == name;
+      const bool also = its.is_also_called != nullptr && its.is_also_called(rule, name);
+      if (!fits && !also) return;
       auto& list = fits ? by_name : otherwise;
       if (std::any_of(list.begin(), list.end(),
                       [&](const auto& one) { return one->id == rule.id; }))
-        return;  // limitd's own overrides are of their type
+        return;  // rules that share their counters have one name
       auto one = std::make_shared<live::NamedRule>();
-      one->dialect = its;
-      one->name = policy::name_of(rule, its);
+      one->dialect = its.name;
+      one->rules_of = &its;
+      one->name = its.rule_name(rule);
       one->actor = rule.actor;
-      if (rule.space->form == request::Form::divvy) one->prefix = rule.space->prefix;
+      if (its.override_space != nullptr) one->prefix = rule.space->prefix;
       one->id = rule.id;
       one->usual = usual_of(rule, its);
-      if (its == "native") one->limits = rule.limits;
+      if (its.merges_overrides) one->limits = rule.limits;
       list.push_back(std::move(one));
     });
     return by_name.empty() ? otherwise : by_name;

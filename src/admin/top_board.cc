@@ -93,12 +93,14 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
   // The rules that those counters belong to now.
   std::unordered_map<const void*, Name> names;
   for (const auto& item : items) names.try_emplace(item.family);
-  live::each_rule(*live_.shown()->rules, [&](const policy::Rule& rule, std::string_view dialect) {
-    const auto at = names.find(engine::TopKeys::family_of(*rule.space));
-    if (at == names.end() || !at->second.dialect.empty()) return;
-    // A canary may share the counters of an enforced rule.
-    if (rule.mode == policy::Mode::enforce) at->second = {dialect, policy::name_of(rule, dialect)};
-  });
+  live::each_rule(*live_.shown()->rules,
+                  [&](const policy::Rule& rule, const policy::Dialect& dialect) {
+                    const auto at = names.find(engine::TopKeys::family_of(*rule.space));
+                    if (at == names.end() || !at->second.dialect.empty()) return;
+                    // A canary may share the counters of an enforced rule.
+                    if (rule.mode == policy::Mode::enforce)
+                      at->second = {dialect.name, dialect.rule_name(rule)};
+                  });
 
   Items list;
   for (const auto& item : items) {

@@ -43,9 +43,7 @@ int check(const Words& words, config::Outside& outside) {
     base::Diagnostics diagnostics;
     const auto rules = inspect(path, kind, documented, spaces, diagnostics);
     size_t count = 0;
-    if (rules)
-      count = rules->native_rules().size() + rules->rules(policy::Dialect::divvy).size() +
-              rules->rules(policy::Dialect::limitd).size();
+    if (rules) count = rules->written();
     if (rules)
       policy::review(*rules, diagnostics);
     else

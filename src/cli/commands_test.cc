@@ -17,6 +17,7 @@
 #include "config/built_in.h"
 #include "config/config.h"
 #include "config/load_policy.h"
+#include "protocol/protocol.h"
 #include "testing/fake_server.h"
 #include "tests/support/paths.h"
 
@@ -439,9 +440,9 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
       config::load_policy({{examples + "example-config.json"}}, spaces, diagnostics);
   const auto built_in = config::load_policy({{}}, spaces, diagnostics);
   ASSERT_TRUE(ini && as_json && built_in);
-  const auto a = ini->rules(policy::Dialect::divvy);
+  const auto a = ini->rules(protocol::find_dialect("divvy"));
   for (const auto& other : {as_json, built_in}) {
-    const auto b = other->rules(policy::Dialect::divvy);
+    const auto b = other->rules(protocol::find_dialect("divvy"));
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
       EXPECT_EQ(a[i].pattern, b[i].pattern);
@@ -460,8 +461,9 @@ TEST_F(Commands, TheBuiltInExamplesAreServedWithoutAWarning) {
   const auto rules = config::load_policy(config::Config().policy_files(), spaces, diagnostics);
   ASSERT_TRUE(rules);
   for (const auto& d : diagnostics) ADD_FAILURE() << base::to_string(d);
-  EXPECT_EQ(rules->rules(policy::Dialect::divvy).front().file, "built-in example (divvy)");
-  EXPECT_EQ(rules->rules(policy::Dialect::limitd).front().file, "built-in example (limitd)");
+  EXPECT_EQ(rules->rules(protocol::find_dialect("divvy")).front().file, "built-in example (divvy)");
+  EXPECT_EQ(rules->rules(protocol::find_dialect("limitd")).front().file,
+            "built-in example (limitd)");
 }
 
 // limitd's files end as sluice's do: what is in them tells.

@@ -2,6 +2,7 @@
 #include "cli/arguments.h"
 #include "cli/explanation.h"
 #include "cli/inspect.h"
+#include "protocol/protocol.h"
 
 namespace sluice::cli {
 namespace {
@@ -20,13 +21,15 @@ constexpr const char* footer =
     "\n"
     "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
 
-using policy::Dialect;
-
-Dialect dialect_of(const policy::RuleSet& rules, const std::optional<std::string>& protocol) {
-  if (protocol) return *protocol == "limitd" ? Dialect::limitd : Dialect::divvy;
-  const bool types_alone = !rules.rules(Dialect::limitd).empty() &&
-                           rules.rules(Dialect::divvy).empty() && rules.native_rules().empty();
-  return types_alone ? Dialect::limitd : Dialect::divvy;
+// Of the protocol that is named, else of the one whose rules are all that the policy has, else of
+// the first.
+const policy::Dialect* dialect_of(const policy::RuleSet& rules,
+                                  const std::optional<std::string>& protocol) {
+  if (protocol) return protocol::dialect_of(*protocol::find(*protocol));
+  for (const auto& list : rules.lists())
+    if (list.dialect().written && !list.rules().empty() && list.rules().size() == rules.written())
+      if (&list.dialect() != &policy::native_dialect) return &list.dialect();
+  return protocol::dialect_of(protocol::numbers().front());
 }
 
 }  // namespace
@@ -63,7 +66,7 @@ int explain(const Words& words, config::Outside& outside) {
   if (!rules) return config::exit_failure;
   std::vector<request::Entry> descriptor;
   for (const auto& [key, value] : *pairs) descriptor.push_back({key, value});
-  const Dialect dialect = dialect_of(*rules, protocol);
+  const policy::Dialect* const dialect = dialect_of(*rules, protocol);
   const auto explanation =
       policy::explain(*rules, dialect, {.descriptor = descriptor, .now = base::Clock().now()});
   outside.out << (json ? to_text(to_json(explanation, *pairs))

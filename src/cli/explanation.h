@@ -9,8 +9,8 @@
 
 namespace sluice::cli {
 
-// Of a request of that dialect.
-std::string to_text(const policy::Explanation& explanation, policy::Dialect dialect,
+// Of a request of that dialect, as RuleSet::match.
+std::string to_text(const policy::Explanation& explanation, const policy::Dialect* dialect,
                     const Pairs& request, bool coloured);
 nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request);
 

@@ -33,7 +33,9 @@ std::string hints(const std::vector<server::Bound>& bound) {
   std::string text =
       "sluice: no --config, so this is the built-in example policy; in another "
       "terminal, try\n";
-  for (const auto& [protocol, address, number] : bound) {
+  for (const auto& [service, address, number] : bound) {
+    if (service.is_http()) continue;
+    const protocol::Protocol protocol = service.protocol;
     const std::string port = std::to_string(number);
     const std::string server =
         number == config::port_of(protocol) ? "" : "--server localhost:" + port + " ";

@@ -13,6 +13,7 @@
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
 #include "limit/left_out.h"
+#include "protocol/protocol.h"
 
 namespace sluice::cli {
 namespace {
@@ -277,7 +278,7 @@ int import_limitd(const Asked& asked, config::Outside& outside) {
     request.descriptor = descriptor;
     request.now = now;
     plan.clear();
-    rules->match(policy::Dialect::limitd, request, plan);
+    rules->match(protocol::find_dialect("limitd"), request, plan);
     const auto steps = plan.steps(plan.parts().front());
     if (steps.empty()) return std::nullopt;
     const policy::Rule& rule = *steps.back().rule;

@@ -8,6 +8,9 @@
 
 #include "config/config.h"
 #include "config/load_policy.h"
+#include "protocol/divvy/dialect.h"
+#include "protocol/limitd/dialect.h"
+#include "protocol/protocol.h"
 
 namespace sluice::config {
 namespace {
@@ -75,8 +78,9 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     if (check_files(config, live_file, candidate.diagnostics))
       held->rules = load_policy(config.policy_files(), held->spaces, candidate.diagnostics);
     if (!sound) held->rules.reset();
-    candidate.dialects = {policy::Dialect::divvy, policy::Dialect::limitd};
-    candidate.native = true;
+    candidate.dialects = {&policy::native_dialect};
+    for (const policy::Dialect* dialect : protocol::dialects())
+      if (dialect->written) candidate.dialects.push_back(dialect);
   } else {
     PolicyFile file{.path = body_name};
     PolicyTexts texts;
@@ -85,11 +89,11 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     if (*as == FileKind::limitd) {
       file.limitd = std::make_shared<const limitd::LimitdSource>();
       texts.limitd.front().files = {{body_name, text}};
-      candidate.dialects = {policy::Dialect::limitd};
+      candidate.dialects = {&limitd::dialect};
     } else {
       file.format =
           *as == FileKind::divvy_json ? divvy::DivvyFormat::json : divvy::DivvyFormat::ini;
-      candidate.dialects = {policy::Dialect::divvy};
+      candidate.dialects = {&divvy::dialect};
     }
     held->rules =
         load_policy({file}, texts, limitd::Unusable::error, held->spaces, candidate.diagnostics);

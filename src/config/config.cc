@@ -60,11 +60,20 @@ bool Config::serves(protocol::Protocol protocol) const {
                      [&](const auto& l) { return l.value.protocol == protocol; });
 }
 
+namespace {
+
+server::Service service_of(protocol::Protocol protocol) {
+  if (protocol == protocol::Protocol::admin) return server::Service::admin();
+  return protocol;
+}
+
+}  // namespace
+
 server::Options Config::options() const {
   server::Options options;
   for (const auto& [listener, origin] : listen)
-    options.listeners.push_back(
-        {listener.protocol, listener.address.host, listener.address.port, listener.timeouts});
+    options.listeners.push_back({service_of(listener.protocol), listener.address.host,
+                                 listener.address.port, listener.timeouts});
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.cleanup_interval = cleanup_interval.value;

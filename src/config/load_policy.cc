@@ -13,6 +13,7 @@
 #include "config/built_in.h"
 #include "policy/read/native.h"
 #include "protocol/droplet/rules.h"
+#include "protocol/protocol.h"
 
 namespace sluice::config {
 namespace {
@@ -170,7 +171,7 @@ std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>
                                                    request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics) {
   const size_t told_before = diagnostics.size();
-  auto rules = std::make_shared<policy::RuleSet>();
+  auto rules = std::make_shared<policy::RuleSet>(protocol::dialects());
   droplet::add_droplet_rule(spaces, *rules);
   for (size_t i = 0; i < files.size(); ++i) {
     if (files[i].limitd)

@@ -143,14 +143,15 @@ void add_operations(const Config& config, server::Options& options) {
   const Operations& o = config.operations;
   if (o.divvy_page) {
     const auto& [address, path] = o.divvy_page->value;
-    options.listeners.push_back({protocol::Protocol::divvy_metrics, address.host, address.port});
-    options.divvy_metrics_path = path;
+    options.listeners.push_back(
+        {server::Service::page(protocol::Protocol::divvy, path), address.host, address.port});
   }
   if (o.statsd) {
     const auto& [address, prefix, tcp] = o.statsd->value;
-    options.statsd = {address.host, address.port, prefix, tcp};
+    options.statsd = {address.host, address.port, prefix, tcp, protocol::Protocol::divvy};
   }
   options.admin.version = version;
+  options.admin.kinds = {"sluice", "divvy-ini", "divvy-json", "limitd"};
 }
 
 bool set_up_admin(const Config& config, admin::AdminOptions& options, Outside& outside) {

@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "config/candidate.h"
+#include "protocol/divvy/dialect.h"
+#include "protocol/limitd/dialect.h"
 
 namespace sluice::config {
 namespace {
@@ -45,8 +47,8 @@ TEST(Operations, DivvysVariablesSayWhatDivvyTells) {
   EXPECT_EQ(options.statsd->port, 18125);
   EXPECT_EQ(options.statsd->prefix, "pre");
   EXPECT_TRUE(options.statsd->tcp);
-  EXPECT_EQ(options.divvy_metrics_path, "/m");
-  EXPECT_EQ(options.listeners.back().protocol, protocol::Protocol::divvy_metrics);
+  EXPECT_EQ(options.listeners.back().service.path, "/m");
+  EXPECT_EQ(options.listeners.back().service.kind, server::Service::Kind::page);
   EXPECT_EQ(options.listeners.back().port, 9102);
 }
 
@@ -134,20 +136,20 @@ TEST(Candidates, AreReadAsAServerWouldReadThem) {
   EXPECT_FALSE(read_candidate("toml", "", ""));
   auto one = read_candidate("divvy-ini", "[default]\ncreditLimit = 1\nresetSeconds = 1\n", "");
   ASSERT_TRUE(one && one->rules);
-  EXPECT_EQ(one->rules->rules(policy::Dialect::divvy).size(), 1u);
-  EXPECT_EQ(one->dialects, std::vector{policy::Dialect::divvy});
+  EXPECT_EQ(one->rules->rules(&divvy::dialect).size(), 1u);
+  EXPECT_EQ(one->dialects, std::vector{&divvy::dialect});
   one = read_candidate("divvy-ini", "[default]\ncreditLimit = x\n", "");
   ASSERT_TRUE(one);
   EXPECT_FALSE(one->rules);
   EXPECT_TRUE(base::has_errors(one->diagnostics));
   one = read_candidate("limitd", "buckets: { ip: { size: 1, per_second: 1 } }", "");
   ASSERT_TRUE(one && one->rules);
-  EXPECT_EQ(one->rules->rules(policy::Dialect::limitd).size(), 1u);
+  EXPECT_EQ(one->rules->rules(&limitd::dialect).size(), 1u);
   one = read_candidate(
       "sluice", "rules: [{ name: r, match: { a: b }, limit: { quota: 1, window: 1s } }]", "");
   ASSERT_TRUE(one && one->rules);
   EXPECT_EQ(one->rules->native_rules().size(), 1u);
-  EXPECT_TRUE(one->native);
+  EXPECT_EQ(one->dialects.front(), &policy::native_dialect);
   one = read_candidate("sluice", "wrokers: 1", "");
   ASSERT_TRUE(one);
   EXPECT_FALSE(one->rules);

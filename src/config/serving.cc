@@ -17,6 +17,8 @@
 #include "config/operations.h"
 #include "log/log.h"
 #include "log/log_file.h"
+#include "protocol/divvy/dialect.h"
+#include "protocol/limitd/dialect.h"
 
 namespace sluice::config {
 namespace {
@@ -47,8 +49,7 @@ void announce(const Announcement& announcement, const server::Server& server,
   const std::vector<server::Bound>& bound = server.bound();
   if (announcement.before) outside.out << announcement.before(bound);
   for (const auto& b : bound)
-    outside.out << "sluice: " << protocol::name_of(b.protocol) << " listening on " << b.address
-                << '\n';
+    outside.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
   outside.out << "sluice: counters in " << kept << '\n'
               << few_connections(server.files(), connections);
   if (announcement.after) outside.out << announcement.after(bound);
@@ -57,7 +58,7 @@ void announce(const Announcement& announcement, const server::Server& server,
 }
 
 void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
-  for (const auto& rule : rules.rules(policy::Dialect::divvy))
+  for (const auto& rule : rules.rules(&divvy::dialect))
     log.debug("{}:{}: rule [{}] {}", rule.file, rule.line, base::printable(rule.pattern),
               base::printable(rule.comment));
 }
@@ -78,7 +79,7 @@ void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log
 // Every request of such a listener would be told that there is no such type.
 void warn_of_limitd(const Config& config, const policy::RuleSet& rules,
                     base::Diagnostics& diagnostics) {
-  if (!rules.rules(policy::Dialect::limitd).empty() || !rules.native_rules().empty()) return;
+  if (!rules.rules(&limitd::dialect).empty() || !rules.native_rules().empty()) return;
   for (const auto& [listener, origin] : config.listen) {
     if (listener.protocol != protocol::Protocol::limitd || origin == "default") continue;
     base::Diagnostic d;

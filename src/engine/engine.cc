@@ -162,7 +162,7 @@ void Engine::match(Batch& batch) {
 
 void Engine::match_all(Batch& batch) {
   const policy::RuleSet& rules = decider_.rules();
-  const policy::Dialect dialect = protocol::dialect_of(batch.protocol);
+  const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
   policy::Plan& plan = batch.plan;
   for (const auto& request : batch.requests.items().subspan(batch.first)) {
     if (request.verb == Verb::list) {

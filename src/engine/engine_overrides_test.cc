@@ -114,12 +114,14 @@ struct Fixture {
                                   int64_t until_us = INT64_MAX) {
     live::AskedOverride asked;
     live::KnownOverride& one = asked.one;
-    live::each_rule(*live.current()->rules, [&](const policy::Rule& rule, std::string_view its) {
-      if (its != dialect || policy::name_of(rule, its) != name) return;
-      live::NamedRule named{dialect, name, rule.actor, "", rule.id};
-      if (rule.space->form == request::Form::divvy) named.prefix = rule.space->prefix;
-      one.rule = std::make_shared<const live::NamedRule>(named);
-    });
+    live::each_rule(*live.current()->rules,
+                    [&](const policy::Rule& rule, const policy::Dialect& its) {
+                      if (its.name != dialect || its.rule_name(rule) != name) return;
+                      live::NamedRule named{dialect, name, rule.actor, "", rule.id};
+                      named.rules_of = &its;
+                      if (its.override_space != nullptr) named.prefix = rule.space->prefix;
+                      one.rule = std::make_shared<const live::NamedRule>(named);
+                    });
     EXPECT_NE(one.rule, nullptr) << name;
     one.actor = actor;
     asked.limits = std::move(limits);
@@ -263,7 +265,7 @@ TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
   EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 4);  // afresh, as an edited rule's
   const request::Space* const space =
       f.spaces.intern("divvy:ip=* method=GET:", ":5:120");  // known already
-  EXPECT_EQ(space->form, request::Form::divvy);
+  EXPECT_EQ(space->encoding, request::KeyEncoding::remaining_text);
   EXPECT_EQ(f.store.list(*space, "", 10), std::vector<std::string>{"10.0.0.7"});
   // The canary of the same operation has a name of its own, and was not touched.
   EXPECT_EQ(f.store.list(*f.spaces.intern("divvy:ip=* method=GET:", ":1:60"), "", 10).size(), 1u);

@@ -103,7 +103,7 @@ TEST(Engine, a_refusal_says_when_it_passes_and_a_grant_when_its_tightest_limit_i
                  {limit::Algorithm::fixed_window, 1'000, base::seconds(86'400)},
                  {limit::Algorithm::token_bucket, 60, base::seconds(3'600), 3}};
   rule.space = f.spaces.intern("native:r:", "");
-  set->add_native(rule);
+  set->add(policy::native_dialect, rule);
   f.serve(set);
   EXPECT_EQ(f.ask("HIT\nHIT\nHIT\n").first, "OK true 1 5\nOK true 0 5\nOK false 0 5\n");
   now_us += 5'000'000;

@@ -187,7 +187,7 @@ void Lists::plan(List& list) {
   Batch& batch = decider_.batches().open();
   list.batch = &batch;
   batch.policy = decider_.policy();
-  const policy::Dialect dialect = protocol::dialect_of(list.asked.protocol);
+  const policy::Dialect* const dialect = protocol::dialect_of(list.asked.protocol);
   std::vector<request::Entry> entries = list.asked.entries();
   std::string_view error;
   const policy::Rule* const rule = decider_.rules().decider(dialect, entries, error);

@@ -2,15 +2,41 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace sluice::engine {
 
 using policy::Mode;
 using request::Verb;
 using std::chrono::steady_clock;
 
-Tally::Tally(std::atomic<uint64_t>& order, std::function<void()> wake)
+namespace {
+
+// Above the bounds that there are comes one that every value keeps to.
+std::array<uint64_t, protocol::Metrics::latency_bounds_max> padded(
+    std::span<const uint64_t> bounds) {
+  std::array<uint64_t, protocol::Metrics::latency_bounds_max> all;
+  SLUICE_CHECK(bounds.size() <= all.size());
+  all.fill(UINT64_MAX);
+  std::copy(bounds.begin(), bounds.end(), all.begin());
+  return all;
+}
+
+}  // namespace
+
+Tally::Own::Own(const protocol::Metrics& its_metrics)
+    : metrics(its_metrics), bounds_ms(padded(its_metrics.latency_bounds_ms)) {
+  SLUICE_CHECK(metrics.error_codes.size() <= errors.size());
+}
+
+Tally::Tally(std::atomic<uint64_t>& order, std::function<void()> wake, protocol::Protocol events_of)
     : order_(order), wake_(std::move(wake)) {
-  if (wake_) events_ = std::make_unique<metrics::Ring<Event>>(events_max);
+  for (const protocol::Protocol protocol : protocol::numbers())
+    if (const auto* const its = protocol::describe(protocol).metrics)
+      own_[static_cast<size_t>(protocol)] = std::make_unique<Own>(*its);
+  if (!wake_) return;
+  events_ = std::make_unique<metrics::Ring<Event>>(events_max);
+  events_of_ = events_of;
 }
 
 Tally::~Tally() {
@@ -18,12 +44,13 @@ Tally::~Tally() {
     for (auto& chunk : of_protocol) delete chunk.load();
 }
 
-Tally::Took Tally::took_of(uint64_t ns) const {
+Tally::Took Tally::took_of(size_t protocol, uint64_t ns) const {
   const uint64_t ms = (ns + 500'000) / 1'000'000;
+  const Own* const own = own_[protocol].get();
   return {.ns = ns,
           .ms = ms,
           .bucket = all_.front().latency.bucket_of(ns),
-          .ms_bucket = divvy_ms_.bucket_of(ms),
+          .ms_bucket = own == nullptr ? 0 : own->latency_ms.bucket_of(ms),
           .known = true};
 }
 
@@ -31,10 +58,11 @@ Tally::Took Tally::took_of(uint64_t ns) const {
 void Tally::end_timed(Took& took) {
   const size_t p = static_cast<size_t>(protocol_);
   if (timing_)
-    took_[p] = took_of(static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - began_)
-            .count()));
-  took = waited_ns_ > 0 ? took_of(took_[p].ns + waited_ns_) : took_[p];
+    took_[p] = took_of(
+        p, static_cast<uint64_t>(
+               std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - began_)
+                   .count()));
+  took = waited_ns_ > 0 ? took_of(p, took_[p].ns + waited_ns_) : took_[p];
 }
 
 void Tally::tell_times(uint64_t ms) {
@@ -74,35 +102,43 @@ void Tally::late(protocol::Protocol protocol, Verb verb, const request::Verdict&
 
 void Tally::connected(protocol::Protocol protocol) {
   of(protocol).opened.add();
-  if (protocol != protocol::Protocol::divvy || events_ == nullptr) return;
-  events_->put({Event::Kind::connections, 0, 0, 1});
-  publish();
+  tell(protocol, {Event::Kind::connections, 0, 0, 1});
 }
 
 void Tally::disconnected(protocol::Protocol protocol) {
   of(protocol).closed.add();
-  if (protocol != protocol::Protocol::divvy || events_ == nullptr) return;
-  events_->put({Event::Kind::connections, 0, 0, -1});
-  publish();
+  tell(protocol, {Event::Kind::connections, 0, 0, -1});
 }
 
 void Tally::fault(protocol::Protocol protocol, std::string_view code) {
   of(protocol).faults.add();
-  if (protocol != protocol::Protocol::divvy) return;
-  const Fault fault = code == "unknown-command" ? Fault::unknown_command : Fault::unknown;
-  const auto i = static_cast<size_t>(fault);
-  if (faults_[i].read() == 0) first_faults_[i].set(++order_);
-  faults_[i].add();
-  if (events_ == nullptr) return;
-  events_->put({Event::Kind::fault, static_cast<uint8_t>(fault), 0, 0});
-  publish();
+  Own* const own = own_[static_cast<size_t>(protocol)].get();
+  if (own == nullptr) return;
+  const auto codes = own->metrics.error_codes;
+  const auto known =
+      static_cast<size_t>(std::find(codes.begin(), codes.end(), code) - codes.begin());
+  const size_t error = known < codes.size() ? known : own->metrics.other_error;
+  count_error(*own, error);
+  tell(protocol, {Event::Kind::error, static_cast<uint8_t>(error), 0, 0});
 }
 
-// Divvy's own count of errors leaves these out, and so does what it tells statsd.
-void Tally::internal_fault() {
-  constexpr auto i = static_cast<size_t>(Fault::internal);
-  if (faults_[i].read() == 0) first_faults_[i].set(++order_);
-  faults_[i].add();
+// What statsd is told leaves these out, as Divvy does.
+void Tally::count_failed(protocol::Protocol protocol, Verb verb) {
+  ++failures_;
+  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(Fate::failed)].add();
+  Own* const own = own_[static_cast<size_t>(protocol)].get();
+  if (own != nullptr) count_error(*own, own->metrics.failed_error);
+}
+
+void Tally::count_error(Own& own, size_t error) {
+  if (own.errors[error].read() == 0) say_first(own.first_errors[error]);
+  own.errors[error].add();
+}
+
+void Tally::tell(protocol::Protocol protocol, const Event& event) {
+  if (protocol != events_of_) return;
+  events_->put(event);
+  publish();
 }
 
 uint64_t Tally::said(protocol::Protocol protocol, uint16_t rule, Said said) const {
@@ -111,10 +147,9 @@ uint64_t Tally::said(protocol::Protocol protocol, uint16_t rule, Said said) cons
   return chunk == nullptr ? 0 : chunk->said[rule % chunk_rules][static_cast<size_t>(said)].read();
 }
 
-uint64_t Tally::first_said(uint16_t rule, Said said) const {
+uint64_t Tally::first_said(protocol::Protocol protocol, uint16_t rule, Said said) const {
   const Chunk* chunk =
-      said_[static_cast<size_t>(protocol::Protocol::divvy)][rule / chunk_rules].load(
-          std::memory_order_acquire);
+      said_[static_cast<size_t>(protocol)][rule / chunk_rules].load(std::memory_order_acquire);
   return chunk == nullptr ? 0 : chunk->first[rule % chunk_rules][static_cast<size_t>(said)].read();
 }
 

@@ -21,6 +21,7 @@
 #include "metrics/cells.h"
 #include "metrics/ring.h"
 #include "policy/rule_set.h"
+#include "protocol/metrics.h"
 #include "protocol/protocol.h"
 #include "request/charge.h"
 #include "request/session.h"
@@ -34,20 +35,15 @@ inline constexpr size_t said_count = 5;
 // What became of a request. answered: what decides nothing (a ping, a list).
 enum class Fate : uint8_t { allowed, denied, unmatched, failed, answered };
 inline constexpr size_t fate_count = 5;
-inline constexpr size_t verb_count = 6;
-// What Divvy counts errors by.
-enum class Fault : uint8_t { unknown_command, unknown, internal };
-inline constexpr size_t fault_count = 3;
 // Why the server closed a client's connection.
 enum class Closed : uint8_t { request_timeout, request_memory, send_timeout, send_memory };
 inline constexpr size_t closed_count = 4;
 
-// Of latencies, in ns; and of Divvy's, in ms.
+// Of latencies, in ns.
 inline constexpr std::array<uint64_t, 18> latency_bounds_ns{
     1'000,      2'000,      5'000,      10'000,      20'000,      50'000,
     100'000,    200'000,    500'000,    1'000'000,   2'000'000,   5'000'000,
     10'000'000, 20'000'000, 50'000'000, 100'000'000, 500'000'000, 1'000'000'000};
-inline constexpr std::array<uint64_t, 6> divvy_bounds_ms{1, 2, 5, 10, 100, 500};
 inline constexpr std::array<uint64_t, 12> wait_bounds_us{
     1'000,     10'000,    50'000,     100'000,    250'000,     500'000,
     1'000'000, 2'500'000, 10'000'000, 60'000'000, 600'000'000, 3'600'000'000};
@@ -59,17 +55,18 @@ class Tally {
  public:
   // Something that statsd is to be told. took: value is ms. connections: value is what is added.
   struct Event {
-    enum class Kind : uint8_t { said, took, connections, fault };
+    enum class Kind : uint8_t { said, took, connections, error };
     Kind kind = Kind::said;
-    uint8_t what = 0;   // Said or Fault
+    uint8_t what = 0;   // Said, or the place of an error's code
     uint16_t rule = 0;  // its name's number
     int32_t value = 0;
   };
   static constexpr size_t events_max = 1 << 15;
 
-  // `order` counts what happens for the first time, over all tallies. `wake`: somebody is to drain
-  // the events, of which there are none without it; any thread.
-  Tally(std::atomic<uint64_t>& order, std::function<void()> wake);
+  // `order` counts what happens for the first time, over all tallies. `wake`: the events, which
+  // are those of protocol `events_of`, should be drained; without it there are none; any thread.
+  Tally(std::atomic<uint64_t>& order, std::function<void()> wake,
+        protocol::Protocol events_of = {});
   ~Tally();
 
   // Owner's thread: a batch from begin to end, and in it each request once it is settled.
@@ -102,7 +99,7 @@ class Tally {
 
   // Any thread.
   struct OfProtocol {
-    std::array<std::array<metrics::Cell, fate_count>, verb_count> requests;
+    std::array<std::array<metrics::Cell, fate_count>, request::verb_count> requests;
     metrics::Histogram<latency_bounds_ns.size()> latency{latency_bounds_ns};
     metrics::Histogram<wait_bounds_us.size()> waits{wait_bounds_us};
     metrics::Cell opened, closed, received, sent, faults;
@@ -112,19 +109,30 @@ class Tally {
     return all_[static_cast<size_t>(protocol)];
   }
   uint64_t said(protocol::Protocol protocol, uint16_t rule, Said said) const;
-  // When Divvy's rule first said so; 0: never.
-  uint64_t first_said(uint16_t rule, Said said) const;
-  uint64_t divvy_faults(Fault fault) const { return faults_[static_cast<size_t>(fault)].read(); }
-  uint64_t first_fault(Fault fault) const {
-    return first_faults_[static_cast<size_t>(fault)].read();
+  // When the rule first said so; 0: never.
+  uint64_t first_said(protocol::Protocol protocol, uint16_t rule, Said said) const;
+  // Of a protocol with metrics of its own (protocol/metrics.h), in the order of their bounds and
+  // codes. What is above all bounds is in the bucket behind the last one.
+  struct Own {
+    using Latency = metrics::Histogram<protocol::Metrics::latency_bounds_max>;
+    explicit Own(const protocol::Metrics& its_metrics);
+
+    const protocol::Metrics& metrics;
+    const std::array<uint64_t, protocol::Metrics::latency_bounds_max> bounds_ms;
+    Latency latency_ms{bounds_ms};
+    // How often each, and when first; 0: never.
+    std::array<metrics::Cell, protocol::Metrics::error_codes_max> errors, first_errors;
+  };
+  // Null: it has none.
+  const Own* own(protocol::Protocol protocol) const {
+    return own_[static_cast<size_t>(protocol)].get();
   }
-  const metrics::Histogram<divvy_bounds_ms.size()>& divvy_latency() const { return divvy_ms_; }
   const metrics::Histogram<commit_wait_bounds_us.size()>& commit_waits() const {
     return commit_waits_;
   }
   uint64_t events_lost() const { return events_ == nullptr ? 0 : events_->lost(); }
   // The one thread that tells statsd; null: nobody does.
-  metrics::Ring<Event>* events() { return events_.get(); }
+  metrics::Ring<Event>* events() const { return events_.get(); }
 
  private:
   static constexpr int64_t time_period_us = 1'000;
@@ -133,7 +141,7 @@ class Tally {
   static constexpr size_t chunks = (base::bounds::metric_rules_max + chunk_rules) / chunk_rules;
   struct Chunk {
     std::array<std::array<metrics::Cell, said_count>, chunk_rules> said;
-    std::array<std::array<metrics::Cell, said_count>, chunk_rules> first;  // of Divvy's
+    std::array<std::array<metrics::Cell, said_count>, chunk_rules> first;
   };
   struct Took {
     uint64_t ns = 0, ms = 0;
@@ -144,8 +152,10 @@ class Tally {
   OfProtocol& of(protocol::Protocol protocol) { return all_[static_cast<size_t>(protocol)]; }
   void say(protocol::Protocol protocol, uint16_t rule, Said said);
   Chunk& make_chunk(protocol::Protocol protocol, size_t index);
-  void internal_fault();
-  Took took_of(uint64_t ns) const;
+  void count_failed(protocol::Protocol protocol, request::Verb verb);
+  void count_error(Own& own, size_t error);
+  void tell(protocol::Protocol protocol, const Event& event);
+  Took took_of(size_t protocol, uint64_t ns) const;
   void publish();
   void end_timed(Took& took);
   void tell_times(uint64_t ms);
@@ -153,11 +163,13 @@ class Tally {
 
   std::atomic<uint64_t>& order_;
   const std::function<void()> wake_;
-  std::array<OfProtocol, policy::dialects> all_;
-  std::array<std::array<std::atomic<Chunk*>, chunks>, policy::dialects> said_{};
-  std::array<metrics::Cell, fault_count> faults_, first_faults_;
-  metrics::Histogram<divvy_bounds_ms.size()> divvy_ms_{divvy_bounds_ms};
+  std::array<OfProtocol, protocol::protocols_max> all_;
+  std::array<std::array<std::atomic<Chunk*>, chunks>, protocol::protocols_max> said_{};
+  std::array<std::unique_ptr<Own>, protocol::protocols_max> own_;
   metrics::Histogram<commit_wait_bounds_us.size()> commit_waits_{commit_wait_bounds_us};
+  // Of that protocol alone; no_events: of none.
+  static constexpr protocol::Protocol no_events{UINT8_MAX};
+  protocol::Protocol events_of_ = no_events;
   std::unique_ptr<metrics::Ring<Event>> events_;
 
   // The batch.
@@ -168,7 +180,7 @@ class Tally {
   uint64_t replies_ = 0, failures_ = 0, replies_before_ = 0, failures_before_ = 0;
   std::chrono::steady_clock::time_point began_{};
   int64_t time_again_us_ = 0;
-  std::array<Took, policy::dialects> took_;
+  std::array<Took, protocol::protocols_max> took_;
 };
 
 // What a decision costs is here, where it can be made part of who decides.
@@ -194,10 +206,11 @@ inline void Tally::end() {
   }
   const uint64_t replies = replies_ - replies_before_;
   if (replies > 0) all_[p].latency.observe(took->ns, took->bucket, replies);
-  if (protocol_ != protocol::Protocol::divvy) return;
+  Own* const own = own_[p].get();
+  if (own == nullptr) return;
   const uint64_t good = replies - (failures_ - failures_before_);
-  if (good > 0) divvy_ms_.observe(took->ms, took->ms_bucket, good);
-  if (events_ != nullptr) tell_times(took->ms);
+  if (good > 0) own->latency_ms.observe(took->ms, took->ms_bucket, good);
+  if (protocol_ == events_of_) tell_times(took->ms);
 }
 
 inline void Tally::say(protocol::Protocol protocol, uint16_t rule, Said said) {
@@ -209,7 +222,7 @@ inline void Tally::say(protocol::Protocol protocol, uint16_t rule, Said said) {
   if (cell.read() == 0) [[unlikely]]
     say_first(chunk->first[place][static_cast<size_t>(said)]);
   cell.add();
-  if (protocol == protocol::Protocol::divvy && events_ != nullptr && said != Said::failed)
+  if (protocol == events_of_ && said != Said::failed)
     events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
 }
 
@@ -239,24 +252,25 @@ inline void Tally::decided(protocol::Protocol protocol, const live::LivePolicy& 
   }
 }
 
-inline Fate fate_of(request::Verb verb, const request::Verdict& verdict) {
-  if (!verdict.error.empty()) return Fate::failed;
+// Of a request that could be decided.
+inline Fate fate_of_decided(request::Verb verb, const request::Verdict& verdict) {
   if (verb == request::Verb::none || verb == request::Verb::list) return Fate::answered;
   if (!verdict.matched) return Fate::unmatched;
   return verdict.allowed ? Fate::allowed : Fate::denied;
 }
 
+inline Fate fate_of(request::Verb verb, const request::Verdict& verdict) {
+  return verdict.error.empty() ? fate_of_decided(verb, verdict) : Fate::failed;
+}
+
 inline void Tally::answered(protocol::Protocol protocol, request::Verb verb,
                             const request::Verdict& verdict) {
-  const Fate fate = fate_of(verb, verdict);
-  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
   ++replies_;
-  if (protocol != protocol::Protocol::divvy) return;
-  if (fate == Fate::failed) [[unlikely]] {
-    ++failures_;
-    return internal_fault();
-  }
-  if (events_ != nullptr) events_->put({Event::Kind::took, 0, 0, not_timed_yet});
+  if (!verdict.error.empty()) [[unlikely]]
+    return count_failed(protocol, verb);
+  const Fate fate = fate_of_decided(verb, verdict);
+  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
+  if (protocol == events_of_) events_->put({Event::Kind::took, 0, 0, not_timed_yet});
 }
 
 // A batch as long as it is in scope.

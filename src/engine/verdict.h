@@ -11,7 +11,7 @@ namespace sluice::engine {
 // Of several decisions the tightest is shown, with its own time: the refusal with the longest wait,
 // else the least left, and of those the one that takes longest to be as fresh.
 inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verdict,
-                  bool of_divvy = false) {
+                  request::KeyEncoding encoding = request::KeyEncoding::own) {
   const limit::Decision* t = verdict.tightest;
   const bool tighter =
       t == nullptr || (d.allowed != t->allowed       ? !d.allowed
@@ -21,7 +21,7 @@ inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verd
   if (!tighter) return;
   verdict.tightest = &d;
   verdict.counted = counted;
-  verdict.of_divvy = of_divvy;
+  verdict.encoding = encoding;
   verdict.more_after = d.allowed ? d.reset_after : d.retry_after;
 }
 
@@ -49,7 +49,7 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     }
     for (size_t i = 0; i < decisions.size(); ++i)
       weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict,
-            charge.space->form == request::Form::divvy);
+            charge.space->encoding);
   }
   if (verdict.tightest != nullptr && !verdict.allowed)
     verdict.more_after = verdict.tightest->retry_after;

@@ -312,7 +312,7 @@ struct World {
         for (const policy::Rule& other : read.native_rules())
           if (other.name == rule.name) rule.space = other.space;
       }
-      set->add_native(std::move(rule));
+      set->add(policy::native_dialect, std::move(rule));
     }
     old.push_back(live.exchange(
         std::make_shared<live::LivePolicy>(live::LivePolicy{std::move(set), 0, ++generation})));

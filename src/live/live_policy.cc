@@ -2,13 +2,6 @@
 
 namespace sluice::live {
 
-size_t count_rules(const policy::RuleSet& rules) {
-  size_t count = rules.native_rules().size();
-  for (const auto dialect : {policy::Dialect::divvy, policy::Dialect::limitd})
-    count += rules.rules(dialect).size();
-  return count;
-}
-
 std::string hash_text(uint64_t hash) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string text(16, '0');

@@ -32,16 +32,11 @@ struct LivePolicy {
   uint64_t epoch = 0;  // which one it is of those that were ever live; set by Live
 };
 
-// Of all that somebody wrote: droplet's one rule is not among them.
-size_t count_rules(const policy::RuleSet& rules);
-
 // Calls `visit(rule, dialect)` for every rule in the order in which they are asked.
 template <class Visit>
 void each_rule(const policy::RuleSet& rules, Visit&& visit) {
-  for (const auto& rule : rules.native_rules()) visit(rule, "native");
-  for (const auto& rule : rules.rules(policy::Dialect::divvy)) visit(rule, "divvy");
-  for (const auto& rule : rules.rules(policy::Dialect::limitd)) visit(rule, "limitd");
-  for (const auto& rule : rules.rules(policy::Dialect::droplet)) visit(rule, "droplet");
+  for (const auto& list : rules.lists())
+    for (const policy::Rule& rule : list.rules()) visit(rule, list.dialect());
 }
 
 // As 16 hexadecimal digits.

@@ -14,7 +14,7 @@
 #include "policy/pattern.h"
 #include "policy/read/native_limit.h"
 #include "policy/rule_set.h"
-#include "protocol/droplet/message.h"
+#include "protocol/protocol.h"
 
 namespace sluice::live {
 
@@ -74,7 +74,7 @@ OverrideProblem read_limit(const wire::Json& json, const std::string& field, Alg
 }  // namespace
 
 // Whatever the rule: what stands in place of its limits must be what its counters can hold.
-OverrideProblem check_limits(std::span<const Limit> limits, std::string_view dialect) {
+OverrideProblem check_limits(std::span<const Limit> limits, const policy::Dialect* dialect) {
   if (limits.empty() || limits.size() > limit::slots_max)
     return wrong("limits", "is to have 1 to " + std::to_string(limit::slots_max) + " limits");
   if (!limit::is_counted(limits) && limits.size() == 1) return {};
@@ -85,28 +85,9 @@ OverrideProblem check_limits(std::span<const Limit> limits, std::string_view dia
     return wrong("limits",
                  "need more memory in one counter than it may have; have at most two of algorithm "
                  "sliding_log with a quota of 32 or more");
-  if (dialect == "divvy" && (limits.size() != 1 || limits[0].algorithm != Algorithm::fixed_window ||
-                             limits[0].window.us % 1'000'000 != 0))
-    return wrong("limits",
-                 "a rule of Divvy's has one limit of algorithm fixed_window, with a window of "
-                 "whole seconds: its counters are Divvy's own");
-  if (dialect != "droplet") return {};
-  const auto windows = droplet::droplet_windows;
-  for (size_t i = 0; i < limits.size(); ++i) {
-    const Limit& l = limits[i];
-    const std::string field = "limits[" + std::to_string(i) + "]";
-    if (l.algorithm != Algorithm::token_bucket || l.burst != l.quota)
-      return wrong(field,
-                   "a bucket of droplet's has limits of algorithm token_bucket without a "
-                   "burst of their own");
-    if (l.quota > int64_t{UINT32_MAX})
-      return wrong(field + ".quota", "droplet counts to " + std::to_string(UINT32_MAX));
-    if (std::find(windows.begin(), windows.end(), l.window) == windows.end())
-      return wrong(field + ".window", "droplet has windows of 1s, 1m, 1h, 1d, 7d and 30d");
-    for (size_t j = 0; j < i; ++j)
-      if (limits[j].window == l.window)
-        return wrong(field + ".window", "is also that of limits[" + std::to_string(j) + "]");
-  }
+  if (dialect == nullptr || dialect->check_override == nullptr) return {};
+  if (auto problem = dialect->check_override(limits))
+    return wrong(std::move(problem->field), std::move(problem->why));
   return {};
 }
 
@@ -159,15 +140,10 @@ OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t mos
   one.own = one.kept_own;
   one.space = {};
   bool room = static_cast<bool>(one.limits);
-  if (room && one.rule->dialect == "divvy" && limit::is_counted(asked.limits)) {
-    // Divvy's key holds the numbers, and what is stored under it is what is left of them.
-    const Limit& limit = asked.limits.front();
-    request::Space like;
-    like.form = request::Form::divvy;
-    one.space = spaces.hold(
-        one.rule->prefix,
-        ":" + std::to_string(limit.quota) + ":" + std::to_string(limit.window.us / 1'000'000), like,
-        most);
+  const policy::Dialect* const dialect = one.rule->rules_of;
+  if (room && dialect != nullptr && dialect->override_space != nullptr &&
+      limit::is_counted(asked.limits)) {
+    one.space = dialect->override_space(spaces, one.rule->prefix, asked.limits.front(), most);
     room = static_cast<bool>(one.space);
   }
   if (room) return {};
@@ -254,7 +230,7 @@ OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
     if (!body.contains(key)) continue;
     if (body.at(key) != true) return wrong(key, "can only be true");
     limits = {{bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}}};
-    return check_limits(limits, rule.dialect);
+    return check_limits(limits, rule.rules_of);
   }
   if (body.contains("limit")) {
     limits.resize(1);
@@ -263,7 +239,7 @@ OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
     if (!all)
       if (auto problem = merge(rule, limits, own, [](size_t) { return std::string("limit"); }))
         return problem;
-    auto problem = check_limits(limits, rule.dialect);
+    auto problem = check_limits(limits, rule.rules_of);
     if (problem.field.starts_with("limits[0]"))
       problem.field.replace(0, sizeof "limits[0]" - 1, "limit");
     else if (problem)
@@ -288,7 +264,7 @@ OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
   if (!all)
     if (auto problem = merge(rule, limits, own, [&](size_t i) { return field_of(places[i]); }))
       return problem;
-  return check_limits(limits, rule.dialect);
+  return check_limits(limits, rule.rules_of);
 }
 
 OverrideProblem read_actor(const wire::Json& body, std::span<const std::string> keys,
@@ -572,13 +548,15 @@ std::optional<AskedOverride> read_kept(std::string_view name, std::string_view t
   rule.name = std::move(*kept.rule);
   rule.prefix = std::move(kept.prefix).value_or("");
   rule.id = policy::rule_id(rule.dialect, rule.name, rule.actor);
-  if (rule.dialect == "divvy" && rule.prefix.empty()) return refuse("it lacks its prefix");
+  rule.rules_of = protocol::find_dialect(rule.dialect);
+  const bool has_space = rule.rules_of != nullptr && rule.rules_of->override_space != nullptr;
+  if (has_space && rule.prefix.empty()) return refuse("it lacks its prefix");
   std::vector<Limit>& list = asked.limits;
   list.resize(kept.limits->size());
   for (size_t i = 0; i < list.size(); ++i)
     if (!read_kept_limit((*kept.limits)[i], list[i]))
       return refuse("its limit " + std::to_string(i) + " is none");
-  if (const auto problem = check_limits(list, rule.dialect))
+  if (const auto problem = check_limits(list, rule.rules_of))
     return refuse(problem.field + ": " + problem.why);
   if (!kept.replaces_are_numbers || kept.replaces >> list.size() != 0)
     return refuse("it says of no limit of its own that it replaces one");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "policy/dialect.h"
 #include "policy/overrides.h"
 #include "request/space.h"
 #include "wire/json.h"
@@ -19,16 +20,19 @@ namespace sluice::live {
 
 // A rule that has overrides, or had; shared by these.
 struct NamedRule {
-  std::string dialect;             // "native", "divvy", "limitd", "droplet"
-  std::string name;                // policy::name_of
+  std::string dialect;             // policy::Dialect::name
+  std::string name;                // policy::Dialect::rule_name
   std::vector<std::string> actor;  // keys of its entries
-  std::string prefix;              // Divvy's: of its counters' stored keys
-  uint64_t id = 0;                 // policy::Rule::id
+  // Where overrides have a space of their own: of its counters' stored keys.
+  std::string prefix;
+  uint64_t id = 0;  // policy::Rule::id
   // Of a limit in a request that names none; not kept, as is the next.
   limit::Algorithm usual = limit::Algorithm::token_bucket;
-  // Native: the live rule's, of which an override may replace some. Other rules have one limit, or
-  // droplet's none: an override replaces all there is.
+  // Where an override may replace some (Dialect::merges_overrides), the live rule's; else none: an
+  // override replaces all there is.
   std::vector<limit::Limit> limits{};
+  // Null: the override is persisted, and no protocol here has such a dialect. No live rule is its.
+  const policy::Dialect* rules_of = nullptr;
 };
 
 struct KnownOverride {
@@ -68,8 +72,8 @@ struct OverrideProblem {
 std::string id_text(uint64_t id);
 std::optional<uint64_t> parse_id(std::string_view text);
 
-// Gives it its limits, and the space of a Divvy rule's. 507: they are new, and there are `most`
-// different ones or more.
+// Gives it its limits, and a space of its own where the dialect wants one. 507: they are new, and
+// there are `most` different ones or more.
 OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t most);
 
 // What decisions are made by, of one that is settled.
@@ -80,8 +84,8 @@ policy::Override compiled(const KnownOverride& one, const request::Spaces& space
 // all are to be replaced. The only limit of a rule is replaced whatever its window.
 OverrideProblem read_limits(const wire::Json& body, const NamedRule& rule,
                             std::vector<limit::Limit>& limits, policy::OwnLimits& own);
-// May these limits stand in place of those of a rule of the dialect?
-OverrideProblem check_limits(std::span<const limit::Limit> limits, std::string_view dialect);
+// May these limits replace those of a rule of the dialect? Null: it is not known here.
+OverrideProblem check_limits(std::span<const limit::Limit> limits, const policy::Dialect* dialect);
 // Reads `actor`, `until` and `comment`.
 OverrideProblem read_actor(const wire::Json& body, std::span<const std::string> keys,
                            std::vector<std::string>& values);

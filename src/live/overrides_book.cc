@@ -271,8 +271,8 @@ const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules(
     const LivePolicy& policy) const {
   if (policy.generation == live_generation_) return live_rules_;
   live_rules_.clear();
-  each_rule(*policy.rules, [this](const policy::Rule& one, std::string_view dialect) {
-    live_rules_.emplace(one.id, dialect == "native" ? one.limits_id : 0);
+  each_rule(*policy.rules, [this](const policy::Rule& one, const policy::Dialect& dialect) {
+    live_rules_.emplace(one.id, dialect.merges_overrides ? one.limits_id : 0);
   });
   live_generation_ = policy.generation;
   return live_rules_;
@@ -290,7 +290,7 @@ bool OverridesBook::follow(KnownOverride& one) const {
   const auto own = policy::own_limits(world_.spaces.limits(one.kept_limits.id()), one.kept_own);
   size_t wrong = 0;
   const auto merged = policy::merge_limits(world_.spaces.limits(rule->second), own, wrong);
-  if (merged && !check_limits(merged->limits, one.rule->dialect)) {
+  if (merged && !check_limits(merged->limits, one.rule->rules_of)) {
     request::LimitsRef limits = world_.spaces.hold_limits(merged->limits, world_.limits_max);
     if (!limits) return false;  // there are too many lists; the one that held is as good as any
     one.limits = std::move(limits);

@@ -140,7 +140,7 @@ class OverridesBook final : public metrics::Source {
   // After a keeper failed; housekeeping's.
   int64_t forget_again_us_ = 0, write_again_us_ = 0;
   mutable uint64_t live_generation_ = 0;
-  // Of that generation: a native rule's limits by their number, 0 of another.
+  // Of that generation: the limits' number of a rule whose overrides are merged, 0 of another.
   mutable std::unordered_map<uint64_t, uint32_t> live_rules_;
 };
 

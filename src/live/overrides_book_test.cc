@@ -238,6 +238,35 @@ TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
   EXPECT_EQ(with("limits", wire::Json(100, limit)).substr(0, 7), "limits:");
 }
 
+// Of a server with more protocols, perhaps: it stays, and no rule here is its.
+TEST(OverridesBook, an_override_of_an_unknown_dialect_is_kept) {
+  FakeKeeper keeper;
+  {
+    Fixture f(&keeper);
+    EXPECT_FALSE(f.set({f.make("a")}));
+  }
+  wire::Json json = wire::Json::parse(keeper.kept.begin()->second);
+  json["dialect"] = "ftp";
+  KnownOverride one;
+  one.actor = "a";
+  NamedRule rule;
+  rule.id = policy::rule_id("ftp", json["rule"].get<std::string>(), std::vector<std::string>{"ip"});
+  one.rule = std::make_shared<const NamedRule>(rule);
+  const std::string name = id_text(one.id()), text = json.dump();
+  keeper.kept = {{name, text}};
+
+  Fixture f(&keeper);
+  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.told.str().find("[warning]"), std::string::npos) << f.told.str();
+  const auto known = f.book->find(one.id());
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->rule->dialect, "ftp");
+  EXPECT_EQ(known->rule->rules_of, nullptr);
+  EXPECT_FALSE(f.book->applies(*known->rule));
+  EXPECT_EQ(f.quota("a"), 0);
+  EXPECT_EQ(keeper.kept.at(name), text);
+}
+
 TEST(OverridesBook, takes_what_other_servers_write) {
   FakeKeeper keeper, others;
   Fixture f(&keeper), other(&others);

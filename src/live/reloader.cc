@@ -37,7 +37,7 @@ base::Diagnostics first_of(base::Diagnostics all) {
 }  // namespace
 
 std::string to_text(const LivePolicy& policy) {
-  const size_t rules = count_rules(*policy.rules);
+  const size_t rules = policy.rules->written();
   return fmt::format("{}, hash {:016x}, {} {}", policy.generation, policy.hash,
                      base::grouped(rules), rules == 1 ? "rule" : "rules");
 }

@@ -16,7 +16,7 @@ std::string counter_of(const Plan& plan, const Plan::Step& step) {
 
 }  // namespace
 
-size_t explain_each(const RuleSet& rules, Dialect dialect, const Asked& asked,
+size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
                     const std::function<void(RuleExplanation&&)>& visit) {
   // What is charged is read from the plan that a server would settle, so that both agree.
   Plan plan;
@@ -56,7 +56,7 @@ size_t explain_each(const RuleSet& rules, Dialect dialect, const Asked& asked,
   return 0;
 }
 
-Explanation explain(const RuleSet& rules, Dialect dialect, const Asked& asked) {
+Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& asked) {
   Explanation explanation;
   explanation.unreached = explain_each(rules, dialect, asked, [&](RuleExplanation&& e) {
     explanation.reached.push_back(std::move(e));

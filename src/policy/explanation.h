@@ -34,9 +34,10 @@ struct Explanation {
   size_t unreached = 0;                  // rules behind those
 };
 
-Explanation explain(const RuleSet& rules, Dialect dialect, const Asked& asked);
+// `dialect`: as RuleSet::match.
+Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& asked);
 // The same, one after the other; returns how many are not reached.
-size_t explain_each(const RuleSet& rules, Dialect dialect, const Asked& asked,
+size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
                     const std::function<void(RuleExplanation&&)>& visit);
 
 }  // namespace sluice::policy

@@ -7,6 +7,7 @@
 
 #include "policy/pattern.h"
 #include "policy/rule_set.h"
+#include "testing/dialects.h"
 
 namespace sluice::policy {
 namespace {
@@ -95,7 +96,7 @@ TEST(FindPiece, takes_steps_linear_in_the_text) {
 TEST(MatchSteps, ordinary_values_cost_nothing_however_many_patterns_there_are) {
   const std::string value(base::bounds::match_free_bytes, 'a');
   for (const Pattern& pattern :
-       {Pattern::wildcard("*x*y"), Pattern::divvy("*xy"), Pattern::divvy("*x*y*z")}) {
+       {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
     MatchSteps steps;
     for (int i = 0; i < 1000; ++i) EXPECT_FALSE(pattern.matches(value, steps));
     EXPECT_EQ(steps.left(), base::bounds::match_steps_max);
@@ -105,7 +106,7 @@ TEST(MatchSteps, ordinary_values_cost_nothing_however_many_patterns_there_are) {
 TEST(MatchSteps, what_goes_through_a_long_value_is_counted_and_ends) {
   const std::string value(1'000'000, 'a');
   for (const Pattern& pattern :
-       {Pattern::wildcard("*x*y"), Pattern::divvy("*xy"), Pattern::divvy("*x*y*z")}) {
+       {Pattern::wildcard("*x*y"), Pattern::loose("*xy"), Pattern::loose("*x*y*z")}) {
     MatchSteps steps;
     int count = 0;
     for (; !steps.over() && count < 100; ++count) EXPECT_FALSE(pattern.matches(value, steps));
@@ -130,7 +131,7 @@ RuleSet stars(size_t count, const request::Space& space) {
     rule.limits = {{limit::Algorithm::deny, 0, {}, 0}};
     rule.limits_id = 1;
     rule.space = &space;
-    rules.add_native(std::move(rule));
+    rules.add(native_dialect, std::move(rule));
   }
   return rules;
 }
@@ -142,7 +143,7 @@ TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
   Plan plan;
   const auto match = [&](const std::string& value) {
     const request::Entry entry{"k", value};
-    rules.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+    rules.match(&first_dialect, {.descriptor = {&entry, 1}}, plan);
     return plan.parts().back();
   };
   const auto hostile = match(std::string(1'000'000, 'a'));
@@ -157,7 +158,7 @@ TEST(MatchSteps, a_request_that_needs_too_many_cannot_be_decided) {
   const RuleSet many = stars(20'000, space);
   const std::string value(250, 'a');
   const request::Entry entry{"k", value};
-  many.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+  many.match(&first_dialect, {.descriptor = {&entry, 1}}, plan);
   EXPECT_EQ(plan.parts().back().error, "");
 }
 

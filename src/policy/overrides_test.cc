@@ -14,6 +14,7 @@
 #include "base/bounds.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
+#include "testing/dialects.h"
 #include "tests/support/dice.h"
 
 namespace sluice::policy {
@@ -280,7 +281,7 @@ TEST(Overrides, each_request_of_a_batch_has_its_own_steps) {
   rule.limits = {{limit::Algorithm::unlimited, base::bounds::quota_max, {}, 0}};
   rule.limits_id = spaces.intern_limits(rule.limits);
   rule.space = spaces.intern("a", "b");
-  rules.add_native(std::move(rule));
+  rules.add(native_dialect, std::move(rule));
   Overrides o;
   for (uint64_t i = 0; i < 60; ++i)
     o.set(make(rules.native_rules()[0].id, {"*x" + std::to_string(i)}, i + 1, 0, INT64_MAX));
@@ -288,7 +289,7 @@ TEST(Overrides, each_request_of_a_batch_has_its_own_steps) {
   const std::string ordinary(50'000, 'a'), hostile(1'000'000, 'a');
   for (const std::string* key : {&ordinary, &ordinary, &hostile, &ordinary}) {
     const request::Entry entry{"k", *key};
-    rules.match(Dialect::divvy, {.descriptor = {&entry, 1}}, plan);
+    rules.match(&first_dialect, {.descriptor = {&entry, 1}}, plan);
     plan.skip();
   }
   plan.override_all(o, {0});

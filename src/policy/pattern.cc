@@ -31,7 +31,7 @@ bool is_line_terminator(uint32_t c) {
 
 // The expression that Divvy 1.7.1 makes of the pattern, as its error text shows it; always one
 // line.
-std::string divvy_expression(std::string_view text) {
+std::string expression_of(std::string_view text) {
   std::string out = "/^";
   bool first = true;
   for (const char c : text) {
@@ -57,7 +57,7 @@ struct Element {
 
 }  // namespace
 
-Pattern Pattern::divvy(std::string text) {
+Pattern Pattern::loose(std::string text) {
   Pattern pattern;
   pattern.text_ = std::move(text);
   const std::string_view all = pattern.text_;
@@ -70,7 +70,7 @@ Pattern Pattern::divvy(std::string text) {
   }
   if (all.find("**", star) != std::string_view::npos) {
     auto program = std::make_shared<Program>();
-    program->error = "Invalid regular expression: " + divvy_expression(all) + ": Nothing to repeat";
+    program->error = "Invalid regular expression: " + expression_of(all) + ": Nothing to repeat";
     pattern.program_ = std::move(program);
     pattern.kind_ = Kind::impossible;
     return pattern;

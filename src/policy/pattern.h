@@ -25,7 +25,7 @@ class Pattern {
   // `*` is any run without line terminators (LF, CR, U+2028, U+2029), each further `*` repeats the
   // character before it, anchored at the start only; no star: equality. An absent key fits no
   // pattern but `*`.
-  static Pattern divvy(std::string text);
+  static Pattern loose(std::string text);
   // The documented reading, and that of native rules: every `*` is any run of characters, anchored
   // at both ends, and the key must be present.
   static Pattern wildcard(std::string text);

@@ -22,7 +22,7 @@ struct Row {
   bool fits;
 };
 
-TEST(DivvyPattern, FitsAsTheTableSays) {
+TEST(LoosePattern, FitsAsTheTableSays) {
   const Row rows[] = {
       {"GET", "GET", true},
       {"GET", "get", false},
@@ -73,42 +73,42 @@ TEST(DivvyPattern, FitsAsTheTableSays) {
       {"a*c.*b", "acxxb", false},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(Pattern::divvy(row.pattern).matches(row.value), row.fits)
+    EXPECT_EQ(Pattern::loose(row.pattern).matches(row.value), row.fits)
         << row.pattern << " : " << row.value;
   }
 }
 
-TEST(DivvyPattern, AbsentKeyFitsStarAloneOnly) {
-  EXPECT_TRUE(Pattern::divvy("*").matches(std::nullopt));
+TEST(LoosePattern, AbsentKeyFitsStarAloneOnly) {
+  EXPECT_TRUE(Pattern::loose("*").matches(std::nullopt));
   for (const char* text : {"", "undefined", "und*", "*fined", "*d*", "a*b*c", "**"}) {
-    EXPECT_FALSE(Pattern::divvy(text).matches(std::nullopt)) << text;
+    EXPECT_FALSE(Pattern::loose(text).matches(std::nullopt)) << text;
   }
   for (const char* text : {"", "*", "**", "u*", "*d"}) {
     EXPECT_FALSE(Pattern::wildcard(text).matches(std::nullopt)) << text;
   }
 }
 
-TEST(DivvyPattern, NamesImpossiblePatterns) {
-  EXPECT_EQ(Pattern::divvy("/a/**").error(),
+TEST(LoosePattern, NamesImpossiblePatterns) {
+  EXPECT_EQ(Pattern::loose("/a/**").error(),
             "Invalid regular expression: /^/a/.**/: Nothing to repeat");
-  EXPECT_EQ(Pattern::divvy("**").error(), "Invalid regular expression: /^.**/: Nothing to repeat");
-  EXPECT_EQ(Pattern::divvy("a*b**").error(),
+  EXPECT_EQ(Pattern::loose("**").error(), "Invalid regular expression: /^.**/: Nothing to repeat");
+  EXPECT_EQ(Pattern::loose("a*b**").error(),
             "Invalid regular expression: /^a.*b**/: Nothing to repeat");
-  EXPECT_EQ(Pattern::divvy("a.b**").error(),
+  EXPECT_EQ(Pattern::loose("a.b**").error(),
             "Invalid regular expression: /^a\\.b.**/: Nothing to repeat");
-  EXPECT_EQ(Pattern::divvy("\n**").error().find('\n'), std::string_view::npos);
-  EXPECT_EQ(Pattern::divvy("a*b*c*").error(), "");
+  EXPECT_EQ(Pattern::loose("\n**").error().find('\n'), std::string_view::npos);
+  EXPECT_EQ(Pattern::loose("a*b*c*").error(), "");
   EXPECT_EQ(Pattern::wildcard("a**b").error(), "");
 }
 
-TEST(DivvyPattern, RefusesMoreElementsThanItsBound) {
+TEST(LoosePattern, RefusesMoreElementsThanItsBound) {
   const std::string long_tail(Pattern::elements_max - 2, 'a');
-  EXPECT_FALSE(Pattern::divvy("x*" + long_tail + "b*c").oversized());
-  EXPECT_TRUE(Pattern::divvy("x*" + long_tail + "ab*c").oversized());
-  EXPECT_FALSE(Pattern::divvy("x*" + long_tail + "ab*c").matches("x" + long_tail + "ac"));
+  EXPECT_FALSE(Pattern::loose("x*" + long_tail + "b*c").oversized());
+  EXPECT_TRUE(Pattern::loose("x*" + long_tail + "ab*c").oversized());
+  EXPECT_FALSE(Pattern::loose("x*" + long_tail + "ab*c").matches("x" + long_tail + "ac"));
   // One star only, or nothing needed behind the second: any length.
-  EXPECT_TRUE(Pattern::divvy("x*" + long_tail + "abc").matches("xx" + long_tail + "abcd"));
-  EXPECT_TRUE(Pattern::divvy("x*" + long_tail + "abc*").matches("x" + long_tail + "ab"));
+  EXPECT_TRUE(Pattern::loose("x*" + long_tail + "abc").matches("xx" + long_tail + "abcd"));
+  EXPECT_TRUE(Pattern::loose("x*" + long_tail + "abc*").matches("x" + long_tail + "ab"));
 }
 
 // Every string of at most `length_max` characters of the alphabet.
@@ -139,11 +139,11 @@ std::string expression_of(std::string_view pattern) {
   return out;
 }
 
-TEST(DivvyPattern, EqualsTheExpressionThatTheOriginalBuilds) {
+TEST(LoosePattern, EqualsTheExpressionThatTheOriginalBuilds) {
   const std::vector<std::string> values = all_strings("ab.\n", 4);
   size_t compared = 0;
   for (const std::string& text : all_strings("ab.*", 5)) {
-    const Pattern pattern = Pattern::divvy(text);
+    const Pattern pattern = Pattern::loose(text);
     const bool doubled = text.find("**") != std::string::npos;
     ASSERT_EQ(doubled, pattern.impossible()) << text;
     if (doubled) continue;
@@ -195,7 +195,7 @@ std::string random_text(std::mt19937& random, std::string_view alphabet, size_t 
   return text;
 }
 
-TEST(DivvyPattern, EqualsItsModelBeyondOneWord) {
+TEST(LoosePattern, EqualsItsModelBeyondOneWord) {
   std::mt19937 random(20261120);
   size_t fitting = 0;
   for (int i = 0; i < 4'000; ++i) {
@@ -217,7 +217,7 @@ TEST(DivvyPattern, EqualsItsModelBeyondOneWord) {
     value += random_text(random, "ab", 3);
     const bool expected = divvy_model(text, value);
     fitting += expected;
-    ASSERT_EQ(Pattern::divvy(text).matches(value), expected) << text << " : " << value;
+    ASSERT_EQ(Pattern::loose(text).matches(value), expected) << text << " : " << value;
   }
   EXPECT_GT(fitting, 400u);
 }
@@ -262,8 +262,8 @@ TEST(WildcardPattern, IsAnchoredAtBothEnds) {
 TEST(Patterns, StayLinearOnHostileInput) {
   std::string repeats = "a*";
   for (int i = 0; i < 300; ++i) repeats += "a*";
-  const Pattern divvy = Pattern::divvy(repeats + "b");
-  const Pattern search = Pattern::divvy("*" + std::string(50'000, 'a') + "b");
+  const Pattern divvy = Pattern::loose(repeats + "b");
+  const Pattern search = Pattern::loose("*" + std::string(50'000, 'a') + "b");
   const std::string value(100'000, 'a');
   const auto start = std::chrono::steady_clock::now();
   EXPECT_FALSE(divvy.matches(value));

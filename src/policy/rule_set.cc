@@ -185,32 +185,31 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
 }
 
 RuleSet::List::~List() {
-  for (; !rules.empty(); rules.pop_back()) base::pace();
+  for (; !rules_.empty(); rules_.pop_back()) base::pace();
 }
 
 void RuleSet::List::add(Rule rule) {
   base::pace();
   rule.counted_as_shadow |= rule.mode == Mode::shadow;
-  index.add(rule.conditions);
-  rules.push_back(std::move(rule));
+  index_.add(rule.conditions);
+  rules_.push_back(std::move(rule));
 }
 
-void RuleSet::add(Dialect dialect, Rule rule) {
-  static constexpr std::array<std::string_view, dialects> names = {"divvy", "limitd", "droplet"};
-  enroll(rule, names[static_cast<size_t>(dialect)]);
-  dialects_[static_cast<size_t>(dialect)].add(std::move(rule));
+RuleSet::RuleSet(std::span<const Dialect* const> dialects) {
+  lists_.reserve(1 + dialects.size());
+  lists_.emplace_back(native_dialect);
+  for (const Dialect* dialect : dialects) lists_.emplace_back(*dialect);
 }
 
-void RuleSet::add_native(Rule rule) {
-  enroll(rule, "native");
-  native_.add(std::move(rule));
-}
-
-void RuleSet::enroll(Rule& rule, std::string_view dialect) {
+void RuleSet::add(const Dialect& dialect, Rule rule) {
   rule.number = size_++;
-  rule.id = rule_id(dialect, name_of(rule, dialect), rule.actor);
+  rule.id = rule_id(dialect.name, dialect.rule_name(rule), rule.actor);
   for (const Condition& condition : rule.conditions)
     if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
+  auto list = std::find_if(lists_.begin(), lists_.end(),
+                           [&](const List& one) { return one.dialect_ == &dialect; });
+  if (list == lists_.end()) list = lists_.emplace(list, dialect);
+  list->add(std::move(rule));
 }
 
 uint64_t RuleSet::regexes_given_up() const {
@@ -219,12 +218,22 @@ uint64_t RuleSet::regexes_given_up() const {
   return all;
 }
 
-std::span<const Rule> RuleSet::rules(Dialect dialect) const {
-  return dialects_[static_cast<size_t>(dialect)].rules;
+size_t RuleSet::written() const {
+  size_t count = 0;
+  for (const List& list : lists_) count += list.dialect().written ? list.rules().size() : 0;
+  return count;
 }
 
-std::span<const Rule> RuleSet::native_rules() const {
-  return native_.rules;
+// There are few; requests ask for the native ones otherwise, so these are compared last.
+inline const RuleSet::List* RuleSet::find(const Dialect* dialect) const {
+  for (auto list = lists_.begin() + 1; list != lists_.end(); ++list)
+    if (list->dialect_ == dialect) return &*list;
+  return dialect == &native_dialect ? &lists_.front() : nullptr;
+}
+
+std::span<const Rule> RuleSet::rules(const Dialect* dialect) const {
+  const List* const list = find(dialect);
+  return list == nullptr ? std::span<const Rule>() : list->rules();
 }
 
 template <class Visit>
@@ -234,17 +243,17 @@ bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
     if (rule.mode == Mode::off) return true;
     return went_through = visit(rule);
   };
-  if (rules.size() > unindexed_max) {
-    index.candidates(descriptor, [&](uint32_t number) { return one(rules[number]); });
+  if (rules_.size() > unindexed_max) {
+    index_.candidates(descriptor, [&](uint32_t number) { return one(rules_[number]); });
     return went_through;
   }
-  for (const Rule& rule : rules) {
+  for (const Rule& rule : rules_) {
     if (!one(rule)) break;
   }
   return went_through;
 }
 
-void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
+void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
   const Descriptor descriptor = asked.descriptor;
   plan.skip();
   Plan::Part& part = plan.parts_.back();
@@ -269,8 +278,10 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
     plan.enforced_.push_back({&rule, key});
     return rule.then == Then::continue_;
   };
-  if (native_.candidates(descriptor, visit))
-    dialects_[static_cast<size_t>(dialect)].candidates(descriptor, visit);
+  if (lists_.front().candidates(descriptor, visit)) {
+    const List* const own = find(dialect);
+    if (own != nullptr) own->candidates(descriptor, visit);
+  }
   if (steps.over()) [[unlikely]]
     too_costly_->fetch_add(1, std::memory_order_relaxed);
   if (part.error.empty() && !plan.enforced_.empty()) {
@@ -282,25 +293,19 @@ void RuleSet::match(Dialect dialect, const Asked& asked, Plan& plan) const {
   if (asked.overrides != nullptr) plan.override_from(part.step_first, *asked.overrides, asked.now);
 }
 
-const Rule* RuleSet::decider(Dialect dialect, Descriptor descriptor,
+const Rule* RuleSet::decider(const Dialect* dialect, Descriptor descriptor,
                              std::string_view& error) const {
   error = {};
   MatchSteps steps;
   const Rule* found = nullptr;
-  dialects_[static_cast<size_t>(dialect)].candidates(descriptor, [&](const Rule& rule) {
+  const List* const list = find(dialect);
+  if (list == nullptr) return nullptr;
+  list->candidates(descriptor, [&](const Rule& rule) {
     const Fit result = fit(rule, descriptor, error, steps);
     if (result == Fit::yes && rule.mode == Mode::enforce && rule.then == Then::stop) found = &rule;
     return result != Fit::impossible && found == nullptr;
   });
   return found;
-}
-
-std::string name_of(const Rule& rule, std::string_view dialect) {
-  if (dialect == "divvy") return rule.pattern + (rule.mode == Mode::shadow ? " (canary)" : "");
-  // An override of a type's, in limitd's own file, has no name, but the same first condition.
-  if (dialect == "limitd" && !rule.conditions.empty())
-    return rule.conditions.front().pattern.text();
-  return rule.name.empty() ? rule.pattern : rule.name;
 }
 
 uint64_t rule_id(std::string_view dialect, std::string_view name,

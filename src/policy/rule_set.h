@@ -4,7 +4,6 @@
 // its batches.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,7 @@
 
 #include "base/arena.h"
 #include "limit/limit.h"
+#include "policy/dialect.h"
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
 #include "request/charge.h"
@@ -37,11 +37,6 @@ enum class Then : uint8_t {
   stop,       // the request is decided
   continue_,  // later rules must allow it too; all that apply settle together, all or nothing
 };
-
-// Whose requests these are. A dialect's rules see only requests of its own protocol, native rules
-// see all.
-enum class Dialect : uint8_t { divvy, limitd, droplet };
-inline constexpr size_t dialects = 3;
 
 // A request as rules see it.
 struct Asked {
@@ -86,7 +81,8 @@ struct Rule {
   std::vector<limit::Limit> limits;
   uint32_t limits_id = 0;  // request::Spaces::hold_limits(limits)
   uint32_t number = 0;     // among all rules of its set, set by it
-  // The same in every set and process for rules of one dialect, name_of and actor; set by the set.
+  // The same in every set and process for rules of one dialect, its name for them and actor; set
+  // by the set.
   uint64_t id = 0;
   const request::Space* space = nullptr;
   // What keeps these known; a rule in a test may do without.
@@ -174,22 +170,55 @@ class Plan {
   std::vector<Enforced> enforced_;  // of the request that is being matched
 };
 
+// Rules by their dialects. A dialect's rules see only requests of its own protocol, native rules
+// see all.
 class RuleSet {
  public:
-  // Adds at the end of a dialect's rules, or of the native ones. Only while building, before any
-  // other thread sees the set.
-  void add(Dialect dialect, Rule rule);
-  void add_native(Rule rule);
+  // The rules of one dialect, in order, with an index.
+  class List {
+   public:
+    explicit List(const Dialect& its_dialect) : dialect_(&its_dialect) {}
+    List(List&&) = default;
+    List& operator=(List&&) = default;
+    ~List();  // rule by rule: there may be many
 
-  std::span<const Rule> rules(Dialect dialect) const;
-  std::span<const Rule> native_rules() const;
+    const Dialect& dialect() const { return *dialect_; }
+    std::span<const Rule> rules() const { return rules_; }
+
+   private:
+    friend class RuleSet;
+    void add(Rule rule);
+    // Calls `visit(rule)` in order for the rules that may apply, until it returns false. False: it
+    // did.
+    template <class Visit>
+    bool candidates(std::span<const request::Entry> descriptor, Visit&& visit) const;
+
+    const Dialect* dialect_;
+    std::vector<Rule> rules_;
+    RuleIndex index_;
+  };
+
+  // `dialects`: in the order in which `lists` has them.
+  explicit RuleSet(std::span<const Dialect* const> dialects = {});
+
+  // Adds at the end of the dialect's rules; a dialect that is new goes behind the others. Only
+  // while building, before any other thread sees the set.
+  void add(const Dialect& dialect, Rule rule);
+
+  // The native list first; all of them in this order wherever rules are listed.
+  std::span<const List> lists() const { return lists_; }
+  // Of a dialect that is not here, and of null: none.
+  std::span<const Rule> rules(const Dialect* dialect) const;
+  std::span<const Rule> native_rules() const { return lists_.front().rules(); }
   size_t size() const { return size_; }
+  // Of all that people wrote (Dialect::written).
+  size_t written() const;
 
-  // Appends one Part to `plan`: the rules that the request meets, native ones first, up to and with
-  // the first enforced one that stops. Keys of charges are views into the descriptor or into the
-  // plan. One that takes too many steps (MatchSteps) cannot be evaluated, as it must not pass by a
-  // rule that might limit it.
-  void match(Dialect dialect, const Asked& asked, Plan& plan) const;
+  // Appends one Part to `plan`: the rules that the request meets, native ones first, then those of
+  // its protocol's dialect (null: it has none), up to and with the first enforced one that stops.
+  // Keys of charges are views into the descriptor or into the plan. One that takes too many steps
+  // (MatchSteps) cannot be evaluated, as it must not pass by a rule that might limit it.
+  void match(const Dialect* dialect, const Asked& asked, Plan& plan) const;
 
   // How often regular expressions of its rules gave up on a value; see Regex::given_up.
   uint64_t regexes_given_up() const;
@@ -198,43 +227,22 @@ class RuleSet {
 
   // The dialect's rule at which the search for such a request would end: the first enforced one
   // that applies and stops, or null. Native rules aside. `error` as in Plan::Part.
-  const Rule* decider(Dialect dialect, std::span<const request::Entry> descriptor,
+  const Rule* decider(const Dialect* dialect, std::span<const request::Entry> descriptor,
                       std::string_view& error) const;
 
  private:
   // A list this short is gone through faster than looked up.
   static constexpr size_t unindexed_max = 6;
 
-  void enroll(Rule& rule, std::string_view dialect);
+  const List* find(const Dialect* dialect) const;
 
-  // Rules in order, with an index.
-  struct List {
-    List() = default;
-    List(List&&) = default;
-    List& operator=(List&&) = default;
-    ~List();  // rule by rule: there may be many
-    void add(Rule rule);
-    // Calls `visit(rule)` in order for the rules that may apply, until it returns false. False: it
-    // did.
-    template <class Visit>
-    bool candidates(std::span<const request::Entry> descriptor, Visit&& visit) const;
-
-    std::vector<Rule> rules;
-    RuleIndex index;
-  };
-
-  List native_;
-  std::array<List, dialects> dialects_;
+  std::vector<List> lists_;
   std::vector<Pattern> regexes_;  // of all rules
   uint32_t size_ = 0;
   std::unique_ptr<std::atomic<uint64_t>> too_costly_ = std::make_unique<std::atomic<uint64_t>>();
 };
 
-// What a rule is called by those who set overrides: a native rule by its name, else its pattern; of
-// Divvy's by its pattern, with " (canary)" behind a canary's; all of one limitd type by that; and
-// "droplet". `dialect`: "native", "divvy", "limitd", "droplet".
-std::string name_of(const Rule& rule, std::string_view dialect);
-// Rule::id of such a rule.
+// Rule::id of a rule that the dialect of that name calls so.
 uint64_t rule_id(std::string_view dialect, std::string_view name,
                  std::span<const std::string> actor);
 

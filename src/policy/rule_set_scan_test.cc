@@ -8,6 +8,7 @@
 #include "base/bounds.h"
 #include "policy/read/native.h"
 #include "policy/rule_set.h"
+#include "testing/dialects.h"
 #include "tests/support/dice.h"
 #include "tests/support/named_rules.h"
 
@@ -43,7 +44,7 @@ bool applies(const Plain& rule, std::span<const Entry> request) {
     for (const Entry& entry : request)
       if (entry.key == key) value = entry.value;
     const bool fit =
-        rule.divvy ? Pattern::divvy(text).matches(value) : value.has_value() && fits(text, *value);
+        rule.divvy ? Pattern::loose(text).matches(value) : value.has_value() && fits(text, *value);
     if (!fit) return false;
   }
   return true;
@@ -52,7 +53,7 @@ bool applies(const Plain& rule, std::span<const Entry> request) {
 Rule compiled(const Plain& plain) {
   Rule rule;
   for (const auto& [key, text] : plain.conditions)
-    rule.conditions.push_back({key, plain.divvy ? Pattern::divvy(text) : Pattern::wildcard(text)});
+    rule.conditions.push_back({key, plain.divvy ? Pattern::loose(text) : Pattern::wildcard(text)});
   rule.mode = plain.mode;
   rule.then = plain.then;
   rule.until = {plain.until_us};
@@ -62,14 +63,14 @@ Rule compiled(const Plain& plain) {
 
 struct Lists {
   std::vector<Plain> native;
-  std::array<std::vector<Plain>, dialects> own;
+  std::array<std::vector<Plain>, test_dialects.size()> own;
 
   RuleSet compile() const {
     RuleSet rules;
     // In any order: it is the lists that count.
-    for (size_t d = 0; d < dialects; ++d)
-      for (const Plain& rule : own[d]) rules.add(static_cast<Dialect>(d), compiled(rule));
-    for (const Plain& rule : native) rules.add_native(compiled(rule));
+    for (size_t d = 0; d < test_dialects.size(); ++d)
+      for (const Plain& rule : own[d]) rules.add(*test_dialects[d], compiled(rule));
+    for (const Plain& rule : native) rules.add(native_dialect, compiled(rule));
     return rules;
   }
 };
@@ -79,7 +80,7 @@ struct Met {
   bool error = false;
 };
 
-Met scan(const Lists& lists, Dialect dialect, std::span<const Entry> request, int64_t now_us) {
+Met scan(const Lists& lists, size_t d, std::span<const Entry> request, int64_t now_us) {
   Met met;
   std::vector<std::string> enforced;
   bool over = false;
@@ -97,14 +98,13 @@ Met scan(const Lists& lists, Dialect dialect, std::span<const Entry> request, in
     }
   };
   go(lists.native, "native");
-  const auto d = static_cast<size_t>(dialect);
   go(lists.own[d], std::to_string(d));
   if (!met.error) met.rules.insert(met.rules.end(), enforced.begin(), enforced.end());
   return met;
 }
 
-Met match(const RuleSet& rules, Dialect dialect, std::span<const Entry> request, int64_t now_us,
-          Plan& plan) {
+Met match(const RuleSet& rules, const Dialect* dialect, std::span<const Entry> request,
+          int64_t now_us, Plan& plan) {
   plan.clear();
   rules.match(dialect, {.descriptor = request, .now = {now_us}}, plan);
   Met met;
@@ -115,8 +115,8 @@ Met match(const RuleSet& rules, Dialect dialect, std::span<const Entry> request,
     };
     if (within(rules.native_rules()))
       return "native " + std::to_string(rule - rules.native_rules().data());
-    for (size_t d = 0; d < dialects; ++d) {
-      const auto all = rules.rules(static_cast<Dialect>(d));
+    for (size_t d = 0; d < test_dialects.size(); ++d) {
+      const auto all = rules.rules(test_dialects[d]);
       if (within(all)) return std::to_string(d) + " " + std::to_string(rule - all.data());
     }
     return std::string("nowhere");
@@ -128,10 +128,9 @@ Met match(const RuleSet& rules, Dialect dialect, std::span<const Entry> request,
 
 void expect_equal(const Lists& lists, const RuleSet& rules, std::span<const Entry> request,
                   int64_t now_us, Plan& plan) {
-  for (size_t d = 0; d < dialects; ++d) {
-    const auto dialect = static_cast<Dialect>(d);
-    const Met expected = scan(lists, dialect, request, now_us);
-    const Met met = match(rules, dialect, request, now_us, plan);
+  for (size_t d = 0; d < test_dialects.size(); ++d) {
+    const Met expected = scan(lists, d, request, now_us);
+    const Met met = match(rules, test_dialects[d], request, now_us, plan);
     std::string text;
     for (const Entry& entry : request)
       text += std::string(entry.key) + "=" + std::string(entry.value) + " ";
@@ -182,7 +181,7 @@ TEST(RuleSetScan, EveryDialectSeesNativeRulesAndItsOwn) {
     Lists lists;
     const auto size = [&] { return dice(dice(2) == 0 ? size_t{8} : size_t{150}); };
     lists.native = random_rules(dice, dice(3) == 0 ? 0 : size(), false);
-    for (size_t d = 0; d < dialects; ++d)
+    for (size_t d = 0; d < test_dialects.size(); ++d)
       lists.own[d] = random_rules(dice, dice(5) == 0 ? 0 : size(), d == 0);
     const RuleSet rules = lists.compile();
     Plan plan;
@@ -234,14 +233,14 @@ TEST(RuleSetScan, NamedRuleSets) {
           if (seed > 0 && dice(3) == 0) plain.then = Then::continue_;
           lists.native.push_back(plain);
         }
-        lists.own[dice(dialects)] = random_rules(dice, 20, false);
+        lists.own[dice(test_dialects.size())] = random_rules(dice, 20, false);
         const RuleSet rules = lists.compile();
         Plan plan;
         const auto last = set.last(count);
         const std::vector<Entry> of_last = entries(last);
         expect_equal(lists, rules, of_last, 0, plan);
         if (seed == 0) {
-          ASSERT_EQ(match(rules, Dialect::divvy, of_last, 0, plan).rules,
+          ASSERT_EQ(match(rules, &first_dialect, of_last, 0, plan).rules,
                     std::vector<std::string>{"native " + std::to_string(count - 1)});
         }
         for (int i = 0; i < 60; ++i) {

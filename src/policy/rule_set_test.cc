@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "request/space.h"
+#include "testing/dialects.h"
 
 namespace sluice::policy {
 namespace {
@@ -17,7 +18,7 @@ using request::Entry;
 Rule rule_of(std::vector<std::pair<std::string, std::string>> conditions,
              Mode mode = Mode::enforce) {
   Rule rule;
-  for (auto& [key, text] : conditions) rule.conditions.push_back({key, Pattern::divvy(text)});
+  for (auto& [key, text] : conditions) rule.conditions.push_back({key, Pattern::loose(text)});
   rule.mode = mode;
   rule.limits = {{limit::Algorithm::fixed_window, 3, base::seconds(60)}};
   return rule;
@@ -32,22 +33,22 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   Rule decides = rule_of({{"path", "*"}, {"method", "GET"}});
   decides.space = spaces.intern("d:", "");
   decides.limits[0].algorithm = limit::Algorithm::deny;
-  rules.add(Dialect::divvy, shadow);
-  rules.add(Dialect::divvy, rule_of({{"path", "/b"}}));
-  rules.add(Dialect::divvy, decides);
-  rules.add(Dialect::divvy, rule_of({}));
+  rules.add(first_dialect, shadow);
+  rules.add(first_dialect, rule_of({{"path", "/b"}}));
+  rules.add(first_dialect, decides);
+  rules.add(first_dialect, rule_of({}));
 
   const std::vector<Entry> request = {
       {"ip", "0"}, {"path", "/a/1"}, {"method", "GET"}, {"ip", "9"}};
   Plan plan;
-  rules.match(Dialect::divvy, {.descriptor = request, .cost = 2}, plan);
-  rules.match(Dialect::divvy, {}, plan);
+  rules.match(&first_dialect, {.descriptor = request, .cost = 2}, plan);
+  rules.match(&first_dialect, {}, plan);
 
   ASSERT_EQ(plan.parts().size(), 2u);
   EXPECT_EQ(plan.parts()[0].error, "");
   const auto steps = plan.steps(plan.parts()[0]);
   ASSERT_EQ(steps.size(), 2u);
-  const std::span<const Rule> all = rules.rules(Dialect::divvy);
+  const std::span<const Rule> all = rules.rules(&first_dialect);
   EXPECT_EQ(steps[0].rule, &all[0]);
   EXPECT_EQ(steps[1].rule, &all[2]);
   EXPECT_TRUE(steps[0].rule->counted_as_shadow);
@@ -81,6 +82,46 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   EXPECT_TRUE(plan.batch().decisions.empty());
 }
 
+TEST(RuleSet, ListsDialectsAsDeclaredAndNewOnesBehind) {
+  RuleSet rules(std::vector<const Dialect*>{&second_dialect, &first_dialect});
+  rules.add(third_dialect, rule_of({}));
+  rules.add(first_dialect, rule_of({}));
+  rules.add(native_dialect, rule_of({}));
+  rules.add(second_dialect, rule_of({}));
+  rules.add(second_dialect, rule_of({}));
+
+  std::vector<std::pair<std::string_view, size_t>> listed;
+  for (const RuleSet::List& list : rules.lists())
+    listed.emplace_back(list.dialect().name, list.rules().size());
+  const decltype(listed) expected{{"native", 1}, {"second", 2}, {"first", 1}, {"third", 1}};
+  EXPECT_EQ(listed, expected);
+  EXPECT_EQ(rules.size(), 5u);
+  EXPECT_EQ(rules.written(), 4u);
+  EXPECT_EQ(rules.rules(&native_dialect).size(), 1u);
+  EXPECT_NE(rules.rules(&first_dialect)[0].id, rules.rules(&second_dialect)[0].id);
+}
+
+TEST(RuleSet, RequestsOfNoDialectMeetNativeRulesAlone) {
+  RuleSet rules;
+  Rule first = rule_of({});
+  first.then = Then::continue_;
+  rules.add(native_dialect, first);
+  rules.add(first_dialect, rule_of({}));
+  Plan plan;
+  rules.match(nullptr, {}, plan);
+  rules.match(&second_dialect, {}, plan);  // of which there are no rules
+  rules.match(&first_dialect, {}, plan);
+  std::vector<size_t> met;
+  for (const Plan::Part& part : plan.parts()) met.push_back(plan.steps(part).size());
+  EXPECT_EQ(met, (std::vector<size_t>{1, 1, 2}));
+  EXPECT_EQ(plan.steps(plan.parts()[0])[0].rule, rules.native_rules().data());
+  EXPECT_TRUE(rules.rules(nullptr).empty());
+  std::string_view error;
+  EXPECT_EQ(rules.decider(nullptr, {}, error), nullptr);
+  EXPECT_EQ(rules.decider(&second_dialect, {}, error), nullptr);
+  EXPECT_EQ(rules.decider(&first_dialect, {}, error), rules.rules(&first_dialect).data());
+}
+
 TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
   using request::OnError;
   request::Spaces spaces;
@@ -90,7 +131,7 @@ TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
     rule.then = then;
     rule.on_store_error = wanted;
     rule.space = spaces.intern(std::string(name_of(wanted)), "");
-    rules.add_native(std::move(rule));
+    rules.add(native_dialect, std::move(rule));
   };
   add(OnError::error, Mode::shadow, Then::stop);
   add(OnError::allow, Mode::shadow, Then::stop);
@@ -98,7 +139,7 @@ TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
   add(OnError::deny, Mode::enforce, Then::continue_);
   add(OnError::local, Mode::enforce, Then::stop);
   Plan plan;
-  rules.match(Dialect::divvy, {}, plan);
+  rules.match(&first_dialect, {}, plan);
   const request::Batch batch = plan.batch();
   ASSERT_EQ(batch.groups.size(), 3u);
   EXPECT_EQ(batch.groups[0].on_error, OnError::error);
@@ -108,21 +149,21 @@ TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
 
 TEST(RuleSet, AnImpossiblePatternEndsTheSearchWhereItIsReached) {
   RuleSet rules;
-  rules.add(Dialect::divvy, rule_of({{"m", "GET"}}, Mode::shadow));
-  rules.add(Dialect::divvy, rule_of({{"m", "GET"}, {"p", "**"}}));
-  rules.add(Dialect::divvy, rule_of({}));
+  rules.add(first_dialect, rule_of({{"m", "GET"}}, Mode::shadow));
+  rules.add(first_dialect, rule_of({{"m", "GET"}, {"p", "**"}}));
+  rules.add(first_dialect, rule_of({}));
   Plan plan;
-  rules.match(Dialect::divvy, {std::vector<Entry>{{"m", "GET"}}}, plan);  // even without the key
-  rules.match(Dialect::divvy, {std::vector<Entry>{{"m", "PUT"}, {"p", "x"}}}, plan);
+  rules.match(&first_dialect, {std::vector<Entry>{{"m", "GET"}}}, plan);  // even without the key
+  rules.match(&first_dialect, {std::vector<Entry>{{"m", "PUT"}, {"p", "x"}}}, plan);
   EXPECT_EQ(plan.parts()[0].error, "Invalid regular expression: /^.**/: Nothing to repeat");
   EXPECT_EQ(plan.parts()[0].step_count, 1u);
   EXPECT_EQ(plan.parts()[1].error, "");
   EXPECT_EQ(plan.parts()[1].step_count, 1u);
 
   std::string_view error;
-  EXPECT_EQ(rules.decider(Dialect::divvy, std::vector<Entry>{{"m", "GET"}}, error), nullptr);
+  EXPECT_EQ(rules.decider(&first_dialect, std::vector<Entry>{{"m", "GET"}}, error), nullptr);
   EXPECT_EQ(error, plan.parts()[0].error);
-  EXPECT_EQ(rules.decider(Dialect::divvy, {}, error), &rules.rules(Dialect::divvy)[2]);
+  EXPECT_EQ(rules.decider(&first_dialect, {}, error), &rules.rules(&first_dialect)[2]);
   EXPECT_EQ(error, "");
 }
 
@@ -189,9 +230,9 @@ void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
       std::string text =
           pick("", "1", "2", "12", "*", "1*", "12*", "*2", "1*2", "1*1*2", "123456*", "**", "1234");
       if (text == "**" && random() % 8 != 0) text = "3";
-      rule.conditions.push_back({key, documented ? Pattern::wildcard(text) : Pattern::divvy(text)});
+      rule.conditions.push_back({key, documented ? Pattern::wildcard(text) : Pattern::loose(text)});
     }
-    rules.add(Dialect::divvy, std::move(rule));
+    rules.add(first_dialect, std::move(rule));
   }
   for (int i = 0; i < 50; ++i) {
     std::vector<std::string> texts;
@@ -203,23 +244,23 @@ void compare_with_model(uint32_t seed, size_t rules_max, bool documented) {
     std::vector<Entry> request;
     for (size_t n = 0; n < texts.size(); n += 2) request.push_back({texts[n], texts[n + 1]});
     Plan plan;
-    rules.match(Dialect::divvy, {request}, plan);
+    rules.match(&first_dialect, {request}, plan);
     const Plan::Part& part = plan.parts()[0];
     std::vector<int> met;
     for (const Plan::Step& step : plan.steps(part)) {
-      met.push_back(static_cast<int>(step.rule - rules.rules(Dialect::divvy).data()));
+      met.push_back(static_cast<int>(step.rule - rules.rules(&first_dialect).data()));
     }
     if (!part.error.empty()) met.push_back(-1);
-    const std::vector<int> expected = model(rules.rules(Dialect::divvy), request);
+    const std::vector<int> expected = model(rules.rules(&first_dialect), request);
     ASSERT_EQ(met, expected) << "seed " << seed;
     std::string_view error;
-    const Rule* decider = rules.decider(Dialect::divvy, request, error);
+    const Rule* decider = rules.decider(&first_dialect, request, error);
     const bool decided =
         !expected.empty() && expected.back() >= 0 &&
-        rules.rules(Dialect::divvy)[static_cast<size_t>(expected.back())].mode == Mode::enforce;
+        rules.rules(&first_dialect)[static_cast<size_t>(expected.back())].mode == Mode::enforce;
     ASSERT_EQ(decider != nullptr, decided);
     if (decided) {
-      ASSERT_EQ(decider - rules.rules(Dialect::divvy).data(), expected.back());
+      ASSERT_EQ(decider - rules.rules(&first_dialect).data(), expected.back());
     }
     ASSERT_EQ(error, part.error);
   }
@@ -238,12 +279,11 @@ TEST(RuleSet, MeetsItsRulesWhereARequestFitsManyLists) {
   RuleSet rules;
   std::vector<std::string> keys;
   for (int i = 0; i < 200; ++i) keys.push_back("k" + std::to_string(i));
-  for (const std::string& key : keys)
-    rules.add(Dialect::divvy, rule_of({{key, "v"}}, Mode::shadow));
+  for (const std::string& key : keys) rules.add(first_dialect, rule_of({{key, "v"}}, Mode::shadow));
   std::vector<Entry> request;
   for (const std::string& key : keys) request.push_back({key, "v"});
   Plan plan;
-  rules.match(Dialect::divvy, {request}, plan);
+  rules.match(&first_dialect, {request}, plan);
   ASSERT_EQ(plan.parts()[0].step_count, 200u);
   for (size_t i = 0; i < 200; ++i)
     EXPECT_EQ(plan.steps(plan.parts()[0])[i].rule->conditions[0].key, keys[i]);

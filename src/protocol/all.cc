@@ -1,6 +1,7 @@
 // The list of protocols as the program sees it, made from protocol/list.def.
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/check.h"
 #include "protocol/protocol.h"
@@ -23,10 +24,20 @@ constexpr std::array list = {
 #undef SLUICE_PROTOCOL
 static_assert(list.size() <= protocols_max, "arrays by protocol have no room for so many");
 
+constexpr auto list_numbers = [] {
+  std::array<Protocol, list.size()> made{};
+  for (size_t i = 0; i < made.size(); ++i) made[i] = static_cast<Protocol>(i);
+  return made;
+}();
+
 }  // namespace
 
 std::span<const Description* const> all() {
   return list;
+}
+
+std::span<const Protocol> numbers() {
+  return list_numbers;
 }
 
 const Description& describe(Protocol protocol) {
@@ -46,20 +57,43 @@ std::unique_ptr<request::Session> make_session(Protocol protocol) {
   return describe(protocol).make_session();
 }
 
-policy::Dialect dialect_of(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::divvy:
-      return policy::Dialect::divvy;
-    case Protocol::limitd:
-      return policy::Dialect::limitd;
-    case Protocol::droplet:
-      return policy::Dialect::droplet;
-    case Protocol::admin:
-    case Protocol::divvy_metrics:
-      break;
+const policy::Dialect* dialect_of(Protocol protocol) {
+  return describe(protocol).dialect;
+}
+
+std::string joined_names(std::string_view before_last) {
+  std::string names;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (i > 0) names += i + 1 == list.size() ? before_last : ", ";
+    names += list[i]->name;
   }
-  SLUICE_CHECK(false);
-  return {};
+  return names;
+}
+
+std::span<const policy::Dialect* const> dialects() {
+  static const std::vector<const policy::Dialect*> all = [] {
+    std::vector<const policy::Dialect*> made;
+    for (const Description* one : list)
+      if (one->dialect != nullptr) made.push_back(one->dialect);
+    return made;
+  }();
+  return all;
+}
+
+std::string names_bringing_limits() {
+  std::string names;
+  for (const Description* one : list)
+    if (one->dialect != nullptr && one->dialect->brings_limits())
+      names.append(names.empty() ? "" : ", ").append(one->name);
+  return names;
+}
+
+const policy::Dialect* find_dialect(std::string_view name) {
+  if (name == policy::native_dialect.name) return &policy::native_dialect;
+  const auto all = dialects();
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [&](const policy::Dialect* one) { return one->name == name; });
+  return at == all.end() ? nullptr : *at;
 }
 
 std::chrono::milliseconds linger_of(Protocol protocol) {

@@ -9,9 +9,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
-#include "policy/rule_set.h"
+#include "policy/dialect.h"
 #include "protocol/command.h"
 #include "request/session.h"
 
@@ -23,12 +24,18 @@ enum class Protocol : uint8_t { divvy, limitd, droplet, admin, divvy_metrics };
 // The longest list that arrays by protocol have room for; protocol/all.cc asserts it.
 inline constexpr size_t protocols_max = 16;
 
+struct Metrics;
+
 struct Description {
   std::string_view name;  // in configuration, metrics and answers
   uint16_t port;          // where it is served by default
   std::unique_ptr<request::Session> (*make_session)();
   // How long the client's last bytes are read once the last reply is sent, before the close.
   std::chrono::milliseconds linger{500};
+  // Of the rules that see its requests alone; null: only native rules see its requests.
+  const policy::Dialect* dialect = nullptr;
+  // What it is counted by beside sluice's own families (protocol/metrics.h); null: nothing.
+  const Metrics* metrics = nullptr;
   // `sluice ask` in its words; null: it cannot be asked from the command line.
   const Ask* ask = nullptr;
   // Its drop-in server and its tools.
@@ -42,9 +49,22 @@ const Description& describe(Protocol protocol);
 // Nothing: the list has no such name.
 std::optional<Protocol> find(std::string_view name);
 
+// Their numbers, in that order.
+std::span<const Protocol> numbers();
+// The names in that order, with `before_last` between the last two: "divvy, limitd or droplet".
+std::string joined_names(std::string_view before_last = ", ");
+
+// The dialects of all protocols, in that order; and one of these or the native one by its name,
+// null: there is none.
+std::span<const policy::Dialect* const> dialects();
+const policy::Dialect* find_dialect(std::string_view name);
+// The names of the protocols whose requests bring limits along (Dialect::brings_limits).
+std::string names_bringing_limits();
+
 const char* name_of(Protocol protocol);
 std::unique_ptr<request::Session> make_session(Protocol protocol);
-policy::Dialect dialect_of(Protocol protocol);
+// Null: it has none.
+const policy::Dialect* dialect_of(Protocol protocol);
 // How long the client's last bytes are waited for once everything is said.
 std::chrono::milliseconds linger_of(Protocol protocol);
 

@@ -169,10 +169,10 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
   weight = ask.weight;
   Algorithms algorithms = 0;
   for (const Charge& charge : ask.charges) {
-    if (charge.space->form == request::Form::divvy) {
+    if (charge.space->encoding == request::KeyEncoding::remaining_text) {
       if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
           charge.verb == Verb::take && !charge.fresh && charge.cost < cost_max)
-        return scripts.divvy();
+        return scripts.remaining_text();
       weight = std::max(weight, Weight::full);
       if (charge.cost >= cost_max) weight = Weight::wide;
       continue;
@@ -199,16 +199,16 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
 
 namespace {
 
-void append_divvy(std::string& out, const Ask& ask) {
+void append_remaining(std::string& out, const Ask& ask) {
   const Charge& charge = ask.charges.front();
   append_bulk(out, charge.cost);
   append_bulk(out, charge.limits.front().quota);
   append_bulk(out, charge.limits.front().window.us / 1'000'000);
 }
 
-// Divvy's own names stand as they are.
+// Names that other programs share stand as they are.
 void append_key(std::string& out, const Ask& ask, const Charge& charge) {
-  const bool own = charge.space->form == request::Form::own;
+  const bool own = charge.space->encoding == request::KeyEncoding::own;
   append_bulk(out, own ? ask.key_prefix : std::string_view(), charge.space->prefix, charge.key,
               charge.space->suffix);
 }
@@ -217,13 +217,13 @@ void append_key(std::string& out, const Ask& ask, const Charge& charge) {
 
 void append_call(std::string& out, const Ask& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts) {
-  if (&script == &scripts.divvy()) {
+  if (&script == &scripts.remaining_text()) {
     append_array(out, 7);
     append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
     append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
     append_bulk(out, std::string_view("1"));
     append_key(out, ask, ask.charges.front());
-    append_divvy(out, ask);
+    append_remaining(out, ask);
     return;
   }
   size_t size = 4 + ask.charges.size() * 8;
@@ -252,8 +252,9 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
       for (const Limit& limit : charge.limits) append_limit(out, 'k', limit);
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
-      append_bulk(out, charge.space->form == request::Form::divvy ? std::string_view("divvy")
-                                                                  : std::string_view(text.name));
+      append_bulk(out, charge.space->encoding == request::KeyEncoding::remaining_text
+                           ? std::string_view("remaining")
+                           : std::string_view(text.name));
       append_bulk(out, std::string_view(charge.space->carry == limit::Carry::left ? "l" : "u"));
       append_bulk(out, static_cast<int64_t>(text.count));
       out += text.arguments;
@@ -264,8 +265,9 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
 
 namespace {
 
-// Divvy's script: allowed, remaining, ms, ms.
-Said read_divvy(std::string_view text, const Charge& charge, Decision& decision, bool& allowed) {
+// lua_remaining_text: allowed, remaining, ms, ms.
+Said read_remaining(std::string_view text, const Charge& charge, Decision& decision,
+                    bool& allowed) {
   const auto ok = next_number(text), left = next_number(text), reset = next_number(text),
              retry = next_number(text);
   if (!ok || !left || !reset || !retry || !text.empty()) return Said::nonsense;
@@ -284,7 +286,8 @@ Said read_answer(std::string_view text, std::span<Charge> charges, std::span<Dec
   // A counter that is shared with Divvy and asked alone: seconds would do, it tells ms.
   if (text.starts_with("d ")) {
     text.remove_prefix(2);
-    return read_divvy(text, charges.front(), decisions[charges.front().decision_first], allowed);
+    return read_remaining(text, charges.front(), decisions[charges.front().decision_first],
+                          allowed);
   }
   if (text == "~c") return Said::again_full;
   if (text == "~w") return Said::again_wide;

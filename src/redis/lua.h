@@ -35,7 +35,7 @@ extern const std::string_view lua_states;
 // Loads, decides, writes: takes and peeks under the limits that a counter was written under, or
 // everything.
 extern const std::string_view lua_settle_light, lua_settle_full;
-// A hit on a counter that is shared with Divvy.
-extern const std::string_view lua_divvy;
+// A hit on a counter that other programs share, stored as what is left (Divvy's).
+extern const std::string_view lua_remaining_text;
 
 }  // namespace sluice::redis

@@ -151,7 +151,7 @@ for k = 1, #charges do
   for i = 1, fresh and c.n or 0 do
     if c.next[i][1] then fresh = false end
   end
-  if fresh and not c.refills then linger = 0 end  -- limitd does not list it
+  if fresh and not c.refills then linger = 0 end  -- it is not listed
   if c.verb == 't' and (all or c.cut or fresh) then
     write_states(KEYS[k], c.name, c.next, c.n, linger, c.old)
   end
@@ -244,8 +244,8 @@ local function linger_of(c)
   return c.linger, true
 end
 
--- A counter in Divvy's own form; lua_divvy says how.
-local function take_divvy(c, hold)
+-- A counter stored as what is left; lua_remaining_text says how.
+local function take_remaining(c, hold)
   local l, cost = c.limits[1], c.cost
   local left, reset, ok, retry = c.left or l[2], Z, true, Z
   c.elsewhere = true
@@ -278,7 +278,7 @@ local function take_divvy(c, hold)
   c.said = {{ok, left, reset, retry}}
   return ok
 end
-local function write_divvy(c, key)
+local function write_remaining(c, key)
   local l = c.limits[1]
   if c.verb == 't' then
     if c.cost <= Z then
@@ -317,12 +317,12 @@ for k = 1, #KEYS do
       if c.fresh then c.balances = nil end
     end
     if not take_kept(c, false) then all = false end
-  elseif c.name == 'divvy' then
+  elseif c.name == 'remaining' then
     if v and not match(v, '^%-?%d+$') then return foreign(KEYS[k]) end
     if c.fresh then v = nil end
     c.left = v and N(v)
     c.ms = v and call('PTTL', KEYS[k])
-    if not take_divvy(c, false) then all = false end
+    if not take_remaining(c, false) then all = false end
   else
     if v then
       local name, was, left = read(v)
@@ -407,7 +407,7 @@ for k = 1, #charges do
     if not all then take_kept(c, true) end
     out[#out + 1] = format('%d', c.mask)
   end
-  if c.name == 'divvy' and not all then take_divvy(c, true) end
+  if c.name == 'remaining' and not all then take_remaining(c, true) end
   for i = 1, #c.said do
     local d = c.said[i]
     if not all and d[1] and c.limits[i] and not c.elsewhere then
@@ -435,8 +435,8 @@ for k = 1, #charges do
   elseif c.name == 's1;k' then
     local value, ttl = write_kept(c)
     call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.linger))
-  elseif c.name == 'divvy' then
-    if all then write_divvy(c, KEYS[k])
+  elseif c.name == 'remaining' then
+    if all then write_remaining(c, KEYS[k])
     elseif c.fresh and c.old then call('DEL', KEYS[k]) end
   else
     if all and c.verb == 'a' then c.tail = {} end

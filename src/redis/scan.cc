@@ -36,9 +36,9 @@ std::string escaped(std::string_view text) {
 }
 
 // The key as a counter's stored name; what Divvy shares has no prefix of ours.
-std::string_view prefix_of(const Shared& shared, request::Form form) {
-  return form == request::Form::own ? std::string_view(shared.options.key_prefix)
-                                    : std::string_view();
+std::string_view prefix_of(const Shared& shared, request::KeyEncoding encoding) {
+  return encoding == request::KeyEncoding::own ? std::string_view(shared.options.key_prefix)
+                                               : std::string_view();
 }
 
 // Asks node after node until one lets us in.
@@ -69,9 +69,9 @@ struct Place {
   std::string cursor = "0";
 };
 
-// Where a search begins: "09" is the cursor 9 of the first form, "09.5000" that for 5000 keys.
+// Where a search begins: "09" is the cursor 9 of the first encoding, "09.5000" that for 5000 keys.
 struct Start {
-  size_t form = 0;
+  size_t encoding = 0;
   std::string cursor = "0";
   size_t keys = base::bounds::redis_scanned_max;
 };
@@ -80,12 +80,12 @@ std::optional<Start> start_of(std::string_view from) {
   if (from.empty()) return Start{};
   if (from.find_first_not_of("0123456789.") != from.npos) return std::nullopt;
   const size_t dot = std::min(from.find('.'), from.size());
-  const auto form = base::parse_count(from.substr(0, 1));
+  const auto encoding = base::parse_count(from.substr(0, 1));
   const auto cursor = base::parse_count(from.substr(0, dot).substr(std::min<size_t>(dot, 1)));
   const auto keys = dot == from.size() ? base::bounds::redis_scanned_max
                                        : base::parse_count(from.substr(dot + 1));
-  if (!form || *form > 1 || !cursor || !keys || *keys == 0) return std::nullopt;
-  return Start{*form, std::to_string(*cursor), *keys};
+  if (!encoding || *encoding > 1 || !cursor || !keys || *keys == 0) return std::nullopt;
+  return Start{*encoding, std::to_string(*cursor), *keys};
 }
 
 // Calls `visit(key)` for these without their head, for some of them more than once.
@@ -129,14 +129,15 @@ Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visi
 
 void scan(Shared& shared, store::ListPass& lists) {
   const std::unique_ptr<Line> line = connected(shared);
-  for (const request::Form form : {request::Form::own, request::Form::divvy}) {
-    const std::string_view head = prefix_of(shared, form);
+  for (const request::KeyEncoding encoding :
+       {request::KeyEncoding::own, request::KeyEncoding::remaining_text}) {
+    const std::string_view head = prefix_of(shared, encoding);
     store::PrefixIndex index;
     std::string_view suffix;
     size_t count = 0;
     for (size_t i = 0; i < lists.size(); ++i) {
       const request::Space& space = lists.space(i);
-      if (space.form != form) continue;
+      if (space.encoding != encoding) continue;
       index.add(0, std::string(head) + space.prefix + lists.prefix(i), i);
       suffix = ++count == 1 ? std::string_view(space.suffix) : std::string_view();
     }
@@ -159,11 +160,11 @@ void scan(Shared& shared, store::ListPass& lists) {
                               : pass(shared, *line, {{}, index.common(), suffix}, place, visit);
     if (passed != Passed::failed) continue;
     for (size_t i = 0; i < lists.size(); ++i)
-      if (lists.space(i).form == form) lists.fail(i);
+      if (lists.space(i).encoding == encoding) lists.fail(i);
   }
 }
 
-// Two passes, one for each form.
+// Two passes, one for each encoding.
 store::Stored scan_stored(Shared& shared, const request::SpaceIndex& spaces,
                           std::string_view prefix, std::string_view after, size_t max,
                           std::string_view from, const Reach& reach) {
@@ -179,26 +180,28 @@ store::Stored scan_stored(Shared& shared, const request::SpaceIndex& spaces,
   const size_t keys_max = std::min(reach.keys, start->keys);
   Place place{.left = keys_max, .due = Clock::now() + reach.time};
   stored.again = from;
-  constexpr request::Form forms[] = {request::Form::own, request::Form::divvy};
-  for (size_t i = start->form; i < std::size(forms) && stored.rest.empty() && !stored.failed; ++i) {
-    const request::Form form = forms[i];
+  constexpr request::KeyEncoding encodings[] = {request::KeyEncoding::own,
+                                                request::KeyEncoding::remaining_text};
+  for (size_t i = start->encoding;
+       i < std::size(encodings) && stored.rest.empty() && !stored.failed; ++i) {
+    const request::KeyEncoding encoding = encodings[i];
     const auto wanted = spaces.by_id();
     const bool any = std::any_of(wanted.begin(), wanted.end(), [&](const request::Space* space) {
-      return space != nullptr && space->form == form;
+      return space != nullptr && space->encoding == encoding;
     });
     if (!any || max == 0) continue;
-    place.cursor = i == start->form ? start->cursor : "0";
-    const std::string_view head = prefix_of(shared, form);
+    place.cursor = i == start->encoding ? start->cursor : "0";
+    const std::string_view head = prefix_of(shared, encoding);
     const Passed passed = pass(shared, *line, {head, prefix}, place, [&](std::string_view key) {
       if (key <= after || (first.end() != nullptr && key >= *first.end())) return;
       const auto found = spaces.find(key);
-      if (!found || found->space->form != form) return;
+      if (!found || found->space->encoding != encoding) return;
       first.add(std::string(key));
     });
     if (passed == Passed::cut) {
       stored.rest = std::to_string(i) + place.cursor;
-      stored.again =
-          std::to_string(start->form) + start->cursor + "." + std::to_string(keys_max - place.left);
+      stored.again = std::to_string(start->encoding) + start->cursor + "." +
+                     std::to_string(keys_max - place.left);
     }
     stored.failed = passed == Passed::failed;
   }

@@ -122,7 +122,7 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
   shared.resolve();
   shared.resolver.await(std::chrono::seconds(20));
   request::Space like;
-  like.form = request::Form::divvy;
+  like.encoding = request::KeyEncoding::remaining_text;
   const request::Space* const all[] = {&space, spaces.intern("d:", "", like)};
   const request::SpaceIndex index(all);
   std::vector<std::string> asked;

@@ -61,7 +61,7 @@ Scripts::Scripts(Time time)
     : time_(time),
       full_plain_(full_text(false, time)),
       full_wide_(full_text(true, time)),
-      divvy_(std::string(lua_divvy)) {}
+      remaining_text_(std::string(lua_remaining_text)) {}
 
 Scripts::~Scripts() {
   for (auto& script : light_) delete script.load(std::memory_order_relaxed);

@@ -38,11 +38,11 @@ class Scripts {
 
   const Script& light(Algorithms algorithms);
   const Script& full(bool wide) const { return wide ? full_wide_ : full_plain_; }
-  const Script& divvy() const { return divvy_; }
+  const Script& remaining_text() const { return remaining_text_; }
 
  private:
   const Time time_;
-  const Script full_plain_, full_wide_, divvy_;
+  const Script full_plain_, full_wide_, remaining_text_;
   std::mutex mutex_;  // of whoever makes a light one
   std::array<std::atomic<const Script*>, algorithm_sets> light_{};
 };

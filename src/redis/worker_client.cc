@@ -284,9 +284,9 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
     bool own = true;
     for (const Charge& charge : charges) {
       if (!is_counted(charge)) continue;
-      own &= charge.space->form == request::Form::own;
+      own &= charge.space->encoding == request::KeyEncoding::own;
       told += "; key ";
-      if (charge.space->form == request::Form::own) told += shared_.options.key_prefix;
+      if (charge.space->encoding == request::KeyEncoding::own) told += shared_.options.key_prefix;
       told.append(charge.space->prefix).append(charge.key.substr(0, 300));
       told += charge.space->suffix;
     }

@@ -2,6 +2,7 @@
 // decide. Plain values; views say how long they live.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,6 +30,7 @@ enum class Verb : uint8_t {
   list,   // which counters there are
   probe,  // what a take would be answered now; takes nothing
 };
+inline constexpr size_t verb_count = static_cast<size_t>(Verb::probe) + 1;  // it is the last
 
 // Does it leave every counter as it is?
 constexpr bool only_looks(Verb verb) {
@@ -38,20 +40,20 @@ constexpr bool only_looks(Verb verb) {
 // In the words above.
 std::string_view name_of(Verb verb);
 
-// How a store that others share writes a counter down.
-enum class Form : uint8_t {
-  own,    // as it likes
-  divvy,  // as Divvy does: what is left, in decimal, for as long as the window is open
+// How a store that is shared with other programs writes a counter down.
+enum class KeyEncoding : uint8_t {
+  own,             // in a form of its own, under a name with its own prefix
+  remaining_text,  // what is left, in decimal, for as long as the window is open (Divvy's way)
 };
 
-// A family of counters: one Divvy rule, later one limitd type or one native rule. All its counters
+// A family of counters: those of one rule, or of one limitd type. All its counters
 // have the same number of limits. Interned by its stored identity (request/space.h); outlives every
 // rule set and counter that names it. A counter is stored as prefix + key + suffix.
 struct Space {
   uint32_t id = 0;  // of this process; never stored
   std::string prefix, suffix;
   limit::Carry carry = limit::Carry::used;
-  Form form = Form::own;
+  KeyEncoding encoding = KeyEncoding::own;
   base::Duration linger{};  // how long a counter that equals a fresh one is kept, to be listed
   // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
   // each of these windows at most; rising, at most slots_max.

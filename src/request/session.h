@@ -109,7 +109,7 @@ struct Verdict {
   bool matched = false;      // a rule applies; if none does, only the error may be set
   bool delayed = false;      // it was allowed only after a wait
   bool counted = true;       // false: the tightest limit has no counter (unlimited, deny)
-  bool of_divvy = false;     // the tightest limit has a counter as Divvy's are
+  KeyEncoding encoding = KeyEncoding::own;  // of the tightest limit's counter
   // Where limits come with the request: a decision for each window that the charge has a say on or,
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
   std::span<const limit::Decision> slots{};

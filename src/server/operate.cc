@@ -5,37 +5,9 @@
 
 #include "admin/overrides_api.h"
 #include "base/bounds.h"
+#include "base/check.h"
 
 namespace sluice::server {
-namespace {
-
-// Divvy's metrics port: one page. Any method, as there.
-class DivvyPage final : public admin::Site {
- public:
-  DivvyPage(const admin::Figures& figures, std::string path)
-      : figures_(figures), path_(std::move(path)) {
-    if (!path_.starts_with('/')) path_ = "/" + path_;
-  }
-
-  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override {
-    if (request.body_bytes <= base::bounds::admin_small_body_bytes_max) return {};
-    return problem(413, "the body of the request is too long");
-  }
-  bool is_slow(const wire::HttpRequest&) const override { return false; }
-  wire::HttpResponse answer(const wire::HttpRequest& request) override {
-    if (request.path != path_) return {404, {}, {}, {}};
-    return {200, "text/plain; version=0.0.4", figures_.divvy_page(), {}};
-  }
-  wire::HttpResponse problem(unsigned status, const std::string& why) const override {
-    return {status, "text/plain; charset=utf-8", why + "\n", {}};
-  }
-
- private:
-  const admin::Figures& figures_;
-  std::string path_;
-};
-
-}  // namespace
 
 void Operate::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                       live::OverridesBook* overrides, std::vector<std::string> files,
@@ -50,16 +22,16 @@ void Operate::prepare(const Options& options, const live::Live& live, live::Relo
   if (overrides != nullptr) sources_.add(*overrides);
   if (options.statsd) {
     const admin::StatsdOptions& o = *options.statsd;
-    statsd_prefix_ = o.prefix;
-    if (!statsd_prefix_.empty() && !statsd_prefix_.ends_with('.')) statsd_prefix_ += '.';
+    const protocol::Metrics* const metrics = protocol::describe(o.protocol).metrics;
+    SLUICE_CHECK(metrics != nullptr);
     statsd_ = std::make_unique<metrics::StatsdSender>(
         metrics::StatsdSender::Options{o.host, o.port, o.tcp},
-        [this](const auto& put) { figures_.tell_statsd(statsd_prefix_, put); });
-    figures_.keep_events([this] { statsd_->wake(); });
+        metrics->make_statsd_feed(figures_, o.protocol, o.prefix));
+    figures_.keep_events(o.protocol, [this] { statsd_->wake(); });
     sources_.add(*statsd_);
   }
   const bool http = std::any_of(options.listeners.begin(), options.listeners.end(),
-                                [](const auto& listener) { return serves(listener.protocol); });
+                                [](const auto& l) { return l.service.is_http(); });
   if (!http) return;
   admin_ = std::make_unique<admin::Admin>(
       options.admin, admin::Admin::World{live, figures_, sources_, reloader, std::move(files)});
@@ -84,7 +56,7 @@ void Operate::prepare(const Options& options, const live::Live& live, live::Relo
                }});
   const bool asks =
       std::any_of(options.listeners.begin(), options.listeners.end(),
-                  [](const auto& l) { return l.protocol == protocol::Protocol::admin; });
+                  [](const auto& l) { return l.service.kind == Service::Kind::admin; });
   if (asks) {
     top_board_ = std::make_unique<admin::TopBoard>(clock, live, figures_, options.spaces);
     admin_->add({.method = "GET",
@@ -94,7 +66,11 @@ void Operate::prepare(const Options& options, const live::Live& live, live::Relo
                    return top_board_->answer(call.request, *admin_);
                  }});
   }
-  divvy_page_ = std::make_unique<DivvyPage>(figures_, options.divvy_metrics_path);
+  for (const auto& [service, host, port, timeouts] : options.listeners) {
+    if (service.kind != Service::Kind::page) continue;
+    const protocol::Metrics& metrics = *protocol::describe(service.protocol).metrics;
+    pages_.push_back({service, metrics.make_page(figures_, service.protocol, service.path)});
+  }
   http_ = std::make_unique<admin::HttpServer>(log.logger(log::LogModule::admin));
 }
 
@@ -113,10 +89,17 @@ net::Listener::Owner Operate::http_owner() {
   return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }, {}};
 }
 
-bool Operate::take(int fd, protocol::Protocol protocol) {
-  if (!serves(protocol)) return false;
-  http_->adopt(fd, protocol == protocol::Protocol::admin ? static_cast<admin::Site&>(*admin_)
-                                                         : *divvy_page_);
+bool Operate::take(int fd, const Service& service) {
+  if (!service.is_http()) return false;
+  if (service.kind == Service::Kind::admin) {
+    http_->adopt(fd, *admin_);
+    return true;
+  }
+  const auto page = std::find_if(pages_.begin(), pages_.end(), [&](const OwnPage& one) {
+    return one.service.protocol == service.protocol && one.service.path == service.path;
+  });
+  SLUICE_CHECK(page != pages_.end());
+  http_->adopt(fd, *page->site);
   return true;
 }
 

@@ -1,6 +1,6 @@
-// What a server has for those who run it: the counts of its workers, the admin port, Divvy's page
-// of metrics, statsd. Owned by the server, made before its workers and gone after them; main thread
-// but for what says otherwise.
+// What a server has for those who run it: the counts of its workers, the admin port,
+// protocols' own pages of metrics, statsd. Owned by the server, made before its workers and gone
+// after them; main thread but for what says otherwise.
 #pragma once
 
 #include <atomic>
@@ -46,11 +46,8 @@ class Operate {
   void begin_stop() { stopping_ = true; }
   void stop();
 
-  // Is it for here? Then `take` owns the socket.
-  static bool serves(protocol::Protocol protocol) {
-    return protocol == protocol::Protocol::admin || protocol == protocol::Protocol::divvy_metrics;
-  }
-  bool take(int fd, protocol::Protocol protocol);
+  // False: it is not HTTP. Else this owns the socket.
+  bool take(int fd, const Service& service);
   // Of the connections that `take` would own.
   net::Listener::Owner http_owner();
   bool has_admin() const { return admin_ != nullptr; }
@@ -61,12 +58,15 @@ class Operate {
   metrics::ProcessSource process_;
   metrics::Sources sources_;
   std::atomic<bool> stopping_{false}, serving_{false};
-  std::string statsd_prefix_;
   std::unique_ptr<admin::Facts> facts_;
   std::unique_ptr<admin::LogControl> log_control_;
   std::unique_ptr<admin::Admin> admin_;
   std::unique_ptr<admin::TopBoard> top_board_;
-  std::unique_ptr<admin::Site> divvy_page_;
+  struct OwnPage {
+    Service service;
+    std::unique_ptr<admin::Site> site;
+  };
+  std::vector<OwnPage> pages_;
   std::unique_ptr<admin::HttpServer> http_;
   std::unique_ptr<metrics::StatsdSender> statsd_;
 };

@@ -18,14 +18,14 @@
 #include "base/time.h"
 #include "metrics/page.h"
 #include "net/listener_options.h"
-#include "protocol/protocol.h"
 #include "request/space.h"
+#include "server/service.h"
 #include "store/keeper.h"
 
 namespace sluice::server {
 
 struct ListenerOptions {
-  protocol::Protocol protocol = protocol::Protocol::divvy;
+  Service service;
   std::string host = "::";  // as the next two in net::Endpoint
   uint16_t port = 0;
   net::Timeouts timeouts = {};
@@ -35,14 +35,13 @@ struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: as many as this process may use processors
   size_t connections_max = base::bounds::connections_default;
-  // How often full buckets of droplet are forgotten, where it is served; 0: never.
+  // How often full counters are forgotten whose limits come with requests, where a protocol of such
+  // requests is served; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
   // Descriptors that the store will want beside those it has: on disk, and to Redis.
   size_t store_files = 0, redis_files = 0;
   uint64_t denials_every = 0;  // every Nth is logged; 0: none
   admin::AdminOptions admin = {};
-  std::string divvy_metrics_path =
-      "/metrics";  // of listeners with protocol::Protocol::divvy_metrics
   std::optional<admin::StatsdOptions> statsd = {};
   // What else metrics are collected from: stores. Outlives the server.
   std::vector<const metrics::Source*> sources = {};

@@ -103,7 +103,7 @@ struct Server::Impl {
     return first;
   }
 
-  void take(int fd, protocol::Protocol protocol, const net::Timeouts& timeouts);
+  void take(int fd, const Service& service, const net::Timeouts& timeouts);
   bool has_room();
   std::optional<std::string> plan();
   void go_live(const std::shared_ptr<const live::LivePolicy>& next);
@@ -184,16 +184,15 @@ std::optional<std::string> Server::start() {
     for (auto& address : addresses) {
       // Of port 0, one for all addresses of the name.
       if (&address != &addresses.front()) address.port = s.bound.back().port;
-      const auto take = [&s, protocol = named.protocol, timeouts = named.timeouts](int fd) {
-        s.take(fd, protocol, timeouts);
+      const auto take = [&s, service = named.service, timeouts = named.timeouts](int fd) {
+        s.take(fd, service, timeouts);
       };
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
-      if (Operate::serves(named.protocol)) owner = s.operate.http_owner();
+      if (named.service.is_http()) owner = s.operate.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
       s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind()) return wrong;
-      s.bound.push_back(
-          {named.protocol, s.listeners.back()->address(), s.listeners.back()->port()});
+      s.bound.push_back({named.service, s.listeners.back()->address(), s.listeners.back()->port()});
     }
   }
   if (s.overrides)
@@ -229,7 +228,7 @@ std::optional<std::string> Server::Impl::plan() {
       .store = options.store_files,
       .redis = options.redis_files,
       .http = std::any_of(options.listeners.begin(), options.listeners.end(),
-                          [](const auto& l) { return Operate::serves(l.protocol); }),
+                          [](const auto& l) { return l.service.is_http(); }),
       .statsd = options.statsd.has_value()};
   files_plan = plan_files(base::open_files_max(), base::open_files(), needed);
   if (files_plan.connections > 0) return {};
@@ -270,8 +269,8 @@ bool Server::Impl::has_room() {
 }
 
 // The worker with the fewest connections serves this one.
-void Server::Impl::take(int fd, protocol::Protocol protocol, const net::Timeouts& timeouts) {
-  if (operate.take(fd, protocol)) return;
+void Server::Impl::take(int fd, const Service& service, const net::Timeouts& timeouts) {
+  if (operate.take(fd, service)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
   for (auto& worker : workers) {
@@ -279,11 +278,11 @@ void Server::Impl::take(int fd, protocol::Protocol protocol, const net::Timeouts
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  if (served < options.connections_max) return least->adopt(fd, {protocol, timeouts}, "");
+  if (served < options.connections_max) return least->adopt(fd, {service.protocol, timeouts}, "");
   doors.turned_away();
   // Being told costs a connection for a moment; a flood beyond that is just closed.
   if (turned_away < base::bounds::turned_away_max)
-    return least->adopt(fd, {protocol, timeouts}, too_many);
+    return least->adopt(fd, {service.protocol, timeouts}, too_many);
   ::close(fd);
 }
 
@@ -326,7 +325,7 @@ void Server::Impl::stop() {
   if (options.on_stop) options.on_stop();
   // Those who watch are told that it stops, to its end.
   for (size_t i = 0; i < listeners.size(); ++i)
-    if (!Operate::serves(bound[i].protocol)) listeners[i]->stop();
+    if (!bound[i].service.is_http()) listeners[i]->stop();
   for (auto& worker : workers) worker->stop(stop_limit);
 }
 
@@ -361,14 +360,17 @@ void Server::Impl::on_ended() {
 // Is there anything to purge, ever?
 bool Server::Impl::purges() const {
   return options.cleanup_interval.us > 0 &&
-         std::any_of(options.listeners.begin(), options.listeners.end(),
-                     [](const auto& l) { return l.protocol == protocol::Protocol::droplet; });
+         std::any_of(options.listeners.begin(), options.listeners.end(), [](const auto& l) {
+           if (l.service.is_http()) return false;
+           const policy::Dialect* const dialect = protocol::dialect_of(l.service.protocol);
+           return dialect != nullptr && dialect->brings_limits();
+         });
 }
 
 void Server::Impl::purge() {
   const size_t gone = store.purge(clock.settled());
   if (gone > 0)
-    log->debug("droplet: purged {} full {}, {} since the start", gone,
+    log->debug("{}: purged {} full {}, {} since the start", protocol::names_bringing_limits(), gone,
                gone == 1 ? "bucket" : "buckets", store.stats().purged);
 }
 

@@ -18,7 +18,7 @@
 namespace sluice::server {
 
 struct Bound {
-  protocol::Protocol protocol;
+  Service service;
   std::string address;  // as "[::]:8321" or "127.0.0.1:8321"
   uint16_t port;
 };

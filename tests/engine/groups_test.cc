@@ -18,13 +18,13 @@
 #include "policy/rule_set.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "testing/dialects.h"
 #include "tests/support/dice.h"
 
 namespace sluice {
 namespace {
 
 using limit::Algorithm;
-using policy::Dialect;
 using policy::Rule;
 using tests::Dice;
 
@@ -117,7 +117,7 @@ void ask(const policy::RuleSet& rules, store::EmbeddedStore& store, uint32_t see
       for (const auto& [key, value] : history.requests[first + i].descriptor)
         descriptors[i].push_back({key, value});
       costs[i] = 1 + dice(int64_t{3});
-      rules.match(Dialect::divvy, {.descriptor = descriptors[i], .cost = costs[i]}, plan);
+      rules.match(&policy::first_dialect, {.descriptor = descriptors[i], .cost = costs[i]}, plan);
     }
     const request::Batch batch = plan.batch();
     ASSERT_EQ(store.apply(batch, now).settled, batch.groups.size());
@@ -289,7 +289,7 @@ void run(uint32_t seed, Seen& seen) {
   std::string text;
   do {
     diagnostics.clear();
-    rules = {};
+    rules = policy::RuleSet();
     text = random_policy(dice);
     policy::read_native(text, "f", spaces, rules, diagnostics);
   } while (has_errors(diagnostics));

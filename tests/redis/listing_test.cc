@@ -18,7 +18,7 @@ TEST(RedisListing, EveryCounterIsOnOnePage) {
   auto client = server.client();
   request::Spaces spaces;
   request::Space like;
-  like.form = request::Form::divvy;
+  like.encoding = request::KeyEncoding::remaining_text;
   const request::Space* const all[] = {spaces.intern("limitd:user:", ""),
                                        spaces.intern("divvy:a=", ":1:1", like)};
   std::set<std::string> expected;

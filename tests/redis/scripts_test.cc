@@ -353,7 +353,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
   for (int round = 0; round < 150; ++round) {
     Both both;
     request::Space like;
-    like.form = request::Form::divvy;
+    like.encoding = request::KeyEncoding::remaining_text;
     const request::Space &shared = *both.spaces.intern("divvy:a=1:", ":5:1000", like),
                          &own = *both.spaces.intern("n/", "");
     const int64_t quota = 1 + dice(int64_t{6});

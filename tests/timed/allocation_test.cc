@@ -81,7 +81,7 @@ TEST(Allocation, serving_requests_allocates_nothing) {
   server::Options options;
   // With an admin port top keys are tracked.
   options.listeners = {{protocol::Protocol::divvy, "127.0.0.1", 0},
-                       {protocol::Protocol::admin, "127.0.0.1", 0}};
+                       {server::Service::admin(), "127.0.0.1", 0}};
   options.workers = 2;
   server::Server server(options, {.first = {rules}}, store, log);
   ASSERT_EQ(server.start(), std::nullopt);

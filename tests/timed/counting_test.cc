@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "admin/figures.h"
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "request/space.h"
 #include "tests/support/patience.h"
@@ -31,10 +32,10 @@ struct Counting {
         divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
     live.rules = rules;
     live.names = figures.name_rules(*rules);
-    if (statsd) figures.keep_events([] {});
+    if (statsd) figures.keep_events(protocol::Protocol::divvy, [] {});
     tally = &figures.add_tally();
     const std::array descriptor{request::Entry{"k", "v"}};
-    rules->match(policy::Dialect::divvy, {.descriptor = descriptor}, plan);
+    rules->match(&divvy::dialect, {.descriptor = descriptor}, plan);
     plan.batch().groups[0].allowed = true;
     verdict.matched = verdict.allowed = true;
   }

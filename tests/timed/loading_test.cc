@@ -8,6 +8,7 @@
 
 #include "policy/read/native.h"
 #include "policy/read/native_review.h"
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "request/space.h"
 #include "tests/support/named_rules.h"
@@ -45,7 +46,7 @@ void loads(const char* what, Load&& load) {
   load(loaded);
   const double seconds = thread_seconds() - begin;
   ASSERT_FALSE(base::has_errors(loaded.diagnostics)) << to_string(loaded.diagnostics.front());
-  ASSERT_GE(loaded.rules.native_rules().size() + loaded.rules.rules(Dialect::divvy).size(), count);
+  ASSERT_GE(loaded.rules.native_rules().size() + loaded.rules.rules(&divvy::dialect).size(), count);
   expect_in_time(seconds, what);
   testing::Test::RecordProperty(what, std::to_string(seconds));
   std::printf("%s: %.2f s\n", what, seconds);

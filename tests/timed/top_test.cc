@@ -15,6 +15,7 @@
 
 #include "admin/figures.h"
 #include "engine/top_keys.h"
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "request/space.h"
 #include "tests/support/patience.h"
@@ -37,7 +38,7 @@ struct Tracking {
     live.rules = rules;
     live.names = figures.name_rules(*rules);
     const std::array descriptor{request::Entry{"k", "v"}};
-    rules->match(policy::Dialect::divvy, {.descriptor = descriptor}, plan);
+    rules->match(&divvy::dialect, {.descriptor = descriptor}, plan);
     plan.batch().groups[0].allowed = !denied;
     for (size_t i = 0; i < count; ++i) {
       const std::string text = "10.20." + std::to_string(100'000'000 + i);

@@ -108,7 +108,7 @@ class NativeReader {
 
  private:
   void list(YamlNode rules) {
-    const size_t before = rules_.native_rules().size() + rules_.rules(Dialect::divvy).size();
+    const size_t before = rules_.written();
     if (rules.size() > base::bounds::rules_max - std::min(base::bounds::rules_max, before)) {
       reader_.error("rules", rules,
                     "more than " + std::to_string(base::bounds::rules_max) + " rules in all",
@@ -169,7 +169,7 @@ class NativeReader {
     if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
     rule.intern(spaces_, spaces_.hold("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
                                       space_suffix(rule)));
-    rules_.add_native(std::move(rule));
+    rules_.add(native_dialect, std::move(rule));
   }
 
   YamlNode field(std::string_view key) const {

@@ -11,6 +11,7 @@
 #include "policy/read/native.h"
 #include "policy/read/native_review.h"
 #include "policy/read/native_write.h"
+#include "testing/dialects.h"
 
 namespace sluice::policy {
 namespace {
@@ -56,7 +57,7 @@ void read_one(std::string_view text) {
     std::string_view error;
     require(!mismatch(rule, request, error) && error.empty());
     plan.clear();
-    rules.match(Dialect::divvy, {request}, plan);
+    rules.match(&first_dialect, {request}, plan);
   }
   if (all.empty()) return;
 

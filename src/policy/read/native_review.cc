@@ -251,12 +251,8 @@ class Review {
 }  // namespace
 
 void review(const RuleSet& rules, base::Diagnostics& diagnostics) {
-  bool has_policy = false;
-  for (size_t i = 0; i < dialects; ++i) {
-    // Droplet's is there without a policy.
-    const auto dialect = static_cast<Dialect>(i);
-    has_policy |= dialect != Dialect::droplet && !rules.rules(dialect).empty();
-  }
+  // What the program makes itself is there without a policy.
+  const bool has_policy = rules.written() > rules.native_rules().size();
   Review(rules, diagnostics).all(has_policy);
 }
 

@@ -19,7 +19,7 @@ class Writer {
   RuleSet rules() {
     RuleSet set;
     const int64_t count = any(1, 12);
-    for (int64_t i = 0; i < count; ++i) set.add_native(rule(i));
+    for (int64_t i = 0; i < count; ++i) set.add(native_dialect, rule(i));
     return set;
   }
 

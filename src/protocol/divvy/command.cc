@@ -90,7 +90,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, const config::C
     text += ", embedded store\n";
   }
   for (const auto& b : bound) {
-    if (b.protocol != protocol::Protocol::divvy_metrics) continue;
+    if (b.service.kind != server::Service::Kind::page) continue;
     const std::string& path = config.operations.divvy_page->value.path;
     text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
             (path.starts_with('/') ? "" : "/") + path + "\n";

@@ -1,4 +1,6 @@
 #include "protocol/divvy/commands.h"
+#include "protocol/divvy/dialect.h"
+#include "protocol/divvy/metrics.h"
 #include "protocol/divvy/session.h"
 #include "protocol/protocol.h"
 
@@ -20,6 +22,8 @@ constinit const protocol::Description description = {
     .name = "divvy",
     .port = 8321,
     .make_session = [] { return std::unique_ptr<request::Session>(new DivvySession); },
+    .dialect = &dialect,
+    .metrics = &own_metrics,
     .ask = &ask_words,
     .commands = commands,
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/text.h"
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/raw.h"
 
 namespace sluice::divvy {
@@ -77,15 +78,15 @@ class Validation {
     check_actor(raw);
     const std::string& seconds = raw.reset_seconds.spelling;
     request::Space like;
-    like.form = request::Form::divvy;
+    like.encoding = request::KeyEncoding::remaining_text;
     rule.intern(spaces_, spaces_.hold(space_prefix(raw),
                                       ":" + raw.credit_limit.spelling + ":" + seconds, like));
-    rules_.add(policy::Dialect::divvy, std::move(rule));
+    rules_.add(dialect, std::move(rule));
   }
 
   void add_conditions(const RawRule& raw, policy::Rule& rule) {
     for (const auto& [key, value] : raw.operation) {
-      policy::Pattern pattern = matching_ == DivvyMatching::code ? policy::Pattern::divvy(value)
+      policy::Pattern pattern = matching_ == DivvyMatching::code ? policy::Pattern::loose(value)
                                                                  : policy::Pattern::wildcard(value);
       if (pattern.impossible()) {
         report_.warning(raw.place, raw.subject(),
@@ -111,7 +112,7 @@ class Validation {
     descriptor_.clear();
     for (const auto& [key, value] : raw.operation) descriptor_.push_back({key, value});
     std::string_view error;
-    const policy::Rule* by = rules_.decider(policy::Dialect::divvy, descriptor_, error);
+    const policy::Rule* by = rules_.decider(&dialect, descriptor_, error);
     if (!error.empty()) {
       report_.error(raw.place, raw.subject(),
                     "an earlier rule cannot be evaluated: " + std::string(error),
@@ -286,8 +287,8 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
   const size_t before = diagnostics.size();
   const std::vector<RawRule> raws = format == DivvyFormat::ini ? read_divvy_ini(content, report)
                                                                : read_divvy_json(content, report);
-  const size_t room = base::bounds::rules_max -
-                      std::min(base::bounds::rules_max, rules.rules(policy::Dialect::divvy).size());
+  const size_t room =
+      base::bounds::rules_max - std::min(base::bounds::rules_max, rules.rules(&dialect).size());
   if (raws.size() > room) {
     report.error({}, {}, "more than " + std::to_string(base::bounds::rules_max) + " rules in all",
                  "join rules that differ in a value only into one with a `*`");

@@ -12,7 +12,7 @@ namespace sluice::divvy {
 
 enum class DivvyFormat { ini, json };
 
-// How `*` matches. code: as Divvy 1.7.1 does it (see Pattern::divvy). documented: as its README
+// How `*` matches. code: as Divvy 1.7.1 does it (see Pattern::loose). documented: as its README
 // says (`*` needs the key, every star is a wildcard, anchored at the end).
 enum class DivvyMatching { code, documented };
 

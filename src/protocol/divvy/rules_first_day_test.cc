@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 
 namespace sluice::divvy {
@@ -27,7 +28,7 @@ struct Policy {
   // The counters and settled limits that a request meets: "shadow path=/x|actor 1/86400".
   std::vector<std::string> meets(std::vector<request::Entry> request) const {
     policy::Plan plan;
-    rules.match(policy::Dialect::divvy, {request}, plan);
+    rules.match(&dialect, {request}, plan);
     std::vector<std::string> all;
     for (const policy::Plan::Step& step : plan.steps(plan.parts()[0])) {
       const request::Charge& charge = plan.batch().charges[plan.group(step).charge_first];
@@ -215,8 +216,7 @@ TEST(DivvyFirstDay, JsonRuleAndItsIniTwin) {
   EXPECT_EQ(ini.messages(), "");
   for (const Policy* policy : {&json, &ini}) {
     EXPECT_EQ(policy->meets({{"method", "GET"}, {"ip", "1"}}), Met{"method=GET ip=*|1 100/60"});
-    EXPECT_EQ(policy->rules.rules(policy::Dialect::divvy)[0].space->prefix,
-              "divvy:ip=* method=GET:");
+    EXPECT_EQ(policy->rules.rules(&dialect)[0].space->prefix, "divvy:ip=* method=GET:");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 
 namespace sluice::divvy {
@@ -22,7 +23,7 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
     }
     if (has_errors(diagnostics)) continue;
 
-    const std::span<const policy::Rule> all = rules.rules(policy::Dialect::divvy);
+    const std::span<const policy::Rule> all = rules.rules(&dialect);
     if (all.empty() || !all.back().conditions.empty() || all.back().mode != policy::Mode::enforce)
       std::abort();
     policy::Plan plan;
@@ -34,7 +35,7 @@ inline void fuzz_divvy(std::string_view text, DivvyFormat format) {
       if (i % 3 == 1 && !request.empty()) request.pop_back();
       for (const auto& actor : all[i].actor) request.push_back({actor, "actor"});
       plan.clear();
-      rules.match(policy::Dialect::divvy, {request}, plan);
+      rules.match(&dialect, {request}, plan);
       const policy::Plan::Part& part = plan.parts()[0];
       // The rules that apply by themselves, in order, up to the first enforced one.
       size_t step = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "protocol/divvy/dialect.h"
 #include "tests/support/patience.h"
 
 namespace sluice::divvy {
@@ -28,7 +29,7 @@ struct Loaded {
   }
 
   bool accepted() const { return !has_errors(diagnostics); }
-  std::span<const policy::Rule> all() const { return rules.rules(policy::Dialect::divvy); }
+  std::span<const policy::Rule> all() const { return rules.rules(&dialect); }
   const policy::Rule& rule(size_t i) const { return all()[i]; }
 
   std::string messages() const {
@@ -40,7 +41,7 @@ struct Loaded {
 
   std::string decider(std::vector<request::Entry> request) const {
     std::string_view error;
-    const policy::Rule* rule = rules.decider(policy::Dialect::divvy, request, error);
+    const policy::Rule* rule = rules.decider(&dialect, request, error);
     return rule ? rule->pattern : error.empty() ? "none" : "error";
   }
 };

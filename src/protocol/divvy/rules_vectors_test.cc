@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "tests/support/paths.h"
 
@@ -116,7 +117,7 @@ TEST(DivvyVectors, FilesThatDivvyAccepted) {
     Loaded loaded;
     loaded.read(vector.at("text"), "rules." + vector.at("format").get<std::string>());
     EXPECT_TRUE(loaded.accepted()) << vector.at("name");
-    const size_t rules = loaded.rules.rules(policy::Dialect::divvy).size();
+    const size_t rules = loaded.rules.rules(&dialect).size();
     // Divvy loses a section with a dot; here it is a rule like any other.
     EXPECT_TRUE(vector.at("name") != "ini-ok-dotted-sibling" || rules == 3) << rules;
   }
@@ -201,7 +202,7 @@ TEST(DivvyVectors, CountersThatItsCasesMove) {
         plain = request.has_value();
         if (!plain) break;
         policy::Plan plan;
-        loaded.rules.match(policy::Dialect::divvy, {*request}, plan);
+        loaded.rules.match(&dialect, {*request}, plan);
         for (const request::Charge& charge : plan.batch().charges) {
           if (!limit::has_counter(charge.limits[0].algorithm)) continue;
           const std::string counter =

@@ -21,7 +21,8 @@ int64_t shown_seconds(const request::Verdict& verdict) {
   const base::Duration after = verdict.more_after;
   if (after == base::never) return -1;
   const int64_t us = std::max<int64_t>(after.us, 0);
-  const int64_t rounds_from = verdict.allowed || verdict.of_divvy ? 500'000 : 1;
+  const int64_t rounds_from =
+      verdict.allowed || verdict.encoding == request::KeyEncoding::remaining_text ? 500'000 : 1;
   const int64_t seconds = us / 1'000'000 + (us % 1'000'000 >= rounds_from ? 1 : 0);
   return verdict.allowed ? seconds : std::max<int64_t>(seconds, 1);
 }

@@ -209,7 +209,7 @@ TEST(DivvySession, ARefusalIsNeverForNoTime) {
   const auto reply = [&](int64_t us, bool of_divvy) {
     const limit::Decision d{false, 1, 0, {us}, {us}};
     request::Verdict verdict{false, &d, d.retry_after, {}};
-    verdict.of_divvy = of_divvy;
+    if (of_divvy) verdict.encoding = request::KeyEncoding::remaining_text;
     return reply_to(verdict, open);
   };
   EXPECT_EQ(reply(0, false), "OK false 0 1\n");

@@ -1,4 +1,5 @@
 #include "protocol/droplet/commands.h"
+#include "protocol/droplet/dialect.h"
 #include "protocol/droplet/session.h"
 #include "protocol/protocol.h"
 
@@ -21,6 +22,7 @@ constinit const protocol::Description description = {
     // Droplet's client answers a Close with its own, which takes a round trip and its event loop's
     // turn.
     .linger = std::chrono::milliseconds(1000),
+    .dialect = &dialect,
     .ask = &ask_words,
     .commands = commands,
 };

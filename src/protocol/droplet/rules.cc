@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "protocol/droplet/dialect.h"
 #include "protocol/droplet/message.h"
 
 namespace sluice::droplet {
@@ -18,7 +19,7 @@ void add_droplet_rule(request::Spaces& spaces, policy::RuleSet& rules) {
   rule.actor = {"bucket"};
   rule.on_store_error = request::OnError::local;  // its clients know no error
   rule.intern(spaces, spaces.hold("droplet:", "", like));
-  rules.add(policy::Dialect::droplet, std::move(rule));
+  rules.add(dialect, std::move(rule));
 }
 
 }  // namespace sluice::droplet

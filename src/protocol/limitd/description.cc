@@ -1,4 +1,5 @@
 #include "protocol/limitd/commands.h"
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/session.h"
 #include "protocol/protocol.h"
 
@@ -20,6 +21,7 @@ constinit const protocol::Description description = {
     .name = "limitd",
     .port = 9231,
     .make_session = [] { return std::unique_ptr<request::Session>(new LimitdSession); },
+    .dialect = &dialect,
     .ask = &ask_words,
     .commands = commands,
 };

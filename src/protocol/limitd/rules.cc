@@ -291,10 +291,7 @@ class Reading {
   }
 
   void add(const std::vector<LimitdType>& types, std::string_view file) {
-    size_t count = rules_.native_rules().size();
-    for (const policy::Dialect dialect :
-         {policy::Dialect::divvy, policy::Dialect::limitd, policy::Dialect::droplet})
-      count += rules_.rules(dialect).size();
+    size_t count = rules_.size();
     for (const LimitdType& type : types) count += type.overrides.size() + 1;
     if (count > base::bounds::rules_max) {
       error(file, "buckets",

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 
 namespace sluice::limitd {
@@ -35,7 +36,7 @@ void request(benchmark::State& state, const Config& config, std::string_view key
   policy::Plan plan;
   for (auto _ : state) {
     plan.clear();
-    config.rules.match(policy::Dialect::limitd, {descriptor}, plan);
+    config.rules.match(&dialect, {descriptor}, plan);
     benchmark::DoNotOptimize(plan.batch().charges.data());
   }
 }
@@ -63,7 +64,7 @@ void load(benchmark::State& state) {
   const std::string text = with_overrides(state.range(0), 0);
   for (auto _ : state) {
     const Config config(text);
-    benchmark::DoNotOptimize(config.rules.rules(policy::Dialect::limitd).data());
+    benchmark::DoNotOptimize(config.rules.rules(&dialect).data());
   }
 }
 BENCHMARK(load)->Arg(100'000)->Unit(benchmark::kMillisecond);

@@ -10,6 +10,7 @@
 
 #include "base/bounds.h"
 #include "limit/decide.h"
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 
 namespace sluice::limitd {
@@ -74,7 +75,7 @@ void read_one(std::string_view all) {
   read_limitd(files, variables, spaces, rules, config, diagnostics);
   for (const base::Diagnostic& d : diagnostics)
     require(to_string(d).find('\n') == std::string::npos);
-  const std::span<const policy::Rule> read = rules.rules(policy::Dialect::limitd);
+  const std::span<const policy::Rule> read = rules.rules(&dialect);
   if (has_errors(diagnostics)) {
     require(read.empty());
     return;
@@ -89,7 +90,7 @@ void read_one(std::string_view all) {
         rule.conditions.size() > 1 ? std::string_view(rule.conditions[1].pattern.text()) : "";
     const request::Entry request[] = {{"type", type}, {"key", key}};
     plan.clear();
-    rules.match(policy::Dialect::limitd, {.descriptor = request, .now = {INT64_MIN}}, plan);
+    rules.match(&dialect, {.descriptor = request, .now = {INT64_MIN}}, plan);
     const auto steps = plan.steps(plan.parts()[0]);
     require(steps.size() == 1 && steps[0].rule->space == rule.space);
     const bool is_exact = rule.conditions.size() == 2 && rule.conditions[1].pattern.exact();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/value.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
@@ -40,7 +41,7 @@ struct Read {
   const policy::Rule* met(std::string_view type, std::string_view key, int64_t now_us = 0) const {
     const request::Entry request[] = {{"type", type}, {"key", key}};
     policy::Plan plan;
-    rules.match(policy::Dialect::limitd, {.descriptor = request, .now = {now_us}}, plan);
+    rules.match(&dialect, {.descriptor = request, .now = {now_us}}, plan);
     const auto steps = plan.steps(plan.parts()[0]);
     return steps.empty() ? nullptr : steps[0].rule;
   }
@@ -116,7 +117,7 @@ TEST(Limitd, TypesBecomeLimits) {
 
 TEST(Limitd, AFailingStoreIsReplacedByATableOfOurOwn) {
   const Read read("a: { size: 3, overrides: { x: { size: 4 } } }");
-  for (const policy::Rule& rule : read.rules.rules(policy::Dialect::limitd))
+  for (const policy::Rule& rule : read.rules.rules(&dialect))
     EXPECT_EQ(rule.on_store_error, request::OnError::local);
 }
 
@@ -164,7 +165,7 @@ TEST(Limitd, OverridesAreTriedInOrder) {
   EXPECT_EQ(read.limit("open", "closed"), fixed(9));
   EXPECT_EQ(read.limit("open", "k").algorithm, Algorithm::unlimited);
 
-  const std::span<const policy::Rule> all = read.rules.rules(policy::Dialect::limitd);
+  const std::span<const policy::Rule> all = read.rules.rules(&dialect);
   ASSERT_EQ(all.size(), 16u);
   EXPECT_EQ(all[0].pattern, "type=ip key=7");
   EXPECT_EQ(all[1].pattern, "type=ip key=42");
@@ -276,7 +277,7 @@ TEST(Limitd, SaysWhatIsWrongAndWhere) {
     EXPECT_FALSE(read.accepted()) << buckets;
     EXPECT_EQ(read.diagnostics.size(), 1u) << read.said;
     EXPECT_TRUE(read.says(words)) << read.said;
-    EXPECT_TRUE(read.rules.rules(policy::Dialect::limitd).empty());
+    EXPECT_TRUE(read.rules.rules(&dialect).empty());
   }
 }
 
@@ -488,7 +489,7 @@ const policy::Rule* scan(const policy::RuleSet& rules, std::string_view type,
                          std::string_view key) {
   const request::Entry request[] = {{"type", type}, {"key", key}};
   std::string_view error;
-  for (const policy::Rule& rule : rules.rules(policy::Dialect::limitd))
+  for (const policy::Rule& rule : rules.rules(&dialect))
     if (!policy::mismatch(rule, request, error)) return &rule;
   return nullptr;
 }
@@ -521,7 +522,7 @@ TEST(Limitd, HoldsManyOverrides) {
   std::optional<Read> many;
   const double load = seconds_of([&] { many.emplace(text); });
   ASSERT_EQ(many->said, "");
-  EXPECT_EQ(many->rules.rules(policy::Dialect::limitd).size(), 100'001u);
+  EXPECT_EQ(many->rules.rules(&dialect).size(), 100'001u);
   EXPECT_LT(load, std::chrono::duration<double>(tests::promised(std::chrono::seconds(2))).count());
   EXPECT_EQ(many->limit("ip", "10.0.390.200"), fixed(1));
   EXPECT_EQ(many->limit("ip", "10.0.390.1"), fixed(2));

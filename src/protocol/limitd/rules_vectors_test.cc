@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 #include "tests/support/paths.h"
 
@@ -86,7 +87,7 @@ struct Loaded {
   const policy::Rule* decider(std::string_view type, std::string_view key) const {
     const request::Entry request[] = {{"type", type}, {"key", key}};
     std::string_view error;
-    return rules.decider(policy::Dialect::limitd, request, error);
+    return rules.decider(&dialect, request, error);
   }
 };
 
@@ -179,8 +180,7 @@ TEST(LimitdVectors, LimitsOfRecordedRequests) {
           {"key", request.at("key").get_ref<const std::string&>()}};
       policy::Plan plan;
       const Loaded& loaded = by_config.at(config);
-      loaded.rules.match(policy::Dialect::limitd, {.descriptor = descriptor, .now = {now_us}},
-                         plan);
+      loaded.rules.match(&dialect, {.descriptor = descriptor, .now = {now_us}}, plan);
       const auto steps = plan.steps(plan.parts()[0]);
       ASSERT_EQ(steps.empty(), unknown);
       ++compared;

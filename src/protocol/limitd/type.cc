@@ -6,6 +6,7 @@
 
 #include "base/bounds.h"
 #include "policy/text.h"
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/value.h"
 
 namespace sluice::limitd {
@@ -273,7 +274,7 @@ void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::R
     rule.on_store_error = request::OnError::local;  // its protocol has no words for one
     rule.limits = {limit_of(numbers)};
     rule.intern(spaces, space);
-    rules.add(policy::Dialect::limitd, std::move(rule));
+    rules.add(dialect, std::move(rule));
   };
 
   std::vector<const LimitdOverride*> ordered;

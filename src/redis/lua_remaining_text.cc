@@ -7,7 +7,7 @@ namespace sluice::redis {
 //
 // As Divvy 1.7.1 does it: the first hit writes the limit less one, for the window; every further
 // one takes one while there is any; a refusal changes nothing; nothing moves the window's end.
-const std::string_view lua_divvy = R"lua(
+const std::string_view lua_remaining_text = R"lua(
 local key, call, cost = KEYS[1], redis.call, ARGV[1]
 local value = call('GET', key)
 if not value then

@@ -1,0 +1,29 @@
+#include "protocol/limitd/dialect.h"
+
+#include "policy/rule_set.h"
+
+namespace sluice::limitd {
+
+namespace {
+
+// An override of a type's, in limitd's own file, has no name, but the same first condition.
+std::string rule_name(const policy::Rule& rule) {
+  if (rule.conditions.empty()) return policy::name_or_pattern(rule);
+  return std::string(rule.conditions.front().pattern.text());
+}
+
+std::string metric_name(const policy::Rule& rule) {
+  if (!rule.name.empty() || rule.conditions.empty()) return policy::name_or_pattern(rule);
+  return rule_name(rule) + " (overrides)";
+}
+
+}  // namespace
+
+constinit const policy::Dialect dialect = {
+    .name = "limitd",
+    .rule_name = rule_name,
+    .metric_name = metric_name,
+    .unmatched = "limitd's protocol answers UNKNOWN_BUCKET_TYPE.",
+};
+
+}  // namespace sluice::limitd

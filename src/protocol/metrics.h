@@ -1,0 +1,43 @@
+// What a protocol is counted by beside sluice's own families, where users of the server that it
+// stands in for know such figures: latencies in ms, errors by a code, a page, lines for statsd. The
+// engine counts (engine/tally.h), the protocol's folder writes the page and the lines. Constant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "metrics/statsd.h"
+#include "protocol/protocol.h"
+
+namespace sluice::admin {
+class Figures;
+class Site;
+}  // namespace sluice::admin
+
+namespace sluice::protocol {
+
+struct Metrics {
+  static constexpr size_t latency_bounds_max = 8, error_codes_max = 8;
+
+  // Upper bounds of the buckets of its latencies in ms, rising; at most latency_bounds_max.
+  std::span<const uint64_t> latency_bounds_ms;
+  // By which errors are counted; at most error_codes_max.
+  std::span<const std::string_view> error_codes;
+  size_t other_error = 0;   // of a breach of the protocol whose code is not among them
+  size_t failed_error = 0;  // of a request that could not be decided
+
+  // What a listener that serves its page is called.
+  std::string_view page_name;
+  // The page, at `path`; `figures` outlives it.
+  std::unique_ptr<admin::Site> (*make_page)(const admin::Figures& figures, Protocol protocol,
+                                            std::string path);
+  // Lines for statsd, each behind `prefix`; `figures` outlives it.
+  metrics::StatsdSender::Feed (*make_statsd_feed)(const admin::Figures& figures, Protocol protocol,
+                                                  std::string prefix);
+};
+
+}  // namespace sluice::protocol
