@@ -28,7 +28,7 @@ constexpr int64_t now_us = 1'700'000'000'000'000;
 
 // A table of which one search looks at a third of the names; and something happens behind each
 // batch.
-class Meddling final : public store::Store {
+class Meddling final : public store::Store, public store::Catalog {
  public:
   explicit Meddling(const request::Spaces& spaces) : inner_(0, base::Hash(1), spaces) {}
 
@@ -53,6 +53,7 @@ class Meddling final : public store::Store {
     if (part + 1 < parts) stored.rest = std::to_string(part + 1);
     return stored;
   }
+  store::Catalog& catalog() override { return *this; }
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
     return inner_.advance(port, now);
   }

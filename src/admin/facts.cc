@@ -17,7 +17,7 @@ double seconds(std::chrono::system_clock::time_point at) {
 
 }  // namespace
 
-Facts::Facts(const live::Live& live, const live::Readings* readings, const store::Store& store,
+Facts::Facts(const live::Live& live, const live::Readings* readings, const store::Catalog& store,
              std::string version)
     : live_(live), readings_(readings), store_(store), version_(std::move(version)) {}
 

@@ -7,21 +7,21 @@
 #include "live/live_policy.h"
 #include "live/readings.h"
 #include "metrics/page.h"
-#include "store/store.h"
+#include "store/catalog.h"
 
 namespace sluice::admin {
 
 class Facts final : public metrics::Source {
  public:
   // All of it outlives this; `readings` may be null.
-  Facts(const live::Live& live, const live::Readings* readings, const store::Store& store,
+  Facts(const live::Live& live, const live::Readings* readings, const store::Catalog& store,
         std::string version);
   void collect(metrics::Page& page) const override;
 
  private:
   const live::Live& live_;
   const live::Readings* const readings_;
-  const store::Store& store_;
+  const store::Catalog& store_;
   const std::string version_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
 };

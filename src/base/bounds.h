@@ -145,6 +145,8 @@ inline constexpr unsigned workers_max = 1024;
 // Charges that settle together. Past it: `sluice check` warns, and a request that meets more is
 // answered with an error.
 inline constexpr size_t group_charges_max = 64;
+// Requests that settle together, all or nothing. A session puts no more of them in a row.
+inline constexpr size_t together_max = 64;
 // Commands of one worker that Redis has not answered, and their bytes that have not left. Past
 // either: the request is answered by its rules' on_store_error.
 inline constexpr size_t redis_commands_max = 65'536;

@@ -50,7 +50,10 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-class DurableStore final : public store::Store, public metrics::Source {
+class DurableStore final : public store::Store,
+                           public store::Committer,
+                           public store::Catalog,
+                           public metrics::Source {
  public:
   // Opens what is there and brings in what is not folded yet; the rest comes by and by. `table` is
   // empty. `now` from any thread. Null: `problem`, with what to do.
@@ -66,6 +69,9 @@ class DurableStore final : public store::Store, public metrics::Source {
   bool start(std::string& problem);  // with `problem` empty
   // Commits what is left. Ports are gone by then.
   ~DurableStore() override;
+
+  store::Committer* committer() override { return this; }
+  store::Catalog& catalog() override { return *this; }
 
   store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port = nullptr,
                        const store::Pin& pin = {},

@@ -1,8 +1,10 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "base/bounds.h"
 #include "base/check.h"
 #include "engine/decision_log.h"
 #include "engine/inquiry.h"
@@ -40,7 +42,8 @@ Engine::Engine(Deps&& deps, std::shared_ptr<spdlog::logger> log)
     : decider_(std::move(deps), std::move(log)),
       late_(decider_),
       lists_(decider_),
-      commits_(decider_.deps().store.commits_first()) {}
+      commits_(decider_.deps().store.committer() != nullptr &&
+               decider_.deps().store.committer()->commits_first()) {}
 
 Batch& Engine::next_batch() {
   Batch& batch = decider_.next();
@@ -164,7 +167,14 @@ void Engine::match_all(Batch& batch) {
   const policy::RuleSet& rules = decider_.rules();
   const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
   policy::Plan& plan = batch.plan;
-  for (const auto& request : batch.requests.items().subspan(batch.first)) {
+  const auto all = batch.requests.items();
+  for (size_t i = batch.first; i < all.size(); ++i) {
+    const request::Request& request = all[i];
+    if (i + 1 < all.size() && all[i + 1].joins) [[unlikely]] {
+      i = match_together(batch, i);
+      if (!plan.parts().back().error.empty()) return;
+      continue;
+    }
     if (request.verb == Verb::list) {
       // The plan ends here: a list may suspend the batch, and until it goes on the store must not
       // have settled, or parked, what is behind.
@@ -188,6 +198,25 @@ void Engine::match_all(Batch& batch) {
       if (batch.tickets.back() != no_ticket) plan.let_wait(batch.tickets.back(), 0);
     }
   }
+}
+
+// The request and those behind that join it. Returns the last of them.
+size_t Engine::match_together(Batch& batch, size_t first) {
+  const auto all = batch.requests.items();
+  std::array<policy::Asked, base::bounds::together_max> asked;
+  size_t end = first;
+  do {
+    const request::Request& request = all[end];
+    asked[end - first] = {.descriptor = batch.requests.descriptor(request),
+                          .verb = request.verb,
+                          .cost = request.cost,
+                          .limits = batch.requests.limits(request),
+                          .now = batch.now};
+    ++end;
+  } while (end < all.size() && all[end].joins && end - first < asked.size());
+  decider_.rules().match_together(protocol::dialect_of(batch.protocol),
+                                  std::span(asked).first(end - first), batch.plan);
+  return end - 1;
 }
 
 std::optional<base::Time> Engine::advance() {
@@ -242,7 +271,8 @@ void Engine::pursue(Inquiry& inquiry) {
                                 [&](const auto& one) { return one.get() == &inquiry; });
   const std::shared_ptr<Inquiry> last = std::move(*its);
   inquiries_.erase(its);
-  if (inquiry.changes()) inquiry.gate_ = store.gate(true);
+  store::Committer* const committer = store.committer();
+  if (inquiry.changes() && committer != nullptr) inquiry.gate_ = committer->gate(true);
   inquiry.under_way_.reset();
   inquiry.answered_.set_value();
 }

@@ -56,7 +56,6 @@ class Engine {
   // Gives late replies that are due. Returns when to be called again, if not woken before.
   std::optional<base::Time> advance();
   base::Time now() const { return decider_.now(); }
-  const store::Store& store() const { return decider_.deps().store; }
   store::Port& port() { return decider_.port(); }
 
   // The sink is gone: nothing is taken for it any more.
@@ -97,12 +96,13 @@ class Engine {
   Served end(Batch& batch);
   void match(Batch& batch);
   void match_all(Batch& batch);
+  size_t match_together(Batch& batch, size_t first);
   void pursue(Inquiry& inquiry);
 
   Decider decider_;
   LateReplies late_;
   Lists lists_;
-  const bool commits_;                               // store::Store::commits_first
+  const bool commits_;                               // store::Committer::commits_first
   bool needs_commit_ = false;                        // of what was appended last
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // whose counters the store is asked about
   std::vector<request::Ticket> ready_;               // scratch

@@ -60,7 +60,7 @@ Inquiries::Outcome Inquiries::list(std::shared_ptr<const request::SpaceIndex> sp
   search->after = std::move(after);
   search->from = std::move(from);
   auto done = search->done.get_future();
-  const bool begun = lister_.look([search, max](store::Store& store) {
+  const bool begun = lister_.look([search, max](store::Catalog& store) {
     if (search->given_up) return;
     search->found =
         store.list_stored(*search->spaces, search->prefix, search->after, max, search->from);
@@ -85,8 +85,8 @@ Inquiries::Outcome Inquiries::await(std::future<void>& answered, Clock::time_poi
 }
 
 Inquiries::Outcome Inquiries::await_commit(uint64_t gate, Clock::time_point deadline) const {
-  while (store_.committed() < gate) {
-    if (store_.given_up() >= gate) return Outcome::lost;
+  while (committer_->committed() < gate) {
+    if (committer_->given_up() >= gate) return Outcome::lost;
     if (ended_) return Outcome::stopping;
     if (Clock::now() >= deadline) return Outcome::late;
     std::this_thread::sleep_for(look_for_commit_every);

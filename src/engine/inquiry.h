@@ -50,7 +50,7 @@ class Inquiry : public BatchOwner {
 
   const std::shared_ptr<const live::LivePolicy> policy_;
   std::promise<void> answered_;
-  uint64_t gate_ = 0;                // store::Store::gate, of what it changed
+  uint64_t gate_ = 0;                // store::Committer::gate, of what it changed
   std::shared_ptr<void> under_way_;  // counts it
   // The engine's.
   Engine* engine_ = nullptr;
@@ -64,7 +64,7 @@ class Inquiries {
   // Has a worker's engine inquire. Any thread.
   using Post = std::function<void(std::shared_ptr<Inquiry>)>;
   // All of it outlives this.
-  Inquiries(store::Store& store, Lister& lister) : store_(store), lister_(lister) {}
+  Inquiries(store::Store& store, Lister& lister) : committer_(store.committer()), lister_(lister) {}
   // Before anything is asked.
   void set_post(Post post) { post_ = std::move(post); }
 
@@ -78,7 +78,7 @@ class Inquiries {
   };
   // Blocks; not for a worker.
   Outcome ask(std::shared_ptr<Inquiry> inquiry);
-  // A search by the lister's thread, as store::Store::list_stored. As above.
+  // A search by the lister's thread, as store::Catalog::list_stored. As above.
   Outcome list(std::shared_ptr<const request::SpaceIndex> spaces, std::string prefix,
                std::string after, size_t max, std::string from, store::Stored& stored);
 
@@ -94,7 +94,7 @@ class Inquiries {
   Outcome await(std::future<void>& answered, Clock::time_point deadline) const;
   Outcome await_commit(uint64_t gate, Clock::time_point deadline) const;
 
-  store::Store& store_;
+  store::Committer* const committer_;  // null: nothing is waited for
   Lister& lister_;
   Post post_;
   std::mutex posting_;

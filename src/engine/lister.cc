@@ -18,7 +18,7 @@ constexpr size_t taken_per_lock = 64;
 
 }  // namespace
 
-Lister::Lister(store::Store& store) : store_(store) {}
+Lister::Lister(store::Catalog& store) : store_(store) {}
 
 Lister::~Lister() {
   {

@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "store/catalog.h"
 #include "store/list_pass.h"
-#include "store/store.h"
 
 namespace sluice::engine {
 
@@ -32,7 +32,7 @@ class Lister {
   using Owner = const void*;
 
   // `store` outlives it.
-  explicit Lister(store::Store& store);
+  explicit Lister(store::Catalog& store);
   // Ends the pass under way; what is queued gets no answer.
   ~Lister();
 
@@ -42,7 +42,7 @@ class Lister {
   // that nothing else needs ends.
   void cancel(Owner owner);
   // A look of any kind, which goes in small steps. False: base::bounds::inquiries_max are queued.
-  using Job = std::function<void(store::Store& store)>;
+  using Job = std::function<void(store::Catalog& store)>;
   bool look(Job job);
 
  private:
@@ -65,7 +65,7 @@ class Lister {
   bool begin_pass();
   void answer_pass();
 
-  store::Store& store_;
+  store::Catalog& store_;
   std::mutex mutex_;  // guards what is below
   std::condition_variable work_;
   std::unordered_map<Owner, Queue> queues_;  // none of them empty

@@ -22,7 +22,7 @@ namespace {
 using Keys = std::vector<std::string>;
 
 // Each walk waits until it is let go on, and finds what the list asks for with a `!` behind it.
-class SlowStore final : public store::Store {
+class SlowStore final : public store::Catalog {
  public:
   void list_all(store::ListPass& pass) override {
     {
@@ -59,12 +59,6 @@ class SlowStore final : public store::Store {
                             std::string_view) override {
     return {};
   }
-  store::Applied apply(const request::Batch&, base::Time, store::Port*, const store::Pin&,
-                       request::Ticket) override {
-    return {};
-  }
-  std::optional<base::Time> advance(store::Port&, base::Time) override { return {}; }
-  bool cancel(store::Port&, request::Ticket, base::Time) override { return false; }
   void housekeep(base::Time) override {}
   size_t purge(base::Time) override { return 0; }
   store::Stats stats() const override { return {}; }
@@ -169,7 +163,7 @@ TEST(Lister, PagesAndListsTakeTurns) {
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
   std::promise<int> looked;
-  ASSERT_TRUE(f.lister.look([&](store::Store&) { looked.set_value(f.store.walks()); }));
+  ASSERT_TRUE(f.lister.look([&](store::Catalog&) { looked.set_value(f.store.walks()); }));
   f.ask(1, "second");
   f.store.let(1);
   auto walks = looked.get_future();
@@ -182,8 +176,8 @@ TEST(Lister, HasNoRoomForMorePagesThanItsBound) {
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
   for (size_t i = 0; i < base::bounds::inquiries_max; ++i)
-    EXPECT_TRUE(f.lister.look([](store::Store&) {}));
-  EXPECT_FALSE(f.lister.look([](store::Store&) {}));
+    EXPECT_TRUE(f.lister.look([](store::Catalog&) {}));
+  EXPECT_FALSE(f.lister.look([](store::Catalog&) {}));
 }
 
 TEST(Lister, EndsInTheMiddleOfAWalk) {

@@ -55,7 +55,7 @@ class Hesitant final : public store::tests::Forwarding {
   }
   void list_all(store::ListPass& pass) override {
     ++walks;
-    inner_.list_all(pass);
+    inner_.catalog().list_all(pass);
   }
   std::atomic<size_t> walks{0};
 

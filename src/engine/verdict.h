@@ -41,7 +41,8 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     const auto& charge = plan.charge(step);
     const auto decisions = plan.decisions(step);
     // The charges of a group lie side by side.
-    if (verdict.decisions == nullptr) verdict.charges = {&charge, group.charge_count};
+    if (verdict.decisions == nullptr && !part.joint)
+      verdict.charges = {&charge, group.charge_count};
     verdict.decisions = decisions.data() - charge.decision_first;
     if (charge.keeps_limits) {
       verdict.slots = decisions;

@@ -17,7 +17,7 @@
 
 #include "live/live_policy.h"
 #include "request/space.h"
-#include "store/store.h"
+#include "store/catalog.h"
 
 namespace sluice::live {
 
@@ -27,7 +27,7 @@ class LimitsCollector {
   using Renew = std::function<void(std::function<void()> done)>;
 
   // All of it outlives this, but for what `renew` keeps.
-  LimitsCollector(request::Spaces& spaces, const Live& live, store::Store& store, Renew renew)
+  LimitsCollector(request::Spaces& spaces, const Live& live, store::Catalog& store, Renew renew)
       : spaces_(spaces), live_(live), store_(store), renew_(std::move(renew)) {}
 
   // Begins a round if it is worth its time, or goes on with the one that is under way.
@@ -45,7 +45,7 @@ class LimitsCollector {
 
   request::Spaces& spaces_;
   const Live& live_;
-  store::Store& store_;
+  store::Catalog& store_;
   const Renew renew_;
   State state_ = State::idle;
   std::shared_ptr<std::atomic<bool>> renewed_;  // in this round

@@ -1,10 +1,12 @@
 #include "policy/rule_set.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/pace.h"
 #include "policy/overrides.h"
@@ -108,9 +110,15 @@ void Plan::open_group(bool may_fail) {
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
-  const bool keeps_limits = rule.limits.empty();
   steps_.push_back({&rule, static_cast<uint32_t>(groups_.size() - 1),
                     static_cast<uint32_t>(charges_.size()), 0});
+  add_charge(rule, key, asked);
+  ++parts_.back().step_count;
+}
+
+// To the last group.
+inline void Plan::add_charge(const Rule& rule, std::string_view key, const Asked& asked) {
+  const bool keeps_limits = rule.limits.empty();
   charges_.push_back({.space = rule.space,
                       .key = key,
                       .verb = asked.verb == request::Verb::wait ? request::Verb::take : asked.verb,
@@ -125,7 +133,29 @@ void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) 
   request::Group& group = groups_.back();
   ++group.charge_count;
   group.on_error = std::min(group.on_error, rule.on_store_error);
-  ++parts_.back().step_count;
+}
+
+void Plan::drop_last_group() {
+  const uint32_t first = groups_.back().charge_first;
+  decisions_.resize(charges_[first].decision_first);
+  charges_.resize(first);
+  groups_.pop_back();
+}
+
+// A charge on a counter that the last group charges already is added to that. `charge`: which one
+// it is. False: it brings limits of its own along, which cannot be added.
+bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
+                            uint32_t& charge) {
+  for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
+    request::Charge& other = charges_[charge];
+    if (other.space != rule.space || other.key != key) continue;
+    if (other.keeps_limits) return false;
+    const int64_t cost = std::max<int64_t>(asked.cost, 0);
+    other.cost = cost > INT64_MAX - other.cost ? INT64_MAX : other.cost + cost;
+    return true;
+  }
+  add_charge(rule, key, asked);
+  return true;
 }
 
 request::Charge& Plan::ask(const Rule& rule, std::string_view key, const Asked& asked) {
@@ -253,12 +283,12 @@ bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
   return went_through;
 }
 
-void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
+// Shadow rules that the last part's request meets go to `shadow`, enforced ones to Plan::enforced_.
+template <class Shadow>
+inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan& plan,
+                                Shadow&& shadow) const {
   const Descriptor descriptor = asked.descriptor;
-  plan.skip();
   Plan::Part& part = plan.parts_.back();
-  if (asked.verb == request::Verb::none) return;
-  plan.enforced_.clear();
   MatchSteps steps;
   const auto visit = [&](const Rule& rule) {
     if (asked.now >= rule.until) return true;
@@ -267,8 +297,7 @@ void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) cons
     if (result == Fit::impossible) return false;
     const std::string_view key = key_of(rule, descriptor, plan.keys_);
     if (rule.mode == Mode::shadow) {
-      plan.open_group(true);
-      plan.add_step(rule, key, asked);
+      shadow(rule, key);
       return true;
     }
     if (plan.enforced_.size() == base::bounds::group_charges_max) {
@@ -284,6 +313,17 @@ void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) cons
   }
   if (steps.over()) [[unlikely]]
     too_costly_->fetch_add(1, std::memory_order_relaxed);
+}
+
+void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
+  plan.skip();
+  if (asked.verb == request::Verb::none) return;
+  plan.enforced_.clear();
+  find_rules(dialect, asked, plan, [&](const Rule& rule, std::string_view key) {
+    plan.open_group(true);
+    plan.add_step(rule, key, asked);
+  });
+  Plan::Part& part = plan.parts_.back();
   if (part.error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
     part.enforced = true;
@@ -291,6 +331,63 @@ void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) cons
   }
   part.groups_end = static_cast<uint32_t>(plan.groups_.size());
   if (asked.overrides != nullptr) plan.override_from(part.step_first, *asked.overrides, asked.now);
+}
+
+void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requests,
+                             Plan& plan) const {
+  SLUICE_CHECK(requests.size() <= base::bounds::together_max);
+  const size_t first = plan.parts_.size();
+  std::array<size_t, base::bounds::together_max> ends{};  // of each request's in Plan::enforced_
+  std::string_view error;
+  plan.enforced_.clear();
+  plan.joint_.clear();
+  // Charges of shadow rules first, so that those of the one group lie side by side.
+  for (size_t i = 0; i < requests.size(); ++i) {
+    plan.skip();
+    plan.parts_.back().joint = true;
+    find_rules(dialect, requests[i], plan, [&](const Rule& rule, std::string_view key) {
+      plan.open_group(true);
+      plan.joint_.push_back({{&rule, static_cast<uint32_t>(plan.groups_.size() - 1),
+                              static_cast<uint32_t>(plan.charges_.size()), 0},
+                             i});
+      plan.add_charge(rule, key, requests[i]);
+    });
+    ends[i] = plan.enforced_.size();
+    if (error.empty()) error = plan.parts_.back().error;
+  }
+  const size_t shadows = plan.joint_.size();
+  if (error.empty() && !plan.enforced_.empty()) {
+    plan.open_group(false);
+    const auto group = static_cast<uint32_t>(plan.groups_.size() - 1);
+    for (size_t i = 0, at = 0; i < requests.size(); ++i) {
+      for (; at < ends[i] && error.empty(); ++at) {
+        const auto& [rule, key] = plan.enforced_[at];
+        uint32_t charge = 0;
+        if (!plan.add_joint_charge(*rule, key, requests[i], charge))
+          error = "requests that settle together bring limits along for the same counter";
+        plan.joint_.push_back({{rule, group, charge, 0}, i});
+      }
+    }
+    if (!error.empty()) {
+      plan.drop_last_group();
+      plan.joint_.resize(shadows);
+    }
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Plan::Part& part = plan.parts_[first + i];
+    part.step_first = static_cast<uint32_t>(plan.steps_.size());
+    part.groups_end = static_cast<uint32_t>(plan.groups_.size());
+    part.error = error;
+    part.enforced = error.empty() && ends[i] > (i == 0 ? 0 : ends[i - 1]);
+    for (const auto& [step, its] : plan.joint_) {
+      if (its != i) continue;
+      plan.steps_.push_back(step);
+      ++part.step_count;
+    }
+  }
+  if (!requests.empty() && requests.front().overrides != nullptr)
+    plan.override_from(plan.parts_[first].step_first, *requests.front().overrides,
+                       requests.front().now);
 }
 
 const Rule* RuleSet::decider(const Dialect* dialect, Descriptor descriptor,

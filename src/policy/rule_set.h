@@ -119,9 +119,11 @@ class Plan {
   };
   // The steps of one request, shadow rules first. groups_end: behind the last group it needs.
   // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
+  // joint: its enforced rules share their group with those of other parts (match_together).
   struct Part {
     uint32_t step_first = 0, step_count = 0, groups_end = 0;
     bool enforced = false;  // its last group is of enforced rules
+    bool joint = false;
     std::string_view error{};
   };
 
@@ -133,7 +135,10 @@ class Plan {
   // added.
   request::Charge& ask(const Rule& rule, std::string_view key, const Asked& asked);
   // Of the last part: is it settled by a group that may wait, and let it.
-  bool may_wait() const { return parts_.back().error.empty() && parts_.back().enforced; }
+  bool may_wait() const {
+    const Part& part = parts_.back();
+    return part.error.empty() && part.enforced && !part.joint;
+  }
   void let_wait(request::Ticket ticket, uint64_t arrival);
   // Puts the terms of overrides in place of the rules' for all that was matched without: for many
   // requests at once that is cheaper than one by one. Before any of it is settled.
@@ -154,6 +159,10 @@ class Plan {
   friend class RuleSet;
   void open_group(bool may_fail);
   void add_step(const Rule& rule, std::string_view key, const Asked& asked);
+  void add_charge(const Rule& rule, std::string_view key, const Asked& asked);
+  void drop_last_group();
+  bool add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
+                        uint32_t& charge);
   static size_t room_of(const request::Charge& charge);
   void override_from(size_t step, const Overrides& overrides, limit::Time now);
 
@@ -167,7 +176,12 @@ class Plan {
     const Rule* rule;
     std::string_view key;
   };
-  std::vector<Enforced> enforced_;  // of the request that is being matched
+  std::vector<Enforced> enforced_;  // of the requests that are being matched
+  struct JointStep {
+    Step step;
+    size_t part;  // of these requests
+  };
+  std::vector<JointStep> joint_;  // of requests that are being matched together
 };
 
 // Rules by their dialects. A dialect's rules see only requests of its own protocol, native rules
@@ -219,6 +233,11 @@ class RuleSet {
   // Keys of charges are views into the descriptor or into the plan. One that takes too many steps
   // (MatchSteps) cannot be evaluated, as it must not pass by a rule that might limit it.
   void match(const Dialect* dialect, const Asked& asked, Plan& plan) const;
+  // The same for several requests of one verb, a part for each: the enforced rules of all of them
+  // settle in one group, all or nothing. What several of them charge to one counter is charged to
+  // it in one sum. Each part's `groups_end` is behind that group. If one of them cannot be
+  // evaluated, none of them is charged, and all have its error. None of them may wait.
+  void match_together(const Dialect* dialect, std::span<const Asked> requests, Plan& plan) const;
 
   // How often regular expressions of its rules gave up on a value; see Regex::given_up.
   uint64_t regexes_given_up() const;
@@ -235,6 +254,8 @@ class RuleSet {
   static constexpr size_t unindexed_max = 6;
 
   const List* find(const Dialect* dialect) const;
+  template <class Shadow>
+  void find_rules(const Dialect* dialect, const Asked& asked, Plan& plan, Shadow&& shadow) const;
 
   std::vector<List> lists_;
   std::vector<Pattern> regexes_;  // of all rules

@@ -6,11 +6,16 @@
 #include "base/check.h"
 #include "protocol/protocol.h"
 
+// Tests add protocols of their own behind those of the program.
+#ifndef SLUICE_PROTOCOL_LIST
+#define SLUICE_PROTOCOL_LIST "protocol/list.def"
+#endif
+
 #define SLUICE_PROTOCOL(name)                     \
   namespace sluice::name {                        \
   extern const protocol::Description description; \
   }
-#include "protocol/list.def"
+#include SLUICE_PROTOCOL_LIST
 #undef SLUICE_PROTOCOL
 
 namespace sluice::protocol {
@@ -19,7 +24,7 @@ namespace {
 
 #define SLUICE_PROTOCOL(name) &name::description,
 constexpr std::array list = {
-#include "protocol/list.def"
+#include SLUICE_PROTOCOL_LIST
 };
 #undef SLUICE_PROTOCOL
 static_assert(list.size() <= protocols_max, "arrays by protocol have no room for so many");

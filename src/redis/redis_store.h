@@ -21,7 +21,7 @@
 
 namespace sluice::redis {
 
-class RedisStore final : public store::Store, public metrics::Source {
+class RedisStore final : public store::Store, public store::Catalog, public metrics::Source {
  public:
   // Null, and why in `problem`: the system gives no memory for the table that decides while Redis
   // does not, or there is no TLS. Does not connect: workers do.
@@ -29,6 +29,8 @@ class RedisStore final : public store::Store, public metrics::Source {
                                           std::shared_ptr<spdlog::logger> log,
                                           std::string& problem);
   ~RedisStore() override;
+
+  store::Catalog& catalog() override { return *this; }
 
   void attach(store::Port& port, net::Loop& loop) override;
   void detach(store::Port& port) override;

@@ -14,7 +14,7 @@
 
 namespace sluice::redis {
 
-// As store::Store::list_all: one pass for all lists of each encoding. One fails where Redis cannot
+// As store::Catalog::list_all: one pass for all lists of each encoding. One fails where Redis cannot
 // be asked; it keeps what was found where Redis fails half way.
 void scan(Shared& shared, store::ListPass& lists);
 
@@ -25,7 +25,7 @@ struct Reach {
   std::chrono::milliseconds time = std::chrono::seconds(2);
 };
 
-// As store::Store::list_stored.
+// As store::Catalog::list_stored.
 store::Stored scan_stored(Shared& shared, const request::SpaceIndex& spaces,
                           std::string_view prefix, std::string_view after, size_t max,
                           std::string_view from = {}, const Reach& reach = {});

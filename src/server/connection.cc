@@ -380,7 +380,8 @@ void Connection::flush_late(bool needs_commit) {
 bool Connection::flush(bool needs_commit) {
   auto& out = worker_.out();
   std::string_view text = out.view();
-  const uint64_t gate = text.empty() ? 0 : worker_.engine().store().gate(needs_commit);
+  const store::Committer* const committer = worker_.committer();
+  const uint64_t gate = text.empty() || committer == nullptr ? 0 : committer->gate(needs_commit);
   if (!unsent_.empty() || gate != 0) [[unlikely]] {  // it has to wait for what came before
     hold_back(text, gate, needs_commit);
     out.clear();

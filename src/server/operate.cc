@@ -11,7 +11,7 @@ namespace sluice::server {
 
 void Operate::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                       live::OverridesBook* overrides, std::vector<std::string> files,
-                      const store::Store& store, base::Clock& clock, log::Log& log) {
+                      const store::Catalog& store, base::Clock& clock, log::Log& log) {
   log_control_ = std::make_unique<admin::LogControl>(log, options.denials_every);
   facts_ = std::make_unique<admin::Facts>(
       live, reloader == nullptr ? nullptr : &reloader->readings(), store, options.admin.version);

@@ -58,7 +58,7 @@ struct Server::Impl {
     if (options.spaces != nullptr) {
       overrides.emplace(live::OverridesBook::World{*options.spaces, live, clock, options.keeper,
                                                    [this] { on_overrides(); }, policy_log});
-      collector.emplace(*options.spaces, live, store, [this](std::function<void()> done) {
+      collector.emplace(*options.spaces, live, store.catalog(), [this](std::function<void()> done) {
         asio::post(io, [this, done = std::move(done)] {
           live.renew();
           for (auto& worker : workers) worker->on_new_policy();
@@ -68,7 +68,7 @@ struct Server::Impl {
     }
     operate.add_source(doors);
     operate.prepare(options, live, reloader ? &*reloader : nullptr,
-                    overrides ? &*overrides : nullptr, files, store, clock, l);
+                    overrides ? &*overrides : nullptr, files, store.catalog(), clock, l);
     inquiries.set_post([this](std::shared_ptr<engine::Inquiry> inquiry) {
       workers[asked++ % workers.size()]->inquire(std::move(inquiry));
     });
@@ -138,7 +138,7 @@ struct Server::Impl {
   asio::signal_set signals{io};
   asio::steady_timer overrides_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
-  engine::Lister lister{store};  // answers to workers' loops, so it ends before them
+  engine::Lister lister{store.catalog()};  // answers to workers' loops, so it ends before them
   engine::Inquiries inquiries{store, lister};
   std::optional<admin::CounterRoutes> counter_routes;
   std::atomic<size_t> asked{0};  // inquiries
@@ -251,7 +251,7 @@ bool Server::run() {
   s.io.run();
   for (auto& worker : s.workers) worker->join();
   s.inquiries.end();
-  s.store.end_lists();
+  s.store.catalog().end_lists();
   if (s.reloader) s.reloader->stop();
   s.close_house();
   s.operate.stop();
@@ -368,10 +368,10 @@ bool Server::Impl::purges() const {
 }
 
 void Server::Impl::purge() {
-  const size_t gone = store.purge(clock.settled());
+  const size_t gone = store.catalog().purge(clock.settled());
   if (gone > 0)
     log->debug("{}: purged {} full {}, {} since the start", protocol::names_bringing_limits(), gone,
-               gone == 1 ? "bucket" : "buckets", store.stats().purged);
+               gone == 1 ? "bucket" : "buckets", store.catalog().stats().purged);
 }
 
 // Beside everything else and at low priority, as a round through a large table takes a while.
@@ -420,11 +420,11 @@ void Server::Impl::keep_house() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), housekeeping_niceness);
   auto purged_at = std::chrono::steady_clock::now(), told_at = purged_at;
   std::unique_lock lock(house_mutex);
-  const auto period = std::chrono::microseconds(store::Store::housekeeping_period.us);
+  const auto period = std::chrono::microseconds(store::Catalog::housekeeping_period.us);
   const auto cleanup_interval = std::chrono::microseconds(options.cleanup_interval.us);
   while (!house_closed.wait_for(lock, period, [this] { return stopping_house; })) {
     lock.unlock();
-    store.housekeep(clock.settled());
+    store.catalog().housekeep(clock.settled());
     if (overrides) overrides->housekeep();
     if (collector) collector->step();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {

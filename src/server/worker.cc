@@ -26,6 +26,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
                engine::Lister& lister, const Watch& watch, const policy::Overrides* overrides,
                std::shared_ptr<spdlog::logger> log)
     : store_(store),
+      committer_(store.committer()),
       work_(io_.get_executor()),
       deadline_(io_),
       due_(io_),
@@ -102,15 +103,16 @@ void Worker::advance() {
 
 void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
   held_.push_back({engine_.now(), gate, std::move(connection)});
-  if (store_.await_commit(engine_.port())) return;
+  if (committer_->await_commit(engine_.port())) return;
   // It came about meanwhile; but the connection is in the middle of something.
   asio::post(io_, [this] { open_gates(); });
 }
 
 void Worker::open_gates() {
+  if (committer_ == nullptr) return;
   do {
-    const uint64_t committed = store_.committed();
-    const uint64_t done = std::max(committed, store_.given_up());
+    const uint64_t committed = committer_->committed();
+    const uint64_t done = std::max(committed, committer_->given_up());
     const bool opens = !held_.empty() && held_.front().gate <= done;
     const base::Time now = opens ? engine_.now() : base::Time{};
     // What is opened may be held back again, behind a later gate.
@@ -121,7 +123,7 @@ void Worker::open_gates() {
       first.connection->pass_gate(first.gate, first.gate <= committed);
     }
     // A commit wakes once, and this one may have been an earlier one than the next waits for.
-  } while (!held_.empty() && !store_.await_commit(engine_.port()));
+  } while (!held_.empty() && !committer_->await_commit(engine_.port()));
 }
 
 std::string Worker::lend_text() {

@@ -94,6 +94,8 @@ class Worker {
   std::string lend_text();
   void give_back_text(std::string text);
   engine::Engine& engine() { return engine_; }
+  // Null: nothing that is sent has to wait.
+  const store::Committer* committer() const { return committer_; }
   engine::Tally& tally() { return tally_; }
   net::Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
@@ -115,6 +117,7 @@ class Worker {
   Ages lent_ages_;                                    // outlive what io_ still holds, as buffers do
   std::optional<Ages::Time> wakes_at_;                // of waits_timer_
   store::Store& store_;
+  store::Committer* const committer_;
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;

@@ -39,7 +39,7 @@ enum class Restored : uint8_t {
   nonsense,  // no counter of such limits looks like that; it is taken for none
 };
 
-class EmbeddedStore final : public Store {
+class EmbeddedStore final : public Store, public Catalog {
  public:
   static constexpr size_t stripes = Heads::stripes;
 
@@ -54,6 +54,8 @@ class EmbeddedStore final : public Store {
   static std::unique_ptr<EmbeddedStore> open(size_t memory_bytes, const base::Hash& hash,
                                              const request::Spaces& spaces);
   ~EmbeddedStore() override;
+
+  Catalog& catalog() override { return *this; }
 
   Applied apply(const request::Batch& batch, base::Time now, Port* port = nullptr,
                 const Pin& pin = {}, request::Ticket ticket = request::no_ticket) override;

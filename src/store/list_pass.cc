@@ -4,7 +4,7 @@
 #include <iterator>
 #include <tuple>
 
-#include "store/store.h"
+#include "store/catalog.h"
 
 namespace sluice::store {
 
@@ -82,7 +82,7 @@ void ListPass::offer(size_t number, std::string_view key) {
   }
 }
 
-void Store::list_all(ListPass& pass) {
+void Catalog::list_all(ListPass& pass) {
   for (size_t i = 0; i < pass.size(); ++i) {
     if (!pass.is_wanted(i)) continue;
     for (const std::string& key : list(pass.space(i), pass.prefix(i), pass.keys_max()))

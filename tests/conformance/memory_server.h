@@ -20,6 +20,7 @@ namespace sluice::tests {
 class WatchedStore final : public store::Store {
  public:
   explicit WatchedStore(store::Store& inner) : inner_(inner) {}
+  store::Catalog& catalog() override { return inner_.catalog(); }
   store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
                        const store::Pin& pin, request::Ticket ticket) override;
   std::optional<base::Time> advance(store::Port& port, base::Time now) override {
@@ -28,18 +29,6 @@ class WatchedStore final : public store::Store {
   bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
-  std::vector<std::string> list(const request::Space& space, std::string_view prefix,
-                                size_t max) override {
-    return inner_.list(space, prefix, max);
-  }
-  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
-                            std::string_view after, size_t max, std::string_view from) override {
-    return inner_.list_stored(spaces, prefix, after, max, from);
-  }
-  size_t purge(base::Time now) override { return inner_.purge(now); }
-  void housekeep(base::Time now) override { inner_.housekeep(now); }
-  store::Stats stats() const override { return inner_.stats(); }
-
   // By the names that they are stored under, with the whole seconds that they had left at `now`.
   Counters counters(base::Time now) const;
 

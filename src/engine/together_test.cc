@@ -1,0 +1,187 @@
+// Requests that settle together, all or nothing, against a naive count of what is left.
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "engine/engine.h"
+#include "policy/read/native.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
+
+namespace sluice::engine {
+namespace {
+
+constexpr int64_t now_us = 1'800'000'000'000'000;
+
+// What the session is told of each request, in order.
+struct Told {
+  bool allowed = false, matched = false;
+  int64_t remaining = -1;
+  std::string error;
+};
+
+struct Ear final : request::Session {
+  request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
+    return {};
+  }
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time,
+             base::Buffer&) override {
+    told.push_back({verdict.allowed, verdict.matched,
+                    verdict.tightest != nullptr ? verdict.tightest->remaining : -1,
+                    std::string(verdict.error)});
+    if (request.joins) {
+      EXPECT_TRUE(verdict.charges.empty()) << "these are of all that settle together";
+    }
+    return true;
+  }
+  std::string_view fault() const override { return ""; }
+  void farewell(base::Buffer&) override {}
+  void refuse(std::string_view, base::Buffer&) override {}
+
+  std::vector<Told> told;
+};
+
+// One request: entry `key` of that value.
+struct Wish {
+  std::string key, value;
+  int64_t cost = 1;
+};
+
+struct World {
+  World() {
+    auto rules = std::make_shared<policy::RuleSet>();
+    base::Diagnostics diagnostics;
+    policy::read_native(
+        "rules:\n"
+        "- { name: user, match: { user: '*' }, actor: user, limit: { quota: 7, window: 1h, "
+        "algorithm: fixed_window } }\n"
+        "- { name: seen, match: { path: '*' }, actor: path, mode: shadow, limit: { quota: 2, "
+        "window: 1h, algorithm: fixed_window } }\n"
+        "- { name: path, match: { path: '*' }, actor: path, limit: { quota: 11, window: 1h, "
+        "algorithm: fixed_window } }\n",
+        "test.yaml", spaces, *rules, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
+    engine = std::make_unique<Engine>(
+        Engine::Deps{.store = store, .clock = clock, .live = *live},
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+
+  // Requests that settle together, as one of several such in a batch.
+  static void add(request::Requests& requests, const std::vector<Wish>& wishes) {
+    for (size_t i = 0; i < wishes.size(); ++i) {
+      requests.open();
+      requests.add(request::Entry{wishes[i].key, wishes[i].value});
+      requests.commit({.joins = i > 0, .cost = wishes[i].cost, .prefix = {}, .tag = {}});
+    }
+  }
+  std::vector<Told> take(const std::vector<std::vector<Wish>>& all) {
+    Batch& batch = engine->next_batch();
+    for (const auto& wishes : all) add(batch.requests, wishes);
+    Ear ear;
+    base::Buffer out;
+    EXPECT_EQ(engine->serve(batch, protocol::Protocol{}, ear, out), Served::all);
+    return ear.told;
+  }
+
+  request::Spaces spaces;
+  base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
+  store::EmbeddedStore store{0, base::Hash(1), spaces};
+  std::unique_ptr<live::Live> live;
+  std::unique_ptr<Engine> engine;
+};
+
+TEST(Together, AllOrNothingIsTaken) {
+  World world;
+  EXPECT_TRUE(world.take({{{"user", "a", 6}}})[0].matched);
+  // The second would fit, the first does not.
+  const auto refused = world.take({{{"user", "a", 2}, {"path", "/x", 1}}});
+  ASSERT_EQ(refused.size(), 2u);
+  EXPECT_FALSE(refused[0].allowed || refused[1].allowed);
+  const auto taken = world.take({{{"user", "a", 1}, {"path", "/x", 11}}});
+  EXPECT_TRUE(taken[0].allowed && taken[1].allowed) << "nothing was taken before";
+  EXPECT_EQ(taken[0].remaining, 0);
+  EXPECT_EQ(taken[1].remaining, 0);
+}
+
+TEST(Together, ARequestThatNoRuleMeetsHindersNone) {
+  World world;
+  const auto told = world.take({{{"none", "a"}, {"user", "a"}, {"none", "b"}}});
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_FALSE(told[0].matched || told[2].matched);
+  EXPECT_TRUE(told[1].matched && told[1].allowed);
+}
+
+TEST(Together, TheSumOfThoseOfOneCounterIsTaken) {
+  World world;
+  const auto told = world.take({{{"user", "a", 3}, {"user", "a", 3}}});
+  EXPECT_TRUE(told[0].allowed && told[1].allowed);
+  EXPECT_EQ(told[0].remaining, 1);
+  EXPECT_EQ(told[1].remaining, 1);
+  EXPECT_FALSE(world.take({{{"user", "a", 1}, {"user", "a", 1}}})[0].allowed);
+  EXPECT_TRUE(world.take({{{"user", "a", 1}}})[0].allowed);
+  EXPECT_FALSE(world.take({{{"user", "b", INT64_MAX}, {"user", "b", INT64_MAX}}})[0].allowed);
+}
+
+TEST(Together, TooManyChargesAreAnErrorOfAll) {
+  World world;
+  std::vector<Wish> wishes;
+  for (size_t i = 0; i < base::bounds::together_max; ++i)
+    wishes.push_back({"user", std::to_string(i)});
+  for (const Told& told : world.take({wishes})) EXPECT_TRUE(told.error.empty() && told.allowed);
+  EXPECT_EQ(world.take({{{"user", "0", 0}}})[0].remaining, 6);
+}
+
+// Batches of several groups, against a map of what is left.
+TEST(Together, IsWhatANaiveCountSays) {
+  std::mt19937 random(7);
+  const auto dice = [&](size_t n) {
+    return std::uniform_int_distribution<size_t>(0, n - 1)(random);
+  };
+  for (int round = 0; round < 300; ++round) {
+    World world;
+    std::map<std::string, int64_t> used;
+    for (int step = 0; step < 12; ++step) {
+      std::vector<std::vector<Wish>> all(1 + dice(3));
+      for (auto& wishes : all) {
+        wishes.resize(1 + dice(4));
+        for (Wish& wish : wishes) {
+          static constexpr const char* keys[] = {"user", "path", "none"};
+          wish = {keys[dice(3)], std::string(1, static_cast<char>('a' + dice(2))),
+                  static_cast<int64_t>(dice(4))};
+        }
+      }
+      const std::vector<Told> told = world.take(all);
+      size_t at = 0;
+      for (const auto& wishes : all) {
+        std::map<std::string, int64_t> sums;
+        for (const Wish& wish : wishes)
+          if (wish.key != "none") sums[wish.key + wish.value] += wish.cost;
+        bool fits = true;
+        for (const auto& [counter, sum] : sums)
+          fits &= used[counter] + sum <= (counter.starts_with("user") ? 7 : 11);
+        for (const auto& [counter, sum] : sums) used[counter] += fits ? sum : 0;
+        for (const Wish& wish : wishes) {
+          const Told& its = told.at(at++);
+          ASSERT_EQ(its.error, "");
+          ASSERT_EQ(its.matched, wish.key != "none");
+          if (!its.matched) continue;
+          ASSERT_EQ(its.allowed, fits) << "round " << round << " step " << step;
+          if (fits) {
+            ASSERT_EQ(its.remaining, (wish.key == "user" ? 7 : 11) - used[wish.key + wish.value]);
+          }
+        }
+      }
+      ASSERT_EQ(at, told.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::engine

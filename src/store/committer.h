@@ -1,0 +1,29 @@
+// What a reply waits for, of a store that commits what it decided before that may be told: numbers
+// of decisions, which rise. A server in front of a store without one tells what it decides at once.
+#pragma once
+
+#include <cstdint>
+
+#include "store/port.h"
+
+namespace sluice::store {
+
+class Committer {
+ public:
+  virtual ~Committer() = default;
+
+  // Must a grant be committed before it is told, always?
+  virtual bool commits_first() const = 0;
+  // What is sent now has to wait until `committed` has reached this. 0: it has not to wait. Any
+  // thread.
+  // While it cannot be committed only what is `strict` waits: a grant that must not be told then.
+  virtual uint64_t gate(bool strict = false) const = 0;
+  virtual uint64_t committed() const = 0;
+  // Up to this it could not be committed in time, and nothing is to wait for that any more.
+  virtual uint64_t given_up() const = 0;
+  // Wakes the port when more has been committed than there is now, once. False: all that was
+  // decided has been committed by now. The port's owner's thread.
+  virtual bool await_commit(Port& port) = 0;
+};
+
+}  // namespace sluice::store
