@@ -37,6 +37,7 @@ Tally::Tally(std::atomic<uint64_t>& order, std::function<void()> wake, protocol:
   if (!wake_) return;
   events_ = std::make_unique<metrics::Ring<Event>>(events_max);
   events_of_ = events_of;
+  has_events_ = true;
 }
 
 Tally::~Tally() {
@@ -136,7 +137,7 @@ void Tally::count_error(Own& own, size_t error) {
 }
 
 void Tally::tell(protocol::Protocol protocol, const Event& event) {
-  if (protocol != events_of_) return;
+  if (!has_events_ || protocol != events_of_) return;
   events_->put(event);
   publish();
 }

@@ -167,9 +167,8 @@ class Tally {
   std::array<std::array<std::atomic<Chunk*>, chunks>, protocol::protocols_max> said_{};
   std::array<std::unique_ptr<Own>, protocol::protocols_max> own_;
   metrics::Histogram<commit_wait_bounds_us.size()> commit_waits_{commit_wait_bounds_us};
-  // Of that protocol alone; no_events: of none.
-  static constexpr protocol::Protocol no_events{UINT8_MAX};
-  protocol::Protocol events_of_ = no_events;
+  bool has_events_ = false;  // one look at a byte is all that they cost where there are none
+  protocol::Protocol events_of_{};
   std::unique_ptr<metrics::Ring<Event>> events_;
 
   // The batch.
@@ -210,7 +209,7 @@ inline void Tally::end() {
   if (own == nullptr) return;
   const uint64_t good = replies - (failures_ - failures_before_);
   if (good > 0) own->latency_ms.observe(took->ms, took->ms_bucket, good);
-  if (protocol_ == events_of_) tell_times(took->ms);
+  if (has_events_ && protocol_ == events_of_) tell_times(took->ms);
 }
 
 inline void Tally::say(protocol::Protocol protocol, uint16_t rule, Said said) {
@@ -222,7 +221,7 @@ inline void Tally::say(protocol::Protocol protocol, uint16_t rule, Said said) {
   if (cell.read() == 0) [[unlikely]]
     say_first(chunk->first[place][static_cast<size_t>(said)]);
   cell.add();
-  if (protocol == events_of_ && said != Said::failed)
+  if (has_events_ && protocol == events_of_ && said != Said::failed)
     events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
 }
 
@@ -270,7 +269,7 @@ inline void Tally::answered(protocol::Protocol protocol, request::Verb verb,
     return count_failed(protocol, verb);
   const Fate fate = fate_of_decided(verb, verdict);
   of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
-  if (protocol == events_of_) events_->put({Event::Kind::took, 0, 0, not_timed_yet});
+  if (has_events_ && protocol == events_of_) events_->put({Event::Kind::took, 0, 0, not_timed_yet});
 }
 
 // A batch as long as it is in scope.
