@@ -3,14 +3,15 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "cli/inspect.h"
 #include "policy/explanation.h"
 
 namespace sluice::cli {
 
-// Of a request of that dialect.
-std::string to_text(const policy::Explanation& explanation, policy::Dialect dialect,
+// `unmatched`: what a request is answered that no rule meets, as protocol::PolicyFormat has it.
+std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
                     const Pairs& request, bool coloured);
 nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request);
 

@@ -42,6 +42,12 @@ std::optional<Protocol> find(std::string_view name) {
   return static_cast<Protocol>(at - list.begin());
 }
 
+Protocol number_of(const Description& description) {
+  const auto at = std::find(list.begin(), list.end(), &description);
+  SLUICE_CHECK(at != list.end());
+  return static_cast<Protocol>(at - list.begin());
+}
+
 std::unique_ptr<request::Session> make_session(Protocol protocol) {
   return describe(protocol).make_session();
 }

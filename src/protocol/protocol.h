@@ -14,8 +14,13 @@
 #include "policy/rule_set.h"
 #include "protocol/command.h"
 #include "request/session.h"
+#include "request/space.h"
 
 namespace sluice::protocol {
+
+struct PolicyFormat;    // protocol/policy_files.h
+struct SettingsFormat;  // protocol/settings.h
+struct StoreTools;      // protocol/store_tools.h
 
 // Behind the first three are decisions; the others are HTTP for those who watch.
 enum class Protocol : uint8_t { divvy, limitd, droplet, admin, divvy_metrics };
@@ -24,8 +29,9 @@ enum class Protocol : uint8_t { divvy, limitd, droplet, admin, divvy_metrics };
 inline constexpr size_t protocols_max = 16;
 
 struct Description {
-  std::string_view name;  // in configuration, metrics and answers
-  uint16_t port;          // where it is served by default
+  std::string_view name;   // in configuration, metrics and answers
+  std::string_view title;  // within a sentence
+  uint16_t port;           // where it is served by default
   std::unique_ptr<request::Session> (*make_session)();
   // How long the client's last bytes are read once the last reply is sent, before the close.
   std::chrono::milliseconds linger{500};
@@ -33,6 +39,16 @@ struct Description {
   const Ask* ask = nullptr;
   // Its drop-in server and its tools.
   std::span<const Command> commands{};
+  // Policies in files of its own; null: there are none.
+  const PolicyFormat* policy = nullptr;
+  // Appends the rules that are there without any file; null: its requests need a policy.
+  void (*add_rules)(request::Spaces& spaces, policy::RuleSet& rules) = nullptr;
+  // Settings of its own; null: there are none.
+  const SettingsFormat* settings = nullptr;
+  // What it brings to `sluice store`; null: nothing.
+  const StoreTools* store = nullptr;
+  // How its keys in Redis begin, if other servers of it use the same ones; else empty.
+  std::string_view redis_prefix{};
 };
 
 // All protocols, in the order of protocol/list.def; never empty.
@@ -41,6 +57,8 @@ std::span<const Description* const> all();
 const Description& describe(Protocol protocol);
 // Nothing: the list has no such name.
 std::optional<Protocol> find(std::string_view name);
+// Of a description in that list.
+Protocol number_of(const Description& description);
 
 const char* name_of(Protocol protocol);
 std::unique_ptr<request::Session> make_session(Protocol protocol);

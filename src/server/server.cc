@@ -362,14 +362,15 @@ void Server::Impl::on_ended() {
 bool Server::Impl::purges() const {
   return options.cleanup_interval.us > 0 &&
          std::any_of(options.listeners.begin(), options.listeners.end(),
-                     [](const auto& l) { return l.protocol == protocol::Protocol::droplet; });
+                     [this](const auto& l) { return options.cleaned_protocol == l.protocol; });
 }
 
 void Server::Impl::purge() {
   const size_t gone = store.purge(clock.settled());
   if (gone > 0)
-    log->debug("droplet: purged {} full {}, {} since the start", gone,
-               gone == 1 ? "bucket" : "buckets", store.stats().purged);
+    log->debug("{}: purged {} full {}, {} since the start",
+               protocol::name_of(*options.cleaned_protocol), gone, gone == 1 ? "bucket" : "buckets",
+               store.stats().purged);
 }
 
 // Beside everything else and at low priority, as a round through a large table takes a while.

@@ -1,5 +1,7 @@
 #include "protocol/droplet/commands.h"
+#include "protocol/droplet/rules.h"
 #include "protocol/droplet/session.h"
+#include "protocol/droplet/settings.h"
 #include "protocol/protocol.h"
 
 namespace sluice::droplet {
@@ -9,13 +11,19 @@ namespace {
 constexpr protocol::Command commands[] = {
     {"droplet", "serve droplet's protocol, in place of `droplet`", serve, true}};
 
-constexpr protocol::Ask ask_words = {"take|query BUCKET", "", ask};
+constexpr protocol::Ask ask_words = {
+    .usage = "take|query BUCKET",
+    .example = {},
+    .question = {},
+    .command = {},
+    .run = ask,
+};
 
 }  // namespace
 
-extern const protocol::Description description;
 constinit const protocol::Description description = {
     .name = "droplet",
+    .title = "droplet",
     .port = 3000,
     .make_session = [] { return std::unique_ptr<request::Session>(new DropletSession); },
     // Droplet's client answers a Close with its own, which takes a round trip and its event loop's
@@ -23,6 +31,8 @@ constinit const protocol::Description description = {
     .linger = std::chrono::milliseconds(1000),
     .ask = &ask_words,
     .commands = commands,
+    .add_rules = add_droplet_rule,
+    .settings = &settings_format,
 };
 
 }  // namespace sluice::droplet
