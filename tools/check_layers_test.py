@@ -81,12 +81,12 @@ class CheckLayersTest(unittest.TestCase):
         self.assertEqual(self.breaches(), ["src/policy/a.cc:1: policy must not include policy/read: policy/read/a.h"])
 
     def test_only_its_own_folder_includes_a_protocol(self) -> None:
-        include = '#include "protocol/divvy/session.h"\n'
-        self.write("src/protocol/divvy/session.cc", include)
+        include = '#include "protocol/first/session.h"\n'
+        self.write("src/protocol/first/session.cc", include)
         self.assertEqual(self.breaches(), [])
         self.write("src/engine/a.cc", include)
         self.write("src/protocol/all.cc", include)
-        self.write("src/protocol/limitd/a.cc", include)
+        self.write("src/protocol/second/a.cc", include)
         self.assertEqual(len(self.breaches()), 3)
 
     def test_every_protocol_has_a_room_without_a_line(self) -> None:

@@ -2,7 +2,7 @@
 // `depth` requests outstanding on each of `conns` connections; every reply makes room for the next.
 // Prints one line of name=value pairs.
 //
-//   load --port P [--protocol divvy|limitd|droplet] [--conns C] [--depth D]
+//   load --port P [--protocol NAME] [--conns C] [--depth D]
 //        [--secs S] [--warmup S] [--keys N] [--pid PID] [--rate R]
 //       for S seconds, over N keys in random order. With --pid also the processor time (of all
 //       threads of that process) for each reply, which unlike the rate does not depend on how fast
@@ -41,13 +41,13 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using sluice::tools::LoadProtocol;
-using sluice::tools::Outcome;
+using Outcome = sluice::protocol::LoadOutcome;
+using sluice::protocol::LoadClient;
 
 constexpr size_t key_digits = 16;
 
 struct Options {
-  std::string_view protocol = "divvy";
+  std::string_view protocol = sluice::tools::first_load_name();
   uint64_t port = 0;
   uint64_t conns = 50;
   uint64_t depth = 1;
@@ -112,7 +112,7 @@ class Requests {
 // made, before the clock starts.
 class RandomRequests final : public Requests {
  public:
-  RandomRequests(LoadProtocol& protocol, uint64_t keys) {
+  RandomRequests(LoadClient& protocol, uint64_t keys) {
     std::vector<uint64_t> order(keys);
     std::iota(order.begin(), order.end(), uint64_t{0});
     std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
@@ -135,7 +135,7 @@ class RandomRequests final : public Requests {
 // `count` requests, each for a key of its own.
 class DistinctRequests final : public Requests {
  public:
-  DistinctRequests(LoadProtocol& protocol, uint64_t from, uint64_t count)
+  DistinctRequests(LoadClient& protocol, uint64_t from, uint64_t count)
       : protocol_(protocol), next_(from), end_(from + count) {}
 
   bool append_next(std::string& out) override {
@@ -148,7 +148,7 @@ class DistinctRequests final : public Requests {
   }
 
  private:
-  LoadProtocol& protocol_;
+  LoadClient& protocol_;
   uint64_t next_;
   uint64_t end_;
 };
@@ -186,7 +186,7 @@ struct Connection {
 
 class Generator {
  public:
-  Generator(const Options& options, const LoadProtocol& protocol, Requests& requests)
+  Generator(const Options& options, const LoadClient& protocol, Requests& requests)
       : options_(options), protocol_(protocol), requests_(requests) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_ < 0) fail_errno("epoll_create1");
@@ -387,7 +387,7 @@ class Generator {
   static constexpr size_t latencies_max = 1 << 24;
 
   Options options_;
-  const LoadProtocol& protocol_;
+  const LoadClient& protocol_;
   Requests& requests_;
   int epoll_ = -1;
   bool started_ = false;
@@ -418,8 +418,9 @@ void report(Generator& generator, Clock::duration took, uint64_t cpu_ns) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  const auto protocol = sluice::tools::load_protocol(options.protocol);
-  if (!protocol) fail("--protocol takes divvy, limitd or droplet");
+  const auto* const load = sluice::tools::find_load(options.protocol);
+  if (load == nullptr) fail("--protocol takes " + sluice::tools::load_names(", "));
+  const auto protocol = load->make_client();
   std::unique_ptr<Requests> requests;
   if (options.distinct > 0) {
     requests = std::make_unique<DistinctRequests>(*protocol, options.from, options.distinct);

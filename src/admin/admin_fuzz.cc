@@ -92,7 +92,7 @@ struct World {
     base::Buffer out;
     const std::string line = "HIT k=v who=" + std::string(who) + "\n";
     session.receive(line, false, batch.requests, out);
-    engine.serve(batch, protocol::Protocol::divvy, session, out);
+    engine.serve(batch, protocol::find("divvy").value(), session, out);
   }
 
   request::Spaces spaces;

@@ -11,7 +11,7 @@ namespace sluice::base::bounds {
 // close.
 inline constexpr size_t line_bytes_max = 1 << 20;
 // One message of the limitd protocol, without its length. Past it: the connection is closed.
-inline constexpr size_t limitd_frame_bytes_max = 64 << 10;
+inline constexpr size_t frame_bytes_max = 64 << 10;
 // One WebSocket message. Past it: Close 1009.
 inline constexpr size_t websocket_message_bytes_max = 1 << 20;
 // The head of an HTTP request, its empty line included. Past it: 431, then close.

@@ -8,6 +8,7 @@
 #include "cli/json_fields.h"
 #include "config/address.h"
 #include "config/operations.h"
+#include "config/read_file.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {

@@ -5,6 +5,9 @@
 #include <iterator>
 #include <utility>
 
+#include "config/load_policy.h"
+#include "config/settings.h"
+
 namespace sluice::cli {
 namespace {
 
@@ -82,28 +85,37 @@ void add_server_flags(CLI::App& app, config::Flags& flags) {
       ->type_name("ADDRESS");
 }
 
-void add_cleanup_flag(CLI::App& app, config::Flags& flags) {
-  app.add_option("--cleanup-interval", flags.cleanup_interval,
-                 "Forget droplet's full buckets this often; 0 or less: never; default 60")
-      ->type_name("SECONDS");
+void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,
+                        config::Flags& flags) {
+  for (const protocol::SettingsFlag& one : settings.flags)
+    app.add_option(std::string(one.flag), flags.own[one.flag], std::string(one.help))
+        ->type_name(std::string(one.type_name));
 }
 
-void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented) {
-  app.add_option("--as", as,
-                 "What the file is, whatever its name: divvy-ini, divvy-json, limitd or\n"
-                 "sluice")
+void add_settings_flags(CLI::App& app, config::Flags& flags) {
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->settings != nullptr) add_settings_flags(app, *protocol->settings, flags);
+}
+
+void add_file_flags(CLI::App& app, FileFlags& flags) {
+  app.add_option(
+         "--as", flags.as,
+         wrapped("What the file is, whatever its name: " + config::one_of(config::kind_names())))
       ->type_name("KIND");
-  add_documented_flag(app, documented);
+  for (const protocol::Protocol protocol : config::with_policy_files()) {
+    const protocol::PolicyFormat& format = *describe(protocol).policy;
+    for (const protocol::PolicyFlag& flag : format.flags)
+      flags.of_formats.push_back({&format, &flag});
+  }
+  for (FileFlags::OfFormat& one : flags.of_formats) add_policy_flag(app, *one.flag, one.given);
 }
 
 std::string unknown_kind(const std::string& as) {
-  return "--as is to be divvy-ini, divvy-json, limitd or sluice, not `" + as + "`";
+  return "--as is to be " + config::one_of(config::kind_names()) + ", not `" + as + "`";
 }
 
-void add_documented_flag(CLI::App& app, bool& documented) {
-  app.add_flag("--documented", documented,
-               "Match `*` as Divvy's README says, not as its code does: the key must be\n"
-               "there, every star is any run of characters, and the end is anchored");
+void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& given) {
+  app.add_flag(std::string(flag.flag), given, std::string(flag.help));
 }
 
 const char* const server_environment_help =
@@ -111,6 +123,39 @@ const char* const server_environment_help =
     "  SLUICE_REDIS, SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these\n"
     "                 names\n"
     "  SLUICE_ADMIN_TOKEN   what requests to the admin port have to show\n";
-const char* const cleanup_environment_help = "  SLUICE_CLEANUP_INTERVAL   as --cleanup-interval\n";
+
+std::string settings_environment_help(const protocol::SettingsFormat& settings) {
+  std::string text;
+  for (const protocol::SettingsFlag& one : settings.flags)
+    text += "  " + std::string(one.variable) + "   as " + std::string(one.flag) + "\n";
+  return text;
+}
+
+std::string settings_environment_help() {
+  std::string text;
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->settings != nullptr) text += settings_environment_help(*protocol->settings);
+  return text;
+}
+
+std::string wrapped(std::string_view text) {
+  constexpr size_t columns = 74;  // of a hundred, behind the options' names
+  std::string out;
+  size_t line = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (line > 0 && line + 1 + end > columns) {
+      out += '\n';
+      line = 0;
+    } else if (line > 0) {
+      out += ' ';
+      ++line;
+    }
+    out += text.substr(0, end);
+    line += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
 
 }  // namespace sluice::cli

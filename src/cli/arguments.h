@@ -7,6 +7,8 @@
 #include <CLI/Formatter.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
 #include "config/config.h"
@@ -41,18 +43,34 @@ class Arguments {
 // --durability, --redis, --log-level, --log-format, --admin.
 void add_server_flags(CLI::App& app, config::Flags& flags);
 
-// The option of those that may serve droplet: --cleanup-interval.
-void add_cleanup_flag(CLI::App& app, config::Flags& flags);
+// The options of a protocol's own settings, and of those of all protocols.
+void add_settings_flags(CLI::App& app, const protocol::SettingsFormat& settings,
+                        config::Flags& flags);
+void add_settings_flags(CLI::App& app, config::Flags& flags);
 
-// The options of every command that looks at files: --as, --documented.
-void add_kind_flags(CLI::App& app, std::optional<std::string>& as, bool& documented);
+// What the options say of every command that looks at files.
+struct FileFlags {
+  std::optional<std::string> as;  // --as
+  // Flags of protocols' formats, whether they are given. The addresses stay.
+  struct OfFormat {
+    const protocol::PolicyFormat* format;
+    const protocol::PolicyFlag* flag;
+    bool given = false;
+  };
+  std::vector<OfFormat> of_formats;
+};
+void add_file_flags(CLI::App& app, FileFlags& flags);
 // What to say of an --as that is none.
 std::string unknown_kind(const std::string& as);
-// The flag --documented, as it reads everywhere.
-void add_documented_flag(CLI::App& app, bool& documented);
+// A flag of a format, as it reads everywhere.
+void add_policy_flag(CLI::App& app, const protocol::PolicyFlag& flag, bool& given);
 
-// The environment of every serving command, and of those that may serve droplet, for their help.
+// The environment of every serving command, and variables of protocols' settings, for their help.
 extern const char* const server_environment_help;
-extern const char* const cleanup_environment_help;
+std::string settings_environment_help(const protocol::SettingsFormat& settings);
+std::string settings_environment_help();
+
+// `text` in lines of what fits behind an option.
+std::string wrapped(std::string_view text);
 
 }  // namespace sluice::cli

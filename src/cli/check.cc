@@ -1,6 +1,7 @@
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/inspect.h"
+#include "live/live_policy.h"
 #include "policy/read/native_review.h"
 
 namespace sluice::cli {
@@ -26,13 +27,14 @@ constexpr const char* footer =
 
 int check(const Words& words, config::Outside& outside) {
   Arguments arguments("sluice check [options] FILE...", about, footer);
-  std::optional<std::string> as;
-  bool documented = false, json = false;
-  add_kind_flags(arguments.app(), as, documented);
+  FileFlags flags;
+  bool json = false;
+  add_file_flags(arguments.app(), flags);
   arguments.app().add_flag("--json", json, "Print the findings as JSON");
   if (const auto status = arguments.parse(words, outside)) return *status;
   std::optional<config::FileKind> kind;
-  if (as && !(kind = config::kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
+  if (flags.as && !(kind = config::kind_named(*flags.as)))
+    return arguments.misused(unknown_kind(*flags.as), outside);
   if (arguments.positional().empty())
     return arguments.misused("there is no file to check", outside);
 
@@ -41,9 +43,8 @@ int check(const Words& words, config::Outside& outside) {
   for (const std::string& path : arguments.positional()) {
     request::Spaces spaces;
     base::Diagnostics diagnostics;
-    const auto rules = inspect(path, kind, documented, spaces, diagnostics);
-    size_t count = 0;
-    if (rules) count = rules->written();
+    const auto rules = inspect(path, kind, flags, spaces, diagnostics);
+    const size_t count = rules ? rules->written() : 0;
     if (rules)
       policy::review(*rules, diagnostics);
     else

@@ -17,6 +17,7 @@
 #include "config/built_in.h"
 #include "config/config.h"
 #include "config/load_policy.h"
+#include "config/read_file.h"
 #include "protocol/protocol.h"
 #include "testing/fake_server.h"
 #include "tests/support/paths.h"
@@ -435,10 +436,13 @@ TEST_F(Commands, TheExamplesAreSoundAndMeanTheSame) {
   EXPECT_EQ(err, "");
   request::Spaces spaces;
   base::Diagnostics diagnostics;
-  const auto ini = config::load_policy({{examples + "example-config.ini"}}, spaces, diagnostics);
-  const auto as_json =
-      config::load_policy({{examples + "example-config.json"}}, spaces, diagnostics);
-  const auto built_in = config::load_policy({{}}, spaces, diagnostics);
+  const auto load = [&](std::unique_ptr<protocol::PolicyFiles> files) {
+    return config::load_policy({base::Cloned(std::move(files))}, spaces, diagnostics);
+  };
+  const protocol::PolicyFormat& format = *describe(*protocol::find("divvy")).policy;
+  const auto ini = load(format.configured({examples + "example-config.ini"}));
+  const auto as_json = load(format.configured({examples + "example-config.json"}));
+  const auto built_in = load(format.example());
   ASSERT_TRUE(ini && as_json && built_in);
   const auto a = ini->rules(protocol::find_dialect("divvy"));
   for (const auto& other : {as_json, built_in}) {

@@ -2,6 +2,7 @@
 #include "cli/arguments.h"
 #include "cli/explanation.h"
 #include "cli/inspect.h"
+#include "config/settings.h"
 #include "protocol/protocol.h"
 
 namespace sluice::cli {
@@ -12,48 +13,75 @@ constexpr const char* about =
     "request and why not, which one decides, and which counter would be charged.\n"
     "Nothing is charged and no server asked.";
 
-constexpr const char* footer =
-    "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
-    "\n"
-    "Example:\n"
-    "  sluice explain --policy rules.ini method=GET path=/pantry/cookies ip=10.0.0.7\n"
-    "  sluice explain --policy limitd.yaml type=ip key=10.0.0.7\n"
-    "\n"
-    "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
+std::string footer() {
+  std::string examples;
+  for (const protocol::Protocol protocol : config::with_policy_files()) {
+    const protocol::PolicyFormat& format = *describe(protocol).policy;
+    examples += "  sluice explain --policy " + std::string(format.file) + " " +
+                std::string(format.request) + "\n";
+  }
+  return "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
+         "\n"
+         "Example:\n" +
+         examples +
+         "\n"
+         "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
+}
 
-// Of the protocol that is named, else of the one whose rules are all that the policy has, else of
-// the first.
-const policy::Dialect* dialect_of(const policy::RuleSet& rules,
-                                  const std::optional<std::string>& protocol) {
-  if (protocol) return protocol::dialect_of(*protocol::find(*protocol));
-  for (const auto& list : rules.lists())
-    if (list.dialect().written && !list.rules().empty() && list.rules().size() == rules.written())
-      if (&list.dialect() != &policy::native_dialect) return &list.dialect();
-  return protocol::dialect_of(protocol::numbers().front());
+std::vector<std::string_view> protocol_names() {
+  std::vector<std::string_view> names;
+  for (const protocol::Protocol protocol : config::with_policy_files())
+    names.push_back(describe(protocol).name);
+  return names;
+}
+
+std::string protocol_help() {
+  std::string text = "Whose request it is: " + config::one_of(protocol_names());
+  const auto all = config::with_policy_files();
+  text += "; default " + std::string(describe(all.front()).name);
+  for (size_t i = 1; i < all.size(); ++i)
+    text += ", " + std::string(describe(all[i]).name) + " where the policy has " +
+            std::string(describe(all[i]).policy->rules) + " alone";
+  return wrapped(text);
+}
+
+// The first one, unless all rules are another one's.
+protocol::Protocol usual_protocol(const policy::RuleSet& rules) {
+  const auto all = config::with_policy_files();
+  std::vector<protocol::Protocol> with_rules;
+  for (const protocol::Protocol protocol : all)
+    if (!rules.rules(protocol::dialect_of(protocol)).empty()) with_rules.push_back(protocol);
+  return with_rules.size() == 1 && rules.native_rules().empty() ? with_rules.front() : all.front();
+}
+
+// One that has rules of its own to explain.
+std::optional<protocol::Protocol> protocol_named(const std::string& name) {
+  const auto found = protocol::find(name);
+  return found && describe(*found).policy != nullptr ? found : std::nullopt;
 }
 
 }  // namespace
 
 int explain(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice explain --policy FILE [options] key=value...", about, footer);
-  std::optional<std::string> path, as, protocol;
-  bool documented = false, json = false;
+  Arguments arguments("sluice explain --policy FILE [options] key=value...", about, footer());
+  std::optional<std::string> path, protocol_name;
+  FileFlags flags;
+  bool json = false;
   arguments.app()
       .add_option("--policy", path, "The policy, or a sluice.yaml that names one")
       ->type_name("FILE");
-  add_kind_flags(arguments.app(), as, documented);
-  arguments.app()
-      .add_option("--protocol", protocol,
-                  "Whose request it is: divvy or limitd; default divvy, limitd where the\n"
-                  "policy has bucket types alone")
-      ->type_name("NAME");
+  add_file_flags(arguments.app(), flags);
+  arguments.app().add_option("--protocol", protocol_name, protocol_help())->type_name("NAME");
   arguments.app().add_flag("--json", json, "Print the explanation as JSON");
   if (const auto status = arguments.parse(words, outside)) return *status;
   std::optional<config::FileKind> kind;
-  if (as && !(kind = config::kind_named(*as))) return arguments.misused(unknown_kind(*as), outside);
+  if (flags.as && !(kind = config::kind_named(*flags.as)))
+    return arguments.misused(unknown_kind(*flags.as), outside);
   if (!path) return arguments.misused("there is no --policy FILE", outside);
-  if (protocol && *protocol != "divvy" && *protocol != "limitd")
-    return arguments.misused("--protocol is to be divvy or limitd, not `" + *protocol + "`",
+  std::optional<protocol::Protocol> protocol;
+  if (protocol_name && !(protocol = protocol_named(*protocol_name)))
+    return arguments.misused("--protocol is to be " + config::one_of(protocol_names()) + ", not `" +
+                                 *protocol_name + "`",
                              outside);
   std::string problem;
   const auto pairs = pairs_of(arguments.positional(), problem);
@@ -61,16 +89,17 @@ int explain(const Words& words, config::Outside& outside) {
 
   request::Spaces spaces;
   base::Diagnostics diagnostics;
-  const auto rules = inspect(*path, kind, documented, spaces, diagnostics);
+  const auto rules = inspect(*path, kind, flags, spaces, diagnostics);
   tell(diagnostics, outside);
   if (!rules) return config::exit_failure;
   std::vector<request::Entry> descriptor;
   for (const auto& [key, value] : *pairs) descriptor.push_back({key, value});
-  const policy::Dialect* const dialect = dialect_of(*rules, protocol);
-  const auto explanation =
-      policy::explain(*rules, dialect, {.descriptor = descriptor, .now = base::Clock().now()});
+  if (!protocol) protocol = usual_protocol(*rules);
+  const auto explanation = policy::explain(*rules, protocol::dialect_of(*protocol),
+                                           {.descriptor = descriptor, .now = base::Clock().now()});
   outside.out << (json ? to_text(to_json(explanation, *pairs))
-                       : to_text(explanation, dialect, *pairs, outside.out_colour))
+                       : to_text(explanation, describe(*protocol).dialect->unmatched, *pairs,
+                                 outside.out_colour))
               << std::flush;
   return config::exit_ok;
 }

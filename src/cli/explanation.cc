@@ -124,7 +124,7 @@ bool decided(const policy::Explanation& explanation) {
 
 }  // namespace
 
-std::string to_text(const policy::Explanation& explanation, const policy::Dialect* dialect,
+std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
                     const Pairs& request, bool coloured) {
   std::string out = "request:";
   for (const auto& [key, value] : request) out += " " + printable(key) + "=" + printable(value);
@@ -132,10 +132,8 @@ std::string to_text(const policy::Explanation& explanation, const policy::Dialec
   for (const RuleExplanation& e : explanation.reached) append(out, e, coloured);
   if (!decided(explanation) &&
       (explanation.reached.empty() || explanation.reached.back().error.empty()))
-    out += config::paint("No rule decides it.", config::red, coloured) +
-           (dialect == nullptr || dialect->unmatched.empty()
-                ? std::string("\n")
-                : " " + std::string(dialect->unmatched) + "\n");
+    out += config::paint("No rule decides it.", config::red, coloured) + " " +
+           std::string(unmatched) + "\n";
   if (explanation.unreached > 0)
     out += base::counted(explanation.unreached, "rule") + " behind it " +
            (explanation.unreached == 1 ? "is" : "are") + " not reached.\n";

@@ -3,14 +3,15 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "cli/inspect.h"
 #include "policy/explanation.h"
 
 namespace sluice::cli {
 
-// Of a request of that dialect, as RuleSet::match.
-std::string to_text(const policy::Explanation& explanation, const policy::Dialect* dialect,
+// `unmatched`: what a request is answered that no rule meets, as policy::Dialect has it.
+std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
                     const Pairs& request, bool coloured);
 nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request);
 

@@ -1,56 +1,68 @@
 #include "cli/inspect.h"
 
+#include "config/read_file.h"
+#include "config/screen_text.h"
 #include "config/settings.h"
 
 namespace sluice::cli {
 namespace {
 
-std::optional<divvy::DivvyFormat> format_of(config::FileKind kind) {
-  if (kind == config::FileKind::divvy_json) return divvy::DivvyFormat::json;
-  return divvy::DivvyFormat::ini;
+// Looks into a file whose name does not say what it is. False: it cannot be read.
+bool find_kind(const std::string& path, std::optional<config::FileKind>& as,
+               std::optional<std::string>& text, base::Diagnostics& diagnostics) {
+  const bool told = as.has_value();
+  if (!as) as = config::kind_of(path);
+  const bool has_to_be_read = as ? as->is_sluice() : config::is_doubtful(path);
+  if (!has_to_be_read) return true;
+  if (!(text = config::read_file(path, diagnostics))) return false;
+  if (!told)
+    if (const auto kind = config::kind_of_text(path, *text)) as = kind;
+  return true;
 }
 
 }  // namespace
 
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
-                                               std::optional<config::FileKind> as, bool documented,
-                                               request::Spaces& spaces,
+                                               std::optional<config::FileKind> as,
+                                               const FileFlags& flags, request::Spaces& spaces,
                                                base::Diagnostics& diagnostics) {
-  const bool told = as.has_value();
   std::optional<std::string> text;
-  if (!as) as = config::kind_of(path);
-  const bool limitd_by_name = !as && path.ends_with(".config");
-  if (as == config::FileKind::sluice || limitd_by_name) {
-    if (!(text = config::read_file(path, diagnostics))) return nullptr;
-    if (!told && config::is_limitd(*text)) as = config::FileKind::limitd;
-  }
+  if (!find_kind(path, as, text, diagnostics)) return nullptr;
   if (!as) {
     base::Diagnostic place;
     place.file = path;
-    config::complain(place, "Unrecognized format for config file: " + path,
-                     "name it .ini, .json, .yaml or .yml, or say what it is with --as",
-                     diagnostics);
+    config::complain(
+        place, "Unrecognized format for config file: " + path,
+        "name it " + config::one_of(config::known_endings()) + ", or say what it is with --as",
+        diagnostics);
     return nullptr;
   }
-  std::vector<config::PolicyFile> files{{.path = path, .format = format_of(*as)}};
-  if (as == config::FileKind::limitd)
-    files.front().limitd = std::make_shared<const limitd::LimitdSource>(
-        limitd::LimitdSource{.use = limitd::LimitdSource::Use::whole});
-  if (as == config::FileKind::sluice) {
+  config::PolicyList files;
+  if (as->is_sluice()) {
     config::Config config;
     base::Diagnostics of_config;
     config::read_config(*text, path, config, of_config);
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     // Policies that are named soundly are looked at all the same, so that one run tells everything.
-    files = config.has_policy() ? config.policy_files() : std::vector<config::PolicyFile>();
+    if (config.has_policy()) files = config.policy_files();
     if (base::has_errors(of_config)) {
       config::load_policy(files, spaces, diagnostics);
       return nullptr;
     }
+  } else {
+    files.emplace_back(as->format().single(path, as->number));
   }
-  if (documented)
-    for (config::PolicyFile& file : files) file.matching = divvy::DivvyMatching::documented;
+  for (const FileFlags::OfFormat& one : flags.of_formats)
+    for (auto& file : files)
+      if (one.given && file->format() == one.format)
+        file->set(one.flag->option, one.flag->value, std::string(one.flag->flag), {}, diagnostics);
   return config::load_policy(files, spaces, diagnostics);
+}
+
+int fail(const std::string& problem, config::Outside& outside) {
+  outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
+              << config::on_screen(problem) << std::endl;
+  return config::exit_failure;
 }
 
 std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem) {

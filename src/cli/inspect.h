@@ -10,23 +10,26 @@
 #include <vector>
 
 #include "admin/admin_json.h"
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "config/load_policy.h"
 
 namespace sluice::cli {
 
 // The rules that a file holds, or that a sluice.yaml names; null when `diagnostics` has got an
-// error. `as`: its kind, otherwise by its name. `documented` overrides the file's own choice of
-// matching.
+// error. `as`: its kind, otherwise by its name. Flags override what the file itself says.
 std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
-                                               std::optional<config::FileKind> as, bool documented,
-                                               request::Spaces& spaces,
+                                               std::optional<config::FileKind> as,
+                                               const FileFlags& flags, request::Spaces& spaces,
                                                base::Diagnostics& diagnostics);
 
 // The pairs of a request from words `key=value`, cut at the first `=` and otherwise literal.
 // Nothing: a word has none; `problem` says which.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem);
+
+// Says that a command has failed; returns its status.
+int fail(const std::string& problem, config::Outside& outside);
 
 // As text with a line end. Bytes that are no UTF-8 are replaced, as JSON cannot hold them.
 std::string to_text(const nlohmann::ordered_json& json);

@@ -10,6 +10,8 @@
 #include "cli/moment.h"
 #include "cli/table.h"
 #include "config/screen_text.h"
+#include "config/settings.h"
+#include "protocol/protocol.h"
 
 namespace sluice::cli {
 namespace {
@@ -59,11 +61,18 @@ struct Asked {
   std::string listed = "100";
 };
 
+// As the server takes them.
+std::vector<std::string_view> dialect_names() {
+  std::vector<std::string_view> names{"native"};
+  for (const protocol::Description* protocol : protocol::all()) names.push_back(protocol->name);
+  return names;
+}
+
 void add_flags(CLI::App& app, Asked& asked) {
   app.add_option("--rule", asked.rule, "The rule, by its name, else its pattern")
       ->type_name("RULE");
   app.add_option("--dialect", asked.dialect,
-                 "native, divvy, limitd or droplet, where several have such a rule")
+                 config::one_of(dialect_names()) + ", where several have such a rule")
       ->type_name("NAME");
   app.add_option("--actor", asked.actors,
                  "Whose counter: a value, or KEY=VALUE once for each key that the rule\n"

@@ -1,11 +1,22 @@
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
 #include "cli/table.h"
+#include "client/http_client.h"
 #include "config/screen_text.h"
+#include "protocol/policy_files.h"
+#include "protocol/protocol.h"
 #include "wire/shown_name.h"
 
 namespace sluice::cli {
 namespace {
+
+// A counter's whole name.
+std::string example_counter() {
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->policy != nullptr && !protocol->policy->counter.empty())
+      return std::string(protocol->policy->counter);
+  return "KEY";
+}
 
 constexpr const char* about_reset =
     "Makes one counter of a running server a fresh one, as if nothing had been taken, and says "
@@ -16,9 +27,9 @@ constexpr const char* about_reset =
 std::string footer_of_reset() {
   return admin_footer(
       "Examples:\n"
-      "  sluice reset 'divvy:ip=* method=GET path=/pantry/cookies:10.0.0.7:3:3600'\n"
-      "  sluice reset --encoded divvy%3Aip%3D%2A%20method%3DGET%20path%3D%2Fpantry%2Fcookies%3A"
-      "10.0.0.7%3A3%3A3600",
+      "  sluice reset '" +
+          example_counter() + "'\n  sluice reset --encoded " +
+          client::percent_encoded(example_counter()),
       "done", "no rule has such a counter, or the store cannot do it now");
 }
 
@@ -33,8 +44,10 @@ std::string footer_of_counters() {
       "\n"
       "Examples:\n"
       "  sluice counters\n"
-      "  sluice counters 'divvy:ip=*' --limit 20\n"
-      "  sluice counters --json",
+      "  sluice counters '" +
+          example_counter().substr(0, example_counter().find(' ')) +
+          "' --limit 20\n"
+          "  sluice counters --json",
       "listed, or there is none", "the server refuses it");
 }
 

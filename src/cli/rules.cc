@@ -8,6 +8,7 @@
 #include "cli/inspect.h"
 #include "cli/table.h"
 #include "config/screen_text.h"
+#include "protocol/protocol.h"
 
 namespace sluice::cli {
 namespace {
@@ -50,9 +51,9 @@ Said said_in(const MetricsText& metrics) {
 double said_by(const Said& said, const Json& rule, const std::string& outcome) {
   const std::string dialect = text_field(rule, "dialect"), name = text_field(rule, "counted_as");
   double total = 0;
-  for (const char* protocol : {"divvy", "limitd", "droplet"}) {
-    if (dialect != "native" && dialect != protocol) continue;
-    const auto at = said.find({protocol, name});
+  for (const protocol::Description* protocol : protocol::all()) {
+    if (dialect != "native" && dialect != protocol->name) continue;
+    const auto at = said.find({std::string(protocol->name), name});
     if (at == said.end()) continue;
     const auto count = at->second.find(outcome);
     if (count != at->second.end()) total += count->second;

@@ -44,6 +44,15 @@ std::vector<Command> all_commands() {
   return all;
 }
 
+// Of the built-in example policy of the first protocol that has one.
+std::string example_question() {
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->ask != nullptr && !protocol->ask->question.empty())
+      return "  sluice ask " + std::string(protocol->name) + " " +
+             std::string(protocol->ask->question) + "\n";
+  return {};
+}
+
 std::string help() {
   std::string text = "sluice " + std::string(config::version) +
                      ", a rate-limit and quota server: may this happen now, how much is left,\n"
@@ -63,8 +72,8 @@ std::string help() {
          "  sluice --version\n"
          "\n"
          "Example: see it work, in two terminals\n"
-         "  sluice serve\n"
-         "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n";
+         "  sluice serve\n" +
+         example_question();
 }
 
 int misused(const std::string& word, config::Outside& outside) {

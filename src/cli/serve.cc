@@ -1,4 +1,7 @@
+#include <utility>
+
 #include "cli/arguments.h"
+#include "config/read_file.h"
 #include "config/serving.h"
 #include "config/settings.h"
 
@@ -11,23 +14,38 @@ constexpr const char* about =
     "SIGHUP, or a change of the policy's files, reloads the rules.\n"
     "Without --config it serves each protocol on its own port with a built-in example policy.";
 
-const std::string footer =
-    std::string(
-        "Example:\n"
-        "  sluice serve --config sluice.yaml --workers 4\n"
-        "  with this in sluice.yaml:\n"
-        "    listen:\n"
-        "      - { protocol: divvy, address: \"[::]:8321\" }\n"
-        "    store: { memory: 1GiB }\n"
-        "    policy:\n"
-        "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON\n"
-        "      - limitd: limitd.yaml       # limitd's bucket types\n"
-        "\n"
-        "Environment (flags override it, it overrides the file):\n") +
-    server_environment_help + cleanup_environment_help +
-    "\n"
-    "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 wrong "
-    "usage.";
+// "      - divvy: rules.ini          # relative to sluice.yaml; Divvy's INI or JSON"
+std::string policy_lines() {
+  constexpr size_t comments_at = 34;
+  std::string text, place = "relative to sluice.yaml; ";
+  for (const protocol::Protocol protocol : config::with_policy_files()) {
+    const protocol::Description& its = describe(protocol);
+    std::string line =
+        "      - " + std::string(its.name) + ": " + std::string(its.policy->file) + " ";
+    if (line.size() < comments_at) line.resize(comments_at, ' ');
+    text += line + "# " + std::exchange(place, "") + std::string(its.policy->summary) + "\n";
+  }
+  return text;
+}
+
+std::string footer() {
+  return "Example:\n"
+         "  sluice serve --config sluice.yaml --workers 4\n"
+         "  with this in sluice.yaml:\n"
+         "    listen:\n"
+         "      - " +
+         config::listener_example_yaml() +
+         "\n"
+         "    store: { memory: 1GiB }\n"
+         "    policy:\n" +
+         policy_lines() +
+         "\n"
+         "Environment (flags override it, it overrides the file):\n" +
+         server_environment_help + settings_environment_help() +
+         "\n"
+         "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 "
+         "wrong usage.";
+}
 
 std::string hints(const std::vector<server::Bound>& bound) {
   std::string text =
@@ -35,65 +53,56 @@ std::string hints(const std::vector<server::Bound>& bound) {
       "terminal, try\n";
   for (const auto& [service, address, number] : bound) {
     if (service.is_http()) continue;
-    const protocol::Protocol protocol = service.protocol;
+    const protocol::Description& its = describe(service.protocol);
+    if (its.ask == nullptr || its.ask->question.empty()) continue;
     const std::string port = std::to_string(number);
-    const std::string server =
-        number == config::port_of(protocol) ? "" : "--server localhost:" + port + " ";
-    if (protocol == protocol::Protocol::divvy)
-      text += "  sluice ask divvy " + server + "method=GET path=/pantry/cookies ip=10.0.0.7\n" +
-              "  printf 'HIT method=GET path=/pantry/cookies ip=10.0.0.7\\n' | nc -q 1 localhost " +
-              port + "\n";
-    if (protocol == protocol::Protocol::limitd)
-      text += "  sluice ask limitd " + server + "take user 10.0.0.7\n";
+    const std::string server = number == its.port ? "" : "--server localhost:" + port + " ";
+    text += "  sluice ask " + std::string(its.name) + " " + server +
+            std::string(its.ask->question) + "\n";
+    if (!its.ask->command.empty()) text += "  " + std::string(its.ask->command) + port + "\n";
   }
   return text;
 }
 
-void read_config_file(const std::string& file, config::Config& config,
-                      base::Diagnostics& diagnostics) {
-  if (divvy::divvy_format(file)) {
-    base::Diagnostic place;
-    place.file = file;
-    config::complain(place, "is a Divvy policy by its name, and --config wants a sluice.yaml",
-                     "serve it with `sluice divvy " + file + "`", diagnostics);
-  } else if (const auto text = config::read_file(file, diagnostics)) {
-    config::read_config(*text, file, config, diagnostics);
-  }
+// The command that serves a protocol's policy file in place of another server.
+std::string drop_in(const protocol::Description& protocol) {
+  for (const protocol::Command& command : protocol.commands)
+    if (command.serves) return std::string(command.name);
+  return "serve";
 }
 
-// Who comes from `sluice divvy` has it set, and would count in this process alone.
-void warn_of_redis_host(const config::Config& config, const config::Outside& outside,
-                        base::Diagnostics& diagnostics) {
-  if (config.store.redis) return;
-  for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
-    const auto text = outside.environment(name);
-    if (!text || text->empty()) continue;
-    base::Diagnostic d;
-    d.severity = base::Diagnostic::Severity::warning;
-    d.subject = name;
-    d.message = "only `sluice divvy` reads it; counters are not in Redis, and not shared";
-    d.remedy = "set SLUICE_REDIS=HOST:PORT, or write `store: { redis: { nodes: [...] } }`";
-    diagnostics.push_back(std::move(d));
-    return;
+void read_config_file(const std::string& file, config::Config& config,
+                      base::Diagnostics& diagnostics) {
+  if (const auto kind = config::kind_of(file); kind && !kind->is_sluice()) {
+    const protocol::Description& its = describe(*kind->protocol);
+    base::Diagnostic place;
+    place.file = file;
+    config::complain(
+        place,
+        "is a " + std::string(its.title) + " policy by its name, and --config wants a sluice.yaml",
+        "serve it with `sluice " + drop_in(its) + " " + file + "`", diagnostics);
+  } else if (const auto text = config::read_file(file, diagnostics)) {
+    config::read_config(*text, file, config, diagnostics);
   }
 }
 
 }  // namespace
 
 int serve(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice serve [--config sluice.yaml] [options]", about, footer);
+  Arguments arguments("sluice serve [--config sluice.yaml] [options]", about, footer());
   std::optional<std::string> file;
   config::Flags flags;
   bool print = false;
   arguments.app().add_option("--config", file, "The server's configuration")->type_name("FILE");
   arguments.app()
       .add_option("--listen", flags.listen,
-                  "Listen here, instead of what the file says; as divvy=[::]:8321, repeatable")
+                  "Listen here, instead of what the file says; as " + config::listener_example() +
+                      ", repeatable")
       ->type_name("PROTOCOL=ADDRESS")
       ->expected(1)
       ->take_all();
   add_server_flags(arguments.app(), flags);
-  add_cleanup_flag(arguments.app(), flags);
+  add_settings_flags(arguments.app(), flags);
   arguments.app().add_flag("--print-config", print,
                            "Print the settings that result, and where each comes from; then end");
   if (const auto status = arguments.parse(words, outside)) return *status;
@@ -111,7 +120,9 @@ int serve(const Words& words, config::Outside& outside) {
   };
   base::Diagnostics diagnostics;
   const config::Config config = read(diagnostics);
-  warn_of_redis_host(config, outside, diagnostics);
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->settings != nullptr && protocol->settings->check_environment != nullptr)
+      protocol->settings->check_environment(config, outside, diagnostics);
   tell(diagnostics, outside);
   if (base::has_errors(diagnostics)) return config::exit_failure;
   if (print) {

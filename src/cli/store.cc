@@ -9,11 +9,13 @@
 #include "cli/arguments.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
+#include "config/settings.h"
 #include "disk/tools.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
 #include "limit/left_out.h"
 #include "protocol/protocol.h"
+#include "protocol/store_tools.h"
 
 namespace sluice::cli {
 namespace {
@@ -24,7 +26,7 @@ constexpr const char* about =
     "Looks at a store, mends it, copies it. DIR is what `--data` or `store: { path: DIR }` names.\n"
     "All but backup want it to be in use by no server.";
 
-constexpr const char* footer =
+constexpr const char* own_tools =
     "What to do:\n"
     "  dump DIR            every counter, a line of JSON for each: whose it is, and what a look at "
     "it\n"
@@ -32,30 +34,40 @@ constexpr const char* footer =
     "  stats DIR           how much there is\n"
     "  check DIR           reads all of it, checksums and records\n"
     "  repair DIR          makes what can still be read a sound store\n"
-    "  backup DIR TARGET   a copy to start on, also while a server runs\n"
-    "  import-limitd DIR --config FILE\n"
-    "                      brings the buckets of limitd's own database in DIR into the store "
-    "there;\n"
-    "                      FILE is limitd's configuration, which names their types\n"
-    "\n"
-    "Example:\n"
-    "  sluice store backup /var/lib/sluice /backup/monday\n"
-    "\n"
-    "Exit status: 0 done, and of `check` sound; 1 it cannot be done, or damage was found or "
-    "repaired;\n"
-    "2 wrong usage.";
+    "  backup DIR TARGET   a copy to start on, also while a server runs\n";
+
+// Those that protocols bring.
+std::vector<const protocol::StoreTool*> protocol_tools() {
+  std::vector<const protocol::StoreTool*> all;
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->store != nullptr)
+      for (const protocol::StoreTool& tool : protocol->store->tools) all.push_back(&tool);
+  return all;
+}
+
+std::string footer() {
+  const std::string indent(22, ' ');
+  std::string text = own_tools;
+  for (const protocol::StoreTool* tool : protocol_tools()) {
+    text += "  " + std::string(tool->name) + " DIR --config FILE\n" + indent;
+    for (const char c : tool->help) text += c == '\n' ? "\n" + indent : std::string(1, c);
+    text += "\n";
+  }
+  return text +
+         "\n"
+         "Example:\n"
+         "  sluice store backup /var/lib/sluice /backup/monday\n"
+         "\n"
+         "Exit status: 0 done, and of `check` sound; 1 it cannot be done, or damage was found or "
+         "repaired;\n"
+         "2 wrong usage.";
+}
 
 struct Asked {
   std::string dir, target;
   std::optional<std::string> config;
   bool json = false;
 };
-
-int fail(const std::string& problem, config::Outside& outside) {
-  outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
-              << config::on_screen(problem) << std::endl;
-  return config::exit_failure;
-}
 
 void tell_damages(const std::vector<std::string>& damages, config::Outside& outside) {
   for (const std::string& damage : damages)
@@ -263,98 +275,74 @@ int backup(const Asked& asked, config::Outside& outside) {
   return config::exit_ok;
 }
 
-int import_limitd(const Asked& asked, config::Outside& outside) {
-  request::Spaces spaces;
-  base::Diagnostics diagnostics;
-  const auto rules = inspect(*asked.config, config::FileKind::limitd, false, spaces, diagnostics);
-  tell(diagnostics, outside);
-  if (!rules) return config::exit_failure;
-  const base::Time now = base::Clock().now();
-  policy::Plan plan;
-  const auto to_counter = [&](std::string_view type,
-                              std::string_view key) -> std::optional<disk::LimitdCounter> {
-    const request::Entry descriptor[] = {{"type", type}, {"key", key}};
-    policy::Asked request;
-    request.descriptor = descriptor;
-    request.now = now;
-    plan.clear();
-    rules->match(protocol::find_dialect("limitd"), request, plan);
-    const auto steps = plan.steps(plan.parts().front());
-    if (steps.empty()) return std::nullopt;
-    const policy::Rule& rule = *steps.back().rule;
-    return disk::LimitdCounter{rule.space, rule.limits_id, rule.limits.front(),
-                               plan.charge(steps.back()).key};
-  };
-  disk::ImportReport r;
-  std::string problem;
-  if (!disk::import_limitd(asked.dir, now, spaces, to_counter, r, problem))
-    return fail(problem, outside);
-  if (asked.json) {
-    outside.out << to_text({{"imported", r.imported},
-                            {"full", r.full},
-                            {"there", r.there},
-                            {"untyped", r.untyped},
-                            {"unreadable", r.unreadable}})
-                << std::flush;
-    return config::exit_ok;
-  }
-  outside.out << base::counted(r.imported, "bucket") << " imported\n";
-  const auto also = [&](uint64_t count, const char* what) {
-    if (count > 0) outside.out << base::counted(count, "bucket") << ' ' << what << '\n';
-  };
-  also(r.full, "full, so there is nothing to keep of them");
-  also(r.there, "passed over: the store has their counters already");
-  also(r.untyped, "passed over: their types are not in the configuration");
-  also(r.unreadable, "passed over: these entries are no buckets");
-  outside.out.flush();
-  return config::exit_ok;
-}
-
 struct Tool {
   const char* name;
   size_t words;
   int (*run)(const Asked&, config::Outside&);
 };
-constexpr Tool tools[] = {{"dump", 1, dump},     {"stats", 1, stats},
-                          {"check", 1, check},   {"repair", 1, repair},
-                          {"backup", 2, backup}, {"import-limitd", 1, import_limitd}};
+constexpr Tool tools[] = {{"dump", 1, dump},
+                          {"stats", 1, stats},
+                          {"check", 1, check},
+                          {"repair", 1, repair},
+                          {"backup", 2, backup}};
+
+// What --config is for.
+std::string config_help() {
+  std::string text;
+  for (const protocol::StoreTool* tool : protocol_tools())
+    text += (text.empty() ? "Of " : "; of ") + std::string(tool->name) + ": " +
+            std::string(tool->config);
+  return text;
+}
+
+int run_own(const Tool& tool, const Words& said, Asked& asked, const Arguments& arguments,
+            config::Outside& outside) {
+  if (said.size() != tool.words + 1)
+    return arguments.misused(
+        said.front() + (tool.words == 2 ? " wants DIR and TARGET" : " wants one DIR"), outside);
+  if (asked.config) {
+    std::vector<std::string_view> names;
+    for (const protocol::StoreTool* one : protocol_tools()) names.push_back(one->name);
+    return arguments.misused("--config is for " + config::one_of(names), outside);
+  }
+  asked.dir = said[1];
+  if (tool.words == 2) asked.target = said[2];
+  return tool.run(asked, outside);
+}
+
+int run_protocols(const protocol::StoreTool& tool, const Words& said, const Asked& asked,
+                  const Arguments& arguments, config::Outside& outside) {
+  if (said.size() != 2) return arguments.misused(said.front() + " wants one DIR", outside);
+  if (!asked.config)
+    return arguments.misused(
+        said.front() + " wants --config FILE, " + std::string(tool.config_purpose), outside);
+  return tool.run({said[1], *asked.config, asked.json}, outside);
+}
 
 }  // namespace
 
 int store(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about, footer);
+  Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about, footer());
   Asked asked;
   arguments.app().add_flag("--json", asked.json, "Print the result as JSON");
-  arguments.app()
-      .add_option("--config", asked.config, "Of import-limitd: limitd's configuration")
-      ->type_name("FILE");
+  if (!protocol_tools().empty())
+    arguments.app().add_option("--config", asked.config, config_help())->type_name("FILE");
   if (const auto status = arguments.parse(words, outside)) return *status;
   const Words& said = arguments.positional();
   if (said.empty()) return arguments.misused("there is no TOOL", outside);
-  const Tool* tool = nullptr;
   std::vector<std::string_view> names;
   for (const Tool& one : tools) {
+    if (said.front() == one.name) return run_own(one, said, asked, arguments, outside);
     names.emplace_back(one.name);
-    if (said.front() == one.name) tool = &one;
   }
-  if (tool == nullptr) {
-    const auto near = base::nearest_word(said.front(), names);
-    return arguments.misused(
-        "there is no tool `" + said.front() + "`" +
-            (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"),
-        outside);
+  for (const protocol::StoreTool* one : protocol_tools()) {
+    if (said.front() == one->name) return run_protocols(*one, said, asked, arguments, outside);
+    names.push_back(one->name);
   }
-  if (said.size() != tool->words + 1)
-    return arguments.misused(
-        said.front() + (tool->words == 2 ? " wants DIR and TARGET" : " wants one DIR"), outside);
-  const bool imports = tool->run == import_limitd;
-  if (imports != asked.config.has_value())
-    return arguments.misused(imports ? "import-limitd wants --config FILE, which names the types"
-                                     : "--config is for import-limitd",
-                             outside);
-  asked.dir = said[1];
-  if (tool->words == 2) asked.target = said[2];
-  return tool->run(asked, outside);
+  const auto near = base::nearest_word(said.front(), names);
+  return arguments.misused("there is no tool `" + said.front() + "`" +
+                               (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"),
+                           outside);
 }
 
 }  // namespace sluice::cli

@@ -1,6 +1,5 @@
 // `sluice store` as a user meets it, on stores that the test fills.
 #include <gtest/gtest.h>
-#include <leveldb/db.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -173,38 +172,6 @@ TEST_F(StoreCommand, AStoreInUseIsNotTouchedAndItsServerMakesTheCopy) {
   EXPECT_TRUE(said(err, "is there already")) << err;
   EXPECT_EQ(command({"store", "check", copy}), 0) << err;
   EXPECT_TRUE(said(out, "1 block of 3 counters")) << out;
-}
-
-TEST_F(StoreCommand, LimitdsBucketsComeOver) {
-  const std::string dir = folder + "/db";
-  {
-    leveldb::DB* opened = nullptr;
-    leveldb::Options options;
-    options.create_if_missing = true;
-    ASSERT_TRUE(leveldb::DB::Open(options, dir, &opened).ok());
-    const std::unique_ptr<leveldb::DB> db(opened);
-    const auto put = [&](const std::string& type, const std::string& key, int content) {
-      const std::string value = "{\"lastDrip\":" + std::to_string(now_us() / 1000) +
-                                ",\"content\":" + std::to_string(content) + ",\"size\":10}";
-      ASSERT_TRUE(db->Put({}, "\xc3\xbf" + type + "\xc3\xbf" + key, value).ok());
-    };
-    put("user", "10.0.0.7", 4);
-    put("user", "big", 4);
-    put("gone", "k", 1);
-  }
-  const std::string config = folder + "/limitd.yaml";
-  std::ofstream(config) << "db: /db\nbuckets:\n  user:\n    size: 10\n    per_day: 1\n"
-                           "    override:\n      big: { size: 100, per_day: 1 }\n";
-  EXPECT_EQ(command({"store", "import-limitd", "--config", config, dir}), 0) << err;
-  EXPECT_EQ(out,
-            "2 buckets imported\n1 bucket passed over: their types are not in the "
-            "configuration\n");
-  EXPECT_EQ(command({"store", "dump", dir}), 0) << err;
-  EXPECT_TRUE(said(out, "\"prefix\":\"limitd:user:\",\"key\":\"10.0.0.7\"")) << out;
-  EXPECT_TRUE(said(out, "4 of 10 left")) << out;
-  EXPECT_TRUE(said(out, "4 of 100 left")) << out;
-  EXPECT_EQ(command({"store", "import-limitd", "--json", "--config", config, dir}), 0) << err;
-  EXPECT_EQ(json::parse(out)["there"], 2);
 }
 
 }  // namespace

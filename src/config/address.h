@@ -8,10 +8,8 @@
 
 namespace sluice::config {
 
-// Where Divvy's clients look for their server.
-inline constexpr uint16_t divvy_port = 8321, limitd_port = 9231, droplet_port = 3000;
-// And where sluice's own are.
-inline constexpr uint16_t admin_port = 8380, divvy_metrics_port = 9101, statsd_port = 8125;
+// Where the admin port is, and others look for a statsd, unless told otherwise.
+inline constexpr uint16_t admin_port = 8380, statsd_port = 8125;
 
 struct Address {
   std::string host;

@@ -1,15 +1,14 @@
 #include "config/candidate.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "config/config.h"
 #include "config/load_policy.h"
-#include "protocol/divvy/dialect.h"
-#include "protocol/limitd/dialect.h"
+#include "config/read_file.h"
+#include "config/settings.h"
 #include "protocol/protocol.h"
 
 namespace sluice::config {
@@ -31,7 +30,7 @@ bool is_beside(const std::string& path, const std::string& live_file) {
     std::error_code error;
     return fs::weakly_canonical(file.has_parent_path() ? file.parent_path() : ".", error);
   };
-  static constexpr std::array<std::string_view, 4> endings = {".ini", ".json", ".yaml", ".yml"};
+  const auto endings = known_endings();
   return std::find(endings.begin(), endings.end(), one.extension()) != endings.end() &&
          one.filename() != live.filename() && folder_of(one) == folder_of(live);
 }
@@ -46,17 +45,19 @@ bool check_files(const Config& config, const std::string& live_file,
   if (const auto text = live_file.empty() ? std::nullopt : read_file(live_file, unused))
     read_config(*text, live_file, live, unused);
   bool sound = true;
+  auto endings = known_endings();
+  endings.pop_back();  // `.yml` goes without saying
   for (const Policy& policy : config.policy) {
-    const std::string& path = policy.path.value;
+    const std::string& path = policy.files->path.value;
     if (!live_file.empty() && is_beside(path, live_file)) continue;
     if (std::any_of(live.policy.begin(), live.policy.end(),
-                    [&](const Policy& known) { return known.path.value == path; }))
+                    [&](const Policy& known) { return known.files->path.value == path; }))
       continue;
     sound = false;
     diagnostics.push_back({.file = live_file.empty() ? body_name : live_file,
                            .subject = "policy",
-                           .message = "`" + path +
-                                      "` is no .ini, .json or .yaml beside the server's "
+                           .message = "`" + path + "` is no " + one_of(endings) +
+                                      " beside the server's "
                                       "sluice.yaml, nor does that name it",
                            .remedy = "ask `sluice check` on the machine, which reads any file"});
   }
@@ -71,7 +72,7 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
   if (!as) return std::nullopt;
   admin::Candidate candidate;
   const auto held = std::make_shared<Held>();
-  if (*as == FileKind::sluice) {
+  if (as->is_sluice()) {
     Config config;
     read_config(text, live_file.empty() ? body_name : live_file, config, candidate.diagnostics);
     const bool sound = !base::has_errors(candidate.diagnostics);
@@ -82,21 +83,10 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     for (const policy::Dialect* dialect : protocol::dialects())
       if (dialect->written) candidate.dialects.push_back(dialect);
   } else {
-    PolicyFile file{.path = body_name};
     PolicyTexts texts;
-    texts.texts.emplace_back(text);
-    texts.limitd.emplace_back();
-    if (*as == FileKind::limitd) {
-      file.limitd = std::make_shared<const limitd::LimitdSource>();
-      texts.limitd.front().files = {{body_name, text}};
-      candidate.dialects = {&limitd::dialect};
-    } else {
-      file.format =
-          *as == FileKind::divvy_json ? divvy::DivvyFormat::json : divvy::DivvyFormat::ini;
-      candidate.dialects = {&divvy::dialect};
-    }
-    held->rules =
-        load_policy({file}, texts, limitd::Unusable::error, held->spaces, candidate.diagnostics);
+    texts.add(as->format().from_text(body_name, text, as->number));
+    candidate.dialects = {protocol::dialect_of(*as->protocol)};
+    held->rules = load_policy(texts, held->spaces, candidate.diagnostics);
   }
   if (held->rules) candidate.rules = {held, held->rules.get()};
   return candidate;

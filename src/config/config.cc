@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/built_in.h"
 #include "config/operations.h"
 #include "config/settings.h"
 
@@ -21,14 +22,25 @@ void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diag
     const size_t cut = text.find('=');
     if (cut == std::string::npos) {
       complain(place, "`" + text + "` has no `=`",
-               "write PROTOCOL=ADDRESS, as in `divvy=[::]:8321`", diagnostics);
+               "write PROTOCOL=ADDRESS, as in `" + listener_example() + "`", diagnostics);
       continue;
     }
-    const auto protocol = protocol_named(text.substr(0, cut), place, diagnostics);
-    if (!protocol) continue;
-    if (auto address = address_of(text.substr(cut + 1), *protocol, place, diagnostics))
-      config.listen.push_back({{*protocol, std::move(*address)}, "--listen"});
+    Listener listener;
+    if (!set_protocol(text.substr(0, cut), place, listener, diagnostics)) continue;
+    if (auto address = address_of(text.substr(cut + 1), port_of(listener), place, diagnostics)) {
+      listener.address = std::move(*address);
+      config.listen.push_back({std::move(listener), "--listen"});
+    }
   }
+}
+
+// Hands each flag of protocols' own settings to `apply(number, flag)`.
+template <class Apply>
+void each_own_flag(Apply&& apply) {
+  const auto all = protocol::all();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i]->settings != nullptr)
+      for (const protocol::SettingsFlag& flag : all[i]->settings->flags) apply(i, flag);
 }
 
 }  // namespace
@@ -43,10 +55,12 @@ uint64_t StoreSettings::table_bytes() const {
 }
 
 Config::Config() {
-  for (const auto protocol :
-       {protocol::Protocol::divvy, protocol::Protocol::limitd, protocol::Protocol::droplet})
-    listen.push_back({{protocol, {"::", port_of(protocol)}}});
-  listen.push_back({{protocol::Protocol::admin, {"127.0.0.1", admin_port}}});
+  const auto all = protocol::all();
+  for (size_t i = 0; i < all.size(); ++i) {
+    listen.push_back({{static_cast<protocol::Protocol>(i), {"::", all[i]->port}}});
+    if (all[i]->settings != nullptr) own[i] = base::Cloned(all[i]->settings->make());
+  }
+  listen.push_back({{std::nullopt, {"127.0.0.1", admin_port}}});
 }
 
 log::LogSettings LogConfig::settings() const {
@@ -60,40 +74,34 @@ bool Config::serves(protocol::Protocol protocol) const {
                      [&](const auto& l) { return l.value.protocol == protocol; });
 }
 
-namespace {
-
-server::Service service_of(protocol::Protocol protocol) {
-  if (protocol == protocol::Protocol::admin) return server::Service::admin();
-  return protocol;
-}
-
-}  // namespace
-
 server::Options Config::options() const {
   server::Options options;
   for (const auto& [listener, origin] : listen)
-    options.listeners.push_back({service_of(listener.protocol), listener.address.host,
-                                 listener.address.port, listener.timeouts});
+    options.listeners.push_back(
+        {listener.protocol ? server::Service(*listener.protocol) : server::Service::admin(),
+         listener.address.host, listener.address.port, listener.timeouts});
   options.workers = workers.value;
   options.connections_max = connections.value;
-  options.cleanup_interval = cleanup_interval.value;
   options.denials_every = log.denials_every.value;
-  add_operations(*this, options);
+  options.admin.version = version;
+  const auto kinds = kind_names();
+  options.admin.kinds.assign(1, std::string(kinds.back()));
+  options.admin.kinds.insert(options.admin.kinds.end(), kinds.begin(), kinds.end() - 1);
+  for (size_t i = 0; i < own.size(); ++i)
+    if (own[i]) own[i]->add_to(options, static_cast<protocol::Protocol>(i));
   return options;
 }
 
-std::vector<PolicyFile> Config::policy_files() const {
-  std::vector<PolicyFile> files;
-  for (const Policy& p : policy)
-    files.push_back({.path = p.path.value, .matching = p.matching.value, .limitd = p.limitd});
-  const NativeRules& native = rules.value;
-  if (native.document) files.push_back({.path = native.path, .native = native.document});
+PolicyList Config::policy_files() const {
+  PolicyList files;
+  for (const Policy& p : policy) files.push_back(p.files);
+  if (const NativeRules& native = rules.value; native.document)
+    files.emplace_back(std::make_unique<NativeRulesFile>(
+        Setting<std::string>{native.path, rules.origin}, native.document));
   if (!files.empty()) return files;
-  if (serves(protocol::Protocol::divvy)) files.emplace_back();
-  if (serves(protocol::Protocol::limitd)) {
-    limitd::LimitdSource example;
-    example.use = limitd::LimitdSource::Use::built_in;
-    files.emplace_back().limitd = std::make_shared<const limitd::LimitdSource>(std::move(example));
+  for (const protocol::Protocol protocol : with_policy_files()) {
+    const auto& example = describe(protocol).policy->example;
+    if (serves(protocol) && example != nullptr) files.emplace_back(example());
   }
   return files;
 }
@@ -111,7 +119,12 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
   apply("SLUICE_REDIS", set_redis);
   apply("SLUICE_LOG_LEVEL", set_log_level);
   apply("SLUICE_LOG_FORMAT", set_log_format);
-  apply("SLUICE_CLEANUP_INTERVAL", set_cleanup_interval);
+  each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
+    const std::string name(flag.variable);
+    const auto text = outside.environment(name.c_str());
+    if (text && !text->empty())
+      config.own[number]->set(flag, *text, name, place_of(name), diagnostics);
+  });
   apply("SLUICE_ADMIN", set_admin);
   apply("SLUICE_ADMIN_TOKEN", set_admin_token);
 }
@@ -146,7 +159,12 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
   apply(flags.redis, "--redis", set_redis);
   apply(flags.log_level, "--log-level", set_log_level);
   apply(flags.log_format, "--log-format", set_log_format);
-  apply(flags.cleanup_interval, "--cleanup-interval", set_cleanup_interval);
+  each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
+    const auto at = flags.own.find(flag.flag);
+    const std::string name(flag.flag);
+    if (at != flags.own.end() && at->second)
+      config.own[number]->set(flag, *at->second, name, place_of(name), diagnostics);
+  });
 
   if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);
   apply(flags.admin, "--admin", set_admin);

@@ -5,6 +5,7 @@
 
 #include <spdlog/common.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,36 +15,34 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "base/cloned.h"
 #include "base/diagnostic.h"
+#include "base/setting.h"
 #include "config/address.h"
 #include "config/load_policy.h"
 #include "config/outside.h"
 #include "log/log.h"
+#include "protocol/policy_files.h"
+#include "protocol/protocol.h"
+#include "protocol/settings.h"
 #include "redis/options.h"
 #include "server/options.h"
 
 namespace sluice::config {
 
-template <class T>
-struct Setting {
-  T value{};
-  std::string origin =
-      "default";  // for people: "default", "sluice.yaml:3", "SLUICE_WORKERS", "--workers"
-};
+using base::Setting;
 
 struct Listener {
-  protocol::Protocol protocol = protocol::Protocol::divvy;
+  std::optional<protocol::Protocol> protocol = {};  // nothing: the admin port
   Address address;
   net::Timeouts timeouts = {};
 };
 
-// One entry of `policy`. An empty list of them stands for the built-in example, unless there are
-// native rules or nobody is served Divvy's protocol.
+// One entry of `policy`. An empty list of them stands for the built-in examples of the protocols
+// that are served, unless there are native rules.
 struct Policy {
-  Setting<std::string> path;  // as it is to be opened
-  Setting<divvy::DivvyMatching> matching{divvy::DivvyMatching::code};
-  std::shared_ptr<const limitd::LimitdSource>
-      limitd{};  // not null: of limitd's dialect, not Divvy's
+  protocol::Protocol protocol;
+  base::Cloned<protocol::PolicyFiles> files;  // never empty
 };
 
 // `rules` of the file. Shares the parsed file, so that it is not parsed again for them.
@@ -82,23 +81,10 @@ struct LogConfig {
   log::LogSettings settings() const;
 };
 
-// Divvy's own page of metrics, and what it tells statsd.
-struct DivvyPage {
-  Address address;
-  std::string path = "/metrics";
-};
-struct Statsd {
-  Address address;
-  std::string prefix;
-  bool tcp = false;
-};
-
 // What those need who run the server (config/operations.h).
 struct Operations {
   Setting<std::string> admin_token;       // of the environment; or of the file
   Setting<std::string> admin_token_file;  // empty: none
-  std::optional<Setting<DivvyPage>> divvy_page{};
-  std::optional<Setting<Statsd>> statsd{};
 };
 
 struct Config {
@@ -107,9 +93,10 @@ struct Config {
   Setting<uint64_t> connections{base::bounds::connections_default};  // at most, at a time
   StoreSettings store;
   LogConfig log;
-  Setting<base::Duration> cleanup_interval{base::seconds(60)};  // of droplet; 0: never
-  std::string log_file;                                         // empty: standard error
+  std::string log_file;  // empty: standard error
   Operations operations;
+  // Settings of protocols' own, by their numbers; empty where a protocol has none.
+  std::array<base::Cloned<protocol::Settings>, protocol::protocols_max> own;
   std::vector<Policy> policy;
   Setting<NativeRules> rules;
   std::string file;          // the sluice.yaml that it comes from; empty: none
@@ -122,25 +109,41 @@ struct Config {
   bool serves(protocol::Protocol protocol) const;
 
   server::Options options() const;
-  std::vector<PolicyFile> policy_files() const;
+  PolicyList policy_files() const;
+  protocol::Settings& settings_of(protocol::Protocol protocol) {
+    return *own[static_cast<size_t>(protocol)];
+  }
+  const protocol::Settings& settings_of(protocol::Protocol protocol) const {
+    return *own[static_cast<size_t>(protocol)];
+  }
 };
+
+// Calls `visit(number, description)` for each protocol that has settings about `subject`.
+template <class Visit>
+void each_settings(protocol::SettingsFormat::Subject subject, Visit&& visit) {
+  const auto all = protocol::all();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i]->settings != nullptr && all[i]->settings->subject == subject) visit(i, *all[i]);
+}
 
 // What flags may say, as they were written.
 struct Flags {
   std::optional<std::string> workers, connections, memory, data, durability, redis, log_level,
-      log_format, cleanup_interval, admin;
+      log_format, admin;
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
+  // Of protocols' own settings, by the flag's name.
+  std::map<std::string_view, std::optional<std::string>> own;
 };
 
 // The text of a sluice.yaml into `config`. `file` is how the user named it; policy paths count from
-// its folder. Without a policy or rules it is an error, unless only droplet is served, which needs
+// its folder. Without a policy or rules it is an error, unless only protocols are served that need
 // none: who writes a file wants their own rules.
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
 // SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
-// SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_CLEANUP_INTERVAL, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN;
-// one that is set but empty counts as not set.
+// SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN, and those of protocols'
+// own settings; one that is set but empty counts as not set.
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);

@@ -27,6 +27,13 @@ std::string problems(std::string_view text) {
   return problems(text, config);
 }
 
+// The one option of the first policy.
+std::string option_of(const Config& config) {
+  const auto options = config.policy.at(0).files->options();
+  EXPECT_EQ(options.size(), 1u);
+  return options.empty() ? "" : options.front().first;
+}
+
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
@@ -63,8 +70,8 @@ TEST(ReadConfig, TakesAllThatThereIs) {
   EXPECT_EQ(config.store.memory_bytes.value, uint64_t{2} << 30);
   EXPECT_EQ(config.store.memory_bytes.origin, "conf/sluice.yaml:7");
   ASSERT_EQ(config.policy.size(), 1u);
-  EXPECT_EQ(config.policy[0].path.value, "conf/rules.ini");
-  EXPECT_EQ(config.policy[0].matching.value, divvy::DivvyMatching::documented);
+  EXPECT_EQ(config.policy[0].files->path.value, "conf/rules.ini");
+  EXPECT_EQ(option_of(config), "matching: documented");
   EXPECT_EQ(config.log.level.value, spdlog::level::warn);
   EXPECT_EQ(config.options().listeners.size(), 2u);
   EXPECT_EQ(config.options().workers, 4u);
@@ -77,11 +84,11 @@ TEST(ReadConfig, LeavesDefaultsWhereTheFileIsSilent) {
   EXPECT_EQ(config.listen[0].value.address.host, "::");
   EXPECT_EQ(config.listen[0].value.address.port, 8321);
   EXPECT_EQ(config.listen[0].origin, "default");
-  EXPECT_EQ(config.listen[1].value.protocol, protocol::Protocol::admin);
+  EXPECT_EQ(config.listen[1].value.protocol, std::nullopt);
   EXPECT_EQ(config.listen[1].value.address.host, "127.0.0.1");
   EXPECT_EQ(config.workers.value, 0u);
-  EXPECT_EQ(config.policy[0].path.value, "/etc/rules.json");
-  EXPECT_EQ(config.policy[0].matching.value, divvy::DivvyMatching::code);
+  EXPECT_EQ(config.policy[0].files->path.value, "/etc/rules.json");
+  EXPECT_EQ(option_of(config), "matching: code");
 }
 
 TEST(ReadConfig, RulesAreAPolicyToo) {
@@ -92,8 +99,8 @@ TEST(ReadConfig, RulesAreAPolicyToo) {
   EXPECT_EQ(config.rules.value.count, 2u);
   EXPECT_EQ(config.rules.origin, "conf/sluice.yaml:3");
   ASSERT_EQ(config.policy_files().size(), 1u);
-  EXPECT_EQ(config.policy_files()[0].path, "conf/sluice.yaml");
-  EXPECT_NE(config.policy_files()[0].native, nullptr);
+  EXPECT_EQ(config.policy_files()[0]->path.value, "conf/sluice.yaml");
+  EXPECT_EQ(config.policy_files()[0]->format(), nullptr);
 
   ASSERT_EQ(problems("rules: [{ deny: true }]\npolicy: [{ divvy: a.ini }]", config), "");
   EXPECT_EQ(config.policy_files().size(), 2u);
@@ -126,7 +133,8 @@ TEST(ReadConfig, DropletNeedsNoPolicy) {
             "");
   EXPECT_EQ(config.listen[0].value.address.port, 3000);
   EXPECT_EQ(config.options().cleanup_interval.us, 300'000'000);
-  EXPECT_EQ(config.cleanup_interval.origin, "conf/sluice.yaml:2");
+  EXPECT_EQ(config.settings_of(*protocol::find("droplet")).lines().front().second,
+            "conf/sluice.yaml:2");
   EXPECT_TRUE(config.policy_files().empty()) << "the example is Divvy's";
   EXPECT_EQ(print_config(config).find("policy"), std::string::npos);
 
@@ -135,29 +143,19 @@ TEST(ReadConfig, DropletNeedsNoPolicy) {
             "");
 }
 
-TEST(ReadConfig, CleanupIntervalsAreSecondsOrLengths) {
-  struct Case {
-    const char* text;
-    int64_t us;
-  };
-  for (const auto& [text, us] :
-       {Case{"1", 1'000'000}, Case{"60s", 60'000'000}, Case{"500ms", 500'000}, Case{"0", 0},
-        Case{"-1", 0}, Case{"-99999999999999999", 0}, Case{"1_000", 1'000'000'000}}) {
-    Config config;
-    EXPECT_EQ(problems("listen: [{ protocol: droplet, address: a }]\n"
-                       "droplet: { cleanup_interval: " +
-                           std::string(text) + " }",
-                       config),
-              "")
-        << text;
-    EXPECT_EQ(config.cleanup_interval.value.us, us) << text;
-  }
-  for (const char* text : {"\"\"", "-", "1.5", "99999999999999999", "5 m", "--1"})
-    EXPECT_NE(problems("listen: [{ protocol: droplet, address: a }]\n"
-                       "droplet: { cleanup_interval: " +
-                       std::string(text) + " }"),
-              "")
-        << text;
+// A reload reads a configuration of its own and compares it with that of the start.
+TEST(ReadConfig, ACopyHasPoliciesAndSettingsOfItsOwn) {
+  Config config;
+  ASSERT_EQ(problems("policy: [{ divvy: a.ini }]", config), "");
+  Config copy = config;
+  copy.policy[0].files->path.value = "b.ini";
+  Flags flags;
+  flags.own["--cleanup-interval"] = "7";
+  base::Diagnostics diagnostics;
+  apply_flags(flags, copy, diagnostics);
+  EXPECT_EQ(config.policy[0].files->path.value, "conf/a.ini");
+  EXPECT_EQ(config.options().cleanup_interval, base::seconds(60));
+  EXPECT_EQ(copy.options().cleanup_interval, base::seconds(7));
 }
 
 TEST(ReadConfig, MergesAndAliases) {
@@ -347,7 +345,7 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
                      {"SLUICE_LOG_FORMAT", "json"}};
   Flags flags;
   flags.workers = "6";
-  flags.cleanup_interval = "7";
+  flags.own["--cleanup-interval"] = "7";
   flags.listen = {"divvy=[::]:1", "divvy=localhost:0"};
   Config config;
   base::Diagnostics diagnostics;
@@ -359,8 +357,9 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   EXPECT_EQ(config.workers.origin, "--workers");
   EXPECT_EQ(config.store.memory_bytes.value, uint64_t{3} << 30);
   EXPECT_EQ(config.store.memory_bytes.origin, "SLUICE_MEMORY");
-  EXPECT_EQ(config.cleanup_interval.value.us, 7'000'000);
-  EXPECT_EQ(config.cleanup_interval.origin, "--cleanup-interval");
+  EXPECT_EQ(config.options().cleanup_interval.us, 7'000'000);
+  EXPECT_EQ(config.settings_of(*protocol::find("droplet")).lines().front().second,
+            "--cleanup-interval");
   EXPECT_EQ(config.log.level.origin, "s.yaml:12");
   EXPECT_EQ(config.log.format.value, log::LogFormat::json);
   EXPECT_EQ(config.log.format.origin, "SLUICE_LOG_FORMAT");
@@ -398,9 +397,9 @@ TEST(PrintConfig, IsReadBackAndNamesOrigins) {
   read_config(good, "/etc/sluice.yaml", config, diagnostics);
   Flags flags;
   flags.log_level = "error";
-  flags.cleanup_interval = "90s";
+  flags.own["--cleanup-interval"] = "90s";
   apply_flags(flags, config, diagnostics);
-  config.policy[0].path.value = "/etc/odd \"name\"\\\n.ini";
+  config.policy[0].files->path.value = "/etc/odd \"name\"\\\n.ini";
   const std::string text = print_config(config);
   EXPECT_NE(text.find("workers: 4                                               # "
                       "/etc/sluice.yaml:6\n"),
@@ -416,9 +415,10 @@ TEST(PrintConfig, IsReadBackAndNamesOrigins) {
   EXPECT_EQ(again.workers.value, config.workers.value);
   EXPECT_EQ(again.store.memory_bytes.value, config.store.memory_bytes.value);
   EXPECT_EQ(again.log.level.value, spdlog::level::err);
-  EXPECT_EQ(again.cleanup_interval.value, config.cleanup_interval.value);
-  EXPECT_EQ(again.policy[0].path.value, config.policy[0].path.value);
-  EXPECT_EQ(again.policy[0].matching.value, config.policy[0].matching.value);
+  EXPECT_EQ(again.options().cleanup_interval, config.options().cleanup_interval);
+  EXPECT_EQ(again.options().cleanup_interval, base::seconds(90));
+  EXPECT_EQ(again.policy[0].files->path.value, config.policy[0].files->path.value);
+  EXPECT_EQ(option_of(again), option_of(config));
 }
 
 TEST(PrintConfig, TellsTheLogSoThatItIsReadBack) {

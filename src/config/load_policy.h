@@ -1,75 +1,93 @@
-// Policies from files: the text, bounded, and the rule set read from it. Everything wrong is a
-// diagnostic. Main thread.
+// Policies from files: their texts, and the rule set read from them. Everything wrong is a
+// diagnostic. Main thread, and the thread that reloads.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/cloned.h"
 #include "base/diagnostic.h"
 #include "policy/read/yaml_tree.h"
 #include "policy/rule_set.h"
-#include "protocol/divvy/rules.h"
-#include "protocol/limitd/source.h"
+#include "protocol/policy_files.h"
+#include "protocol/protocol.h"
 #include "request/space.h"
 
 namespace sluice::config {
 
-enum class FileKind { divvy_ini, divvy_json, limitd, sluice };
+// What a file is: of a kind of a protocol's format, or a sluice.yaml.
+struct FileKind {
+  std::optional<protocol::Protocol> protocol{};  // nothing: a sluice.yaml
+  size_t number = 0;                             // of the format's kinds
 
-// The kind of a file by its name: .ini, .json, .yaml, .yml, case-sensitive; nothing for all else.
+  bool is_sluice() const { return !protocol; }
+  const protocol::PolicyFormat& format() const { return *describe(*protocol).policy; }
+  bool operator==(const FileKind&) const = default;
+};
+
+// The kind of a file by its name alone, case-sensitive; nothing for names that say nothing.
 std::optional<FileKind> kind_of(std::string_view file_name);
-// The kind that `--as` names: divvy-ini, divvy-json, limitd, sluice.
+// The kind that `--as` names: "sluice", or one of a protocol's format.
 std::optional<FileKind> kind_named(std::string_view name);
+// All that it may name, "sluice" last.
+std::vector<std::string_view> kind_names();
+// The endings by which kind_of knows a file, those of a sluice.yaml last.
+std::vector<std::string_view> known_endings();
 
-// limitd's YAML and sluice's have the same endings: by the keys of a text, is it limitd's?
-bool is_limitd(std::string_view yaml);
+// Some formats share their endings with others and with a sluice.yaml: may a file of this name be
+// such a one, and which is it by its text?
+bool is_doubtful(std::string_view file_name);
+std::optional<FileKind> kind_of_text(std::string_view file_name, std::string_view text);
 
-// A policy that a server serves: of Divvy's dialect or limitd's, or the native rules of a
-// sluice.yaml.
-struct PolicyFile {
-  std::string path;                            // empty: the built-in example
-  std::optional<divvy::DivvyFormat> format{};  // nothing: by the name
-  divvy::DivvyMatching matching = divvy::DivvyMatching::code;
-  std::shared_ptr<const policy::YamlDocument> native{};  // not null: these rules, of that path
-  std::shared_ptr<const limitd::LimitdSource> limitd{};  // not null: limitd's bucket types
+// The protocols that have policy files of their own, in the order of their list.
+std::vector<protocol::Protocol> with_policy_files();
+
+using PolicyList = std::vector<base::Cloned<protocol::PolicyFiles>>;
+
+// The native rules of a sluice.yaml, whose document is parsed already.
+class NativeRulesFile final : public protocol::PolicyFiles {
+ public:
+  NativeRulesFile(base::Setting<std::string> where,
+                  std::shared_ptr<const policy::YamlDocument> document)
+      : PolicyFiles(std::move(where)), document_(std::move(document)) {}
+
+  std::unique_ptr<PolicyFiles> clone() const override {
+    return std::unique_ptr<PolicyFiles>(new NativeRulesFile(*this));
+  }
+  const protocol::PolicyFormat* format() const override { return nullptr; }
+  std::unique_ptr<protocol::PolicyTexts> read(protocol::Unusable unusable,
+                                              base::Diagnostics& diagnostics) const override;
+
+ private:
+  std::shared_ptr<const policy::YamlDocument> document_;
 };
 
-// The names of the built-in examples, in place of a file's.
-inline constexpr std::string_view divvy_example_name = "built-in example (divvy)";
-inline constexpr std::string_view limitd_example_name = "built-in example (limitd)";
-
-// The whole text of a file, at most base::bounds::config_bytes_max of it; nothing, and why in
-// `diagnostics`, when it cannot be had.
-std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics);
-
-// Does nothing stand there?
-bool is_missing(const std::string& path);
-
-// The texts of `files`, read all at once.
+// The texts of several policies, read all at once.
 struct PolicyTexts {
-  std::vector<std::optional<std::string>> texts;  // one for each; nothing: it could not be read
-  std::vector<limitd::LimitdTexts> limitd;        // one for each, empty where it is not limitd's
-  std::vector<std::string> paths;                 // whatever a change of which matters
-  std::vector<uint64_t> digests;                  // of those that have a text of their own
-  std::vector<std::string> missing;               // what is not there
-  std::chrono::milliseconds interval{0};          // as in live::Loaded
-  bool complete = true;                           // all could be read
+  std::vector<std::unique_ptr<protocol::PolicyTexts>> policies;
+  // Of all of them, as in protocol::PolicyTexts.
+  std::vector<std::string> paths;
+  std::vector<uint64_t> digests;
+  std::vector<std::string> missing;
+  std::chrono::milliseconds interval{0};
+  bool complete = true;
+
+  void add(std::unique_ptr<protocol::PolicyTexts> texts);
 };
-PolicyTexts read_texts(const std::vector<PolicyFile>& files, limitd::Unusable configured,
+PolicyTexts read_texts(const PolicyList& files, protocol::Unusable unusable,
                        base::Diagnostics& diagnostics);
 
-// The rules of `files` in their order, or null; then `diagnostics` holds an error. Warnings come
-// either way.
-std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
+// The rules of all texts in their order, behind those that protocols have without a file; or null,
+// then `diagnostics` holds an error. Warnings come either way.
+std::shared_ptr<const policy::RuleSet> load_policy(const PolicyTexts& texts,
                                                    request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics);
-std::shared_ptr<const policy::RuleSet> load_policy(const std::vector<PolicyFile>& files,
-                                                   const PolicyTexts& texts,
-                                                   limitd::Unusable configured,
-                                                   request::Spaces& spaces,
+std::shared_ptr<const policy::RuleSet> load_policy(const PolicyList& files, request::Spaces& spaces,
                                                    base::Diagnostics& diagnostics);
 
 }  // namespace sluice::config

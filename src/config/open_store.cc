@@ -7,6 +7,7 @@
 #include "config/address.h"
 #include "disk/layout.h"
 #include "durable/durable_store.h"
+#include "protocol/store_tools.h"
 #include "redis/redis_store.h"
 #include "store/embedded_store.h"
 
@@ -23,22 +24,6 @@ std::string how_kept(const StoreSettings& settings) {
   else
     text += "committed every " + std::to_string(settings.interval.value.us / 1000) + " ms";
   return text + (settings.fsync.value ? ", and synced" : "");
-}
-
-// Buckets of limitd's own that nobody has brought over: not every drop-in is meant to begin anew.
-void warn_of_limitd(const StoreSettings& settings, base::Diagnostics& diagnostics) {
-  const std::string& dir = settings.path.value;
-  std::string unused;
-  if (!disk::has_limitd_database(dir) || disk::look(dir, unused) != disk::Condition::absent) return;
-  base::Diagnostic d;
-  d.severity = base::Diagnostic::Severity::warning;
-  d.subject = settings.path.origin;
-  d.message = "`" + base::printable(dir) +
-              "` holds a database of limitd's, which is not read and not written; ours lies beside "
-              "it, in its folder `sluice`, and begins empty";
-  d.remedy = "to bring its buckets over, stop this server, run `sluice store import-limitd " +
-             base::printable(dir) + " --config FILE` with limitd's configuration, and start again";
-  diagnostics.push_back(std::move(d));
 }
 
 // Counters are stored there, and none are to be kept: that may be a mistake in the settings.
@@ -94,7 +79,9 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
     opened.kept = "memory, forgotten at exit, not shared";
     return opened;
   }
-  warn_of_limitd(settings, opened.diagnostics);
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->store != nullptr && protocol->store->check_folder != nullptr)
+      protocol->store->check_folder(settings.path.value, settings.path.origin, opened.diagnostics);
   const durable::DurableOptions options{.path = settings.path.value,
                                         .durability = kept == Durability::always
                                                           ? durable::Durability::always

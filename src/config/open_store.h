@@ -28,7 +28,8 @@ struct OpenedStore {
   std::string kept;  // for the banner: where counters are, and when they are forgotten
 };
 
-// `cleanup`: of droplet's buckets; 0: never. `spaces` and `clock` outlive the store.
+// `cleanup`: how often full counters are forgotten whose limits come with requests; 0: never.
+// `spaces` and `clock` outlive the store.
 OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
                        request::Spaces& spaces, base::Clock& clock,
                        std::shared_ptr<spdlog::logger> log);

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 
-#include "base/units.h"
-#include "config/built_in.h"
 #include "config/candidate.h"
-#include "config/load_policy.h"
+#include "config/read_file.h"
 #include "config/settings.h"
 
 namespace sluice::config {
@@ -15,15 +13,14 @@ namespace {
 
 constexpr size_t token_bytes_min = 16;
 
-base::Diagnostic place_of(std::string subject, bool error = true) {
+base::Diagnostic place_of(std::string subject) {
   base::Diagnostic place;
   place.subject = std::move(subject);
-  if (!error) place.severity = base::Diagnostic::Severity::warning;
   return place;
 }
 
 bool is_admin(const Setting<Listener>& listener) {
-  return listener.value.protocol == protocol::Protocol::admin;
+  return !listener.value.protocol;
 }
 
 bool is_loopback(std::string_view host) {
@@ -39,24 +36,14 @@ bool is_token(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-std::string in_quotes(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out += '"';
-}
-
 }  // namespace
 
 void set_admin(std::string_view text, const std::string& origin, const base::Diagnostic& place,
                Config& config, base::Diagnostics& diagnostics) {
   std::optional<Address> address;
-  if (text != "off" && !(address = address_of(text, protocol::Protocol::admin, place, diagnostics)))
-    return;
+  if (text != "off" && !(address = address_of(text, admin_port, place, diagnostics))) return;
   std::erase_if(config.listen, is_admin);
-  if (address) config.listen.push_back({{protocol::Protocol::admin, *address}, origin});
+  if (address) config.listen.push_back({{std::nullopt, *address}, origin});
 }
 
 void set_admin_token(std::string_view text, const std::string& origin,
@@ -71,87 +58,13 @@ void set_admin_token(std::string_view text, const std::string& origin,
              diagnostics);
 }
 
-void apply_divvy_operations(const Outside& outside, Config& config,
-                            base::Diagnostics& diagnostics) {
-  const auto get = [&](const char* name) { return outside.environment(name).value_or(""); };
-  const auto port_of_variable = [&](const char* name) -> std::optional<uint16_t> {
-    const std::string text = get(name);
-    const auto port = base::parse_port(text);
-    if (!port)
-      complain(place_of(name), "`" + text + "` is no port", "set it to 0 to 65535, or unset it",
-               diagnostics);
-    return port;
-  };
-  const std::string host = get("STATSD_HOST");
-  if (!host.empty() && !get("STATSD_PORT").empty()) {
-    if (const auto port = port_of_variable("STATSD_PORT"))
-      config.operations.statsd = {
-          {{host, *port}, get("STATSD_PREFIX"), !get("STATSD_USE_TCP").empty()}, "STATSD_HOST"};
-  } else if (!host.empty() || !get("STATSD_PORT").empty()) {
-    complain(place_of(host.empty() ? "STATSD_PORT" : "STATSD_HOST", false),
-             "stands alone, so nothing is sent to statsd",
-             "set STATSD_HOST and STATSD_PORT, or neither", diagnostics);
-  }
-  const std::string path = get("PROMETHEUS_METRICS_PATH");
-  if (!path.empty() && !get("HTTP_SERVICE_PORT").empty()) {
-    if (const auto port = port_of_variable("HTTP_SERVICE_PORT"))
-      config.operations.divvy_page = {{{"::", *port}, path}, "HTTP_SERVICE_PORT"};
-  } else if (!path.empty() || !get("HTTP_SERVICE_PORT").empty()) {
-    complain(place_of(path.empty() ? "HTTP_SERVICE_PORT" : "PROMETHEUS_METRICS_PATH", false),
-             "stands alone, so no page of metrics is served",
-             "Only found one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your "
-             "environment.",
-             diagnostics);
-  }
-}
-
-std::vector<std::pair<std::string, std::string>> lines_of(const Operations& operations) {
-  std::vector<std::pair<std::string, std::string>> lines;
+Lines lines_of(const Operations& operations) {
+  Lines lines;
   if (const auto& file = operations.admin_token_file; !file.value.empty())
     lines.push_back({"admin: { token_file: " + in_quotes(file.value) + " }", file.origin});
   else if (const auto& token = operations.admin_token; !token.value.empty())
     lines.push_back({"# admin: a token, not shown here", token.origin});
-  const auto& page = operations.divvy_page;
-  const auto& statsd = operations.statsd;
-  if (page || statsd) lines.push_back({"divvy:", page ? page->origin : statsd->origin});
-  if (page)
-    lines.push_back(
-        {"  metrics: { address: " +
-             in_quotes(format_address(page->value.address.host, page->value.address.port)) +
-             ", path: " + in_quotes(page->value.path) + " }",
-         page->origin});
-  if (statsd)
-    lines.push_back(
-        {"  statsd: { address: " +
-             in_quotes(format_address(statsd->value.address.host, statsd->value.address.port)) +
-             ", prefix: " + in_quotes(statsd->value.prefix) +
-             ", tcp: " + (statsd->value.tcp ? "true" : "false") + " }",
-         statsd->origin});
   return lines;
-}
-
-bool same_operations(const Operations& a, const Operations& b) {
-  const auto texts = [](const Operations& operations) {
-    std::vector<std::string> all;
-    for (const auto& line : lines_of(operations)) all.push_back(line.first);
-    return all;
-  };
-  return texts(a) == texts(b);
-}
-
-void add_operations(const Config& config, server::Options& options) {
-  const Operations& o = config.operations;
-  if (o.divvy_page) {
-    const auto& [address, path] = o.divvy_page->value;
-    options.listeners.push_back(
-        {server::Service::page(protocol::Protocol::divvy, path), address.host, address.port});
-  }
-  if (o.statsd) {
-    const auto& [address, prefix, tcp] = o.statsd->value;
-    options.statsd = {address.host, address.port, prefix, tcp, protocol::Protocol::divvy};
-  }
-  options.admin.version = version;
-  options.admin.kinds = {"sluice", "divvy-ini", "divvy-json", "limitd"};
 }
 
 bool set_up_admin(const Config& config, admin::AdminOptions& options, Outside& outside) {

@@ -1,15 +1,13 @@
-// The settings that those need who run a server: the admin port and its token, Divvy's own metrics.
-// From the environment, flags and the file into a Config; from there into the server's options.
-// Main thread.
+// The settings that those need who run a server: the admin port and its token. From the
+// environment, flags and the file into a Config; from there into the server's options. Main thread.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "config/config.h"
 #include "config/outside.h"
+#include "config/settings.h"
 #include "server/options.h"
 
 namespace sluice::config {
@@ -21,17 +19,8 @@ void set_admin(std::string_view text, const std::string& origin, const base::Dia
 void set_admin_token(std::string_view text, const std::string& origin,
                      const base::Diagnostic& place, Config& config, base::Diagnostics& diagnostics);
 
-// STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP, HTTP_SERVICE_PORT and
-// PROMETHEUS_METRICS_PATH, as Divvy takes them.
-void apply_divvy_operations(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
-
-bool same_operations(const Operations& a, const Operations& b);
-
 // Lines of a sluice.yaml with where each comes from; no secret is in them.
-std::vector<std::pair<std::string, std::string>> lines_of(const Operations& operations);
-
-// All but the admin port's.
-void add_operations(const Config& config, server::Options& options);
+Lines lines_of(const Operations& operations);
 
 // The token and the rest. False: a port that others reach has none, or its file cannot be used; it
 // is told on standard error.

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "config/operations.h"
+#include "config/read_file.h"
 #include "config/settings.h"
 
 namespace sluice::config {
@@ -37,7 +38,7 @@ std::vector<std::string> PolicySource::files_of(const Config& config) const {
   std::vector<std::string> files;
   if (!config.file.empty()) files.push_back(config.file);
   for (const auto& policy : config.policy)
-    if (!policy.path.value.empty()) files.push_back(policy.path.value);
+    if (!policy.files->path.value.empty()) files.push_back(policy.files->path.value);
   return files;
 }
 
@@ -59,7 +60,7 @@ bool PolicySource::are_texts_of(uint64_t hash) const {
   std::vector<uint64_t> digests;
   for (const auto& path : files_) {
     if (!is_regular(path)) return false;
-    const auto digest = limitd::digest_of_path(path);
+    const auto digest = digest_of_path(path);
     if (!digest) return false;
     digests.push_back(*digest);
   }
@@ -102,9 +103,8 @@ live::Loaded PolicySource::again(uint64_t hash) {
 void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
                         live::Loaded& loaded) {
   const auto files = config.policy_files();
-  const limitd::Unusable configured =
-      unless ? limitd::Unusable::error : limitd::Unusable::main_file;
-  const PolicyTexts texts = read_texts(files, configured, loaded.diagnostics);
+  const auto unusable = unless ? protocol::Unusable::error : protocol::Unusable::main_file;
+  const PolicyTexts texts = read_texts(files, unusable, loaded.diagnostics);
   loaded.files = texts.paths;
   if (!config.file.empty()) loaded.files.insert(loaded.files.begin(), config.file);
   loaded.missing = texts.missing;
@@ -129,7 +129,7 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
              loaded.diagnostics);
     return;
   }
-  loaded.rules = load_policy(files, texts, configured, spaces_, loaded.diagnostics);
+  loaded.rules = load_policy(texts, spaces_, loaded.diagnostics);
   if (!loaded.rules) return;
   files_ = loaded.files;
   interval_ = loaded.interval;
@@ -151,12 +151,12 @@ bool same_store(const StoreSettings& a, const StoreSettings& b) {
 }  // namespace
 
 void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const {
-  const auto check = [&](bool same, const char* subject) {
+  const auto check = [&](bool same, std::string subject) {
     if (same) return;
     base::Diagnostic place;
     place.severity = base::Diagnostic::Severity::warning;
     place.file = config.file;
-    place.subject = subject;
+    place.subject = std::move(subject);
     complain(place, "is not as it was at the start, and a reload does not change it",
              "restart the server to have it", diagnostics);
   };
@@ -165,8 +165,17 @@ void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diag
   check(config.connections.value == start_.connections.value, "connections");
   check(same_store(config.store, start_.store), "store");
   check(same_log(config.log, start_.log), "log");
-  check(config.cleanup_interval.value == start_.cleanup_interval.value, "droplet");
-  check(same_operations(config.operations, start_.operations), "admin or divvy");
+  using Subject = protocol::SettingsFormat::Subject;
+  each_settings(Subject::store, [&](size_t i, const protocol::Description& protocol) {
+    check(same_lines(config.own[i]->lines(), start_.own[i]->lines()), std::string(protocol.name));
+  });
+  std::string subject = "admin";
+  bool same = same_lines(lines_of(config.operations), lines_of(start_.operations));
+  each_settings(Subject::operations, [&](size_t i, const protocol::Description& protocol) {
+    subject += " or " + std::string(protocol.name);
+    same = same && same_lines(config.own[i]->lines(), start_.own[i]->lines());
+  });
+  check(same, subject);
 }
 
 }  // namespace sluice::config

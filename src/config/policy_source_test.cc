@@ -18,7 +18,9 @@ class PolicySourceTest : public testing::Test {
   Config next() {
     std::ofstream(path_) << "[default]\ncreditLimit = " << ++units_ << "\nresetSeconds = 60\n";
     Config config;
-    config.policy.emplace_back().path.value = path_;
+    const protocol::Protocol protocol = with_policy_files().front();
+    config.policy.push_back(
+        {protocol, base::Cloned(describe(protocol).policy->configured({path_}))});
     return config;
   }
 

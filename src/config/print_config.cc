@@ -11,23 +11,6 @@
 namespace sluice::config {
 namespace {
 
-// A YAML string in double quotes.
-std::string in_quotes(std::string_view text) {
-  static constexpr char hex[] = "0123456789ABCDEF";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      (out += '\\') += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      ((out += "\\x") += hex[byte >> 4]) += hex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out += '"';
-}
-
 // A comment ends with its line, and a file's name may hold a line's end.
 std::string line(std::string text, std::string origin) {
   std::replace_if(
@@ -35,13 +18,6 @@ std::string line(std::string text, std::string origin) {
       '?');
   if (text.size() < 56) text.resize(56, ' ');
   return text + " # " + origin + "\n";
-}
-
-// As base::parse_duration reads it: in one unit.
-std::string in_one_unit(base::Duration length) {
-  if (length.us % 1'000'000 == 0) return std::to_string(length.us / 1'000'000) + "s";
-  if (length.us % 1'000 == 0) return std::to_string(length.us / 1'000) + "ms";
-  return std::to_string(length.us) + "us";
 }
 
 // Those that are not as they are without a word on them.
@@ -111,7 +87,7 @@ std::string print_config(const Config& config) {
   std::string out = "listen:\n";
   for (const auto& [listener, origin] : config.listen) {
     const auto& [host, port] = listener.address;
-    out += line("  - { protocol: " + std::string(protocol::name_of(listener.protocol)) +
+    out += line("  - { protocol: " + std::string(name_of(listener)) +
                     ", address: " + in_quotes(format_address(host, port)) +
                     print_timeouts(listener.timeouts) + " }",
                 origin);
@@ -123,14 +99,18 @@ std::string print_config(const Config& config) {
       line("connections: " + std::to_string(config.connections.value), config.connections.origin);
   out += print_store(config.store);
   out += print_log(config.log);
-  out += line("droplet: { cleanup_interval: " + in_one_unit(config.cleanup_interval.value) + " }",
-              config.cleanup_interval.origin);
+  const auto print_settings = [&](protocol::SettingsFormat::Subject subject) {
+    each_settings(subject, [&](size_t i, const protocol::Description&) {
+      for (const auto& [text, origin] : config.own[i]->lines()) out += line(text, origin);
+    });
+  };
+  print_settings(protocol::SettingsFormat::Subject::store);
   for (const auto& [text, origin] : lines_of(config.operations)) out += line(text, origin);
+  print_settings(protocol::SettingsFormat::Subject::operations);
   if (!config.has_policy()) {
-    for (const PolicyFile& file : config.policy_files())
-      out += line(
-          "# policy: the " + std::string(file.limitd ? limitd_example_name : divvy_example_name),
-          "default");
+    for (const protocol::Protocol protocol : with_policy_files())
+      if (config.serves(protocol) && describe(protocol).policy->example != nullptr)
+        out += line("# policy: the " + protocol::example_name(describe(protocol).name), "default");
     return out;
   }
   if (const NativeRules& rules = config.rules.value; rules.document)
@@ -139,18 +119,13 @@ std::string print_config(const Config& config) {
   if (config.policy.empty()) return out;
   out += "policy:\n";
   for (const Policy& policy : config.policy) {
+    const auto& [where, origin] = policy.files->path;
     std::error_code unknown;  // then the path stays as it is
-    const auto path = std::filesystem::absolute(policy.path.value, unknown);
-    const bool code = policy.matching.value == divvy::DivvyMatching::code;
-    if (policy.limitd) {
-      out += line("  - limitd: " + in_quotes(unknown ? policy.path.value : path.string()),
-                  policy.path.origin);
-      continue;
-    }
-    out += line("  - divvy: " + in_quotes(unknown ? policy.path.value : path.string()),
-                policy.path.origin);
-    out += line(std::string("    matching: ") + (code ? "code" : "documented"),
-                policy.matching.origin);
+    const auto path = std::filesystem::absolute(where, unknown);
+    out += line("  - " + std::string(describe(policy.protocol).name) + ": " +
+                    in_quotes(unknown ? where : path.string()),
+                origin);
+    for (const auto& [text, from] : policy.files->options()) out += line("    " + text, from);
   }
   return out;
 }

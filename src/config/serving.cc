@@ -15,10 +15,9 @@
 #include "config/candidate.h"
 #include "config/open_store.h"
 #include "config/operations.h"
+#include "config/settings.h"
 #include "log/log.h"
 #include "log/log_file.h"
-#include "protocol/divvy/dialect.h"
-#include "protocol/limitd/dialect.h"
 
 namespace sluice::config {
 namespace {
@@ -58,9 +57,12 @@ void announce(const Announcement& announcement, const server::Server& server,
 }
 
 void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
-  for (const auto& rule : rules.rules(&divvy::dialect))
-    log.debug("{}:{}: rule [{}] {}", rule.file, rule.line, base::printable(rule.pattern),
-              base::printable(rule.comment));
+  for (const protocol::Protocol protocol : with_policy_files()) {
+    if (!describe(protocol).policy->log_rules) continue;
+    for (const auto& rule : rules.rules(protocol::dialect_of(protocol)))
+      log.debug("{}:{}: rule [{}] {}", rule.file, rule.line, base::printable(rule.pattern),
+                base::printable(rule.comment));
+  }
 }
 
 // What the start finds: as every command tells it, or as lines of the log for programs that read
@@ -76,21 +78,25 @@ void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log
         "{}", base::to_string(d));
 }
 
-// Every request of such a listener would be told that there is no such type.
-void warn_of_limitd(const Config& config, const policy::RuleSet& rules,
-                    base::Diagnostics& diagnostics) {
-  if (!rules.rules(&limitd::dialect).empty() || !rules.native_rules().empty()) return;
-  for (const auto& [listener, origin] : config.listen) {
-    if (listener.protocol != protocol::Protocol::limitd || origin == "default") continue;
-    base::Diagnostic d;
-    d.severity = base::Diagnostic::Severity::warning;
-    d.subject = "listen";
-    d.message = origin +
-                " serves limitd, and there is no bucket type: every request is answered "
-                "UNKNOWN_BUCKET_TYPE";
-    d.remedy = "add `policy: [{ limitd: limitd.yaml }]`";
-    diagnostics.push_back(std::move(d));
-    return;
+// A listener that was asked for, with no rule that its requests could meet.
+void warn_of_idle(const Config& config, const policy::RuleSet& rules,
+                  base::Diagnostics& diagnostics) {
+  if (!rules.native_rules().empty()) return;
+  for (const protocol::Protocol protocol : with_policy_files()) {
+    const protocol::Description& its = describe(protocol);
+    if (its.policy->without_rules.empty() || !rules.rules(protocol::dialect_of(protocol)).empty())
+      continue;
+    for (const auto& [listener, origin] : config.listen) {
+      if (listener.protocol != protocol || origin == "default") continue;
+      base::Diagnostic d;
+      d.severity = base::Diagnostic::Severity::warning;
+      d.subject = "listen";
+      d.message = origin + " serves " + std::string(its.name) + ", and " +
+                  std::string(its.policy->without_rules);
+      d.remedy = "add `policy: [" + policy_example(its) + "]`";
+      diagnostics.push_back(std::move(d));
+      break;
+    }
   }
 }
 
@@ -123,7 +129,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   request::Spaces spaces;
   PolicySource source(config, std::move(read), spaces);
   live::Loaded loaded = source.first();
-  if (loaded.rules) warn_of_limitd(config, *loaded.rules, loaded.diagnostics);
+  if (loaded.rules) warn_of_idle(config, *loaded.rules, loaded.diagnostics);
   say(loaded.diagnostics, config, *policy_log, outside);
   if (!loaded.rules) return exit_failure;
   show_rules(*loaded.rules, *policy_log);
@@ -133,8 +139,9 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   std::signal(SIGXFSZ, SIG_IGN);
   const auto& store_log =
       log.logger(config.store.redis ? log::LogModule::redis : log::LogModule::store);
+  server::Options options = config.options();
   const OpenedStore opened =
-      open_store(config.store, config.cleanup_interval.value, spaces, clock, store_log);
+      open_store(config.store, options.cleanup_interval, spaces, clock, store_log);
   say(opened.diagnostics, config, *store_log, outside);
   if (!opened.store) {
     outside.err << "sluice: " << opened.problem << std::endl;
@@ -160,7 +167,6 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   } else {
     policy_log->warn("the policy comes from what can be read only once: it is not reloaded");
   }
-  server::Options options = config.options();
   options.spaces = &spaces;
   options.clock = &clock;
   options.keeper = opened.keeper;

@@ -11,6 +11,8 @@
 namespace sluice::config {
 namespace {
 
+constexpr std::string_view admin_name = "admin";
+
 std::string listed(const std::vector<std::string_view>& words) {
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
@@ -204,67 +206,89 @@ void set_denials_every(std::string_view text, const std::string& origin,
   config.log.denials_every = {*n, origin};
 }
 
-// Seconds as droplet counts them, which may be negative, or a length of time with its unit.
-void set_cleanup_interval(std::string_view text, const std::string& origin,
-                          const base::Diagnostic& place, Config& config,
-                          base::Diagnostics& diagnostics) {
-  constexpr int64_t most_us = base::bounds::window_us_max;
-  const bool negative = text.starts_with('-');
-  auto length = base::parse_duration(text);
-  if (const auto n = base::parse_count(text.substr(negative ? 1 : 0)))
-    length = base::seconds(static_cast<int64_t>(std::min<uint64_t>(*n, most_us / 1'000'000 + 1)));
-  if (!length) {
-    complain(place, "`" + std::string(text) + "` is no interval",
-             "write seconds, or a length of time as in `5m`; 0 for never", diagnostics);
-  } else if (negative) {
-    config.cleanup_interval = {{}, origin};
-  } else if (length->us > most_us) {
-    complain(place, "`" + std::string(text) + "` is too long an interval",
-             "write 100 years or less; 0 for never", diagnostics);
-  } else {
-    config.cleanup_interval = {*length, origin};
-  }
-}
-
-uint16_t port_of(protocol::Protocol protocol) {
-  switch (protocol) {
-    case protocol::Protocol::divvy:
-      return divvy_port;
-    case protocol::Protocol::limitd:
-      return limitd_port;
-    case protocol::Protocol::droplet:
-      return droplet_port;
-    case protocol::Protocol::admin:
-      return admin_port;
-    case protocol::Protocol::divvy_metrics:
-      return divvy_metrics_port;
-  }
-  return 0;
-}
-
-std::optional<protocol::Protocol> protocol_named(std::string_view name,
-                                                 const base::Diagnostic& place,
-                                                 base::Diagnostics& diagnostics) {
-  static const std::vector<std::string_view> served{"divvy", "limitd", "droplet", "admin"};
-  for (const auto protocol : {protocol::Protocol::divvy, protocol::Protocol::limitd,
-                              protocol::Protocol::droplet, protocol::Protocol::admin}) {
-    if (name == name_of(protocol)) return protocol;
-  }
+bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener& listener,
+                  base::Diagnostics& diagnostics) {
+  listener.protocol = protocol::find(name);
+  if (listener.protocol || name == admin_name) return true;
+  std::vector<std::string_view> served;
+  for (const protocol::Description* protocol : protocol::all()) served.push_back(protocol->name);
+  served.push_back(admin_name);
   const auto near = base::nearest_word(name, served);
   complain(place, "`" + std::string(name) + "` is no protocol",
            near.empty() ? "this version serves " + listed(served)
                         : "did you mean `" + std::string(near) + "`?",
            diagnostics);
-  return std::nullopt;
+  return false;
 }
 
-std::optional<Address> address_of(std::string_view text, protocol::Protocol protocol,
+std::string_view name_of(const Listener& listener) {
+  return listener.protocol ? describe(*listener.protocol).name : admin_name;
+}
+
+uint16_t port_of(const Listener& listener) {
+  return listener.protocol ? describe(*listener.protocol).port : admin_port;
+}
+
+std::optional<Address> address_of(std::string_view text, uint16_t port_default,
                                   const base::Diagnostic& place, base::Diagnostics& diagnostics) {
   std::string problem;
-  auto address = parse_address(text, port_of(protocol), problem);
+  auto address = parse_address(text, port_default, problem);
   if (!address)
     complain(place, "`" + std::string(text) + "` is no address", std::move(problem), diagnostics);
   return address;
+}
+
+std::string one_of(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
+  return text;
+}
+
+std::string listener_example() {
+  const protocol::Description& first = *protocol::all().front();
+  return std::string(first.name) + "=" + format_address("::", first.port);
+}
+
+std::string listener_example_yaml() {
+  const protocol::Description& first = *protocol::all().front();
+  return "{ protocol: " + std::string(first.name) +
+         ", address: " + in_quotes(format_address("::", first.port)) + " }";
+}
+
+std::string policy_example(const protocol::Description& protocol) {
+  return "{ " + std::string(protocol.name) + ": " + std::string(protocol.policy->file) + " }";
+}
+
+std::string policy_example() {
+  return policy_example(describe(with_policy_files().front()));
+}
+
+bool same_lines(const Lines& a, const Lines& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first; });
+}
+
+std::string in_quotes(std::string_view text) {
+  static constexpr char hex[] = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      (out += '\\') += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      ((out += "\\x") += hex[byte >> 4]) += hex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out += '"';
+}
+
+std::string in_one_unit(base::Duration length) {
+  if (length.us % 1'000'000 == 0) return std::to_string(length.us / 1'000'000) + "s";
+  if (length.us % 1'000 == 0) return std::to_string(length.us / 1'000) + "ms";
+  return std::to_string(length.us) + "us";
 }
 
 }  // namespace sluice::config

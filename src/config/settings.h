@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "config/config.h"
 
@@ -42,18 +44,33 @@ void set_denials_every(std::string_view text, const std::string& origin,
 std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
                                                       const base::Diagnostic& place,
                                                       base::Diagnostics& diagnostics);
-void set_cleanup_interval(std::string_view text, const std::string& origin,
-                          const base::Diagnostic& place, Config& config,
-                          base::Diagnostics& diagnostics);
 
-// Where each protocol is served unless told otherwise.
-uint16_t port_of(protocol::Protocol protocol);
-
-std::optional<protocol::Protocol> protocol_named(std::string_view name,
-                                                 const base::Diagnostic& place,
-                                                 base::Diagnostics& diagnostics);
-std::optional<Address> address_of(std::string_view text, protocol::Protocol protocol,
+// What a listener speaks, by its name. False: there is no such protocol, which is told.
+bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener& listener,
+                  base::Diagnostics& diagnostics);
+std::string_view name_of(const Listener& listener);
+// Where it is served unless told otherwise.
+uint16_t port_of(const Listener& listener);
+std::optional<Address> address_of(std::string_view text, uint16_t port_default,
                                   const base::Diagnostic& place, base::Diagnostics& diagnostics);
+
+// "a, b or c"
+std::string one_of(const std::vector<std::string_view>& words);
+// For messages: a listener as --listen takes it, and as a sluice.yaml does; a policy of the
+// protocol, or of the first one that has policies.
+std::string listener_example();
+std::string listener_example_yaml();
+std::string policy_example(const protocol::Description& protocol);
+std::string policy_example();
+
+// Lines of a sluice.yaml with where each comes from, as protocol::Settings has them.
+using Lines = std::vector<std::pair<std::string, std::string>>;
+// Do they say the same, wherever they come from?
+bool same_lines(const Lines& a, const Lines& b);
+// A YAML string in double quotes.
+std::string in_quotes(std::string_view text);
+// As base::parse_duration reads it: in one unit.
+std::string in_one_unit(base::Duration length);
 
 // As `place`, with what is wrong and what to do.
 void complain(const base::Diagnostic& place, std::string message, std::string remedy,

@@ -473,18 +473,6 @@ TEST_F(JournalTest, ABackupIsAStore) {
   EXPECT_EQ(all_of(*copy), model);
 }
 
-// A limitd database in the same directory stays as it is.
-TEST_F(JournalTest, StandsBesideALimitdDatabase) {
-  EXPECT_FALSE(has_limitd_database(folder / "data"));
-  ASSERT_TRUE(open());
-  EXPECT_FALSE(has_limitd_database(folder / "data"));
-  std::ofstream(file("CURRENT")) << "MANIFEST-000001\n";
-  EXPECT_TRUE(has_limitd_database(folder / "data"));
-  ASSERT_TRUE(open());
-  std::ofstream(file("OPTIONS-000007")) << "RocksDB's\n";
-  EXPECT_FALSE(has_limitd_database(folder / "data"));
-}
-
 TEST_F(JournalTest, ASpaceWhoseWindowsChangedIsRefused) {
   const auto space = [&](std::vector<limit::Duration> windows) {
     request::Space like;

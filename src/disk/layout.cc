@@ -250,13 +250,4 @@ bool write_synced_file(const std::string& store, const std::string& name, const 
   return write_whole(store, name, text, problem);
 }
 
-bool has_limitd_database(const std::string& dir) {
-  // RocksDB's files are named alike, but ours are never in DIR itself, and its tables end in .sst.
-  if (!exists(dir + "/CURRENT")) return false;
-  std::error_code error;
-  for (fs::directory_iterator at(dir, error), end; !error && at != end; at.increment(error))
-    if (at->path().filename().string().starts_with("OPTIONS-")) return false;
-  return !error;
-}
-
 }  // namespace sluice::disk

@@ -84,7 +84,4 @@ bool write_synced_file(const std::string& store, const std::string& name, const 
 // Makes what was written into a directory, names included, reach the medium.
 bool sync_directory(const std::string& path, std::string& problem);
 
-// Is DIR itself a LevelDB database, as limitd keeps its buckets in? It is only ever read.
-bool has_limitd_database(const std::string& dir);
-
 }  // namespace sluice::disk

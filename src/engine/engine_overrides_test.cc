@@ -198,12 +198,13 @@ TEST(EngineOverrides, a_native_rule_keeps_what_was_used) {
   Fixture f;
   const Entries acme = {{"tenant", "acme"}, {"api", "v1"}},
                 other = {{"tenant", "x"}, {"api", "v1"}};
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, acme, 2).remaining, 1);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), acme, 2).remaining, 1);
   const uint64_t id = f.set(f.override_of("native", "api", "acme|*", {fixed_window(10)}));
-  EXPECT_EQ(f.take(protocol::Protocol::limitd, acme, 1).remaining, 7);  // whatever the protocol
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, other, 1).remaining, 2);
+  EXPECT_EQ(f.take(protocol::find("limitd").value(), acme, 1).remaining,
+            7);  // whatever the protocol
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), other, 1).remaining, 2);
   f.remove(id);
-  const Reply back = f.take(protocol::Protocol::divvy, acme, 1);
+  const Reply back = f.take(protocol::find("divvy").value(), acme, 1);
   EXPECT_FALSE(!back.allowed && back.remaining > 0);
   EXPECT_EQ(back.limit, 3);
   EXPECT_FALSE(back.allowed);  // three were used
@@ -213,56 +214,58 @@ TEST(EngineOverrides, one_is_banned_and_one_set_free) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "bad", {deny}));
   f.set(f.override_of("native", "bucket", "good", {unlimited}));
-  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"b", "bad"}}).allowed);
-  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"b", "good"}}, 1'000'000).allowed);
+  EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"b", "bad"}}).allowed);
+  EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"b", "good"}}, 1'000'000).allowed);
   EXPECT_EQ(f.store.stats().counters, 0u);
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "x"}}).remaining, 2);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "x"}}).remaining, 2);
 }
 
 TEST(EngineOverrides, more_limits_than_the_rule_has_and_fewer) {
   Fixture f;
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).remaining, 2);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).remaining, 2);
   const uint64_t id =
       f.set(f.override_of("native", "bucket", "a", {bucket(10), fixed_window(4), bucket(9, 60)}));
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).remaining,
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).remaining,
             3);  // of the second, which is new
-  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"b", "a"}}, 4).allowed);
-  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"b", "a"}}, 3).allowed);
+  EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"b", "a"}}, 4).allowed);
+  EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"b", "a"}}, 3).allowed);
   f.remove(id);
-  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"b", "a"}}).allowed);  // 1 + 1 + 3 of 3 are used
+  EXPECT_FALSE(
+      f.take(protocol::find("divvy").value(), {{"b", "a"}}).allowed);  // 1 + 1 + 3 of 3 are used
 }
 
 TEST(EngineOverrides, a_group_settles_all_or_nothing_with_one_charge_overridden) {
   Fixture f;
   const uint64_t id = f.set(f.override_of("native", "second", "u1", {bucket(1)}));
-  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
+  EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
   for (int i = 0; i < 3; ++i)
-    EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
+    EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
   f.remove(id);
   // The refusals took nothing of the first rule's, which has one of two left.
-  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
-  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"u", "u1"}}).allowed);
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"u", "u2"}}).remaining, 1);
+  EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
+  EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"u", "u1"}}).allowed);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"u", "u2"}}).remaining, 1);
 }
 
 TEST(EngineOverrides, shadow_rules_and_rules_without_a_counter) {
   Fixture f;
   f.set(f.override_of("native", "seen", "s1", {bucket(9)}));
   f.set(f.override_of("native", "shut", "s1", {bucket(2)}));
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"s", "s1"}}).remaining, 1);
-  EXPECT_TRUE(f.take(protocol::Protocol::divvy, {{"s", "s1"}}).allowed);
-  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"s", "s1"}}).allowed);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"s", "s1"}}).remaining, 1);
+  EXPECT_TRUE(f.take(protocol::find("divvy").value(), {{"s", "s1"}}).allowed);
+  EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"s", "s1"}}).allowed);
   EXPECT_EQ(f.store.stats().counters, 2u);  // the shadow rule's as well
-  EXPECT_FALSE(f.take(protocol::Protocol::divvy, {{"s", "s2"}}).allowed);
+  EXPECT_FALSE(f.take(protocol::find("divvy").value(), {{"s", "s2"}}).allowed);
 }
 
 TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
   Fixture f;
   const Entries get = {{"method", "GET"}, {"ip", "10.0.0.7"}};
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 1);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), get).remaining, 1);
   const std::string rule = "method=GET ip=*";
   const uint64_t id = f.set(f.override_of("divvy", rule, "10.0.0.*", {fixed_window(5, 120)}));
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 4);  // afresh, as an edited rule's
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), get).remaining,
+            4);  // afresh, as an edited rule's
   const request::Space* const space =
       f.spaces.intern("divvy:ip=* method=GET:", ":5:120");  // known already
   EXPECT_EQ(space->encoding, request::KeyEncoding::remaining_text);
@@ -271,34 +274,35 @@ TEST(EngineOverrides, divvys_counter_has_the_key_that_divvy_would_give_it) {
   EXPECT_EQ(f.store.list(*f.spaces.intern("divvy:ip=* method=GET:", ":1:60"), "", 10).size(), 1u);
   EXPECT_NE(f.override_of("divvy", "ip=* method=GET (canary)", "x", {deny}).one.rule, nullptr);
   f.set(f.override_of("divvy", rule, "10.0.0.7", {deny}));
-  EXPECT_FALSE(f.take(protocol::Protocol::divvy, get).allowed);
+  EXPECT_FALSE(f.take(protocol::find("divvy").value(), get).allowed);
   f.remove(f.override_of("divvy", rule, "10.0.0.7", {deny}).one.id());
   f.remove(id);
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, get).remaining, 0);  // as it was before
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), get).remaining, 0);  // as it was before
   f.set(f.override_of("divvy", "default", "", {fixed_window(3, 60)}));
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"x", "y"}}).remaining, 2);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"x", "y"}}).remaining, 2);
 }
 
 TEST(EngineOverrides, limitds_own_overrides_give_way) {
   Fixture f;
   const auto ip = [](const char* key) { return Entries{{"type", "ip"}, {"key", key}}; };
-  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("vip")).limit, 5);
-  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("a")).limit, 2);
+  EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 5);
+  EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("a")).limit, 2);
   const uint64_t all = f.set(f.override_of("limitd", "ip", "*", {never_refills(7)}));
   f.set(f.override_of("limitd", "ip", "a", {never_refills(9)}));
-  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("vip")).limit, 7);
-  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("a")).limit, 9);
+  EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 7);
+  EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("a")).limit, 9);
   // limitd's way: what was left is left, a larger bucket has to be filled.
-  EXPECT_EQ(f.ask(protocol::Protocol::limitd, ip("a"), 1, request::Verb::put)->remaining, 1);
+  EXPECT_EQ(f.ask(protocol::find("limitd").value(), ip("a"), 1, request::Verb::put)->remaining, 1);
   f.remove(all);
-  EXPECT_EQ(f.take(protocol::Protocol::limitd, ip("vip")).limit, 5);
+  EXPECT_EQ(f.take(protocol::find("limitd").value(), ip("vip")).limit, 5);
 }
 
 TEST(EngineOverrides, droplets_requests_bring_the_overrides_limits) {
   Fixture f;
   const Entries mine = {{"bucket", "me"}};
   const auto take = [&](int64_t cost, std::vector<limit::Limit> limits) {
-    return *f.ask(protocol::Protocol::droplet, mine, cost, request::Verb::take, std::move(limits));
+    return *f.ask(protocol::find("droplet").value(), mine, cost, request::Verb::take,
+                  std::move(limits));
   };
   EXPECT_EQ(take(1, {bucket(5, 60)}).slots.size(), 1u);
   f.set(f.override_of("droplet", "droplet", "m*", {bucket(10, 1), bucket(20, 60)}));
@@ -318,13 +322,13 @@ TEST(EngineOverrides, droplets_requests_bring_the_overrides_limits) {
 TEST(EngineOverrides, ends_at_its_time) {
   Fixture f;
   f.set(f.override_of("native", "bucket", "a", {bucket(100)}, now_us + 1'000'000));
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 100);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
   now_us += 999'999;
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 100);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
   f.book->housekeep();
   EXPECT_EQ(f.book->table().size(), 1u);
   now_us += 1;
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 3);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 3);
   f.book->housekeep();
   EXPECT_EQ(f.book->table().size(), 0u);
 }
@@ -333,9 +337,9 @@ TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_low
   Fixture f;
   const Entries key = {{"type", "ip"}, {"key", "w"}};
   const auto wait = [&](int64_t cost) {
-    return f.ask(protocol::Protocol::limitd, key, cost, request::Verb::wait);
+    return f.ask(protocol::find("limitd").value(), key, cost, request::Verb::wait);
   };
-  EXPECT_TRUE(f.take(protocol::Protocol::limitd, key, 2).allowed);
+  EXPECT_TRUE(f.take(protocol::find("limitd").value(), key, 2).allowed);
   EXPECT_FALSE(wait(1));  // nothing comes back by itself
   EXPECT_FALSE(wait(2));
   EXPECT_EQ(f.store.stats().waiting, 2u);
@@ -344,7 +348,7 @@ TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_low
   f.tell();
   EXPECT_FALSE(f.next());
   EXPECT_EQ(f.store.stats().waiting, 2u);
-  EXPECT_FALSE(f.take(protocol::Protocol::limitd, key).allowed);  // nobody slips in
+  EXPECT_FALSE(f.take(protocol::find("limitd").value(), key).allowed);  // nobody slips in
   // Set free: both are answered, first come first.
   f.set(f.override_of("limitd", "ip", "w", {unlimited}));
   f.tell();
@@ -360,7 +364,7 @@ TEST(EngineOverrides, who_waits_behind_a_ban_goes_on_when_it_ends) {
   Fixture f;
   const Entries key = {{"b", "z"}};
   f.set(f.override_of("native", "bucket", "z", {deny}, now_us + 5'000'000));
-  EXPECT_FALSE(f.ask(protocol::Protocol::limitd, key, 1, request::Verb::wait));
+  EXPECT_FALSE(f.ask(protocol::find("limitd").value(), key, 1, request::Verb::wait));
   f.tell();
   EXPECT_FALSE(f.next());
   now_us += 5'000'000;
@@ -375,8 +379,8 @@ TEST(EngineOverrides, who_waits_behind_a_ban_goes_on_when_it_ends) {
 TEST(EngineOverrides, a_group_of_several_charges_that_waits_is_woken) {
   Fixture f;
   const Entries key = {{"u", "w"}};
-  EXPECT_TRUE(f.take(protocol::Protocol::divvy, key, 2).allowed);
-  EXPECT_FALSE(f.ask(protocol::Protocol::limitd, key, 2, request::Verb::wait));
+  EXPECT_TRUE(f.take(protocol::find("divvy").value(), key, 2).allowed);
+  EXPECT_FALSE(f.ask(protocol::find("limitd").value(), key, 2, request::Verb::wait));
   const uint64_t id = f.set(f.override_of("native", "second", "w", {bucket(50), bucket(60, 60)}));
   f.tell();
   EXPECT_FALSE(f.next());  // it is the first rule that it lacks units of
@@ -405,12 +409,12 @@ TEST(EngineOverrides, survives_a_reload_and_sleeps_while_its_rule_is_gone) {
   ASSERT_EQ(all.items.size(), 1u);
   reload("rules:\n- { name: renamed, match: { b: '*' }, actor: b" + limit, 3);
   EXPECT_FALSE(f.book->applies(*all.items[0].rule));
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 4);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 4);
   reload("rules:\n- { name: bucket, match: { b: '*', c: '*' }, actor: [b, c]" + limit, 4);
   EXPECT_FALSE(f.book->applies(*all.items[0].rule));  // another actor
   reload("rules:\n- { name: bucket, match: { b: 'a' }, actor: b" + limit, 5);
   EXPECT_TRUE(f.book->applies(*all.items[0].rule));
-  EXPECT_EQ(f.take(protocol::Protocol::divvy, {{"b", "a"}}).limit, 100);
+  EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
 }
 
 }  // namespace

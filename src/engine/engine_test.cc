@@ -42,7 +42,7 @@ struct Fixture {
       Batch& batch = engine->next_batch();
       const auto received = session.receive(text, false, batch.requests, out);
       text.remove_prefix(received.consumed);
-      open = engine->serve(batch, protocol::Protocol::divvy, session, out) == Served::all;
+      open = engine->serve(batch, protocol::find("divvy").value(), session, out) == Served::all;
     }
     return {std::string(out.view()), open};
   }

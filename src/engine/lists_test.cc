@@ -156,7 +156,7 @@ struct World {
     requests.add(request::Entry{"type", "ip"});
     requests.add(request::Entry{"key", key});
     requests.commit({.verb = request::Verb::take, .prefix = {}, .tag = "1"});
-    auto served = engine->serve(*client.batch, protocol::Protocol::limitd, client.session,
+    auto served = engine->serve(*client.batch, protocol::find("limitd").value(), client.session,
                                 client.out, &client);
     while (served == Served::later) {
       store.answer(engine->port());
@@ -224,8 +224,8 @@ void Client::ask(const std::string& type, const std::vector<std::string>& prefix
     if (!leaving) asked.emplace_back(id, prefix);
   }
   out.clear();
-  suspended =
-      world.engine->serve(*batch, protocol::Protocol::limitd, session, out, this) == Served::later;
+  suspended = world.engine->serve(*batch, protocol::find("limitd").value(), session, out, this) ==
+              Served::later;
 }
 
 void Client::resume() {

@@ -92,7 +92,7 @@ struct Fixture {
   Served ask(Client& client, std::string_view text) {
     client.batch = &engine->next_batch();
     client.session.receive(text, false, client.batch->requests, client.out);
-    return engine->serve(*client.batch, protocol::Protocol::divvy, client.session, client.out,
+    return engine->serve(*client.batch, protocol::find("divvy").value(), client.session, client.out,
                          &client);
   }
   // Until the client has its replies; how often it had to wait.

@@ -226,7 +226,8 @@ struct Seat {
                        .tag = kept.tag});
     }
     base::Buffer out;
-    const Served served = engine.serve(batch, protocol::Protocol::limitd, client, out, &client);
+    const Served served =
+        engine.serve(batch, protocol::find("limitd").value(), client, out, &client);
     client.suspended = served == Served::later ? &batch : nullptr;
   }
   void resume(Client& client) {

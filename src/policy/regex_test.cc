@@ -75,7 +75,7 @@ TEST(Regex, GoesByCharactersAndNotByHalvesOfThem) {
   EXPECT_NE(refusal("(?<=a+)b"), "");
 }
 
-TEST(Regex, TakesTheFlagsOfLimitd) {
+TEST(Regex, TakesTheFlagsOfPolicies) {
   EXPECT_TRUE(finds("^ADM", "xadm\nadmin", "gim"));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(finds("127", "127.0.0.1", "g"));
   EXPECT_NE(refusal("a", "s").find("flag `s`"), std::string::npos);

@@ -58,6 +58,12 @@ std::optional<Protocol> find(std::string_view name) {
   return static_cast<Protocol>(at - list.begin());
 }
 
+Protocol number_of(const Description& description) {
+  const auto at = std::find(list.begin(), list.end(), &description);
+  SLUICE_CHECK(at != list.end());
+  return static_cast<Protocol>(at - list.begin());
+}
+
 std::unique_ptr<request::Session> make_session(Protocol protocol) {
   return describe(protocol).make_session();
 }
@@ -105,15 +111,8 @@ std::chrono::milliseconds linger_of(Protocol protocol) {
   return describe(protocol).linger;
 }
 
-const char* name_of(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::admin:
-      return "admin";
-    case Protocol::divvy_metrics:
-      return "divvy-metrics";
-    default:
-      return describe(protocol).name.data();
-  }
+std::string_view name_of(Protocol protocol) {
+  return describe(protocol).name;
 }
 
 }  // namespace sluice::protocol

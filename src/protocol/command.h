@@ -24,8 +24,10 @@ struct Command {
 
 // How a running server is asked from the command line; it listens on the protocol's port.
 struct Ask {
-  std::string_view usage;    // "key=value..."
-  std::string_view example;  // a question, and behind it, line by line, what is answered; or empty
+  std::string_view usage;     // "key=value..."
+  std::string_view example;   // a question, and behind it, line by line, what is answered; or empty
+  std::string_view question;  // of the built-in example policy; or empty
+  std::string_view command;   // the same with another client: the port follows; or empty
   int (*run)(const Words& words, config::Outside& outside);
 };
 

@@ -15,11 +15,16 @@
 #include "policy/dialect.h"
 #include "protocol/command.h"
 #include "request/session.h"
+#include "request/space.h"
 
 namespace sluice::protocol {
 
-// Behind the first three are decisions; the others are HTTP for those who watch.
-enum class Protocol : uint8_t { divvy, limitd, droplet, admin, divvy_metrics };
+struct PolicyFormat;    // protocol/policy_files.h
+struct SettingsFormat;  // protocol/settings.h
+struct StoreTools;      // protocol/store_tools.h
+
+// A protocol's number: its place in the list, from 0.
+enum class Protocol : uint8_t {};
 
 // The longest list that arrays by protocol have room for; protocol/all.cc asserts it.
 inline constexpr size_t protocols_max = 16;
@@ -27,8 +32,9 @@ inline constexpr size_t protocols_max = 16;
 struct Metrics;
 
 struct Description {
-  std::string_view name;  // in configuration, metrics and answers
-  uint16_t port;          // where it is served by default
+  std::string_view name;   // in configuration, metrics and answers
+  std::string_view title;  // within a sentence
+  uint16_t port;           // where it is served by default
   std::unique_ptr<request::Session> (*make_session)();
   // How long the client's last bytes are read once the last reply is sent, before the close.
   std::chrono::milliseconds linger{500};
@@ -40,6 +46,16 @@ struct Description {
   const Ask* ask = nullptr;
   // Its drop-in server and its tools.
   std::span<const Command> commands{};
+  // Policies in files of its own; null: there are none.
+  const PolicyFormat* policy = nullptr;
+  // Appends the rules that are there without any file; null: its requests need a policy.
+  void (*add_rules)(request::Spaces& spaces, policy::RuleSet& rules) = nullptr;
+  // Settings of its own; null: there are none.
+  const SettingsFormat* settings = nullptr;
+  // What it brings to `sluice store`; null: nothing.
+  const StoreTools* store = nullptr;
+  // How its keys in Redis begin, if other servers of it use the same ones; else empty.
+  std::string_view redis_prefix{};
 };
 
 // All protocols, in the order of protocol/list.def; never empty.
@@ -48,6 +64,8 @@ std::span<const Description* const> all();
 const Description& describe(Protocol protocol);
 // Nothing: the list has no such name.
 std::optional<Protocol> find(std::string_view name);
+// Of a description in that list.
+Protocol number_of(const Description& description);
 
 // Their numbers, in that order.
 std::span<const Protocol> numbers();
@@ -61,7 +79,7 @@ const policy::Dialect* find_dialect(std::string_view name);
 // The names of the protocols whose requests bring limits along (Dialect::brings_limits).
 std::string names_bringing_limits();
 
-const char* name_of(Protocol protocol);
+std::string_view name_of(Protocol protocol);
 std::unique_ptr<request::Session> make_session(Protocol protocol);
 // Null: it has none.
 const policy::Dialect* dialect_of(Protocol protocol);

@@ -35,9 +35,9 @@ struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: as many as this process may use processors
   size_t connections_max = base::bounds::connections_default;
-  // How often full counters are forgotten whose limits come with requests, where a protocol of such
-  // requests is served; 0: never.
+  // How often full counters are forgotten, where the protocol is served that wants it; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
+  std::optional<protocol::Protocol> cleaned_protocol = {};
   // Descriptors that the store will want beside those it has: on disk, and to Redis.
   size_t store_files = 0, redis_files = 0;
   uint64_t denials_every = 0;  // every Nth is logged; 0: none

@@ -203,7 +203,7 @@ TEST(Reloader, idle_workers_of_a_server_let_go_of_the_old_rules) {
   policy.first = {rules.make()};
   policy.load = fresh_each_time(rules, reloading);
   server::Options options;
-  options.listeners = {{protocol::Protocol::divvy, "127.0.0.1", 0}};
+  options.listeners = {{protocol::find("divvy").value(), "127.0.0.1", 0}};
   options.workers = 3;
   log::Log log(spdlog::level::off);
   server::Server server(options, std::move(policy), store, log);

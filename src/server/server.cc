@@ -360,18 +360,17 @@ void Server::Impl::on_ended() {
 // Is there anything to purge, ever?
 bool Server::Impl::purges() const {
   return options.cleanup_interval.us > 0 &&
-         std::any_of(options.listeners.begin(), options.listeners.end(), [](const auto& l) {
-           if (l.service.is_http()) return false;
-           const policy::Dialect* const dialect = protocol::dialect_of(l.service.protocol);
-           return dialect != nullptr && dialect->brings_limits();
+         std::any_of(options.listeners.begin(), options.listeners.end(), [this](const auto& l) {
+           return options.cleaned_protocol && l.service.serves(*options.cleaned_protocol);
          });
 }
 
 void Server::Impl::purge() {
   const size_t gone = store.catalog().purge(clock.settled());
   if (gone > 0)
-    log->debug("{}: purged {} full {}, {} since the start", protocol::names_bringing_limits(), gone,
-               gone == 1 ? "bucket" : "buckets", store.catalog().stats().purged);
+    log->debug("{}: purged {} full {}, {} since the start",
+               protocol::name_of(*options.cleaned_protocol), gone, gone == 1 ? "bucket" : "buckets",
+               store.catalog().stats().purged);
 }
 
 // Beside everything else and at low priority, as a round through a large table takes a while.

@@ -81,7 +81,7 @@ struct World {
   }
   // The client's end.
   int client(const net::Timeouts& timeouts = {},
-             protocol::Protocol protocol = protocol::Protocol::divvy,
+             protocol::Protocol protocol = protocol::find("divvy").value(),
              std::optional<int> kernel_bytes = {}) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
@@ -210,7 +210,7 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "4\n");
   EXPECT_EQ(read_until(patient, "\n").substr(0, 8), "OK true ");
-  const auto& of = w.tally.at(protocol::Protocol::divvy);
+  const auto& of = w.tally.at(protocol::find("divvy").value());
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
@@ -228,7 +228,7 @@ TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
     told = ::poll(&wanted, 1, 1) == 1;
   }
   EXPECT_TRUE(told);
-  const auto& of = w.tally.at(protocol::Protocol::divvy);
+  const auto& of = w.tally.at(protocol::find("divvy").value());
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
@@ -242,7 +242,7 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
   for (int i = 0; i < 1'000; ++i) requests += "HIT ip=1\n";
   const auto deadline = tests::soon();
   const auto closed = [&] {
-    return w.tally.at(protocol::Protocol::divvy)
+    return w.tally.at(protocol::find("divvy").value())
         .closed_for[static_cast<size_t>(engine::Closed::send_timeout)]
         .read();
   };
@@ -269,7 +269,7 @@ TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
   const net::Timeouts long_ones{.request = base::seconds(3'600)};
   const int other = w.client(long_ones);
   const std::string half = "HIT ip=1 pad=\"" + std::string(900'000, 'x'), ask = "HIT ip=2\n";
-  const auto& of = w.tally.at(protocol::Protocol::divvy);
+  const auto& of = w.tally.at(protocol::find("divvy").value());
   const auto told = [](int fd) {
     pollfd wanted{fd, POLLIN, 0};
     return ::poll(&wanted, 1, 0) == 1;
@@ -319,13 +319,13 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
   World w;
   w.start();
   const net::Timeouts long_ones{.request = base::seconds(3'600), .send = base::seconds(3'600)};
-  const int other = w.client(long_ones, protocol::Protocol::limitd);
+  const int other = w.client(long_ones, protocol::find("limitd").value());
   // A list is of as many as fit, half a megabyte.
   for (char n = 'a'; n < 'k'; ++n) {
     send(other, frame(take, std::string("take ") + n, n + std::string(60'000, 'x')));
     read_reply(other, std::string("take ") + n);
   }
-  const auto& of = w.tally.at(protocol::Protocol::limitd);
+  const auto& of = w.tally.at(protocol::find("limitd").value());
   const auto closed = [](int fd) {
     pollfd ended{fd, 0, 0};
     return ::poll(&ended, 1, 0) == 1 && (ended.revents & POLLHUP) != 0;
@@ -335,7 +335,7 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
   while (gone < 5 && silent.size() < 300) {
     // One by one, so that the first ones are known; then many, as long as there is room for all.
     for (int more = silent.size() == 5 ? 120 : 1; more > 0; --more) {
-      silent.push_back(w.client(long_ones, protocol::Protocol::limitd, 4'096));
+      silent.push_back(w.client(long_ones, protocol::find("limitd").value(), 4'096));
       send(silent.back(), frame(status, "a list", ""));
     }
     const auto& answered = of.requests[static_cast<size_t>(request::Verb::list)]
@@ -361,7 +361,7 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
 // an hour would not run out where the clock comes to its time otherwise.
 TEST(Worker, WhoWaitsIsAnsweredWhenTheClockIsSetForwardToTheirTime) {
   World w;
-  const int client = w.client({}, protocol::Protocol::limitd);
+  const int client = w.client({}, protocol::find("limitd").value());
   w.start();
   send(client, frame(take, "first take"));
   read_reply(client, "first take");

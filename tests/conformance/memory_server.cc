@@ -74,7 +74,7 @@ void MemoryServer::sleep(int64_t ms) {
 }
 
 MemoryConnection::MemoryConnection(MemoryServer& server)
-    : server_(server), session_(protocol::make_session(protocol::Protocol::divvy)) {}
+    : server_(server), session_(protocol::make_session(protocol::find("divvy").value())) {}
 
 void MemoryConnection::send(std::string_view bytes) {
   if (closed_) return;
@@ -101,7 +101,7 @@ void MemoryConnection::process() {
     const std::string in = in_;
     const auto received = session_->receive(in, end_, batch.requests, out);
     if (batch.requests.size() > 0)
-      closed_ = server_.engine_->serve(batch, protocol::Protocol::divvy, *session_, out) !=
+      closed_ = server_.engine_->serve(batch, protocol::find("divvy").value(), *session_, out) !=
                 engine::Served::all;
     if (received.closing && !closed_) {
       session_->farewell(out);

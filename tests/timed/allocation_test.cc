@@ -80,7 +80,7 @@ TEST(Allocation, serving_requests_allocates_nothing) {
   log::Log log(spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 64);
   server::Options options;
   // With an admin port top keys are tracked.
-  options.listeners = {{protocol::Protocol::divvy, "127.0.0.1", 0},
+  options.listeners = {{protocol::find("divvy").value(), "127.0.0.1", 0},
                        {server::Service::admin(), "127.0.0.1", 0}};
   options.workers = 2;
   server::Server server(options, {.first = {rules}}, store, log);

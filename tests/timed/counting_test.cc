@@ -32,7 +32,7 @@ struct Counting {
         divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
     live.rules = rules;
     live.names = figures.name_rules(*rules);
-    if (statsd) figures.keep_events(protocol::Protocol::divvy, [] {});
+    if (statsd) figures.keep_events(protocol::find("divvy").value(), [] {});
     tally = &figures.add_tally();
     const std::array descriptor{request::Entry{"k", "v"}};
     rules->match(&divvy::dialect, {.descriptor = descriptor}, plan);
@@ -45,12 +45,13 @@ struct Counting {
     const auto begin = steady_clock::now();
     for (size_t done = 0; done < decisions; done += batch) {
       now.us += 5 + static_cast<int64_t>(batch) / 2;
-      if (with) tally->begin(protocol::Protocol::divvy, now, now);
+      if (with) tally->begin(protocol::find("divvy").value(), now, now);
       for (size_t i = 0; i < batch; ++i) {
         asm volatile("" ::: "memory");  // the loop alone is what is taken off
         if (!with) continue;
-        tally->decided(protocol::Protocol::divvy, live, plan, plan.parts()[0], request::Verb::take);
-        tally->answered(protocol::Protocol::divvy, request::Verb::take, verdict);
+        tally->decided(protocol::find("divvy").value(), live, plan, plan.parts()[0],
+                       request::Verb::take);
+        tally->answered(protocol::find("divvy").value(), request::Verb::take, verdict);
       }
       if (with) tally->end();
       if (tally->events() != nullptr) tally->events()->drain([](const auto&) {});
@@ -92,7 +93,7 @@ TEST(Counting, CountsEachDecision) {
   Counting counting(false);
   counting.cost(1, true);
   counting.cost(16, true);
-  EXPECT_EQ(counting.tally->said(protocol::Protocol::divvy, counting.live.names->at(0),
+  EXPECT_EQ(counting.tally->said(protocol::find("divvy").value(), counting.live.names->at(0),
                                  engine::Said::allowed),
             2 * decisions);
 }

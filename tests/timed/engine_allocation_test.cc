@@ -89,7 +89,7 @@ TEST(EngineAllocation, limitds_requests_allocate_nothing) {
     if (i % 5 == 2) batch += limitd_frame({LimitdMethod::take, "unknown", key, 1}, "u");
     if (i % 5 == 3) batch += limitd_frame({LimitdMethod::ping, "", ""}, "pong");
   }
-  expect_no_allocation(protocol::Protocol::limitd, "", batch);
+  expect_no_allocation(protocol::find("limitd").value(), "", batch);
 }
 
 TEST(EngineAllocation, droplets_requests_allocate_nothing) {
@@ -100,7 +100,7 @@ TEST(EngineAllocation, droplets_requests_allocate_nothing) {
                                    droplet::number_field(6, 1'000) +
                                    droplet::number_field(11, i % 7 == 6 ? 1 : 0));
   }
-  expect_no_allocation(protocol::Protocol::droplet, std::string(droplet::handshake), batch);
+  expect_no_allocation(protocol::find("droplet").value(), std::string(droplet::handshake), batch);
 }
 
 }  // namespace

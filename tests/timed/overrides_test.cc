@@ -109,7 +109,7 @@ class World {
         asked.add(request::Entry{"user", users_[order_[at + i]]});
         asked.commit({.prefix = {}, .tag = {}});
       }
-      engine.serve(batch, protocol::Protocol::divvy, session, out);
+      engine.serve(batch, protocol::find("divvy").value(), session, out);
     }
     const double took = processor_ns() - began;
     EXPECT_EQ(session.allowed, requests);
@@ -126,7 +126,7 @@ class World {
       asked.open();
       asked.add(request::Entry{"user", one});
       asked.commit({.prefix = {}, .tag = {}});
-      engine.serve(batch, protocol::Protocol::divvy, session, out);
+      engine.serve(batch, protocol::find("divvy").value(), session, out);
     }
   }
 

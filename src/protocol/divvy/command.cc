@@ -1,10 +1,11 @@
 #include "base/units.h"
 #include "cli/arguments.h"
-#include "config/operations.h"
 #include "config/serving.h"
 #include "config/settings.h"
 #include "policy/pattern.h"
 #include "protocol/divvy/commands.h"
+#include "protocol/divvy/policy_files.h"
+#include "protocol/divvy/settings.h"
 
 namespace sluice::divvy {
 namespace {
@@ -49,6 +50,10 @@ bool wants_debug(std::string_view names) {
   return wanted;
 }
 
+DivvySettings& settings_in(config::Config& config) {
+  return static_cast<DivvySettings&>(config.settings_of(number_of(description)));
+}
+
 void apply_divvy_environment(const config::Outside& outside, config::Config& config,
                              base::Diagnostics& diagnostics) {
   if (const auto text = outside.environment("PORT")) {
@@ -77,11 +82,11 @@ void apply_divvy_environment(const config::Outside& outside, config::Config& con
     setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
     config.store.redis = std::move(setting);
   }
-  config::apply_divvy_operations(outside, config, diagnostics);
+  settings_in(config).apply_environment(outside, diagnostics);
 }
 
 // With a Redis the first is the original's to the letter.
-std::string first_lines(const std::vector<server::Bound>& bound, const config::Config& config) {
+std::string first_lines(const std::vector<server::Bound>& bound, config::Config& config) {
   std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
   if (config.store.redis) {
     const redis::Node& node = config.store.redis->value.nodes.front();
@@ -91,7 +96,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, const config::C
   }
   for (const auto& b : bound) {
     if (b.service.kind != server::Service::Kind::page) continue;
-    const std::string& path = config.operations.divvy_page->value.path;
+    const std::string& path = settings_in(config).page->value.path;
     text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
             (path.starts_with('/') ? "" : "/") + path + "\n";
   }
@@ -108,7 +113,7 @@ int serve(const protocol::Words& words, config::Outside& outside) {
   arguments.app()
       .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
       ->type_name("ADDRESS");
-  cli::add_documented_flag(arguments.app(), documented);
+  cli::add_policy_flag(arguments.app(), policy_format.flags.front(), documented);
   cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, outside)) return *status;
   if (arguments.positional().empty()) {
@@ -120,11 +125,13 @@ int serve(const protocol::Words& words, config::Outside& outside) {
 
   config::Config config;
   base::Diagnostics diagnostics;
-  config.listen = {{{protocol::Protocol::divvy, {"::", config::divvy_port}}}};
+  config.listen = {{{number_of(description), {"::", description.port}}}};
   if (host) config.listen.front().value.address.host = *host;
-  config.policy.push_back({{arguments.positional().front(), "argument"},
-                           {documented ? DivvyMatching::documented : DivvyMatching::code,
-                            documented ? "--documented" : "default"}});
+  auto policy = std::make_unique<DivvyFiles>(
+      base::Setting<std::string>{arguments.positional().front(), "argument"});
+  if (documented) policy->matching = {DivvyMatching::documented, "--documented"};
+  config.policy.push_back(
+      {number_of(description), base::Cloned<protocol::PolicyFiles>(std::move(policy))});
   config::apply_environment(outside, config, diagnostics);
   apply_divvy_environment(outside, config, diagnostics);
   config::apply_flags(flags, config, diagnostics);

@@ -2,8 +2,11 @@
 #pragma once
 
 #include "protocol/command.h"
+#include "protocol/protocol.h"
 
 namespace sluice::divvy {
+
+extern const protocol::Description description;
 
 int serve(const protocol::Words& words, config::Outside& outside);
 int ask(const protocol::Words& words, config::Outside& outside);

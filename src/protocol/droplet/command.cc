@@ -3,6 +3,7 @@
 #include "config/serving.h"
 #include "config/settings.h"
 #include "protocol/droplet/commands.h"
+#include "protocol/droplet/settings.h"
 
 namespace sluice::droplet {
 namespace {
@@ -12,17 +13,18 @@ constexpr const char* about =
     "to\n"
     "configure: each request brings its limits. Buckets are kept in this process.";
 
-const std::string footer =
-    std::string(
-        "Example:\n"
-        "  PORT=3000 sluice droplet\n"
-        "  sluice ask droplet take jar --lm 100\n"
-        "\n"
-        "Environment:\n"
-        "  PORT           the port to listen on, default 3000; 0 takes a free one\n") +
-    cli::server_environment_help + cli::cleanup_environment_help +
-    "\n"
-    "Exit status: 0 stopped by a signal, 1 settings or address unusable, 2 wrong usage.";
+std::string footer() {
+  return std::string(
+             "Example:\n"
+             "  PORT=3000 sluice droplet\n"
+             "  sluice ask droplet take jar --lm 100\n"
+             "\n"
+             "Environment:\n"
+             "  PORT           the port to listen on, default 3000; 0 takes a free one\n") +
+         cli::server_environment_help + cli::settings_environment_help(settings_format) +
+         "\n"
+         "Exit status: 0 stopped by a signal, 1 settings or address unusable, 2 wrong usage.";
+}
 
 void apply_port(const config::Outside& outside, config::Config& config,
                 base::Diagnostics& diagnostics) {
@@ -42,13 +44,13 @@ void apply_port(const config::Outside& outside, config::Config& config,
 }  // namespace
 
 int serve(const protocol::Words& words, config::Outside& outside) {
-  cli::Arguments arguments("sluice droplet [options]", about, footer);
+  cli::Arguments arguments("sluice droplet [options]", about, footer());
   config::Flags flags;
   std::optional<std::string> host;
   arguments.app()
       .add_option("--host", host, "Address to listen on; default ::, IPv6 and IPv4")
       ->type_name("ADDRESS");
-  cli::add_cleanup_flag(arguments.app(), flags);
+  cli::add_settings_flags(arguments.app(), settings_format, flags);
   cli::add_server_flags(arguments.app(), flags);
   if (const auto status = arguments.parse(words, outside)) return *status;
   if (!arguments.positional().empty())
@@ -58,7 +60,7 @@ int serve(const protocol::Words& words, config::Outside& outside) {
 
   config::Config config;
   base::Diagnostics diagnostics;
-  config.listen = {{{protocol::Protocol::droplet, {"::", config::droplet_port}}}};
+  config.listen = {{{number_of(description), {"::", description.port}}}};
   if (host) config.listen.front().value.address.host = *host;
   config::apply_environment(outside, config, diagnostics);
   apply_port(outside, config, diagnostics);

@@ -1,6 +1,8 @@
 #include "protocol/droplet/commands.h"
 #include "protocol/droplet/dialect.h"
+#include "protocol/droplet/rules.h"
 #include "protocol/droplet/session.h"
+#include "protocol/droplet/settings.h"
 #include "protocol/protocol.h"
 
 namespace sluice::droplet {
@@ -10,13 +12,19 @@ namespace {
 constexpr protocol::Command commands[] = {
     {"droplet", "serve droplet's protocol, in place of `droplet`", serve, true}};
 
-constexpr protocol::Ask ask_words = {"take|query BUCKET", "", ask};
+constexpr protocol::Ask ask_words = {
+    .usage = "take|query BUCKET",
+    .example = {},
+    .question = {},
+    .command = {},
+    .run = ask,
+};
 
 }  // namespace
 
-extern const protocol::Description description;
 constinit const protocol::Description description = {
     .name = "droplet",
+    .title = "droplet",
     .port = 3000,
     .make_session = [] { return std::unique_ptr<request::Session>(new DropletSession); },
     // Droplet's client answers a Close with its own, which takes a round trip and its event loop's
@@ -25,6 +33,8 @@ constinit const protocol::Description description = {
     .dialect = &dialect,
     .ask = &ask_words,
     .commands = commands,
+    .add_rules = add_droplet_rule,
+    .settings = &settings_format,
 };
 
 }  // namespace sluice::droplet

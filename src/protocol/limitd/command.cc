@@ -9,6 +9,7 @@
 #include "config/serving.h"
 #include "config/settings.h"
 #include "protocol/limitd/commands.h"
+#include "protocol/limitd/policy_files.h"
 
 namespace sluice::limitd {
 namespace {
@@ -191,9 +192,11 @@ int serve(const protocol::Words& words, config::Outside& outside) {
   }
 
   config::Config config;
-  config.listen = {{{protocol::Protocol::limitd, {"::", config::limitd_port}}}};
+  config.listen = {{{number_of(description), {"::", description.port}}}};
   config.policy.push_back(
-      {.path = {file, flags.file ? "--config-file" : "default"}, .matching = {}, .limitd = source});
+      {number_of(description),
+       base::Cloned<protocol::PolicyFiles>(std::make_unique<LimitdFiles>(
+           base::Setting<std::string>{file, flags.file ? "--config-file" : "default"}, source))});
   apply_settings(flags, said, config, diagnostics);
   config::apply_environment(outside, config, diagnostics);
   config::apply_flags(server_flags, config, diagnostics);

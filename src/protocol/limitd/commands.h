@@ -2,8 +2,11 @@
 #pragma once
 
 #include "protocol/command.h"
+#include "protocol/protocol.h"
 
 namespace sluice::limitd {
+
+extern const protocol::Description description;
 
 int serve(const protocol::Words& words, config::Outside& outside);
 int limitdctl(const protocol::Words& words, config::Outside& outside);

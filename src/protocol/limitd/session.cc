@@ -12,9 +12,9 @@ namespace sluice::limitd {
 namespace {
 
 using base::bounds::batch_requests_max;
-using base::bounds::limitd_frame_bytes_max;
+using base::bounds::frame_bytes_max;
 
-static_assert(base::bounds::tag_bytes_max >= limitd_frame_bytes_max, "an id is part of a frame");
+static_assert(base::bounds::tag_bytes_max >= frame_bytes_max, "an id is part of a frame");
 
 // A request's note: its method in the low bits, then these.
 constexpr uint32_t method_mask = 7, silent_bit = 8, numeric_bit = 16;
@@ -40,7 +40,7 @@ Frame find_frame(std::string_view in, std::string_view& body, size_t& used) {
     const auto byte = static_cast<uint8_t>(in[i]);
     size |= uint64_t{byte & 0x7Fu} << (7 * i);
     if (byte >= 0x80) continue;
-    if (size > limitd_frame_bytes_max) return Frame::bad;
+    if (size > frame_bytes_max) return Frame::bad;
     if (in.size() - (i + 1) < size) return Frame::unfinished;
     body = in.substr(i + 1, size);
     used = i + 1 + size;

@@ -260,7 +260,7 @@ inline Transcript expected(std::string bytes) {
       open = byte >= 0x80;
     }
     if (open && prefix < 5) break;
-    t.closing = open || size > base::bounds::limitd_frame_bytes_max;
+    t.closing = open || size > base::bounds::frame_bytes_max;
     if (t.closing || bytes.size() - prefix < size) break;
     take(bytes, prefix);
     const std::string body = take(bytes, size);

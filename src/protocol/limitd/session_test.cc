@@ -15,7 +15,7 @@ namespace sluice::limitd {
 namespace {
 
 using base::bounds::batch_requests_max;
-using base::bounds::limitd_frame_bytes_max;
+using base::bounds::frame_bytes_max;
 using model::frame;
 using model::number;
 using model::Requested;
@@ -129,7 +129,7 @@ const Killer killers[] = {
     {"length_of_6_bytes", std::string(5, '\x80') + std::string(1, '\0')},
     {"frame_of_2_GiB", std::string("\x80\x80\x80\x80\x08", 5)},
     {"frame_of_1_GiB", std::string("\x80\x80\x80\x80\x04", 5)},
-    {"frame_past_the_bound", varint(limitd_frame_bytes_max + 1)},
+    {"frame_past_the_bound", varint(frame_bytes_max + 1)},
     {"http_get", "GET / HTTP/1.1\r\nHost: 127.0.0.1:9231\r\nUser-Agent: x\r\n\r\n"},
     {"http_get_shorter_than_its_frame", "GET / HTTP/1.0\r\n\r\n"},
     {"http_head", "HEAD / HTTP/1.0\r\n\r\n"},
@@ -231,10 +231,10 @@ TEST(LimitdSession, AFrameMayBeginAsHttpDoes) {
 
 TEST(LimitdSession, FramesHaveABound) {
   for (const size_t over : {0u, 1u}) {
-    const std::string head = text(2, "ip") + number(4, take), key(limitd_frame_bytes_max, 'k');
-    const size_t room = limitd_frame_bytes_max - head.size() - 4 + over;
+    const std::string head = text(2, "ip") + number(4, take), key(frame_bytes_max, 'k');
+    const size_t room = frame_bytes_max - head.size() - 4 + over;
     const std::string body = head + text(3, key.substr(0, room));
-    ASSERT_EQ(body.size(), limitd_frame_bytes_max + over);
+    ASSERT_EQ(body.size(), frame_bytes_max + over);
     const Transcript t = whole(frame(body) + asked(ping));
     EXPECT_EQ(t.closing, over == 1);
     EXPECT_EQ(t.requests.size(), over == 1 ? 0u : 2u);
@@ -467,7 +467,7 @@ TEST(LimitdSession, IdsComeBackAsTheyWere) {
             pong(text(1,
                       "\xFF"
                       "1")));
-  const std::string longest(limitd_frame_bytes_max - 6, 'i');
+  const std::string longest(frame_bytes_max - 6, 'i');
   EXPECT_EQ(id_of(text(1, longest)), pong(text(1, longest)));
   for (const uint64_t n :
        {uint64_t{0}, uint64_t{7}, uint64_t{300}, uint64_t{1} << 53, uint64_t{1} << 63, UINT64_MAX})

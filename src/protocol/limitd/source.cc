@@ -1,12 +1,11 @@
 #include "protocol/limitd/source.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "base/hash.h"
-#include "config/built_in.h"
-#include "config/load_policy.h"
+#include "config/read_file.h"
+#include "protocol/limitd/example.h"
+#include "protocol/policy_files.h"
 
 namespace sluice::limitd {
 namespace {
@@ -27,27 +26,6 @@ void warn(std::string file, size_t line, std::string subject, std::string messag
   d.message = std::move(message);
   d.remedy = std::move(remedy);
   diagnostics.push_back(std::move(d));
-}
-
-// The files of FILE.d in the order of their names. What begins with a dot is somebody's own: of an
-// editor, or of the machinery that swaps a Kubernetes volume.
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code problem;
-  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
-       at.increment(problem)) {
-    std::string name = at->path().filename().string();
-    std::error_code unknown;
-    if (!name.starts_with('.') && !at->is_directory(unknown)) names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-uint64_t digest_of_names(const std::vector<std::string>& names) {
-  std::string all;
-  for (const auto& name : names) (all += name) += '\0';
-  return base::digest(all);
 }
 
 std::optional<std::string> take(const std::string& path, LimitdTexts& read,
@@ -114,20 +92,12 @@ void tell_unserved(const LimitdConfig& config, const LimitdSource& source,
 
 }  // namespace
 
-std::optional<uint64_t> digest_of_path(const std::string& path) {
-  if (path.ends_with('/')) return digest_of_names(names_in(path));
-  base::Diagnostics told_later;
-  const auto text = config::read_file(path, told_later);
-  if (!text) return std::nullopt;
-  return base::digest(*text);
-}
-
 LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& source,
                               Unusable configured, base::Diagnostics& diagnostics) {
   LimitdTexts read;
   if (source.use == LimitdSource::Use::built_in) {
-    read.files.emplace_back(config::limitd_example_name, std::string(config::example_limitd));
-    read.digests.push_back(base::digest(config::example_limitd));
+    read.files.emplace_back(protocol::example_name("limitd"), std::string(example));
+    read.digests.push_back(base::digest(example));
     return read;
   }
   const auto add = [&](const std::string& name) {
@@ -139,9 +109,9 @@ LimitdTexts read_limitd_texts(const std::string& path, const LimitdSource& sourc
   if (!path.empty()) {
     add(path);
     const std::string folder = path + ".d/";
-    const auto names = names_in(folder);
+    const auto names = config::names_in(folder);
     read.paths.push_back(folder);
-    read.digests.push_back(digest_of_names(names));
+    read.digests.push_back(config::digest_of_names(names));
     for (const auto& name : names) add(folder + name);
   }
   if (!read.complete) return read;

@@ -13,6 +13,7 @@
 #include "base/diagnostic.h"
 #include "policy/rule_set.h"
 #include "protocol/limitd/rules.h"
+#include "protocol/policy_files.h"
 #include "request/space.h"
 
 namespace sluice::limitd {
@@ -31,8 +32,7 @@ struct LimitdSource {
   LimitdConfig flags = {};  // what they have said, and files need not
 };
 
-// What a configurator's file that cannot be used leads to.
-enum class Unusable { error, main_file };
+using protocol::Unusable;  // here of a configurator's file
 
 struct LimitdTexts {
   Texts files;                  // the file itself, then those of its folder
@@ -56,9 +56,5 @@ void add_limitd(const LimitdTexts& texts, const LimitdSource& source, Unusable c
 // What the files and the environment say beside bucket types, without any flag but `db`.
 LimitdConfig limitd_settings(const LimitdTexts& texts, const LimitdSource& source,
                              base::Diagnostics& diagnostics);
-
-// The digest of a path as read_limitd_texts makes it, or of a file's text; nothing: it cannot be
-// read.
-std::optional<uint64_t> digest_of_path(const std::string& path);
 
 }  // namespace sluice::limitd

@@ -1,5 +1,7 @@
 // limitd keeps its buckets in LevelDB: key U+00FF type U+00FF key, value a JSON object. Opening
 // such a database writes to it, so a copy is opened.
+#include "protocol/limitd/import.h"
+
 #include <fcntl.h>
 #include <leveldb/db.h>
 #include <unistd.h>
@@ -14,13 +16,13 @@
 
 #include "base/check.h"
 #include "base/printable.h"
+#include "disk/journal.h"
 #include "disk/layout.h"
 #include "disk/owner.h"
-#include "disk/tools.h"
 #include "limit/fixed_bucket.h"
 #include "limit/token_bucket.h"
 
-namespace sluice::disk {
+namespace sluice::limitd {
 
 namespace {
 
@@ -62,7 +64,7 @@ bool copy_database(const std::string& from, const std::string& to, std::string& 
   return !error;
 }
 
-bool parse_bucket(std::string_view key, std::string_view value, LimitdBucket& bucket) {
+bool parse_bucket(std::string_view key, std::string_view value, StoredBucket& bucket) {
   if (!key.starts_with(mark)) return false;
   key.remove_prefix(mark.size());
   const size_t cut = key.find(mark);
@@ -86,7 +88,16 @@ bool parse_bucket(std::string_view key, std::string_view value, LimitdBucket& bu
 
 }  // namespace
 
-limit::State state_of(const LimitdBucket& bucket, const limit::Limit& limit, base::Time now) {
+bool has_database(const std::string& dir) {
+  // RocksDB's files are named alike, but ours are never in DIR itself, and its tables end in .sst.
+  std::error_code error;
+  if (!fs::exists(dir + "/CURRENT", error)) return false;
+  for (fs::directory_iterator at(dir, error), end; !error && at != end; at.increment(error))
+    if (at->path().filename().string().starts_with("OPTIONS-")) return false;
+  return !error;
+}
+
+limit::State state_of(const StoredBucket& bucket, const limit::Limit& limit, base::Time now) {
   const auto most = static_cast<double>(limit.burst);
   const double content = std::clamp(bucket.content, 0.0, most);
   const double whole = std::floor(content);
@@ -107,7 +118,7 @@ namespace {
 bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces,
                  const ToCounter& to_counter, ImportReport& report, std::string& problem) {
   const std::string shown = "`" + base::printable(dir, 512) + "`";
-  if (!has_limitd_database(dir)) {
+  if (!has_database(dir)) {
     problem = "there is no database of limitd in " + shown;
     return false;
   }
@@ -116,15 +127,15 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
               "; stop that first";
     return false;
   }
-  JournalOptions options;
+  disk::JournalOptions options;
   options.path = dir;
   options.sync = true;
   options.now = [now] { return now; };
-  const auto journal = Journal::open(std::move(options), spaces, problem);
+  const auto journal = disk::Journal::open(std::move(options), spaces, problem);
   if (!journal) return false;
   std::set<std::pair<uint32_t, std::string>> there;
   if (!journal->read_blocks(problem) || !journal->replay(
-                                            [&](const Record& record) {
+                                            [&](const disk::Record& record) {
                                               std::pair key(record.space->id,
                                                             std::string(record.key));
                                               if (record.cells.empty())
@@ -136,7 +147,7 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
     return false;
   journal->start_folding();
 
-  const std::string copy = store_of(dir) + "/limitd.tmp";
+  const std::string copy = disk::store_of(dir) + "/limitd.tmp";
   const auto end_with = [&](bool done) {
     std::error_code ignored;
     fs::remove_all(copy, ignored);
@@ -158,7 +169,7 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
   leveldb::ReadOptions reading;
   reading.verify_checksums = true;
   const std::unique_ptr<leveldb::Iterator> at(db->NewIterator(reading));
-  LimitdBucket bucket;
+  StoredBucket bucket;
   for (at->SeekToFirst(); at->Valid(); at->Next()) {
     const std::string_view key(at->key().data(), at->key().size());
     const std::string_view value(at->value().data(), at->value().size());
@@ -182,12 +193,12 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
       ++report.full;
       continue;
     }
-    const auto found = journal->find(*counter->space, counter->key, [](const Record&) {});
-    if (found == Journal::Found::failed) {
+    const auto found = journal->find(*counter->space, counter->key, [](const disk::Record&) {});
+    if (found == disk::Journal::Found::failed) {
       problem = "the store in " + shown + " cannot be read";
       return end_with(false);
     }
-    if (found == Journal::Found::yes ||
+    if (found == disk::Journal::Found::yes ||
         there.contains({counter->space->id, std::string(counter->key)})) {
       ++report.there;
       continue;
@@ -206,11 +217,11 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
 
 }  // namespace
 
-bool import_limitd(const std::string& dir, base::Time now, request::Spaces& spaces,
-                   const ToCounter& to_counter, ImportReport& report, std::string& problem) {
+bool import_buckets(const std::string& dir, base::Time now, request::Spaces& spaces,
+                    const ToCounter& to_counter, ImportReport& report, std::string& problem) {
   const bool done = import_into(dir, now, spaces, to_counter, report, problem);
   std::string unused;
-  return give_to_owner(dir, store_of(dir), done ? problem : unused) && done;
+  return disk::give_to_owner(dir, disk::store_of(dir), done ? problem : unused) && done;
 }
 
-}  // namespace sluice::disk
+}  // namespace sluice::limitd

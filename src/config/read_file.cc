@@ -1,0 +1,102 @@
+#include "config/read_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "base/bounds.h"
+#include "base/hash.h"
+
+namespace sluice::config {
+namespace {
+
+base::Diagnostic about(const std::string& path, std::string message, std::string remedy) {
+  base::Diagnostic d;
+  d.file = path;
+  d.message = std::move(message);
+  d.remedy = std::move(remedy);
+  return d;
+}
+
+base::Diagnostic unreadable(const std::string& path, int problem) {
+  const std::string remedy = problem == ENOENT
+                                 ? "check the path: on the command line it counts from the current "
+                                   "folder, in a sluice.yaml from that file"
+                             : problem == EACCES ? "let this user read it"
+                                                 : "";
+  return about(path, "cannot be read: " + std::generic_category().message(problem), remedy);
+}
+
+}  // namespace
+
+std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics) {
+  constexpr size_t bound = base::bounds::config_bytes_max;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+                                                             &std::fclose);
+  if (!file) {
+    diagnostics.push_back(unreadable(path, errno));
+    return std::nullopt;
+  }
+  struct stat status {};
+  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISDIR(status.st_mode)) {
+    diagnostics.push_back(about(path, "is a directory", "name a file in it"));
+    return std::nullopt;
+  }
+  // By what comes, not by the size that is told: it may be a pipe.
+  std::string text;
+  char chunk[16384];
+  while (const size_t n = std::fread(chunk, 1, sizeof chunk, file.get())) {
+    if (n > bound - text.size()) {
+      diagnostics.push_back(about(path,
+                                  "is longer than " + std::to_string(bound >> 20) +
+                                      " MiB, the bound of a configuration file",
+                                  "split it or drop what no request meets"));
+      return std::nullopt;
+    }
+    text.append(chunk, n);
+  }
+  if (std::ferror(file.get())) {
+    diagnostics.push_back(unreadable(path, errno));
+    return std::nullopt;
+  }
+  return text;
+}
+
+bool is_missing(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code problem;
+  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
+       at.increment(problem)) {
+    std::string name = at->path().filename().string();
+    std::error_code unknown;
+    if (!name.starts_with('.') && !at->is_directory(unknown)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+uint64_t digest_of_names(const std::vector<std::string>& names) {
+  std::string all;
+  for (const auto& name : names) (all += name) += '\0';
+  return base::digest(all);
+}
+
+std::optional<uint64_t> digest_of_path(const std::string& path) {
+  if (path.ends_with('/')) return digest_of_names(names_in(path));
+  base::Diagnostics told_later;
+  const auto text = read_file(path, told_later);
+  if (!text) return std::nullopt;
+  return base::digest(*text);
+}
+
+}  // namespace sluice::config

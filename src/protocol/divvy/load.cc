@@ -1,0 +1,42 @@
+#include "protocol/load.h"
+
+#include <algorithm>
+
+namespace sluice::divvy {
+namespace {
+
+using protocol::LoadOutcome;
+
+class Client final : public protocol::LoadClient {
+ public:
+  void append_request(std::string_view key, std::string& out) override {
+    out += "HIT method=GET path=/bench ip=";
+    out += key;
+    out += '\n';
+  }
+
+  size_t read_reply(std::string_view text, LoadOutcome& outcome) const override {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return 0;
+    outcome = text.starts_with("OK true ")    ? LoadOutcome::allowed
+              : text.starts_with("OK false ") ? LoadOutcome::denied
+                                              : LoadOutcome::error;
+    return end + 1;
+  }
+};
+
+}  // namespace
+
+extern const protocol::Load load;
+const protocol::Load load = {
+    .make_client = []() -> std::unique_ptr<protocol::LoadClient> {
+      return std::make_unique<Client>();
+    },
+    // Lines that are cut in two need no memory: only their ends count.
+    .count_requests = [](std::string_view text) -> protocol::LoadRequests {
+      return {static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), text.size()};
+    },
+    .reply = "OK true 999 60\n",
+};
+
+}  // namespace sluice::divvy

@@ -1,0 +1,145 @@
+#include "protocol/divvy/policy_files.h"
+
+#include <utility>
+
+#include "base/hash.h"
+#include "config/read_file.h"
+#include "config/settings.h"
+#include "protocol/divvy/example.h"
+
+namespace sluice::divvy {
+namespace {
+
+using protocol::PolicyFiles;
+
+class DivvyTexts final : public protocol::PolicyTexts {
+ public:
+  // `name` stands for the file in messages. Without a format it is told with the rules; without a
+  // text there are none.
+  DivvyTexts(std::string name, std::optional<DivvyFormat> format, DivvyMatching matching)
+      : name_(std::move(name)), format_(format), matching_(matching) {}
+
+  void set_text(std::string text) {
+    digests.push_back(base::digest(text));
+    text_ = std::move(text);
+  }
+
+  void add_rules(request::Spaces& spaces, policy::RuleSet& rules,
+                 base::Diagnostics& diagnostics) const override {
+    if (!format_) {
+      base::Diagnostic place;
+      place.file = name_;
+      config::complain(place, "Unrecognized format for config file: " + name_,
+                       "name it .ini or .json, in small letters, after what it holds", diagnostics);
+      return;
+    }
+    if (text_) read_divvy(*text_, *format_, matching_, name_, spaces, rules, diagnostics);
+  }
+
+ private:
+  std::string name_;
+  std::optional<DivvyFormat> format_;
+  DivvyMatching matching_;
+  std::optional<std::string> text_;
+};
+
+class DivvyExample final : public PolicyFiles {
+ public:
+  DivvyExample() : PolicyFiles({}) {}
+
+  std::unique_ptr<PolicyFiles> clone() const override { return std::make_unique<DivvyExample>(); }
+  const protocol::PolicyFormat* format() const override { return &policy_format; }
+  std::unique_ptr<protocol::PolicyTexts> read(protocol::Unusable,
+                                              base::Diagnostics&) const override {
+    auto texts = std::make_unique<DivvyTexts>(protocol::example_name("divvy"), DivvyFormat::ini,
+                                              DivvyMatching::code);
+    texts->set_text(std::string(example));
+    return texts;
+  }
+};
+
+constexpr protocol::PolicyKind kinds[] = {{"divvy-ini", ".ini"}, {"divvy-json", ".json"}};
+
+DivvyFormat format_of_kind(size_t kind) {
+  return kind == 1 ? DivvyFormat::json : DivvyFormat::ini;
+}
+
+constexpr std::string_view matching_option = "matching", documented = "documented";
+constexpr std::string_view options[] = {matching_option};
+constexpr protocol::PolicyFlag flags[] = {
+    {"--documented",
+     "Match `*` as Divvy's README says, not as its code does: the key must be\n"
+     "there, every star is any run of characters, and the end is anchored",
+     matching_option, documented}};
+
+}  // namespace
+
+std::unique_ptr<PolicyFiles> DivvyFiles::clone() const {
+  return std::make_unique<DivvyFiles>(*this);
+}
+
+void DivvyFiles::set(std::string_view, std::string_view text, const std::string& origin,
+                     const base::Diagnostic& place, base::Diagnostics& diagnostics) {
+  if (text == "code")
+    matching = {DivvyMatching::code, origin};
+  else if (text == documented)
+    matching = {DivvyMatching::documented, origin};
+  else
+    config::complain(place, "`" + std::string(text) + "` is no way of matching",
+                     "write `code` (as Divvy 1.7.1 does it) or `documented` (as its README says)",
+                     diagnostics);
+}
+
+std::vector<std::pair<std::string, std::string>> DivvyFiles::options() const {
+  const bool code = matching.value == DivvyMatching::code;
+  return {{std::string("matching: ") + (code ? "code" : "documented"), matching.origin}};
+}
+
+std::unique_ptr<protocol::PolicyTexts> DivvyFiles::read(protocol::Unusable,
+                                                        base::Diagnostics& diagnostics) const {
+  const auto format = format_ ? format_ : divvy_format(path.value);
+  auto texts = std::make_unique<DivvyTexts>(path.value, format, matching.value);
+  texts->paths.push_back(path.value);
+  if (!format) return texts;
+  if (auto text = config::read_file(path.value, diagnostics)) {
+    texts->set_text(*std::move(text));
+    return texts;
+  }
+  texts->complete = false;
+  if (config::is_missing(path.value)) texts->missing.push_back(path.value);
+  return texts;
+}
+
+constinit const protocol::PolicyFormat policy_format = {
+    .file = "rules.ini",
+    .summary = "Divvy's INI or JSON",
+    .rules = "rules",
+    .request = "method=GET path=/pantry/cookies ip=10.0.0.7",
+    .counter = "divvy:ip=* method=GET path=/pantry/cookies:10.0.0.7:3:3600",
+    .second = "a second Divvy policy cannot be reached behind the first one's default rule",
+    .second_remedy = "put its rules into the first",
+    .without_rules = {},
+    .kinds = kinds,
+    .doubtful_endings = {},
+    .holds = nullptr,
+    .options = options,
+    .flags = flags,
+    .log_rules = true,
+    .configured = [](base::Setting<std::string> path) -> std::unique_ptr<PolicyFiles> {
+      return std::make_unique<DivvyFiles>(std::move(path));
+    },
+    .single = [](std::string path, size_t kind) -> std::unique_ptr<PolicyFiles> {
+      return std::make_unique<DivvyFiles>(base::Setting<std::string>{std::move(path)},
+                                          format_of_kind(kind));
+    },
+    .from_text = [](std::string name, std::string text,
+                    size_t kind) -> std::unique_ptr<protocol::PolicyTexts> {
+      auto texts =
+          std::make_unique<DivvyTexts>(std::move(name), format_of_kind(kind), DivvyMatching::code);
+      texts->set_text(std::move(text));
+      return texts;
+    },
+    .example = []() -> std::unique_ptr<PolicyFiles> { return std::make_unique<DivvyExample>(); },
+};
+
+}  // namespace sluice::divvy

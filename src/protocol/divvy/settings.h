@@ -1,0 +1,50 @@
+// Settings of Divvy's protocol: its own page of metrics, and what statsd is told. From `divvy:` of
+// a sluice.yaml, or from the variables that Divvy takes. Main thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/setting.h"
+#include "config/address.h"
+#include "config/config.h"
+#include "config/outside.h"
+#include "protocol/settings.h"
+
+namespace sluice::divvy {
+
+// Where the page is unless told otherwise.
+inline constexpr uint16_t metrics_port = 9101;
+
+struct MetricsPage {
+  config::Address address;
+  std::string path = "/metrics";
+};
+struct Statsd {
+  config::Address address;
+  std::string prefix;
+  bool tcp = false;
+};
+
+class DivvySettings final : public protocol::Settings {
+ public:
+  std::unique_ptr<Settings> clone() const override;
+  void read(config::FileReader& reader, const policy::YamlNode& section) override;
+  std::vector<std::pair<std::string, std::string>> lines() const override;
+  void add_to(server::Options& options, protocol::Protocol self) const override;
+
+  // STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP, HTTP_SERVICE_PORT and
+  // PROMETHEUS_METRICS_PATH, as Divvy takes them.
+  void apply_environment(const config::Outside& outside, base::Diagnostics& diagnostics);
+
+  std::optional<base::Setting<MetricsPage>> page;
+  std::optional<base::Setting<Statsd>> statsd;
+};
+
+extern const protocol::SettingsFormat settings_format;
+
+}  // namespace sluice::divvy

@@ -1,0 +1,91 @@
+#include "protocol/divvy/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "config/settings.h"
+
+namespace sluice::divvy {
+namespace {
+
+DivvySettings& settings_in(config::Config& config) {
+  return dynamic_cast<DivvySettings&>(config.settings_of(*protocol::find("divvy")));
+}
+
+struct World {
+  std::map<std::string, std::string> variables;
+  std::ostringstream out, err;
+  config::Outside outside{out, err, false, false,
+                          [this](const char* name) -> std::optional<std::string> {
+                            const auto at = variables.find(name);
+                            if (at == variables.end()) return std::nullopt;
+                            return at->second;
+                          }};
+
+  // What is wrong, "" if nothing.
+  std::string divvy(config::Config& config) {
+    base::Diagnostics diagnostics;
+    settings_in(config).apply_environment(outside, diagnostics);
+    std::string text;
+    for (const auto& d : diagnostics) text += base::to_string(d) + "\n";
+    return text;
+  }
+};
+
+TEST(DivvySettings, VariablesSayWhatDivvyTells) {
+  World world;
+  world.variables = {{"STATSD_HOST", "stats"},      {"STATSD_PORT", "18125"},
+                     {"STATSD_PREFIX", "pre"},      {"STATSD_USE_TCP", "0"},
+                     {"HTTP_SERVICE_PORT", "9102"}, {"PROMETHEUS_METRICS_PATH", "/m"}};
+  config::Config config;
+  ASSERT_EQ(world.divvy(config), "");
+  const server::Options options = config.options();
+  ASSERT_TRUE(options.statsd);
+  EXPECT_EQ(options.statsd->host, "stats");
+  EXPECT_EQ(options.statsd->port, 18125);
+  EXPECT_EQ(options.statsd->prefix, "pre");
+  EXPECT_TRUE(options.statsd->tcp);
+  EXPECT_EQ(options.listeners.back().service.path, "/m");
+  EXPECT_EQ(options.listeners.back().service.kind, server::Service::Kind::page);
+  EXPECT_EQ(options.listeners.back().port, 9102);
+}
+
+TEST(DivvySettings, HalfOfTheVariablesIsAWarningAndNoPortAnError) {
+  World world;
+  world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", ""}, {"HTTP_SERVICE_PORT", "1"}};
+  config::Config config;
+  EXPECT_EQ(world.divvy(config),
+            "warning: STATSD_HOST: stands alone, so nothing is sent to statsd; set STATSD_HOST and "
+            "STATSD_PORT, or neither\n"
+            "warning: HTTP_SERVICE_PORT: stands alone, so no page of metrics is served; Only found "
+            "one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your environment.\n");
+  EXPECT_FALSE(config.options().statsd);
+  world.variables = {{"STATSD_HOST", "stats"}, {"STATSD_PORT", "x"}};
+  EXPECT_EQ(world.divvy(config),
+            "error: STATSD_PORT: `x` is no port; set it to 0 to 65535, or unset it\n");
+}
+
+TEST(DivvySettings, TheFileSaysTheSameAndIsReadBack) {
+  config::Config config;
+  base::Diagnostics diagnostics;
+  const std::string text =
+      "divvy:\n"
+      "  metrics: { address: \"[::1]:9102\", path: /m }\n"
+      "  statsd: { address: \"stats:1\", prefix: pre, tcp: true }\n"
+      "policy: [{ divvy: a.ini }]\n";
+  config::read_config(text, "conf/sluice.yaml", config, diagnostics);
+  ASSERT_TRUE(diagnostics.empty());
+  const std::string printed = config::print_config(config);
+  config::Config again;
+  config::read_config(printed, "/sluice.yaml", again, diagnostics);
+  ASSERT_TRUE(diagnostics.empty()) << printed;
+  EXPECT_TRUE(config::same_lines(settings_in(config).lines(), settings_in(again).lines()))
+      << printed;
+  settings_in(again).statsd->value.prefix = "other";
+  EXPECT_FALSE(config::same_lines(settings_in(config).lines(), settings_in(again).lines()));
+}
+
+}  // namespace
+}  // namespace sluice::divvy

@@ -1,0 +1,8 @@
+#include "protocol/settings.h"
+
+namespace sluice::protocol {
+
+void Settings::set(const SettingsFlag&, std::string_view, const std::string&,
+                   const base::Diagnostic&, base::Diagnostics&) {}
+
+}  // namespace sluice::protocol
