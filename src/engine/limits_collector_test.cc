@@ -18,7 +18,7 @@
 #include "durable/durable_life_test.h"
 #include "engine/limits_trial_test.h"
 
-namespace sluice::engine {
+namespace sluice::engine::limits_collector_test {
 namespace {
 
 using durable::Durability;
@@ -245,4 +245,4 @@ TEST(LimitsCollector, waits_until_no_policy_from_before_is_held) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::limits_collector_test
