@@ -23,11 +23,11 @@ namespace {
 // Rules that do not apply, of which the first so many are listed.
 constexpr size_t listed_max = 1000;
 
-constexpr std::pair<std::string_view, Dialect> protocols[] = {
+constexpr std::pair<std::string_view, Dialect> dialects[] = {
     {"divvy", Dialect::divvy}, {"limitd", Dialect::limitd}, {"droplet", Dialect::droplet}};
 
 std::string_view name_of(Dialect dialect) {
-  for (const auto& [name, one] : protocols)
+  for (const auto& [name, one] : dialects)
     if (one == dialect) return name;
   return "";
 }
@@ -47,9 +47,9 @@ class Body {
     for (const auto& [key, value] : json.items()) {
       if (key == "protocol") {
         const auto its = std::find_if(
-            std::begin(protocols), std::end(protocols),
+            std::begin(dialects), std::end(dialects),
             [&, &name = value](const auto& one) { return name == std::string(one.first); });
-        if (its == std::end(protocols)) return fail("`protocol` is to be divvy, limitd or droplet");
+        if (its == std::end(dialects)) return fail("`protocol` is to be divvy, limitd or droplet");
         request.dialect = its->second;
         has_protocol = true;
       } else if (key == "descriptor") {

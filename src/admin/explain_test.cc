@@ -22,7 +22,7 @@
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 
-namespace sluice::admin {
+namespace sluice::admin::explain_test {
 namespace {
 
 using policy::Dialect;
@@ -399,4 +399,4 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
 }
 
 }  // namespace
-}  // namespace sluice::admin
+}  // namespace sluice::admin::explain_test
