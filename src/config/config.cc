@@ -8,7 +8,7 @@
 namespace sluice::config {
 namespace {
 
-base::Diagnostic place_of(std::string subject) {
+base::Diagnostic named_place(std::string subject) {
   base::Diagnostic place;
   place.subject = std::move(subject);
   return place;
@@ -16,7 +16,7 @@ base::Diagnostic place_of(std::string subject) {
 
 void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
   config.listen.clear();
-  const base::Diagnostic place = place_of("--listen");
+  const base::Diagnostic place = named_place("--listen");
   for (const std::string& text : flags.listen) {
     const size_t cut = text.find('=');
     if (cut == std::string::npos) {
@@ -92,7 +92,7 @@ std::vector<PolicyFile> Config::policy_files() const {
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics) {
   const auto apply = [&](const char* name, auto set) {
     const auto text = outside.environment(name);
-    if (text && !text->empty()) set(*text, name, place_of(name), config, diagnostics);
+    if (text && !text->empty()) set(*text, name, named_place(name), config, diagnostics);
   };
   apply("SLUICE_WORKERS", set_workers);
   apply("SLUICE_CONNECTIONS", set_connections);
@@ -127,7 +127,7 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
   const auto apply = [&](const std::optional<std::string>& text, const char* name, auto set) {
-    if (text) set(*text, name, place_of(name), config, diagnostics);
+    if (text) set(*text, name, named_place(name), config, diagnostics);
   };
   apply(flags.workers, "--workers", set_workers);
   apply(flags.connections, "--connections", set_connections);

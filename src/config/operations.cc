@@ -39,7 +39,7 @@ bool is_token(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-std::string in_quotes(std::string_view text) {
+std::string double_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -108,7 +108,7 @@ void apply_divvy_operations(const Outside& outside, Config& config,
 std::vector<std::pair<std::string, std::string>> lines_of(const Operations& operations) {
   std::vector<std::pair<std::string, std::string>> lines;
   if (const auto& file = operations.admin_token_file; !file.value.empty())
-    lines.push_back({"admin: { token_file: " + in_quotes(file.value) + " }", file.origin});
+    lines.push_back({"admin: { token_file: " + double_quoted(file.value) + " }", file.origin});
   else if (const auto& token = operations.admin_token; !token.value.empty())
     lines.push_back({"# admin: a token, not shown here", token.origin});
   const auto& page = operations.divvy_page;
@@ -117,14 +117,14 @@ std::vector<std::pair<std::string, std::string>> lines_of(const Operations& oper
   if (page)
     lines.push_back(
         {"  metrics: { address: " +
-             in_quotes(format_address(page->value.address.host, page->value.address.port)) +
-             ", path: " + in_quotes(page->value.path) + " }",
+             double_quoted(format_address(page->value.address.host, page->value.address.port)) +
+             ", path: " + double_quoted(page->value.path) + " }",
          page->origin});
   if (statsd)
     lines.push_back(
         {"  statsd: { address: " +
-             in_quotes(format_address(statsd->value.address.host, statsd->value.address.port)) +
-             ", prefix: " + in_quotes(statsd->value.prefix) +
+             double_quoted(format_address(statsd->value.address.host, statsd->value.address.port)) +
+             ", prefix: " + double_quoted(statsd->value.prefix) +
              ", tcp: " + (statsd->value.tcp ? "true" : "false") + " }",
          statsd->origin});
   return lines;

@@ -10,7 +10,7 @@
 
 #include "config/candidate.h"
 
-namespace sluice::config {
+namespace sluice::config::operations_test {
 namespace {
 
 struct World {
@@ -194,4 +194,4 @@ TEST(Candidates, NameTheServersOwnFilesOnly) {
 }
 
 }  // namespace
-}  // namespace sluice::config
+}  // namespace sluice::config::operations_test
