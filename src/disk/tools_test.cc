@@ -15,7 +15,7 @@
 #include "limit/decide.h"
 #include "tests/support/dice.h"
 
-namespace sluice::disk {
+namespace sluice::disk::tools_test {
 namespace {
 
 using limit::Algorithm;
@@ -426,4 +426,4 @@ TEST_F(ImportTest, WhatCannotBeImportedIsTold) {
 }
 
 }  // namespace
-}  // namespace sluice::disk
+}  // namespace sluice::disk::tools_test
