@@ -16,7 +16,7 @@
 #include "request/space.h"
 #include "tests/support/dice.h"
 
-namespace sluice::policy {
+namespace sluice::policy::overrides_test {
 namespace {
 
 using limit::Time;
@@ -351,4 +351,4 @@ TEST(Overrides, are_read_while_they_change) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::policy::overrides_test

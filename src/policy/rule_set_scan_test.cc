@@ -11,7 +11,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/named_rules.h"
 
-namespace sluice::policy {
+namespace sluice::policy::rule_set_scan_test {
 namespace {
 
 using request::Entry;
@@ -273,4 +273,4 @@ TEST(RuleSetScan, NamedRuleSets) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::policy::rule_set_scan_test
