@@ -10,7 +10,7 @@
 #include "base/bounds.h"
 #include "tests/support/patience.h"
 
-namespace sluice::divvy {
+namespace sluice::divvy::rules_test {
 namespace {
 
 std::string actor_of(const policy::Rule& rule) {
@@ -413,4 +413,4 @@ TEST(Divvy, RulesOfOneIdentityShareTheirSpace) {
 }
 
 }  // namespace
-}  // namespace sluice::divvy
+}  // namespace sluice::divvy::rules_test
