@@ -7,10 +7,10 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_ask =
     "Asks a running server, in the words of a protocol, whether something may happen now.";
 
-std::string footer() {
+std::string footer_of_ask() {
   std::string text = "Protocols, each with a --help of its own, and the ports they are asked on:\n";
   for (const protocol::Asking& one : protocol::askings())
     text += "  " + std::to_string(one.port) + "  sluice ask " + std::string(one.name) + " " +
@@ -31,7 +31,7 @@ std::string protocol_names() {
   return text;
 }
 
-constexpr uint64_t timeout_ms_max = 3'600'000;
+constexpr uint64_t ask_timeout_ms_max = 3'600'000;
 
 // The first word that is neither an option nor the value of one.
 size_t protocol_at(const Words& words) {
@@ -60,7 +60,7 @@ std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std
     return std::nullopt;
   }
   const auto ms = base::parse_count(options.timeout);
-  if (!ms || *ms < 1 || *ms > timeout_ms_max) {
+  if (!ms || *ms < 1 || *ms > ask_timeout_ms_max) {
     problem = "--timeout is to be 1 to 3600000 milliseconds, not `" + options.timeout + "`";
     return std::nullopt;
   }
@@ -84,7 +84,7 @@ int ask(const Words& words, config::Outside& outside) {
   for (const protocol::Asking& one : protocol::askings())
     if (name == one.name) return one.run(rest, outside);
 
-  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer());
+  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about_ask, footer_of_ask());
   AskOptions options(protocol::askings().front().port);
   add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
   if (const auto status = arguments.parse(words, outside)) return *status;

@@ -6,12 +6,12 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_check =
     "Says what is wrong or doubtful in policy and configuration files, without\n"
     "serving them.\n"
     "A sluice.yaml is checked together with the policies that it names.";
 
-constexpr const char* footer =
+constexpr const char* footer_of_check =
     "Example:\n"
     "  sluice check rules.ini sluice.yaml\n"
     "\n"
@@ -25,7 +25,7 @@ constexpr const char* footer =
 }  // namespace
 
 int check(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice check [options] FILE...", about, footer);
+  Arguments arguments("sluice check [options] FILE...", about_check, footer_of_check);
   std::optional<std::string> as;
   bool documented = false, json = false;
   add_kind_flags(arguments.app(), as, documented);

@@ -6,12 +6,12 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_explain =
     "Says, rule by rule in their order, whether a rule of a policy applies to a\n"
     "request and why not, which one decides, and which counter would be charged.\n"
     "Nothing is charged and no server asked.";
 
-constexpr const char* footer =
+constexpr const char* footer_of_explain =
     "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
     "\n"
     "Example:\n"
@@ -32,7 +32,8 @@ Dialect dialect_of(const policy::RuleSet& rules, const std::optional<std::string
 }  // namespace
 
 int explain(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice explain --policy FILE [options] key=value...", about, footer);
+  Arguments arguments("sluice explain --policy FILE [options] key=value...", about_explain,
+                      footer_of_explain);
   std::optional<std::string> path, as, protocol;
   bool documented = false, json = false;
   arguments.app()

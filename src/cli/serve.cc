@@ -5,13 +5,13 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_serve =
     "Serves rate limits over every protocol that the configuration lists, until SIGTERM or "
     "SIGINT.\n"
     "SIGHUP, or a change of the policy's files, reloads the rules.\n"
     "Without --config it serves each protocol on its own port with a built-in example policy.";
 
-const std::string footer =
+const std::string footer_of_serve =
     std::string(
         "Example:\n"
         "  sluice serve --config sluice.yaml --workers 4\n"
@@ -79,7 +79,8 @@ void warn_of_redis_host(const config::Config& config, const config::Outside& out
 }  // namespace
 
 int serve(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice serve [--config sluice.yaml] [options]", about, footer);
+  Arguments arguments("sluice serve [--config sluice.yaml] [options]", about_serve,
+                      footer_of_serve);
   std::optional<std::string> file;
   config::Flags flags;
   bool print = false;

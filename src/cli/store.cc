@@ -19,11 +19,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* about =
+constexpr const char* about_store =
     "Looks at a store, mends it, copies it. DIR is what `--data` or `store: { path: DIR }` names.\n"
     "All but backup want it to be in use by no server.";
 
-constexpr const char* footer =
+constexpr const char* footer_of_store =
     "What to do:\n"
     "  dump DIR            every counter, a line of JSON for each: whose it is, and what a look at "
     "it\n"
@@ -44,7 +44,7 @@ constexpr const char* footer =
     "repaired;\n"
     "2 wrong usage.";
 
-struct Asked {
+struct StoreFlags {
   std::string dir, target;
   std::optional<std::string> config;
   bool json = false;
@@ -139,7 +139,7 @@ ordered_json json_of(const request::CounterRecord& record, const request::Spaces
   return json;
 }
 
-int dump(const Asked& asked, config::Outside& outside) {
+int dump(const StoreFlags& asked, config::Outside& outside) {
   request::Spaces spaces;
   std::string problem;
   const base::Time now = base::Clock().now();
@@ -159,7 +159,7 @@ int dump(const Asked& asked, config::Outside& outside) {
   return done ? config::exit_ok : fail(problem, outside);
 }
 
-int stats(const Asked& asked, config::Outside& outside) {
+int stats(const StoreFlags& asked, config::Outside& outside) {
   disk::StoreStats s;
   std::string problem;
   if (!disk::stats(asked.dir, s, problem)) return fail(problem, outside);
@@ -188,7 +188,7 @@ int stats(const Asked& asked, config::Outside& outside) {
   return config::exit_ok;
 }
 
-int check(const Asked& asked, config::Outside& outside) {
+int check(const StoreFlags& asked, config::Outside& outside) {
   disk::CheckReport report;
   std::string problem;
   if (!disk::check(asked.dir, report, problem)) return fail(problem, outside);
@@ -219,7 +219,7 @@ int check(const Asked& asked, config::Outside& outside) {
   return sound ? config::exit_ok : config::exit_failure;
 }
 
-int repair(const Asked& asked, config::Outside& outside) {
+int repair(const StoreFlags& asked, config::Outside& outside) {
   disk::RepairReport report;
   std::string problem;
   if (!disk::repair(asked.dir, report, problem)) return fail(problem, outside);
@@ -240,7 +240,7 @@ int repair(const Asked& asked, config::Outside& outside) {
   return report.damages.empty() ? config::exit_ok : config::exit_failure;
 }
 
-int backup(const Asked& asked, config::Outside& outside) {
+int backup(const StoreFlags& asked, config::Outside& outside) {
   std::string problem;
   // Who serves the store makes the copy; its working folder is another one.
   std::error_code error;
@@ -262,7 +262,7 @@ int backup(const Asked& asked, config::Outside& outside) {
   return config::exit_ok;
 }
 
-int import_limitd(const Asked& asked, config::Outside& outside) {
+int import_limitd(const StoreFlags& asked, config::Outside& outside) {
   request::Spaces spaces;
   base::Diagnostics diagnostics;
   const auto rules = inspect(*asked.config, config::FileKind::limitd, false, spaces, diagnostics);
@@ -312,7 +312,7 @@ int import_limitd(const Asked& asked, config::Outside& outside) {
 struct Tool {
   const char* name;
   size_t words;
-  int (*run)(const Asked&, config::Outside&);
+  int (*run)(const StoreFlags&, config::Outside&);
 };
 constexpr Tool tools[] = {{"dump", 1, dump},     {"stats", 1, stats},
                           {"check", 1, check},   {"repair", 1, repair},
@@ -321,8 +321,8 @@ constexpr Tool tools[] = {{"dump", 1, dump},     {"stats", 1, stats},
 }  // namespace
 
 int store(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about, footer);
-  Asked asked;
+  Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about_store, footer_of_store);
+  StoreFlags asked;
   arguments.app().add_flag("--json", asked.json, "Print the result as JSON");
   arguments.app()
       .add_option("--config", asked.config, "Of import-limitd: limitd's configuration")
