@@ -4,7 +4,13 @@
 #   - precompiled headers (SLUICE_PRECOMPILED), three sets: of the rooms without the log, of the others, and of the tests.
 #     They would hide an include that is missing, so `make lint` looks for those (tools/check_includes.py), and the presets debug and bench
 #     compile without them.
+#   - batches (SLUICE_UNITY): a file that includes several sources, which compiles what their headers have in common once. The
+#     release build compiles only tests so, and its program file by file, as the inlining of a batch is another; debug and bench
+#     compile everything file by file, and so see what a file lacks that another of its batch has.
 
+set(SLUICE_UNITY none CACHE STRING "what is compiled in batches of sources: none, tests, all")
+set(SLUICE_TEST_OPTIONS "" CACHE STRING "options with which tests are compiled, and the program is not")
+set(SLUICE_UNITY_BATCH 8 CACHE STRING "sources in a batch, at most")
 option(SLUICE_PRECOMPILED "compile with precompiled headers" ON)
 option(SLUICE_CCACHE "compile through ccache where it is installed" ON)
 option(SLUICE_MOLD "link with mold where it is installed" ON)
@@ -59,6 +65,12 @@ function(sluice_precompile target)
   endif()
 endfunction()
 
+# sluice_compile_tests(TARGET): compiles TARGET, which is of tests alone, with their precompiled headers and options.
+function(sluice_compile_tests target)
+  target_compile_options(${target} PRIVATE ${SLUICE_TEST_OPTIONS})
+  sluice_precompile(${target} FOR_TESTS)
+endfunction()
+
 # sluice_precompiled_headers(NAME HEADERS... LINK TARGETS...): one set.
 function(sluice_precompiled_headers name)
   cmake_parse_arguments(ARG "" "" "HEADERS;LINK" ${ARGN})
@@ -67,4 +79,35 @@ function(sluice_precompiled_headers name)
     target_link_libraries(${name} PRIVATE ${ARG_LINK})
     target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
   endif()
+endfunction()
+
+# sluice_batches(OUT TARGET KIND SOURCES...): what TARGET compiles in place of SOURCES, files of the folder CMAKE_SOURCE_DIR; KIND is
+# PRODUCT or TESTS. CMake's own UNITY_BUILD writes the checkout's path into its batches, and from there it gets into __FILE__,
+# so that a compiler cache could not share their objects.
+function(sluice_batches out target kind)
+  set(sources ${ARGN})
+  list(LENGTH sources count)
+  if(count LESS 2 OR NOT (SLUICE_UNITY STREQUAL "all" OR (SLUICE_UNITY STREQUAL "tests" AND kind STREQUAL "TESTS")))
+    set(${out} ${sources} PARENT_SCOPE)
+    return()
+  endif()
+  math(EXPR batches "(${count} + ${SLUICE_UNITY_BATCH} - 1) / ${SLUICE_UNITY_BATCH}")
+  set(result "")
+  foreach(batch RANGE 1 ${batches})
+    math(EXPR begin "${count} * (${batch} - 1) / ${batches}")
+    math(EXPR length "${count} * ${batch} / ${batches} - ${begin}")
+    list(SUBLIST sources ${begin} ${length} members)
+    set(text "// Written by CMake: see sluice_batches.\n")
+    foreach(member IN LISTS members)
+      file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${member})
+      string(REGEX REPLACE "^src/" "" path ${path})
+      string(APPEND text "#include \"${path}\"\n")
+    endforeach()
+    set(file ${CMAKE_BINARY_DIR}/batches/${target}_${batch}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    # A local variable named as another file's constant shadows nothing in its own file.
+    set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -Wno-shadow)
+    list(APPEND result ${file})
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
 endfunction()

@@ -36,6 +36,7 @@ function(sluice_folder name)
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
 
+  sluice_batches(sources sluice_${id} PRODUCT ${sources})
   add_library(sluice_${id} STATIC ${sources})
   target_include_directories(sluice_${id} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(sluice_${id} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
@@ -46,11 +47,12 @@ function(sluice_folder name)
   endif()
 
   if(SLUICE_TESTS AND tests)
+    sluice_batches(tests ${id}_test TESTS ${tests})
     add_executable(${id}_test ${tests})
     target_include_directories(${id}_test PRIVATE ${CMAKE_SOURCE_DIR})
     target_link_libraries(${id}_test PRIVATE sluice_${id} ${ARG_PRIVATE} ${ARG_ORACLE}
                           sluice_test_paths spdlog::spdlog GTest::gtest GTest::gtest_main)
-    sluice_precompile(${id}_test FOR_TESTS)
+    sluice_compile_tests(${id}_test)
     sluice_suites(${id}_test ${name})
   endif()
 

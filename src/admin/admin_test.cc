@@ -8,7 +8,7 @@
 #include "admin/admin_json.h"
 #include "base/bounds.h"
 
-namespace sluice::admin {
+namespace sluice::admin::admin_test {
 namespace {
 
 AdminOptions with(const std::string& token) {
@@ -224,4 +224,4 @@ TEST(Admin, ItemsEndBehindThePagesBytesAndOneIsThereAlways) {
 }
 
 }  // namespace
-}  // namespace sluice::admin
+}  // namespace sluice::admin::admin_test

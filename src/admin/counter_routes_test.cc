@@ -21,7 +21,7 @@
 #include "tests/support/patience.h"
 #include "wire/shown_name.h"
 
-namespace sluice::admin {
+namespace sluice::admin::counter_routes_test {
 namespace {
 
 constexpr int64_t now_us = 1'700'000'000'000'000;
@@ -347,4 +347,4 @@ TEST(CounterRoutes, ACostBeyond64BitsIsNotOneBelowZero) {
 }
 
 }  // namespace
-}  // namespace sluice::admin
+}  // namespace sluice::admin::counter_routes_test

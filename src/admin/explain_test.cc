@@ -25,7 +25,7 @@
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 
-namespace sluice::admin {
+namespace sluice::admin::explain_test {
 namespace {
 
 // In the order of protocol::all().
@@ -411,4 +411,4 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
 }
 
 }  // namespace
-}  // namespace sluice::admin
+}  // namespace sluice::admin::explain_test

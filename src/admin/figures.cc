@@ -19,7 +19,7 @@ constexpr std::array<const char*, engine::closed_count> closed_names{
 constexpr std::array<const char*, engine::fate_count> fate_names{"allowed", "denied", "unmatched",
                                                                  "error", "answered"};
 
-double number(uint64_t n) {
+double real(uint64_t n) {
   return static_cast<double>(n);
 }
 
@@ -75,7 +75,7 @@ uint64_t Figures::connections(protocol::Protocol protocol) const {
 void Figures::collect(Page& page) const {
   const auto all = tallies();
   for (const protocol::Protocol protocol : protocol::numbers()) {
-    const std::string name = name_of(protocol);
+    const std::string name(name_of(protocol));
     std::array<std::array<uint64_t, engine::fate_count>, request::verb_count> requests{};
     metrics::Distribution<engine::latency_bounds_ns.size()> latency;
     metrics::Distribution<engine::wait_bounds_us.size()> waits;
@@ -99,7 +99,7 @@ void Figures::collect(Page& page) const {
         // Those that everybody asks for are there from the start, so that a rate has a beginning.
         if (requests[v][f] == 0 && !(verb == request::Verb::take && f <= 1)) continue;
         page.counter("sluice_requests_total", "Requests that were answered, by their outcome.",
-                     number(requests[v][f]),
+                     real(requests[v][f]),
                      {{"protocol", name},
                       {"verb", std::string(request::name_of(verb))},
                       {"outcome", fate_names[f]}});
@@ -114,21 +114,20 @@ void Figures::collect(Page& page) const {
       page.histogram("sluice_wait_seconds", "Time that requests waited for units.",
                      engine::wait_bounds_us, waits.counts, waits.sum, 1e6, {{"protocol", name}});
     const Labels labels{{"protocol", name}};
-    page.gauge("sluice_connections", "Open connections.", number(connections(protocol)), labels);
-    page.counter("sluice_connections_opened_total", "Connections that were served.", number(opened),
+    page.gauge("sluice_connections", "Open connections.", real(connections(protocol)), labels);
+    page.counter("sluice_connections_opened_total", "Connections that were served.", real(opened),
                  labels);
-    page.counter("sluice_received_bytes_total", "Bytes that clients sent.", number(received),
-                 labels);
-    page.counter("sluice_sent_bytes_total", "Bytes that clients were sent.", number(sent), labels);
+    page.counter("sluice_received_bytes_total", "Bytes that clients sent.", real(received), labels);
+    page.counter("sluice_sent_bytes_total", "Bytes that clients were sent.", real(sent), labels);
     page.counter("sluice_parse_errors_total",
-                 "Connections that ended because the client broke the protocol.", number(faults),
+                 "Connections that ended because the client broke the protocol.", real(faults),
                  labels);
     for (size_t i = 0; i < engine::closed_count; ++i)
       page.counter(
           "sluice_connections_closed_total",
           "Connections that the server closed because their clients were too slow, or held "
           "too much of its memory.",
-          number(closed_for[i]), {{"protocol", name}, {"reason", closed_names[i]}});
+          real(closed_for[i]), {{"protocol", name}, {"reason", closed_names[i]}});
     for (size_t rule = 0; rule < names_.size(); ++rule) {
       const auto said_so_far = said(protocol, static_cast<uint16_t>(rule));
       for (size_t i = 0; i < engine::said_count; ++i) {
@@ -136,7 +135,7 @@ void Figures::collect(Page& page) const {
         page.counter("sluice_decisions_total",
                      "What rules said to requests that take; rules beyond the bound of names "
                      "count as (others).",
-                     number(said_so_far[i]),
+                     real(said_so_far[i]),
                      {{"protocol", name},
                       {"rule", names_.at(static_cast<uint16_t>(rule)).name},
                       {"outcome", said_names[i]}});
@@ -153,10 +152,10 @@ void Figures::collect(Page& page) const {
   for (const auto& tally : all) lost += tally->events_lost();
   page.counter("sluice_statsd_events_lost_total",
                "What statsd was not told because there was more than its sender could take.",
-               number(lost));
-  page.gauge("sluice_rule_names", "Names that rules are counted by.", number(names_.size()));
+               real(lost));
+  page.gauge("sluice_rule_names", "Names that rules are counted by.", real(names_.size()));
   page.counter("sluice_rule_names_refused_total",
-               "Rules of policies so far that count as (others).", number(names_.refused()));
+               "Rules of policies so far that count as (others).", real(names_.refused()));
 }
 
 }  // namespace sluice::admin

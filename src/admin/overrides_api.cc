@@ -18,7 +18,7 @@ using wire::HttpResponse;
 
 namespace {
 
-constexpr size_t page_default = 100;
+constexpr size_t overrides_page_default = 100;
 
 Json shown(const live::KnownOverride& one, const live::OverridesBook& book) {
   Json json = to_json(one, book.spaces(), book.applies(*one.rule));
@@ -187,7 +187,7 @@ HttpResponse post(const HttpRequest& request, live::OverridesBook& book, const l
 HttpResponse list(const HttpRequest& request, const live::OverridesBook& book) {
   const auto wanted = [&](const char* key) { return wire::query_value(request.query, key); };
   const auto limit_text = wanted("limit"), after_text = wanted("after");
-  const auto max = limit_text ? base::parse_count(*limit_text) : page_default;
+  const auto max = limit_text ? base::parse_count(*limit_text) : overrides_page_default;
   if (!max || *max < 1 || *max > base::bounds::admin_page_max)
     return problem_response(
         400, "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));

@@ -8,7 +8,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr size_t page_max = 1000, listed_max = 10'000'000;
+constexpr size_t page_max = 1000, list_count_max = 10'000'000;
 constexpr base::Duration over_max = base::seconds(60);
 
 // "1h" of `"window": "1h"` or `"window_ms": 3600000`.
@@ -113,7 +113,7 @@ std::optional<std::chrono::microseconds> over_of(const std::string& text,
 std::optional<size_t> listed_of(const std::string& text, const Arguments& arguments,
                                 config::Outside& outside, int& status) {
   const auto count = base::parse_count(text);
-  if (count && *count >= 1 && *count <= listed_max) return static_cast<size_t>(*count);
+  if (count && *count >= 1 && *count <= list_count_max) return static_cast<size_t>(*count);
   status = arguments.misused("--limit is to be 1 to 10000000, not `" + text + "`", outside);
   return std::nullopt;
 }

@@ -8,7 +8,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_ask =
     "Asks a running server, in the words of a protocol, whether something may happen now.";
 
 // The protocols that can be asked from the command line.
@@ -19,7 +19,7 @@ std::vector<const protocol::Description*> askable() {
   return found;
 }
 
-std::string footer() {
+std::string footer_of_ask() {
   std::string text = "Protocols, each with a --help of its own, and the ports they are asked on:\n";
   for (const protocol::Description* one : askable())
     text += "  " + std::to_string(one->port) + "  sluice ask " + std::string(one->name) + " " +
@@ -43,7 +43,7 @@ std::string protocol_names() {
   return text;
 }
 
-constexpr uint64_t timeout_ms_max = 3'600'000;
+constexpr uint64_t ask_timeout_ms_max = 3'600'000;
 
 // The first word that is neither an option nor the value of one.
 size_t protocol_at(const Words& words) {
@@ -72,7 +72,7 @@ std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std
     return std::nullopt;
   }
   const auto ms = base::parse_count(options.timeout);
-  if (!ms || *ms < 1 || *ms > timeout_ms_max) {
+  if (!ms || *ms < 1 || *ms > ask_timeout_ms_max) {
     problem = "--timeout is to be 1 to 3600000 milliseconds, not `" + options.timeout + "`";
     return std::nullopt;
   }
@@ -96,7 +96,7 @@ int ask(const Words& words, config::Outside& outside) {
   for (const protocol::Description* one : askable())
     if (name == one->name) return one->ask->run(rest, outside);
 
-  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about, footer());
+  Arguments arguments("sluice ask PROTOCOL [options] WORD...", about_ask, footer_of_ask());
   AskOptions options(askable().front()->port);
   add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
   if (const auto status = arguments.parse(words, outside)) return *status;

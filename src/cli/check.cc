@@ -7,12 +7,12 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_check =
     "Says what is wrong or doubtful in policy and configuration files, without\n"
     "serving them.\n"
     "A sluice.yaml is checked together with the policies that it names.";
 
-constexpr const char* footer =
+constexpr const char* footer_of_check =
     "Example:\n"
     "  sluice check rules.ini sluice.yaml\n"
     "\n"
@@ -26,7 +26,7 @@ constexpr const char* footer =
 }  // namespace
 
 int check(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice check [options] FILE...", about, footer);
+  Arguments arguments("sluice check [options] FILE...", about_check, footer_of_check);
   FileFlags flags;
   bool json = false;
   add_file_flags(arguments.app(), flags);

@@ -8,12 +8,12 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_explain =
     "Says, rule by rule in their order, whether a rule of a policy applies to a\n"
     "request and why not, which one decides, and which counter would be charged.\n"
     "Nothing is charged and no server asked.";
 
-std::string footer() {
+std::string footer_of_explain() {
   std::string examples;
   for (const protocol::Protocol protocol : config::with_policy_files()) {
     const protocol::PolicyFormat& format = *describe(protocol).policy;
@@ -28,7 +28,7 @@ std::string footer() {
          "Exit status: 0 explained, 1 the policy cannot be used, 2 wrong usage.";
 }
 
-std::vector<std::string_view> protocol_names() {
+std::vector<std::string_view> explained_protocols() {
   std::vector<std::string_view> names;
   for (const protocol::Protocol protocol : config::with_policy_files())
     names.push_back(describe(protocol).name);
@@ -36,7 +36,7 @@ std::vector<std::string_view> protocol_names() {
 }
 
 std::string protocol_help() {
-  std::string text = "Whose request it is: " + config::one_of(protocol_names());
+  std::string text = "Whose request it is: " + config::one_of(explained_protocols());
   const auto all = config::with_policy_files();
   text += "; default " + std::string(describe(all.front()).name);
   for (size_t i = 1; i < all.size(); ++i)
@@ -63,7 +63,8 @@ std::optional<protocol::Protocol> protocol_named(const std::string& name) {
 }  // namespace
 
 int explain(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice explain --policy FILE [options] key=value...", about, footer());
+  Arguments arguments("sluice explain --policy FILE [options] key=value...", about_explain,
+                      footer_of_explain());
   std::optional<std::string> path, protocol_name;
   FileFlags flags;
   bool json = false;
@@ -80,8 +81,8 @@ int explain(const Words& words, config::Outside& outside) {
   if (!path) return arguments.misused("there is no --policy FILE", outside);
   std::optional<protocol::Protocol> protocol;
   if (protocol_name && !(protocol = protocol_named(*protocol_name)))
-    return arguments.misused("--protocol is to be " + config::one_of(protocol_names()) + ", not `" +
-                                 *protocol_name + "`",
+    return arguments.misused("--protocol is to be " + config::one_of(explained_protocols()) +
+                                 ", not `" + *protocol_name + "`",
                              outside);
   std::string problem;
   const auto pairs = pairs_of(arguments.positional(), problem);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t part_lines_max = 1000, part_bytes_max = size_t{8} << 20;
 constexpr size_t line_bytes_max = size_t{64} << 10;
-constexpr std::chrono::seconds timeout_min{60};
+constexpr std::chrono::seconds load_timeout_min{60};
 
 struct Loading {
   AdminPort& port;
@@ -87,7 +87,7 @@ struct Loading {
 }  // namespace
 
 int load_overrides(AdminPort& port, const std::string& path, bool json, config::Outside& outside) {
-  port.wait_at_least(timeout_min);
+  port.wait_at_least(load_timeout_min);
   Loading loading{port, path, json, outside};
   std::ifstream file(path, std::ios::binary);
   int bad = file ? 0 : errno;

@@ -16,12 +16,12 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_override =
     "Gives one actor of a rule, or those that a pattern names, a limit of their own in a running "
     "server,\n"
     "for good or until a time; lists and removes such overrides. They are live at once.";
 
-std::string footer() {
+std::string footer_of_override() {
   return admin_footer(
       "What to do:\n"
       "  set       give an actor a limit; again for the same rule and actor: another one\n"
@@ -53,7 +53,7 @@ std::string footer() {
       "done", "the server refuses it, or has no such override");
 }
 
-struct Asked {
+struct OverrideFlags {
   AdminFlags admin;
   std::optional<std::string> dialect, rule, quota, window, algorithm, burst, until, length, comment;
   std::vector<std::string> actors, limits;
@@ -68,7 +68,7 @@ std::vector<std::string_view> dialect_names() {
   return names;
 }
 
-void add_flags(CLI::App& app, Asked& asked) {
+void add_flags(CLI::App& app, OverrideFlags& asked) {
   app.add_option("--rule", asked.rule, "The rule, by its name, else its pattern")
       ->type_name("RULE");
   app.add_option("--dialect", asked.dialect,
@@ -117,7 +117,7 @@ bool put_count(const std::optional<std::string>& text, const char* name, Json& l
 }
 
 // The limit or limits into the body. What is wrong with them; "": nothing.
-std::string put_limits(const Asked& asked, Json& body) {
+std::string put_limits(const OverrideFlags& asked, Json& body) {
   const bool numbers = asked.quota || asked.window || asked.burst || asked.algorithm;
   const int ways = (numbers ? 1 : 0) + (asked.limits.empty() ? 0 : 1) + (asked.deny ? 1 : 0) +
                    (asked.unlimited ? 1 : 0);
@@ -153,7 +153,7 @@ std::string put_limits(const Asked& asked, Json& body) {
 }
 
 // Does the rule need one? The server knows.
-std::string put_actor(const Asked& asked, Json& body) {
+std::string put_actor(const OverrideFlags& asked, Json& body) {
   if (asked.actors.empty()) return "";
   if (asked.actors.size() == 1 && asked.actors.front().find('=') == std::string::npos) {
     body["actor"] = asked.actors.front();
@@ -171,7 +171,7 @@ std::string put_actor(const Asked& asked, Json& body) {
   return "";
 }
 
-std::string put_end(const Asked& asked, Json& body) {
+std::string put_end(const OverrideFlags& asked, Json& body) {
   if (asked.until && asked.length) return "--until and --for exclude each other";
   if (asked.until) {
     const auto until = parse_moment(*asked.until);
@@ -248,17 +248,17 @@ std::string words_of(const Json& override_) {
   return out;
 }
 
-int tell_one(const AdminPort::Reply& reply, const Asked& asked, config::Outside& outside) {
+int tell_one(const AdminPort::Reply& reply, const OverrideFlags& asked, config::Outside& outside) {
   if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
   outside.out << (asked.admin.json ? to_text(reply.json) : words_of(reply.json)) << std::flush;
   return config::exit_ok;
 }
 
-int set(AdminPort& port, const Asked& asked, const Json& body, config::Outside& outside) {
+int set(AdminPort& port, const OverrideFlags& asked, const Json& body, config::Outside& outside) {
   return tell_one(port.ask("POST", "/v1/overrides", body), asked, outside);
 }
 
-int list(AdminPort& port, const Asked& asked, size_t count, config::Outside& outside) {
+int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Outside& outside) {
   std::string target = "/v1/overrides?", filter;
   const auto only = [&](const char* key, const std::string& value) {
     if (!target.ends_with('?')) target += '&';
@@ -299,18 +299,19 @@ int list(AdminPort& port, const Asked& asked, size_t count, config::Outside& out
   return config::exit_ok;
 }
 
-std::string path_of(const std::string& id) {
+std::string override_path(const std::string& id) {
   return "/v1/overrides/" + client::percent_encoded(id);
 }
 
 // One that is refused, as one that is not there, leaves the others to be removed; each is told. Who
 // cannot be asked about one is not asked about those behind it.
-int remove(AdminPort& port, const Asked& asked, const Words& ids, config::Outside& outside) {
+int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids,
+           config::Outside& outside) {
   const bool json = asked.admin.json;
   Json removed = Json::array(), refused = Json::array();
   AdminPort::Reply first;  // of those that are refused
   for (const std::string& id : ids) {
-    auto reply = port.ask("DELETE", path_of(id), nullptr);
+    auto reply = port.ask("DELETE", override_path(id), nullptr);
     if (reply.is_done()) {
       removed.push_back(id);
       if (!json) outside.out << config::on_screen(id) << ": removed" << std::endl;
@@ -358,7 +359,7 @@ std::string stray_option(const CLI::App& app, const Action& action) {
 }
 
 // What is wrong with the body of `set`; "": nothing.
-std::string put_body(const Asked& asked, Json& body) {
+std::string put_body(const OverrideFlags& asked, Json& body) {
   if (!asked.rule) return "there is no --rule";
   // In JSON other bytes would become another rule's or actor's name.
   Words texts = asked.actors;
@@ -377,9 +378,9 @@ std::string put_body(const Asked& asked, Json& body) {
 }  // namespace
 
 int override_limits(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice override set|list|show|remove|load [options] [ID|FILE]", about,
-                      footer());
-  Asked asked;
+  Arguments arguments("sluice override set|list|show|remove|load [options] [ID|FILE]",
+                      about_override, footer_of_override());
+  OverrideFlags asked;
   add_flags(arguments.app(), asked);
   if (const auto ended = arguments.parse(words, outside)) return *ended;
   const Words& said = arguments.positional();
@@ -420,7 +421,7 @@ int override_limits(const Words& words, config::Outside& outside) {
   if (!port) return ending;
   if (name == "set") return set(*port, asked, body, outside);
   if (name == "list") return list(*port, asked, *listed, outside);
-  if (name == "show") return tell_one(port->get(path_of(said[1])), asked, outside);
+  if (name == "show") return tell_one(port->get(override_path(said[1])), asked, outside);
   if (name == "load") return load_overrides(*port, said[1], asked.admin.json, outside);
   return remove(*port, asked, Words(said.begin() + 1, said.end()), outside);
 }

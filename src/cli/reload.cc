@@ -6,12 +6,12 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_reload =
     "Has a running server read its policy again, and says what became of it when every worker "
     "decides\n"
     "by it. What is wrong is told with file, line and column; then the old policy stays.";
 
-std::string footer() {
+std::string footer_of_reload() {
   return admin_footer(
       "Examples:\n"
       "  sluice reload\n"
@@ -20,12 +20,12 @@ std::string footer() {
 }
 
 // The server itself gives up on it after 30 s.
-constexpr std::chrono::seconds timeout_min{35};
+constexpr std::chrono::seconds reload_timeout_min{35};
 
 }  // namespace
 
 int reload(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice reload [options]", about, footer());
+  Arguments arguments("sluice reload [options]", about_reload, footer_of_reload());
   AdminFlags flags;
   add_admin_flags(arguments.app(), flags);
   if (const auto ended = arguments.parse(words, outside)) return *ended;
@@ -36,7 +36,7 @@ int reload(const Words& words, config::Outside& outside) {
   int ending = config::exit_ok;
   auto port = AdminPort::open(flags, arguments, outside, ending);
   if (!port) return ending;
-  port->wait_at_least(timeout_min);
+  port->wait_at_least(reload_timeout_min);
   auto reply = port->ask("POST", "/v1/reload", nullptr);
 
   const bool refused = reply.status == 422;

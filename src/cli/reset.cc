@@ -52,7 +52,7 @@ std::string footer_of_counters() {
 }
 
 // A page of many keys in Redis, behind others; the server itself gives up on it after 30 s.
-constexpr std::chrono::seconds timeout_min{35};
+constexpr std::chrono::seconds reset_timeout_min{35};
 
 // Only its path names a counter whose name is not UTF-8. Of a long name the beginning is shown.
 std::string name_of(const Json& counter) {
@@ -136,7 +136,7 @@ int counters(const Words& words, config::Outside& outside) {
   auto port = AdminPort::open(flags, arguments, outside, ending);
   if (!port) return ending;
 
-  port->wait_at_least(timeout_min);
+  port->wait_at_least(reset_timeout_min);
   const std::string prefix =
       arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
   Json list = Json::array();

@@ -13,14 +13,14 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_rules =
     "Lists the rules that a running server decides by, in the order in which they are asked, with "
     "what\n"
     "each has decided: so far, and in a second. With TEXT, those whose name, pattern or comment "
     "has "
     "it.";
 
-std::string footer() {
+std::string footer_of_rules() {
   return admin_footer(
       "Of a shadow rule, what it would have allowed and denied is counted. Rules of one name or\n"
       "label are counted together. That no rule has TEXT is a failure, for scripts that want to\n"
@@ -124,7 +124,7 @@ void add_rates(Json& rules, const Look& before, const Look& after) {
 }  // namespace
 
 int rules(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice rules [options] [TEXT]", about, footer());
+  Arguments arguments("sluice rules [options] [TEXT]", about_rules, footer_of_rules());
   AdminFlags flags;
   std::string over_text = "1s";
   add_admin_flags(arguments.app(), flags);

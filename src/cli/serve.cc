@@ -8,7 +8,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_serve =
     "Serves rate limits over every protocol that the configuration lists, until SIGTERM or "
     "SIGINT.\n"
     "SIGHUP, or a change of the policy's files, reloads the rules.\n"
@@ -28,7 +28,7 @@ std::string policy_lines() {
   return text;
 }
 
-std::string footer() {
+std::string footer_of_serve() {
   return "Example:\n"
          "  sluice serve --config sluice.yaml --workers 4\n"
          "  with this in sluice.yaml:\n"
@@ -89,7 +89,8 @@ void read_config_file(const std::string& file, config::Config& config,
 }  // namespace
 
 int serve(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice serve [--config sluice.yaml] [options]", about, footer());
+  Arguments arguments("sluice serve [--config sluice.yaml] [options]", about_serve,
+                      footer_of_serve());
   std::optional<std::string> file;
   config::Flags flags;
   bool print = false;

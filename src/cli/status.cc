@@ -11,11 +11,11 @@
 namespace sluice::cli {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_status =
     "Says how a running server is: ready or not, which policy is live and whether a newer one was\n"
     "refused, how much it does, and how its store is.";
 
-std::string footer() {
+std::string footer_of_status() {
   return admin_footer(
       "Examples:\n"
       "  sluice status\n"
@@ -241,7 +241,7 @@ std::string status_text(const Json& json, bool coloured) {
 }  // namespace
 
 int status(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice status [options]", about, footer());
+  Arguments arguments("sluice status [options]", about_status, footer_of_status());
   AdminFlags flags;
   std::string over_text = "500ms";
   add_admin_flags(arguments.app(), flags);

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* about =
+constexpr const char* about_store =
     "Looks at a store, mends it, copies it. DIR is what `--data` or `store: { path: DIR }` names.\n"
     "All but backup want it to be in use by no server.";
 
@@ -45,7 +45,7 @@ std::vector<const protocol::StoreTool*> protocol_tools() {
   return all;
 }
 
-std::string footer() {
+std::string footer_of_store() {
   const std::string indent(22, ' ');
   std::string text = own_tools;
   for (const protocol::StoreTool* tool : protocol_tools()) {
@@ -63,7 +63,7 @@ std::string footer() {
          "2 wrong usage.";
 }
 
-struct Asked {
+struct StoreFlags {
   std::string dir, target;
   std::optional<std::string> config;
   bool json = false;
@@ -152,7 +152,7 @@ ordered_json json_of(const request::CounterRecord& record, const request::Spaces
   return json;
 }
 
-int dump(const Asked& asked, config::Outside& outside) {
+int dump(const StoreFlags& asked, config::Outside& outside) {
   request::Spaces spaces;
   std::string problem;
   const base::Time now = base::Clock().now();
@@ -172,7 +172,7 @@ int dump(const Asked& asked, config::Outside& outside) {
   return done ? config::exit_ok : fail(problem, outside);
 }
 
-int stats(const Asked& asked, config::Outside& outside) {
+int stats(const StoreFlags& asked, config::Outside& outside) {
   disk::StoreStats s;
   std::string problem;
   if (!disk::stats(asked.dir, s, problem)) return fail(problem, outside);
@@ -201,7 +201,7 @@ int stats(const Asked& asked, config::Outside& outside) {
   return config::exit_ok;
 }
 
-int check(const Asked& asked, config::Outside& outside) {
+int check(const StoreFlags& asked, config::Outside& outside) {
   disk::CheckReport report;
   std::string problem;
   if (!disk::check(asked.dir, report, problem)) return fail(problem, outside);
@@ -232,7 +232,7 @@ int check(const Asked& asked, config::Outside& outside) {
   return sound ? config::exit_ok : config::exit_failure;
 }
 
-int repair(const Asked& asked, config::Outside& outside) {
+int repair(const StoreFlags& asked, config::Outside& outside) {
   disk::RepairReport report;
   std::string problem;
   if (!disk::repair(asked.dir, report, problem)) return fail(problem, outside);
@@ -253,7 +253,7 @@ int repair(const Asked& asked, config::Outside& outside) {
   return report.damages.empty() ? config::exit_ok : config::exit_failure;
 }
 
-int backup(const Asked& asked, config::Outside& outside) {
+int backup(const StoreFlags& asked, config::Outside& outside) {
   std::string problem;
   // Who serves the store makes the copy; its working folder is another one.
   std::error_code error;
@@ -278,7 +278,7 @@ int backup(const Asked& asked, config::Outside& outside) {
 struct Tool {
   const char* name;
   size_t words;
-  int (*run)(const Asked&, config::Outside&);
+  int (*run)(const StoreFlags&, config::Outside&);
 };
 constexpr Tool tools[] = {{"dump", 1, dump},
                           {"stats", 1, stats},
@@ -295,7 +295,7 @@ std::string config_help() {
   return text;
 }
 
-int run_own(const Tool& tool, const Words& said, Asked& asked, const Arguments& arguments,
+int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Arguments& arguments,
             config::Outside& outside) {
   if (said.size() != tool.words + 1)
     return arguments.misused(
@@ -310,7 +310,7 @@ int run_own(const Tool& tool, const Words& said, Asked& asked, const Arguments& 
   return tool.run(asked, outside);
 }
 
-int run_protocols(const protocol::StoreTool& tool, const Words& said, const Asked& asked,
+int run_protocols(const protocol::StoreTool& tool, const Words& said, const StoreFlags& asked,
                   const Arguments& arguments, config::Outside& outside) {
   if (said.size() != 2) return arguments.misused(said.front() + " wants one DIR", outside);
   if (!asked.config)
@@ -322,8 +322,8 @@ int run_protocols(const protocol::StoreTool& tool, const Words& said, const Aske
 }  // namespace
 
 int store(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about, footer());
-  Asked asked;
+  Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about_store, footer_of_store());
+  StoreFlags asked;
   arguments.app().add_flag("--json", asked.json, "Print the result as JSON");
   if (!protocol_tools().empty())
     arguments.app().add_option("--config", asked.config, config_help())->type_name("FILE");

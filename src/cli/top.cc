@@ -15,12 +15,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* about =
+constexpr const char* about_top =
     "Shows whose requests a running server denies most, or who asks most, over the last minutes: "
     "on a\n"
     "terminal live until you press q (d: by denied, a: by active), else once.";
 
-std::string footer() {
+std::string footer_of_top() {
   return admin_footer(
       "Counts are of the last minutes, and of a busy server's rarer keys at most a little too "
       "high\n"
@@ -37,7 +37,7 @@ std::string footer() {
 constexpr size_t listed_min = 100, listed_more = 50, listed_max = 1000;
 constexpr base::Duration every_min = base::milliseconds(100), every_max = base::seconds(3600);
 
-struct Asked {
+struct TopFlags {
   AdminFlags admin;
   std::string by = "denied", limit = "20", every = "1s", over = "500ms";
   bool once = false;
@@ -68,7 +68,7 @@ Json first_items(const Json& answer, size_t count) {
   return cut;
 }
 
-int show_once(AdminPort& port, const Asked& asked, size_t count, std::chrono::microseconds over,
+int show_once(AdminPort& port, const TopFlags& asked, size_t count, std::chrono::microseconds over,
               config::Outside& outside) {
   TopRates rates;
   const size_t listed = std::clamp(count, listed_min, listed_max);
@@ -159,7 +159,7 @@ class LiveTop {
   TopPicture picture_;
 };
 
-void add_flags(CLI::App& app, Asked& asked) {
+void add_flags(CLI::App& app, TopFlags& asked) {
   app.add_option("--by", asked.by, "The order: denied or active; default denied")
       ->type_name("WHAT");
   app.add_option("--every", asked.every, "How often it is shown anew, 100ms to 1h; default 1s")
@@ -174,8 +174,8 @@ void add_flags(CLI::App& app, Asked& asked) {
 }  // namespace
 
 int top(const Words& words, config::Outside& outside) {
-  Arguments arguments("sluice top [options]", about, footer());
-  Asked asked;
+  Arguments arguments("sluice top [options]", about_top, footer_of_top());
+  TopFlags asked;
   add_flags(arguments.app(), asked);
   if (const auto ended = arguments.parse(words, outside)) return *ended;
   if (!arguments.positional().empty())

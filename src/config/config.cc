@@ -9,7 +9,7 @@
 namespace sluice::config {
 namespace {
 
-base::Diagnostic place_of(std::string subject) {
+base::Diagnostic named_place(std::string subject) {
   base::Diagnostic place;
   place.subject = std::move(subject);
   return place;
@@ -17,7 +17,7 @@ base::Diagnostic place_of(std::string subject) {
 
 void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
   config.listen.clear();
-  const base::Diagnostic place = place_of("--listen");
+  const base::Diagnostic place = named_place("--listen");
   for (const std::string& text : flags.listen) {
     const size_t cut = text.find('=');
     if (cut == std::string::npos) {
@@ -109,7 +109,7 @@ PolicyList Config::policy_files() const {
 void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics) {
   const auto apply = [&](const char* name, auto set) {
     const auto text = outside.environment(name);
-    if (text && !text->empty()) set(*text, name, place_of(name), config, diagnostics);
+    if (text && !text->empty()) set(*text, name, named_place(name), config, diagnostics);
   };
   apply("SLUICE_WORKERS", set_workers);
   apply("SLUICE_CONNECTIONS", set_connections);
@@ -123,7 +123,7 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
     const std::string name(flag.variable);
     const auto text = outside.environment(name.c_str());
     if (text && !text->empty())
-      config.own[number]->set(flag, *text, name, place_of(name), diagnostics);
+      config.own[number]->set(flag, *text, name, named_place(name), diagnostics);
   });
   apply("SLUICE_ADMIN", set_admin);
   apply("SLUICE_ADMIN_TOKEN", set_admin_token);
@@ -149,7 +149,7 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
   const auto apply = [&](const std::optional<std::string>& text, const char* name, auto set) {
-    if (text) set(*text, name, place_of(name), config, diagnostics);
+    if (text) set(*text, name, named_place(name), config, diagnostics);
   };
   apply(flags.workers, "--workers", set_workers);
   apply(flags.connections, "--connections", set_connections);
@@ -163,7 +163,7 @@ void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnost
     const auto at = flags.own.find(flag.flag);
     const std::string name(flag.flag);
     if (at != flags.own.end() && at->second)
-      config.own[number]->set(flag, *at->second, name, place_of(name), diagnostics);
+      config.own[number]->set(flag, *at->second, name, named_place(name), diagnostics);
   });
 
   if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 
-namespace sluice::config {
+namespace sluice::config::config_test {
 namespace {
 
 std::string messages(const base::Diagnostics& all) {
@@ -455,4 +455,4 @@ TEST(PrintConfig, SaysThatItIsTheExample) {
 }
 
 }  // namespace
-}  // namespace sluice::config
+}  // namespace sluice::config::config_test

@@ -9,8 +9,9 @@
 #include <sstream>
 
 #include "config/candidate.h"
+#include "protocol/protocol.h"
 
-namespace sluice::config {
+namespace sluice::config::operations_test {
 namespace {
 
 struct World {
@@ -86,15 +87,15 @@ TEST(Candidates, AreReadAsAServerWouldReadThem) {
   EXPECT_FALSE(read_candidate("toml", "", ""));
   auto one = read_candidate("divvy-ini", "[default]\ncreditLimit = 1\nresetSeconds = 1\n", "");
   ASSERT_TRUE(one && one->rules);
-  EXPECT_EQ(one->rules->rules(&divvy::dialect).size(), 1u);
-  EXPECT_EQ(one->dialects, std::vector{&divvy::dialect});
+  EXPECT_EQ(one->rules->rules(protocol::find_dialect("divvy")).size(), 1u);
+  EXPECT_EQ(one->dialects, std::vector{protocol::find_dialect("divvy")});
   one = read_candidate("divvy-ini", "[default]\ncreditLimit = x\n", "");
   ASSERT_TRUE(one);
   EXPECT_FALSE(one->rules);
   EXPECT_TRUE(base::has_errors(one->diagnostics));
   one = read_candidate("limitd", "buckets: { ip: { size: 1, per_second: 1 } }", "");
   ASSERT_TRUE(one && one->rules);
-  EXPECT_EQ(one->rules->rules(&limitd::dialect).size(), 1u);
+  EXPECT_EQ(one->rules->rules(protocol::find_dialect("limitd")).size(), 1u);
   one = read_candidate(
       "sluice", "rules: [{ name: r, match: { a: b }, limit: { quota: 1, window: 1s } }]", "");
   ASSERT_TRUE(one && one->rules);
@@ -146,4 +147,4 @@ TEST(Candidates, NameTheServersOwnFilesOnly) {
 }
 
 }  // namespace
-}  // namespace sluice::config
+}  // namespace sluice::config::operations_test

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "base/printable.h"
 #include "disk/layout.h"
 
 namespace sluice::disk {
@@ -18,10 +17,6 @@ namespace fs = std::filesystem;
 
 // Says that what it lies in is a copy that is being made.
 constexpr const char* marker = "/UNFINISHED";
-
-std::string quoted(const std::string& path) {
-  return "`" + base::printable(path, 512) + "`";
-}
 
 fs::path folder_of(const std::string& path) {
   std::error_code error;

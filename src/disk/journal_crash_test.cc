@@ -20,7 +20,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/environment.h"
 
-namespace sluice::disk {
+namespace sluice::disk::journal_crash_test {
 namespace {
 
 using limit::State;
@@ -392,4 +392,4 @@ TEST_F(SmallDisk, AStartNeedsNoRoom) {
 }
 
 }  // namespace
-}  // namespace sluice::disk
+}  // namespace sluice::disk::journal_crash_test

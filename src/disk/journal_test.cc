@@ -15,7 +15,7 @@
 #include "limit/left_out.h"
 #include "tests/support/dice.h"
 
-namespace sluice::disk {
+namespace sluice::disk::journal_test {
 namespace {
 
 using limit::Algorithm;
@@ -497,4 +497,4 @@ TEST_F(JournalTest, ASpaceWhoseWindowsChangedIsRefused) {
 }
 
 }  // namespace
-}  // namespace sluice::disk
+}  // namespace sluice::disk::journal_test

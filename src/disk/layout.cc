@@ -26,16 +26,12 @@ namespace fs = std::filesystem;
 constexpr std::string_view format_words = "sluice store ", since_words = ", read by sluice ",
                            end_words = " and later\n";
 
-std::string quoted(const std::string& path) {
-  return "`" + base::printable(path, 512) + "`";
-}
-
 bool exists(const std::string& path) {
   struct stat unused;
   return ::lstat(path.c_str(), &unused) == 0 || errno != ENOENT;
 }
 
-std::string text_of(const LogsFile& logs) {
+std::string logs_text(const LogsFile& logs) {
   return "logs " + std::to_string(logs.first) + " to " + std::to_string(logs.last) + "\n";
 }
 
@@ -61,6 +57,10 @@ std::string texts_of(const std::string& dir) {
 }
 std::string format_file_of(const std::string& dir) {
   return store_of(dir) + "/FORMAT";
+}
+
+std::string quoted(const std::string& path) {
+  return "`" + base::printable(path, 512) + "`";
 }
 
 std::string with_errno(const std::string& text, int error) {
@@ -198,7 +198,7 @@ bool write_format(const std::string& store, std::string& problem) {
 
 bool write_logs_file(const std::string& store, const std::string& name, const LogsFile& logs,
                      std::string& problem) {
-  return write_whole(store, name, text_of(logs), problem);
+  return write_whole(store, name, logs_text(logs), problem);
 }
 
 bool read_logs_file(const std::string& store, const std::string& name, LogsFile& logs,
@@ -211,7 +211,7 @@ bool read_logs_file(const std::string& store, const std::string& name, LogsFile&
   const std::string_view all(text, static_cast<size_t>(file.gcount()));
   unsigned first = 0, last = 0;
   if (std::sscanf(std::string(all).c_str(), "logs %u to %u", &first, &last) == 2 && first > 0 &&
-      first <= last && text_of({first, last}) == all) {
+      first <= last && logs_text({first, last}) == all) {
     logs = {first, last};
     return true;
   }

@@ -24,6 +24,8 @@ std::string blocks_of(const std::string& dir);    // DIR/sluice/blocks
 std::string texts_of(const std::string& dir);     // DIR/sluice/texts
 std::string format_file_of(const std::string& dir);
 
+// The path as a message shows it, in backticks.
+std::string quoted(const std::string& path);
 // "text: No such file or directory"
 std::string with_errno(const std::string& text, int error);
 

@@ -14,7 +14,7 @@
 #include "disk/tools.h"
 #include "tests/support/dice.h"
 
-namespace sluice::disk {
+namespace sluice::disk::log_ends_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -287,4 +287,4 @@ INSTANTIATE_TEST_SUITE_P(Durability, LogEnds, testing::Bool(),
                          [](const auto& synced) { return synced.param ? "synced" : "unsynced"; });
 
 }  // namespace
-}  // namespace sluice::disk
+}  // namespace sluice::disk::log_ends_test

@@ -26,11 +26,11 @@ namespace {
 namespace fs = std::filesystem;
 using rocksdb::Status;
 
-constexpr char kind = 'm';
-constexpr std::string_view prefix(&kind, 1);
+constexpr char mark_kind = 'm';
+constexpr std::string_view prefix(&mark_kind, 1);
 
 std::string key_of(uint32_t number) {
-  std::string key(1, kind);
+  std::string key(1, mark_kind);
   for (int shift = 24; shift >= 0; shift -= 8) key += static_cast<char>(number >> shift);
   return key;
 }
@@ -288,7 +288,7 @@ Status LogMarks::restart(rocksdb::DB& db) {
   gone_.clear();
   synced_.clear();
   written_ = false;
-  const std::string end(1, kind + 1);
+  const std::string end(1, mark_kind + 1);
   const Status status = db.DeleteRange({}, db.DefaultColumnFamily(), prefix, end);
   return status.ok() ? mark_locked(db) : status;
 }

@@ -14,7 +14,7 @@
 #include "disk/rocks_journal.h"
 #include "disk/tools.h"
 
-namespace sluice::disk {
+namespace sluice::disk::log_marks_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -390,4 +390,4 @@ TEST_F(LogMarksTest, BlocksAreNeverNumberedBelowWhatIsFolded) {
 }
 
 }  // namespace
-}  // namespace sluice::disk
+}  // namespace sluice::disk::log_marks_test

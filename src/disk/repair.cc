@@ -24,8 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using rocksdb::Status;
 
-constexpr size_t damages_max = 100;
-constexpr size_t batch_bytes = size_t{1} << 20;
+constexpr size_t repair_batch_bytes = size_t{1} << 20;
 
 class Repair {
  public:
@@ -238,7 +237,7 @@ class Repair {
     rocksdb::WriteBatch batch;
     const auto put = [&](const rocksdb::Iterator& at) {
       batch.Put(at.key(), at.value());
-      if (batch.GetDataSize() < batch_bytes) return Status::OK();
+      if (batch.GetDataSize() < repair_batch_bytes) return Status::OK();
       const Status done = db.Write(unlogged, &batch);
       batch.Clear();
       return done;
@@ -364,7 +363,7 @@ class Repair {
           batch.Put(latest.key(i), value);
           if (!was) ++report_.counters;
         }
-        if (batch.GetDataSize() < batch_bytes) continue;
+        if (batch.GetDataSize() < repair_batch_bytes) continue;
         put = db.Write({}, &batch);
         batch.Clear();
       }

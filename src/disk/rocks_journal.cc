@@ -9,7 +9,6 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
-#include "base/printable.h"
 #include "disk/copy_place.h"
 #include "disk/keys.h"
 
@@ -21,7 +20,7 @@ namespace fs = std::filesystem;
 using rocksdb::Status;
 
 // A block that is larger is committed in parts, as are many blocks that have piled up.
-constexpr size_t block_bytes = size_t{2} << 20;
+constexpr size_t open_block_bytes = size_t{2} << 20;
 constexpr size_t batch_bytes = size_t{8} << 20;
 
 constexpr int64_t mend_interval_us = 500'000;
@@ -30,10 +29,6 @@ int64_t monotonic_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-std::string quoted(const std::string& path) {
-  return "`" + base::printable(path, 512) + "`";
 }
 
 std::string why_not_open(const std::string& dir, const Status& status) {
@@ -50,7 +45,7 @@ void remove_empty_logs(const std::string& path) {
       fs::remove(at->path(), left);
 }
 
-size_t logs_in(const std::string& path) {
+size_t count_logs(const std::string& path) {
   std::error_code error;
   size_t logs = 0;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
@@ -147,7 +142,7 @@ bool RocksJournal::open(std::string& problem) {
   // Each start begins a log. What many of them hold goes to one table; not before it is known that
   // nothing is damaged, as a start on what is damaged changes nothing.
   if (status.ok() && wrong.empty() && !blocks_.has_failed() &&
-      logs_in(blocks_.path()) > base::bounds::block_logs_max)
+      count_logs(blocks_.path()) > base::bounds::block_logs_max)
     status = blocks_.shed_logs();
   if (status.ok() && wrong.empty()) status = begin();
   if (!wrong.empty()) status = Status::Corruption(wrong);
@@ -184,7 +179,7 @@ Status RocksJournal::begin() {
 void RocksJournal::add(const Record& record) {
   writer_.add(dictionary_.number_of(*record.space), dictionary_.number_of_limits(record.limits_id),
               record.key, record.cells, record.forget_us);
-  if (writer_.bytes() >= block_bytes) [[unlikely]]
+  if (writer_.bytes() >= open_block_bytes) [[unlikely]]
     close_block();
 }
 
@@ -232,7 +227,7 @@ void RocksJournal::shrink() {
       SLUICE_CHECK(parse_value(value, counter));
     }
     writer.add(counter.space, counter.limits, counter.key, counter.state(), counter.forget_us);
-    if (writer.bytes() >= block_bytes) close();
+    if (writer.bytes() >= open_block_bytes) close();
   }
   if (writer.count() > 0) close();
   full_.swap(full);

@@ -17,10 +17,10 @@ namespace fs = std::filesystem;
 using rocksdb::Status;
 
 // Names have a letter in front of them, as the marks of the logs have theirs.
-constexpr char kind = 't';
+constexpr char text_kind = 't';
 
 std::string key_of(std::string_view name) {
-  std::string key(1, kind);
+  std::string key(1, text_kind);
   key += name;
   return key;
 }
@@ -32,7 +32,7 @@ Status each_text(rocksdb::DB& db, const VisitText& visit) {
   options.fill_cache = false;
   options.readahead_size = size_t{2} << 20;
   const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(options));
-  for (at->Seek({&kind, 1}); at->Valid() && at->key()[0] == kind; at->Next()) {
+  for (at->Seek({&text_kind, 1}); at->Valid() && at->key()[0] == text_kind; at->Next()) {
     std::string_view name = at->key().ToStringView();
     name.remove_prefix(1);
     visit(name, at->value().ToStringView());

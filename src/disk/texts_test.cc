@@ -24,7 +24,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/environment.h"
 
-namespace sluice::disk {
+namespace sluice::disk::texts_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -484,4 +484,4 @@ TEST_F(TextsTest, AKillLosesNothingThatWasWritten) {
 }
 
 }  // namespace
-}  // namespace sluice::disk
+}  // namespace sluice::disk::texts_test

@@ -24,8 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using rocksdb::Status;
 
-constexpr size_t damages_max = 100;
-
 void note(std::vector<std::string>& damages, std::string what) {
   if (damages.size() < damages_max) damages.push_back(std::move(what));
 }

@@ -29,11 +29,13 @@ bool stats(const std::string& dir, StoreStats& stats, std::string& problem);
 bool dump(const std::string& dir, request::Spaces& spaces, const Visit& visit, std::string& problem,
           const VisitText& visit_text = {});
 
+inline constexpr size_t damages_max = 100;  // that a report lists
+
 struct CheckReport {
   uint64_t counters = 0, blocks = 0, block_counters = 0;
   uint64_t unreadable = 0;  // records, of either
   uint64_t texts = 0;
-  std::vector<std::string> damages;  // the first hundred
+  std::vector<std::string> damages;  // the first damages_max
   std::vector<std::string> torn;     // ends of logs that the next start cuts off; no damage
 };
 // Reads all there is, checksums and every record. False: it could not be looked at at all; what is
@@ -42,7 +44,7 @@ bool check(const std::string& dir, CheckReport& report, std::string& problem);
 
 struct RepairReport {
   uint64_t counters = 0, texts = 0;  // that are there afterwards
-  std::vector<std::string> damages;  // what was wrong or is lost, the first hundred
+  std::vector<std::string> damages;  // what was wrong or is lost, the first damages_max
   std::vector<std::string> torn;     // ends of logs that were cut off; no damage
 };
 // Makes a store that can be opened of what can still be read, and folds it. False: it cannot be

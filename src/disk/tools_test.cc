@@ -13,7 +13,7 @@
 #include "limit/decide.h"
 #include "tests/support/dice.h"
 
-namespace sluice::disk {
+namespace sluice::disk::tools_test {
 namespace {
 
 using limit::Algorithm;
@@ -315,4 +315,4 @@ TEST_F(RepairTest, OfANewerFormatIsRefused) {
 }
 
 }  // namespace
-}  // namespace sluice::disk
+}  // namespace sluice::disk::tools_test

@@ -16,7 +16,7 @@
 #include "request/space.h"
 #include "store/embedded_store.h"
 
-namespace sluice::engine {
+namespace sluice::engine::engine_overrides_test {
 namespace {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
@@ -418,4 +418,4 @@ TEST(EngineOverrides, survives_a_reload_and_sleeps_while_its_rule_is_gone) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::engine_overrides_test

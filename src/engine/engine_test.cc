@@ -12,7 +12,7 @@
 #include "request/space.h"
 #include "store/embedded_store.h"
 
-namespace sluice::engine {
+namespace sluice::engine::engine_test {
 namespace {
 
 int64_t now_us = 1'000'000'000'000;
@@ -143,4 +143,4 @@ TEST(Engine, at_debug_level_it_tells_each_rule_with_its_comment) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::engine_test

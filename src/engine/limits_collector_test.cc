@@ -18,7 +18,7 @@
 #include "durable/durable_life_test.h"
 #include "engine/limits_trial_test.h"
 
-namespace sluice::engine {
+namespace sluice::engine::limits_collector_test {
 namespace {
 
 using durable::Durability;
@@ -102,7 +102,7 @@ class FailingTrial : public Trial {
 
   void after_step(bool) override {
     if (++steps_ % 64 != 0) return;
-    const bool failing = forgets.world.made->stats().failing;
+    const bool failing = forgets.world.made->catalog().stats().failing;
     if (!is_failing_) {
       if (disk_dice_() % 8 != 0) return catch_up();
       fail(disk_dice_() % 20'000);
@@ -127,7 +127,7 @@ class FailingTrial : public Trial {
     mend();
     is_failing_ = false;
     for (Side* side : sides)
-      if (awaits) durable::tests::eventually([&] { return !side->world.made->stats().failing; });
+      if (awaits) durable::tests::eventually([&] { return !side->world.made->catalog().stats().failing; });
   }
 
   // Not the script's: when a failure is seen is a matter of other threads.
@@ -172,7 +172,7 @@ class FullDisk final : public FailingTrial {
   void mend() override { disk::limit_files(RLIM_INFINITY); }
   // What is committed is folded, and then its numbers may be used again.
   void catch_up() override {
-    durable::tests::eventually([&] { return forgets.world.made->stats().unfolded_bytes == 0; });
+    durable::tests::eventually([&] { return forgets.world.made->catalog().stats().unfolded_bytes == 0; });
   }
 };
 
@@ -245,4 +245,4 @@ TEST(LimitsCollector, waits_until_no_policy_from_before_is_held) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::limits_collector_test

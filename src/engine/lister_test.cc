@@ -16,7 +16,7 @@
 #include "request/space.h"
 #include "tests/support/patience.h"
 
-namespace sluice::engine {
+namespace sluice::engine::lister_test {
 namespace {
 
 using Keys = std::vector<std::string>;
@@ -37,7 +37,7 @@ class SlowStore final : public store::Catalog {
   }
   bool await_walk(int number) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, tests::soon(), [&] { return walks_ >= number; });
+    return changed_.wait_until(lock, sluice::tests::soon(), [&] { return walks_ >= number; });
   }
   void let(int walks) {
     const std::lock_guard lock(mutex_);
@@ -88,7 +88,7 @@ struct Fixture {
   }
   bool await(size_t count) {
     std::unique_lock lock(mutex);
-    return changed.wait_until(lock, tests::soon(), [&] { return answered() >= count; });
+    return changed.wait_until(lock, sluice::tests::soon(), [&] { return answered() >= count; });
   }
 
   SlowStore store;
@@ -167,7 +167,7 @@ TEST(Lister, PagesAndListsTakeTurns) {
   f.ask(1, "second");
   f.store.let(1);
   auto walks = looked.get_future();
-  ASSERT_EQ(walks.wait_until(tests::soon()), std::future_status::ready);
+  ASSERT_EQ(walks.wait_until(sluice::tests::soon()), std::future_status::ready);
   EXPECT_EQ(walks.get(), 1) << "the page came before the next walk";
 }
 
@@ -203,4 +203,4 @@ TEST(Lister, EndsInTheMiddleOfAWalk) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::lister_test

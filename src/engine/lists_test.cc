@@ -26,10 +26,10 @@
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
 
-namespace sluice::engine {
+namespace sluice::engine::lists_test {
 namespace {
 
-using tests::Dice;
+using sluice::tests::Dice;
 
 int64_t now_us = 1'000'000'000'000;
 
@@ -139,7 +139,7 @@ struct World {
     return answered || !all.empty();
   }
   bool run_until(const std::function<bool()>& done) {
-    const auto deadline = tests::soon();
+    const auto deadline = sluice::tests::soon();
     while (!done()) {
       if (turn()) continue;
       std::unique_lock lock(mutex);
@@ -372,4 +372,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, EngineListsAtRandom, testing::Bool(), [](const 
 });
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::lists_test

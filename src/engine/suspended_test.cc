@@ -12,7 +12,7 @@
 #include "store/embedded_store.h"
 #include "store/forwarding_test.h"
 
-namespace sluice::engine {
+namespace sluice::engine::suspended_test {
 namespace {
 
 int64_t now_us = 1'000'000'000'000;
@@ -180,4 +180,4 @@ TEST(Suspended, a_client_that_goes_is_not_asked_about_again) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::suspended_test

@@ -14,7 +14,7 @@
 #include "request/space.h"
 #include "store/embedded_store.h"
 
-namespace sluice::engine {
+namespace sluice::engine::together_test {
 namespace {
 
 constexpr int64_t now_us = 1'800'000'000'000'000;
@@ -184,4 +184,4 @@ TEST(Together, IsWhatANaiveCountSays) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::together_test

@@ -15,7 +15,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
 
-namespace sluice::engine {
+namespace sluice::engine::waiting_model_test {
 namespace {
 
 using limit::Algorithm;
@@ -579,4 +579,4 @@ TEST(WaitingModel, over_a_durable_store_that_loads) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::waiting_model_test

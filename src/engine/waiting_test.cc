@@ -6,7 +6,7 @@
 
 #include "engine/waiting_world_test.h"
 
-namespace sluice::engine {
+namespace sluice::engine::waiting_test {
 namespace {
 
 using limit::Algorithm;
@@ -373,4 +373,4 @@ TEST(EngineWaiting, matching_many_of_one_queue_again_takes_a_few_steps_each) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::engine::waiting_test

@@ -8,7 +8,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::aligned_window_test {
 namespace {
 
 using promises::text;
@@ -205,4 +205,4 @@ TEST(AlignedWindowDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::aligned_window_test

@@ -10,7 +10,7 @@
 #include "testing/grants_model.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::carry_list_test {
 namespace {
 
 using promises::counted;
@@ -327,4 +327,4 @@ TEST(CarryList, AnyListsKeepTheBoundOfTheLargestOfEachKind) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::carry_list_test

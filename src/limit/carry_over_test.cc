@@ -9,7 +9,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::carry_over_test {
 namespace {
 
 using promises::text;
@@ -244,4 +244,4 @@ TEST(CarryOver, UsedAndLeft) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::carry_over_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::decide_test {
 namespace {
 
 bool same(const Decision& a, const Decision& b) {
@@ -126,4 +126,4 @@ TEST(Peek, OfWhatHasNoCounter) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::decide_test

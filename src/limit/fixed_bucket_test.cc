@@ -8,7 +8,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::fixed_bucket_test {
 namespace {
 
 using promises::text;
@@ -167,4 +167,4 @@ TEST(FixedBucketDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::fixed_bucket_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice::limit {
+namespace sluice::limit::fixed_window_test {
 namespace {
 
 __extension__ using Wide = __int128;
@@ -352,4 +352,4 @@ TEST(FixedWindowDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::fixed_window_test

@@ -10,7 +10,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::kept_limits_test {
 namespace {
 
 using promises::text;
@@ -479,4 +479,4 @@ TEST(KeptLimitsDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::kept_limits_test

@@ -13,7 +13,7 @@
 #include "limit/kept_limits.h"
 #include "tests/support/paths.h"
 
-namespace sluice::limit {
+namespace sluice::limit::kept_limits_vectors_test {
 namespace {
 
 using nlohmann::json;
@@ -129,4 +129,4 @@ TEST(KeptLimits, AsDropletWasRecorded) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::kept_limits_vectors_test

@@ -11,7 +11,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::put_test {
 namespace {
 
 using promises::text;
@@ -290,4 +290,4 @@ TEST(PutDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::put_test

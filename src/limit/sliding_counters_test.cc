@@ -8,7 +8,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::sliding_counters_test {
 namespace {
 
 using promises::text;
@@ -346,4 +346,4 @@ TEST(SlidingCountersDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::sliding_counters_test

@@ -9,7 +9,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::sliding_log_test {
 namespace {
 
 using promises::text;
@@ -410,4 +410,4 @@ TEST(SlidingLogDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::sliding_log_test

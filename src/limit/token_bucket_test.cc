@@ -9,7 +9,7 @@
 #include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
-namespace sluice::limit {
+namespace sluice::limit::token_bucket_test {
 namespace {
 
 using promises::text;
@@ -433,4 +433,4 @@ TEST(TokenBucketDeathTest, PreconditionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace sluice::limit
+}  // namespace sluice::limit::token_bucket_test

@@ -10,7 +10,7 @@
 #include "base/bounds.h"
 #include "policy/read/native.h"
 
-namespace sluice::live {
+namespace sluice::live::overrides_book_test {
 namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
@@ -497,4 +497,4 @@ TEST(OverrideText, ids_are_spelled_one_way) {
 }
 
 }  // namespace
-}  // namespace sluice::live
+}  // namespace sluice::live::overrides_book_test

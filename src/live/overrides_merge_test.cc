@@ -8,7 +8,7 @@
 #include "live/overrides_book.h"
 #include "policy/read/native.h"
 
-namespace sluice::live {
+namespace sluice::live::overrides_merge_test {
 namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
@@ -350,4 +350,4 @@ TEST(OverridesMerge, a_text_that_names_a_limit_that_it_has_not_is_refused) {
 }
 
 }  // namespace
-}  // namespace sluice::live
+}  // namespace sluice::live::overrides_merge_test

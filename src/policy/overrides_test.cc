@@ -17,7 +17,7 @@
 #include "testing/dialects.h"
 #include "tests/support/dice.h"
 
-namespace sluice::policy {
+namespace sluice::policy::overrides_test {
 namespace {
 
 using limit::Time;
@@ -352,4 +352,4 @@ TEST(Overrides, are_read_while_they_change) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::policy::overrides_test

@@ -12,7 +12,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/named_rules.h"
 
-namespace sluice::policy {
+namespace sluice::policy::rule_set_scan_test {
 namespace {
 
 using request::Entry;
@@ -272,4 +272,4 @@ TEST(RuleSetScan, NamedRuleSets) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::policy::rule_set_scan_test

@@ -122,4 +122,8 @@ std::string shortened(std::string_view text, size_t bytes_max) {
   return std::string(text.substr(0, end)) + "...";
 }
 
+std::string in_ticks(std::string_view text) {
+  return "`" + shortened(text, 64) + "`";
+}
+
 }  // namespace sluice::policy

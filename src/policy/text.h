@@ -44,4 +44,7 @@ bool utf16_less(std::string_view a, std::string_view b);
 // is missing.
 std::string shortened(std::string_view text, size_t bytes_max);
 
+// The text as a diagnostic quotes it: shortened, in backticks.
+std::string in_ticks(std::string_view text);
+
 }  // namespace sluice::policy

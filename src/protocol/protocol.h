@@ -17,6 +17,10 @@
 #include "request/session.h"
 #include "request/space.h"
 
+namespace sluice::policy {
+class RuleSet;
+}
+
 namespace sluice::protocol {
 
 struct PolicyFormat;    // protocol/policy_files.h

@@ -20,12 +20,12 @@ constexpr int64_t resolve_every_us = 5'000'000;
 constexpr std::chrono::milliseconds resolve_patience{500};  // at the start
 
 // A worker asks for its own again and again.
-struct Known {
+struct Recent {
   const RedisStore* store = nullptr;
   const store::Port* port = nullptr;
   WorkerClient* client = nullptr;
 };
-thread_local Known known;
+thread_local Recent recent;
 
 }  // namespace
 
@@ -64,7 +64,7 @@ void RedisStore::attach(store::Port& port, net::Loop& loop) {
 
 void RedisStore::detach(store::Port& port) {
   std::unique_ptr<WorkerClient> gone;
-  known = {};
+  recent = {};
   const std::lock_guard lock(mutex_);
   const auto at = clients_.find(&port);
   if (at == clients_.end()) return;
@@ -73,12 +73,12 @@ void RedisStore::detach(store::Port& port) {
 }
 
 WorkerClient* RedisStore::client_of(const store::Port& port) const {
-  if (known.store == this && known.port == &port) return known.client;
+  if (recent.store == this && recent.port == &port) return recent.client;
   const std::lock_guard lock(mutex_);
   const auto at = clients_.find(&port);
   if (at == clients_.end()) return nullptr;
-  known = {this, &port, at->second.get()};
-  return known.client;
+  recent = {this, &port, at->second.get()};
+  return recent.client;
 }
 
 store::Applied RedisStore::apply(const request::Batch& batch, base::Time now, store::Port* port,

@@ -10,7 +10,7 @@ namespace sluice::redis {
 
 namespace {
 
-constexpr size_t told_bytes_max = 512;
+constexpr size_t logged_bytes_max = 512;
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void Shared::tell(bool good, const std::string& text) {
   if (!log_) return;
   // It may hold what the other side said.
   log_->log(good ? spdlog::level::info : spdlog::level::warn, "redis {}",
-            base::printable(text, told_bytes_max));
+            base::printable(text, logged_bytes_max));
 }
 
 void Shared::tell_refusal(std::string_view text) {
@@ -63,7 +63,7 @@ void Shared::tell_refusal(std::string_view text) {
   if (log_)
     log_->warn("redis refuses a command{}: {}",
                others > 0 ? " and refused " + std::to_string(others) + " before" : "",
-               base::printable(text, told_bytes_max));
+               base::printable(text, logged_bytes_max));
 }
 
 std::span<const limit::Limit> Shared::divided(std::span<const limit::Limit> limits,

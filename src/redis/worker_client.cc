@@ -23,8 +23,6 @@ using store::Applied;
 
 namespace {
 
-constexpr uint32_t kind_batch = 1, kind_waiting = 2;
-
 bool is_counted(const Charge& charge) {
   return charge.keeps_limits || limit::is_counted(charge.limits);
 }

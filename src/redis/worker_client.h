@@ -51,6 +51,9 @@ class WorkerClient final : public Link::Owner {
     bool by_text = false;           // the script went along
     uint32_t at = 0, size = 0;      // in Pending::texts
   };
+  // What an answer belongs to (Sender::kind).
+  static constexpr uint32_t kind_batch = 1, kind_waiting = 2;
+
   // A batch whose answers are to come.
   struct Pending {
     bool open = false;

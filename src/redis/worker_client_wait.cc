@@ -20,7 +20,6 @@ using request::Verb;
 
 namespace {
 
-constexpr uint32_t kind_waiting = 2;
 // Units that come back by being put back may be put back by another server, which tells nobody; and
 // so long a Redis that is back may not be noticed.
 constexpr int64_t look_again_us = 100'000;

@@ -11,7 +11,7 @@
 #include "limit/decide.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::store::embedded_store_test {
 namespace {
 
 // No limit changes in these tests.
@@ -512,4 +512,4 @@ TEST(EmbeddedStoreThreads, growth_under_load_loses_nothing) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::embedded_store_test

@@ -6,7 +6,7 @@
 
 #include "store/asking_test.h"
 
-namespace sluice::store {
+namespace sluice::store::fallback_test {
 namespace {
 
 using request::Error;
@@ -84,4 +84,4 @@ TEST(Fallback, counters_that_keep_their_limits_answer_for_those_that_came_along)
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::fallback_test

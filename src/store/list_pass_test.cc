@@ -13,7 +13,7 @@
 namespace sluice::store {
 namespace {
 
-using tests::Dice;
+using sluice::tests::Dice;
 
 std::string random_text(Dice& dice, size_t length_max) {
   std::string text;

@@ -14,7 +14,7 @@
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::store::memory_use_test {
 namespace {
 
 using base::Time;
@@ -142,4 +142,4 @@ TEST(MemoryUse, keys_of_16_bytes_take_56_each) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::memory_use_test

@@ -12,7 +12,7 @@
 #include "store/asking_test.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::store::probe_test {
 namespace {
 
 using base::Time;
@@ -225,4 +225,4 @@ TEST(ListStored, IsWhatAPlainSetOfNamesSays) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::probe_test

@@ -9,7 +9,7 @@
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::store::purge_test {
 namespace {
 
 using base::Time;
@@ -63,7 +63,7 @@ Limit per_minute(int64_t quota) {
 // By the plain rule: what was taken of a minute's limit is back after its part of the minute.
 TEST(Purge, ForgetsExactlyTheFullOnesAndCountsThem) {
   World world;
-  tests::Dice dice(11);
+  sluice::tests::Dice dice(11);
   constexpr size_t count = 5'000;
   std::vector<int64_t> full_us;
   const Time start{start_us};
@@ -160,4 +160,4 @@ TEST(Purge, MayRunBesideTakes) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::purge_test

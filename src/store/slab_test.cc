@@ -30,7 +30,7 @@ bool holds(const Region& region, const Place& p) {
 TEST(Slab, places_never_overlap) {
   Region region(size_t{64} << 20);
   Slab slab;
-  tests::Dice random(7);
+  sluice::tests::Dice random(7);
   std::vector<Place> places;
   for (int step = 0; step < 200'000; ++step) {
     const bool add = places.empty() || random(100) < (step / 20'000 % 2 == 0 ? 60 : 40);

@@ -50,7 +50,7 @@ TEST(Stripe, is_a_map) {
     int64_t mark_us;
   };
   std::map<std::pair<uint32_t, std::string>, Stored> model;
-  tests::Dice random(11);
+  sluice::tests::Dice random(11);
   int64_t now_us = 0;
   for (int step = 0; step < 300'000; ++step) {
     const uint32_t space = random(3u);

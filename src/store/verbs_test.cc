@@ -17,7 +17,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/limitd_listed.h"
 
-namespace sluice::store {
+namespace sluice::store::verbs_test {
 namespace {
 
 using base::Time;
@@ -339,4 +339,4 @@ TEST(VerbsThreads, a_list_misses_none_that_is_there_all_the_time) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::verbs_test

@@ -16,7 +16,7 @@
 #include "store/asking_test.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::store::waiting_property_test {
 namespace {
 
 using base::Time;
@@ -424,4 +424,4 @@ TEST(WaitingProperty, as_the_model) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::waiting_property_test

@@ -5,7 +5,7 @@
 
 #include "store/asking_test.h"
 
-namespace sluice::store {
+namespace sluice::store::waiting_test {
 namespace {
 
 using base::Time;
@@ -493,4 +493,4 @@ TEST(Waiting, without_memory_for_another_size_nothing_is_taken_and_it_goes_on_wa
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::waiting_test

@@ -14,7 +14,7 @@
 #include "store/asking_test.h"
 #include "tests/support/dice.h"
 
-namespace sluice::store {
+namespace sluice::store::waiting_threads_test {
 namespace {
 
 using sluice::tests::Dice;
@@ -301,4 +301,4 @@ TEST(WaitingThreads, nor_while_limits_change) {
 }
 
 }  // namespace
-}  // namespace sluice::store
+}  // namespace sluice::store::waiting_threads_test

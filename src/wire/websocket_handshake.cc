@@ -14,7 +14,6 @@ namespace sluice::wire {
 namespace {
 
 using base::bounds::http_head_bytes_max;
-using Kind = WebsocketHandshake::Kind;
 
 constexpr std::string_view not_http = "This is not an HTTP/1.1 request.";
 constexpr std::string_view bad_header = "A header line is not well formed.";
@@ -135,7 +134,7 @@ std::array<char, 28> accept_of(std::string_view key) {
 
 WebsocketHandshake refused(uint16_t status, std::string_view why) {
   WebsocketHandshake handshake{};
-  handshake.kind = Kind::refused;
+  handshake.kind = WebsocketHandshake::Kind::refused;
   handshake.status = status;
   handshake.why = why;
   return handshake;
@@ -162,7 +161,7 @@ WebsocketHandshake read_websocket_handshake(std::string_view in) {
   Headers headers;
   if (!read_headers(head, headers)) return refused(400, bad_header);
   if (headers.upgrades == 0 || !headers.wants_upgrade) {
-    handshake.kind = Kind::plain;
+    handshake.kind = WebsocketHandshake::Kind::plain;
     handshake.head_only = request_line.starts_with("HEAD ");
     return handshake;
   }
@@ -172,7 +171,7 @@ WebsocketHandshake read_websocket_handshake(std::string_view in) {
     return refused(426, "The header Sec-WebSocket-Version must be: 13.");
   if (headers.keys != 1 || headers.key.empty())
     return refused(400, "One header Sec-WebSocket-Key is needed, and not empty.");
-  handshake.kind = Kind::upgrade;
+  handshake.kind = WebsocketHandshake::Kind::upgrade;
   handshake.bytes = bytes;
   handshake.accept = accept_of(headers.key);
   return handshake;

@@ -22,7 +22,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
 
-namespace sluice::tests {
+namespace sluice::tests::droplet_socket_test {
 namespace {
 
 using nlohmann::json;
@@ -272,4 +272,4 @@ TEST(DropletDifferences, AreOnThePageAboutThem) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::droplet_socket_test

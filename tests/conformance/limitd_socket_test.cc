@@ -22,7 +22,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
 
-namespace sluice::tests {
+namespace sluice::tests::limitd_socket_test {
 namespace {
 
 using nlohmann::json;
@@ -440,4 +440,4 @@ TEST(LimitdRecordings, CountersInMemoryDoNotOutliveIt) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::limitd_socket_test

@@ -10,7 +10,7 @@
 #include "tests/conformance/memory_server.h"
 #include "tests/conformance/vectors.h"
 
-namespace sluice::tests {
+namespace sluice::tests::memory_test {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -117,4 +117,4 @@ TEST(DivvyByteByByte, AnswersAsRecorded) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::memory_test

@@ -13,7 +13,7 @@
 #include "tests/support/line_sink.h"
 #include "tests/support/paths.h"
 
-namespace sluice::tests {
+namespace sluice::tests::metrics_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -195,4 +195,4 @@ TEST(DivvyStatsd, ManyLinesFillDatagramsWithoutLoss) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::metrics_test

@@ -15,7 +15,7 @@
 #include "tests/support/divvy_server.h"
 #include "tests/support/redis_server.h"
 
-namespace sluice::tests {
+namespace sluice::tests::socket_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -180,4 +180,4 @@ TEST_P(DivvyOverRedis, AnswersAndStoresAsRecorded) {
 INSTANTIATE_TEST_SUITE_P(Recorded, DivvyOverRedis, testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::socket_test

@@ -13,7 +13,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/json_schema.h"
 
-namespace sluice::tests {
+namespace sluice::tests::admin_test {
 namespace {
 
 const std::string token = "0123456789-token";
@@ -311,4 +311,4 @@ TEST(Admin, SlowAndManyClientsAreBounded) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::admin_test

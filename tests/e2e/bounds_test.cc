@@ -15,7 +15,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/process_stats.h"
 
-namespace sluice::tests {
+namespace sluice::tests::bounds_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -232,4 +232,4 @@ TEST(AdminMemory, OfALargeRequestIsGivenBack) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::bounds_test

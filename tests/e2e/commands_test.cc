@@ -6,7 +6,7 @@
 #include "tests/e2e/policies.h"
 #include "tests/support/divvy_server.h"
 
-namespace sluice::tests {
+namespace sluice::tests::commands_test {
 namespace {
 
 void expect_in(const std::string& text, const std::string& part) {
@@ -79,4 +79,4 @@ TEST(Commands, AskSaysTheDecisionByItsExitStatus) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::commands_test

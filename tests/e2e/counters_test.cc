@@ -24,7 +24,7 @@
 #include "tests/support/process_stats.h"
 #include "tests/support/redis_server.h"
 
-namespace sluice::tests {
+namespace sluice::tests::counters_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -595,4 +595,4 @@ TEST_P(Counters, ThatHaveLongNamesAreShownByTheirBeginnings) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::counters_test

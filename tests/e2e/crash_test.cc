@@ -15,7 +15,7 @@
 #include "tests/e2e/recorded_load.h"
 #include "tests/support/environment.h"
 
-namespace sluice::tests {
+namespace sluice::tests::crash_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -140,4 +140,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& promise) { return promise.param.name; });
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::crash_test

@@ -19,7 +19,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/redis_server.h"
 
-namespace sluice::tests {
+namespace sluice::tests::descriptors_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -205,4 +205,4 @@ TEST(DescriptorsAtTheStart, TooFewForTheServerItselfAreAnError) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::descriptors_test

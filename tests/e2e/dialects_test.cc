@@ -13,7 +13,7 @@
 #include "tests/support/droplet_client.h"
 #include "tests/support/limitd_client.h"
 
-namespace sluice::tests {
+namespace sluice::tests::dialects_test {
 namespace {
 
 TcpClient connected(uint16_t port) {
@@ -237,4 +237,4 @@ TEST(Dialects, DivvysThirdFieldIsOfTheLimitThatIsTold) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::dialects_test

@@ -16,7 +16,7 @@
 
 #include "tests/e2e/recorded_load.h"
 
-namespace sluice::tests {
+namespace sluice::tests::disk_full_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -169,4 +169,4 @@ TEST(DiskFullAtIntervals, ServiceGoesOnAndNothingIsForgottenOnceThereIsRoom) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::disk_full_test

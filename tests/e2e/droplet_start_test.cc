@@ -8,7 +8,7 @@
 #include "tests/support/divvy_server.h"
 #include "tests/support/droplet_client.h"
 
-namespace sluice::tests {
+namespace sluice::tests::droplet_start_test {
 namespace {
 
 void expect_in(const std::string& text, const std::string& part) {
@@ -101,4 +101,4 @@ TEST(DropletCleanup, NeverIsNever) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::droplet_start_test

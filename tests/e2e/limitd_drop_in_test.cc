@@ -15,7 +15,7 @@
 #include "tests/support/limitd_client.h"
 #include "tests/support/paths.h"
 
-namespace sluice::tests {
+namespace sluice::tests::limitd_drop_in_test {
 namespace {
 
 using nlohmann::json;
@@ -365,4 +365,4 @@ TEST_F(LimitdAsk, LimitdctlHasItsWordsAndStatuses) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::limitd_drop_in_test

@@ -11,7 +11,7 @@
 #include "tests/support/limitd_reload.h"
 #include "tests/support/limitd_until.h"
 
-namespace sluice::tests {
+namespace sluice::tests::limitd_test {
 namespace {
 
 const std::string types =
@@ -176,4 +176,4 @@ TEST(Limitd, SigtermEndsItWithWaitsPending) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::limitd_test

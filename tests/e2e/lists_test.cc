@@ -8,7 +8,7 @@
 
 #include "tests/support/limitd_client.h"
 
-namespace sluice::tests {
+namespace sluice::tests::lists_test {
 namespace {
 
 const std::string types = "db: { inMemory: true }\nbuckets: { ip: { size: 10, per_day: 1 } }\n";
@@ -91,4 +91,4 @@ TEST(Lists, EndWithTheirClientAndWhatStandsBehindThemIsDone) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::lists_test

@@ -16,7 +16,7 @@
 #include "tests/support/redis_server.h"
 #include "tests/support/tcp_client.h"
 
-namespace sluice::tests {
+namespace sluice::tests::log_test {
 namespace {
 
 // Without a warning.
@@ -270,4 +270,4 @@ TEST(Log, TellsNoSecret) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::log_test

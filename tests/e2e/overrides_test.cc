@@ -20,7 +20,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/patience.h"
 
-namespace sluice::tests {
+namespace sluice::tests::overrides_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -399,4 +399,4 @@ TEST(Overrides, EndByThemselvesAndSurviveAReload) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::overrides_test

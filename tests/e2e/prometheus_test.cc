@@ -20,7 +20,7 @@
 #include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
 
-namespace sluice::tests {
+namespace sluice::tests::prometheus_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -245,4 +245,4 @@ TEST(Prometheus, ARealOneScrapesTheServer) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::prometheus_test

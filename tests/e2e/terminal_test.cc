@@ -20,7 +20,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/paths.h"
 
-namespace sluice::tests {
+namespace sluice::tests::terminal_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -402,4 +402,4 @@ TEST_F(TerminalCommands, TheReadmeShowsWhatIsSaid) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::terminal_test

@@ -8,7 +8,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/limitd_client.h"
 
-namespace sluice::tests {
+namespace sluice::tests::timeouts_test {
 namespace {
 
 TcpClient connected(uint16_t port) {
@@ -64,4 +64,4 @@ TEST(Timeouts, ARequestThatDoesNotArriveWholeIsEndedInItsProtocolsWords) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::timeouts_test

@@ -11,7 +11,7 @@
 #include "tests/support/environment.h"
 #include "tests/support/tcp_client.h"
 
-namespace sluice::tests {
+namespace sluice::tests::top_test {
 namespace {
 
 struct Served {
@@ -146,4 +146,4 @@ TEST(TopOfTheServer, TellsWhatItIsNotAsked) {
 }
 
 }  // namespace
-}  // namespace sluice::tests
+}  // namespace sluice::tests::top_test

@@ -27,22 +27,22 @@ uint64_t byte_at(std::string_view bytes, size_t at) {
   return static_cast<unsigned char>(bytes[at]);
 }
 
-std::string varint(uint64_t value) {
+std::string encode_varint(uint64_t value) {
   std::string out;
   for (; value > 127; value >>= 7) out += static_cast<char>(value % 128 + 128);
   return out += static_cast<char>(value);
 }
 
 void add_number(std::string& message, unsigned field, int64_t value) {
-  message += varint(field << 3) + varint(static_cast<uint64_t>(value));
+  message += encode_varint(field << 3) + encode_varint(static_cast<uint64_t>(value));
 }
 
 void add_text(std::string& message, unsigned field, std::string_view text) {
-  message += varint(field << 3 | 2) + varint(text.size());
+  message += encode_varint(field << 3 | 2) + encode_varint(text.size());
   message += text;
 }
 
-uint64_t take_varint(std::string_view& bytes) {
+uint64_t decode_varint(std::string_view& bytes) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     if (bytes.empty()) throw std::runtime_error("a response ends within a number");
@@ -109,8 +109,8 @@ DropletLeft read_response(std::string_view message) {
   DropletLeft response;
   uint64_t last = 0;
   while (!message.empty()) {
-    const uint64_t tag = take_varint(message);
-    const uint64_t field = tag >> 3, value = take_varint(message);
+    const uint64_t tag = decode_varint(message);
+    const uint64_t field = tag >> 3, value = decode_varint(message);
     if (tag % 8 != 0 || field <= last || field > 7)
       throw std::runtime_error("a response with an odd field " + std::to_string(tag));
     if (field == 1) {

@@ -12,14 +12,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
-#include <system_error>
+
+#include "tests/support/fail.h"
 
 namespace sluice::tests {
 namespace {
-
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;

@@ -11,17 +11,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <system_error>
+
+#include "tests/support/fail.h"
 
 namespace sluice::tests {
-namespace {
-
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-}  // namespace
-
 void Screen::feed(std::string_view bytes) {
   for (const char c : bytes) {
     if (pending_.empty() && c != '\x1b') {

@@ -10,15 +10,12 @@
 #include <cerrno>
 #include <memory>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
+
+#include "tests/support/fail.h"
 
 namespace sluice::tests {
 namespace {
-
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
 
 bool is_end(int problem) {
   return problem == EPIPE || problem == ECONNRESET;

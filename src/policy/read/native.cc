@@ -23,10 +23,6 @@ constexpr std::array<std::string_view, 11> rule_keys = {
     "name",      "comment", "match", "actor", "limit",         "limits",
     "unlimited", "deny",    "mode",  "then",  "on_store_error"};
 
-std::string in_ticks(std::string_view text) {
-  return "`" + shortened(text, 64) + "`";
-}
-
 bool sound_name(std::string_view name) {
   return name.size() <= name_bytes_max && std::all_of(name.begin(), name.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -26,10 +26,6 @@ std::optional<Algorithm> algorithm_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::string in_ticks(std::string_view text) {
-  return "`" + shortened(text, 64) + "`";
-}
-
 // 1 to quota_max, or nothing, which is told.
 std::optional<int64_t> units(std::string_view key, YamlNode node, YamlReader& reader) {
   static const std::string range = "1 to " + std::to_string(base::bounds::quota_max);

@@ -62,9 +62,9 @@ std::optional<YamlError> check_bytes(std::string_view text) {
 
 // Where libyaml's marks are in the text: it counts characters, people and editors count lines, and
 // diagnostics bytes. Marks rise but for a few steps back, so following them costs one pass.
-class Cursor {
+class YamlCursor {
  public:
-  explicit Cursor(std::string_view text) : text_(text) {}
+  explicit YamlCursor(std::string_view text) : text_(text) {}
 
   void go_to(size_t character) {
     while (character_ < character && byte_ < text_.size()) {
@@ -318,7 +318,7 @@ class YamlBuilder {
 
   std::string_view text_;
   YamlDocument& document_;
-  Cursor cursor_;
+  YamlCursor cursor_;
   std::vector<Open> open_;
   std::unordered_map<std::string, uint32_t> anchored_, tags_;
   uint32_t root_ = none;

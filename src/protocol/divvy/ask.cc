@@ -9,11 +9,11 @@
 namespace sluice::divvy {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_ask_divvy =
     "Asks a running server whether something may happen now, and says its decision in words.\n"
     "This takes one unit, as any client's request does.";
 
-constexpr const char* footer =
+constexpr const char* footer_of_ask_divvy =
     "A request is words key=value, cut at the first `=` and otherwise taken literally.\n"
     "\n"
     "Example:\n"
@@ -44,14 +44,15 @@ std::string words_for(const DivvyAnswer& answer, bool coloured) {
 }  // namespace
 
 int ask(const protocol::Words& words, config::Outside& outside) {
-  cli::Arguments arguments("sluice ask divvy [options] key=value...", about, footer);
-  cli::AskOptions options(config::divvy_port);
+  cli::Arguments arguments("sluice ask divvy [options] key=value...", about_ask_divvy,
+                           footer_of_ask_divvy);
+  cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, outside)) return *status;
   std::string problem;
   const auto pairs = cli::pairs_of(arguments.positional(), problem);
   if (!pairs) return arguments.misused(problem, outside);
-  const auto target = cli::target_of(options, config::divvy_port, problem);
+  const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, outside);
 
   const auto& [address, timeout] = *target;

@@ -10,12 +10,12 @@
 namespace sluice::divvy {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_divvy =
     "Serves a Divvy configuration (.ini or .json) over Divvy's protocol, in place of\n"
     "`node index.js CONFIG`: same files, same environment, same first line on standard output.\n"
     "Counters are kept in this process. SIGHUP, or a change of the file, reloads the rules.";
 
-const std::string footer =
+const std::string footer_of_divvy =
     std::string(
         "Example:\n"
         "  PORT=8321 sluice divvy rules.ini\n"
@@ -106,7 +106,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 }  // namespace
 
 int serve(const protocol::Words& words, config::Outside& outside) {
-  cli::Arguments arguments("sluice divvy [options] CONFIG", about, footer);
+  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy);
   config::Flags flags;
   std::optional<std::string> host;
   bool documented = false;

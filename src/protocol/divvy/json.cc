@@ -40,9 +40,9 @@ bool is_unset(const policy::JsonNode& node) {
          (node.kind == Kind::text && node.text.empty());
 }
 
-class Reader {
+class JsonReader {
  public:
-  Reader(std::string_view text, Report& report) : text_(text), report_(report) {
+  JsonReader(std::string_view text, Report& report) : text_(text), report_(report) {
     for (size_t at = 0; at < text.size(); ++at) {
       if (text[at] == '\n') line_starts_.push_back(at + 1);
     }
@@ -240,7 +240,7 @@ class Reader {
 }  // namespace
 
 std::vector<RawRule> read_divvy_json(std::string_view text, Report& report) {
-  return Reader(text, report).read();
+  return JsonReader(text, report).read();
 }
 
 }  // namespace sluice::divvy

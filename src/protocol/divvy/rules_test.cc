@@ -11,7 +11,7 @@
 #include "protocol/divvy/dialect.h"
 #include "tests/support/patience.h"
 
-namespace sluice::divvy {
+namespace sluice::divvy::rules_test {
 namespace {
 
 std::string actor_of(const policy::Rule& rule) {
@@ -414,4 +414,4 @@ TEST(Divvy, RulesOfOneIdentityShareTheirSpace) {
 }
 
 }  // namespace
-}  // namespace sluice::divvy
+}  // namespace sluice::divvy::rules_test

@@ -13,7 +13,7 @@
 #include "protocol/divvy/rules.h"
 #include "tests/support/paths.h"
 
-namespace sluice::divvy {
+namespace sluice::divvy::rules_vectors_test {
 namespace {
 
 using nlohmann::json;
@@ -229,4 +229,4 @@ TEST(DivvyVectors, CountersThatItsCasesMove) {
 }
 
 }  // namespace
-}  // namespace sluice::divvy
+}  // namespace sluice::divvy::rules_vectors_test

@@ -11,12 +11,12 @@
 namespace sluice::droplet {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_ask_droplet =
     "Asks a running server in droplet's words. `take` takes units from a bucket if each limit "
     "that\n"
     "is given allows it, and sets these limits; `query` shows what is left and takes nothing.";
 
-constexpr const char* footer =
+constexpr const char* footer_of_ask_droplet =
     "Limits: units per second, minute, hour, day, 7 days and 30 days. One that a bucket has and "
     "that\n"
     "is not given stays, and is debited without being asked. A limit of the server's own rules is\n"
@@ -90,8 +90,9 @@ int say_take(const DropletAnswer& answer, bool json, config::Outside& outside) {
 }  // namespace
 
 int ask(const protocol::Words& words, config::Outside& outside) {
-  cli::Arguments arguments("sluice ask droplet [options] take|query BUCKET", about, footer);
-  cli::AskOptions options(config::droplet_port);
+  cli::Arguments arguments("sluice ask droplet [options] take|query BUCKET", about_ask_droplet,
+                           footer_of_ask_droplet);
+  cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   std::array<std::optional<std::string>, droplet_periods.size()> limits;
   std::optional<std::string> count;
@@ -135,7 +136,7 @@ int ask(const protocol::Words& words, config::Outside& outside) {
   if (query && (has_limits || count || take.reset))
     return arguments.misused("a query has no limits, no --count and no --reset", outside);
   std::string problem;
-  const auto target = cli::target_of(options, config::droplet_port, problem);
+  const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, outside);
 
   const auto& [address, timeout] = *target;

@@ -8,12 +8,12 @@
 namespace sluice::droplet {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_droplet =
     "Serves droplet's protocol (protobuf over WebSocket), in place of `droplet`. There is nothing "
     "to\n"
     "configure: each request brings its limits. Buckets are kept in this process.";
 
-std::string footer() {
+std::string footer_of_droplet() {
   return std::string(
              "Example:\n"
              "  PORT=3000 sluice droplet\n"
@@ -44,7 +44,7 @@ void apply_port(const config::Outside& outside, config::Config& config,
 }  // namespace
 
 int serve(const protocol::Words& words, config::Outside& outside) {
-  cli::Arguments arguments("sluice droplet [options]", about, footer());
+  cli::Arguments arguments("sluice droplet [options]", about_droplet, footer_of_droplet());
   config::Flags flags;
   std::optional<std::string> host;
   arguments.app()

@@ -14,7 +14,7 @@
 namespace sluice::limitd {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_ask_limitd =
     "Asks a running server over limitd's protocol, and says its answer in words.\n"
     "  take    COUNT units now, or none; wait the same once they are there\n"
     "  put     COUNT units back; without one all, which is also called reset\n"
@@ -22,7 +22,7 @@ constexpr const char* about =
     "  status  the buckets whose keys begin with KEY, at most 100\n"
     "  ping    is somebody there? (no TYPE, no KEY)";
 
-constexpr const char* footer =
+constexpr const char* footer_of_ask_limitd =
     "Example:\n"
     "  sluice ask limitd take user 10.0.0.7\n"
     "  allowed: 9 of 10 left, all of them again within 1s\n"
@@ -124,8 +124,9 @@ bool read_question(const cli::Words& words, LimitdQuestion& question, std::strin
 }  // namespace
 
 int ask(const protocol::Words& words, config::Outside& outside) {
-  cli::Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about, footer);
-  cli::AskOptions options(config::limitd_port);
+  cli::Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about_ask_limitd,
+                           footer_of_ask_limitd);
+  cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
   if (const auto status = arguments.parse(words, outside)) return *status;
   LimitdQuestion question;
@@ -134,7 +135,7 @@ int ask(const protocol::Words& words, config::Outside& outside) {
     return arguments.misused(problem, outside);
   if (question.method == LimitdMethod::wait && arguments.app().count("--timeout") == 0)
     options.timeout = timeout_of_wait;
-  const auto target = cli::target_of(options, config::limitd_port, problem);
+  const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, outside);
 
   const auto& [address, timeout] = *target;

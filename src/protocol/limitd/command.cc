@@ -14,13 +14,13 @@
 namespace sluice::limitd {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_limitd =
     "Serves a limitd configuration over limitd's protocol, in place of `limitd -c CONFIG`: same\n"
     "file, same folder CONFIG.d, same environment, same flags; -h is --hostname, as there.\n"
     "Counters are kept in its `db`, what was answered survives a kill. SIGHUP, or a change of the\n"
     "files, reloads the bucket types; SIGHUP opens the log file again, too.";
 
-const std::string footer =
+const std::string footer_of_limitd =
     std::string(
         "Example:\n"
         "  sluice limitd --config-file limitd.yaml --port 9231\n"
@@ -152,7 +152,8 @@ void add_limitd_flags(CLI::App& app, LimitdFlags& flags, bool& print_version) {
 }  // namespace
 
 int serve(const protocol::Words& words, config::Outside& outside) {
-  cli::Arguments arguments("sluice limitd --config-file FILE [options]", about, footer);
+  cli::Arguments arguments("sluice limitd --config-file FILE [options]", about_limitd,
+                           footer_of_limitd);
   LimitdFlags flags;
   config::Flags server_flags;
   bool print_version = false;

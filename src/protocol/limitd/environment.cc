@@ -16,11 +16,11 @@ namespace sluice::limitd {
 
 namespace {
 
+using policy::in_ticks;
+
 constexpr std::array<std::string_view, 11> type_words = {
     "NAME",    "SIZE",         "PER_SECOND", "PER_MINUTE", "PER_HOUR", "PER_DAY",
     "PURPOSE", "PER_INTERVAL", "INTERVAL",   "UNLIMITED",  "MATCH"};
-constexpr std::array<std::string_view, 6> log_levels = {"fatal", "error", "warn",
-                                                        "info",  "debug", "trace"};
 // NODE_ENV is anybody's, and so not worth a word.
 constexpr std::array<std::string_view, 8> without_effect = {"BUCKETS",
                                                             "CONFIGURATOR",
@@ -30,10 +30,6 @@ constexpr std::array<std::string_view, 8> without_effect = {"BUCKETS",
                                                             "ERROR_REPORTER_URL",
                                                             "LATENCY_BUCKETS",
                                                             "COLLECT_RESOURCE_USAGE"};
-
-std::string in_ticks(std::string_view text) {
-  return "`" + policy::shortened(text, 64) + "`";
-}
 
 bool holds(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();

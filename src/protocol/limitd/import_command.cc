@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "disk/layout.h"
+#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/import.h"
 #include "protocol/protocol.h"
 
@@ -26,7 +27,7 @@ int import_command(const protocol::StoreCall& call, config::Outside& outside) {
     request.descriptor = descriptor;
     request.now = now;
     plan.clear();
-    rules->match(policy::Dialect::limitd, request, plan);
+    rules->match(&dialect, request, plan);
     const auto steps = plan.steps(plan.parts().front());
     if (steps.empty()) return std::nullopt;
     const policy::Rule& rule = *steps.back().rule;

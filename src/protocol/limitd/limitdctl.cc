@@ -15,19 +15,19 @@
 namespace sluice::limitd {
 namespace {
 
-constexpr const char* about =
+constexpr const char* about_limitdctl =
     "Asks a running server over limitd's protocol, in place of `limitdctl`: its flags, its "
     "output,\n"
     "its exit statuses; -h is --hostname, as there. `sluice ask limitd` says more.";
 
-constexpr const char* footer =
+constexpr const char* footer_of_limitdctl =
     "Example:\n"
     "  sluice limitdctl -h localhost -p 9231 -b user -k 10.0.0.7 -t 1\n"
     "  Conformant - Remaining: 9\n"
     "\n"
     "Exit status: 0 done, 1 not conformant (with --json 0), or anything else.";
 
-constexpr std::chrono::milliseconds timeout{5000}, timeout_of_wait{3'600'000};
+constexpr std::chrono::milliseconds timeout{5000}, wait_timeout{3'600'000};
 
 struct Asked {
   std::optional<std::string> bucket, key, take, wait, put;
@@ -66,7 +66,7 @@ std::string to_table(const std::vector<LimitdAnswer::Item>& items) {
   return table + rule();
 }
 
-nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) {
+nlohmann::ordered_json reply_json(LimitdMethod method, const LimitdAnswer& answer) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   const auto add = [](const LimitdAnswer::Item& level, nlohmann::ordered_json& to) {
     to["remaining"] = level.remaining;
@@ -92,7 +92,7 @@ nlohmann::ordered_json json_of(LimitdMethod method, const LimitdAnswer& answer) 
 
 int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, config::Outside& outside) {
   if (json) {
-    outside.out << cli::to_text(json_of(method, answer)) << std::flush;
+    outside.out << cli::to_text(reply_json(method, answer)) << std::flush;
     return config::exit_ok;
   }
   const std::string remaining = std::to_string(answer.level.remaining);
@@ -133,7 +133,8 @@ void add_flags(CLI::App& app, Asked& asked) {
 
 int limitdctl(const protocol::Words& words, config::Outside& outside) {
   cli::Arguments arguments(
-      "sluice limitdctl -h HOST -p PORT -b TYPE -k KEY (-t N | -w N | -r N | -s)", about, footer);
+      "sluice limitdctl -h HOST -p PORT -b TYPE -k KEY (-t N | -w N | -r N | -s)", about_limitdctl,
+      footer_of_limitdctl);
   Asked asked;
   add_flags(arguments.app(), asked);
   if (const auto status = arguments.parse(words, outside))
@@ -167,7 +168,7 @@ int limitdctl(const protocol::Words& words, config::Outside& outside) {
   const auto port = base::parse_port(asked.port);
   if (!port) return fail("`" + asked.port + "` is no port; write 1 to 65535", outside);
 
-  const auto limit = question.method == LimitdMethod::wait ? timeout_of_wait : timeout;
+  const auto limit = question.method == LimitdMethod::wait ? wait_timeout : timeout;
   const auto result = LimitdClient(asked.hostname, *port, limit).ask(question);
   if (!result.answer) return fail(config::on_screen(result.error), outside);
   return tell(question.method, *result.answer, asked.json, outside);

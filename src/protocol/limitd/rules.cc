@@ -20,6 +20,7 @@ namespace sluice::limitd {
 namespace {
 
 using Kind = LimitdValue::Kind;
+using policy::in_ticks;
 
 constexpr std::array<std::string_view, 14> top_keys = {"port",
                                                        "hostname",
@@ -36,13 +37,7 @@ constexpr std::array<std::string_view, 14> top_keys = {"port",
                                                        "latency_buckets",
                                                        "collect_resource_usage"};
 constexpr size_t top_keys_used = 7;
-constexpr std::array<std::string_view, 6> log_levels = {"fatal", "error", "warn",
-                                                        "info",  "debug", "trace"};
 constexpr base::Duration interval_default = base::seconds(300);
-
-std::string in_ticks(std::string_view text) {
-  return "`" + policy::shortened(text, 64) + "`";
-}
 
 class Reading {
  public:

@@ -3,6 +3,7 @@
 // from files. The behaviour is documented, difference by difference, in docs/compat/limitd.md.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -34,6 +35,9 @@ struct LimitdConfigurator {
   base::Duration interval{};
 };
 
+inline constexpr std::array<std::string_view, 6> log_levels = {"fatal", "error", "warn",
+                                                               "info",  "debug", "trace"};
+
 struct LimitdConfig {
   template <class T>
   using Setting = LimitdSetting<T>;
@@ -44,7 +48,7 @@ struct LimitdConfig {
   std::optional<Setting<std::string>>
       hostname;  // as it is: of the environment it may be no address
   std::optional<Setting<Database>> db;
-  std::optional<Setting<std::string>> log_level;  // one of limitd's six words
+  std::optional<Setting<std::string>> log_level;  // one of log_levels
   std::optional<Setting<std::string>> log_file;
   std::optional<Setting<Configurator>> configurator;
   size_t types = 0;

@@ -16,6 +16,7 @@ namespace {
 using Kind = LimitdValue::Kind;
 using limit::Algorithm;
 using limit::Limit;
+using policy::in_ticks;
 
 constexpr int64_t interval_ms_max = base::bounds::window_us_max / 1000;
 constexpr limit::Duration linger = base::seconds(120);
@@ -26,10 +27,6 @@ constexpr std::array<std::string_view, 11> type_keys = {
 constexpr std::array<std::string_view, 10> override_keys = {
     "size",         "per_second", "per_minute", "per_hour", "per_day",
     "per_interval", "interval",   "unlimited",  "match",    "until"};
-
-std::string in_ticks(std::string_view text) {
-  return "`" + policy::shortened(text, 64) + "`";
-}
 
 std::string_view called(const LimitdValue& value) {
   switch (value.kind) {
