@@ -127,7 +127,8 @@ class FailingTrial : public Trial {
     mend();
     is_failing_ = false;
     for (Side* side : sides)
-      if (awaits) durable::tests::eventually([&] { return !side->world.made->catalog().stats().failing; });
+      if (awaits)
+        durable::tests::eventually([&] { return !side->world.made->catalog().stats().failing; });
   }
 
   // Not the script's: when a failure is seen is a matter of other threads.
@@ -172,7 +173,8 @@ class FullDisk final : public FailingTrial {
   void mend() override { disk::limit_files(RLIM_INFINITY); }
   // What is committed is folded, and then its numbers may be used again.
   void catch_up() override {
-    durable::tests::eventually([&] { return forgets.world.made->catalog().stats().unfolded_bytes == 0; });
+    durable::tests::eventually(
+        [&] { return forgets.world.made->catalog().stats().unfolded_bytes == 0; });
   }
 };
 

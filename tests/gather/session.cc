@@ -67,6 +67,7 @@ namespace sluice::gather {
 
 extern constinit const protocol::Description description = {
     .name = "gather",
+    .title = "gather",
     .port = 7001,
     .make_session =
         [] { return std::unique_ptr<request::Session>(new tests::GatherSession(false)); },
@@ -78,6 +79,7 @@ namespace sluice::gather_in_order {
 
 extern constinit const protocol::Description description = {
     .name = "gather_in_order",
+    .title = "gather_in_order",
     .port = 7002,
     .make_session =
         [] { return std::unique_ptr<request::Session>(new tests::GatherSession(true)); },

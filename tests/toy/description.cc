@@ -1,0 +1,47 @@
+#include "cli/ask.h"
+#include "client/socket.h"
+#include "protocol/protocol.h"
+#include "tests/toy/session.h"
+
+namespace sluice::toy {
+
+namespace {
+
+constexpr uint16_t port = 7007;
+
+int ask(const protocol::Words& words, config::Outside& outside) {
+  cli::Arguments arguments("sluice ask toy [options] KEY", "Takes one unit of KEY.", "");
+  cli::AskOptions options(port);
+  cli::add_ask_options(arguments.app(), options);
+  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (arguments.positional().size() != 1) return arguments.misused("one KEY is needed", outside);
+  std::string problem;
+  const auto target = cli::target_of(options, port, problem);
+  if (!target) return arguments.misused(problem, outside);
+  auto socket =
+      client::Socket::connect(target->first.host, target->first.port, target->second, problem);
+  std::string reply;
+  if (socket && !socket->send("take " + arguments.positional().front() + "\n"))
+    problem = client::sent_too_late;
+  while (socket && problem.empty() && !reply.ends_with('\n'))
+    if (!socket->receive(reply, problem)) break;
+  if (!reply.ends_with('\n') || reply.starts_with("error"))
+    return cli::tell_undecided(problem + reply, options.json, outside);
+  outside.out << reply << std::flush;
+  return reply.starts_with("yes") ? cli::exit_allowed : cli::exit_denied;
+}
+
+constexpr protocol::Ask ask_words = {
+    .usage = "KEY", .example = "", .question = "", .command = "", .run = ask};
+
+}  // namespace
+
+extern constinit const protocol::Description description = {
+    .name = "toy",
+    .title = "the toy",
+    .port = port,
+    .make_session = [] { return std::unique_ptr<request::Session>(new ToySession); },
+    .ask = &ask_words,
+};
+
+}  // namespace sluice::toy

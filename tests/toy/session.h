@@ -1,0 +1,22 @@
+// The smallest protocol: a line `take KEY` is answered `yes N` or `no N`, N being what is left, or
+// `error WHY`. The key is the request's entry `key`; native rules decide.
+#pragma once
+
+#include <string_view>
+
+#include "request/session.h"
+
+namespace sluice::toy {
+
+class ToySession final : public request::Session {
+ public:
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
+             base::Buffer& out) override;
+  std::string_view fault() const override { return "line"; }
+  void farewell(base::Buffer& out) override { out.append("error not a line `take KEY`\n"); }
+  void refuse(std::string_view why, base::Buffer& out) override;
+};
+
+}  // namespace sluice::toy
