@@ -19,7 +19,7 @@ int ask(const protocol::Words& words, config::Outside& outside) {
   const auto target = cli::target_of(options, port, problem);
   if (!target) return arguments.misused(problem, outside);
   auto socket =
-      client::Socket::connect(target->first.host, target->first.port, target->second, problem);
+      client::Socket::connect(target->address.host, target->address.port, target->timeout, problem);
   std::string reply;
   if (socket && !socket->send("take " + arguments.positional().front() + "\n"))
     problem = client::sent_too_late;
