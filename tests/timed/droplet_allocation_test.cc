@@ -25,10 +25,14 @@ class Connection {
   Connection(Requests& requests, base::Buffer& out) : requests_(requests), out_(out) {}
 
   bool serve(std::string_view bytes) {
-    requests_.clear();
     out_.clear();
-    if (session_.receive(bytes, false, requests_).consumed != bytes.size()) return false;
-    for (const Request& request : requests_.items()) session_.reply(request, verdict_, {}, out_);
+    while (!bytes.empty()) {
+      requests_.clear();
+      const size_t consumed = session_.receive(bytes, false, requests_, out_).consumed;
+      if (consumed == 0) return false;
+      bytes.remove_prefix(consumed);
+      for (const Request& request : requests_.items()) session_.reply(request, verdict_, {}, out_);
+    }
     return true;
   }
 

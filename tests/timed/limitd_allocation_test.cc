@@ -33,7 +33,7 @@ TEST(LimitdAllocation, serving_requests_allocates_nothing) {
   const auto serve = [&] {
     for (std::string_view rest = in; !rest.empty();) {
       requests.clear();
-      rest.remove_prefix(session.receive(rest, false, requests).consumed);
+      rest.remove_prefix(session.receive(rest, false, requests, out).consumed);
       out.clear();
       for (const Request& r : requests.items()) session.reply(r, verdict, {}, out);
       served += requests.size();

@@ -102,14 +102,14 @@ class World {
     for (size_t i = 0; i < requests; ++i) order_.push_back(static_cast<uint32_t>(dice_(actors)));
     const double began = processor_ns();
     for (size_t at = 0; at < requests; at += per_batch) {
-      engine::Batch& batch = engine.next_batch();
-      request::Requests& asked = batch.requests;
+      engine::Batch& next = engine.next_batch();
+      request::Requests& asked = next.requests;
       for (size_t i = 0; i < per_batch; ++i) {
         asked.open();
         asked.add(request::Entry{"user", users_[order_[at + i]]});
         asked.commit({.prefix = {}, .tag = {}});
       }
-      engine.serve(batch, protocol::find("divvy").value(), session, out);
+      engine.serve(next, protocol::find("divvy").value(), session, out);
     }
     const double took = processor_ns() - began;
     EXPECT_EQ(session.allowed, requests);
@@ -121,12 +121,12 @@ class World {
     Silent session;
     base::Buffer out;
     for (const std::string& one : users_) {
-      engine::Batch& batch = engine.next_batch();
-      request::Requests& asked = batch.requests;
+      engine::Batch& next = engine.next_batch();
+      request::Requests& asked = next.requests;
       asked.open();
       asked.add(request::Entry{"user", one});
       asked.commit({.prefix = {}, .tag = {}});
-      engine.serve(batch, protocol::find("divvy").value(), session, out);
+      engine.serve(next, protocol::find("divvy").value(), session, out);
     }
   }
 

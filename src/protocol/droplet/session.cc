@@ -80,7 +80,8 @@ request::Received DropletSession::receive(std::string_view in, bool, request::Re
     consumed = head.consumed;
   }
   frames_->renew();
-  for (size_t taken = 0; taken < batch_requests_max; ++taken) {
+  size_t taken = 0;  // requests and pongs
+  while (taken < batch_requests_max) {
     const wire::WebsocketEvent event = frames_->next(in.substr(consumed));
     consumed += event.consumed;
     switch (event.kind) {
@@ -95,8 +96,10 @@ request::Received DropletSession::receive(std::string_view in, bool, request::Re
           return close(normal_closure, {}, in.size());
         }
         ++owed_;
+        ++taken;
         break;
       case wire::WebsocketEvent::Kind::ping:
+        ++taken;
         if (owed_ == 0) {
           wire::append_websocket_frame(wire::websocket_pong, event.payload, out);
           break;
