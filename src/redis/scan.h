@@ -14,8 +14,8 @@
 
 namespace sluice::redis {
 
-// As store::Catalog::list_all: one pass for all lists of each encoding. One fails where Redis cannot
-// be asked; it keeps what was found where Redis fails half way.
+// As store::Catalog::list_all: one pass for all lists of each encoding. One fails where Redis
+// cannot be asked; it keeps what was found where Redis fails half way.
 void scan(Shared& shared, store::ListPass& lists);
 
 // How far one search goes; past either it is cut, but not before it has looked at something.

@@ -1,6 +1,7 @@
 // A protocol that is one folder and one line: the program with it is served over a socket, asked,
 // counted by the protocol's name, explained and overridden, and nothing else was written for it.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>

@@ -20,8 +20,8 @@ std::string takes(size_t times, bool numeric) {
   for (size_t i = 0; i < times; ++i) {
     const std::string id = numeric ? number(20, 1'000 + i) : text(1, std::to_string(1'000 + i));
     batch += limitd::model::frame(id + text(2, "bench") +
-                                text(3, "10.0." + std::to_string(i * 2654435761u % 65'536)) +
-                                number(4, 0) + number(5, 1) + number(6, 0) + number(7, 0));
+                                  text(3, "10.0." + std::to_string(i * 2654435761u % 65'536)) +
+                                  number(4, 0) + number(5, 1) + number(6, 0) + number(7, 0));
   }
   return batch;
 }
