@@ -84,14 +84,14 @@ TEST_F(Toy, IsExplained) {
   EXPECT_EQ(Json::parse(said.body).at("rules").at(0).at("rule"), "each") << said.body;
   const HttpAnswer other =
       http(admin_, "POST", "/v1/explain", R"({"protocol": "toys", "descriptor": {"key": "a"}})");
-  EXPECT_EQ(other.status, 400);
+  EXPECT_EQ(other.status, 422);
   EXPECT_NE(other.body.find("toy"), std::string::npos) << "the list of names has it";
 }
 
 TEST_F(Toy, IsOverridden) {
   const HttpAnswer said =
       http(admin_, "POST", "/v1/overrides",
-           R"({"rule": "each", "actor": ["vip*"], "limit": {"quota": 9, "window": "1h"}})");
+           R"({"rule": "each", "actor": "vip*", "limit": {"quota": 9, "window": "1h"}})");
   ASSERT_TRUE(said.status == 200 || said.status == 201) << said.body;
   const auto deadline = soon();
   // It is live on every worker a moment later.
