@@ -36,7 +36,12 @@ function(sluice_folder name)
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
 
+  # Programs of tests bring a list of protocols of their own in its place.
+  set(list_of_protocols ${sources})
+  list(FILTER list_of_protocols INCLUDE REGEX "/protocol/all\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/protocol/all\\.cc$")
   sluice_batches(sources sluice_${id} PRODUCT ${sources})
+  list(APPEND sources ${list_of_protocols})
   add_library(sluice_${id} STATIC ${sources})
   target_include_directories(sluice_${id} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(sluice_${id} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})

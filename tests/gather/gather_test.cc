@@ -228,17 +228,14 @@ TEST(Gather, AStopAnswersWhatIsUnderWay) {
   EXPECT_EQ(read_until(client, "(end)"), "hello\n2 yes\n1 yes\ngoodbye\n(end)");
 }
 
-TEST(Gather, AConnectionThatGoesIsForgottenWithAllItsBatches) {
+TEST(Gather, AConnectionThatIsCutOffIsForgottenWithAllItsBatches) {
   World world;
   const int client = world.client("gather");
   send(client, "1 all a\n2 all b\n3 all c\n");
   ASSERT_TRUE(world.store.await_waiting(3));
   world.store.answer("b");
   ASSERT_EQ(read_until(client, "2 yes\n"), "hello\n2 yes\n");
-  const linger reset{1, 0};
-  ASSERT_EQ(::setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
-  ::close(client);
-  world.clients.clear();
+  world.worker->stop(std::chrono::milliseconds(0));
   ASSERT_TRUE(world.store.await_abandoned(2));
   EXPECT_TRUE(world.store.waiting().empty());
 }
@@ -272,8 +269,9 @@ TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
     left.erase(key);
   }
   std::string all;
-  for (size_t i = 0; i < 2 * most; ++i) all += read_until(client, "\n");
-  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), static_cast<ptrdiff_t>(2 * most + 1));
+  const auto lines = [&all] { return std::count(all.begin(), all.end(), '\n'); };
+  while (lines() < ptrdiff_t{2 * most + 1} && !all.ends_with(")")) all += read_until(client, "\n");
+  EXPECT_EQ(lines(), ptrdiff_t{2 * most + 1}) << all;
 }
 
 // Clients of both kinds whose lines come in pieces, and a store that answers in any order: each
