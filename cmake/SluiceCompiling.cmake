@@ -9,7 +9,6 @@
 #     compile everything file by file, and so see what a file lacks that another of its batch has.
 
 set(SLUICE_UNITY none CACHE STRING "what is compiled in batches of sources: none, tests, all")
-set(SLUICE_TEST_OPTIONS "" CACHE STRING "options with which tests are compiled, and the program is not")
 set(SLUICE_UNITY_BATCH 8 CACHE STRING "sources in a batch, at most")
 option(SLUICE_PRECOMPILED "compile with precompiled headers" ON)
 option(SLUICE_CCACHE "compile through ccache where it is installed" ON)
@@ -63,12 +62,6 @@ function(sluice_precompile target)
       target_precompile_headers(${target} REUSE_FROM sluice_product_headers)
     endif()
   endif()
-endfunction()
-
-# sluice_compile_tests(TARGET): compiles TARGET, which is of tests alone, with their precompiled headers and options.
-function(sluice_compile_tests target)
-  target_compile_options(${target} PRIVATE ${SLUICE_TEST_OPTIONS})
-  sluice_precompile(${target} FOR_TESTS)
 endfunction()
 
 # sluice_precompiled_headers(NAME HEADERS... LINK TARGETS...): one set.

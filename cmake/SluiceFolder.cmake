@@ -57,7 +57,7 @@ function(sluice_folder name)
     target_include_directories(${id}_test PRIVATE ${CMAKE_SOURCE_DIR})
     target_link_libraries(${id}_test PRIVATE sluice_${id} ${ARG_PRIVATE} ${ARG_ORACLE}
                           sluice_test_paths spdlog::spdlog GTest::gtest GTest::gtest_main)
-    sluice_compile_tests(${id}_test)
+    sluice_precompile(${id}_test FOR_TESTS)
     sluice_suites(${id}_test ${name})
   endif()
 
