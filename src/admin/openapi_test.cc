@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "admin/admin.h"
@@ -22,9 +23,10 @@ void collect_enumerations(const Json& json, std::vector<std::vector<std::string>
       if (value.is_structured()) collect_enumerations(value, found);
       continue;
     }
-    std::vector<std::string>& names = found.emplace_back();
+    std::vector<std::string> names;
     for (const Json& name : value)
       if (name.is_string()) names.push_back(name.get<std::string>());
+    found.push_back(std::move(names));
   }
 }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +12,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/support/divvy_server.h"
@@ -247,27 +245,16 @@ TEST_F(TerminalCommands, OverridesThatAreNotThereKeepNoneOfTheOthers) {
   EXPECT_EQ(hit("user=bob").substr(0, 7), "OK true");
 }
 
-TEST_F(TerminalCommands, OverridesThatHaveEndedSaySo) {
-  // An override that has ended is removed by a round that runs every ten seconds. The round may
-  // come right after one of these has ended, but not after both.
-  std::vector<std::string> ids;
-  for (const char* time : {"1s", "4s"}) {
-    EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", time, "--deny", "--for", time,
-                   "--json"}),
-              0)
-        << err;
-    ids.push_back(result()["id"]);
-  }
-  bool marked = false;
-  while (!marked && !ids.empty()) {
-    std::erase_if(ids, [&](const std::string& id) {
-      if (ask({"override", "show", id}) != 0) return true;
-      marked |= says(" (ended)\n");
-      return false;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(25));
-  }
-  EXPECT_TRUE(marked) << out << err;
+// What is shown between an override's end and the round that forgets it is held by OverridesApi.*.
+TEST_F(TerminalCommands, OverridesThatHaveEndedAreForgotten) {
+  EXPECT_EQ(ask({"override", "set", "--rule", "user", "--actor", "alice", "--deny", "--for", "1s",
+                 "--json"}),
+            0)
+      << err;
+  const std::string id = result()["id"];
+  while (ask({"override", "show", id}) == 0) EXPECT_TRUE(says("until     ")) << out;
+  EXPECT_EQ(err, "error: there is no override of that id\n");
+  EXPECT_EQ(hit("user=alice").substr(0, 7), "OK true");
 }
 
 // It answers any HTTP path, so that a browser's user sees what is there.
