@@ -29,11 +29,15 @@ constexpr std::array list = {
 #undef SLUICE_PROTOCOL
 static_assert(list.size() <= protocols_max, "arrays by protocol have no room for so many");
 
-constexpr auto list_numbers = [] {
-  std::array<Protocol, list.size()> made{};
+using Numbers = std::array<Protocol, list.size()>;
+
+constexpr Numbers count_up() {
+  Numbers made{};
   for (size_t i = 0; i < made.size(); ++i) made[i] = static_cast<Protocol>(i);
   return made;
-}();
+}
+
+constexpr Numbers list_numbers = count_up();
 
 }  // namespace
 
