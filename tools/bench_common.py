@@ -11,14 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("SLUICE_BENCH_BUILD", ROOT / "build/bench"))
 SERVER_CORE, LOAD_CORE = "0", "1"
-READY_SECONDS_MAX = 10.0
+READY_SECONDS_MAX = 30.0
 
 # One counter for each actor, with credit that no benchmark uses up; droplet's requests bring theirs (load_protocol.cc).
 DIVVY_POLICY = """
@@ -91,9 +91,9 @@ def serving(command: list[str], core: str = SERVER_CORE, **environment: str) -> 
 
 
 @contextlib.contextmanager
-def serving_sluice(protocol: str = "divvy") -> Iterator[Server]:
-    """Sluice with one worker, as it may use one processor, on a port of the system's choice."""
-    sluice = str(BUILD / "sluice")
+def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequence[str] = ()) -> Iterator[Server]:
+    """Sluice with one worker, as it may use one processor, on a port of the system's choice; run by `wrapper`."""
+    sluice = str(build / "sluice")
     with tempfile.TemporaryDirectory() as folder:
         divvy, limitd = Path(folder) / "bench.ini", Path(folder) / "bench.yml"
         divvy.write_text(DIVVY_POLICY, encoding="utf-8")
@@ -103,7 +103,7 @@ def serving_sluice(protocol: str = "divvy") -> Iterator[Server]:
             "limitd": [sluice, "limitd", "-c", str(limitd), "-p", "0", "-h", "127.0.0.1"],
             "droplet": [sluice, "droplet", "--host", "127.0.0.1"],
         }[protocol]
-        with serving(command, PORT="0") as server:
+        with serving([*wrapper, *command], PORT="0") as server:
             yield server
 
 

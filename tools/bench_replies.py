@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Instructions of a whole reply in user space, of the worker's thread alone, counted by valgrind over the same requests
+in each protocol: what is read, decided and written, for counters that exist. Counts hardly depend on what else the
+machine does. With --against FOLDER, the same of another build of the server, and how much this one takes more; exit
+status 1: more than --within percent.
+
+    tools/bench_replies.py [--against FOLDER] [--within PERCENT] [PROTOCOL...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import bench_common
+from bench_common import BUILD, load, serving_sluice
+
+REQUESTS = 8_000
+FEW, MANY = 1, 3  # times that all of them are sent: what the start and new counters cost is taken off
+DEPTHS = (1, 16)  # requests under way on the one connection
+PROTOCOLS = ("divvy", "limitd", "droplet")
+
+
+def collected(folder: Path) -> int:
+    """Of the thread that has the most, which is the worker's."""
+    totals = [int(found[1]) for path in folder.glob("callgrind.out*")
+              if (found := re.search(r"^(?:totals|summary): (\d+)", path.read_text(encoding="utf-8"), re.MULTILINE))]
+    if not totals:
+        bench_common.give_up("valgrind wrote no counts: scripts/setup bench installs it")
+    return max(totals)
+
+
+def instructions(build: Path, protocol: str, depth: int, times: int) -> int:
+    with tempfile.TemporaryDirectory() as name:
+        valgrind = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "-q",
+                    f"--callgrind-out-file={name}/callgrind.out"]
+        with serving_sluice(protocol, build, valgrind) as server:
+            for _ in range(times):
+                load(server, protocol, core="", conns=1, depth=depth, distinct=REQUESTS)
+        return collected(Path(name))
+
+
+def of_a_reply(build: Path, protocol: str, depth: int) -> float:
+    return (instructions(build, protocol, depth, MANY) - instructions(build, protocol, depth, FEW)) / (
+        (MANY - FEW) * REQUESTS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another build, with a `sluice` in it")
+    parser.add_argument("--within", type=float, default=2.0, metavar="PERCENT", help="by default 2")
+    parser.add_argument("protocols", nargs="*", default=PROTOCOLS, metavar="PROTOCOL")
+    asked = parser.parse_args()
+    missed = 0
+    for protocol in asked.protocols:
+        for depth in DEPTHS:
+            ours = of_a_reply(BUILD, protocol, depth)
+            text = f"{protocol}, {depth} at a time: {ours:.0f} instructions a reply"
+            if asked.against:
+                theirs = of_a_reply(asked.against, protocol, depth)
+                more = (ours / theirs - 1) * 100
+                kept = more <= asked.within
+                missed += not kept
+                text += (f"; {asked.against}: {theirs:.0f}; {more:+.1f} %, at most {asked.within:g}: "
+                         f"{'met' if kept else 'MISSED'}")
+            print(text, flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
