@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the source to the table of rooms and to the shape of a file; prints file:line for each breach, exits 1 on any.
+"""Holds the source and CMakeLists.txt to the table of rooms, and files to their shape; prints file:line for each breach, exits 1 on any.
 
     tools/check_layers.py [ROOT]        ROOT: the checkout, by default the one this file is in
 """
@@ -42,6 +42,10 @@ ROOMS: dict[str, str] = {
 }
 # Includes of the table that a file has still to lose; the rooms' order does not count for them.
 KNOWN_DEBTS = {
+}
+# Rooms of which another uses headers alone, so that its library does not link theirs.
+HEADERS_ALONE = {
+    ("store", "net"),  # the loop that stores with sockets are handed: an interface
 }
 # What tests, fuzz targets and microbenchmarks of a room may include beside that, and what lies under tests/.
 SIDE_ROOMS: dict[str, str] = {
@@ -126,6 +130,41 @@ def check_layers(src: Path) -> Iterator[Breach]:
                     yield Breach(path, number, text)
 
 
+def linked_rooms(cmake: str) -> dict[str, tuple[int, set[str]]]:
+    """Of each `sluice_folder(room ...)`: its line, and the rooms whose libraries it links."""
+    linked = {}
+    for found in re.finditer(r"\bsluice_folder\(([\w/${}]+)([^)]*)\)", cmake):
+        room = re.sub(r"\$\{\w+\}", "*", found[1])
+        product = re.sub(r"\bORACLE\b[^)]*", "", found[2])  # what tests link besides
+        names = set(re.findall(r"\bsluice_(\w+)", product))
+        rooms = {other for other in ROOMS if other.replace("/", "_") in names}
+        linked[room] = (cmake.count("\n", 0, found.start()) + 1, rooms)
+    return linked
+
+
+def check_libraries(root: Path) -> Iterator[Breach]:
+    """Libraries that CMake links and the table does not name, and the reverse."""
+    path = root / "CMakeLists.txt"
+    if not path.exists():
+        return
+    linked = linked_rooms(path.read_text(encoding="utf-8"))
+    for room, (line, direct) in linked.items():
+        if room not in ROOMS:
+            yield Breach(path, line, f"{room} is not in the table of rooms")
+            continue
+        allowed = set(ROOMS[room].split())
+        for other in sorted(direct - allowed):
+            yield Breach(path, line, f"{room} links {other}, which it may not include")
+        reached, next_ones = set(direct), list(direct)
+        while next_ones:
+            for other in linked.get(next_ones.pop(), (0, set()))[1] - reached:
+                reached.add(other)
+                next_ones.append(other)
+        for other in sorted(allowed - reached):
+            if (room, other) not in HEADERS_ALONE:
+                yield Breach(path, line, f"{room} may include {other}, and its library does not link it")
+
+
 def check_headers(src: Path) -> Iterator[Breach]:
     for path in sorted(src.rglob("*.h")):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -149,7 +188,7 @@ def check_lengths(root: Path) -> Iterator[Breach]:
 
 def check(root: Path) -> list[Breach]:
     src = root / "src"
-    return [*check_layers(src), *check_headers(src), *check_lengths(root)]
+    return [*check_layers(src), *check_libraries(root), *check_headers(src), *check_lengths(root)]
 
 
 def main(arguments: list[str]) -> int:

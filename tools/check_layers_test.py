@@ -73,6 +73,26 @@ class CheckLayersTest(unittest.TestCase):
         self.write("src/wire/a_test.cc", '#include "store/table.h"\n')
         self.assertEqual(len(self.breaches()), 1)
 
+    def test_libraries_link_what_the_table_names(self) -> None:
+        rooms = [room for room in check_layers.ROOMS if room not in ("main", "testing", "protocol/*")]
+
+        def cmake(**more: str) -> str:
+            lines = []
+            for room in rooms:
+                below = [r for r in check_layers.ROOMS[room].split() if (room, r) not in check_layers.HEADERS_ALONE]
+                names = " ".join("sluice_" + r.replace("/", "_") for r in below)
+                lines.append(f"sluice_folder({room} DEPENDS {names} {more.get(room, '')})\n")
+            return "".join(lines)
+
+        self.write("CMakeLists.txt", cmake())
+        self.assertEqual(self.breaches(), [])
+        self.write("CMakeLists.txt", cmake(limit="PRIVATE sluice_wire ORACLE sluice_store"))
+        self.assertEqual(self.breaches(), ["CMakeLists.txt:3: limit links wire, which it may not include"])
+        self.write("CMakeLists.txt", cmake().replace("sluice_folder(limit DEPENDS sluice_base", "sluice_folder(limit"))
+        self.assertEqual(self.breaches(), ["CMakeLists.txt:3: limit may include base, and its library does not link it"])
+        self.write("CMakeLists.txt", cmake() + "sluice_folder(util)\n")
+        self.assertEqual(self.breaches(), [f"CMakeLists.txt:{len(rooms) + 1}: util is not in the table of rooms"])
+
     def test_a_room_may_lie_in_another(self) -> None:
         self.write("src/policy/read/a.cc", '#include "policy/rule.h"\n')
         self.write("src/policy/a_test.cc", '#include "policy/read/a.h"\n')
