@@ -79,7 +79,7 @@ ssize_t Line::repeat(bool writes, Call&& call) {
   }
 }
 
-bool Line::open(const Options& options, TlsContext* tls, const Address& address) {
+bool Line::open(const Options& options, net::TlsContext* tls, const Address& address) {
   const Node& node = options.nodes[address.node];
   name_ = name_of(node);
   const auto failed = [this](int error) {
@@ -99,7 +99,7 @@ bool Line::open(const Options& options, TlsContext* tls, const Address& address)
   if (!await(true)) return failed(0);
   if (::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
     return failed(error);
-  if (tls != nullptr) tls_ = std::make_unique<Tls>(*tls, fd_, node.host);
+  if (tls != nullptr) tls_ = std::make_unique<net::Tls>(*tls, fd_, node.host);
   if (!options.username.empty()) {
     if (!greet({"AUTH", options.username, options.password})) return false;
   } else if (!options.password.empty()) {

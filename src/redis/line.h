@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "net/tls.h"
 #include "redis/link.h"
 #include "redis/options.h"
-#include "redis/tls.h"
 
 struct redisReader;
 struct redisReply;
@@ -38,7 +38,7 @@ class Line {
   Line& operator=(const Line&) = delete;
 
   // Connects and greets, once. False: it does not come about, or does not let us in; see `problem`.
-  bool open(const Options& options, TlsContext* tls, const Address& address);
+  bool open(const Options& options, net::TlsContext* tls, const Address& address);
   // Null: the connection is lost.
   Answer ask(std::span<const std::string_view> words);
   Answer ask(std::initializer_list<std::string_view> words) {
@@ -60,7 +60,7 @@ class Line {
   std::chrono::microseconds patience_{0};  // of the options that it was opened with
   int fd_ = -1;
   std::string name_;
-  std::unique_ptr<Tls> tls_;
+  std::unique_ptr<net::Tls> tls_;
   struct FreeReader {
     void operator()(redisReader* reader) const;
   };

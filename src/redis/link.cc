@@ -74,7 +74,8 @@ void Link::FreeReader::operator()(redisReader* reader) const {
   redisReaderFree(reader);
 }
 
-Link::Link(const Options& options, TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed)
+Link::Link(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner,
+           uint64_t seed)
     : options_(options),
       tls_context_(tls),
       loop_(loop),
@@ -184,7 +185,7 @@ bool Link::open(const Address& address) {
       errno != EINPROGRESS)
     return false;
   if (tls_context_ != nullptr)
-    tls_ = std::make_unique<Tls>(*tls_context_, fd_, options_.nodes[node_].host);
+    tls_ = std::make_unique<net::Tls>(*tls_context_, fd_, options_.nodes[node_].host);
   return loop_.watch(fd_, *this);
 }
 

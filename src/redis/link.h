@@ -15,11 +15,11 @@
 
 #include "base/time.h"
 #include "net/loop.h"
+#include "net/tls.h"
 #include "redis/call_times.h"
 #include "redis/options.h"
 #include "redis/resolver.h"
 #include "redis/ring.h"
-#include "redis/tls.h"
 
 struct redisReader;
 
@@ -56,7 +56,7 @@ class Link final : public net::Watcher {
   };
 
   // All of it outlives the link. `tls`: null where it is not wanted.
-  Link(const Options& options, TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed);
+  Link(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed);
   ~Link() override;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -116,12 +116,12 @@ class Link final : public net::Watcher {
   void publish();
 
   const Options& options_;
-  TlsContext* const tls_context_;
+  net::TlsContext* const tls_context_;
   net::Loop& loop_;
   Owner& owner_;
   std::minstd_rand random_;
   int fd_ = -1;
-  std::unique_ptr<Tls> tls_;  // of the connection, if it has one
+  std::unique_ptr<net::Tls> tls_;  // of the connection, if it has one
   Phase phase_ = Phase::down;
   bool was_up_ = false;  // since the last trouble; what is asked meanwhile waits for the connection
   bool first_ = true;    // nothing has gone wrong yet

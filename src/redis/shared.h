@@ -32,7 +32,7 @@ struct Counts {
 class Shared {
  public:
   Shared(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
-         std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
+         std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
 
   // Looks the nodes' names up again, and says what came of the last time.
   void resolve();
@@ -53,7 +53,7 @@ class Shared {
   const Options options;
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
-  const std::unique_ptr<TlsContext> tls;
+  const std::unique_ptr<net::TlsContext> tls;
   Scripts scripts;
   Queues queues;
   // Groups that wait at all workers, in a queue or aside, which all have a place; none that is

@@ -1,4 +1,4 @@
-#include "redis/tls.h"
+#include "net/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 
-namespace sluice::redis {
+namespace sluice::net {
 
 namespace {
 
@@ -109,4 +109,4 @@ ssize_t Tls::write(const char* from, size_t size) {
   return result_of(SSL_write(ssl_, from, clamp(size)));
 }
 
-}  // namespace sluice::redis
+}  // namespace sluice::net

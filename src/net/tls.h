@@ -11,7 +11,7 @@
 struct ssl_st;
 struct ssl_ctx_st;
 
-namespace sluice::redis {
+namespace sluice::net {
 
 class TlsContext {
  public:
@@ -53,4 +53,4 @@ class Tls {
   std::string problem_;
 };
 
-}  // namespace sluice::redis
+}  // namespace sluice::net
