@@ -79,7 +79,7 @@ ssize_t Line::repeat(bool writes, Call&& call) {
   }
 }
 
-bool Line::open(const Options& options, net::TlsContext* tls, const Address& address) {
+bool Line::open(const Options& options, net::TlsContext* tls, const net::Address& address) {
   const Node& node = options.nodes[address.node];
   name_ = name_of(node);
   const auto failed = [this](int error) {

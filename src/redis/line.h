@@ -38,7 +38,7 @@ class Line {
   Line& operator=(const Line&) = delete;
 
   // Connects and greets, once. False: it does not come about, or does not let us in; see `problem`.
-  bool open(const Options& options, net::TlsContext* tls, const Address& address);
+  bool open(const Options& options, net::TlsContext* tls, const net::Address& address);
   // Null: the connection is lost.
   Answer ask(std::span<const std::string_view> words);
   Answer ask(std::initializer_list<std::string_view> words) {

@@ -168,13 +168,13 @@ void Link::connect(base::Time now) {
     retry_us_ = now.us + pause_min_us;  // as soon as there are
     return;
   }
-  const Address& address = addresses[next_address_++ % addresses.size()];
+  const net::Address& address = addresses[next_address_++ % addresses.size()];
   node_ = address.node;
   untried_ = untried_ > 0 ? std::min(untried_, addresses.size()) - 1 : addresses.size() - 1;
   if (!open(address)) lose("cannot connect: " + error_text(errno));
 }
 
-bool Link::open(const Address& address) {
+bool Link::open(const net::Address& address) {
   fd_ = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) return false;
   const int on = 1;

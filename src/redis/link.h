@@ -15,10 +15,10 @@
 
 #include "base/time.h"
 #include "net/loop.h"
+#include "net/resolver.h"
 #include "net/tls.h"
 #include "redis/call_times.h"
 #include "redis/options.h"
-#include "redis/resolver.h"
 #include "redis/ring.h"
 
 struct redisReader;
@@ -52,7 +52,7 @@ class Link final : public net::Watcher {
     // For people: what became of the connection.
     virtual void on_news(bool good, const std::string& text) = 0;
     // Where to connect to; none: the names have not been resolved.
-    virtual std::vector<Address> addresses() = 0;
+    virtual std::vector<net::Address> addresses() = 0;
   };
 
   // All of it outlives the link. `tls`: null where it is not wanted.
@@ -100,7 +100,7 @@ class Link final : public net::Watcher {
   };
 
   void connect(base::Time now);
-  bool open(const Address& address);
+  bool open(const net::Address& address);
   void greet();
   void on_greeted(Reply reply, std::string_view text);
   void tell_up();

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "net/resolver.h"
 #include "redis/link.h"
 #include "redis/options.h"
 #include "redis/queues.h"
-#include "redis/resolver.h"
 #include "redis/scripts.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
@@ -63,7 +63,7 @@ class Shared {
   bool take_place();
   void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
-  Resolver resolver;
+  net::Resolver resolver;
   std::atomic<bool> ending{false};  // lists are not to be gone on with
 
  private:
