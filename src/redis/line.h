@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/tls.h"
+#include "net/stream.h"
 #include "redis/link.h"
 #include "redis/options.h"
 
@@ -49,18 +49,17 @@ class Line {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Calls it until it is done, or its time is up. As the calls: what was done.
-  template <class Call>
-  ssize_t repeat(bool writes, Call&& call);
+  // Once it is possible: false, if it fails or its time is up. At least a byte of it.
+  bool write_some(std::string_view& text);
+  bool read_some(char* to, size_t room, size_t& got);
   bool await(bool writable);
   bool greet(std::initializer_list<std::string_view> words);
   Answer lost(const std::string& why);
 
   const std::atomic<bool>* const stop_;
   std::chrono::microseconds patience_{0};  // of the options that it was opened with
-  int fd_ = -1;
   std::string name_;
-  std::unique_ptr<net::Tls> tls_;
+  net::Stream stream_;
   struct FreeReader {
     void operator()(redisReader* reader) const;
   };

@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "net/loop.h"
 #include "net/resolver.h"
+#include "net/stream.h"
 #include "net/tls.h"
 #include "redis/call_times.h"
 #include "redis/options.h"
@@ -120,8 +121,7 @@ class Link final : public net::Watcher {
   net::Loop& loop_;
   Owner& owner_;
   std::minstd_rand random_;
-  int fd_ = -1;
-  std::unique_ptr<net::Tls> tls_;  // of the connection, if it has one
+  net::Stream stream_;  // open: of a connection, or of one that is being made
   Phase phase_ = Phase::down;
   bool was_up_ = false;  // since the last trouble; what is asked meanwhile waits for the connection
   bool first_ = true;    // nothing has gone wrong yet
