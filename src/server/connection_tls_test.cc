@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <future>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,10 +70,11 @@ class TlsClient {
     return until([this] { return ended_; });
   }
   // Each text is a record.
-  void say(std::string_view text) {
-    peer_.write(text);
+  void say(std::initializer_list<std::string_view> texts) {
+    for (const std::string_view text : texts) peer_.write(text);
     send();
   }
+  void say(std::string_view text) { say({text}); }
   void notify_end() {
     peer_.notify_end();
     send();
@@ -145,6 +147,17 @@ TEST(TlsConnection, ARecordThatIsLargerThanTheBufferIsAnsweredToItsEnd) {
   ASSERT_TRUE(client.until_lines(many + 1));
   EXPECT_TRUE(client.heard().ends_with("\nOK true 99998499 600\n"));
   EXPECT_EQ(client.lines(), many + 1);
+}
+
+// A read gives one of them, and less than it has room for.
+TEST(TlsConnection, RecordsThatArriveAtOnceAreAllAnswered) {
+  World w;
+  TlsClient client(client_of(w));
+  w.start();
+  ASSERT_TRUE(client.shake_hands());
+  client.say({"HIT ip=1\n", "HIT ip=1\nHIT", " ip=1\n", "HIT ip=1\n"});
+  EXPECT_TRUE(client.until_lines(4));
+  EXPECT_TRUE(client.heard().ends_with("\nOK true 99999996 600\n"));
 }
 
 // Without the announcement somebody may have cut it off.
