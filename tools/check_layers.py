@@ -28,7 +28,7 @@ ROOMS: dict[str, str] = {
     "store": "base limit request net",
     "durable": "base limit request metrics disk store",
     "redis": "base limit request metrics net store",
-    "client": "base",
+    "client": "base net",
     "protocol": "base request metrics policy",
     "live": "base limit request metrics policy policy/read wire store protocol",
     "engine": "base limit request metrics policy store live protocol",

@@ -56,7 +56,9 @@ EXCEPTIONS: dict[str, str] = {
     "src/policy/rule_set_scan_test.cc": "rules of each dialect",
     "src/request/space_test.cc": "spaces as rules of a protocol make them",
     "src/server/reloader_test.cc": "rules of a dialect, reloaded",
+    "src/server/connection_tls_test.cc": "connections that speak a protocol",
     "src/server/worker_test.cc": "connections that speak a protocol",
+    "src/server/worker_world_test.h": "connections that speak a protocol",
     "src/store/verbs_test.cc": "verbs as a protocol asks for them",
 }
 

@@ -4,14 +4,12 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "base/check.h"
 
@@ -24,21 +22,11 @@ std::string words_for(int problem) {
 
 }  // namespace
 
-Socket::Socket(Socket&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      deadline_(other.deadline_),
-      interrupts_(other.interrupts_),
-      ended_(other.ended_) {}
-
-Socket::~Socket() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 // Waits for the socket. 0: it is ready; else an errno, ETIMEDOUT when the deadline passed first,
 // ECANCELED when an interrupt came.
 int Socket::await(short events) const {
   std::array<pollfd, 1 + interrupts_max> wanted{};
-  wanted[0] = {fd_, events, 0};
+  wanted[0] = {stream_.fd(), events, 0};
   for (size_t i = 0; i < interrupts_.size(); ++i) wanted[1 + i] = {interrupts_[i], POLLIN, 0};
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
@@ -66,13 +54,13 @@ std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, &::freeaddrinfo);
 
   const auto try_address = [](const Socket& socket, const addrinfo& address) {
-    if (socket.fd_ < 0) return errno;
-    if (::connect(socket.fd_, address.ai_addr, address.ai_addrlen) == 0) return 0;
+    if (!socket.stream_.is_open()) return errno;
+    if (::connect(socket.stream_.fd(), address.ai_addr, address.ai_addrlen) == 0) return 0;
     if (errno != EINPROGRESS && errno != EINTR) return errno;
     if (const int bad = socket.await(POLLOUT)) return bad;
     int bad = 0;
     socklen_t size = sizeof bad;
-    if (::getsockopt(socket.fd_, SOL_SOCKET, SO_ERROR, &bad, &size) != 0) return errno;
+    if (::getsockopt(socket.stream_.fd(), SOL_SOCKET, SO_ERROR, &bad, &size) != 0) return errno;
     return bad;
   };
   const auto deadline = Clock::now() + timeout;
@@ -91,14 +79,14 @@ std::optional<Socket> Socket::connect(const std::string& host, uint16_t port,
 
 bool Socket::send(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = stream_.write(bytes);
     if (n >= 0) {
       bytes.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN) {
-      const int problem = await(POLLOUT);
+      const int problem = await(stream_.write_wants_read() ? POLLIN : POLLOUT);
       if (problem == ETIMEDOUT || problem == ECANCELED) return false;
       if (problem != 0) return true;
-    } else if (errno != EINTR) {
+    } else {
       return true;
     }
   }
@@ -108,11 +96,13 @@ bool Socket::send(std::string_view bytes) {
 bool Socket::receive(std::string& to, std::string& problem) {
   char chunk[4096];
   for (;;) {
-    if (const int bad = await(POLLIN)) {
+    // Decrypted bytes make no socket readable.
+    const short events = stream_.read_wants_write() ? POLLOUT : POLLIN;
+    if (const int bad = stream_.has_pending() ? 0 : await(events)) {
       problem = bad == ETIMEDOUT ? "no reply in time" : "no reply: " + words_for(bad);
       return false;
     }
-    const ssize_t n = ::recv(fd_, chunk, sizeof chunk, 0);
+    const ssize_t n = stream_.read(chunk, sizeof chunk);
     if (n > 0) {
       to.append(chunk, static_cast<size_t>(n));
       return true;
@@ -122,8 +112,8 @@ bool Socket::receive(std::string& to, std::string& problem) {
       problem = "the server closed the connection without a reply";
       return false;
     }
-    if (errno == EAGAIN || errno == EINTR) continue;
-    problem = "no reply: " + words_for(errno);
+    if (errno == EAGAIN) continue;
+    problem = "no reply: " + stream_.problem(errno);
     return false;
   }
 }
@@ -139,7 +129,7 @@ std::string Socket::peer() const {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   char host[NI_MAXHOST];
-  if (::getpeername(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+  if (::getpeername(stream_.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
       ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, nullptr,
                     0, NI_NUMERICHOST) != 0)
     return {};

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "net/stream.h"
+
 namespace sluice::client {
 
 class Socket {
@@ -22,9 +24,8 @@ class Socket {
   static std::optional<Socket> connect(const std::string& host, uint16_t port,
                                        std::chrono::milliseconds timeout, std::string& problem,
                                        std::span<const int> interrupts = {});
-  Socket(Socket&& other) noexcept;
+  Socket(Socket&& other) = default;
   Socket& operator=(Socket&&) = delete;
-  ~Socket();
 
   // True: all of it is on its way, or the peer does not take it, which reading will tell: a server
   // may refuse before it reads, and then its words say more than the failed write. False: not in
@@ -44,10 +45,10 @@ class Socket {
 
  private:
   Socket(int fd, Clock::time_point deadline, std::span<const int> interrupts)
-      : fd_(fd), deadline_(deadline), interrupts_(interrupts) {}
+      : stream_(fd), deadline_(deadline), interrupts_(interrupts) {}
   int await(short events) const;
 
-  int fd_;
+  net::Stream stream_;
   Clock::time_point deadline_;
   std::span<const int> interrupts_;
   bool ended_ = false;

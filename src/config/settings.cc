@@ -137,7 +137,7 @@ std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diag
   std::optional<Address> address;
   const size_t at = text.rfind('@');
   if (at == std::string_view::npos)
-    address = parse_address(text, redis::Node{}.port, problem);
+    address = parse_address(text, redis::default_port, problem);
   else
     problem = "write HOST:PORT; `username` and `password` are keys beside `nodes`";
   if (address) return redis::Node{address->host, address->port};

@@ -55,4 +55,13 @@ Error error_of(std::string_view text) {
   return Error::store;
 }
 
+std::string problem_of(const net::Stream& stream, int error) {
+  const char* remedy = "";
+  if (stream.fault() == net::TlsFault::wrong_host)
+    remedy = "; name the node in store.redis.nodes as its certificate does";
+  if (stream.fault() == net::TlsFault::untrusted)
+    remedy = "; have SSL_CERT_FILE name the authority that is behind it";
+  return stream.problem(error) + remedy;
+}
+
 }  // namespace sluice::redis

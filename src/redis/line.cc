@@ -3,7 +3,6 @@
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 
 #include "base/printable.h"
 #include "redis/asking.h"
+#include "redis/errors.h"
 
 namespace sluice::redis {
 
@@ -46,14 +46,11 @@ std::string_view text_of(const redisReply& reply) {
 
 Line::Line(const std::atomic<bool>* stop) : stop_(stop), reader_(redisReaderCreate()) {}
 
-Line::~Line() {
-  tls_.reset();
-  if (fd_ >= 0) ::close(fd_);
-}
+Line::~Line() = default;
 
 Answer Line::lost(const std::string& why) {
-  const std::string tls = tls_ && !tls_->problem().empty() ? tls_->problem() : why;
-  problem_ = "Redis at " + name_ + ": " + tls;
+  const bool by_tls = stream_.fault() != net::TlsFault::none;
+  problem_ = "Redis at " + name_ + ": " + (by_tls ? problem_of(stream_, 0) : why);
   return nullptr;
 }
 
@@ -62,24 +59,36 @@ bool Line::await(bool writable) {
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) return false;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(due_ - Clock::now());
     if (left.count() <= 0) return false;
-    pollfd poll{.fd = fd_, .events = static_cast<short>(writable ? POLLOUT : POLLIN), .revents = 0};
+    pollfd poll{.fd = stream_.fd(),
+                .events = static_cast<short>(writable ? POLLOUT : POLLIN),
+                .revents = 0};
     const int ready = ::poll(&poll, 1, static_cast<int>(std::min(left, look_up_every).count()));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }
 }
 
-template <class Call>
-ssize_t Line::repeat(bool writes, Call&& call) {
+bool Line::write_some(std::string_view& text) {
   for (;;) {
-    const ssize_t done = call();
-    if (done > 0) return done;
-    if (done < 0 && errno == EINTR) continue;
-    if (done == 0 || errno != EAGAIN || !await(tls_ ? tls_->wants_write() : writes)) return -1;
+    const ssize_t done = stream_.write(text);
+    if (done > 0) {
+      text.remove_prefix(static_cast<size_t>(done));
+      return true;
+    }
+    if (done == 0 || errno != EAGAIN || !await(!stream_.write_wants_read())) return false;
   }
 }
 
-bool Line::open(const Options& options, TlsContext* tls, const Address& address) {
+bool Line::read_some(char* to, size_t room, size_t& got) {
+  for (;;) {
+    const ssize_t done = stream_.read(to, room);
+    got = done > 0 ? static_cast<size_t>(done) : 0;
+    if (got > 0) return true;
+    if (done == 0 || errno != EAGAIN || !await(stream_.read_wants_write())) return false;
+  }
+}
+
+bool Line::open(const Options& options, net::TlsContext* tls, const net::Address& address) {
   const Node& node = options.nodes[address.node];
   name_ = name_of(node);
   const auto failed = [this](int error) {
@@ -89,17 +98,17 @@ bool Line::open(const Options& options, TlsContext* tls, const Address& address)
   };
   patience_ = std::chrono::microseconds(options.patience.us);
   due_ = Clock::now() + patience_;
-  fd_ = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd_ < 0) return failed(errno);
-  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
+  const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return failed(errno);
+  stream_ = net::Stream::connecting(fd, tls, node.host);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
       errno != EINPROGRESS)
     return failed(errno);
   int error = 0;
   socklen_t size = sizeof error;
   if (!await(true)) return failed(0);
-  if (::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
     return failed(error);
-  if (tls != nullptr) tls_ = std::make_unique<Tls>(*tls, fd_, node.host);
   if (!options.username.empty()) {
     if (!greet({"AUTH", options.username, options.password})) return false;
   } else if (!options.password.empty()) {
@@ -120,27 +129,19 @@ Answer Line::ask(std::span<const std::string_view> words) {
   std::string out;
   append_array(out, words.size());
   for (const std::string_view word : words) append_bulk(out, word);
-  for (size_t at = 0; at < out.size();) {
-    const char* const from = out.data() + at;
-    const size_t size = out.size() - at;
-    const ssize_t done = repeat(true, [&] {
-      return tls_ ? tls_->write(from, size) : ::send(fd_, from, size, MSG_NOSIGNAL);
-    });
-    if (done <= 0) return lost("the connection is lost, or it does not answer");
-    at += static_cast<size_t>(done);
-  }
+  for (std::string_view rest = out; !rest.empty();)
+    if (!write_some(rest)) return lost("the connection is lost, or it does not answer");
   for (;;) {
     void* reply = nullptr;
     if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK)
       return lost("it does not speak Redis' protocol");
     if (reply != nullptr) return Answer(static_cast<redisReply*>(reply));
     char room[16 << 10];
-    const ssize_t got = repeat(false, [&] {
-      return tls_ ? tls_->read(room, sizeof room) : ::recv(fd_, room, sizeof room, 0);
-    });
-    if (got <= 0) return lost("the connection is lost, or it does not answer");
+    size_t got = 0;
+    if (!read_some(room, sizeof room, got))
+      return lost("the connection is lost, or it does not answer");
     if (reader_->len > reply_bytes_max) return lost("its answer is too long");
-    redisReaderFeed(reader_.get(), room, static_cast<size_t>(got));
+    redisReaderFeed(reader_.get(), room, got);
   }
 }
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "net/stream.h"
 #include "redis/link.h"
 #include "redis/options.h"
-#include "redis/tls.h"
 
 struct redisReader;
 struct redisReply;
@@ -38,7 +38,7 @@ class Line {
   Line& operator=(const Line&) = delete;
 
   // Connects and greets, once. False: it does not come about, or does not let us in; see `problem`.
-  bool open(const Options& options, TlsContext* tls, const Address& address);
+  bool open(const Options& options, net::TlsContext* tls, const net::Address& address);
   // Null: the connection is lost.
   Answer ask(std::span<const std::string_view> words);
   Answer ask(std::initializer_list<std::string_view> words) {
@@ -49,18 +49,17 @@ class Line {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Calls it until it is done, or its time is up. As the calls: what was done.
-  template <class Call>
-  ssize_t repeat(bool writes, Call&& call);
+  // Once it is possible: false, if it fails or its time is up. At least a byte of it.
+  bool write_some(std::string_view& text);
+  bool read_some(char* to, size_t room, size_t& got);
   bool await(bool writable);
   bool greet(std::initializer_list<std::string_view> words);
   Answer lost(const std::string& why);
 
   const std::atomic<bool>* const stop_;
   std::chrono::microseconds patience_{0};  // of the options that it was opened with
-  int fd_ = -1;
   std::string name_;
-  std::unique_ptr<Tls> tls_;
+  net::Stream stream_;
   struct FreeReader {
     void operator()(redisReader* reader) const;
   };

@@ -5,7 +5,6 @@
 #include <hiredis/read.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -74,7 +73,8 @@ void Link::FreeReader::operator()(redisReader* reader) const {
   redisReaderFree(reader);
 }
 
-Link::Link(const Options& options, TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed)
+Link::Link(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner,
+           uint64_t seed)
     : options_(options),
       tls_context_(tls),
       loop_(loop),
@@ -167,25 +167,24 @@ void Link::connect(base::Time now) {
     retry_us_ = now.us + pause_min_us;  // as soon as there are
     return;
   }
-  const Address& address = addresses[next_address_++ % addresses.size()];
+  const net::Address& address = addresses[next_address_++ % addresses.size()];
   node_ = address.node;
   untried_ = untried_ > 0 ? std::min(untried_, addresses.size()) - 1 : addresses.size() - 1;
   if (!open(address)) lose("cannot connect: " + error_text(errno));
 }
 
-bool Link::open(const Address& address) {
-  fd_ = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd_ < 0) return false;
+bool Link::open(const net::Address& address) {
+  const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  stream_ = net::Stream::connecting(fd, tls_context_, options_.nodes[node_].host);
   const int on = 1;
-  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   phase_ = Phase::connecting;
-  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
       errno != EINPROGRESS)
     return false;
-  if (tls_context_ != nullptr)
-    tls_ = std::make_unique<Tls>(*tls_context_, fd_, options_.nodes[node_].host);
-  return loop_.watch(fd_, *this);
+  return loop_.watch(fd, *this);
 }
 
 void Link::greet() {
@@ -247,7 +246,7 @@ void Link::settle_in() {
 // What its owners are told comes with the next `advance`, which sets the pause; nobody is called
 // from within a call of theirs.
 void Link::lose(const std::string& why) {
-  if (phase_ == Phase::down && fd_ < 0 && lost_) return;
+  if (phase_ == Phase::down && !stream_.is_open() && lost_) return;
   why_ = why;
   losses_.fetch_add(1, std::memory_order_relaxed);
   const bool was_connecting = phase_ == Phase::connecting;
@@ -286,10 +285,9 @@ void Link::drop_all() {
 }
 
 void Link::close() {
-  if (fd_ < 0) return;
+  if (!stream_.is_open()) return;
   loop_.unwatch(*this);
-  tls_.reset();
-  ::close(std::exchange(fd_, -1));
+  stream_.close();
   reader_.reset();
   ended_ = false;
 }
@@ -299,7 +297,7 @@ void Link::on_turn_end() {
 }
 
 void Link::flush() {
-  while (fd_ >= 0) {
+  while (stream_.is_open()) {
     std::string& from = greeting_out_.empty() ? out_ : greeting_out_;
     size_t none = 0;
     size_t& at = greeting_out_.empty() ? out_at_ : none;
@@ -310,13 +308,9 @@ void Link::flush() {
       at = 0;
       return;
     }
-    const ssize_t done = tls_ ? tls_->write(from.data() + at, from.size() - at)
-                              : ::send(fd_, from.data() + at, from.size() - at, MSG_NOSIGNAL);
-    if (done < 0 && errno == EINTR) continue;
+    const ssize_t done = stream_.write(std::string_view(from).substr(at));
     if (done < 0 && errno == EAGAIN) return;
-    if (done <= 0)
-      return lose("lost: " +
-                  (tls_ && !tls_->problem().empty() ? tls_->problem() : error_text(errno)));
+    if (done <= 0) return lose("lost: " + problem_of(stream_, errno));
     if (&from == &greeting_out_)
       from.erase(0, static_cast<size_t>(done));
     else
@@ -329,7 +323,7 @@ void Link::on_ready(bool readable, bool writable, bool ended) {
   if (phase_ == Phase::connecting && (readable || writable)) {
     int error = 0;
     socklen_t size = sizeof error;
-    ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    ::getsockopt(stream_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) {
       lose("cannot connect: " + error_text(error));
       return;
@@ -337,24 +331,20 @@ void Link::on_ready(bool readable, bool writable, bool ended) {
     if (!writable) return;
     greet();
   }
-  if (readable && fd_ >= 0) read();
-  if (writable && fd_ >= 0) flush();
+  if (readable && stream_.is_open()) read();
+  if (writable && stream_.is_open()) flush();
   // With TLS either may have waited for the other.
-  if (tls_ && readable && fd_ >= 0) flush();
-  if (tls_ && writable && phase_ == Phase::up) read();
+  if (readable && stream_.write_wants_read()) flush();
+  if (writable && stream_.read_wants_write()) read();
 }
 
 void Link::read() {
   thread_local std::unique_ptr<char[]> room(new char[read_bytes]);
-  while (fd_ >= 0) {
-    const ssize_t got =
-        tls_ ? tls_->read(room.get(), read_bytes) : ::recv(fd_, room.get(), read_bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
+  while (stream_.is_open()) {
+    const ssize_t got = stream_.read(room.get(), read_bytes);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0)
-      return lose("lost: " + (got == 0                           ? "it closed the connection"
-                              : tls_ && !tls_->problem().empty() ? tls_->problem()
-                                                                 : error_text(errno)));
+      return lose("lost: " + (got == 0 ? "it closed the connection" : problem_of(stream_, errno)));
     redisReaderFeed(reader_.get(), room.get(), static_cast<size_t>(got));
     for (;;) {
       void* reply = nullptr;
@@ -363,13 +353,13 @@ void Link::read() {
       if (reply == nullptr) break;
       heard_ = true;
       take(seen.reply, seen.text);
-      if (fd_ < 0) return;
+      if (!stream_.is_open()) return;
     }
     if (reader_->len - reader_->pos > base::bounds::redis_reply_bytes_max)
       return lose("lost: its reply has more than " +
                   std::to_string(base::bounds::redis_reply_bytes_max) + " bytes");
-    // Fewer bytes than there was room for were all; but not the end, which is told once.
-    if (!tls_ && !ended_ && static_cast<size_t>(got) < read_bytes) return;
+    // The end is told once, so it is read to.
+    if (!ended_ && !stream_.may_have_more(static_cast<size_t>(got), read_bytes)) return;
   }
 }
 

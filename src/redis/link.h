@@ -15,11 +15,12 @@
 
 #include "base/time.h"
 #include "net/loop.h"
+#include "net/resolver.h"
+#include "net/stream.h"
+#include "net/tls.h"
 #include "redis/call_times.h"
 #include "redis/options.h"
-#include "redis/resolver.h"
 #include "redis/ring.h"
-#include "redis/tls.h"
 
 struct redisReader;
 
@@ -52,11 +53,11 @@ class Link final : public net::Watcher {
     // For people: what became of the connection.
     virtual void on_news(bool good, const std::string& text) = 0;
     // Where to connect to; none: the names have not been resolved.
-    virtual std::vector<Address> addresses() = 0;
+    virtual std::vector<net::Address> addresses() = 0;
   };
 
   // All of it outlives the link. `tls`: null where it is not wanted.
-  Link(const Options& options, TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed);
+  Link(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed);
   ~Link() override;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -100,7 +101,7 @@ class Link final : public net::Watcher {
   };
 
   void connect(base::Time now);
-  bool open(const Address& address);
+  bool open(const net::Address& address);
   void greet();
   void on_greeted(Reply reply, std::string_view text);
   void tell_up();
@@ -116,12 +117,11 @@ class Link final : public net::Watcher {
   void publish();
 
   const Options& options_;
-  TlsContext* const tls_context_;
+  net::TlsContext* const tls_context_;
   net::Loop& loop_;
   Owner& owner_;
   std::minstd_rand random_;
-  int fd_ = -1;
-  std::unique_ptr<Tls> tls_;  // of the connection, if it has one
+  net::Stream stream_;  // open: of a connection, or of one that is being made
   Phase phase_ = Phase::down;
   bool was_up_ = false;  // since the last trouble; what is asked meanwhile waits for the connection
   bool first_ = true;    // nothing has gone wrong yet

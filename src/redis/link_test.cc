@@ -33,7 +33,7 @@ class LinkTest : public testing::Test, public Link::Owner {
     ++news_;
     last_news_ = (good ? "good: " : "bad: ") + text;
   }
-  std::vector<Address> addresses() override { return addresses_; }
+  std::vector<net::Address> addresses() override { return addresses_; }
 
   Link& link() {
     if (!link_) {
@@ -70,7 +70,7 @@ class LinkTest : public testing::Test, public Link::Owner {
 
   Options options_;
   FakeLoop loop_;
-  std::vector<Address> addresses_;
+  std::vector<net::Address> addresses_;
   std::unique_ptr<Link> link_;
   int64_t now_us_ = 1'000 * second;
   std::string told_, last_news_;

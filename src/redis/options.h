@@ -8,25 +8,17 @@
 
 #include "base/bounds.h"
 #include "base/time.h"
+#include "net/host_port.h"
 
 namespace sluice::redis {
 
-struct Node {
-  std::string host = "localhost";
-  uint16_t port = 6379;
-  friend bool operator==(const Node&, const Node&) = default;
-};
-
-// For people: "localhost:6379", "[::1]:6379".
-inline std::string name_of(const Node& node) {
-  const bool ipv6 = node.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + node.host + "]" : node.host) + ":" + std::to_string(node.port);
-}
+using Node = net::HostPort;
+inline constexpr uint16_t default_port = 6379;
 
 struct Options {
   // Addresses of the same data, a primary and whatever may become it: the first that takes writes
   // is used.
-  std::vector<Node> nodes{{}};
+  std::vector<Node> nodes{{"localhost", default_port}};
   std::string username, password;  // empty: none
   bool tls = false;
   int database = 0;

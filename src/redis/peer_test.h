@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "redis/resolver.h"
+#include "net/resolver.h"
 
 namespace sluice::redis {
 
@@ -62,7 +62,7 @@ class Peer {
   void hang_up() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
-  Address address;
+  net::Address address;
 
  private:
   const int listens_;

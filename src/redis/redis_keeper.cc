@@ -123,7 +123,7 @@ std::unique_ptr<Line> RedisKeeper::connect(const std::atomic<bool>* stop,
                                            std::string& problem) const {
   std::unique_ptr<Line> reader;
   problem = "the names of the nodes of Redis are not found";
-  for (const Address& address : shared_.resolver.addresses()) {
+  for (const net::Address& address : shared_.resolver.addresses()) {
     auto line = std::make_unique<Line>(stop);
     if (!line->open(shared_.options, shared_.tls.get(), address)) {
       problem = line->problem();

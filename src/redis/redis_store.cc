@@ -38,15 +38,15 @@ std::unique_ptr<RedisStore> RedisStore::open(Options options, request::Spaces& s
               std::to_string(options.local_bytes) + " bytes of counters; raise ulimit -v";
     return nullptr;
   }
-  std::unique_ptr<TlsContext> tls;
-  if (options.tls && !(tls = TlsContext::open(problem))) return nullptr;
+  std::unique_ptr<net::TlsContext> tls;
+  if (options.tls && !(tls = net::TlsContext::open(problem))) return nullptr;
   return std::unique_ptr<RedisStore>(
       new RedisStore(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)));
 }
 
 RedisStore::RedisStore(Options options, request::Spaces& spaces,
-                       std::unique_ptr<store::EmbeddedStore> table, std::unique_ptr<TlsContext> tls,
-                       std::shared_ptr<spdlog::logger> log)
+                       std::unique_ptr<store::EmbeddedStore> table,
+                       std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log)
     : shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
       late_words_("Redis did not answer in " + std::to_string(shared_.options.deadline.us / 1000) +
                   " ms"),

@@ -64,7 +64,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
 
  private:
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
-             std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
+             std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
   WorkerClient* client_of(const store::Port& port) const;
 
   Shared shared_;

@@ -43,7 +43,7 @@ std::string_view prefix_of(const Shared& shared, request::KeyEncoding encoding) 
 
 // Asks node after node until one lets us in.
 std::unique_ptr<Line> connected(Shared& shared) {
-  for (const Address& address : shared.resolver.addresses()) {
+  for (const net::Address& address : shared.resolver.addresses()) {
     auto line = std::make_unique<Line>(&shared.ending);
     if (line->open(shared.options, shared.tls.get(), address)) return line;
   }

@@ -15,7 +15,7 @@ constexpr size_t logged_bytes_max = 512;
 }  // namespace
 
 Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedStore> t,
-               std::unique_ptr<TlsContext> its_tls, std::shared_ptr<spdlog::logger> log)
+               std::unique_ptr<net::TlsContext> its_tls, std::shared_ptr<spdlog::logger> log)
     : options(std::move(o)),
       spaces(s),
       table(std::move(t)),

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "net/resolver.h"
 #include "redis/link.h"
 #include "redis/options.h"
 #include "redis/queues.h"
-#include "redis/resolver.h"
 #include "redis/scripts.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
@@ -32,7 +32,7 @@ struct Counts {
 class Shared {
  public:
   Shared(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
-         std::unique_ptr<TlsContext> tls, std::shared_ptr<spdlog::logger> log);
+         std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
 
   // Looks the nodes' names up again, and says what came of the last time.
   void resolve();
@@ -53,7 +53,7 @@ class Shared {
   const Options options;
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
-  const std::unique_ptr<TlsContext> tls;
+  const std::unique_ptr<net::TlsContext> tls;
   Scripts scripts;
   Queues queues;
   // Groups that wait at all workers, in a queue or aside, which all have a place; none that is
@@ -63,7 +63,7 @@ class Shared {
   bool take_place();
   void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
-  Resolver resolver;
+  net::Resolver resolver;
   std::atomic<bool> ending{false};  // lists are not to be gone on with
 
  private:

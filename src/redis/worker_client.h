@@ -40,7 +40,7 @@ class WorkerClient final : public Link::Owner {
   void on_lost(const Sender& sender) override;
   void on_change() override { port_.wake(); }
   void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
-  std::vector<Address> addresses() override { return shared_.resolver.addresses(); }
+  std::vector<net::Address> addresses() override { return shared_.resolver.addresses(); }
 
  private:
   // What became of a group.

@@ -1,9 +1,5 @@
 #include "server/connection.h"
 
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -37,7 +33,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
     : worker_(worker),
       request_ages_(worker.request_ages(accepted.timeouts)),
       send_ages_(worker.send_ages(accepted.timeouts)),
-      fd_(fd),
+      stream_(net::Stream::accepted(fd, accepted.tls)),
       session_(protocol::make_session(accepted.protocol)),
       protocol_(accepted.protocol) {
   auto small = worker_.lend(Worker::small_buffer_bytes, *this);
@@ -46,7 +42,6 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
 }
 
 Connection::~Connection() {
-  if (phase_ != Phase::closed) ::close(fd_);
   drop_batches();
   worker_.remove_unsent(unsent_.size());
   worker_.give_back({std::move(in_), in_capacity_});
@@ -54,7 +49,8 @@ Connection::~Connection() {
 }
 
 bool Connection::start() {
-  return worker_.poller().add(fd_, *this);
+  if (stream_.is_tls()) note_handshake();
+  return worker_.poller().add(stream_.fd(), *this);
 }
 
 bool Connection::turn_away(std::string_view why) {
@@ -65,10 +61,15 @@ bool Connection::turn_away(std::string_view why) {
 
 void Connection::on_ready(bool readable, bool writable, bool ended) {
   const auto self = shared_from_this();  // it may be closed on the way
-  readable_ |= readable;
+  readable_ |= readable || (writable && stream_.read_wants_write());
   if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
   if (phase_ == Phase::closed) return;
-  if (writable && !unsent_.empty()) write_more();
+  if (phase_ == Phase::draining) {
+    if (writable) stream_.end();
+    if (readable_) drain();
+    return;
+  }
+  if (!unsent_.empty() && (writable || (readable && stream_.write_wants_read()))) write_more();
   if (!readable_ || undecided_) return;
   if (phase_ == Phase::draining) {
     drain();
@@ -109,6 +110,7 @@ void Connection::on_request_timeout() {
   // What waits for its turn may be whole; note_unfinished looks again when it has had it.
   if (phase_ != Phase::serving || undecided_) return;
   worker_.tally().closed(protocol_, engine::Closed::request_timeout);
+  if (stream_.is_handshaking()) return abort();  // it could not read why
   refuse(too_slow);
 }
 
@@ -139,16 +141,15 @@ void Connection::read() {
 
 void Connection::read_more() {
   const size_t room = std::min(in_capacity_ - in_size_, base::bounds::read_bytes_max);
-  const ssize_t n = ::recv(fd_, in_.get() + in_size_, room, MSG_DONTWAIT);
+  const ssize_t n = stream_.read(in_.get() + in_size_, room);
   if (n < 0) {
-    if (errno == EINTR) return read();
     readable_ = false;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno == EAGAIN) return stream_.is_tls() ? note_handshake() : void();
     if (errno == ETIMEDOUT) worker_.tally().closed(protocol_, engine::Closed::send_timeout);
     return abort();
   }
-  // Fewer bytes than there was room for: that was all, and what comes next is told.
-  if (static_cast<size_t>(n) < room && !ending_) readable_ = false;
+  // If that was all, what comes next is told.
+  if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   in_size_ += static_cast<size_t>(n);
   worker_.tally().received(protocol_, static_cast<size_t>(n));
   end_ = n == 0;
@@ -158,6 +159,15 @@ void Connection::read_more() {
     return worker_.poller().again(*this);
   }
   process();
+}
+
+// A handshake may take as long as a request, and times out as one that is not whole.
+void Connection::note_handshake() {
+  if (stream_.is_handshaking()) {
+    if (!waits_.is_member()) worker_.begin_wait(waits_, request_ages_);
+  } else if (in_size_ == 0 && held_ == 0 && waits_.is_in(request_ages_)) {
+    waits_.leave();
+  }
 }
 
 void Connection::process() {
@@ -334,17 +344,16 @@ void Connection::on_lists_done() {
 void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
   finishing_ = true;
-  int bytes = 0;
-  if (ioctl(fd_, FIONREAD, &bytes) == 0 && bytes > 0) last_bytes_ = static_cast<size_t>(bytes);
+  if (stream_.is_handshaking()) return abort();
+  last_bytes_ = stream_.unread_bytes();
   if (unsent_.empty()) process();
 }
 
 // Reads what had arrived when the server was told to stop. False: that was all.
 bool Connection::receive_last() {
   if (is_turned_away()) return false;
-  const ssize_t n =
-      ::recv(fd_, in_.get() + in_size_,
-             std::min(std::max<size_t>(last_bytes_, 1), in_capacity_ - in_size_), MSG_DONTWAIT);
+  const size_t room = std::min(std::max<size_t>(last_bytes_, 1), in_capacity_ - in_size_);
+  const ssize_t n = stream_.read(in_.get() + in_size_, room);
   if (n < 0) return false;
   end_ = n == 0;  // the last line may lack its end
   in_size_ += static_cast<size_t>(n);
@@ -388,15 +397,15 @@ bool Connection::flush(bool needs_commit) {
     return false;
   }
   while (!text.empty()) {
-    const ssize_t n = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = stream_.write(text);
     if (n >= 0) {
       worker_.tally().sent(protocol_, static_cast<size_t>(n));
       text.remove_prefix(static_cast<size_t>(n));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (errno == EAGAIN) {
       hold_back(text, 0, false);
       out.clear();
       return false;
-    } else if (errno != EINTR) {
+    } else {
       break;  // the client is gone: reading will say so
     }
   }
@@ -440,15 +449,14 @@ void Connection::write_more() {
   if (gate_ != 0) return;
   const size_t before = unsent_at_;
   while (unsent_at_ < unsent_.size()) {
-    const ssize_t n = ::send(fd_, unsent_.data() + unsent_at_, unsent_.size() - unsent_at_,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = stream_.write(std::string_view(unsent_).substr(unsent_at_));
     if (n >= 0) {
       worker_.tally().sent(protocol_, static_cast<size_t>(n));
       unsent_at_ += static_cast<size_t>(n);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (errno == EAGAIN) {
       if (unsent_at_ > before || !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);
       return;
-    } else if (errno != EINTR) {
+    } else {
       return abort();
     }
   }
@@ -460,11 +468,14 @@ void Connection::write_more() {
 }
 
 void Connection::close_gently() {
-  if (end_) return abort();  // the client has said that it is done; nothing of it can be under way
+  if (end_) {  // the client has said that it is done; nothing of it can be under way
+    stream_.notify_end();
+    return abort();
+  }
   phase_ = Phase::draining;
   worker_.engine().forget(*this);
   release_input();
-  ::shutdown(fd_, SHUT_WR);
+  stream_.end();
   await_linger();
   drain();
 }
@@ -478,9 +489,8 @@ void Connection::await_linger() {
 
 void Connection::drain() {
   for (;;) {
-    const ssize_t n = ::recv(fd_, in_.get(), in_capacity_, MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    const ssize_t n = stream_.discard(in_.get(), in_capacity_);
+    if (n < 0 && errno == EAGAIN) break;
     if (n <= 0) return abort();
     drained_ += static_cast<size_t>(n);
     if (drained_ > linger_bytes_max) return abort();
@@ -497,7 +507,7 @@ void Connection::abort() {
   lent_.leave();
   release_unsent();
   worker_.poller().remove(*this);
-  ::close(fd_);
+  stream_.close();
   linger_.reset();
   worker_.leave(shared_from_this());
 }

@@ -16,6 +16,7 @@
 
 #include "engine/engine.h"
 #include "net/poller.h"
+#include "net/stream.h"
 #include "request/session.h"
 #include "server/age_list.h"
 #include "server/options.h"
@@ -28,6 +29,7 @@ class Worker;
 struct Accepted {
   protocol::Protocol protocol{};
   net::Timeouts timeouts = {};
+  net::TlsContext* tls = nullptr;  // outlives the worker; null: the bytes are plain
 };
 
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
@@ -82,6 +84,7 @@ class Connection final : public engine::ReplySink,
 
   void read();
   void read_more();
+  void note_handshake();
   // Decides what has arrived and sees to what comes next.
   void process();
   bool decide();
@@ -115,7 +118,7 @@ class Connection final : public engine::ReplySink,
   // more; in neither while the server is what it waits for.
   AgeList<Connection>::Member waits_{*this};
   AgeList<Connection>::Member lent_{*this};  // while it holds more than the small buffer
-  const int fd_;
+  net::Stream stream_;
   std::unique_ptr<request::Session> session_;
   std::unique_ptr<Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;

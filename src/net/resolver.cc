@@ -1,4 +1,4 @@
-#include "redis/resolver.h"
+#include "net/resolver.h"
 
 #include <netdb.h>
 
@@ -9,13 +9,13 @@
 #include <thread>
 #include <utility>
 
-namespace sluice::redis {
+namespace sluice::net {
 
 struct Resolver::State {
-  State(std::vector<Node> its_nodes, Lookup its_lookup)
+  State(std::vector<HostPort> its_nodes, Lookup its_lookup)
       : nodes(std::move(its_nodes)), lookup(std::move(its_lookup)), found(nodes.size()) {}
 
-  const std::vector<Node> nodes;
+  const std::vector<HostPort> nodes;
   const Lookup lookup;
   std::mutex mutex;
   std::condition_variable done;
@@ -26,7 +26,7 @@ struct Resolver::State {
 
 namespace {
 
-std::vector<Address> ask_system(const Node& node, int flags, int& error) {
+std::vector<Address> ask_system(const HostPort& node, int flags, int& error) {
   addrinfo hints{}, *all = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | flags;
@@ -43,14 +43,14 @@ std::vector<Address> ask_system(const Node& node, int flags, int& error) {
   return found;
 }
 
-bool is_number(const Node& node) {
+bool is_number(const HostPort& node) {
   int error = 0;
   return !ask_system(node, AI_NUMERICHOST, error).empty();
 }
 
 }  // namespace
 
-std::vector<Address> Resolver::by_system(const Node& node, std::string& problem) {
+std::vector<Address> Resolver::by_system(const HostPort& node, std::string& problem) {
   // AI_ADDRCONFIG would refuse `::1` on a machine that has no other address of IPv6.
   int error = 0;
   auto found = ask_system(node, AI_NUMERICHOST, error);
@@ -59,7 +59,7 @@ std::vector<Address> Resolver::by_system(const Node& node, std::string& problem)
   return found;
 }
 
-Resolver::Resolver(std::vector<Node> nodes, Lookup lookup)
+Resolver::Resolver(std::vector<HostPort> nodes, Lookup lookup)
     : state_(std::make_shared<State>(std::move(nodes), std::move(lookup))) {}
 
 void Resolver::look() {
@@ -109,4 +109,4 @@ std::string Resolver::take_problem() {
   return std::exchange(state_->problem, std::string());
 }
 
-}  // namespace sluice::redis
+}  // namespace sluice::net

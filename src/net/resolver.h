@@ -1,5 +1,5 @@
-// Where the nodes are. Names are looked up on a thread of its own, for which nobody waits: a name
-// server may be silent for long. Any thread.
+// Where servers are that people name. Names are looked up on a thread of its own, for which nobody
+// waits: a name server may be silent for long. Any thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,22 +10,22 @@
 #include <string>
 #include <vector>
 
-#include "redis/options.h"
+#include "net/host_port.h"
 
-namespace sluice::redis {
+namespace sluice::net {
 
-// An address of a node.
+// An address of one of the servers.
 struct Address {
   sockaddr_storage storage{};
   socklen_t size = 0;
-  size_t node = 0;  // of Options::nodes
+  size_t node = 0;  // its place among the names
 };
 
 class Resolver {
  public:
   // The addresses of a node; none, and why in `problem`.
-  using Lookup = std::function<std::vector<Address>(const Node& node, std::string& problem)>;
-  explicit Resolver(std::vector<Node> nodes, Lookup lookup = by_system);
+  using Lookup = std::function<std::vector<Address>(const HostPort& node, std::string& problem)>;
+  explicit Resolver(std::vector<HostPort> nodes, Lookup lookup = by_system);
 
   // Begins to look, unless it does. What nodes are called by number is not looked for again.
   void look();
@@ -38,10 +38,10 @@ class Resolver {
 
  private:
   struct State;
-  static std::vector<Address> by_system(const Node& node, std::string& problem);
+  static std::vector<Address> by_system(const HostPort& node, std::string& problem);
   static void run(State& state);
 
   const std::shared_ptr<State> state_;  // the thread has it too
 };
 
-}  // namespace sluice::redis
+}  // namespace sluice::net

@@ -1,4 +1,4 @@
-#include "redis/resolver.h"
+#include "net/resolver.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 
 #include "tests/support/patience.h"
 
-namespace sluice::redis {
+namespace sluice::net {
 namespace {
 
 using namespace std::chrono_literals;
@@ -48,7 +48,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
   const auto slow = std::make_shared<Slow>();
   const auto began = std::chrono::steady_clock::now();
   {
-    Resolver resolver({{"somewhere", 1}}, [slow](const Node&, std::string&) {
+    Resolver resolver({{"somewhere", 1}}, [slow](const HostPort&, std::string&) {
       std::unique_lock lock(slow->mutex);
       ++slow->asked;
       slow->changed.wait(lock, [&] { return slow->open; });
@@ -63,7 +63,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
   // The thread outlives it, and harms nobody.
   slow->let_go();
   Resolver resolver({{"somewhere", 1}},
-                    [](const Node&, std::string&) { return std::vector{address_of(8)}; });
+                    [](const HostPort&, std::string&) { return std::vector{address_of(8)}; });
   resolver.look();
   resolver.await(20s);
   EXPECT_EQ(ports_of(resolver.addresses()), "0:8 ");
@@ -73,7 +73,7 @@ TEST(Resolver, NobodyWaitsForAServerOfNamesThatIsSilent) {
 
 TEST(Resolver, OneThatIsNotFoundForOnceStaysWhereItWas) {
   int look = 0;
-  Resolver resolver({{"a", 1}, {"b", 2}}, [&](const Node& node, std::string& problem) {
+  Resolver resolver({{"a", 1}, {"b", 2}}, [&](const HostPort& node, std::string& problem) {
     std::vector<Address> found;
     if (node.host == "a" && look == 1)
       problem = "a: not now";
@@ -111,7 +111,7 @@ TEST(Resolver, NumbersAreFoundWhateverTheMachineHas) {
 // Not again and again.
 TEST(Resolver, NumbersAreLookedForOnce) {
   int asked = 0;
-  Resolver resolver({{"127.0.0.1", 5}}, [&](const Node&, std::string&) {
+  Resolver resolver({{"127.0.0.1", 5}}, [&](const HostPort&, std::string&) {
     ++asked;
     return std::vector{address_of(5)};
   });
@@ -123,4 +123,4 @@ TEST(Resolver, NumbersAreLookedForOnce) {
 }
 
 }  // namespace
-}  // namespace sluice::redis
+}  // namespace sluice::net

@@ -1,0 +1,84 @@
+// TLS over a socket, by OpenSSL: what a Stream has where it is not plain. A context is shared by
+// streams, by any thread; a Tls is one stream's and belongs to its thread, holds the context's
+// settings itself, and does not close the socket.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+struct bio_st;
+struct ssl_st;
+struct ssl_ctx_st;
+
+namespace sluice::net {
+
+// Why a session of TLS failed. `truncated`: the socket's end came before the peer had announced an
+// end (close_notify), so somebody between may have cut it off.
+enum class TlsFault : uint8_t { none, wrong_host, untrusted, truncated, other };
+
+class TlsContext {
+ public:
+  // Of the connecting side. Trusts what the system trusts, and what SSL_CERT_FILE and SSL_CERT_DIR
+  // name. Null, and why in `problem`, where OpenSSL gives none.
+  static std::unique_ptr<TlsContext> open(std::string& problem);
+  // Of the accepting side, with the caller's settings: certificate, key, versions. Shares them.
+  static std::unique_ptr<TlsContext> accepting(ssl_ctx_st* context);
+  ~TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+
+ private:
+  friend class Tls;
+  explicit TlsContext(ssl_ctx_st* context) : context_(context) {}
+  ssl_ctx_st* const context_;
+};
+
+class Tls {
+ public:
+  // The connecting side: the peer's certificate has to be that host's.
+  Tls(TlsContext& context, int fd, const std::string& host);
+  // The accepting side.
+  Tls(TlsContext& context, int fd);
+  ~Tls();
+  Tls(const Tls&) = delete;
+  Tls& operator=(const Tls&) = delete;
+
+  // As those of Stream. The first calls do the handshake.
+  ssize_t read(char* to, size_t room);
+  ssize_t write(std::string_view text);
+  bool read_wants_write() const { return read_wants_write_; }
+  bool write_wants_read() const { return write_wants_read_; }
+  bool is_handshaking() const;
+  size_t pending() const;
+  // Announces the end of what this side sends. False: the socket is full.
+  bool notify_end();
+
+  TlsFault fault() const { return fault_; }
+  // Of a fault, for people.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  Tls(TlsContext& context, int fd, std::string host, bool connects);
+  static int receive_raw(bio_st* bio, char* to, int room);
+  static int send_raw(bio_st* bio, const char* from, int size);
+  static long control_raw(bio_st* bio, int command, long number, void* pointer);
+  static void* raw_method();
+  ssize_t result_of(int done, bool& wants_other, int other);
+  ssize_t fail(int what, int system_error);
+
+  ssl_st* const ssl_;
+  const int fd_;
+  const std::string host_;
+  bool read_wants_write_ = false, write_wants_read_ = false;
+  bool socket_ended_ = false, end_announced_ = false;
+  int failed_ = 0;  // errno of the failure, after which OpenSSL must not be called
+  TlsFault fault_ = TlsFault::none;
+  std::string problem_;
+};
+
+}  // namespace sluice::net
