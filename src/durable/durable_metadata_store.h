@@ -1,15 +1,15 @@
-// A keeper whose texts are in the directory of a durable store. Owned by it.
+// A metadata store whose texts are in the directory of a durable store. Owned by it.
 #pragma once
 
 #include "disk/journal.h"
-#include "store/keeper.h"
+#include "store/metadata_store.h"
 
 namespace sluice::durable {
 
-class DurableKeeper final : public store::Keeper {
+class DurableMetadataStore final : public store::MetadataStore {
  public:
   // `texts` outlives it.
-  explicit DurableKeeper(disk::Texts& texts) : texts_(texts) {}
+  explicit DurableMetadataStore(disk::Texts& texts) : texts_(texts) {}
 
   bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
             std::string& problem) override {
