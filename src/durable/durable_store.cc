@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/machine.h"
-#include "durable/durable_metadata_store.h"
 #include "limit/limit.h"
 #include "request/charge.h"
 #include "store/changes.h"
@@ -51,8 +50,6 @@ DurableStore::DurableStore(const DurableOptions& options,
     : options_(options),
       table_(std::move(table)),
       journal_(std::move(journal)),
-      metadata_(journal_->texts() ? std::make_unique<DurableMetadataStore>(*journal_->texts())
-                                  : nullptr),
       log_(std::move(log)) {
   table_->keep_changes();
 }
