@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <forward_list>
 #include <utility>
 
 #include "base/bounds.h"
@@ -30,8 +31,34 @@ OverrideProblem wrong(std::string field, std::string why, unsigned status = 422)
   return {status, std::move(field), std::move(why)};
 }
 
-// As native policies are read, with the same words for what is wrong: JSON is YAML. Of an algorithm
-// that is not said: the usual one, unless a burst means a bucket.
+// A limit's members as the reader of native policies takes them, beside what only answers have. Of
+// an algorithm that is not said: the usual one, unless a burst means a bucket.
+policy::YamlDocument members_of(const wire::Json& json, Algorithm usual) {
+  using Kind = policy::YamlDocument::Kind;
+  const auto said = json.find("algorithm");
+  const bool is_fixed_bucket = said != json.end() && said->is_string() &&
+                               said->get_ref<const std::string&>() == "fixed_bucket";
+  std::vector<policy::YamlDocument::Member> members;
+  std::forward_list<std::string> numbers;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "of_rule" || (key == "window_ms" && json.contains("window")) ||
+        (key == "burst" && is_fixed_bucket))
+      continue;
+    if (value.is_null())
+      members.push_back({key, Kind::null});
+    else if (value.is_structured())
+      members.push_back({key, value.is_array() ? Kind::list : Kind::map});
+    else if (value.is_string())
+      members.push_back({key, Kind::scalar, value.get_ref<const std::string&>()});
+    else
+      members.push_back({key, Kind::scalar, numbers.emplace_front(value.dump())});
+  }
+  if (said == json.end() && !json.contains("burst"))
+    members.push_back({"algorithm", Kind::scalar, limit::name_of(usual)});
+  return policy::YamlDocument(members);
+}
+
+// As native policies are read, with the same words for what is wrong.
 OverrideProblem read_limit(const wire::Json& json, const std::string& field, Algorithm usual,
                            Limit& limit) {
   if (!json.is_object())
@@ -48,18 +75,8 @@ OverrideProblem read_limit(const wire::Json& json, const std::string& field, Alg
     limit = {bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}};
     return {};
   }
-  // What answers have beside what policies have.
-  wire::Json plain = json;
-  if (plain.contains("window")) plain.erase("window_ms");
-  plain.erase("of_rule");
-  if (!plain.contains("algorithm") && !plain.contains("burst"))
-    plain["algorithm"] = limit::name_of(usual);
-  if (is_text && algorithm->get_ref<const std::string&>() == "fixed_bucket") plain.erase("burst");
-
   base::Diagnostics diagnostics;
-  policy::YamlDocument document;
-  if (auto broken = policy::parse_yaml(plain.dump(), document))
-    return wrong(field, "cannot be read: " + to_diagnostic(std::move(*broken), "").message);
+  const policy::YamlDocument document = members_of(json, usual);
   policy::YamlReader reader("", document, diagnostics);
   limit = policy::read_limit(document.root(), reader);
   for (const base::Diagnostic& d : diagnostics) {
