@@ -89,9 +89,11 @@ class ProtobufReader {
   size_t position() const { return static_cast<size_t>(in_.CurrentPosition()); }
 
   bool read_bytes(size_t size, std::string_view& value) {
-    const size_t from = position();
-    if (size > body_.size() - from) return false;
-    value = body_.substr(from, size);
+    const void* data = nullptr;
+    int left = 0;
+    in_.GetDirectBufferPointerInline(&data, &left);
+    if (size > static_cast<size_t>(left)) return false;
+    value = {static_cast<const char*>(data), size};
     return in_.Skip(static_cast<int>(size));
   }
   bool skip_group(uint32_t field, int groups_max) {

@@ -23,12 +23,6 @@ WebsocketEvent broken(uint16_t code) {
   return {Kind::broken, code, 0, {}};
 }
 
-uint64_t big_endian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
-  return value;
-}
-
 // Codes that may stand in a frame: those of RFC 6455, those registered since, and the free ranges.
 bool may_be_sent(uint64_t code) {
   return (code >= 1000 && code <= 1014 && (code < 1004 || code > 1006)) ||
@@ -36,20 +30,6 @@ bool may_be_sent(uint64_t code) {
 }
 
 }  // namespace
-
-bool WebsocketHeader::read(std::string_view in) {
-  if (in.size() < 2) return false;
-  const auto first = static_cast<unsigned char>(in[0]), second = static_cast<unsigned char>(in[1]);
-  final = (first & 0x80) != 0;
-  reserved = first & 0x70;
-  opcode = first & 0x0F;
-  masked = (second & 0x80) != 0;
-  const size_t length_bytes = (second & 0x7F) == 127 ? 8 : (second & 0x7F) == 126 ? 2 : 0;
-  bytes = 2 + length_bytes + (masked ? 4 : 0);
-  if (in.size() < bytes) return false;
-  payload_bytes = length_bytes == 0 ? second & 0x7F : big_endian(in.substr(2, length_bytes));
-  return true;
-}
 
 struct WebsocketReader::Header : WebsocketHeader {
   bool is_control() const { return wslay_is_ctrl_frame(opcode); }
@@ -140,7 +120,7 @@ WebsocketEvent WebsocketReader::next(std::string_view in) {
       return {Kind::nothing, 0, frame.size(), {}};
   }
   if (payload.empty()) return {Kind::close, WSLAY_CODE_NORMAL_CLOSURE, frame.size(), {}};
-  const uint64_t code = big_endian(payload.substr(0, 2));
+  const uint64_t code = websocket_number(payload.substr(0, 2));
   if (size < 2 || !may_be_sent(code)) return broken(WSLAY_CODE_PROTOCOL_ERROR);
   if (!base::utf8::is_valid(payload.substr(2)))
     return broken(WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA);

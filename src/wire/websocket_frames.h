@@ -48,6 +48,27 @@ struct WebsocketHeader {
   bool read(std::string_view in);
 };
 
+// Numbers in frames are big-endian.
+inline uint64_t websocket_number(std::string_view bytes) {
+  uint64_t value = 0;
+  for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
+  return value;
+}
+
+inline bool WebsocketHeader::read(std::string_view in) {
+  if (in.size() < 2) return false;
+  const auto first = static_cast<unsigned char>(in[0]), second = static_cast<unsigned char>(in[1]);
+  final = (first & 0x80) != 0;
+  reserved = first & 0x70;
+  opcode = first & 0x0F;
+  masked = (second & 0x80) != 0;
+  const size_t length_bytes = (second & 0x7F) == 127 ? 8 : (second & 0x7F) == 126 ? 2 : 0;
+  bytes = 2 + length_bytes + (masked ? 4 : 0);
+  if (in.size() < bytes) return false;
+  payload_bytes = length_bytes == 0 ? second & 0x7F : websocket_number(in.substr(2, length_bytes));
+  return true;
+}
+
 class WebsocketReader {
  public:
   WebsocketReader();

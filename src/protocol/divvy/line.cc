@@ -303,21 +303,6 @@ std::optional<std::string> divvy_request(
   return line += '\n';
 }
 
-void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
-  constexpr size_t reply_bytes_max = sizeof "OK false -9223372036854775808 -9223372036854775808\n";
-  char* const begin = out.prepare(reply_bytes_max);
-  char* const limit = begin + reply_bytes_max;
-  // Both heads in one fixed size: no branch on what traffic makes hard to predict.
-  static constexpr char heads[2][16] = {"OK false ", "OK true "};
-  std::memcpy(begin, heads[reply.allowed], sizeof heads[0]);
-  char* at = begin + (reply.allowed ? 8 : 9);
-  at = std::to_chars(at, limit, reply.remaining).ptr;
-  *at++ = ' ';
-  at = std::to_chars(at, limit, reply.reset_seconds).ptr;
-  *at++ = '\n';
-  out.commit(static_cast<size_t>(at - begin));
-}
-
 bool read_divvy_reply(std::string_view line, DivvyReply& reply) {
   const auto take = [&](std::string_view text) {
     const bool there = line.starts_with(text);

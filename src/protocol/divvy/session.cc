@@ -83,13 +83,12 @@ bool DivvySession::reply(const request::Request&, const request::Verdict& verdic
     append_divvy_internal_error(verdict.error, out);
     return false;
   }
-  if (verdict.tightest == nullptr)
-    append_divvy_reply({.allowed = false, .remaining = 0, .reset_seconds = -1}, out);
-  else
-    append_divvy_reply({.allowed = verdict.allowed,
-                        .remaining = std::max<int64_t>(verdict.tightest->remaining, 0),
-                        .reset_seconds = shown_seconds(verdict)},
-                       out);
+  DivvyReply shown{.allowed = false, .remaining = 0, .reset_seconds = -1};
+  if (verdict.tightest != nullptr)
+    shown = {.allowed = verdict.allowed,
+             .remaining = std::max<int64_t>(verdict.tightest->remaining, 0),
+             .reset_seconds = shown_seconds(verdict)};
+  append_divvy_reply(shown, out);
   return true;
 }
 
