@@ -26,6 +26,7 @@ EXCEPTIONS: dict[str, str] = {
     "tools/bench_common.py": "benchmarks name the protocols that they measure",
     "tools/bench_durable.py": "benchmarks name the protocols that they measure",
     "tools/bench_redis.py": "benchmarks name the protocols that they measure",
+    "tools/bench_replies.py": "benchmarks name the protocols that they measure",
     "tools/bench_server.py": "benchmarks name the protocols that they measure",
     "tools/check_protocol_names_test.py": "its cases need names",
     "tools/configure_test.py": "builds one of the files of proto/",

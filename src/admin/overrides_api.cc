@@ -141,7 +141,8 @@ live::OverrideProblem read_one(const Json& body, Resolver& resolver, live::Overr
   live::KnownOverride& one = asked.one;
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = live::read_actor(body, one.rule->actor, values)) return problem;
-  if (auto problem = live::read_limits(body, *one.rule, asked.limits, one.kept_own)) return problem;
+  if (auto problem = live::read_limits(body, *one.rule, asked.limits, one.persisted_own))
+    return problem;
   if (auto problem = live::read_until(body, book.now(), one.until)) return problem;
   if (auto problem = live::read_comment(body, one.comment)) return problem;
   one.actor = policy::key_text(values);
@@ -180,7 +181,7 @@ HttpResponse post(const HttpRequest& request, live::OverridesBook& book, const l
   } else {
     answer = shown(all.front().one, book);
   }
-  answer["kept"] = book.is_kept();
+  answer["kept"] = book.is_persisted();
   return json_response(any_fresh ? 201 : 200, answer);
 }
 
@@ -205,7 +206,7 @@ HttpResponse list(const HttpRequest& request, const live::OverridesBook& book) {
   for (const live::KnownOverride& one : page.items)
     if (!items.add(shown(one, book))) break;
   const size_t listed = items.size();
-  Json json{{"total", page.total}, {"kept", book.is_kept()}, {"overrides", items.take()}};
+  Json json{{"total", page.total}, {"kept", book.is_persisted()}, {"overrides", items.take()}};
   if (page.more || listed < page.items.size())
     json["next"] = live::id_text(page.items[listed - 1].id());
   return json_response(200, json);

@@ -53,7 +53,7 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
   options.local_bytes = settings.table_bytes();
   auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
   opened.metrics = store.get();
-  if (store) opened.keeper = &store->keeper();
+  if (store) opened.metadata = &store->metadata();
   opened.store = std::move(store);
   return opened;
 }
@@ -94,7 +94,7 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
   opened.backup = [store = durable.get()](const std::string& target, std::string& problem) {
     return store->backup(target, problem);
   };
-  if (durable) opened.keeper = durable->keeper();
+  if (durable) opened.metadata = durable->metadata();
   opened.metrics = durable.get();
   opened.store = std::move(durable);
   opened.kept = how_kept(settings);

@@ -12,7 +12,7 @@
 #include "config/config.h"
 #include "metrics/page.h"
 #include "request/space.h"
-#include "store/keeper.h"
+#include "store/metadata_store.h"
 #include "store/store.h"
 
 namespace sluice::config {
@@ -22,7 +22,7 @@ struct OpenedStore {
   std::string problem;
   // Makes a copy while it is served (admin/backup_socket.h); empty: there is nothing to copy.
   std::function<bool(const std::string& target, std::string& problem)> backup;
-  store::Keeper* keeper = nullptr;           // of what is set at run time; as long as the store
+  store::MetadataStore* metadata = nullptr;  // of what is set at run time; as long as the store
   const metrics::Source* metrics = nullptr;  // of the store's own, as long as it
   base::Diagnostics diagnostics;             // warnings
   std::string kept;  // for the banner: where counters are, and when they are forgotten

@@ -169,7 +169,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   }
   options.spaces = &spaces;
   options.clock = &clock;
-  options.keeper = opened.keeper;
+  options.metadata = opened.metadata;
   if (!config.store.redis && config.store.kept() != Durability::none)
     options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;
   // A worker's connection and the one that takes its place, and as much for overrides and lists.

@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +17,7 @@
 #include "request/charge.h"
 #include "request/counter_record.h"
 #include "request/space.h"
+#include "store/metadata_store.h"
 
 namespace sluice::disk {
 
@@ -43,28 +42,6 @@ struct JournalStats {
 };
 
 using VisitText = std::function<void(std::string_view name, std::string_view text)>;
-
-// Small texts by name that are kept beside the counters. Any thread; each call waits for the disk
-// and for the one before.
-class Texts {
- public:
-  struct Change {
-    std::string_view name;
-    std::optional<std::string_view> text;  // nothing: it is kept no longer
-  };
-
-  virtual ~Texts() = default;
-
-  // In the order of the names. False: `problem`, with what to do.
-  virtual bool read(const VisitText& visit, std::string& problem) = 0;
-  enum class Written : uint8_t {
-    yes,
-    no,     // nothing was changed
-    maybe,  // nothing was, but a kill before the next one that succeeds may find it kept
-  };
-  // All or nothing, and kept when it returns. Unless `yes`: `problem`, with what to do.
-  virtual Written write(std::span<const Change> changes, std::string& problem) = 0;
-};
 
 class Journal {
  public:
@@ -111,8 +88,9 @@ class Journal {
   // thread but the committing one need not stop for it.
   virtual bool backup(const std::string& target, std::string& problem) = 0;
 
-  // What is kept beside the counters, as long as the journal; null: such a journal has none.
-  virtual Texts* texts() { return nullptr; }
+  // What is kept beside the counters, as long as the journal, read in the order of the names; null:
+  // such a journal has none. Any thread; each call waits for the disk and for the one before.
+  virtual store::MetadataStore* metadata() { return nullptr; }
 
   virtual JournalStats stats() const = 0;
 };

@@ -272,12 +272,13 @@ TEST_F(FullDisk, AStartNeedsNoRoom) {
     EXPECT_FALSE(commit());
     EXPECT_FALSE(world.journal->is_writable(why));
     std::string unused;
-    EXPECT_TRUE(world.journal->texts()->read([](std::string_view, std::string_view) {}, unused));
-    EXPECT_NE(world.journal->texts()->write({}, unused), Texts::Written::yes);
+    EXPECT_TRUE(world.journal->metadata()->read([](std::string_view, std::string_view) {}, unused));
+    EXPECT_NE(world.journal->metadata()->write({}, unused), store::MetadataStore::Written::yes);
     limit_files(RLIM_INFINITY);
     ASSERT_TRUE(commits_within(10)) << world.problem;
     EXPECT_TRUE(world.journal->is_writable(why)) << why;
-    EXPECT_EQ(world.journal->texts()->write({}, unused), Texts::Written::yes) << unused;
+    EXPECT_EQ(world.journal->metadata()->write({}, unused), store::MetadataStore::Written::yes)
+        << unused;
   }
   expect_model();
 }

@@ -12,9 +12,9 @@
 #include "disk/layout.h"
 #include "disk/log_marks.h"
 #include "disk/log_scan.h"
+#include "disk/metadata_store.h"
 #include "disk/offline.h"
 #include "disk/owner.h"
-#include "disk/texts.h"
 #include "disk/tools.h"
 
 namespace sluice::disk {

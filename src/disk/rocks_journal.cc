@@ -93,7 +93,7 @@ RocksJournal::RocksJournal(JournalOptions options, request::Spaces& spaces, cons
       dictionary_(spaces, folding.numbers_min),
       blocks_(blocks_of(options_.path), blocks_options()),
       counters_(counters_of(options_.path), counters_options(options_.now)),
-      texts_(options_.path, options_.sync),
+      metadata_(options_.path, options_.sync),
       marks_(options_.path),
       idle_latest_(hash_),
       latest_(hash_) {}
@@ -138,7 +138,7 @@ bool RocksJournal::open(std::string& problem) {
       return read;
     });
   }
-  if (status.ok() && wrong.empty()) status = texts_.open(format, wrong);
+  if (status.ok() && wrong.empty()) status = metadata_.open(format, wrong);
   // Each start begins a log. What many of them hold goes to one table; not before it is known that
   // nothing is damaged, as a start on what is damaged changes nothing.
   if (status.ok() && wrong.empty() && !blocks_.has_failed() &&
@@ -485,7 +485,7 @@ bool RocksJournal::backup(const std::string& target, std::string& problem) {
     if (!status.ok()) return failed(text_of(status));
     if (!marks_.write_for(store_of(fresh), why)) return failed(why);
   }
-  if (!texts_.copy_to(fresh, why)) return failed(why);
+  if (!metadata_.copy_to(fresh, why)) return failed(why);
   if (!write_format(store_of(fresh), why)) return failed(why);
   return place.finish(why) || failed(why);
 }

@@ -24,9 +24,9 @@
 #include "disk/latest.h"
 #include "disk/layout.h"
 #include "disk/log_marks.h"
+#include "disk/metadata_store.h"
 #include "disk/record.h"
 #include "disk/rocks.h"
-#include "disk/texts.h"
 
 namespace sluice::disk {
 
@@ -60,7 +60,7 @@ class RocksJournal final : public Journal {
   bool scan(std::string& position, size_t max, const Visit& visit) override;
   void all_is_loaded() override;
   bool backup(const std::string& target, std::string& problem) override;
-  Texts* texts() override { return &texts_; }
+  store::MetadataStore* metadata() override { return &metadata_; }
   JournalStats stats() const override;
 
  private:
@@ -106,7 +106,7 @@ class RocksJournal final : public Journal {
   Dictionary dictionary_;
   Lock lock_;
   Rocks blocks_, counters_;
-  RocksTexts texts_;
+  RocksMetadataStore metadata_;
   const base::Hash hash_;
 
   // The committing thread's.

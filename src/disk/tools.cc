@@ -12,10 +12,10 @@
 #include "disk/latest.h"
 #include "disk/layout.h"
 #include "disk/log_marks.h"
+#include "disk/metadata_store.h"
 #include "disk/offline.h"
 #include "disk/owner.h"
 #include "disk/rocks.h"
-#include "disk/texts.h"
 
 namespace sluice::disk {
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/machine.h"
-#include "durable/durable_keeper.h"
 #include "limit/limit.h"
 #include "request/charge.h"
 #include "store/changes.h"
@@ -51,7 +50,6 @@ DurableStore::DurableStore(const DurableOptions& options,
     : options_(options),
       table_(std::move(table)),
       journal_(std::move(journal)),
-      keeper_(journal_->texts() ? std::make_unique<DurableKeeper>(*journal_->texts()) : nullptr),
       log_(std::move(log)) {
   table_->keep_changes();
 }

@@ -29,7 +29,7 @@
 #include "metrics/page.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
-#include "store/keeper.h"
+#include "store/metadata_store.h"
 #include "store/store.h"
 
 namespace sluice::durable {
@@ -107,7 +107,7 @@ class DurableStore final : public store::Store,
   }
   // What is kept beside the counters; null: the journal has no place for that. As long as the
   // store.
-  store::Keeper* keeper() { return keeper_.get(); }
+  store::MetadataStore* metadata() { return journal_->metadata(); }
 
  private:
   // A batch some of whose counters are to be fetched.
@@ -154,7 +154,6 @@ class DurableStore final : public store::Store,
   const DurableOptions options_;
   const std::unique_ptr<store::EmbeddedStore> table_;
   const std::unique_ptr<disk::Journal> journal_;
-  const std::unique_ptr<store::Keeper> keeper_;
   const std::shared_ptr<spdlog::logger> log_;
 
   // Numbers of Changes.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <forward_list>
 #include <utility>
 
 #include "base/bounds.h"
@@ -23,15 +24,41 @@ using limit::Limit;
 
 namespace {
 
-constexpr int kept_version = 1;
+constexpr int persisted_version = 1;
 constexpr std::string_view id_prefix = "o-";
 
 OverrideProblem wrong(std::string field, std::string why, unsigned status = 422) {
   return {status, std::move(field), std::move(why)};
 }
 
-// As native policies are read, with the same words for what is wrong: JSON is YAML. Of an algorithm
-// that is not said: the usual one, unless a burst means a bucket.
+// A limit's members as the reader of native policies takes them, beside what only answers have. Of
+// an algorithm that is not said: the usual one, unless a burst means a bucket.
+policy::YamlDocument members_of(const wire::Json& json, Algorithm usual) {
+  using Kind = policy::YamlDocument::Kind;
+  const auto said = json.find("algorithm");
+  const bool is_fixed_bucket = said != json.end() && said->is_string() &&
+                               said->get_ref<const std::string&>() == "fixed_bucket";
+  std::vector<policy::YamlDocument::Member> members;
+  std::forward_list<std::string> numbers;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "of_rule" || (key == "window_ms" && json.contains("window")) ||
+        (key == "burst" && is_fixed_bucket))
+      continue;
+    if (value.is_null())
+      members.push_back({key, Kind::null});
+    else if (value.is_structured())
+      members.push_back({key, value.is_array() ? Kind::list : Kind::map});
+    else if (value.is_string())
+      members.push_back({key, Kind::scalar, value.get_ref<const std::string&>()});
+    else
+      members.push_back({key, Kind::scalar, numbers.emplace_front(value.dump())});
+  }
+  if (said == json.end() && !json.contains("burst"))
+    members.push_back({"algorithm", Kind::scalar, limit::name_of(usual)});
+  return policy::YamlDocument(members);
+}
+
+// As native policies are read, with the same words for what is wrong.
 OverrideProblem read_limit(const wire::Json& json, const std::string& field, Algorithm usual,
                            Limit& limit) {
   if (!json.is_object())
@@ -48,18 +75,8 @@ OverrideProblem read_limit(const wire::Json& json, const std::string& field, Alg
     limit = {bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}};
     return {};
   }
-  // What answers have beside what policies have.
-  wire::Json plain = json;
-  if (plain.contains("window")) plain.erase("window_ms");
-  plain.erase("of_rule");
-  if (!plain.contains("algorithm") && !plain.contains("burst"))
-    plain["algorithm"] = limit::name_of(usual);
-  if (is_text && algorithm->get_ref<const std::string&>() == "fixed_bucket") plain.erase("burst");
-
   base::Diagnostics diagnostics;
-  policy::YamlDocument document;
-  if (auto broken = policy::parse_yaml(plain.dump(), document))
-    return wrong(field, "cannot be read: " + to_diagnostic(std::move(*broken), "").message);
+  const policy::YamlDocument document = members_of(json, usual);
   policy::YamlReader reader("", document, diagnostics);
   limit = policy::read_limit(document.root(), reader);
   for (const base::Diagnostic& d : diagnostics) {
@@ -136,8 +153,8 @@ std::optional<uint64_t> parse_id(std::string_view text) {
 
 OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t most) {
   KnownOverride& one = asked.one;
-  one.limits = one.kept_limits = spaces.hold_limits(asked.limits, most);
-  one.own = one.kept_own;
+  one.limits = one.persisted_limits = spaces.hold_limits(asked.limits, most);
+  one.own = one.persisted_own;
   one.space = {};
   bool room = static_cast<bool>(one.limits);
   const policy::Dialect* const dialect = one.rule->rules_of;
@@ -365,8 +382,8 @@ wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool
   return json;
 }
 
-std::string kept_text(const KnownOverride& one, std::span<const Limit> limits) {
-  wire::Json json{{"v", kept_version},           {"dialect", one.rule->dialect},
+std::string persisted_text(const KnownOverride& one, std::span<const Limit> limits) {
+  wire::Json json{{"v", persisted_version},      {"dialect", one.rule->dialect},
                   {"rule", one.rule->name},      {"entries", one.rule->actor},
                   {"actor", one.actor},          {"limits", wire::Json::array()},
                   {"created_us", one.created.us}};
@@ -377,7 +394,7 @@ std::string kept_text(const KnownOverride& one, std::span<const Limit> limits) {
   if (!one.comment.empty()) json["comment"] = one.comment;
   if (!one.rule->prefix.empty()) json["prefix"] = one.rule->prefix;
   for (size_t i = 0; i < limits.size(); ++i)
-    if ((one.kept_own >> i & 1) != 0) json["replaces"].push_back(i);
+    if ((one.persisted_own >> i & 1) != 0) json["replaces"].push_back(i);
   return json.dump(-1, ' ', false, wire::Json::error_handler_t::replace);
 }
 
@@ -385,7 +402,7 @@ namespace {
 
 // What stands in a kept text, taken as it is read: a document made of a million of them would be
 // most of a start's time. What is of another kind than it should be counts as missing.
-struct Kept {
+struct Persisted {
   struct Numbers {
     std::string name;
     std::array<int64_t, 3> values{};
@@ -399,9 +416,9 @@ struct Kept {
   bool entries_are_texts = true, replaces_are_numbers = true, is_object = false;
 };
 
-class KeptReader {
+class PersistedReader {
  public:
-  explicit KeptReader(Kept& kept) : kept_(kept) {}
+  explicit PersistedReader(Persisted& kept) : kept_(kept) {}
 
   bool key(std::string& name) {
     if (path_ == "{") key_ = std::move(name);
@@ -412,7 +429,8 @@ class KeptReader {
       if (auto* const field = text_field()) *field = std::move(text);
     } else if (path_ == "{[" && key_ == "entries") {
       kept_.entries->push_back(std::move(text));
-    } else if (Kept::Numbers* const limit = open_limit(); limit != nullptr && limit->size == 0) {
+    } else if (Persisted::Numbers* const limit = open_limit();
+               limit != nullptr && limit->size == 0) {
       limit->name = std::move(text);
       limit->size = 1;
     } else {
@@ -421,7 +439,7 @@ class KeptReader {
     return true;
   }
   bool number_integer(int64_t n) {
-    Kept::Numbers* const limit = open_limit();
+    Persisted::Numbers* const limit = open_limit();
     if (path_ == "{") {
       if (auto* const field = number_field()) *field = n;
     } else if (path_ == "{[" && key_ == "replaces") {
@@ -477,7 +495,7 @@ class KeptReader {
            : key_ == "created_us" ? &kept_.created_us
                                   : nullptr;
   }
-  Kept::Numbers* open_limit() {
+  Persisted::Numbers* open_limit() {
     return path_ == "{[[" && key_ == "limits" ? &kept_.limits->back() : nullptr;
   }
   // Something that has no business where it stands.
@@ -491,13 +509,13 @@ class KeptReader {
     return true;
   }
 
-  Kept& kept_;
+  Persisted& kept_;
   std::string path_;  // what is open: '{' and '['
   std::string key_;   // of the outermost object
 };
 
-// One of `kept_text`. False: it is none that could be served.
-bool read_kept_limit(const Kept::Numbers& kept, Limit& limit) {
+// One of `persisted_text`. False: it is none that could be served.
+bool read_persisted_limit(const Persisted::Numbers& kept, Limit& limit) {
   if (kept.size != 1 + kept.values.size()) return false;
   bool known = false;
   for (const Algorithm a :
@@ -525,18 +543,18 @@ bool read_kept_limit(const Kept::Numbers& kept, Limit& limit) {
 
 }  // namespace
 
-std::optional<AskedOverride> read_kept(std::string_view name, std::string_view text,
-                                       std::string& why) {
+std::optional<AskedOverride> read_persisted(std::string_view name, std::string_view text,
+                                            std::string& why) {
   const auto refuse = [&](std::string what) {
     why = std::move(what);
     return std::nullopt;
   };
-  Kept kept;
-  KeptReader reader(kept);
+  Persisted kept;
+  PersistedReader reader(kept);
   if (!wire::Json::sax_parse(text, &reader) || !kept.is_object)
     return refuse("it is no JSON object");
-  if (kept.version != kept_version)
-    return refuse("it is of another version than " + std::to_string(kept_version));
+  if (kept.version != persisted_version)
+    return refuse("it is of another version than " + std::to_string(persisted_version));
   NamedRule rule;
   AskedOverride asked;
   KnownOverride& one = asked.one;
@@ -554,13 +572,13 @@ std::optional<AskedOverride> read_kept(std::string_view name, std::string_view t
   std::vector<Limit>& list = asked.limits;
   list.resize(kept.limits->size());
   for (size_t i = 0; i < list.size(); ++i)
-    if (!read_kept_limit((*kept.limits)[i], list[i]))
+    if (!read_persisted_limit((*kept.limits)[i], list[i]))
       return refuse("its limit " + std::to_string(i) + " is none");
   if (const auto problem = check_limits(list, rule.rules_of))
     return refuse(problem.field + ": " + problem.why);
   if (!kept.replaces_are_numbers || kept.replaces >> list.size() != 0)
     return refuse("it says of no limit of its own that it replaces one");
-  one.kept_own = static_cast<policy::OwnLimits>(kept.replaces);
+  one.persisted_own = static_cast<policy::OwnLimits>(kept.replaces);
   const auto values = policy::key_values(*kept.actor, rule.actor.size());
   if (!values) return refuse("its actor does not fit its entries");
   if (const auto problem = check_actor(*values)) return refuse(problem.field + ": " + problem.why);

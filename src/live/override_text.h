@@ -1,5 +1,6 @@
 // An override as people know it, and its texts: the JSON that the admin port takes and gives, and
-// that which a store::Keeper keeps. Pure functions, but for what `settle` interns; any thread.
+// that which a store::MetadataStore keeps. Pure functions, but for what `settle` interns; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ struct KnownOverride {
   request::LimitsRef limits;  // those that hold
   policy::OwnLimits own = 0;  // of these
   // As they stand in the text that is kept: those that held when it was written.
-  request::LimitsRef kept_limits;
-  policy::OwnLimits kept_own = 0;
+  request::LimitsRef persisted_limits;
+  policy::OwnLimits persisted_own = 0;
   request::SpaceRef space;  // none: the rule's
   base::Time until{INT64_MAX};
   base::Time created{};
@@ -56,7 +57,7 @@ struct KnownOverride {
 // One whose limits are not interned yet.
 struct AskedOverride {
   KnownOverride one;
-  std::vector<limit::Limit> limits;  // one.kept_own says which are its own
+  std::vector<limit::Limit> limits;  // one.persisted_own says which are its own
 };
 
 // What is wrong with what somebody asked for; status 0: nothing.
@@ -96,12 +97,12 @@ wire::Json to_json(const limit::Limit& limit);
 
 wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool applies);
 
-// For a Keeper, of a list of limits, of which one.kept_own are its own. Reading back: nothing if it
-// is not understood, `why` says what; else the same override always has the same text. An earlier
-// version of the server reads all of the limits as the override's own: so the text has those that
-// hold, and `replaces`, which that version does not know, says which of them are.
-std::string kept_text(const KnownOverride& one, std::span<const limit::Limit> limits);
-std::optional<AskedOverride> read_kept(std::string_view name, std::string_view text,
-                                       std::string& why);
+// For a MetadataStore, of a list of limits, of which one.persisted_own are its own. Reading back:
+// nothing if it is not understood, `why` says what; else the same override always has the same
+// text. An earlier version of the server reads all of the limits as the override's own: so the text
+// has those that hold, and `replaces`, which that version does not know, says which of them are.
+std::string persisted_text(const KnownOverride& one, std::span<const limit::Limit> limits);
+std::optional<AskedOverride> read_persisted(std::string_view name, std::string_view text,
+                                            std::string& why);
 
 }  // namespace sluice::live

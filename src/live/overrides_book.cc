@@ -32,13 +32,13 @@ void OverridesBook::end() {
 }
 
 std::optional<std::string> OverridesBook::load() {
-  if (!is_kept()) return std::nullopt;
+  if (!is_persisted()) return std::nullopt;
   std::string problem;
   {
     const std::lock_guard order(watching_->order);
-    const bool read = world_.keeper->read(
+    const bool read = world_.metadata->read(
         [this](std::string_view name, std::string_view text) {
-          const store::Keeper::Change change{std::string(name), std::string(text)};
+          const store::MetadataStore::Change change{std::string(name), std::string(text)};
           take({&change, 1});
         },
         problem);
@@ -47,22 +47,22 @@ std::optional<std::string> OverridesBook::load() {
     while (end_some(world_.clock.settled())) continue;
   }
   if (table_.size() > 0) world_.log->info("{} overrides are in force", table_.size());
-  world_.keeper->watch(watching_);
+  world_.metadata->watch(watching_);
   return std::nullopt;
 }
 
 // What is kept, or what another server wrote.
-void OverridesBook::take(std::span<const store::Keeper::Change> changes) {
+void OverridesBook::take(std::span<const store::MetadataStore::Change> changes) {
   bool changed = false;
-  for (const store::Keeper::Change& change : changes) changed |= take_one(change);
+  for (const store::MetadataStore::Change& change : changes) changed |= take_one(change);
   if (changed) world_.changed();
 }
 
-bool OverridesBook::take_one(const store::Keeper::Change& change) {
+bool OverridesBook::take_one(const store::MetadataStore::Change& change) {
   std::string why;
   const auto id = parse_id(change.name);
   std::optional<AskedOverride> asked;
-  if (change.text && (asked = read_kept(change.name, *change.text, why)))
+  if (change.text && (asked = read_persisted(change.name, *change.text, why)))
     why = settle(*asked, world_.spaces, world_.limits_max).why;
   {
     const std::lock_guard lock(mutex_);
@@ -90,9 +90,9 @@ bool OverridesBook::put(KnownOverride one) {
   overrides += old == all_.end() ? 1u : 0u;
   if (old != all_.end()) {
     unlist(old->second.until, id);
-    merged_ -= old->second.kept_own != 0 ? 1u : 0u;
+    merged_ -= old->second.persisted_own != 0 ? 1u : 0u;
   }
-  merged_ += one.kept_own != 0 ? 1u : 0u;
+  merged_ += one.persisted_own != 0 ? 1u : 0u;
   unwritten_.erase(id);
   if (one.until.us != INT64_MAX) ends_.emplace(one.until.us, id);
   all_.insert_or_assign(id, std::move(one));
@@ -106,7 +106,7 @@ bool OverridesBook::erase(uint64_t id) {
   const KnownOverride one = std::move(at->second);
   table_.remove(one.rule->id, one.values());
   unlist(one.until, id);
-  merged_ -= one.kept_own != 0 ? 1u : 0u;
+  merged_ -= one.persisted_own != 0 ? 1u : 0u;
   unwritten_.erase(id);
   all_.erase(at);
   const auto rule = rules_.find(one.rule->id);
@@ -160,8 +160,8 @@ OverrideProblem OverridesBook::check_room(const std::vector<AskedOverride>& all)
 
 namespace {
 
-OverrideProblem not_kept(store::Keeper::Written written, const std::string& problem) {
-  if (written == store::Keeper::Written::no)
+OverrideProblem not_persisted(store::MetadataStore::Written written, const std::string& problem) {
+  if (written == store::MetadataStore::Written::no)
     return {503, "", "nothing was changed, as it could not be kept: " + problem};
   return {503, "",
           "nothing is changed here, and nobody knows whether it was kept: " + problem +
@@ -171,7 +171,7 @@ OverrideProblem not_kept(store::Keeper::Written written, const std::string& prob
 }  // namespace
 
 std::string OverridesBook::text_of(const KnownOverride& one) const {
-  return kept_text(one, world_.spaces.limits(one.kept_limits.id()));
+  return persisted_text(one, world_.spaces.limits(one.persisted_limits.id()));
 }
 
 OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<bool>& fresh) {
@@ -191,16 +191,16 @@ OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<
       // The live policy may be another by now than when it was asked for.
       const std::lock_guard lock(mutex_);
       if (!follow(one) || one.own == 0) continue;
-      one.kept_limits = one.limits;
-      one.kept_own = one.own;
+      one.persisted_limits = one.limits;
+      one.persisted_own = one.own;
     }
-    if (is_kept()) {
-      std::vector<store::Keeper::Change> changes;
+    if (is_persisted()) {
+      std::vector<store::MetadataStore::Change> changes;
       for (const AskedOverride& asked : all)
         changes.push_back({id_text(asked.one.id()), text_of(asked.one)});
       std::string problem;
-      const auto written = world_.keeper->write(changes, problem);
-      if (written != store::Keeper::Written::yes) return not_kept(written, problem);
+      const auto written = world_.metadata->write(changes, problem);
+      if (written != store::MetadataStore::Written::yes) return not_persisted(written, problem);
     }
     const std::lock_guard lock(mutex_);
     for (const AskedOverride& asked : all) {
@@ -218,11 +218,11 @@ OverrideProblem OverridesBook::remove(uint64_t id, KnownOverride& was) {
     const auto known = find(id);
     if (!known) return {404, "", "there is no override " + id_text(id)};
     was = *known;
-    if (is_kept()) {
-      const store::Keeper::Change change{id_text(id), std::nullopt};
+    if (is_persisted()) {
+      const store::MetadataStore::Change change{id_text(id), std::nullopt};
       std::string problem;
-      const auto written = world_.keeper->write({&change, 1}, problem);
-      if (written != store::Keeper::Written::yes) return not_kept(written, problem);
+      const auto written = world_.metadata->write({&change, 1}, problem);
+      if (written != store::MetadataStore::Written::yes) return not_persisted(written, problem);
     }
     const std::lock_guard lock(mutex_);
     erase(id);
@@ -281,13 +281,14 @@ const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules(
 // Gives it the limits that hold with the live ones of its rule. True: they are others than before.
 // With mutex_ held.
 bool OverridesBook::follow(KnownOverride& one) const {
-  if (one.kept_own == 0) return false;
+  if (one.persisted_own == 0) return false;
   const auto policy = world_.live.shown();
   const auto& rules = live_rules(*policy);
   const auto rule = rules.find(one.rule->id);
   if (rule == rules.end() || rule->second == 0) return false;
   const std::pair before(one.limits.id(), one.own);
-  const auto own = policy::own_limits(world_.spaces.limits(one.kept_limits.id()), one.kept_own);
+  const auto own =
+      policy::own_limits(world_.spaces.limits(one.persisted_limits.id()), one.persisted_own);
   size_t wrong = 0;
   const auto merged = policy::merge_limits(world_.spaces.limits(rule->second), own, wrong);
   if (merged && !check_limits(merged->limits, one.rule->rules_of)) {
@@ -296,7 +297,7 @@ bool OverridesBook::follow(KnownOverride& one) const {
     one.limits = std::move(limits);
     one.own = merged->own;
   } else {
-    one.limits = one.kept_limits;
+    one.limits = one.persisted_limits;
     one.own = 0;
   }
   return before != std::pair(one.limits.id(), one.own);
@@ -321,7 +322,7 @@ bool OverridesBook::follow_some() {
     if (follow(one) && !ended_.contains({one.until.us, id}))
       changed |= table_.set(compiled(one, world_.spaces));
     // Not when another server has written it: two with different policies would write for ever.
-    if (one.own == 0 || one.limits == one.kept_limits)
+    if (one.own == 0 || one.limits == one.persisted_limits)
       unwritten_.erase(id);
     else
       unwritten_.insert(id);
@@ -333,21 +334,22 @@ bool OverridesBook::follow_some() {
 // Some of those whose kept text a server of an earlier version would decide otherwise by.
 void OverridesBook::write_some(base::Time now) {
   std::vector<KnownOverride> some;
-  std::vector<store::Keeper::Change> changes;
+  std::vector<store::MetadataStore::Change> changes;
   {
     const std::lock_guard lock(mutex_);
     for (auto at = unwritten_.begin();
          at != unwritten_.end() && some.size() < written_per_round_max; ++at) {
       KnownOverride& one = some.emplace_back(all_.at(*at));
       std::string before = text_of(one);
-      one.kept_limits = one.limits;
-      one.kept_own = one.own;
+      one.persisted_limits = one.limits;
+      one.persisted_own = one.own;
       changes.push_back({id_text(*at), text_of(one), std::move(before)});
     }
   }
   if (some.empty()) return;
   std::string problem;
-  if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
+  if (is_persisted() &&
+      world_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
     world_.log->warn(
         "{} overrides are merged with the live policy and cannot be kept so; servers of an earlier "
         "version go on with the former limits: {}",
@@ -358,8 +360,8 @@ void OverridesBook::write_some(base::Time now) {
   const std::lock_guard lock(mutex_);
   for (const KnownOverride& one : some) {
     KnownOverride& its = all_.at(one.id());
-    its.kept_limits = one.kept_limits;
-    its.kept_own = one.kept_own;
+    its.persisted_limits = one.persisted_limits;
+    its.persisted_own = one.persisted_own;
     unwritten_.erase(one.id());
   }
 }
@@ -380,9 +382,9 @@ bool OverridesBook::end_some(base::Time now) {
 
 // They are forgotten once they have ended for every server.
 void OverridesBook::forget_some(base::Time now) {
-  const int64_t late_us = is_kept() && world_.keeper->is_shared() ? clocks_differ.us : 0;
+  const int64_t late_us = is_persisted() && world_.metadata->is_shared() ? clocks_differ.us : 0;
   std::vector<uint64_t> ids;
-  std::vector<store::Keeper::Change> changes;
+  std::vector<store::MetadataStore::Change> changes;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [until_us, id] : ended_) {
@@ -395,7 +397,8 @@ void OverridesBook::forget_some(base::Time now) {
   }
   if (ids.empty()) return;
   std::string problem;
-  if (is_kept() && world_.keeper->write(changes, problem) != store::Keeper::Written::yes) {
+  if (is_persisted() &&
+      world_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
     world_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
                      base::printable(problem, 500));
     forget_again_us_ = world_.clock.settled().us + forget_again_after.us;

@@ -32,19 +32,19 @@
 #include "metrics/page.h"
 #include "policy/overrides.h"
 #include "request/space.h"
-#include "store/keeper.h"
+#include "store/metadata_store.h"
 
 namespace sluice::live {
 
 class OverridesBook final : public metrics::Source {
  public:
-  // All of it outlives this. keeper: null: overrides are forgotten at exit. `changed` is called,
+  // All of it outlives this. metadata: null: overrides are forgotten at exit. `changed` is called,
   // on any thread, after each change of the table; it must not block.
   struct World {
     request::Spaces& spaces;
     const Live& live;
     base::Clock& clock;
-    store::Keeper* keeper = nullptr;
+    store::MetadataStore* metadata = nullptr;
     std::function<void()> changed = [] {};
     std::shared_ptr<spdlog::logger> log = {};
     size_t limits_max = base::bounds::override_limits_max;
@@ -63,7 +63,7 @@ class OverridesBook final : public metrics::Source {
 
   // What workers look up in.
   const policy::Overrides& table() const { return table_; }
-  bool is_kept() const { return world_.keeper != nullptr; }
+  bool is_persisted() const { return world_.metadata != nullptr; }
 
   // Sets all of them or none; they are settled, and `created` is set, here. `fresh`: which of them
   // are new, not in another one's place.
@@ -87,8 +87,8 @@ class OverridesBook final : public metrics::Source {
   request::Spaces& spaces() const { return world_.spaces; }
   base::Time now() const { return world_.clock.now(); }
 
-  // Servers that share a keeper may have clocks that differ by so much: no override is forgotten
-  // before it has ended for all.
+  // Servers that share a metadata store may have clocks that differ by so much: no override is
+  // forgotten before it has ended for all.
   static constexpr base::Duration clocks_differ = base::seconds(60);
   // Merges with the live policy, ends those whose time has passed and forgets them, some at a time;
   // one thread, now and then.
@@ -108,13 +108,14 @@ class OverridesBook final : public metrics::Source {
   void write_some(base::Time now);
   std::string text_of(const KnownOverride& one) const;
   const std::unordered_map<uint64_t, uint32_t>& live_rules(const LivePolicy& policy) const;
-  void take(std::span<const store::Keeper::Change> changes);
-  bool take_one(const store::Keeper::Change& change);
+  void take(std::span<const store::MetadataStore::Change> changes);
+  bool take_one(const store::MetadataStore::Change& change);
 
-  // What a keeper calls, which outlives the book. Every change is made with its `order` held.
-  struct Watching final : store::Keeper::Watcher {
+  // What a metadata store calls, which outlives the book. Every change is made with its `order`
+  // held.
+  struct Watching final : store::MetadataStore::Watcher {
     explicit Watching(OverridesBook* its) : book(its) {}
-    void changed(std::span<const store::Keeper::Change> changes) override {
+    void changed(std::span<const store::MetadataStore::Change> changes) override {
       if (book != nullptr) book->take(changes);
     }
     OverridesBook* book;  // null: it is gone
@@ -137,7 +138,7 @@ class OverridesBook final : public metrics::Source {
   std::unordered_set<uint64_t> unwritten_;  // whose kept text has not the limits that hold
   uint64_t followed_ = 0;                   // generation that all are merged with, or are being
   std::optional<uint64_t> follow_after_;    // while they are: the last id that is
-  // After a keeper failed; housekeeping's.
+  // After a metadata store failed; housekeeping's.
   int64_t forget_again_us_ = 0, write_again_us_ = 0;
   mutable uint64_t live_generation_ = 0;
   // Of that generation: the limits' number of a rule whose overrides are merged, 0 of another.

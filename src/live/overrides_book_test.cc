@@ -15,8 +15,8 @@ namespace {
 
 int64_t now_us = 1'800'000'000'000'000;
 
-// A keeper in memory, which may fail, and which another server may write to.
-struct FakeKeeper final : store::Keeper {
+// A metadata store in memory, which may fail, and which another server may write to.
+struct FakeMetadataStore final : store::MetadataStore {
   using enum Written;
   bool read(const std::function<void(std::string_view, std::string_view)>& visit,
             std::string& problem) override {
@@ -59,7 +59,7 @@ struct FakeKeeper final : store::Keeper {
 };
 
 struct Fixture {
-  explicit Fixture(store::Keeper* keeper = nullptr,
+  explicit Fixture(store::MetadataStore* metadata = nullptr,
                    size_t limits_max = base::bounds::override_limits_max) {
     auto set = std::make_shared<policy::RuleSet>();
     base::Diagnostics diagnostics;
@@ -67,8 +67,8 @@ struct Fixture {
         "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 3, window: 1h } }\n",
         "test.yaml", spaces, *set, diagnostics);
     live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, 2}));
-    book = std::make_unique<OverridesBook>(
-        OverridesBook::World{spaces, live, clock, keeper, [this] { ++changes; }, log, limits_max});
+    book = std::make_unique<OverridesBook>(OverridesBook::World{
+        spaces, live, clock, metadata, [this] { ++changes; }, log, limits_max});
   }
   AskedOverride make(const std::string& actor, int64_t quota = 10, int64_t until_us = INT64_MAX) {
     AskedOverride asked;
@@ -105,23 +105,23 @@ struct Fixture {
 };
 
 TEST(OverridesBook, keeps_what_is_set_and_finds_it_again) {
-  FakeKeeper keeper;
+  FakeMetadataStore metadata;
   uint64_t id = 0;
   {
-    Fixture f(&keeper);
+    Fixture f(&metadata);
     ASSERT_EQ(f.book->load(), std::nullopt);
     auto one = f.make("10.*", 7, now_us + 1'000'000);
     one.one.comment = "until Friday";
     id = one.one.id();
     EXPECT_FALSE(f.set({one, f.make("10.0.0.1", 9)}));
-    EXPECT_EQ(keeper.writes, 1);
+    EXPECT_EQ(metadata.writes, 1);
     EXPECT_EQ(f.fresh, (std::vector<bool>{true, true}));
     EXPECT_EQ(f.changes, 1);
     EXPECT_FALSE(f.set({f.make("10.0.0.1", 8)}));
     EXPECT_EQ(f.fresh, std::vector<bool>{false});
     EXPECT_EQ(f.book->table().size(), 2u);
   }
-  Fixture f(&keeper);
+  Fixture f(&metadata);
   ASSERT_EQ(f.book->load(), std::nullopt);
   EXPECT_EQ(f.quota("10.0.0.1"), 8);
   EXPECT_EQ(f.quota("10.0.0.2"), 7);
@@ -134,15 +134,15 @@ TEST(OverridesBook, keeps_what_is_set_and_finds_it_again) {
   KnownOverride was;
   EXPECT_FALSE(f.book->remove(id, was));
   EXPECT_EQ(f.book->remove(id, was).status, 404u);
-  EXPECT_EQ(keeper.kept.size(), 1u);
+  EXPECT_EQ(metadata.kept.size(), 1u);
   EXPECT_EQ(f.quota("10.0.0.2"), 0);
 }
 
 TEST(OverridesBook, nothing_is_changed_that_could_not_be_kept) {
-  FakeKeeper keeper;
-  Fixture f(&keeper);
+  FakeMetadataStore metadata;
+  Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
-  keeper.fails = true;
+  metadata.fails = true;
   EXPECT_EQ(f.set({f.make("b")}).status, 503u);
   EXPECT_EQ(f.quota("b"), 0);
   KnownOverride was;
@@ -152,44 +152,44 @@ TEST(OverridesBook, nothing_is_changed_that_could_not_be_kept) {
 }
 
 TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
-  FakeKeeper keeper;
+  FakeMetadataStore metadata;
   {
-    Fixture f(&keeper);
+    Fixture f(&metadata);
     EXPECT_FALSE(f.set({f.make("a")}));
   }
-  const auto [name, text] = *keeper.kept.begin();
+  const auto [name, text] = *metadata.kept.begin();
   // Every text with a piece missing or a byte of it another is refused or still an override.
   Fixture reader;
   std::string why;
   size_t refused = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    refused += !read_kept(name, text.substr(0, i), why);
+    refused += !read_persisted(name, text.substr(0, i), why);
     for (const char c : {'0', '-', '"', '[', 'x', '\xff'}) {
       std::string other = text;
       other[i] = c;
-      if (auto asked = read_kept(name, other, why)) {
+      if (auto asked = read_persisted(name, other, why)) {
         EXPECT_EQ(id_text(asked->one.id()), name);
         EXPECT_FALSE(settle(*asked, reader.spaces, SIZE_MAX));
         compiled(asked->one, reader.spaces);
         // What it is written as is read as the same, and written so again.
-        const std::string again = kept_text(asked->one, asked->limits);
-        const auto same = read_kept(name, again, why);
+        const std::string again = persisted_text(asked->one, asked->limits);
+        const auto same = read_persisted(name, again, why);
         ASSERT_TRUE(same) << why;
-        EXPECT_EQ(kept_text(same->one, same->limits), again);
+        EXPECT_EQ(persisted_text(same->one, same->limits), again);
       } else {
         ++refused;
       }
     }
   }
   EXPECT_GT(refused, text.size());
-  keeper.kept["o-0000000000000001"] = text;
-  keeper.kept["x"] = "{}";
-  keeper.kept[id_text(7)] = "{\"v\":2}";
-  Fixture f(&keeper);
+  metadata.kept["o-0000000000000001"] = text;
+  metadata.kept["x"] = "{}";
+  metadata.kept[id_text(7)] = "{\"v\":2}";
+  Fixture f(&metadata);
   EXPECT_EQ(f.book->load(), std::nullopt);
   EXPECT_EQ(f.quota("a"), 10);
   EXPECT_EQ(f.book->table().size(), 1u);
-  EXPECT_EQ(keeper.kept.size(), 4u);
+  EXPECT_EQ(metadata.kept.size(), 4u);
   const std::vector<std::string> wanted = {"o-0000000000000001", "the override x is", id_text(7),
                                            "another version than 1"};
   for (const std::string& said : wanted)
@@ -197,16 +197,16 @@ TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
 }
 
 TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
-  FakeKeeper keeper;
+  FakeMetadataStore metadata;
   {
-    Fixture f(&keeper);
+    Fixture f(&metadata);
     EXPECT_FALSE(f.set({f.make("a")}));
   }
-  const std::string name = keeper.kept.begin()->first;
-  const wire::Json good = wire::Json::parse(keeper.kept.begin()->second);
+  const std::string name = metadata.kept.begin()->first;
+  const wire::Json good = wire::Json::parse(metadata.kept.begin()->second);
   const auto why = [&](const wire::Json& json) {
     std::string said;
-    return read_kept(name, json.dump(), said) ? "" : said;
+    return read_persisted(name, json.dump(), said) ? "" : said;
   };
   const auto with = [&](const char* key, const wire::Json& value) {
     wire::Json json = good;
@@ -240,12 +240,12 @@ TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
 
 // Of a server with more protocols, perhaps: it stays, and no rule here is its.
 TEST(OverridesBook, an_override_of_an_unknown_dialect_is_kept) {
-  FakeKeeper keeper;
+  FakeMetadataStore metadata;
   {
-    Fixture f(&keeper);
+    Fixture f(&metadata);
     EXPECT_FALSE(f.set({f.make("a")}));
   }
-  wire::Json json = wire::Json::parse(keeper.kept.begin()->second);
+  wire::Json json = wire::Json::parse(metadata.kept.begin()->second);
   json["dialect"] = "ftp";
   KnownOverride one;
   one.actor = "a";
@@ -253,9 +253,9 @@ TEST(OverridesBook, an_override_of_an_unknown_dialect_is_kept) {
   rule.id = policy::rule_id("ftp", json["rule"].get<std::string>(), std::vector<std::string>{"ip"});
   one.rule = std::make_shared<const NamedRule>(rule);
   const std::string name = id_text(one.id()), text = json.dump();
-  keeper.kept = {{name, text}};
+  metadata.kept = {{name, text}};
 
-  Fixture f(&keeper);
+  Fixture f(&metadata);
   EXPECT_EQ(f.book->load(), std::nullopt);
   EXPECT_EQ(f.told.str().find("[warning]"), std::string::npos) << f.told.str();
   const auto known = f.book->find(one.id());
@@ -264,25 +264,25 @@ TEST(OverridesBook, an_override_of_an_unknown_dialect_is_kept) {
   EXPECT_EQ(known->rule->rules_of, nullptr);
   EXPECT_FALSE(f.book->applies(*known->rule));
   EXPECT_EQ(f.quota("a"), 0);
-  EXPECT_EQ(keeper.kept.at(name), text);
+  EXPECT_EQ(metadata.kept.at(name), text);
 }
 
 TEST(OverridesBook, takes_what_other_servers_write) {
-  FakeKeeper keeper, others;
-  Fixture f(&keeper), other(&others);
+  FakeMetadataStore metadata, others;
+  Fixture f(&metadata), other(&others);
   EXPECT_EQ(f.book->load(), std::nullopt);
   EXPECT_FALSE(other.set({other.make("a", 5)}));
   const auto [name, text] = *others.kept.begin();
-  const store::Keeper::Change set{name, text}, gone{name, std::nullopt};
-  keeper.tell(set);
+  const store::MetadataStore::Change set{name, text}, gone{name, std::nullopt};
+  metadata.tell(set);
   EXPECT_EQ(f.quota("a"), 5);
   EXPECT_EQ(f.changes, 1);
-  keeper.tell(gone);
+  metadata.tell(gone);
   EXPECT_EQ(f.quota("a"), 0);
   EXPECT_EQ(f.changes, 2);
-  EXPECT_EQ(keeper.writes, 0);
+  EXPECT_EQ(metadata.writes, 0);
   f.book.reset();
-  keeper.tell(set);  // it outlives the book
+  metadata.tell(set);  // it outlives the book
 }
 
 TEST(OverridesBook, all_or_nothing_of_a_list) {
@@ -303,33 +303,33 @@ TEST(OverridesBook, all_or_nothing_of_a_list) {
 }
 
 TEST(OverridesBook, forgets_what_has_ended) {
-  FakeKeeper keeper;
-  Fixture f(&keeper);
+  FakeMetadataStore metadata;
+  Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 20), f.make("c")}));
   now_us += 10;
-  keeper.fails = true;
+  metadata.fails = true;
   const auto total = [&f] { return f.book->list(0, 10, {}).total; };
   f.book->housekeep();
   EXPECT_EQ(f.changes, 2);
   EXPECT_EQ(f.book->table().size(), 2u);
   EXPECT_EQ(total(), 3u);
-  keeper.fails = false;
+  metadata.fails = false;
   f.book->housekeep();
   EXPECT_EQ(total(), 3u);  // not at once again
   now_us += 5'000'000;
   f.book->housekeep();
   EXPECT_EQ(f.book->table().size(), 1u);
   EXPECT_EQ(total(), 1u);
-  EXPECT_EQ(keeper.kept.size(), 1u);
+  EXPECT_EQ(metadata.kept.size(), 1u);
   EXPECT_EQ(f.changes, 3);
 }
 
-// Two servers with one keeper: a server that does not know yet that another one has set an override
-// anew must not forget that one; and whose clock is ahead must not end it for the others.
+// Two servers with one metadata store: a server that does not know yet that another one has set an
+// override anew must not forget that one; and whose clock is ahead must not end it for the others.
 TEST(OverridesBook, what_another_server_renewed_is_not_forgotten) {
-  FakeKeeper keeper;
-  keeper.shared = true;
-  Fixture f(&keeper), other(&keeper);
+  FakeMetadataStore metadata;
+  metadata.shared = true;
+  Fixture f(&metadata), other(&metadata);
   EXPECT_EQ(f.book->load(), std::nullopt);
   EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 10)}));
   EXPECT_FALSE(other.set({other.make("a", 7)}));
@@ -337,15 +337,15 @@ TEST(OverridesBook, what_another_server_renewed_is_not_forgotten) {
   f.book->housekeep();
   EXPECT_EQ(f.changes, 2);
   EXPECT_EQ(f.book->table().size(), 0u);
-  EXPECT_EQ(keeper.kept.size(), 2u);
+  EXPECT_EQ(metadata.kept.size(), 2u);
   now_us += OverridesBook::clocks_differ.us - 1;
   f.book->housekeep();
-  EXPECT_EQ(keeper.kept.size(), 2u);
+  EXPECT_EQ(metadata.kept.size(), 2u);
   now_us += 1;
   f.book->housekeep();
   EXPECT_EQ(f.book->list(0, 10, {}).total, 0u);
-  ASSERT_EQ(keeper.kept.size(), 1u);
-  keeper.tell({keeper.kept.begin()->first, keeper.kept.begin()->second});
+  ASSERT_EQ(metadata.kept.size(), 1u);
+  metadata.tell({metadata.kept.begin()->first, metadata.kept.begin()->second});
   EXPECT_EQ(f.quota("a"), 7);
   f.book->housekeep();
   EXPECT_EQ(f.quota("a"), 7);
@@ -358,14 +358,14 @@ TEST(OverridesBook, what_another_server_renewed_is_not_forgotten) {
   now_us += OverridesBook::clocks_differ.us;
   f.book->housekeep();
   EXPECT_EQ(f.quota("b"), 6);
-  EXPECT_EQ(keeper.kept.size(), 2u);
+  EXPECT_EQ(metadata.kept.size(), 2u);
 }
 
 // It has no place among those that begin alike until it is forgotten.
 TEST(OverridesBook, one_that_has_ended_needs_room_to_be_set_anew) {
-  FakeKeeper keeper;
-  keeper.shared = true;
-  Fixture f(&keeper);
+  FakeMetadataStore metadata;
+  metadata.shared = true;
+  Fixture f(&metadata);
   std::vector<AskedOverride> alike;
   for (size_t i = 0; i < base::bounds::overrides_alike_max; ++i)
     alike.push_back(f.make("*" + std::to_string(i), 5, i == 0 ? now_us + 10 : INT64_MAX));
@@ -381,34 +381,34 @@ TEST(OverridesBook, one_that_has_ended_needs_room_to_be_set_anew) {
 }
 
 TEST(OverridesBook, a_start_counts_those_that_have_not_ended) {
-  FakeKeeper keeper;
+  FakeMetadataStore metadata;
   {
-    Fixture f(&keeper);
+    Fixture f(&metadata);
     EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b")}));
   }
   now_us += 10;
-  Fixture f(&keeper);
+  Fixture f(&metadata);
   EXPECT_EQ(f.book->load(), std::nullopt);
   EXPECT_NE(f.told.str().find(" 1 overrides are in force"), std::string::npos) << f.told.str();
 }
 
-// As a server that stops does, whose keeper goes on.
+// As a server that stops does, whose metadata store goes on.
 TEST(OverridesBook, nothing_is_told_behind_its_end) {
-  FakeKeeper keeper, others;
-  Fixture f(&keeper), other(&others);
+  FakeMetadataStore metadata, others;
+  Fixture f(&metadata), other(&others);
   EXPECT_EQ(f.book->load(), std::nullopt);
   EXPECT_FALSE(other.set({other.make("a", 5)}));
   f.book->end();
-  keeper.tell({others.kept.begin()->first, others.kept.begin()->second});
+  metadata.tell({others.kept.begin()->first, others.kept.begin()->second});
   EXPECT_EQ(f.changes, 0);
 }
 
 TEST(OverridesBook, says_what_is_not_known_to_be_kept) {
-  FakeKeeper keeper;
-  Fixture f(&keeper);
-  keeper.fails = true;
+  FakeMetadataStore metadata;
+  Fixture f(&metadata);
+  metadata.fails = true;
   EXPECT_NE(f.set({f.make("a")}).why.find("nothing was changed"), std::string::npos);
-  keeper.failure = FakeKeeper::maybe;
+  metadata.failure = FakeMetadataStore::maybe;
   for (int i = 0; i < 2; ++i) {
     const auto problem = f.set({f.make("a")});
     EXPECT_EQ(problem.status, 503u);
@@ -419,12 +419,12 @@ TEST(OverridesBook, says_what_is_not_known_to_be_kept) {
 }
 
 TEST(OverridesBook, who_looks_does_not_wait_for_the_store) {
-  FakeKeeper keeper;
-  Fixture f(&keeper);
+  FakeMetadataStore metadata;
+  Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
   size_t looks = 0;
   // On the thread that writes: a look that waited for it would never end.
-  keeper.while_writing = [&] {
+  metadata.while_writing = [&] {
     looks += f.book->list(0, 10, {}).total;
     looks += f.book->find(f.make("a").one.id()).has_value();
     std::thread([&] { f.book->housekeep(); }).join();
@@ -434,18 +434,18 @@ TEST(OverridesBook, who_looks_does_not_wait_for_the_store) {
 }
 
 TEST(OverridesBook, what_replaces_one_and_is_not_understood_ends_it) {
-  FakeKeeper keeper;
-  Fixture f(&keeper);
+  FakeMetadataStore metadata;
+  Fixture f(&metadata);
   EXPECT_EQ(f.book->load(), std::nullopt);
   EXPECT_FALSE(f.set({f.make("a", 5)}));
-  keeper.tell({keeper.kept.begin()->first, "{\"v\":2}"});
+  metadata.tell({metadata.kept.begin()->first, "{\"v\":2}"});
   EXPECT_EQ(f.quota("a"), 0);
   EXPECT_NE(f.told.str().find("is kept and not in force"), std::string::npos);
 }
 
 TEST(OverridesBook, new_limits_have_a_bound) {
-  FakeKeeper keeper;
-  Fixture f(&keeper, 4);  // the rule has the first
+  FakeMetadataStore metadata;
+  Fixture f(&metadata, 4);  // the rule has the first
   EXPECT_EQ(f.book->load(), std::nullopt);
   // What is refused leaves nothing behind.
   for (int i = 0; i < 10; ++i) {
@@ -459,10 +459,10 @@ TEST(OverridesBook, new_limits_have_a_bound) {
   EXPECT_EQ(f.quota("d"), 0);
   EXPECT_FALSE(f.set({f.make("d", 1)}));
   // Nor does another server bring more.
-  FakeKeeper others;
+  FakeMetadataStore others;
   Fixture other(&others);
   EXPECT_FALSE(other.set({other.make("x", 9)}));
-  keeper.tell({others.kept.begin()->first, others.kept.begin()->second});
+  metadata.tell({others.kept.begin()->first, others.kept.begin()->second});
   EXPECT_EQ(f.quota("x"), 0);
   EXPECT_NE(f.told.str().find("which is the most"), std::string::npos) << f.told.str();
 }

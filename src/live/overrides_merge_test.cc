@@ -1,5 +1,6 @@
-// Overrides that replace some limits of their rule, through the admin port's handlers, a keeper,
-// and policies that change: what holds, and what servers of an earlier version make of the text.
+// Overrides that replace some limits of their rule, through the admin port's handlers, a metadata
+// store, and policies that change: what holds, and what servers of an earlier version make of the
+// text.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -14,7 +15,7 @@ namespace {
 int64_t now_us = 1'800'000'000'000'000;
 
 // Shared by several servers; a change is told to all of them but the writer by `tell`.
-struct SharedTexts final : store::Keeper {
+struct SharedTexts final : store::MetadataStore {
   bool read(const std::function<void(std::string_view, std::string_view)>& visit,
             std::string&) override {
     for (const auto& [name, text] : kept) visit(name, text);
@@ -54,13 +55,13 @@ std::string rule_of(const std::string& limits) {
 const std::string second = "{ quota: 10, window: 1s }", day = "{ quota: 1000, window: 1d }";
 
 struct Fixture {
-  explicit Fixture(store::Keeper* keeper = nullptr,
+  explicit Fixture(store::MetadataStore* metadata = nullptr,
                    const std::string& rules = rule_of(second + ", " + day)) {
     live.exchange(policy(rules));
     book.emplace(OverridesBook::World{.spaces = spaces,
                                       .live = live,
                                       .clock = clock,
-                                      .keeper = keeper,
+                                      .metadata = metadata,
                                       .changed = [this] { ++changes; },
                                       .log = log});
     EXPECT_EQ(book->load(), std::nullopt);
@@ -89,7 +90,7 @@ struct Fixture {
     std::vector<AskedOverride> all(1);
     all[0].one.rule = named;
     all[0].one.actor = "a";
-    if (auto problem = read_limits(json, *named, all[0].limits, all[0].one.kept_own))
+    if (auto problem = read_limits(json, *named, all[0].limits, all[0].one.persisted_own))
       return problem;
     std::vector<bool> fresh;
     return book->set(all, fresh);
@@ -304,8 +305,8 @@ TEST(OverridesMerge, servers_of_both_versions_agree) {
     return (dice >> 33) % sides;
   };
   const auto tell = [&] {
-    const store::Keeper::Change change{texts.kept.begin()->first, texts.only_text()};
-    const std::shared_ptr<store::Keeper::Watcher> all[] = {watcher, texts.watcher};
+    const store::MetadataStore::Change change{texts.kept.begin()->first, texts.only_text()};
+    const std::shared_ptr<store::MetadataStore::Watcher> all[] = {watcher, texts.watcher};
     for (const auto& its : all) {
       const std::lock_guard order(its->order);
       its->changed({&change, 1});
@@ -345,7 +346,7 @@ TEST(OverridesMerge, a_text_that_names_a_limit_that_it_has_not_is_refused) {
        {"[2]", "[-1]", "[8]", "[0,64]", "[\"0\"]", "[[0]]", "[null]", "[0.5]"}) {
     json["replaces"] = wire::Json::parse(wrong);
     std::string why;
-    EXPECT_FALSE(read_kept(name, json.dump(), why)) << wrong;
+    EXPECT_FALSE(read_persisted(name, json.dump(), why)) << wrong;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/bounds.h"
 #include "base/hash.h"
+#include "policy/key_text.h"
 #include "policy/override_map.h"
 #include "policy/pattern.h"
 
@@ -177,16 +178,16 @@ bool take_out(Patterns& all, const std::string& text, const request::Space*& its
 
 // What all keys begin with that the pattern fits.
 std::string beginning_of(std::span<const std::string> actor) {
-  std::string begin;
+  std::vector<std::string> literals;
   for (const std::string& value : actor) {
     const size_t star = value.find('*');
-    if (&value != &actor.front()) begin += '|';
-    const std::string literal = value.substr(0, star);
-    // Escaped as in the key of several values.
-    begin += actor.size() == 1 ? literal : key_text(std::array{literal, std::string()});
-    if (actor.size() > 1) begin.pop_back();  // the `|`
+    literals.push_back(value.substr(0, star));
     if (star != value.npos) break;
   }
+  if (actor.size() == 1) return literals.front();
+  literals.emplace_back();  // so that a single one is escaped, too
+  std::string begin = key_text(literals);
+  begin.pop_back();  // the `|` before it
   return begin;
 }
 
@@ -207,16 +208,14 @@ bool is_single(std::span<const std::string> actor, std::string_view beginning) {
 }  // namespace
 
 std::string key_text(std::span<const std::string> values) {
-  if (values.size() == 1) return values.front();
-  std::string text;
-  for (const std::string& value : values) {
-    if (&value != &values.front()) text += '|';
-    for (const char c : value) {
-      if (c == '|' || c == '\\') text += '\\';
-      text += c;
-    }
-  }
-  return text;
+  std::string room;
+  const std::string_view text = key_text(
+      values.size(), [&](size_t i) -> std::string_view { return values[i]; },
+      [&](size_t bytes) {
+        room.resize(bytes);
+        return room.data();
+      });
+  return std::string(text);
 }
 
 std::optional<std::vector<std::string>> key_values(std::string_view key, size_t count) {

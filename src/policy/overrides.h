@@ -44,8 +44,7 @@
 
 namespace sluice::policy {
 
-// A rule's actor by the values of its entries, and as the key of a counter: a single value as it
-// is, several joined by `|`, which like a backslash is escaped by one within them.
+// A rule's actor by the values of its entries, and as the key of a counter (policy/key_text.h).
 std::string key_text(std::span<const std::string> values);
 // Nothing: there are not that many values in it.
 std::optional<std::vector<std::string>> key_values(std::string_view key, size_t count);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/pace.h"
+#include "policy/key_text.h"
 #include "policy/overrides.h"
 #include "policy/text.h"
 
@@ -49,27 +50,15 @@ Fit fit(const Rule& rule, Descriptor descriptor, std::string_view& error, MatchS
   return Fit::yes;
 }
 
-// The value of a single actor as it is. Several are joined by `|`, which stands escaped by a
-// backslash within a value, so that no two lists of values give one key.
+// policy::key_text of the actor's values; an entry that is absent counts as empty.
 std::string_view key_of(const Rule& rule, Descriptor descriptor, base::Arena& arena) {
-  const auto value_of = [&](const std::string& actor) -> std::string_view {
-    const request::Entry* entry = find(descriptor, actor);
-    return entry != nullptr ? entry->value : std::string_view("");
-  };
-  if (rule.actor.empty()) return "";
-  if (rule.actor.size() == 1) return value_of(rule.actor.front());
-  size_t bytes_max = rule.actor.size();
-  for (const std::string& actor : rule.actor) bytes_max += 2 * value_of(actor).size();
-  char* const begin = arena.allocate(bytes_max);
-  char* end = begin;
-  for (const std::string& actor : rule.actor) {
-    if (&actor != &rule.actor.front()) *end++ = '|';
-    for (const char c : value_of(actor)) {
-      if (c == '|' || c == '\\') *end++ = '\\';
-      *end++ = c;
-    }
-  }
-  return {begin, static_cast<size_t>(end - begin)};
+  return key_text(
+      rule.actor.size(),
+      [&](size_t i) -> std::string_view {
+        const request::Entry* entry = find(descriptor, rule.actor[i]);
+        return entry != nullptr ? entry->value : std::string_view("");
+      },
+      [&](size_t bytes) { return arena.allocate(bytes); });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What the load generator and its floor (tools/load.cc, tools/floor.cc) say and understand of a
 // protocol: a request that takes one unit of a key, where a reply ends and what it means, and the
 // least that a server of the protocol does. Each folder defines `load` in a load.cc; the program
-// does not link it. Depends on nothing else. One thread at a time.
+// does not link it; it speaks by the same messages as the session does. One thread at a time.
 #pragma once
 
 #include <cstddef>

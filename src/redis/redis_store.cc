@@ -50,7 +50,7 @@ RedisStore::RedisStore(Options options, request::Spaces& spaces,
     : shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
       late_words_("Redis did not answer in " + std::to_string(shared_.options.deadline.us / 1000) +
                   " ms"),
-      keeper_(shared_) {
+      metadata_(shared_) {
   shared_.resolve();
   shared_.resolver.await(resolve_patience);
 }
@@ -175,7 +175,7 @@ void RedisStore::collect(metrics::Page& page) const {
   page.histogram("sluice_redis_call_seconds",
                  "Time from writing a call to Redis to its answer, for each that was answered.",
                  call_bounds_us, times.counts, times.sum, 1e6);
-  if (const auto age = keeper_.age())
+  if (const auto age = metadata_.age())
     page.gauge("sluice_redis_kept_age_seconds",
                "How long ago this server last knew of all that servers keep in Redis: overrides.",
                static_cast<double>(age->count()) * 1e-6);

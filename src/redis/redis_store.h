@@ -14,7 +14,7 @@
 
 #include "metrics/page.h"
 #include "redis/options.h"
-#include "redis/redis_keeper.h"
+#include "redis/redis_metadata_store.h"
 #include "redis/shared.h"
 #include "redis/worker_client.h"
 #include "store/store.h"
@@ -60,7 +60,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   void collect(metrics::Page& page) const override;
 
   // What is kept beside the counters; as long as the store.
-  store::Keeper& keeper() { return keeper_; }
+  store::MetadataStore& metadata() { return metadata_; }
 
  private:
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
@@ -72,7 +72,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
   mutable std::mutex mutex_;  // of the map; each client is its worker's own
   std::unordered_map<const store::Port*, std::unique_ptr<WorkerClient>> clients_;
   int64_t resolved_us_ = 0;
-  RedisKeeper keeper_;
+  RedisMetadataStore metadata_;
 };
 
 }  // namespace sluice::redis

@@ -20,7 +20,7 @@
 #include "net/listener_options.h"
 #include "request/space.h"
 #include "server/service.h"
-#include "store/keeper.h"
+#include "store/metadata_store.h"
 
 namespace sluice::server {
 
@@ -50,7 +50,7 @@ struct Options {
   // The process's, which the store goes by as well; outlives the server. Null: one of its own.
   base::Clock* clock = nullptr;
   // Keeps the overrides; outlives the server. Null: they are forgotten at exit.
-  store::Keeper* keeper = nullptr;
+  store::MetadataStore* metadata = nullptr;
   std::function<void()> on_stop = {};  // when the server begins to stop; on the main thread
   // SIGUSR1, and SIGHUP beside the reload: the log's file is to be opened again; on the main
   // thread. Not there: the log is in no file.

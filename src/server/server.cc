@@ -56,7 +56,7 @@ struct Server::Impl {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr) {
-      overrides.emplace(live::OverridesBook::World{*options.spaces, live, clock, options.keeper,
+      overrides.emplace(live::OverridesBook::World{*options.spaces, live, clock, options.metadata,
                                                    [this] { on_overrides(); }, policy_log});
       collector.emplace(*options.spaces, live, store.catalog(), [this](std::function<void()> done) {
         asio::post(io, [this, done = std::move(done)] {

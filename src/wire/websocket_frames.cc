@@ -23,12 +23,6 @@ WebsocketEvent broken(uint16_t code) {
   return {Kind::broken, code, 0, {}};
 }
 
-uint64_t big_endian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
-  return value;
-}
-
 // Codes that may stand in a frame: those of RFC 6455, those registered since, and the free ranges.
 bool may_be_sent(uint64_t code) {
   return (code >= 1000 && code <= 1014 && (code < 1004 || code > 1006)) ||
@@ -37,26 +31,7 @@ bool may_be_sent(uint64_t code) {
 
 }  // namespace
 
-struct WebsocketReader::Header {
-  bool final;
-  uint8_t reserved, opcode;
-  size_t bytes;
-  uint64_t payload_bytes;
-
-  // False: not all of it is there.
-  bool read(std::string_view in) {
-    if (in.size() < 2) return false;
-    const auto first = static_cast<unsigned char>(in[0]),
-               second = static_cast<unsigned char>(in[1]);
-    final = (first & 0x80) != 0;
-    reserved = first & 0x70;
-    opcode = first & 0x0F;
-    const size_t length_bytes = (second & 0x7F) == 127 ? 8 : (second & 0x7F) == 126 ? 2 : 0;
-    bytes = 2 + length_bytes + ((second & 0x80) != 0 ? 4 : 0);
-    if (in.size() < bytes) return false;
-    payload_bytes = length_bytes == 0 ? second & 0x7F : big_endian(in.substr(2, length_bytes));
-    return true;
-  }
+struct WebsocketReader::Header : WebsocketHeader {
   bool is_control() const { return wslay_is_ctrl_frame(opcode); }
 
   // The code to close with for a frame that must not come, or 0. Told by the header, so that nobody
@@ -145,7 +120,7 @@ WebsocketEvent WebsocketReader::next(std::string_view in) {
       return {Kind::nothing, 0, frame.size(), {}};
   }
   if (payload.empty()) return {Kind::close, WSLAY_CODE_NORMAL_CLOSURE, frame.size(), {}};
-  const uint64_t code = big_endian(payload.substr(0, 2));
+  const uint64_t code = websocket_number(payload.substr(0, 2));
   if (size < 2 || !may_be_sent(code)) return broken(WSLAY_CODE_PROTOCOL_ERROR);
   if (!base::utf8::is_valid(payload.substr(2)))
     return broken(WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA);
@@ -203,17 +178,40 @@ ptrdiff_t WebsocketReader::feed(uint8_t* to, size_t bytes, int, void* self) {
   return static_cast<ptrdiff_t>(n);
 }
 
-void append_websocket_frame(uint8_t opcode, std::string_view payload, base::Buffer& out) {
-  const size_t size = payload.size();
-  const size_t length_bytes = size < 126 ? 0 : size < 65'536 ? 2 : 8;
-  char* const begin = out.prepare(2 + length_bytes + size);
-  char* at = begin;
+namespace {
+
+size_t header_bytes(size_t size) {
+  return size < 126 ? 2 : size < 65'536 ? 4 : 10;
+}
+
+// Of a final frame; room for header_bytes(size). Returns the end.
+char* write_header(char* at, uint8_t opcode, size_t size, uint8_t mask_bit) {
+  const size_t length_bytes = header_bytes(size) - 2;
   *at++ = static_cast<char>(0x80 | opcode);
-  *at++ = static_cast<char>(length_bytes == 0 ? size : length_bytes == 2 ? 126 : 127);
+  *at++ = static_cast<char>(mask_bit | (length_bytes == 0   ? size
+                                        : length_bytes == 2 ? size_t{126}
+                                                            : 127));
   for (size_t i = length_bytes; i-- > 0;)
     *at++ = static_cast<char>(static_cast<uint64_t>(size) >> (8 * i) & 0xFF);
+  return at;
+}
+
+}  // namespace
+
+void append_websocket_frame(uint8_t opcode, std::string_view payload, base::Buffer& out) {
+  const size_t size = payload.size();
+  char* const at = write_header(out.prepare(header_bytes(size) + size), opcode, size, 0);
   if (size > 0) std::memcpy(at, payload.data(), size);
-  out.commit(2 + length_bytes + size);
+  out.commit(header_bytes(size) + size);
+}
+
+void append_masked_websocket_frame(uint8_t opcode, std::string_view payload,
+                                   const WebsocketMask& mask, base::Buffer& out) {
+  const size_t size = payload.size(), bytes = header_bytes(size) + mask.size() + size;
+  char* at = write_header(out.prepare(bytes), opcode, size, 0x80);
+  at = std::copy(mask.begin(), mask.end(), at);
+  for (size_t i = 0; i < size; ++i) *at++ = static_cast<char>(payload[i] ^ mask[i % mask.size()]);
+  out.commit(bytes);
 }
 
 void append_websocket_close(uint16_t code, std::string_view reason, base::Buffer& out) {

@@ -1,12 +1,13 @@
-// WebSocket frames (RFC 6455, 5), the server's side: a reader that gives whole messages and control
-// frames, and a writer. One reader per connection, owned by its session, used by its thread. What
-// protocol the messages carry is not its matter.
+// WebSocket frames (RFC 6455, 5): a reader that gives whole messages and control frames, and
+// writers of a server's frames and a client's. One reader per connection, owned by its session,
+// used by its thread. What protocol the messages carry is not its matter.
 //
 // A frame that has not arrived whole stays with the caller; the reader itself holds only the
 // fragments of a message whose last one is missing. wslay parses and unmasks; the payloads that it
 // hands out are views into the reader and live until `renew` or `release`.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <forward_list>
@@ -35,6 +36,38 @@ struct WebsocketEvent {
   size_t consumed = 0;
   std::string_view payload{};
 };
+
+// What a frame begins with.
+struct WebsocketHeader {
+  bool final = false, masked = false;
+  uint8_t reserved = 0, opcode = 0;
+  size_t bytes = 0;  // of itself
+  uint64_t payload_bytes = 0;
+
+  // False: not all of it is there.
+  bool read(std::string_view in);
+};
+
+// Numbers in frames are big-endian.
+inline uint64_t websocket_number(std::string_view bytes) {
+  uint64_t value = 0;
+  for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
+  return value;
+}
+
+inline bool WebsocketHeader::read(std::string_view in) {
+  if (in.size() < 2) return false;
+  const auto first = static_cast<unsigned char>(in[0]), second = static_cast<unsigned char>(in[1]);
+  final = (first & 0x80) != 0;
+  reserved = first & 0x70;
+  opcode = first & 0x0F;
+  masked = (second & 0x80) != 0;
+  const size_t length_bytes = (second & 0x7F) == 127 ? 8 : (second & 0x7F) == 126 ? 2 : 0;
+  bytes = 2 + length_bytes + (masked ? 4 : 0);
+  if (in.size() < bytes) return false;
+  payload_bytes = length_bytes == 0 ? second & 0x7F : websocket_number(in.substr(2, length_bytes));
+  return true;
+}
 
 class WebsocketReader {
  public:
@@ -75,11 +108,16 @@ class WebsocketReader {
   std::forward_list<std::string> joined_;  // finished ones; nodes, so that views stay
 };
 
-// Opcodes of what a server sends.
+// Opcodes of what is sent here.
 inline constexpr uint8_t websocket_binary = 0x2, websocket_close = 0x8, websocket_pong = 0xA;
 
 // Appends one frame, unmasked and final. `payload`: of a control frame at most 125 bytes.
 void append_websocket_frame(uint8_t opcode, std::string_view payload, base::Buffer& out);
+
+// The same as a client sends it.
+using WebsocketMask = std::array<char, 4>;
+void append_masked_websocket_frame(uint8_t opcode, std::string_view payload,
+                                   const WebsocketMask& mask, base::Buffer& out);
 
 // Appends a Close with a code and of the reason as much as fits.
 void append_websocket_close(uint16_t code, std::string_view reason, base::Buffer& out);

@@ -177,6 +177,16 @@ WebsocketHandshake read_websocket_handshake(std::string_view in) {
   return handshake;
 }
 
+void append_websocket_upgrade(std::string_view host, std::string_view key, base::Buffer& out) {
+  out.append("GET / HTTP/1.1\r\nHost: ");
+  out.append(host);
+  out.append(
+      "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+      "Sec-WebSocket-Key: ");
+  out.append(key);
+  out.append("\r\n\r\n");
+}
+
 void append_switching_protocols(std::string_view accept, base::Buffer& out) {
   out.append(
       "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

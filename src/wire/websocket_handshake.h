@@ -1,6 +1,6 @@
-// The opening of a WebSocket connection (RFC 6455, 4.2), the server's side: one HTTP/1.x request
-// head in, what to answer out. Plain functions over bytes without state; any thread. Path, Host and
-// Origin are of no account, extensions and subprotocols are declined by silence.
+// The opening of a WebSocket connection (RFC 6455, 4): a client's request head out, or one HTTP/1.x
+// request head in and what to answer out. Plain functions over bytes without state; any thread.
+// Path, Host and Origin are of no account, extensions and subprotocols are declined by silence.
 #pragma once
 
 #include <array>
@@ -30,6 +30,9 @@ struct WebsocketHandshake {
 // Looks at the front of `in`, all that has arrived. However the bytes are cut, the answer that is
 // not `incomplete` is the same.
 WebsocketHandshake read_websocket_handshake(std::string_view in);
+
+// Appends what a client opens with. `key`: 16 bytes of its choice in base64.
+void append_websocket_upgrade(std::string_view host, std::string_view key, base::Buffer& out);
 
 // Appends the 101 with a WebsocketHandshake's `accept`.
 void append_switching_protocols(std::string_view accept, base::Buffer& out);

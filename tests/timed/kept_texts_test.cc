@@ -62,9 +62,10 @@ TEST(KeptTexts, AreAllReadAndAMillionInASecond) {
         std::snprintf(name, sizeof name, "o-%016llx", static_cast<unsigned long long>(random()));
         batch.emplace_back(name, std::to_string(i + k) + std::string(144, 'x'));
       }
-      std::vector<disk::Texts::Change> changes;
+      std::vector<store::MetadataStore::Change> changes;
       for (const auto& [name, text] : batch) changes.push_back({name, text});
-      ASSERT_EQ(opened.journal->texts()->write(changes, problem), disk::Texts::Written::yes)
+      ASSERT_EQ(opened.journal->metadata()->write(changes, problem),
+                store::MetadataStore::Written::yes)
           << problem;
     }
     std::printf("%llu texts written in %.2f s\n", static_cast<unsigned long long>(texts),
@@ -80,7 +81,7 @@ TEST(KeptTexts, AreAllReadAndAMillionInASecond) {
   const double open_s = seconds_since(began);
   uint64_t seen = 0, length = 0;
   std::string problem;
-  ASSERT_TRUE(opened.journal->texts()->read(
+  ASSERT_TRUE(opened.journal->metadata()->read(
       [&](std::string_view name, std::string_view text) {
         ++seen;
         length += name.size() + text.size();

@@ -342,6 +342,23 @@ base::Diagnostic to_diagnostic(YamlError error, std::string_view file) {
   return d;
 }
 
+YamlDocument::YamlDocument(std::span<const Member> members) : tags_(1), root_(0) {
+  const auto count = static_cast<uint32_t>(2 * members.size());
+  nodes_.push_back({.kind = Kind::map, .begin = members.empty() ? none : 1, .length = count});
+  const auto add = [&](Kind kind, std::string_view text) {
+    const auto behind = static_cast<uint32_t>(nodes_.size() + 1);
+    nodes_.push_back({.kind = kind, .next = behind > count ? none : behind});
+    if (kind != Kind::scalar) return;
+    nodes_.back().begin = static_cast<uint32_t>(text_.size());
+    nodes_.back().length = static_cast<uint32_t>(text.size());
+    text_ += text;
+  };
+  for (const Member& member : members) {
+    add(Kind::scalar, member.key);
+    add(member.kind, member.text);
+  }
+}
+
 YamlNode YamlDocument::root() const {
   return {this, root_};
 }

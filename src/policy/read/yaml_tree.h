@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,21 @@ class YamlNode;
 
 class YamlDocument {
  public:
+  enum class Kind : uint8_t { null, scalar, list, map, alias };
+
+  // An entry of a map that is no YAML text: a single value, or the kind of what stands in its
+  // place.
+  struct Member {
+    std::string_view key;
+    Kind kind = Kind::null;
+    std::string_view text{};  // of a scalar
+  };
+
+  YamlDocument() = default;
+  // A document that is such a map, for what is read as YAML and written otherwise. Its nodes stand
+  // nowhere; keys are as if in quotes, lists and maps in it are empty.
+  explicit YamlDocument(std::span<const Member> members);
+
   // The node of the whole, a null one when there is no text. Valid while the document is, and stays
   // where it is.
   YamlNode root() const;
@@ -27,7 +43,6 @@ class YamlDocument {
   friend class YamlNode;
   friend class YamlBuilder;
 
-  enum class Kind : uint8_t { null, scalar, list, map, alias };
   static constexpr uint32_t none = UINT32_MAX;
 
   struct Node {

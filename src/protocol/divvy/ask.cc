@@ -24,7 +24,7 @@ constexpr const char* footer_of_ask_divvy =
     "\n"
     "Exit status: 0 allowed, 1 denied, 2 no decision (no server, no reply in time, wrong usage).";
 
-std::string words_for(const DivvyAnswer& answer, bool coloured) {
+std::string words_for(const DivvyReply& answer, bool coloured) {
   // Of a limit so large some would be taken.
   if (answer.allowed && answer.remaining == base::bounds::quota_max)
     return config::paint("allowed", config::green, coloured) + ": unlimited\n";
@@ -59,7 +59,7 @@ int ask(const protocol::Words& words, config::Outside& outside) {
   const DivvyClient client(address.host, address.port, timeout);
   const DivvyResult result = client.hit(*pairs);
   if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
-  const DivvyAnswer& answer = *result.answer;
+  const DivvyReply& answer = *result.answer;
   if (options.json)
     outside.out << cli::to_text({{"allowed", answer.allowed},
                                  {"remaining", answer.remaining},

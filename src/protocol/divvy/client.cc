@@ -1,9 +1,5 @@
 #include "protocol/divvy/client.h"
 
-#include <algorithm>
-#include <charconv>
-#include <vector>
-
 #include "client/socket.h"
 
 namespace sluice::divvy {
@@ -32,52 +28,12 @@ DivvyResult receive(client::Socket& socket) {
 
 }  // namespace
 
-std::optional<std::string> divvy_request(std::span<const DivvyClient::Entry> descriptor,
-                                         std::string& problem) {
-  std::vector<DivvyClient::Entry> sorted(descriptor.begin(), descriptor.end());
-  // Of equal keys the last one counts, so they keep their order.
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::string line = "HIT";
-  for (const auto& [key, value] : sorted) {
-    for (const std::string* part : {&key, &value}) {
-      const bool is_key = part == &key;
-      const size_t bad = part->find_first_of("\"\n");
-      if (bad == std::string::npos) continue;
-      problem = (is_key ? "the key `" + key : "the value of `" + key) + "` holds " +
-                ((*part)[bad] == '"' ? "a double quote" : "a line end") +
-                ", which Divvy's protocol cannot carry; leave it out or replace it";
-      return std::nullopt;
-    }
-    line += " \"" + key + "\"=\"" + value + "\"";
-  }
-  return line += '\n';
-}
-
 DivvyResult divvy_reply(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.starts_with("ERR")) return failed("the server refused: " + std::string(line));
-  const auto wrong = [&] {
-    return failed("that is no reply of Divvy's protocol: " + std::string(line.substr(0, 200)));
-  };
-  auto next = [rest = line]() mutable {
-    const size_t end = std::min(rest.find(' '), rest.size());
-    const std::string_view first = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return first;
-  };
-  const auto number = [](std::string_view text, int64_t& n) {
-    const char* const end = text.data() + text.size();
-    const auto [at, bad] = std::from_chars(text.data(), end, n);
-    return bad == std::errc{} && at == end;
-  };
-  DivvyAnswer answer;
-  if (std::count(line.begin(), line.end(), ' ') != 3 || next() != "OK") return wrong();
-  const std::string_view allowed = next();
-  if (allowed != "true" && allowed != "false") return wrong();
-  answer.allowed = allowed == "true";
-  if (!number(next(), answer.remaining) || !number(next(), answer.reset_seconds)) return wrong();
-  return {answer, ""};
+  DivvyReply reply;
+  if (read_divvy_reply(line, reply)) return {reply, ""};
+  return failed("that is no reply of Divvy's protocol: " + std::string(line.substr(0, 200)));
 }
 
 DivvyClient::DivvyClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)

@@ -11,17 +11,13 @@
 #include <string_view>
 #include <utility>
 
-namespace sluice::divvy {
+#include "protocol/divvy/line.h"
 
-struct DivvyAnswer {
-  bool allowed = false;
-  int64_t remaining = 0;
-  int64_t reset_seconds = 0;  // until the counter starts anew; negative: it never does
-};
+namespace sluice::divvy {
 
 // Either an answer, or in words what went wrong.
 struct DivvyResult {
-  std::optional<DivvyAnswer> answer;
+  std::optional<DivvyReply> answer;
   std::string error;  // empty with an answer
 };
 
@@ -42,11 +38,6 @@ class DivvyClient {
   const uint16_t port_;
   const std::chrono::milliseconds timeout_;
 };
-
-// The line for a request, as the original client writes it: sorted by key, everything in quotes.
-// Nothing: it cannot be said in the protocol, for the reason in `problem`.
-std::optional<std::string> divvy_request(std::span<const DivvyClient::Entry> descriptor,
-                                         std::string& problem);
 
 // The meaning of a reply line, without its line end.
 DivvyResult divvy_reply(std::string_view line);

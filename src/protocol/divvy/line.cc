@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <system_error>
+#include <vector>
 
 #include "base/bounds.h"
 #include "base/utf8.h"
@@ -276,6 +279,52 @@ bool parse_divvy_line(std::string_view line, request::Requests& requests, std::s
   }
   requests.commit({});
   return true;
+}
+
+std::optional<std::string> divvy_request(
+    std::span<const std::pair<std::string, std::string>> descriptor, std::string& problem) {
+  std::vector<std::pair<std::string, std::string>> sorted(descriptor.begin(), descriptor.end());
+  // Of equal keys the last one counts, so they keep their order.
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string line = "HIT";
+  for (const auto& [key, value] : sorted) {
+    for (const std::string* part : {&key, &value}) {
+      const bool is_key = part == &key;
+      const size_t bad = part->find_first_of("\"\n");
+      if (bad == std::string::npos) continue;
+      problem = (is_key ? "the key `" + key : "the value of `" + key) + "` holds " +
+                ((*part)[bad] == '"' ? "a double quote" : "a line end") +
+                ", which Divvy's protocol cannot carry; leave it out or replace it";
+      return std::nullopt;
+    }
+    line += " \"" + key + "\"=\"" + value + "\"";
+  }
+  return line += '\n';
+}
+
+bool read_divvy_reply(std::string_view line, DivvyReply& reply) {
+  const auto take = [&](std::string_view text) {
+    const bool there = line.starts_with(text);
+    if (there) line.remove_prefix(text.size());
+    return there;
+  };
+  const auto take_number = [&](int64_t& n) {
+    const auto [at, bad] = std::from_chars(line.data(), line.data() + line.size(), n);
+    if (bad != std::errc{}) return false;
+    line.remove_prefix(static_cast<size_t>(at - line.data()));
+    return true;
+  };
+  reply.allowed = take("OK true ");
+  if (!reply.allowed && !take("OK false ")) return false;
+  return take_number(reply.remaining) && take(" ") && take_number(reply.reset_seconds) &&
+         line.empty();
+}
+
+void append_divvy_internal_error(std::string_view text, base::Buffer& out) {
+  out.append("ERR Internal Error: ");
+  out.append(text.find('\n') == text.npos ? text : "Message contained newlines");
+  out.append('\n');
 }
 
 }  // namespace sluice::divvy

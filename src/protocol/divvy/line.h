@@ -1,10 +1,17 @@
-// The grammar of one Divvy request line (docs/divvy-protocol.md). A pure function; the session
-// frames the lines and owns their bytes.
+// The lines of Divvy's protocol (docs/divvy-protocol.md), both ways: requests and replies. Pure
+// functions; sessions and clients frame the lines and own their bytes.
 #pragma once
 
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/buffer.h"
 #include "request/session.h"
 
 namespace sluice::divvy {
@@ -13,6 +20,39 @@ namespace sluice::divvy {
 // whose entries are views into `line`, in its order, repeated keys included. False: the line is an
 // error; then `requests` is as before and `error` the ERR line that answers it, without LF.
 bool parse_divvy_line(std::string_view line, request::Requests& requests, std::string& error);
+
+// The line for a request, LF included, as the original client writes it: sorted by key, everything
+// in quotes. Nothing: it cannot be said in the protocol, for the reason in `problem`.
+std::optional<std::string> divvy_request(
+    std::span<const std::pair<std::string, std::string>> descriptor, std::string& problem);
+
+struct DivvyReply {
+  bool allowed = false;
+  int64_t remaining = 0;
+  int64_t reset_seconds = 0;  // until the counter starts anew; negative: it never does
+};
+
+// Appends `OK true 2 3600` and LF. Inlined: each reply goes through it.
+inline void append_divvy_reply(const DivvyReply& reply, base::Buffer& out) {
+  constexpr size_t reply_bytes_max = sizeof "OK false -9223372036854775808 -9223372036854775808\n";
+  char* const begin = out.prepare(reply_bytes_max);
+  char* const limit = begin + reply_bytes_max;
+  // Both heads in one fixed size: no branch on what traffic makes hard to predict.
+  static constexpr char heads[2][16] = {"OK false ", "OK true "};
+  std::memcpy(begin, heads[reply.allowed], sizeof heads[0]);
+  char* at = begin + (reply.allowed ? 8 : 9);
+  at = std::to_chars(at, limit, reply.remaining).ptr;
+  *at++ = ' ';
+  at = std::to_chars(at, limit, reply.reset_seconds).ptr;
+  *at++ = '\n';
+  out.commit(static_cast<size_t>(at - begin));
+}
+
+// Reads it, without its line end. False: it is something else, an ERR line perhaps.
+bool read_divvy_reply(std::string_view line, DivvyReply& reply);
+
+// Appends `ERR Internal Error: <text>` and LF: the answer of a server that cannot decide.
+void append_divvy_internal_error(std::string_view text, base::Buffer& out);
 
 // `ERR unknown "<reason>"`, without LF: the answer to a malformed line.
 std::string divvy_error(std::string_view reason);

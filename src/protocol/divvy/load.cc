@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/divvy/line.h"
+
 namespace sluice::divvy {
 namespace {
 
@@ -9,6 +11,7 @@ using protocol::LoadOutcome;
 
 class Client final : public protocol::LoadClient {
  public:
+  // Without quotes, unlike divvy_request: so figures stay comparable with earlier ones.
   void append_request(std::string_view key, std::string& out) override {
     out += "HIT method=GET path=/bench ip=";
     out += key;
@@ -18,9 +21,10 @@ class Client final : public protocol::LoadClient {
   size_t read_reply(std::string_view text, LoadOutcome& outcome) const override {
     const size_t end = text.find('\n');
     if (end == std::string_view::npos) return 0;
-    outcome = text.starts_with("OK true ")    ? LoadOutcome::allowed
-              : text.starts_with("OK false ") ? LoadOutcome::denied
-                                              : LoadOutcome::error;
+    DivvyReply reply;
+    outcome = !read_divvy_reply(text.substr(0, end), reply) ? LoadOutcome::error
+              : reply.allowed                               ? LoadOutcome::allowed
+                                                            : LoadOutcome::denied;
     return end + 1;
   }
 };

@@ -1,7 +1,6 @@
 #include "protocol/divvy/session.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "base/bounds.h"
@@ -25,12 +24,6 @@ int64_t shown_seconds(const request::Verdict& verdict) {
       verdict.allowed || verdict.encoding == request::KeyEncoding::remaining_text ? 500'000 : 1;
   const int64_t seconds = us / 1'000'000 + (us % 1'000'000 >= rounds_from ? 1 : 0);
   return verdict.allowed ? seconds : std::max<int64_t>(seconds, 1);
-}
-
-void append_internal_error(std::string_view text, base::Buffer& out) {
-  out.append("ERR Internal Error: ");
-  out.append(text.find('\n') == text.npos ? text : "Message contained newlines");
-  out.append('\n');
 }
 
 }  // namespace
@@ -87,25 +80,15 @@ bool DivvySession::reply(const request::Request&, const request::Verdict& verdic
   if (owed_ > 0 && --owed_ == 0 && !scratch_.empty()) [[unlikely]]
     scratch_.clear();
   if (!verdict.error.empty()) {
-    append_internal_error(verdict.error, out);
+    append_divvy_internal_error(verdict.error, out);
     return false;
   }
-  if (verdict.tightest == nullptr) {
-    out.append("OK false 0 -1\n");
-    return true;
-  }
-  constexpr size_t reply_bytes_max = sizeof "OK false 9223372036854775807 9223372036855\n";
-  char* const begin = out.prepare(reply_bytes_max);
-  char* const limit = begin + reply_bytes_max;
-  // Both heads in one fixed size: no branch on what traffic makes hard to predict.
-  static constexpr char heads[2][16] = {"OK false ", "OK true "};
-  std::memcpy(begin, heads[verdict.allowed], sizeof heads[0]);
-  char* at = begin + (verdict.allowed ? 8 : 9);
-  at = std::to_chars(at, limit, std::max<int64_t>(verdict.tightest->remaining, 0)).ptr;
-  *at++ = ' ';
-  at = std::to_chars(at, limit, shown_seconds(verdict)).ptr;
-  *at++ = '\n';
-  out.commit(static_cast<size_t>(at - begin));
+  DivvyReply shown{.allowed = false, .remaining = 0, .reset_seconds = -1};
+  if (verdict.tightest != nullptr)
+    shown = {.allowed = verdict.allowed,
+             .remaining = std::max<int64_t>(verdict.tightest->remaining, 0),
+             .reset_seconds = shown_seconds(verdict)};
+  append_divvy_reply(shown, out);
   return true;
 }
 
@@ -121,7 +104,7 @@ void DivvySession::farewell(base::Buffer& out) {
 }
 
 void DivvySession::refuse(std::string_view why, base::Buffer& out) {
-  append_internal_error(why, out);
+  append_divvy_internal_error(why, out);
 }
 
 }  // namespace sluice::divvy

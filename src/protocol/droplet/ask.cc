@@ -36,7 +36,7 @@ constexpr std::array<const char*, droplet_periods.size()> period_words{"second",
                                                                        "day",    "week",   "month"};
 
 // "9 left per second, 99 per minute"; of a refusal only what refuses: "3 too many per month".
-std::string words_for(const DropletAnswer& answer, bool denied) {
+std::string words_for(const DropletResponse& answer, bool denied) {
   std::string text;
   for (size_t i = 0; i < droplet_periods.size(); ++i) {
     if (!answer.left[i] || (denied && *answer.left[i] >= 0)) continue;
@@ -49,7 +49,7 @@ std::string words_for(const DropletAnswer& answer, bool denied) {
   return denied ? "the server could not decide" : "no limit applies";
 }
 
-nlohmann::ordered_json left_of(const DropletAnswer& answer) {
+nlohmann::ordered_json left_of(const DropletResponse& answer) {
   auto left = nlohmann::ordered_json::object();
   for (size_t i = 0; i < droplet_periods.size(); ++i)
     if (answer.left[i]) left[std::string(droplet_periods[i])] = *answer.left[i];
@@ -65,7 +65,7 @@ std::optional<int32_t> parse_signed(std::string_view text) {
   return static_cast<int32_t>(negative ? -value : value);
 }
 
-int say_query(const DropletAnswer& answer, bool json, config::Outside& outside) {
+int say_query(const DropletResponse& answer, bool json, config::Outside& outside) {
   const auto left = left_of(answer);
   if (json)
     outside.out << cli::to_text({{"left", left}});
@@ -75,7 +75,7 @@ int say_query(const DropletAnswer& answer, bool json, config::Outside& outside) 
   return cli::exit_allowed;
 }
 
-int say_take(const DropletAnswer& answer, bool json, config::Outside& outside) {
+int say_take(const DropletResponse& answer, bool json, config::Outside& outside) {
   const bool allowed = answer.accept;
   if (json)
     outside.out << cli::to_text({{"allowed", allowed}, {"left", left_of(answer)}});
@@ -96,7 +96,7 @@ int ask(const protocol::Words& words, config::Outside& outside) {
   cli::add_ask_options(arguments.app(), options);
   std::array<std::optional<std::string>, droplet_periods.size()> limits;
   std::optional<std::string> count;
-  DropletTake take;
+  DropletRequest take;
   for (size_t i = 0; i < limits.size(); ++i)
     arguments.app()
         .add_option("--" + std::string(droplet_periods[i]), limits[i],
@@ -141,7 +141,8 @@ int ask(const protocol::Words& words, config::Outside& outside) {
 
   const auto& [address, timeout] = *target;
   const DropletClient client(address.host, address.port, timeout);
-  const auto result = query ? client.query(take.bucket) : client.take(take);
+  if (query) take.type = query_type;
+  const auto result = client.ask(take);
   if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
   return query ? say_query(*result.answer, options.json, outside)
                : say_take(*result.answer, options.json, outside);

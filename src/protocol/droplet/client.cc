@@ -20,44 +20,8 @@ using Event = wire::WebsocketEvent;
 constexpr std::string_view id = "sluice ask";
 constexpr const char* no_response = "that is no response of droplet's protocol";
 
-enum Field : uint32_t {
-  bucket_field = 1,
-  id_field,
-  count_field,
-  reset_field,
-  limits_field = 5,
-  type_field = 11
-};
-
 DropletResult failed(std::string error) {
   return {std::nullopt, std::move(error)};
-}
-
-void append_varint(uint64_t value, std::string& out) {
-  for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
-  out += static_cast<char>(value);
-}
-
-void append_number(uint32_t field, uint64_t value, std::string& out) {
-  append_varint(field << 3, out);
-  append_varint(value, out);
-}
-
-void append_text(uint32_t field, std::string_view text, std::string& out) {
-  append_varint(field << 3 | 2, out);
-  append_varint(text.size(), out);
-  out += text;
-}
-
-bool take_varint(std::string_view& bytes, uint64_t& value) {
-  value = 0;
-  for (unsigned shift = 0; shift < 70 && !bytes.empty(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(bytes.front());
-    bytes.remove_prefix(1);
-    if (shift < 64) value |= uint64_t{byte & 127u} << shift;
-    if (byte < 128) return true;
-  }
-  return false;
 }
 
 std::string random_bytes(size_t count) {
@@ -67,17 +31,12 @@ std::string random_bytes(size_t count) {
   return bytes;
 }
 
-// One frame of a client: final and masked.
 std::string masked_frame(uint8_t opcode, std::string_view payload) {
-  const size_t size = payload.size();
-  std::string frame(1, static_cast<char>(0x80 | opcode));
-  const int bytes = size < 126 ? 0 : size < 65'536 ? 2 : 8;
-  frame += static_cast<char>(0x80 | (bytes == 0 ? size : bytes == 2 ? 126 : 127));
-  for (int i = bytes - 1; i >= 0; --i) frame += static_cast<char>(size >> (8 * i));
-  const std::string mask = random_bytes(4);
-  frame += mask;
-  for (size_t i = 0; i < size; ++i) frame += static_cast<char>(payload[i] ^ mask[i % 4]);
-  return frame;
+  wire::WebsocketMask mask;
+  random_bytes(mask.size()).copy(mask.data(), mask.size());
+  base::Buffer out;
+  wire::append_masked_websocket_frame(opcode, payload, mask, out);
+  return std::string(out.view());
 }
 
 std::string new_key() {
@@ -117,10 +76,9 @@ std::string refusal(std::string_view head, std::string_view body, std::string_vi
 
 // Leaves in `in` what came behind the head. "", or what is wrong.
 std::string shake_hands(client::Socket& socket, const std::string& host, std::string& in) {
-  const std::string head = "GET / HTTP/1.1\r\nHost: " + host +
-                           "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                           "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " +
-                           new_key() + "\r\n\r\n";
+  base::Buffer request;
+  wire::append_websocket_upgrade(host, new_key(), request);
+  const std::string_view head = request.view();
   // What our own server would answer.
   const wire::WebsocketHandshake wanted = wire::read_websocket_handshake(head);
   if (!socket.send(head)) return client::sent_too_late;
@@ -168,63 +126,29 @@ DropletResult receive(client::Socket& socket, std::string& in) {
 
 }  // namespace
 
-std::string droplet_take_message(const DropletTake& take) {
-  std::string message;
-  append_text(bucket_field, take.bucket, message);
-  append_text(id_field, id, message);
-  if (take.count != 1)
-    append_number(count_field, static_cast<uint64_t>(int64_t{take.count}), message);
-  if (take.reset) append_number(reset_field, 1, message);
-  for (uint32_t i = 0; i < take.limits.size(); ++i)
-    if (take.limits[i] != 0) append_number(limits_field + i, take.limits[i], message);
-  return message;
-}
-
-std::string droplet_query_message(std::string_view bucket) {
-  std::string message;
-  append_text(bucket_field, bucket, message);
-  append_text(id_field, id, message);
-  append_number(type_field, 1, message);
-  return message;
+std::string droplet_message(DropletRequest request) {
+  request.id = id;
+  base::Buffer out;
+  append_droplet_request(request, out);
+  return std::string(out.view());
 }
 
 DropletResult droplet_response(std::string_view message) {
-  DropletAnswer answer;
-  bool has_accept = false;
-  while (!message.empty()) {
-    uint64_t tag = 0, value = 0;
-    if (!take_varint(message, tag) || (tag & 7) != 0 || !take_varint(message, value))
-      return failed(no_response);
-    const uint64_t field = tag >> 3;
-    if (field == 1) {
-      has_accept = true;
-      answer.accept = value != 0;
-    } else if (field >= 2 && field < 2 + answer.left.size()) {
-      answer.left[field - 2] = static_cast<int32_t>(static_cast<uint32_t>(value));
-    }
-  }
-  if (!has_accept) return failed(no_response);
-  return {answer, ""};
+  DropletResponse response;
+  if (!read_droplet_response(message, response)) return failed(no_response);
+  return {response, ""};
 }
 
 DropletClient::DropletClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)
     : host_(std::move(host)), port_(port), timeout_(timeout) {}
 
-DropletResult DropletClient::take(const DropletTake& take) const {
-  return ask(droplet_take_message(take));
-}
-
-DropletResult DropletClient::query(std::string_view bucket) const {
-  return ask(droplet_query_message(bucket));
-}
-
-DropletResult DropletClient::ask(std::string_view message) const {
+DropletResult DropletClient::ask(const DropletRequest& request) const {
   std::string problem, in;
   auto socket = client::Socket::connect(host_, port_, timeout_, problem);
   if (!socket) return failed(std::move(problem));
   problem = shake_hands(*socket, host_, in);
   if (!problem.empty()) return failed(std::move(problem));
-  if (!socket->send(masked_frame(wire::websocket_binary, message)))
+  if (!socket->send(masked_frame(wire::websocket_binary, droplet_message(request))))
     return failed(client::sent_too_late);
   DropletResult result = receive(*socket, in);
   socket->send(masked_frame(wire::websocket_close, "\x03\xe8"));  // 1000: nothing more to ask

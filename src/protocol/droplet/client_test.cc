@@ -17,21 +17,21 @@ std::string bytes(std::string_view text) {
 }
 
 TEST(DropletMessages, SayWhatIsNotAsAbsent) {
-  DropletTake take{.bucket = "jar"};
-  EXPECT_EQ(droplet_take_message(take), "\x0a\x03jar" + bytes(id));
+  DropletRequest take{.bucket = "jar"};
+  EXPECT_EQ(droplet_message(take), "\x0a\x03jar" + bytes(id));
   take.limits = {10, 0, 300, 0, 0, 4294967295};
   take.count = 5;
   take.reset = true;
-  EXPECT_EQ(droplet_take_message(take), "\x0a\x03jar" + bytes(id) +
-                                            "\x18\x05\x20\x01\x28\x0a\x38\xac\x02"
-                                            "\x50\xff\xff\xff\xff\x0f");
+  EXPECT_EQ(droplet_message(take), "\x0a\x03jar" + bytes(id) +
+                                       "\x18\x05\x20\x01\x28\x0a\x38\xac\x02"
+                                       "\x50\xff\xff\xff\xff\x0f");
   take = {.bucket = "", .count = -1};
-  EXPECT_EQ(droplet_take_message(take),
+  EXPECT_EQ(droplet_message(take),
             std::string("\x0a\0", 2) + bytes(id) + "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
   take = {.bucket = "", .count = 0};
-  EXPECT_EQ(droplet_take_message(take),
-            std::string("\x0a\0", 2) + bytes(id) + std::string("\x18\0", 2));
-  EXPECT_EQ(droplet_query_message(std::string(200, 'b')),
+  EXPECT_EQ(droplet_message(take), std::string("\x0a\0", 2) + bytes(id) + std::string("\x18\0", 2));
+  const std::string long_name(200, 'b');
+  EXPECT_EQ(droplet_message({.bucket = long_name, .type = query_type}),
             "\x0a\xc8\x01" + std::string(200, 'b') + bytes(id) + "\x58\x01");
 }
 
@@ -81,16 +81,21 @@ TEST(DropletClient, SaysWhatIsWrongWithTheServer) {
   };
   for (const auto& [answer, error] : cases) {
     client::FakeServer server({answer}, "\r\n\r\n");
-    const auto result = DropletClient("127.0.0.1", server.port(), 5s).take({.bucket = "jar"});
+    const auto result = DropletClient("127.0.0.1", server.port(), 5s).ask({.bucket = "jar"});
     EXPECT_FALSE(result.answer);
     EXPECT_EQ(result.error, error) << answer;
     EXPECT_TRUE(server.lines().front().starts_with("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"));
   }
   client::FakeServer endless({std::string(1 << 20, 'x')}, "\r\n\r\n");
-  EXPECT_EQ(DropletClient("127.0.0.1", endless.port(), 5s).query("jar").error,
+  EXPECT_EQ(DropletClient("127.0.0.1", endless.port(), 5s)
+                .ask({.bucket = "jar", .type = query_type})
+                .error,
             "that is no server of droplet's protocol");
   client::FakeServer silent({client::FakeServer::silence}, "\r\n\r\n");
-  EXPECT_EQ(DropletClient("127.0.0.1", silent.port(), 20ms).query("jar").error, "no reply in time");
+  EXPECT_EQ(DropletClient("127.0.0.1", silent.port(), 20ms)
+                .ask({.bucket = "jar", .type = query_type})
+                .error,
+            "no reply in time");
 }
 
 }  // namespace

@@ -3,94 +3,72 @@
 #include <array>
 #include <random>
 
+#include "base/buffer.h"
+#include "protocol/droplet/message.h"
+#include "wire/websocket_frames.h"
+#include "wire/websocket_handshake.h"
+
 namespace sluice::droplet {
 namespace {
 
 using namespace std::string_view_literals;
 using protocol::LoadOutcome;
 
-// The key and its answer in RFC 6455's example. With a key that never changes nobody here needs a
-// SHA-1.
 constexpr std::string_view websocket_key = "dGhlIHNhbXBsZSBub25jZQ==";
-constexpr std::string_view websocket_accept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
-
-// A field of text. That and the messages here are so short that each length is a single byte.
-void append_text(char tag, std::string_view text, std::string& out) {
-  out += tag;
-  out += static_cast<char>(text.size());
-  out += text;
-}
-
-// Of the flag that says whether a request was granted, field 1 of a reply, with what must be there
-// besides.
-LoadOutcome outcome_of(std::string_view message, char next_tag) {
-  if (message.size() < 4 || message[0] != '\x08' || message[2] != next_tag)
-    return LoadOutcome::error;
-  if (message[1] == 1) return LoadOutcome::allowed;
-  return message[1] == 0 ? LoadOutcome::denied : LoadOutcome::error;
-}
 
 class Client final : public protocol::LoadClient {
  public:
   Client() {
-    greeting_ += websocket_key;
-    greeting_ += "\r\n\r\n";
+    wire::append_websocket_upgrade("127.0.0.1", websocket_key, greeting_);
+    accept_ = wire::read_websocket_handshake(greeting_.view()).accept;
   }
 
-  std::string_view greeting() const override { return greeting_; }
-  std::string_view welcome() const override { return websocket_accept; }
+  std::string_view greeting() const override { return greeting_.view(); }
+  std::string_view welcome() const override { return {accept_.data(), accept_.size()}; }
 
   void append_request(std::string_view key, std::string& out) override {
-    std::string message;
-    append_text('\x0a', key, message);
-    append_text('\x12', "x", message);
-    message += "\x28\xe8\x07"sv;      // 1,000 a second
-    message += "\x30\xe0\xd4\x03"sv;  // 60,000 a minute
-    out += '\x82';                    // final, binary
-    out += static_cast<char>(0x80 | message.size());
     // They need only differ, so that the server has something to undo.
-    std::array<char, 4> mask{};
+    wire::WebsocketMask mask{};
     for (char& byte : mask) byte = static_cast<char>(masks_() >> 8);
-    out.append(mask.data(), mask.size());
-    for (size_t i = 0; i < message.size(); ++i)
-      out += static_cast<char>(message[i] ^ mask[i % mask.size()]);
+    constexpr uint32_t per_second = 1'000, per_minute = 60'000;
+    message_.clear();
+    append_droplet_request({.bucket = key, .id = "x", .limits = {per_second, per_minute}},
+                           message_);
+    frame_.clear();
+    wire::append_masked_websocket_frame(wire::websocket_binary, message_.view(), mask, frame_);
+    out += frame_.view();
   }
 
   size_t read_reply(std::string_view text, LoadOutcome& outcome) const override {
-    if (text.size() < 2) return 0;
-    const size_t length = static_cast<unsigned char>(text[1]);
-    constexpr size_t short_frame_max = 125;
-    if (length > short_frame_max) {  // masked, or longer than any response
+    wire::WebsocketHeader header;
+    if (!header.read(text)) return 0;
+    if (header.masked || header.payload_bytes > droplet_response_bytes_max) {
       outcome = LoadOutcome::error;
       return text.size();
     }
-    if (text.size() < 2 + length) return 0;
+    const auto size = static_cast<size_t>(header.payload_bytes);
+    if (text.size() < header.bytes + size) return 0;
+    DropletResponse response;
     // A refusal that names no period is what droplet's clients see of a server without memory.
-    constexpr char second_tag = '\x10';
-    outcome =
-        text[0] == '\x82' ? outcome_of(text.substr(2, length), second_tag) : LoadOutcome::error;
-    return 2 + length;
+    const bool is_response = header.final && header.opcode == wire::websocket_binary &&
+                             read_droplet_response(text.substr(header.bytes, size), response) &&
+                             response.left[0];
+    outcome = !is_response      ? LoadOutcome::error
+              : response.accept ? LoadOutcome::allowed
+                                : LoadOutcome::denied;
+    return header.bytes + size;
   }
 
  private:
-  std::string greeting_ =
-      "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ";
+  base::Buffer greeting_, message_, frame_;
+  std::array<char, 28> accept_{};
   std::minstd_rand masks_{1};
 };
 
 protocol::LoadRequests count_requests(std::string_view text) {
   return protocol::count_frames(text, [](std::string_view rest) -> size_t {
-    constexpr size_t mask_bytes = 4;
-    if (rest.size() < 2) return 0;
-    const size_t length = static_cast<unsigned char>(rest[1]) & 127u;
-    if (length < 126) return 2 + mask_bytes + length;
-    const size_t header = length == 126 ? 4 : 10;
-    if (rest.size() < header) return 0;
-    size_t long_length = 0;
-    for (const char byte : rest.substr(2, header - 2))
-      long_length = long_length << 8 | static_cast<unsigned char>(byte);
-    return header + mask_bytes + long_length;
+    wire::WebsocketHeader header;
+    return header.read(rest) ? header.bytes + static_cast<size_t>(header.payload_bytes) : 0;
   });
 }
 

@@ -1,171 +1,178 @@
 #include "protocol/limitd/message.h"
 
-#include <google/protobuf/io/coded_stream.h>
-
 #include <algorithm>
-#include <cstring>
 #include <limits>
+
+#include "wire/protobuf.h"
 
 namespace sluice::limitd {
 namespace {
 
-using google::protobuf::io::CodedInputStream;
-using google::protobuf::io::CodedOutputStream;
+using Reader = wire::ProtobufReader<uint64_t>;
+using wire::bytes;
+using wire::protobuf_key;
+using wire::varint;
 
-enum WireType : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+enum RequestField : uint32_t {
+  id_field = 1,
+  type_field,
+  key_field,
+  method_field,
+  count_field,
+  all_field,
+  silent_field,
+  id2_field = 20
+};
+// Of replies; those of the other kinds follow in their order.
+constexpr uint32_t error_field = 100;
 
-constexpr uint32_t key_of(uint32_t field, WireType type) {
-  return field << 3 | type;
-}
-
-CodedInputStream stream_of(std::string_view text) {
-  return CodedInputStream(reinterpret_cast<const uint8_t*>(text.data()),
-                          static_cast<int>(text.size()));
+constexpr uint32_t field_of(LimitdReply::Kind kind) {
+  return error_field + static_cast<uint32_t>(kind);
 }
 
 // ---- Reading ----
 
-// One field after the other of a message. The first that is none ends it for good.
-class Reader {
- public:
-  explicit Reader(std::string_view body) : body_(body), in_(stream_of(body)) {}
+// Protobuf knows 32 bits of a field's number and wire type; what has more is no key.
+bool read_key(Reader& in, uint32_t& key) {
+  uint64_t wide;
+  if (!in.read_number(wide) || wide > UINT32_MAX) return false;
+  key = static_cast<uint32_t>(wide);
+  return key >> 3 != 0;
+}
 
-  bool at_end() const { return position() == body_.size(); }
+bool skip(Reader& in, uint32_t key) {
+  return in.skip(key, 0);
+}
 
-  // A field's number and wire type. Protobuf knows 32 bits of it; what has more is no key.
-  bool read_key(uint32_t& key) {
-    uint64_t wide;
-    if (!in_.ReadVarint64(&wide) || wide > UINT32_MAX) return false;
-    key = static_cast<uint32_t>(wide);
-    return key >> 3 != 0;
-  }
-  bool read_number(uint64_t& value) { return in_.ReadVarint64(&value); }
-  bool read_signed(int64_t& value) {
-    uint64_t bits;
-    if (!in_.ReadVarint64(&bits)) return false;
-    value = static_cast<int64_t>(bits);
-    return true;
-  }
-  bool read_bool(bool& value) {
-    uint64_t bits;
-    if (!in_.ReadVarint64(&bits)) return false;
-    value = bits != 0;
-    return true;
-  }
-  bool read_text(std::string_view& value) {
-    int size;
-    if (!in_.ReadVarintSizeAsInt(&size)) return false;
-    const size_t from = position();
-    if (static_cast<size_t>(size) > body_.size() - from) return false;
-    value = body_.substr(from, static_cast<size_t>(size));
-    return in_.Skip(size);
-  }
-  // A varint as it stands there.
-  bool read_raw_number(std::string_view& value) {
-    const size_t from = position();
-    uint64_t ignored;
-    if (!in_.ReadVarint64(&ignored)) return false;
-    value = body_.substr(from, position() - from);
-    return true;
-  }
-  bool skip(uint32_t key) {
-    uint64_t number;
-    std::string_view text;
-    switch (key & 7) {
-      case varint:
-        return in_.ReadVarint64(&number);
-      case fixed64:
-        return in_.Skip(8);
-      case bytes:
-        return read_text(text);
-      case fixed32:
-        return in_.Skip(4);
-      default:
-        return false;
-    }
-  }
+bool read_signed(Reader& in, int64_t& value) {
+  uint64_t bits;
+  if (!in.read_number(bits)) return false;
+  value = static_cast<int64_t>(bits);
+  return true;
+}
 
- private:
-  size_t position() const { return static_cast<size_t>(in_.CurrentPosition()); }
+bool read_bool(Reader& in, bool& value) {
+  uint64_t bits;
+  if (!in.read_number(bits)) return false;
+  value = bits != 0;
+  return true;
+}
 
-  std::string_view body_;
-  CodedInputStream in_;
-};
+// The field of an id, if it is one. `good`: it could be read.
+bool is_id(Reader& in, uint32_t key, LimitdId& id, bool& good) {
+  const bool numeric = key == protobuf_key(id2_field, varint);
+  if (!numeric && key != protobuf_key(id_field, bytes)) return false;
+  id.numeric = numeric;
+  good = numeric ? in.read_raw_number(id.bytes) : in.read_text(id.bytes);
+  return true;
+}
+
+// Reads remaining, reset and limit, the first of which is the field `first`; `other(in, key)` all
+// else.
+template <class Other>
+bool read_level(std::string_view body, uint32_t first, LimitdLevel& level, Other&& other) {
+  for (Reader in(body); !in.at_end();) {
+    uint32_t key;
+    if (!read_key(in, key)) return false;
+    const bool good = key == protobuf_key(first, varint)       ? read_signed(in, level.remaining)
+                      : key == protobuf_key(first + 1, varint) ? in.read_number(level.reset)
+                      : key == protobuf_key(first + 2, varint) ? read_signed(in, level.limit)
+                                                               : other(in, key);
+    if (!good) return false;
+  }
+  return true;
+}
+
+bool read_item(std::string_view body, LimitdReply::Item& item) {
+  return read_level(body, 2, item.level, [&](Reader& in, uint32_t key) {
+    return key == protobuf_key(1, bytes) ? in.read_text(item.key) : skip(in, key);
+  });
+}
+
+bool read_items(std::string_view body, std::vector<LimitdReply::Item>& items) {
+  for (Reader in(body); !in.at_end();) {
+    uint32_t key;
+    if (!read_key(in, key)) return false;
+    std::string_view item;
+    const bool good = key == protobuf_key(1, bytes)
+                          ? in.read_text(item) && read_item(item, items.emplace_back())
+                          : skip(in, key);
+    if (!good) return false;
+  }
+  return true;
+}
+
+bool read_body(std::string_view body, LimitdReply& reply) {
+  switch (reply.kind) {
+    case LimitdReply::Kind::take:
+      return read_level(body, 3, reply.level, [&](Reader& in, uint32_t key) {
+        return key == protobuf_key(1, varint)   ? read_bool(in, reply.conformant)
+               : key == protobuf_key(2, varint) ? read_bool(in, reply.delayed)
+                                                : skip(in, key);
+      });
+    case LimitdReply::Kind::put:
+    case LimitdReply::Kind::get:
+      return read_level(body, 1, reply.level, skip);
+    case LimitdReply::Kind::status:
+      return read_items(body, reply.items);
+    case LimitdReply::Kind::error:
+    case LimitdReply::Kind::pong:
+      return true;
+  }
+  return false;
+}
 
 // ---- Writing ----
-
-constexpr uint32_t error_field = 100, take_field = 101, put_field = 102, status_field = 103,
-                   pong_field = 104, get_field = 105;
-
-uint8_t* write_key(uint8_t* at, uint32_t field, WireType type) {
-  return CodedOutputStream::WriteVarint32ToArray(key_of(field, type), at);
-}
-
-size_t bytes_of(uint64_t value) {
-  return CodedOutputStream::VarintSize64(value);
-}
 
 // An int32 field: negative ones are sign-extended, and so ten bytes.
 uint64_t narrow(int64_t value) {
   return static_cast<uint64_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX));
 }
 
-// remaining, reset and limit, which stand behind each other in every body.
+// remaining, reset and limit, which stand behind each other in every body, with keys of one byte.
 size_t bytes_of(const LimitdLevel& level) {
-  return 3 + bytes_of(narrow(level.remaining)) + bytes_of(level.reset) +
-         bytes_of(narrow(level.limit));
+  return 3 + wire::varint_bytes(narrow(level.remaining)) + wire::varint_bytes(level.reset) +
+         wire::varint_bytes(narrow(level.limit));
 }
-uint8_t* write(uint8_t* at, uint32_t field, const LimitdLevel& level) {
-  at = write_key(at, field, varint);
-  at = CodedOutputStream::WriteVarint64ToArray(narrow(level.remaining), at);
-  at = write_key(at, field + 1, varint);
-  at = CodedOutputStream::WriteVarint64ToArray(level.reset, at);
-  at = write_key(at, field + 2, varint);
-  return CodedOutputStream::WriteVarint64ToArray(narrow(level.limit), at);
+void write(uint32_t first, const LimitdLevel& level, wire::ProtobufWriter& to) {
+  to.number(first, narrow(level.remaining));
+  to.number(first + 1, level.reset);
+  to.number(first + 2, narrow(level.limit));
 }
 
-// One frame with room for its only body, whose size has to be known: `at` is where the body goes,
-// `close` what makes the frame part of the buffer.
-class Reply {
- public:
-  Reply(const LimitdId& id, uint32_t field, size_t body_bytes, base::Buffer& out) : out_(out) {
-    uint64_t number = 0;
-    size_t id_bytes = 1 + bytes_of(id.bytes.size()) + id.bytes.size();
-    if (id.numeric) {
-      stream_of(id.bytes).ReadVarint64(&number);
-      id_bytes = 2 + bytes_of(number);
-    }
-    const size_t size = id_bytes + 2 + bytes_of(body_bytes) + body_bytes;
-    begin_ = reinterpret_cast<uint8_t*>(out.prepare(bytes_of(size) + size));
-    at = CodedOutputStream::WriteVarint64ToArray(size, begin_);
-    if (id.numeric) {
-      at = write_key(at, 20, varint);
-      at = CodedOutputStream::WriteVarint64ToArray(number, at);
-    } else {
-      at = write_key(at, 1, bytes);
-      at = write_text(id.bytes);
-    }
-    at = write_key(at, field, bytes);
-    at = CodedOutputStream::WriteVarint64ToArray(body_bytes, at);
-  }
-  uint8_t* write_text(std::string_view text) {
-    at = CodedOutputStream::WriteVarint64ToArray(text.size(), at);
-    if (!text.empty()) std::memcpy(at, text.data(), text.size());
-    return at + text.size();
-  }
-  void close() { out_.commit(static_cast<size_t>(at - begin_)); }
+// Appends a frame that begins with an id and has so many bytes behind it, which `write(to)` writes.
+template <class Write>
+void append_frame(const LimitdId& id, size_t rest_bytes, base::Buffer& out, Write&& write) {
+  uint64_t number = 0;
+  if (id.numeric) Reader(id.bytes).read_number(number);
+  const size_t size = rest_bytes + (id.numeric ? wire::number_bytes(id2_field, number)
+                                               : wire::text_bytes(id_field, id.bytes.size()));
+  char* const begin = out.prepare(wire::varint_bytes(size) + size);
+  wire::ProtobufWriter to(begin);
+  to.varint(size);
+  if (id.numeric)
+    to.number(id2_field, number);
+  else
+    to.text(id_field, id.bytes);
+  write(to);
+  out.commit(static_cast<size_t>(to.end() - begin));
+}
 
-  uint8_t* at;
+// A frame with room for its only body.
+template <class Write>
+void append_reply(const LimitdId& id, LimitdReply::Kind kind, size_t body_bytes, base::Buffer& out,
+                  Write&& write) {
+  const uint32_t field = field_of(kind);
+  append_frame(id, wire::text_bytes(field, body_bytes), out, [&](wire::ProtobufWriter& to) {
+    to.open(field, body_bytes);
+    write(to);
+  });
+}
 
- private:
-  base::Buffer& out_;
-  uint8_t* begin_;
-};
-
-void append_level(const LimitdId& id, uint32_t field, const LimitdLevel& level, base::Buffer& out) {
-  Reply reply(id, field, bytes_of(level), out);
-  reply.at = write(reply.at, 1, level);
-  reply.close();
+void append_level(const LimitdId& id, LimitdReply::Kind kind, const LimitdLevel& level,
+                  base::Buffer& out) {
+  append_reply(id, kind, bytes_of(level), out,
+               [&](wire::ProtobufWriter& to) { write(1, level, to); });
 }
 
 LimitdLevel level_of(const limit::Decision& decision, base::Time now) {
@@ -173,8 +180,7 @@ LimitdLevel level_of(const limit::Decision& decision, base::Time now) {
 }
 
 size_t item_bytes(const request::Listed& item, const LimitdLevel& level) {
-  const size_t instance = item.key.empty() ? 0 : 1 + bytes_of(item.key.size()) + item.key.size();
-  return instance + bytes_of(level);
+  return (item.key.empty() ? 0 : wire::text_bytes(1, item.key.size())) + bytes_of(level);
 }
 
 }  // namespace
@@ -185,38 +191,31 @@ bool read_limitd_request(std::string_view body, LimitdRequest& request) {
   uint64_t method = 0;
   for (Reader in(body); !in.at_end();) {
     uint32_t key;
-    if (!in.read_key(key)) return false;
+    if (!read_key(in, key)) return false;
     bool good;
     switch (key) {
-      case key_of(1, bytes):
-        request.id.numeric = false;
-        good = in.read_text(request.id.bytes);
-        break;
-      case key_of(2, bytes):
+      case protobuf_key(type_field, bytes):
         good = in.read_text(request.type);
         break;
-      case key_of(3, bytes):
+      case protobuf_key(key_field, bytes):
         good = in.read_text(request.key);
         break;
-      case key_of(4, varint):
+      case protobuf_key(method_field, varint):
         has_method = true;
         good = in.read_number(method);
         break;
-      case key_of(5, varint):
-        good = in.read_signed(request.count);
+      case protobuf_key(count_field, varint):
+        request.has_count = true;
+        good = read_signed(in, request.count);
         break;
-      case key_of(6, varint):
-        good = in.read_bool(request.all);
+      case protobuf_key(all_field, varint):
+        good = read_bool(in, request.all);
         break;
-      case key_of(7, varint):
-        good = in.read_bool(request.silent);
-        break;
-      case key_of(20, varint):
-        request.id.numeric = true;
-        good = in.read_raw_number(request.id.bytes);
+      case protobuf_key(silent_field, varint):
+        good = read_bool(in, request.silent);
         break;
       default:
-        good = in.skip(key);
+        if (!is_id(in, key, request.id, good)) good = skip(in, key);
     }
     if (!good) return false;
   }
@@ -225,6 +224,47 @@ bool read_limitd_request(std::string_view body, LimitdRequest& request) {
   if (method > static_cast<uint64_t>(LimitdMethod::get)) return false;
   request.method = static_cast<LimitdMethod>(method);
   return true;
+}
+
+void append_limitd_request(const LimitdRequest& request, base::Buffer& out) {
+  const auto count = static_cast<uint64_t>(request.count);
+  const auto method = static_cast<uint64_t>(request.method);
+  const size_t size = wire::text_bytes(type_field, request.type.size()) +
+                      wire::text_bytes(key_field, request.key.size()) +
+                      wire::number_bytes(method_field, method) +
+                      (request.has_count ? wire::number_bytes(count_field, count) : 0) +
+                      (request.all ? wire::number_bytes(all_field, 1) : 0) +
+                      (request.silent ? wire::number_bytes(silent_field, 1) : 0);
+  append_frame(request.id, size, out, [&](wire::ProtobufWriter& to) {
+    to.text(type_field, request.type);
+    to.text(key_field, request.key);
+    to.number(method_field, method);
+    if (request.has_count) to.number(count_field, count);
+    if (request.all) to.number(all_field, 1);
+    if (request.silent) to.number(silent_field, 1);
+  });
+}
+
+bool read_limitd_reply(std::string_view body, LimitdReply& reply) {
+  reply = {};
+  bool has_body = false;
+  for (Reader in(body); !in.at_end();) {
+    uint32_t key;
+    if (!read_key(in, key)) return false;
+    bool good;
+    std::string_view inner;
+    if (is_id(in, key, reply.id, good)) {
+    } else if (key >= protobuf_key(error_field, bytes) && (key & 7) == bytes &&
+               key <= protobuf_key(field_of(LimitdReply::Kind::get), bytes)) {
+      has_body = true;
+      reply.kind = static_cast<LimitdReply::Kind>((key >> 3) - error_field);
+      good = in.read_text(inner) && read_body(inner, reply);
+    } else {
+      good = skip(in, key);
+    }
+    if (!good) return false;
+  }
+  return has_body;
 }
 
 uint64_t limitd_reset(base::Duration after, base::Time now) {
@@ -236,56 +276,46 @@ uint64_t limitd_reset(base::Duration after, base::Time now) {
 }
 
 void append_limitd_unknown_type(const LimitdId& id, base::Buffer& out) {
-  Reply reply(id, error_field, 2, out);
-  reply.at = write_key(reply.at, 1, varint);
-  *reply.at++ = 1;  // UNKNOWN_BUCKET_TYPE
-  reply.close();
+  constexpr uint64_t unknown_bucket_type = 1;
+  append_reply(id, LimitdReply::Kind::error, wire::number_bytes(1, unknown_bucket_type), out,
+               [](wire::ProtobufWriter& to) { to.number(1, unknown_bucket_type); });
 }
 
 void append_limitd_pong(const LimitdId& id, base::Buffer& out) {
-  Reply(id, pong_field, 0, out).close();
+  append_reply(id, LimitdReply::Kind::pong, 0, out, [](wire::ProtobufWriter&) {});
 }
 
 void append_limitd_take(const LimitdId& id, bool conformant, bool delayed, const LimitdLevel& level,
                         base::Buffer& out) {
-  Reply reply(id, take_field, 2 + (delayed ? 2u : 0u) + bytes_of(level), out);
-  reply.at = write_key(reply.at, 1, varint);
-  *reply.at++ = conformant;
-  if (delayed) {
-    reply.at = write_key(reply.at, 2, varint);
-    *reply.at++ = 1;
-  }
-  reply.at = write(reply.at, 3, level);
-  reply.close();
+  const size_t size = 2 + (delayed ? 2u : 0u) + bytes_of(level);
+  append_reply(id, LimitdReply::Kind::take, size, out, [&](wire::ProtobufWriter& to) {
+    to.number(1, conformant);
+    if (delayed) to.number(2, 1);
+    write(3, level, to);
+  });
 }
 
 void append_limitd_put(const LimitdId& id, const LimitdLevel& level, base::Buffer& out) {
-  append_level(id, put_field, level, out);
+  append_level(id, LimitdReply::Kind::put, level, out);
 }
 
 void append_limitd_get(const LimitdId& id, const LimitdLevel& level, base::Buffer& out) {
-  append_level(id, get_field, level, out);
+  append_level(id, LimitdReply::Kind::get, level, out);
 }
 
 void append_limitd_status(const LimitdId& id, std::span<const request::Listed> listed,
                           base::Time now, base::Buffer& out) {
   size_t size = 0;
-  for (const request::Listed& item : listed) {
-    const size_t one = item_bytes(item, level_of(item.decision, now));
-    size += 1 + bytes_of(one) + one;
-  }
-  Reply reply(id, status_field, size, out);
-  for (const request::Listed& item : listed) {
-    const LimitdLevel level = level_of(item.decision, now);
-    reply.at = write_key(reply.at, 1, bytes);
-    reply.at = CodedOutputStream::WriteVarint64ToArray(item_bytes(item, level), reply.at);
-    if (!item.key.empty()) {
-      reply.at = write_key(reply.at, 1, bytes);
-      reply.at = reply.write_text(item.key);
+  for (const request::Listed& item : listed)
+    size += wire::text_bytes(1, item_bytes(item, level_of(item.decision, now)));
+  append_reply(id, LimitdReply::Kind::status, size, out, [&](wire::ProtobufWriter& to) {
+    for (const request::Listed& item : listed) {
+      const LimitdLevel level = level_of(item.decision, now);
+      to.open(1, item_bytes(item, level));
+      if (!item.key.empty()) to.text(1, item.key);
+      write(2, level, to);
     }
-    reply.at = write(reply.at, 2, level);
-  }
-  reply.close();
+  });
 }
 
 }  // namespace sluice::limitd

@@ -29,26 +29,6 @@ bool is_http(std::string_view front) {
   return std::find(std::begin(openings), std::end(openings), front) != std::end(openings);
 }
 
-enum class Frame : uint8_t { whole, unfinished, bad };
-
-// Finds the body of the frame that opens `in`, which is not empty, and where the next one begins.
-Frame find_frame(std::string_view in, std::string_view& body, size_t& used) {
-  constexpr size_t prefix_bytes_max = 5;
-  uint64_t size = 0;
-  for (size_t i = 0; i < prefix_bytes_max; ++i) {
-    if (i == in.size()) return Frame::unfinished;
-    const auto byte = static_cast<uint8_t>(in[i]);
-    size |= uint64_t{byte & 0x7Fu} << (7 * i);
-    if (byte >= 0x80) continue;
-    if (size > frame_bytes_max) return Frame::bad;
-    if (in.size() - (i + 1) < size) return Frame::unfinished;
-    body = in.substr(i + 1, size);
-    used = i + 1 + size;
-    return Frame::whole;
-  }
-  return Frame::bad;
-}
-
 request::Request request_of(const LimitdRequest& r) {
   request::Request request;
   request.note = static_cast<uint32_t>(r.method) | (r.silent ? silent_bit : 0) |
@@ -116,10 +96,10 @@ request::Received LimitdSession::receive(std::string_view in, bool, request::Req
   for (size_t taken = 0; taken < batch_requests_max && consumed < in.size();) {
     std::string_view body;
     size_t used = 0;
-    const Frame frame = find_frame(in.substr(consumed), body, used);
-    if (frame == Frame::unfinished) break;
+    const LimitdFrame frame = find_limitd_frame(in.substr(consumed), frame_bytes_max, body, used);
+    if (frame == LimitdFrame::unfinished) break;
     LimitdRequest r;
-    if (frame == Frame::bad || (!body.empty() && !read_limitd_request(body, r))) {
+    if (frame == LimitdFrame::bad || (!body.empty() && !read_limitd_request(body, r))) {
       closing_ = true;
       return {in.size(), true};
     }

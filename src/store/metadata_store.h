@@ -15,12 +15,12 @@
 
 namespace sluice::store {
 
-class Keeper {
+class MetadataStore {
  public:
   struct Change {
     std::string name;
     std::optional<std::string> text;  // nothing: it is kept no longer
-    // Where the keeper is shared: left alone if something else is kept by now.
+    // Where the store is shared: left alone if something else is kept by now.
     std::optional<std::string> only_if = {};
   };
   enum class Written : uint8_t {
@@ -33,14 +33,14 @@ class Keeper {
   class Watcher {
    public:
     virtual ~Watcher() = default;
-    // With `order` held, on a thread of the keeper's.
+    // With `order` held, on a thread of the store's.
     virtual void changed(std::span<const Change> changes) = 0;
     // Held while changes are fetched and told, and by whoever writes here until it has taken in
     // what it wrote: so nothing older is told after something newer.
     std::mutex order;
   };
 
-  virtual ~Keeper() = default;
+  virtual ~MetadataStore() = default;
 
   // Visits all that is kept. False: `problem`, with what to do.
   virtual bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,
@@ -54,7 +54,7 @@ class Keeper {
   virtual bool is_shared() const { return false; }
 
   // From here on `watcher` is told what other servers that share the store write, at most 50 ms
-  // later; until the keeper is gone. Once, after `read`.
+  // later; until the store is gone. Once, after `read`.
   virtual void watch(std::shared_ptr<Watcher> /*watcher*/) {}
 };
 

@@ -1,5 +1,7 @@
-// The texts of a store on disk: a RocksDB of their own, so that nothing of the journal meets it. A
-// write is one batch in its log. Owned by the journal, whose lock holds for it too.
+// The metadata of a store on disk: small texts in a RocksDB of their own, so that nothing of the
+// journal meets it. A write is one batch in its log; after `maybe` only a kill before the next one
+// that succeeds may find it kept. Owned by the journal, whose lock on the directory holds for it
+// too. Any thread; each call waits for the disk and for the one before.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -18,12 +20,12 @@ namespace sluice::disk {
 // Of the database of texts; `visit` in the order of the names.
 rocksdb::Status each_text(rocksdb::DB& db, const VisitText& visit);
 
-class RocksTexts final : public Texts {
+class RocksMetadataStore final : public store::MetadataStore {
  public:
   // Of the store in `dir`. `sync`: a write reaches the medium, not only the system.
-  RocksTexts(const std::string& dir, bool sync);
+  RocksMetadataStore(const std::string& dir, bool sync);
   // What failed is taken back, if the disk lets it be.
-  ~RocksTexts() override;
+  ~RocksMetadataStore() override;
 
   // Of a store that is whole; `format`: what it says, and 1 gets them here. `wrong`: what is
   // damaged. Before all else.

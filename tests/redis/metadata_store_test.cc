@@ -17,11 +17,11 @@ namespace sluice::tests {
 namespace {
 
 using Map = std::map<std::string, std::string>;
-using Change = store::Keeper::Change;
-using Written = store::Keeper::Written;
+using Change = store::MetadataStore::Change;
+using Written = store::MetadataStore::Written;
 using std::chrono::steady_clock;
 
-// A store of Redis without a server, and what its keeper told.
+// A store of Redis without a server, and what its metadata store told.
 class Keeping {
  public:
   // What it writes at a time takes long on a busy machine.
@@ -35,18 +35,18 @@ class Keeping {
     store_ = redis::RedisStore::open(std::move(options), spaces_, nullptr, problem);
     EXPECT_NE(store_, nullptr) << problem;
   }
-  store::Keeper& keeper() { return store_->keeper(); }
+  store::MetadataStore& metadata() { return store_->metadata(); }
 
   Written write_to(const std::vector<Change>& changes) {
     std::unique_lock<std::mutex> order;
     if (watcher_) order = std::unique_lock(watcher_->order);
-    return keeper().write(changes, problem);
+    return metadata().write(changes, problem);
   }
   bool write(const std::vector<Change>& changes) { return write_to(changes) == Written::yes; }
   bool set(const std::string& name, const std::string& text) { return write({{name, text}}); }
   bool read() {
     const std::lock_guard lock(mutex_);
-    return keeper().read(
+    return metadata().read(
         [this](std::string_view name, std::string_view text) {
           all_[std::string(name)] = std::string(text);
         },
@@ -55,7 +55,7 @@ class Keeping {
   void watch() {
     watcher_ = std::make_shared<Watcher>();
     watcher_->owner = this;
-    keeper().watch(watcher_);
+    metadata().watch(watcher_);
   }
   // Held while a change is written and taken in.
   std::mutex& order() { return watcher_->order; }
@@ -93,7 +93,7 @@ class Keeping {
   std::string problem;
 
  private:
-  struct Watcher final : store::Keeper::Watcher {
+  struct Watcher final : store::MetadataStore::Watcher {
     void changed(std::span<const Change> changes) override { owner->take(changes); }
     Keeping* owner = nullptr;
   };
@@ -140,7 +140,7 @@ std::vector<Change> some_changes(Dice& dice, int names, Map& model) {
   return changes;
 }
 
-TEST(RedisKeeper, KeepsWhatWasWrittenLast) {
+TEST(RedisMetadataStore, KeepsWhatWasWrittenLast) {
   RedisServer redis;
   Dice dice(8);
   Map model;
@@ -158,7 +158,7 @@ TEST(RedisKeeper, KeepsWhatWasWrittenLast) {
   EXPECT_EQ(redis.client()({"PTTL", "sluice:kept"}).number, -1);
 }
 
-TEST(RedisKeeper, AChangeIsKnownElsewhereWithinATenthOfASecond) {
+TEST(RedisMetadataStore, AChangeIsKnownElsewhereWithinATenthOfASecond) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   one.begin();
@@ -191,7 +191,7 @@ TEST(RedisKeeper, AChangeIsKnownElsewhereWithinATenthOfASecond) {
 }
 
 // The last write wins, everywhere.
-TEST(RedisKeeper, ServersThatWriteAtOnceAgreeInTheEnd) {
+TEST(RedisMetadataStore, ServersThatWriteAtOnceAgreeInTheEnd) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   std::vector<std::thread> threads;
@@ -211,7 +211,7 @@ TEST(RedisKeeper, ServersThatWriteAtOnceAgreeInTheEnd) {
 }
 
 // What this server has written and taken in is not undone by what was fetched before.
-TEST(RedisKeeper, TellsNothingWhileSomebodyWrites) {
+TEST(RedisMetadataStore, TellsNothingWhileSomebodyWrites) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()}), third({redis.port()});
   // With something to be behind of, or all would be read.
@@ -223,7 +223,7 @@ TEST(RedisKeeper, TellsNothingWhileSomebodyWrites) {
     ASSERT_TRUE(two.set("a", "older"));
     EXPECT_GE(two.await({{"a", "older"}, {"z", "0"}}).count(), 0);
     const Change newer{"a", "newer"};
-    ASSERT_EQ(one.keeper().write({&newer, 1}, one.problem), Written::yes);
+    ASSERT_EQ(one.metadata().write({&newer, 1}, one.problem), Written::yes);
     EXPECT_GE(two.await({{"a", "newer"}, {"z", "0"}}).count(), 0);
     EXPECT_EQ(one.told(), 0u);
   }
@@ -231,7 +231,7 @@ TEST(RedisKeeper, TellsNothingWhileSomebodyWrites) {
   EXPECT_EQ(one.told(), 2u);  // of both changes, and both times with the newer text
 }
 
-TEST(RedisKeeper, AConditionLeavesAloneWhatIsOther) {
+TEST(RedisMetadataStore, AConditionLeavesAloneWhatIsOther) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   two.begin();
@@ -252,7 +252,7 @@ TEST(RedisKeeper, AConditionLeavesAloneWhatIsOther) {
 }
 
 // More has changed than is listed, and a step of many.
-TEST(RedisKeeper, AServerThatIsFarBehindReadsAll) {
+TEST(RedisMetadataStore, AServerThatIsFarBehindReadsAll) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   Map model;
@@ -284,7 +284,7 @@ TEST(RedisKeeper, AServerThatIsFarBehindReadsAll) {
 }
 
 // Even what this server wrote just before.
-TEST(RedisKeeper, WhatIsLostBeforeItWasLookedAtIsTold) {
+TEST(RedisMetadataStore, WhatIsLostBeforeItWasLookedAtIsTold) {
   RedisServer redis;
   Keeping one({redis.port()});
   ASSERT_TRUE(one.set("z", "0"));
@@ -292,14 +292,14 @@ TEST(RedisKeeper, WhatIsLostBeforeItWasLookedAtIsTold) {
   {
     const std::lock_guard order(one.order());
     const Change change{"a", "1"};
-    ASSERT_EQ(one.keeper().write({&change, 1}, one.problem), Written::yes);
+    ASSERT_EQ(one.metadata().write({&change, 1}, one.problem), Written::yes);
     one.put("a", "1");
     redis.client()({"FLUSHALL"});
   }
   EXPECT_GE(one.await({}).count(), 0);
 }
 
-TEST(RedisKeeper, WhatRedisLosesIsLost) {
+TEST(RedisMetadataStore, WhatRedisLosesIsLost) {
   RedisServer redis;
   Keeping one({redis.port()}), two({redis.port()});
   two.begin();
@@ -323,7 +323,7 @@ int64_t processor_ms() {
          (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
 }
 
-TEST(RedisKeeper, ARedisThatIsGoneIsWaitedFor) {
+TEST(RedisMetadataStore, ARedisThatIsGoneIsWaitedFor) {
   RedisServer redis;
   {
     Keeping one({redis.port()});
@@ -344,7 +344,7 @@ TEST(RedisKeeper, ARedisThatIsGoneIsWaitedFor) {
   EXPECT_GE(one.await({{"c", "3"}}).count(), 0);
 }
 
-TEST(RedisKeeper, WaitsForAnAnswerAsLongAsItIsTold) {
+TEST(RedisMetadataStore, WaitsForAnAnswerAsLongAsItIsTold) {
   RedisServer redis;
   Keeping patient({redis.port()}), impatient({redis.port()}, base::milliseconds(100));
   auto client = redis.client();
@@ -357,7 +357,7 @@ TEST(RedisKeeper, WaitsForAnAnswerAsLongAsItIsTold) {
   EXPECT_EQ(kept_in(redis), (Map{{"a", "1"}}));
 }
 
-TEST(RedisKeeper, ARedisThatIsSilentHoldsUpNoEnd) {
+TEST(RedisMetadataStore, ARedisThatIsSilentHoldsUpNoEnd) {
   RedisServer redis;
   auto one = std::make_unique<Keeping>(std::vector<uint16_t>{redis.port()});
   one->begin();
@@ -369,7 +369,7 @@ TEST(RedisKeeper, ARedisThatIsSilentHoldsUpNoEnd) {
   redis.signal(SIGCONT);
 }
 
-TEST(RedisKeeper, AllOrNothing) {
+TEST(RedisMetadataStore, AllOrNothing) {
   RedisServer redis;
   Keeping one({redis.port()});
   ASSERT_TRUE(one.write({{"a", "1"}, {"b", "2"}}));
@@ -400,7 +400,7 @@ TEST(RedisKeeper, AllOrNothing) {
   }
 }
 
-TEST(RedisKeeper, WritesToTheNodeThatTakesWrites) {
+TEST(RedisMetadataStore, WritesToTheNodeThatTakesWrites) {
   RedisServer primary;
   RedisServer replica({"--replicaof", "127.0.0.1", std::to_string(primary.port())});
   const auto deadline = soon();

@@ -1,4 +1,4 @@
-#include "redis/redis_keeper.h"
+#include "redis/redis_metadata_store.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 namespace sluice::redis {
 namespace {
 
-// What a real Redis does is in tests/redis/keeper_test.cc.
-TEST(RedisKeeperAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
+// What a real Redis does is in tests/redis/metadata_store_test.cc.
+TEST(RedisMetadataStoreAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
   Peer peer;
   peer.listen();
   Options options;
@@ -20,7 +20,7 @@ TEST(RedisKeeperAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
   Shared shared(options, spaces, std::move(table), nullptr, nullptr);
   shared.resolve();
   shared.resolver.await(std::chrono::seconds(20));
-  RedisKeeper keeper(shared);
+  RedisMetadataStore metadata(shared);
   const auto write = [&](const std::string& probe) {
     std::thread redis([&] {
       if (!peer.accept()) return;
@@ -31,15 +31,15 @@ TEST(RedisKeeperAlone, WhatWasSentAndHasNoAnswerMayBeKept) {
       }
       peer.hang_up();
     });
-    const store::Keeper::Change change{"a", "1"};
+    const store::MetadataStore::Change change{"a", "1"};
     std::string problem;
-    const auto written = keeper.write({&change, 1}, problem);
+    const auto written = metadata.write({&change, 1}, problem);
     redis.join();
     EXPECT_NE(problem, "");
     return written;
   };
-  EXPECT_EQ(write(":0\r\n"), store::Keeper::Written::maybe);
-  EXPECT_EQ(write(""), store::Keeper::Written::no);
+  EXPECT_EQ(write(":0\r\n"), store::MetadataStore::Written::maybe);
+  EXPECT_EQ(write(""), store::MetadataStore::Written::no);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "redis/redis_keeper.h"
+#include "redis/redis_metadata_store.h"
 
 #include <hiredis/hiredis.h>
 #include <pthread.h>
@@ -101,7 +101,7 @@ bool is_foreign(std::string_view error) {
 
 }  // namespace
 
-RedisKeeper::RedisKeeper(Shared& shared)
+RedisMetadataStore::RedisMetadataStore(Shared& shared)
     : shared_(shared),
       keys_{shared.options.key_prefix + "kept", shared.options.key_prefix + "kept:version",
             shared.options.key_prefix + "kept:changes", shared.options.key_prefix + "kept:none"},
@@ -109,7 +109,7 @@ RedisKeeper::RedisKeeper(Shared& shared)
       fetch_(std::string(fetch_text)),
       random_(std::random_device()()) {}
 
-RedisKeeper::~RedisKeeper() {
+RedisMetadataStore::~RedisMetadataStore() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -119,8 +119,8 @@ RedisKeeper::~RedisKeeper() {
 }
 
 // To the first node that takes writes, else to one that can be read.
-std::unique_ptr<Line> RedisKeeper::connect(const std::atomic<bool>* stop,
-                                           std::string& problem) const {
+std::unique_ptr<Line> RedisMetadataStore::connect(const std::atomic<bool>* stop,
+                                                  std::string& problem) const {
   std::unique_ptr<Line> reader;
   problem = "the names of the nodes of Redis are not found";
   for (const net::Address& address : shared_.resolver.addresses()) {
@@ -138,8 +138,8 @@ std::unique_ptr<Line> RedisKeeper::connect(const std::atomic<bool>* stop,
   return reader;
 }
 
-Answer RedisKeeper::call(Line& line, const Script& script,
-                         std::span<const std::string_view> arguments) const {
+Answer RedisMetadataStore::call(Line& line, const Script& script,
+                                std::span<const std::string_view> arguments) const {
   std::vector<std::string_view> words{"EVALSHA",   script.sha,    "3",
                                       keys_.texts, keys_.version, keys_.changes};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -150,9 +150,9 @@ Answer RedisKeeper::call(Line& line, const Script& script,
   return line.ask(words);
 }
 
-bool RedisKeeper::read_all(Line& line, std::string& version, std::string& problem,
-                           std::mutex* order,
-                           const std::function<void(std::span<const Change> page)>& visit) {
+bool RedisMetadataStore::read_all(Line& line, std::string& version, std::string& problem,
+                                  std::mutex* order,
+                                  const std::function<void(std::span<const Change> page)>& visit) {
   const auto failed = [&](const Answer& answer) {
     problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
     return false;
@@ -182,7 +182,7 @@ bool RedisKeeper::read_all(Line& line, std::string& version, std::string& proble
   return true;
 }
 
-bool RedisKeeper::read(
+bool RedisMetadataStore::read(
     const std::function<void(std::string_view name, std::string_view text)>& visit,
     std::string& problem) {
   std::string why, version;
@@ -211,7 +211,8 @@ bool RedisKeeper::read(
   return true;
 }
 
-store::Keeper::Written RedisKeeper::write(std::span<const Change> changes, std::string& problem) {
+store::MetadataStore::Written RedisMetadataStore::write(std::span<const Change> changes,
+                                                        std::string& problem) {
   if (changes.empty()) return Written::yes;
   const auto line = connect(nullptr, problem);
   if (!line) return Written::no;
@@ -237,28 +238,28 @@ store::Keeper::Written RedisKeeper::write(std::span<const Change> changes, std::
   return Written::maybe;
 }
 
-void RedisKeeper::watch(std::shared_ptr<Watcher> watcher) {
+void RedisMetadataStore::watch(std::shared_ptr<Watcher> watcher) {
   watcher_ = std::move(watcher);
   thread_ = std::thread([this] { run(); });
 }
 
-int64_t RedisKeeper::now_us() {
+int64_t RedisMetadataStore::now_us() {
   return std::chrono::duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-std::optional<microseconds> RedisKeeper::age() const {
+std::optional<microseconds> RedisMetadataStore::age() const {
   const int64_t known_us = known_us_.load(std::memory_order_relaxed);
   if (known_us == 0) return std::nullopt;
   return microseconds(now_us() - known_us);
 }
 
 // False: it is to stop.
-bool RedisKeeper::rest(microseconds time) {
+bool RedisMetadataStore::rest(microseconds time) {
   std::unique_lock lock(mutex_);
   return !stop_.wait_for(lock, time, [this] { return stopping_.load(); });
 }
 
-void RedisKeeper::run() {
+void RedisMetadataStore::run() {
   ::pthread_setname_np(::pthread_self(), "sluice-kept");
   std::unique_ptr<Line> line;
   microseconds pause{0};
@@ -291,7 +292,7 @@ void RedisKeeper::run() {
 }
 
 // `more`: there is more to fetch at once.
-RedisKeeper::Looked RedisKeeper::look(Line& line, std::string& problem) {
+RedisMetadataStore::Looked RedisMetadataStore::look(Line& line, std::string& problem) {
   const std::string most = std::to_string(told_at_once);
   const std::string_view arguments[] = {position_, most};
   std::unique_lock held(watcher_->order);
@@ -322,7 +323,7 @@ RedisKeeper::Looked RedisKeeper::look(Line& line, std::string& problem) {
 }
 
 // All that there is, and that what was there is there no longer.
-bool RedisKeeper::tell_all(Line& line, std::string& problem) {
+bool RedisMetadataStore::tell_all(Line& line, std::string& problem) {
   NameSet seen;
   std::string version;
   const bool done =
@@ -340,7 +341,7 @@ bool RedisKeeper::tell_all(Line& line, std::string& problem) {
 
 // Of what was known and a pass has not met: what has become of it. Asked for anew, as this server
 // may have set it again meanwhile.
-bool RedisKeeper::tell_unseen(Line& line, const NameSet& seen, std::string& problem) {
+bool RedisMetadataStore::tell_unseen(Line& line, const NameSet& seen, std::string& problem) {
   std::vector<std::string> names;
   {
     const std::lock_guard held(watcher_->order);

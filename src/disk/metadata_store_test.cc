@@ -1,5 +1,5 @@
 // The texts of a store: against a map, over kills, full files and damage.
-#include "disk/texts.h"
+#include "disk/metadata_store.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -34,10 +34,10 @@ using Step = std::vector<std::pair<std::string, std::optional<std::string>>>;
 constexpr const char* folder_variable = "SLUICE_TEXTS_FOLDER";
 constexpr const char* round_variable = "SLUICE_TEXTS_ROUND";
 
-bool write(Texts& texts, const Step& step, std::string& problem) {
-  std::vector<Texts::Change> changes;
+bool write(store::MetadataStore& texts, const Step& step, std::string& problem) {
+  std::vector<store::MetadataStore::Change> changes;
   for (const auto& [name, text] : step) changes.push_back({name, text});
-  return texts.write(changes, problem) == Texts::Written::yes;
+  return texts.write(changes, problem) == store::MetadataStore::Written::yes;
 }
 void take_over(const Step& step, Map& model) {
   for (const auto& [name, text] : step) {
@@ -75,7 +75,7 @@ class TextsTest : public testing::Test {
     if (!journal->open(problem)) return nullptr;
     return journal;
   }
-  Map read(Texts& texts) {
+  Map read(store::MetadataStore& texts) {
     Map all;
     std::string last;
     EXPECT_TRUE(texts.read(
@@ -91,7 +91,7 @@ class TextsTest : public testing::Test {
   Map stored(const std::string& path) {
     const auto journal = open(path);
     EXPECT_TRUE(journal) << problem;
-    return journal ? read(*journal->texts()) : Map{};
+    return journal ? read(*journal->metadata()) : Map{};
   }
   // Many more than a memory table holds.
   void fill(int64_t rounds) {
@@ -99,7 +99,7 @@ class TextsTest : public testing::Test {
     ASSERT_TRUE(journal) << problem;
     for (int64_t n = 1; n <= rounds; ++n) {
       const Step step = step_of(n);
-      ASSERT_TRUE(write(*journal->texts(), step, problem)) << problem;
+      ASSERT_TRUE(write(*journal->metadata(), step, problem)) << problem;
       take_over(step, model);
     }
   }
@@ -147,22 +147,22 @@ TEST_F(TextsTest, AreWhatWasWrittenLast) {
   for (int opening = 0; opening < 6; ++opening) {
     const auto journal = open(data, opening % 2 == 0);
     ASSERT_TRUE(journal) << problem;
-    ASSERT_EQ(read(*journal->texts()), model);
+    ASSERT_EQ(read(*journal->metadata()), model);
     for (int i = dice(200); i > 0; --i) {
       const Step step = step_of(++n);
-      ASSERT_TRUE(write(*journal->texts(), step, problem)) << problem;
+      ASSERT_TRUE(write(*journal->metadata(), step, problem)) << problem;
       take_over(step, model);
     }
-    ASSERT_EQ(read(*journal->texts()), model);
+    ASSERT_EQ(read(*journal->metadata()), model);
   }
   // Any bytes, and nothing.
   {
     const auto journal = open(data);
     const Step step{
         {std::string("\0\xff|", 3), std::string("\n\0", 2)}, {"empty", ""}, {"gone", {}}};
-    ASSERT_TRUE(write(*journal->texts(), step, problem)) << problem;
+    ASSERT_TRUE(write(*journal->metadata(), step, problem)) << problem;
     take_over(step, model);
-    ASSERT_TRUE(write(*journal->texts(), {}, problem)) << problem;
+    ASSERT_TRUE(write(*journal->metadata(), {}, problem)) << problem;
   }
   EXPECT_EQ(stored(data), model);
 }
@@ -203,7 +203,7 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
   std::thread writer([&] {
     std::string why;
     for (int64_t n = 6; !stop; ++n) {
-      if (!write(*journal->texts(), step_of(n), why)) break;
+      if (!write(*journal->metadata(), step_of(n), why)) break;
       done = n;
     }
   });
@@ -212,7 +212,7 @@ TEST_F(TextsTest, ABackupHoldsWholeWrites) {
     const int64_t before = done;
     ASSERT_TRUE(journal->backup(copy, problem)) << problem;
     const Map all = [&] {
-      RocksTexts texts(copy, false);
+      RocksMetadataStore texts(copy, false);
       std::string wrong;
       EXPECT_TRUE(texts.open(format_number, wrong).ok() && wrong.empty()) << wrong;
       return read(texts);
@@ -296,7 +296,7 @@ TEST_F(TextsTest, DamageIsFoundAndMended) {
   {
     const auto journal = open(data);
     EXPECT_FALSE(journal &&
-                 journal->texts()->read([](std::string_view, std::string_view) {}, problem));
+                 journal->metadata()->read([](std::string_view, std::string_view) {}, problem));
     EXPECT_NE(problem.find("is damaged: "), std::string::npos) << problem;
     EXPECT_NE(problem.find("sluice store repair DIR"), std::string::npos) << problem;
   }
@@ -325,7 +325,7 @@ TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
   int64_t n = 0;
   const auto write_one = [&] {
     const Step step = step_of(++n);
-    const bool done = write(*journal->texts(), step, problem);
+    const bool done = write(*journal->metadata(), step, problem);
     if (done) take_over(step, model);
     return done;
   };
@@ -339,12 +339,12 @@ TEST_F(TextsTest, AWriteThatFailsChangesNothing) {
     EXPECT_NE(problem.find(texts_of(data)), std::string::npos) << problem;
     limit_files(RLIM_INFINITY);
     ASSERT_TRUE(write_one()) << problem;
-    ASSERT_EQ(read(*journal->texts()), model);
+    ASSERT_EQ(read(*journal->metadata()), model);
     if (trouble % 2 == 0) continue;
     journal.reset();
     journal = open(data);
     ASSERT_TRUE(journal) << problem;
-    ASSERT_EQ(read(*journal->texts()), model);
+    ASSERT_EQ(read(*journal->metadata()), model);
   }
 }
 
@@ -358,7 +358,7 @@ TEST_F(TextsTest, WhatFailedIsNotThereAfterAStopNorInACopy) {
     int failures = 0;
     for (int64_t n = 11; n < 31; ++n) {
       const Step step = step_of(n);
-      if (write(*journal->texts(), step, problem))
+      if (write(*journal->metadata(), step, problem))
         take_over(step, model);
       else
         ++failures;
@@ -398,15 +398,15 @@ TEST_F(TextsTest, WhatCannotBeTakenBackIsNotWritten) {
   for (const auto& [name, text] : model) all.emplace_back(name, "other");
   turn();
   limit_files(fs::file_size(file_like(".log")) + 4096);
-  EXPECT_FALSE(write(*journal->texts(), all, problem));
+  EXPECT_FALSE(write(*journal->metadata(), all, problem));
   EXPECT_NE(problem.find("Corruption"), std::string::npos) << problem;
   EXPECT_EQ(problem.find("all the same"), std::string::npos) << problem;
   limit_files(RLIM_INFINITY);
   turn();
   const Step one{{"one", "more"}};
-  ASSERT_TRUE(write(*journal->texts(), one, problem)) << problem;
+  ASSERT_TRUE(write(*journal->metadata(), one, problem)) << problem;
   take_over(one, model);
-  EXPECT_EQ(read(*journal->texts()), model);
+  EXPECT_EQ(read(*journal->metadata()), model);
   journal.reset();
   EXPECT_EQ(stored(data), model);
 }
@@ -425,7 +425,7 @@ TEST(TextsCrash, DISABLED_Child) {
   std::string problem;
   ASSERT_TRUE(journal.open(problem)) << problem;
   for (int64_t n = std::atoll(first);; ++n) {
-    ASSERT_TRUE(write(*journal.texts(), step_of(n), problem)) << problem;
+    ASSERT_TRUE(write(*journal.metadata(), step_of(n), problem)) << problem;
     const std::string line = "written " + std::to_string(n) + "\n";
     if (::write(3, line.data(), line.size()) < 0) return;
   }

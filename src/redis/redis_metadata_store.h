@@ -1,7 +1,7 @@
-// A keeper whose texts are in Redis, shared by all servers that use the same one: a hash, a number
-// that every write raises, and the names that were changed last. Each call has a connection of its
-// own; a thread looks at the number and fetches what is new. Owned by the store; docs/redis.md
-// tells what is stored.
+// A metadata store whose texts are in Redis, shared by all servers that use the same one: a hash, a
+// number that every write raises, and the names that were changed last. Each call has a connection
+// of its own; a thread looks at the number and fetches what is new. Owned by the store;
+// docs/redis.md tells what is stored.
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,15 @@
 #include "redis/name_set.h"
 #include "redis/scripts.h"
 #include "redis/shared.h"
-#include "store/keeper.h"
+#include "store/metadata_store.h"
 
 namespace sluice::redis {
 
-class RedisKeeper final : public store::Keeper {
+class RedisMetadataStore final : public store::MetadataStore {
  public:
   // `shared` outlives it.
-  explicit RedisKeeper(Shared& shared);
-  ~RedisKeeper() override;
+  explicit RedisMetadataStore(Shared& shared);
+  ~RedisMetadataStore() override;
 
   // A Redis that cannot be asked is no problem: `watch` brings what is kept as soon as it can.
   bool read(const std::function<void(std::string_view name, std::string_view text)>& visit,

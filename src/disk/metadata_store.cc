@@ -1,4 +1,4 @@
-#include "disk/texts.h"
+#include "disk/metadata_store.h"
 
 #include <rocksdb/utilities/checkpoint.h>
 
@@ -40,13 +40,13 @@ Status each_text(rocksdb::DB& db, const VisitText& visit) {
   return at->status();
 }
 
-RocksTexts::RocksTexts(const std::string& dir, bool sync)
+RocksMetadataStore::RocksMetadataStore(const std::string& dir, bool sync)
     : dir_(dir),
       sync_(sync),
       rocks_(texts_of(dir), texts_options()),
       marks_(dir, LogMarks::Of::texts) {}
 
-Status RocksTexts::open(uint32_t format, std::string& wrong) {
+Status RocksMetadataStore::open(uint32_t format, std::string& wrong) {
   const std::lock_guard lock(mutex_);
   std::error_code error;
   if (format == 1 && !fs::exists(rocks_.path(), error)) {
@@ -76,7 +76,7 @@ Status RocksTexts::open(uint32_t format, std::string& wrong) {
   });
 }
 
-bool RocksTexts::read(const VisitText& visit, std::string& problem) {
+bool RocksMetadataStore::read(const VisitText& visit, std::string& problem) {
   const std::lock_guard lock(mutex_);
   const Status status = rocks_.use([&](rocksdb::DB& db) { return each_text(db, visit); });
   if (status.ok()) return true;
@@ -84,11 +84,12 @@ bool RocksTexts::read(const VisitText& visit, std::string& problem) {
   return false;
 }
 
-RocksTexts::~RocksTexts() {
+RocksMetadataStore::~RocksMetadataStore() {
   take_back().PermitUncheckedError();
 }
 
-Texts::Written RocksTexts::write(std::span<const Change> changes, std::string& problem) {
+store::MetadataStore::Written RocksMetadataStore::write(std::span<const Change> changes,
+                                                        std::string& problem) {
   const std::lock_guard lock(mutex_);
   const Status status = put_again(changes);
   if (status.ok()) return Written::yes;
@@ -99,18 +100,18 @@ Texts::Written RocksTexts::write(std::span<const Change> changes, std::string& p
   return Written::maybe;
 }
 
-Status RocksTexts::take_back() {
+Status RocksMetadataStore::take_back() {
   return undo_.Count() > 0 ? put_again({}) : Status::OK();
 }
 
-Status RocksTexts::put_again(std::span<const Change> changes) {
+Status RocksMetadataStore::put_again(std::span<const Change> changes) {
   Status status = put(changes);
   // There may be space again since the last one.
   if (!status.ok() && rocks_.mend().ok()) status = put(changes);
   return status;
 }
 
-Status RocksTexts::put(std::span<const Change> changes) {
+Status RocksMetadataStore::put(std::span<const Change> changes) {
   rocksdb::WriteBatch batch = undo_, undo = undo_;
   // Before anything is written: what cannot be read could not be taken back.
   if (Status read = remember(changes, undo); !read.ok()) return read;
@@ -139,7 +140,7 @@ Status RocksTexts::put(std::span<const Change> changes) {
 }
 
 // What is under those names, once: after a failure it may be what that one wrote.
-Status RocksTexts::remember(std::span<const Change> changes, rocksdb::WriteBatch& undo) {
+Status RocksMetadataStore::remember(std::span<const Change> changes, rocksdb::WriteBatch& undo) {
   struct Names : rocksdb::WriteBatch::Handler {
     std::set<std::string> all;
     Status PutCF(uint32_t, const rocksdb::Slice& key, const rocksdb::Slice&) override {
@@ -166,7 +167,7 @@ Status RocksTexts::remember(std::span<const Change> changes, rocksdb::WriteBatch
   });
 }
 
-bool RocksTexts::copy_to(const std::string& dir, std::string& why) {
+bool RocksMetadataStore::copy_to(const std::string& dir, std::string& why) {
   const std::lock_guard lock(mutex_);
   // What failed is not to be in a copy either.
   Status status = take_back();

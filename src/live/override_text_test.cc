@@ -1,0 +1,110 @@
+// The limits of an override, which are JSON: they are read as those of a policy, which are YAML.
+#include "live/override_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "policy/read/native_limit.h"
+#include "policy/read/yaml_tree.h"
+#include "policy/read/yaml_tree_reader.h"
+
+namespace sluice::live::override_text_test {
+namespace {
+
+struct Read {
+  limit::Limit limit;
+  std::string wrong;  // the first that is
+};
+
+Read by_yaml(const std::string& text) {
+  Read read;
+  policy::YamlDocument document;
+  EXPECT_FALSE(policy::parse_yaml(text, document)) << text;
+  base::Diagnostics diagnostics;
+  policy::YamlReader reader("", document, diagnostics);
+  read.limit = policy::read_limit(document.root(), reader);
+  if (diagnostics.empty()) return read;
+  const base::Diagnostic& d = diagnostics.front();
+  const bool whole = d.subject.empty() || d.subject == "limit";
+  read.wrong = (whole ? "limit" : "limit." + d.subject) + ": " + d.message +
+               (d.remedy.empty() ? "" : "; " + d.remedy);
+  return read;
+}
+
+Read by_json(const std::string& text) {
+  wire::Json body;
+  body["limit"] = wire::Json::parse(text);
+  std::vector<limit::Limit> limits;
+  policy::OwnLimits own = 0;
+  const OverrideProblem problem = read_limits(body, NamedRule{}, limits, own);
+  if (problem) return {{}, problem.field + ": " + problem.why};
+  return {limits.at(0), ""};
+}
+
+// JSON is YAML, but each text is read by a parser of its own.
+TEST(OverrideText, ALimitIsReadAsAPolicysIs) {
+  for (const std::string text : {
+           R"({"quota": 5, "window": "1s"})",
+           R"({"quota": "10_000", "window": "1h", "burst": 7})",
+           R"({"window": "250ms", "quota": "5k", "algorithm": "sliding_log"})",
+           R"({"quota": 3, "algorithm": "fixed_bucket"})",
+           R"({"quota": "\u0035", "window": "1s"})",
+           R"({})",
+           R"({"quota": 5})",
+           R"({"window": "1s"})",
+           R"({"quota": 0, "window": "1s"})",
+           R"({"quota": -1, "window": "1s"})",
+           R"({"quota": 1.5, "window": "1s"})",
+           R"({"quota": 18446744073709551615, "window": "1s"})",
+           R"({"quota": true, "window": "1s"})",
+           R"({"quota": null, "window": "1s"})",
+           R"({"quota": "null", "window": "1s"})",
+           R"({"quota": "", "window": "1s"})",
+           R"({"quota": [], "window": "1s"})",
+           R"({"quota": [1, [2]], "window": "1s"})",
+           R"({"quota": {"n": 1}, "window": "1s"})",
+           R"({"quota": 5, "window": 60})",
+           R"({"quota": 5, "window": "soon"})",
+           R"({"quota": 5, "window": "0s"})",
+           R"({"quota": 5, "window": "1s", "quotas": 6})",
+           R"({"quota": 5, "window": "1s", "<<": {"burst": 1}})",
+           R"({"quota": 5, "window": "1s", "": 1})",
+           R"({"quota": 5, "window": "1s", "algorithm": "leaky"})",
+           R"({"quota": 5, "window": "1s", "algorithm": ["token_bucket"]})",
+           R"({"quota": 5, "window": "1s", "burst": 2, "algorithm": "fixed_window"})",
+           R"({"quota": 5, "window": "1s", "algorithm": "fixed_bucket"})",
+       }) {
+    const Read yaml = by_yaml(text), json = by_json(text);
+    EXPECT_EQ(json.wrong, yaml.wrong) << text;
+    if (yaml.wrong.empty()) {
+      EXPECT_EQ(json.limit, yaml.limit) << text;
+    }
+  }
+}
+
+TEST(OverrideText, WhatIsWrongWithALimitIsToldByItsField) {
+  EXPECT_EQ(
+      by_json(R"({"quota": 5, "window": 60})").wrong,
+      "limit.window: `60` has no unit; write `60s` if seconds are meant; units are us, ms, s, "
+      "m, h, d");
+  EXPECT_EQ(by_json(R"({"quota": 5, "windows": "1s"})").wrong,
+            "limit.windows: is no key that is known here; did you mean `window`?");
+  EXPECT_EQ(by_json("[]").wrong,
+            "limit: is to be an object, as {\"quota\": 100, \"window\": \"1s\"}");
+}
+
+// What answers have beside what policies have is taken back.
+TEST(OverrideText, ALimitOfAnAnswerIsRead) {
+  const limit::Limit bucket{limit::Algorithm::fixed_bucket, 3, {}, 3},
+      window{limit::Algorithm::token_bucket, 5, base::seconds(60), 9};
+  for (const limit::Limit& one : {bucket, window}) {
+    wire::Json json = to_json(one);
+    json["of_rule"] = true;
+    EXPECT_EQ(by_json(json.dump()).limit, one) << json.dump();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::live::override_text_test

@@ -1,0 +1,156 @@
+// Protobuf's wire format, both ways: fields one after the other, read from a text and written to
+// memory. Which fields a message has is not its matter. Inlined, as each request and reply of a
+// protocol of protobuf's goes through it. Views point into what is read.
+#pragma once
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <type_traits>
+
+namespace sluice::wire {
+
+// The low three bits of a field's key; its number is in the others.
+enum ProtobufType : uint8_t {
+  varint = 0,
+  fixed64 = 1,
+  bytes = 2,
+  group = 3,
+  group_end = 4,
+  fixed32 = 5
+};
+
+constexpr uint32_t protobuf_key(uint32_t field, ProtobufType type) {
+  return field << 3 | type;
+}
+
+// Number: uint64_t, or uint32_t for readers to whom the low 32 bits of a longer number count, of a
+// length too. False from any function: the message is broken, and there is nothing more to read.
+template <class Number>
+class ProtobufReader {
+  static_assert(std::is_same_v<Number, uint64_t> || std::is_same_v<Number, uint32_t>);
+
+ public:
+  explicit ProtobufReader(std::string_view body)
+      : body_(body),
+        in_(reinterpret_cast<const uint8_t*>(body.data()), static_cast<int>(body.size())) {}
+
+  bool at_end() const { return position() == body_.size(); }
+
+  // A varint: a key, or a number.
+  bool read_number(Number& value) {
+    if constexpr (std::is_same_v<Number, uint32_t>)
+      return in_.ReadVarint32(&value);
+    else
+      return in_.ReadVarint64(&value);
+  }
+  // A varint as it stands there.
+  bool read_raw_number(std::string_view& value) {
+    const size_t from = position();
+    uint64_t ignored;
+    if (!in_.ReadVarint64(&ignored)) return false;
+    value = body_.substr(from, position() - from);
+    return true;
+  }
+  // A length, and as many bytes.
+  bool read_text(std::string_view& value) {
+    if constexpr (std::is_same_v<Number, uint32_t>) {
+      uint32_t size;
+      return in_.ReadVarint32(&size) && read_bytes(size, value);
+    } else {
+      int size;
+      return in_.ReadVarintSizeAsInt(&size) && read_bytes(static_cast<size_t>(size), value);
+    }
+  }
+  // What belongs to a key that means nothing. Groups within each other, at most `groups_max`.
+  bool skip(uint32_t key, int groups_max) {
+    uint64_t number;
+    std::string_view text;
+    switch (key & 7) {
+      case varint:
+        return in_.ReadVarint64(&number);
+      case fixed64:
+        return in_.Skip(8);
+      case bytes:
+        return read_text(text);
+      case group:
+        return groups_max > 0 && skip_group(key >> 3, groups_max - 1);
+      case fixed32:
+        return in_.Skip(4);
+      default:
+        return false;
+    }
+  }
+
+ private:
+  size_t position() const { return static_cast<size_t>(in_.CurrentPosition()); }
+
+  bool read_bytes(size_t size, std::string_view& value) {
+    const void* data = nullptr;
+    int left = 0;
+    in_.GetDirectBufferPointerInline(&data, &left);
+    if (size > static_cast<size_t>(left)) return false;
+    value = {static_cast<const char*>(data), size};
+    return in_.Skip(static_cast<int>(size));
+  }
+  bool skip_group(uint32_t field, int groups_max) {
+    uint32_t key;
+    while (in_.ReadVarint32(&key)) {
+      if ((key & 7) == group_end) return key >> 3 == field;
+      if (!skip(key, groups_max)) return false;
+    }
+    return false;
+  }
+
+  std::string_view body_;
+  google::protobuf::io::CodedInputStream in_;
+};
+
+inline size_t varint_bytes(uint64_t value) {
+  return google::protobuf::io::CodedOutputStream::VarintSize64(value);
+}
+// Of a field with that key's bytes, and a number or a text.
+inline size_t number_bytes(uint32_t field, uint64_t value) {
+  return varint_bytes(uint64_t{field} << 3) + varint_bytes(value);
+}
+inline size_t text_bytes(uint32_t field, size_t size) {
+  return number_bytes(field, size) + size;
+}
+
+// Writes to where there is room for it.
+class ProtobufWriter {
+ public:
+  explicit ProtobufWriter(char* at) : at_(reinterpret_cast<uint8_t*>(at)) {}
+
+  void varint(uint64_t value) {
+    at_ = google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(value, at_);
+  }
+  void number(uint32_t field, uint64_t value) {
+    key(field, wire::varint);
+    varint(value);
+  }
+  void text(uint32_t field, std::string_view value) {
+    open(field, value.size());
+    if (!value.empty()) std::memcpy(at_, value.data(), value.size());
+    at_ += value.size();
+  }
+  // A message within the message, of so many bytes, which follow.
+  void open(uint32_t field, size_t size) {
+    key(field, bytes);
+    varint(size);
+  }
+  char* end() const { return reinterpret_cast<char*>(at_); }
+
+ private:
+  void key(uint32_t field, ProtobufType type) {
+    at_ = google::protobuf::io::CodedOutputStream::WriteVarint32ToArray(protobuf_key(field, type),
+                                                                        at_);
+  }
+
+  uint8_t* at_;
+};
+
+}  // namespace sluice::wire
