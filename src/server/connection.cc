@@ -344,7 +344,6 @@ void Connection::on_lists_done() {
 void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
   finishing_ = true;
-  if (stream_.is_handshaking()) return abort();
   last_bytes_ = stream_.unread_bytes();
   if (unsent_.empty()) process();
 }

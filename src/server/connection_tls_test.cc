@@ -292,14 +292,5 @@ TEST(TlsConnection, WhatHadArrivedWhenTheServerStopsIsAnswered) {
   EXPECT_TRUE(w.has_ended());
 }
 
-TEST(TlsConnection, AHandshakeIsNotWaitedForWhenTheServerStops) {
-  Stopping w;
-  TlsClient client(client_of(w, {.request = base::seconds(3'600), .send = base::seconds(3'600)}));
-  w.start();
-  client.send();
-  w.worker->stop(long_time);
-  EXPECT_TRUE(w.has_ended());
-}
-
 }  // namespace
 }  // namespace sluice::server::connection_tls_test
