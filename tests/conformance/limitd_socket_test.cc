@@ -21,6 +21,7 @@
 #include "tests/support/limitd_client.h"
 #include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
+#include "wire/protobuf.h"
 
 namespace sluice::tests::limitd_socket_test {
 namespace {
@@ -114,10 +115,10 @@ std::string without_times(const LimitdReply& reply) {
   size_t from = 0;
   for (const int64_t reset : resets) {
     if (reset == 0) continue;
-    std::string bytes;
-    auto value = static_cast<uint64_t>(reset);
-    for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
-    bytes.push_back(static_cast<char>(value));
+    char varint[10];
+    wire::ProtobufWriter to(varint);
+    to.varint(static_cast<uint64_t>(reset));
+    const std::string_view bytes(varint, to.end());
     const size_t at = frame.find(bytes, from);
     if (at == std::string::npos) return frame;
     frame.replace(at, bytes.size(), bytes.size(), 't');

@@ -1,6 +1,6 @@
-// A WebSocket client of the tests' own that speaks droplet's messages, on loopback: it knows
-// nothing of the server's code. It waits for everything it does, up to a deadline: too late is
-// thrown, and so is a frame that no server may send.
+// A WebSocket client that speaks droplet's messages, on loopback, by the frames and messages of the
+// program: the conformance vectors and protoc judge these. It waits for everything it does, up to a
+// deadline: too late is thrown, and so is a frame that no server may send.
 #pragma once
 
 #include <cstdint>

@@ -7,112 +7,67 @@
 #include <stdexcept>
 #include <utility>
 
+#include "wire/protobuf.h"
+
 namespace sluice::tests {
 namespace {
 
-std::string varint(uint64_t value) {
-  std::string out;
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-  return out;
-}
-std::string number(uint32_t field, uint64_t value) {
-  return varint(field * 8) + varint(value);
-}
-std::string text(uint32_t field, const std::string& value) {
-  return varint(field * 8 + 2) + varint(value.size()) + value;
+// Of replies: that of a list of 1,000 long keys.
+constexpr size_t body_bytes_max = size_t{16} << 20;
+
+// Throws on what is no frame. `body`: if it has come whole. How many bytes it has; 0: not known
+// yet.
+size_t read_frame(std::string_view frame, std::optional<std::string_view>& body) {
+  std::string_view found;
+  size_t bytes = 0;
+  const auto read = limitd::find_limitd_frame(frame, body_bytes_max, found, bytes);
+  if (read == limitd::LimitdFrame::bad) throw std::runtime_error("no frame");
+  if (read == limitd::LimitdFrame::whole) body = found;
+  return bytes;
 }
 
-uint64_t take_varint(std::string_view& from) {
-  uint64_t value = 0;
-  for (unsigned i = 0; i < 10 && !from.empty(); ++i) {
-    const auto byte = static_cast<uint8_t>(from.front());
-    from.remove_prefix(1);
-    value |= uint64_t{byte & 0x7Fu} << (7 * i);
-    if (byte < 0x80) return value;
-  }
-  throw std::runtime_error("a varint that does not end");
-}
-
-struct Field {
-  uint64_t number = 0, value = 0;
-  std::string_view bytes;
-};
-
-std::vector<Field> fields_of(std::string_view body) {
-  std::vector<Field> all;
-  while (!body.empty()) {
-    const uint64_t key = take_varint(body);
-    Field& field = all.emplace_back();
-    field.number = key / 8;
-    field.value = take_varint(body);
-    if (key % 8 == 0) continue;
-    if (key % 8 != 2 || field.value > body.size())
-      throw std::runtime_error("a reply with a field of an unknown wire type");
-    field.bytes = body.substr(0, field.value);
-    body.remove_prefix(field.value);
-  }
-  return all;
-}
-
-int64_t to_signed(uint64_t value) {
-  return static_cast<int64_t>(value);
-}
-
-LimitdReply::Item item_of(std::string_view body) {
-  LimitdReply::Item item;
-  for (const Field& f : fields_of(body)) {
-    if (f.number == 1) item.instance = f.bytes;
-    if (f.number == 2) item.remaining = to_signed(f.value);
-    if (f.number == 3) item.reset = to_signed(f.value);
-    if (f.number == 4) item.limit = to_signed(f.value);
-  }
-  return item;
-}
-
-void read_body(std::string_view body, LimitdReply& reply) {
-  const bool take = reply.kind == "take";
-  for (const Field& f : fields_of(body)) {
-    if (reply.kind == "status") {
-      reply.items.push_back(item_of(f.bytes));
-    } else if (take && f.number < 3) {
-      (f.number == 1 ? reply.conformant : reply.delayed) = f.value != 0;
-    } else {
-      const uint64_t which = take ? f.number - 2 : f.number;
-      (which == 1 ? reply.remaining : which == 2 ? reply.reset : reply.limit) = to_signed(f.value);
-    }
-  }
+std::string text_of(const limitd::LimitdId& id) {
+  if (!id.numeric) return std::string(id.bytes);
+  uint64_t number = 0;
+  wire::ProtobufReader<uint64_t>(id.bytes).read_number(number);
+  return "#" + std::to_string(static_cast<int64_t>(number));
 }
 
 }  // namespace
 
 std::string limitd_frame(const LimitdAsked& asked, const std::string& id) {
-  std::string body = text(1, id) + text(2, asked.type) + text(3, asked.key) +
-                     number(4, static_cast<uint64_t>(asked.method));
-  if (asked.count) body += number(5, static_cast<uint64_t>(*asked.count));
-  if (asked.all) body += number(6, 1);
-  if (asked.silent) body += number(7, 1);
-  return varint(body.size()) + body;
+  base::Buffer out;
+  limitd::append_limitd_request({.id = {id},
+                                 .type = asked.type,
+                                 .key = asked.key,
+                                 .method = asked.method,
+                                 .count = asked.count.value_or(1),
+                                 .has_count = asked.count.has_value(),
+                                 .all = asked.all,
+                                 .silent = asked.silent},
+                                out);
+  return std::string(out.view());
 }
 
 LimitdReply parse_limitd_reply(const std::string& frame) {
   static const char* const kinds[] = {"error", "take", "put", "status", "pong", "get"};
+  std::optional<std::string_view> body;
+  if (read_frame(frame, body) != frame.size() || !body)
+    throw std::runtime_error("a frame of another length");
+  limitd::LimitdReply read;
+  if (!limitd::read_limitd_reply(*body, read)) throw std::runtime_error("no reply");
   LimitdReply reply;
   reply.frame = frame;
-  std::string_view body = frame;
-  if (take_varint(body) != body.size()) throw std::runtime_error("a frame of another length");
-  for (const Field& f : fields_of(body)) {
-    if (f.number == 1) {
-      reply.id = f.bytes;
-    } else if (f.number == 20) {
-      reply.id = "#" + std::to_string(to_signed(f.value));
-    } else if (f.number >= 100 && f.number <= 105) {
-      reply.kind = kinds[f.number - 100];
-      read_body(f.bytes, reply);
-    } else {
-      throw std::runtime_error("a reply with the field " + std::to_string(f.number));
-    }
-  }
+  reply.id = text_of(read.id);
+  reply.kind = kinds[static_cast<size_t>(read.kind)];
+  reply.conformant = read.conformant;
+  reply.delayed = read.delayed;
+  reply.remaining = read.level.remaining;
+  reply.reset = static_cast<int64_t>(read.level.reset);
+  reply.limit = read.level.limit;
+  for (const auto& [key, level] : read.items)
+    reply.items.push_back(
+        {std::string(key), level.remaining, static_cast<int64_t>(level.reset), level.limit});
   return reply;
 }
 
@@ -129,19 +84,17 @@ std::optional<LimitdReply> LimitdClient::await(const std::string& id, Deadline d
       kept_.erase(kept);
       return reply;
     }
-    std::string frame;
-    uint64_t size = 0;
-    for (unsigned i = 0;; ++i) {
-      // Byte by byte, so that what has come of a frame stays where it is if the rest does not.
-      auto front = tcp_.read_bytes(i + 1, deadline);
+    // By the length in front, so that what has come of a frame stays where it is if the rest does
+    // not.
+    size_t bytes = 0;
+    for (size_t front_bytes = 1; bytes == 0; ++front_bytes) {
+      const auto front = tcp_.read_bytes(front_bytes, deadline);
       if (!front) return std::nullopt;
-      frame = *front;
-      const auto byte = static_cast<uint8_t>(frame.back());
-      size |= uint64_t{byte & 0x7Fu} << (7 * i);
-      tcp_.unread(frame);
-      if (byte < 0x80) break;
+      std::optional<std::string_view> body;
+      bytes = read_frame(*front, body);
+      tcp_.unread(*front);
     }
-    auto whole = tcp_.read_bytes(frame.size() + size, deadline);
+    const auto whole = tcp_.read_bytes(bytes, deadline);
     if (!whole) return std::nullopt;
     LimitdReply reply = parse_limitd_reply(*whole);
     kept_.emplace(reply.id, std::move(reply));

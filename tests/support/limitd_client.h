@@ -1,6 +1,6 @@
-// A client of limitd's protocol for tests, field by field and without protobuf's library; and a
-// sluice that serves it on a free port. As TcpClient it waits for everything up to a deadline, and
-// one thread uses it.
+// A client of limitd's protocol for tests, by the messages of the program (the conformance vectors
+// and protoc judge these); and a sluice that serves it on a free port. As TcpClient it waits for
+// everything up to a deadline, and one thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/limitd/message.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/tcp_client.h"
 
 namespace sluice::tests {
 
-enum class LimitdMethod : uint8_t { take, wait, put, status, ping, get };
+using limitd::LimitdMethod;
 
 struct LimitdAsked {
   LimitdMethod method = LimitdMethod::take;

@@ -20,9 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/limitd/message.h"
 #include "tests/support/dice.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/patience.h"
+#include "wire/protobuf.h"
 
 namespace sluice::tests {
 namespace {
@@ -32,17 +34,18 @@ using limitd::Request;
 using limitd::Response;
 using std::chrono::steady_clock;
 
+constexpr size_t body_bytes_max = size_t{16} << 20;
+
 double milliseconds(steady_clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
 void append_frame(std::string& out, const Request& request) {
   const std::string body = request.SerializeAsString();
-  for (size_t rest = body.size();; rest >>= 7) {
-    out.push_back(static_cast<char>(rest > 127 ? (rest & 127) | 128 : rest));
-    if (rest <= 127) break;
-  }
-  out += body;
+  char length[10];
+  wire::ProtobufWriter to(length);
+  to.varint(body.size());
+  out.append(length, to.end()).append(body);
 }
 
 Request request(Request::Method method, const std::string& type, const std::string& key, int count,
@@ -98,29 +101,23 @@ class Wire {
   // Calls `visit(response)` for each that has come.
   template <class Visit>
   void receive(Visit&& visit) {
-    char bytes[64 << 10];
+    char received[64 << 10];
     for (;;) {
-      const ssize_t got = recv(fd_, bytes, sizeof bytes, 0);
+      const ssize_t got = recv(fd_, received, sizeof received, 0);
       if (got == 0) throw std::runtime_error("the server has closed a connection");
       if (got < 0) break;
-      in_.append(bytes, static_cast<size_t>(got));
+      in_.append(received, static_cast<size_t>(got));
     }
-    size_t at = 0;
-    for (;;) {
-      size_t size = 0, head = at;
-      int shift = 0;
-      while (head < in_.size() && (in_[head] & 128) != 0) {
-        size |= static_cast<size_t>(in_[head++] & 127) << shift;
-        shift += 7;
-      }
-      if (head == in_.size()) break;
-      size |= static_cast<size_t>(in_[head++]) << shift;
-      if (in_.size() - head < size) break;
+    size_t at = 0, bytes = 0;
+    std::string_view body;
+    const std::string_view in = in_;
+    while (limitd::find_limitd_frame(in.substr(at), body_bytes_max, body, bytes) ==
+           limitd::LimitdFrame::whole) {
       Response response;
-      if (!response.ParseFromArray(in_.data() + head, static_cast<int>(size)))
+      if (!response.ParseFromArray(body.data(), static_cast<int>(body.size())))
         throw std::runtime_error("no message");
       visit(response);
-      at = head + size;
+      at += bytes;
     }
     in_.erase(0, at);
   }
