@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "admin/figures.h"
 #include "admin/http_server.h"
 #include "admin/options.h"
+#include "admin/server_stats.h"
 #include "base/bounds.h"
 #include "live/live_policy.h"
 #include "live/reloader.h"

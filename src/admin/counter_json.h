@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "admin/admin_json.h"
-#include "admin/counter_inquiry.h"
+#include "admin/counter_query.h"
 #include "live/override_text.h"
 #include "wire/shown_name.h"
 

@@ -11,10 +11,10 @@
 
 #include "admin/admin.h"
 #include "admin/admin_json.h"
-#include "admin/counter_inquiry.h"
+#include "admin/counter_query.h"
 #include "admin/live_counters.h"
 #include "base/clock.h"
-#include "engine/inquiry.h"
+#include "engine/admin_query.h"
 #include "live/live_policy.h"
 #include "store/store.h"
 #include "wire/shown_name.h"

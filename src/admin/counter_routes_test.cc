@@ -13,7 +13,7 @@
 #include "admin/admin_json.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/lister.h"
+#include "engine/table_scanner.h"
 #include "protocol/droplet/rules.h"
 #include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"

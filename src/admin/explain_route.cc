@@ -7,7 +7,7 @@
 #include "admin/admin_json.h"
 #include "admin/counter_json.h"
 #include "admin/counter_routes.h"
-#include "admin/explain_inquiry.h"
+#include "admin/explain_query.h"
 #include "base/bounds.h"
 #include "base/units.h"
 #include "live/override_text.h"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "admin/explain_inquiry.h"
+#include "admin/explain_query.h"
 #include "admin/live_counters.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/lister.h"
+#include "engine/table_scanner.h"
 #include "policy/read/native.h"
 #include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "admin/http_server.h"
-#include "engine/denials.h"
+#include "engine/denial_sampler.h"
 #include "log/log.h"
 #include "wire/http_session.h"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "admin/admin.h"
-#include "live/overrides_book.h"
+#include "live/override_registry.h"
 
 namespace sluice::admin {
 

@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "admin/figures.h"
 #include "admin/http_server.h"
+#include "admin/server_stats.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "engine/top_keys.h"

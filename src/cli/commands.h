@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/outside.h"
+#include "config/command_io.h"
 #include "protocol/command.h"
 
 namespace sluice::cli {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "config/outside.h"
+#include "config/command_io.h"
 #include "config/screen_text.h"
 
 namespace sluice::cli {

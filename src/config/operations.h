@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "config/command_io.h"
 #include "config/config.h"
-#include "config/outside.h"
 #include "config/settings.h"
 #include "server/options.h"
 

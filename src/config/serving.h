@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "config/command_io.h"
 #include "config/config.h"
-#include "config/outside.h"
 #include "config/policy_source.h"
 #include "server/server.h"
 

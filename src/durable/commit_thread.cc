@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/pace.h"
+#include "base/background.h"
 #include "durable/durable_store.h"
 #include "store/changes.h"
 

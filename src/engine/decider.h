@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "engine/batch.h"
-#include "engine/denials.h"
-#include "engine/tally.h"
+#include "engine/denial_sampler.h"
 #include "engine/top_keys.h"
+#include "engine/worker_stats.h"
 #include "live/live_policy.h"
 #include "policy/overrides.h"
 #include "store/store.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/printable.h"
-#include "engine/tally.h"
+#include "engine/worker_stats.h"
 #include "protocol/protocol.h"
 
 namespace sluice::engine {

@@ -9,7 +9,7 @@
 
 #include "base/time.h"
 #include "engine/batch.h"
-#include "engine/denials.h"
+#include "engine/denial_sampler.h"
 #include "engine/pending_replies.h"
 #include "policy/rule_set.h"
 #include "request/session.h"

@@ -6,8 +6,8 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "engine/admin_query.h"
 #include "engine/decision_log.h"
-#include "engine/inquiry.h"
 #include "engine/verdict.h"
 #include "protocol/protocol.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "live/overrides_book.h"
+#include "live/override_registry.h"
 #include "policy/read/native.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/droplet/rules.h"

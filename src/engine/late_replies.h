@@ -15,7 +15,7 @@
 #include "engine/decider.h"
 #include "engine/pending_replies.h"
 #include "engine/reply_sink.h"
-#include "store/port.h"
+#include "store/completion_queue.h"
 
 namespace sluice::engine {
 

@@ -5,8 +5,8 @@
 
 #include "base/bounds.h"
 #include "engine/decision_log.h"
-#include "engine/lister.h"
 #include "engine/pending_replies.h"
+#include "engine/table_scanner.h"
 #include "engine/verdict.h"
 #include "protocol/protocol.h"
 

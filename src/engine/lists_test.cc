@@ -17,7 +17,7 @@
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "engine/lister.h"
+#include "engine/table_scanner.h"
 #include "protocol/limitd/rules.h"
 #include "protocol/limitd/session.h"
 #include "request/space.h"

@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "base/time.h"
-#include "engine/tally.h"
+#include "engine/worker_stats.h"
 #include "live/live_policy.h"
 #include "metrics/top.h"
 #include "policy/rule_set.h"

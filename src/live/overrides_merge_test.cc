@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "live/overrides_book.h"
+#include "live/override_registry.h"
 #include "policy/read/native.h"
 
 namespace sluice::live::overrides_merge_test {

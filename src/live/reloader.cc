@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/pace.h"
+#include "base/background.h"
 #include "base/units.h"
 
 namespace sluice::live {

@@ -18,7 +18,7 @@
 
 #include "live/file_watch.h"
 #include "live/live_policy.h"
-#include "live/readings.h"
+#include "live/reload_history.h"
 
 namespace sluice::live {
 

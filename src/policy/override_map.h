@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/grace.h"
+#include "base/epoch_reclaimer.h"
 #include "policy/override_memory.h"
 
 namespace sluice::policy {

@@ -36,7 +36,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/grace.h"
+#include "base/epoch_reclaimer.h"
 #include "limit/limit.h"
 #include "policy/match_steps.h"
 #include "policy/override_merge.h"

@@ -5,10 +5,10 @@
 #include <bit>
 #include <utility>
 
+#include "base/background.h"
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/pace.h"
 #include "policy/key_text.h"
 #include "policy/overrides.h"
 #include "policy/text.h"

@@ -1,6 +1,7 @@
 // What a protocol is counted by beside sluice's own families, where users of the server that it
 // stands in for know such figures: latencies in ms, errors by a code, a page, lines for statsd. The
-// engine counts (engine/tally.h), the protocol's folder writes the page and the lines. Constant.
+// engine counts (engine/worker_stats.h), the protocol's folder writes the page and the lines.
+// Constant.
 #pragma once
 
 #include <cstddef>

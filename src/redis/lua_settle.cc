@@ -230,7 +230,7 @@ local function most_of(l)
   return l[2]
 end
 local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
--- How long a counter is kept once it is as fresh (store/settling.h, skips_linger), and is it so?
+-- How long a counter is kept once it is as fresh (store/pending_charge.h, skips_linger), and is it so?
 local function linger_of(c)
   for i = 1, #c.limits do
     if c.next[i][1] then return c.linger, false end

@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/running_sums.h"
 #include "limit/wide.h"
-#include "store/port.h"
+#include "store/completion_queue.h"
 
 namespace sluice::redis {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "redis/line.h"
+#include "redis/blocking_connection.h"
 #include "redis/name_set.h"
 #include "redis/scripts.h"
 #include "redis/shared.h"

@@ -12,7 +12,7 @@
 #include "base/bounds.h"
 #include "base/printable.h"
 #include "base/units.h"
-#include "redis/line.h"
+#include "redis/blocking_connection.h"
 #include "store/first_names.h"
 
 namespace sluice::redis {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "net/resolver.h"
-#include "redis/link.h"
+#include "redis/async_connection.h"
 #include "redis/options.h"
 #include "redis/queues.h"
 #include "redis/scripts.h"

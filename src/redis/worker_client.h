@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "limit/limit.h"
-#include "redis/asking.h"
-#include "redis/link.h"
+#include "redis/async_connection.h"
 #include "redis/queues.h"
+#include "redis/script_call.h"
 #include "redis/shared.h"
 #include "request/charge.h"
 #include "store/store.h"

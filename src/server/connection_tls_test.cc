@@ -16,7 +16,7 @@
 #include <string_view>
 #include <thread>
 
-#include "engine/tally.h"
+#include "engine/worker_stats.h"
 #include "net/tls.h"
 #include "server/worker_world_test.h"
 #include "testing/tls_peer.h"

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "engine/tally.h"
+#include "engine/worker_stats.h"
 #include "metrics/page.h"
 
 namespace sluice::server {

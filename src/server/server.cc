@@ -21,12 +21,12 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/signals.h"
-#include "engine/inquiry.h"
-#include "engine/lister.h"
+#include "engine/admin_query.h"
+#include "engine/table_scanner.h"
 #include "live/limits_collector.h"
 #include "net/listener.h"
+#include "server/admin_plane.h"
 #include "server/doors.h"
-#include "server/operate.h"
 #include "server/worker.h"
 
 namespace sluice::server {

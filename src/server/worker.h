@@ -21,8 +21,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/admin_query.h"
 #include "engine/engine.h"
-#include "engine/inquiry.h"
 #include "net/poller.h"
 #include "server/age_list.h"
 #include "server/connection.h"

@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "engine/lister.h"
+#include "engine/table_scanner.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/limitd/rules.h"
 #include "request/space.h"

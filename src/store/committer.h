@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "store/port.h"
+#include "store/completion_queue.h"
 
 namespace sluice::store {
 

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "limit/decide.h"
 #include "store/first_names.h"
-#include "store/together.h"
+#include "store/locked_group.h"
 
 namespace sluice::store {
 

@@ -14,7 +14,7 @@
 #include "request/charge.h"
 #include "store/catalog.h"
 #include "store/committer.h"
-#include "store/port.h"
+#include "store/completion_queue.h"
 
 namespace sluice::store {
 

@@ -13,7 +13,7 @@
 #include "limit/limit.h"
 #include "limit/wide.h"
 #include "request/charge.h"
-#include "store/port.h"
+#include "store/completion_queue.h"
 #include "store/store.h"
 
 namespace sluice::store {

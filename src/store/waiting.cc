@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "limit/carry_list.h"
 #include "store/embedded_store.h"
-#include "store/together.h"
+#include "store/locked_group.h"
 
 namespace sluice::store {
 

@@ -19,7 +19,7 @@
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "engine/lister.h"
+#include "engine/table_scanner.h"
 #include "policy/read/native.h"
 #include "request/space.h"
 #include "server/worker.h"

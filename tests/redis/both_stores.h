@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/asking.h"
+#include "redis/script_call.h"
 #include "store/asking_test.h"
 #include "tests/support/redis_server.h"
 

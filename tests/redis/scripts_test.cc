@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/asking.h"
+#include "redis/script_call.h"
 #include "testing/grants_model.h"
 #include "tests/redis/both_stores.h"
 #include "tests/support/dice.h"

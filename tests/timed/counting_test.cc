@@ -8,7 +8,7 @@
 #include <chrono>
 #include <iostream>
 
-#include "admin/figures.h"
+#include "admin/server_stats.h"
 #include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "request/space.h"

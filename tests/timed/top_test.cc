@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "admin/figures.h"
+#include "admin/server_stats.h"
 #include "engine/top_keys.h"
 #include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"

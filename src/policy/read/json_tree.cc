@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/pace.h"
+#include "base/background.h"
 #include "policy/text.h"
 
 namespace sluice::policy {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/background.h"
 #include "base/bounds.h"
-#include "base/pace.h"
 #include "base/utf8.h"
 #include "policy/read/yaml_words.h"
 #include "policy/text.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/pace.h"
+#include "base/background.h"
 #include "policy/text.h"
 #include "protocol/divvy/raw.h"
 

@@ -1,7 +1,7 @@
 // Divvy's JSON policies: {"overrides": [rule, ...], "default": rule}.
 #include <algorithm>
 
-#include "base/pace.h"
+#include "base/background.h"
 #include "policy/read/json_tree.h"
 #include "policy/text.h"
 #include "protocol/divvy/raw.h"

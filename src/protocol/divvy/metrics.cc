@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "admin/figures.h"
 #include "admin/http_server.h"
+#include "admin/server_stats.h"
 #include "base/bounds.h"
 
 namespace sluice::divvy {

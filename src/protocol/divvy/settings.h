@@ -11,8 +11,8 @@
 
 #include "base/setting.h"
 #include "config/address.h"
+#include "config/command_io.h"
 #include "config/config.h"
-#include "config/outside.h"
 #include "protocol/settings.h"
 
 namespace sluice::divvy {

@@ -1,4 +1,4 @@
-#include "base/pace.h"
+#include "base/background.h"
 
 #include <chrono>
 #include <thread>

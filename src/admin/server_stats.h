@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/tally.h"
+#include "engine/worker_stats.h"
 #include "metrics/names.h"
 #include "metrics/page.h"
 #include "policy/rule_set.h"

@@ -1,4 +1,4 @@
-#include "store/port.h"
+#include "store/completion_queue.h"
 
 #include <algorithm>
 #include <iterator>

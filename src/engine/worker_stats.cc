@@ -1,4 +1,4 @@
-#include "engine/tally.h"
+#include "engine/worker_stats.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "redis/link.h"
+#include "redis/async_connection.h"
 
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/bounds.h"
-#include "redis/asking.h"
 #include "redis/errors.h"
+#include "redis/script_call.h"
 
 namespace sluice::redis {
 

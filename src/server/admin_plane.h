@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "admin/admin.h"
-#include "admin/facts.h"
-#include "admin/figures.h"
 #include "admin/http_server.h"
 #include "admin/log_control.h"
+#include "admin/server_info.h"
+#include "admin/server_stats.h"
 #include "admin/top_board.h"
-#include "live/overrides_book.h"
+#include "live/override_registry.h"
 #include "live/reloader.h"
 #include "log/log.h"
 #include "metrics/page.h"

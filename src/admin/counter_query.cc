@@ -1,4 +1,4 @@
-#include "admin/counter_inquiry.h"
+#include "admin/counter_query.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "live/overrides_book.h"
+#include "live/override_registry.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>

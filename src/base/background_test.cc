@@ -1,4 +1,4 @@
-#include "base/pace.h"
+#include "base/background.h"
 
 #include <gtest/gtest.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "engine/denials.h"
+#include "engine/denial_sampler.h"
 
 namespace sluice::engine {
 

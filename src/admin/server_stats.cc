@@ -1,8 +1,8 @@
-#include "admin/figures.h"
+#include "admin/server_stats.h"
 
 #include <array>
 
-#include "base/pace.h"
+#include "base/background.h"
 #include "protocol/protocol.h"
 
 namespace sluice::admin {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "admin/live_counters.h"
-#include "engine/inquiry.h"
+#include "engine/admin_query.h"
 
 namespace sluice::admin {
 

@@ -11,7 +11,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "store/embedded_store.h"
-#include "store/settling.h"
+#include "store/pending_charge.h"
 
 namespace sluice::store {
 

@@ -1,4 +1,4 @@
-#include "engine/lister.h"
+#include "engine/table_scanner.h"
 
 #include <gtest/gtest.h>
 

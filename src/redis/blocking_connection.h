@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "net/stream.h"
-#include "redis/link.h"
+#include "redis/async_connection.h"
 #include "redis/options.h"
 
 struct redisReader;

@@ -1,4 +1,4 @@
-#include "redis/asking.h"
+#include "redis/script_call.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "engine/denials.h"
+#include "engine/denial_sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/operate.h"
+#include "server/admin_plane.h"
 
 #include <algorithm>
 #include <utility>

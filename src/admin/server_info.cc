@@ -1,4 +1,4 @@
-#include "admin/facts.h"
+#include "admin/server_info.h"
 
 #include <utility>
 

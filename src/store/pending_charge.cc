@@ -1,4 +1,4 @@
-#include "store/settling.h"
+#include "store/pending_charge.h"
 
 #include <algorithm>
 #include <span>

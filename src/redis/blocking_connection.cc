@@ -1,4 +1,4 @@
-#include "redis/line.h"
+#include "redis/blocking_connection.h"
 
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "redis/asking.h"
 #include "redis/errors.h"
+#include "redis/script_call.h"
 
 namespace sluice::redis {
 

@@ -1,4 +1,4 @@
-#include "admin/explain_inquiry.h"
+#include "admin/explain_query.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "base/grace.h"
+#include "base/epoch_reclaimer.h"
 
 #include <gtest/gtest.h>
 

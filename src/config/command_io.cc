@@ -1,4 +1,4 @@
-#include "config/outside.h"
+#include "config/command_io.h"
 
 #include "config/screen_text.h"
 

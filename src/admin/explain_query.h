@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "admin/counter_inquiry.h"
-#include "engine/inquiry.h"
+#include "admin/counter_query.h"
+#include "engine/admin_query.h"
 
 namespace sluice::admin {
 

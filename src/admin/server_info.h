@@ -5,7 +5,7 @@
 #include <string>
 
 #include "live/live_policy.h"
-#include "live/readings.h"
+#include "live/reload_history.h"
 #include "metrics/page.h"
 #include "store/catalog.h"
 

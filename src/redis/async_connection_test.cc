@@ -1,6 +1,6 @@
 // A link with a clock of the test's own and a peer that says what the test wants: whatever a Redis,
 // or something that is none, may do to it.
-#include "redis/link.h"
+#include "redis/async_connection.h"
 
 #include <gtest/gtest.h>
 

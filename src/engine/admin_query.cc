@@ -1,4 +1,4 @@
-#include "engine/inquiry.h"
+#include "engine/admin_query.h"
 
 #include <algorithm>
 #include <thread>
@@ -6,7 +6,7 @@
 
 #include "base/bounds.h"
 #include "engine/engine.h"
-#include "engine/lister.h"
+#include "engine/table_scanner.h"
 
 namespace sluice::engine {
 
