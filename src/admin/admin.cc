@@ -93,8 +93,8 @@ std::optional<std::vector<std::string>> fit(std::string_view pattern, std::strin
 
 }  // namespace
 
-Admin::Admin(AdminOptions options, World world)
-    : options_(std::move(options)), world_(std::move(world)) {
+Admin::Admin(AdminOptions options, Deps world)
+    : options_(std::move(options)), deps_(std::move(world)) {
   add({.method = "GET", .path = "/health/live", .open = true, .handler = [this](const Call&) {
          return live();
        }});
@@ -103,7 +103,7 @@ Admin::Admin(AdminOptions options, World world)
        }});
   add({.method = "GET", .path = "/metrics", .handler = [this](const Call&) {
          return HttpResponse{
-             200, std::string(metrics::Page::content_type), world_.sources.text(), {}};
+             200, std::string(metrics::Page::content_type), deps_.sources.text(), {}};
        }});
   add({.method = "GET", .path = "/v1/openapi.json", .handler = [](const Call&) {
          return HttpResponse{200, "application/json", std::string(openapi_document), {}};
@@ -225,11 +225,11 @@ HttpResponse Admin::ready() const {
 }
 
 HttpResponse Admin::config() const {
-  const auto policy = world_.live.shown();
+  const auto policy = deps_.live.shown();
   live::Reading live, last;
-  if (world_.reloader != nullptr) {
-    live = world_.reloader->readings().last_live();
-    last = world_.reloader->readings().last();
+  if (deps_.reloader != nullptr) {
+    live = deps_.reloader->history().last_live();
+    last = deps_.reloader->history().last();
   }
   const bool first = live.outcome == live::Reading::Outcome::none;
   static constexpr const char* outcomes[] = {"none", "live", "refused", "unchanged"};
@@ -242,9 +242,9 @@ HttpResponse Admin::config() const {
                              {"generation", policy->generation},
                              {"hash", live::hash_text(policy->hash)},
                              {"rules", policy->rules->written()},
-                             {"files", first ? world_.files : live.files},
+                             {"files", first ? deps_.files : live.files},
                              {"live_since", to_text(first ? started_ : live.at)},
-                             {"reloadable", world_.reloader != nullptr},
+                             {"reloadable", deps_.reloader != nullptr},
                              {"last_reading", reading},
                              {"settings", options_.settings}});
 }
@@ -260,18 +260,18 @@ HttpResponse Admin::check(const HttpRequest& request) const {
   if (candidate->rules) policy::review(*candidate->rules, candidate->diagnostics);
   json["diagnostics"] = to_json(candidate->diagnostics);
   if (candidate->rules) {
-    const auto live = world_.live.shown();
+    const auto live = deps_.live.shown();
     json["difference"] = difference(*live->rules, *candidate, difference_max);
   }
   return json_response(200, json);
 }
 
 HttpResponse Admin::reload() const {
-  if (world_.reloader == nullptr)
+  if (deps_.reloader == nullptr)
     return problem_response(409, "the policy comes from what can be read only once");
-  const uint64_t request = world_.reloader->request();
+  const uint64_t request = deps_.reloader->request();
   const auto reading =
-      world_.reloader->readings().await(request, std::chrono::steady_clock::now() + reload_limit);
+      deps_.reloader->history().await(request, std::chrono::steady_clock::now() + reload_limit);
   if (!reading)
     return problem_response(
         504, "the policy is not read yet; `sluice status` or GET /v1/config says when it is");
@@ -297,21 +297,21 @@ HttpResponse Admin::rules(const HttpRequest& request) const {
     return problem_response(400, "`limit` is to be 1 to " +
                                      std::to_string(base::bounds::admin_page_max) +
                                      ", `after` the `next` of the page before");
-  const auto policy = world_.live.shown();
+  const auto policy = deps_.live.shown();
   Items list;
   uint64_t place = 0;
   live::each_rule(*policy->rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
     if (place++ < *after || list.size() >= *count || list.is_full()) return;
     Json json = to_json(rule, dialect);
-    std::array<uint64_t, engine::said_count> said{};
-    const uint16_t name = engine::Tally::name_of(*policy, rule);
+    std::array<uint64_t, engine::rule_outcome_count> said{};
+    const uint16_t name = engine::WorkerStats::name_of(*policy, rule);
     for (const protocol::Protocol protocol : protocol::numbers()) {
       if (&dialect != &policy::native_dialect && &dialect != protocol::dialect_of(protocol))
         continue;
-      const auto more = world_.figures.said(protocol, name);
-      for (size_t i = 0; i < engine::said_count; ++i) said[i] += more[i];
+      const auto more = deps_.server_stats.said(protocol, name);
+      for (size_t i = 0; i < engine::rule_outcome_count; ++i) said[i] += more[i];
     }
-    json["counted_as"] = world_.figures.name(name);
+    json["counted_as"] = deps_.server_stats.name(name);
     json["decisions"] = {{"allowed", said[0]},
                          {"denied", said[1]},
                          {"shadow_allowed", said[2]},

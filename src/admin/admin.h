@@ -20,16 +20,16 @@
 
 namespace sluice::admin {
 
-class Admin final : public Site {
+class Admin final : public HttpHandler {
  public:
-  struct World {
+  struct Deps {
     const live::Live& live;
-    const Figures& figures;
+    const ServerStats& server_stats;
     const metrics::Sources& sources;
     live::Reloader* reloader = nullptr;   // null: the policy cannot be read again
     std::vector<std::string> files = {};  // that the first policy was read from
   };
-  Admin(AdminOptions options, World world);
+  Admin(AdminOptions options, Deps world);
 
   // What a handler is given: the request, and what stood in the path for each `{...}`, decoded.
   struct Call {
@@ -80,7 +80,7 @@ class Admin final : public Site {
   wire::HttpResponse rules(const wire::HttpRequest& request) const;
 
   const AdminOptions options_;
-  const World world_;
+  const Deps deps_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::vector<Route> routes_;
   std::vector<std::function<std::optional<std::string>()>> checks_;

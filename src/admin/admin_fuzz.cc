@@ -70,9 +70,9 @@ std::shared_ptr<spdlog::logger> silent() {
 
 struct World {
   World() {
-    inquiries.set_post([this](auto inquiry) { engine.inquire(std::move(inquiry)); });
+    queries.set_post([this](auto query) { engine.run_query(std::move(query)); });
     counters.add_to(admin);
-    admin::add_overrides(admin, book, live);
+    admin::add_overrides(admin, registry, live);
     top_board.add([this](admin::TopBoard::Visit visit) { visit(top_keys); });
     using Call = admin::Admin::Call;
     admin.add({.method = "GET", .path = "/v1/log", .handler = [this](const Call&) {
@@ -99,21 +99,22 @@ struct World {
   store::EmbeddedStore store{0, base::Hash(1), spaces};
   live::Live live{live::LivePolicy{rules(spaces)}};
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
-  admin::Figures figures;
+  admin::ServerStats server_stats;
   metrics::Sources sources;
-  admin::Admin admin{{}, {live, figures, sources}};
-  live::OverridesBook book{{.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
-  admin::TopBoard top_board{clock, live, figures, &spaces};
+  admin::Admin admin{{}, {live, server_stats, sources}};
+  live::OverrideRegistry registry{
+      {.spaces = spaces, .live = live, .clock = clock, .log = silent()}};
+  admin::TopBoard top_board{clock, live, server_stats, &spaces};
   engine::TopKeys top_keys{top_board.hash()};
   engine::Engine engine{{.store = store,
                          .clock = clock,
                          .live = live,
-                         .overrides = &book.table(),
+                         .overrides = &registry.table(),
                          .top_keys = &top_keys},
                         silent()};
-  engine::Lister lister{store};
-  engine::Inquiries inquiries{store, lister};
-  admin::CounterRoutes counters{{live, inquiries, clock, store, &book.table()}};
+  engine::TableScanner scanner{store};
+  engine::AdminQueries queries{store, scanner};
+  admin::CounterRoutes counters{{live, queries, clock, store, &registry.table()}};
   log::Log log{spdlog::level::info, std::make_shared<spdlog::sinks::null_sink_mt>(), 16};
   admin::LogControl log_control{log, 0};
   divvy::DivvySession session;
@@ -146,7 +147,7 @@ extern "C" const char* __asan_default_options() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static std::unique_ptr<World> world;
-  if (world == nullptr || world->book.table().size() > 2'000) world = std::make_unique<World>();
+  if (world == nullptr || world->registry.table().size() > 2'000) world = std::make_unique<World>();
   std::string_view text(reinterpret_cast<const char*>(data), size);
   wire::HttpRequest request;
   request.method = line_of(text);
@@ -157,7 +158,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   world->hit(request.method);
   const bool looks = request.method != "PUT" && request.method != "DELETE";
   const bool sets = request.method == "POST" && request.path == "/v1/overrides";
-  const uint64_t before = world->store.stats().counters, changes = world->book.table().changes();
+  const uint64_t before = world->store.stats().counters,
+                 changes = world->registry.table().changes();
   if (world->admin.refuse(request)) std::abort();
   world->admin.is_slow(request);
   const wire::HttpResponse response = world->admin.answer(request);
@@ -170,11 +172,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       !nlohmann::json::accept(response.body))
     std::abort();
   if (looks && world->store.stats().counters != before) std::abort();
-  const bool changed = world->book.table().changes() != changes;
+  const bool changed = world->registry.table().changes() != changes;
   if (changed && ((looks && !sets) || response.status > 201)) std::abort();
   if (sets && response.status <= 201) check_override(*world, response);
   now_us += 1'000;
-  world->book.housekeep();
+  world->registry.housekeep();
   if (world->store.stats().counters > 10'000) {
     now_us += int64_t{86'400'000'000} * 40;
     world->store.sweep({now_us}, 1'000'000);

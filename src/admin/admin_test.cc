@@ -18,7 +18,7 @@ AdminOptions with(const std::string& token) {
 }
 
 struct World {
-  explicit World(const std::string& token) : admin(with(token), {live, figures, sources}) {
+  explicit World(const std::string& token) : admin(with(token), {live, server_stats, sources}) {
     admin.add({.method = "PUT",
                .path = "/v1/small",
                .body_bytes_max = base::bounds::admin_small_body_bytes_max,
@@ -33,7 +33,7 @@ struct World {
   }
 
   live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
-  Figures figures;
+  ServerStats server_stats;
   metrics::Sources sources;
   Admin admin;
 };

@@ -32,14 +32,14 @@ std::vector<Limit> limits_of(const request::Charge& charge, std::span<const Deci
   return limits;
 }
 
-CounterInquiry::CounterInquiry(std::shared_ptr<const live::LivePolicy> policy,
-                               std::vector<CounterState> counters, Change change, int64_t used)
-    : engine::Inquiry(std::move(policy)),
+CounterQuery::CounterQuery(std::shared_ptr<const live::LivePolicy> policy,
+                           std::vector<CounterState> counters, Change change, int64_t used)
+    : engine::AdminQuery(std::move(policy)),
       counters_(std::move(counters)),
       change_(change),
       used_(used) {}
 
-bool CounterInquiry::next(policy::Plan& plan, const engine::Asking& asking) {
+bool CounterQuery::next(policy::Plan& plan, const engine::QueryContext& asking) {
   switch (stage_) {
     case Stage::begin:
       // What a fresh counter has is said by its limits: first these.
@@ -65,9 +65,9 @@ bool CounterInquiry::next(policy::Plan& plan, const engine::Asking& asking) {
   return false;
 }
 
-request::Charge& CounterInquiry::ask(policy::Plan& plan, const CounterState& one,
-                                     const engine::Asking& asking, Verb verb, int64_t cost,
-                                     std::span<const Limit> limits) {
+request::Charge& CounterQuery::ask(policy::Plan& plan, const CounterState& one,
+                                   const engine::QueryContext& asking, Verb verb, int64_t cost,
+                                   std::span<const Limit> limits) {
   const policy::Asked asked{.descriptor = {},
                             .verb = verb,
                             .cost = cost,
@@ -77,7 +77,7 @@ request::Charge& CounterInquiry::ask(policy::Plan& plan, const CounterState& one
   return plan.ask(*one.owner.rule, one.key, asked);
 }
 
-bool CounterInquiry::plan_change(policy::Plan& plan, const engine::Asking& asking) {
+bool CounterQuery::plan_change(policy::Plan& plan, const engine::QueryContext& asking) {
   plan.clear();
   if (change_ != Change::none) {
     CounterState& one = counters_.front();
@@ -95,11 +95,11 @@ bool CounterInquiry::plan_change(policy::Plan& plan, const engine::Asking& askin
   return true;
 }
 
-void CounterInquiry::plan_looks(policy::Plan& plan, const engine::Asking& asking) {
+void CounterQuery::plan_looks(policy::Plan& plan, const engine::QueryContext& asking) {
   for (const CounterState& one : counters_) ask(plan, one, asking, Verb::peek, 0);
 }
 
-void CounterInquiry::read_looks(const policy::Plan& plan) {
+void CounterQuery::read_looks(const policy::Plan& plan) {
   const auto parts = plan.parts();
   // What was to be changed.
   const size_t before = parts.size() - counters_.size();
@@ -130,7 +130,7 @@ void CounterInquiry::read_looks(const policy::Plan& plan) {
 }
 
 // Only a take is told how long to wait.
-bool CounterInquiry::plan_probes(policy::Plan& plan, const engine::Asking& asking) {
+bool CounterQuery::plan_probes(policy::Plan& plan, const engine::QueryContext& asking) {
   plan.clear();
   in_probes_.reserve(counters_.size());
   for (size_t i = 0; i < counters_.size(); ++i) {
@@ -141,14 +141,15 @@ bool CounterInquiry::plan_probes(policy::Plan& plan, const engine::Asking& askin
     if (one.keeps_limits)
       for (const CounterLimit& l : one.limits) limits.push_back(l.limit);
     // By the limits that it keeps, whatever an override puts in their place next time.
-    engine::Asking as_kept{asking.now, asking.store, one.keeps_limits ? nullptr : asking.overrides};
-    ask(plan, one, as_kept, Verb::probe, 1, limits);
+    engine::QueryContext as_kept{asking.now, asking.store,
+                                 one.keeps_limits ? nullptr : asking.overrides};
+    ask(plan, one, as_kept, Verb::would_take, 1, limits);
     probed_.push_back(i);
   }
   return !probed_.empty();
 }
 
-void CounterInquiry::read_probes(const policy::Plan& plan) {
+void CounterQuery::read_probes(const policy::Plan& plan) {
   for (size_t i = 0; i < probed_.size(); ++i) {
     CounterState& one = counters_[probed_[i]];
     const auto& step = plan.steps(plan.parts()[i]).front();

@@ -1,5 +1,5 @@
 // Counters as they stand now, and one that is set or forgotten first. Made by a thread that may
-// wait; its answers are there once Inquiries::ask has come back.
+// wait; its answers are there once AdminQueries::ask has come back.
 #pragma once
 
 #include <cstdint>
@@ -38,18 +38,18 @@ struct CounterState {
 std::vector<limit::Limit> limits_of(const request::Charge& charge,
                                     std::span<const limit::Decision> decisions);
 
-// Counters of one inquiry at most, so that a worker is not held up by it.
+// Counters of one query at most, so that a worker is not held up by it.
 inline constexpr size_t counters_asked_max = 100;
 
-class CounterInquiry final : public engine::Inquiry {
+class CounterQuery final : public engine::AdminQuery {
  public:
   enum class Change : uint8_t {
     none,
     set,     // the one counter is as a fresh one, then `used` units are taken, at one stroke
     forget,  // it is as a fresh one
   };
-  CounterInquiry(std::shared_ptr<const live::LivePolicy> policy, std::vector<CounterState> counters,
-                 Change change = Change::none, int64_t used = 0);
+  CounterQuery(std::shared_ptr<const live::LivePolicy> policy, std::vector<CounterState> counters,
+               Change change = Change::none, int64_t used = 0);
 
   std::vector<CounterState>& counters() { return counters_; }
   // More was to be taken than a fresh counter has; nothing was done.
@@ -61,17 +61,18 @@ class CounterInquiry final : public engine::Inquiry {
   int64_t most() const { return most_; }
 
  protected:
-  bool next(policy::Plan& plan, const engine::Asking& asking) override;
+  bool next(policy::Plan& plan, const engine::QueryContext& asking) override;
   bool changes() const override { return changed_; }
 
  private:
   enum class Stage : uint8_t { begin, limits_known, looked, asked };
-  request::Charge& ask(policy::Plan& plan, const CounterState& one, const engine::Asking& asking,
-                       request::Verb verb, int64_t cost, std::span<const limit::Limit> limits = {});
-  bool plan_change(policy::Plan& plan, const engine::Asking& asking);
-  void plan_looks(policy::Plan& plan, const engine::Asking& asking);
+  request::Charge& ask(policy::Plan& plan, const CounterState& one,
+                       const engine::QueryContext& asking, request::Verb verb, int64_t cost,
+                       std::span<const limit::Limit> limits = {});
+  bool plan_change(policy::Plan& plan, const engine::QueryContext& asking);
+  void plan_looks(policy::Plan& plan, const engine::QueryContext& asking);
   void read_looks(const policy::Plan& plan);
-  bool plan_probes(policy::Plan& plan, const engine::Asking& asking);
+  bool plan_probes(policy::Plan& plan, const engine::QueryContext& asking);
   void read_probes(const policy::Plan& plan);
 
   std::vector<CounterState> counters_;

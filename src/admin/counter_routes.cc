@@ -108,21 +108,21 @@ std::optional<int64_t> used_of(const std::string& body) {
 
 }  // namespace
 
-HttpResponse problem_of(engine::Inquiries::Outcome outcome) {
+HttpResponse problem_of(engine::AdminQueries::Outcome outcome) {
   switch (outcome) {
-    case engine::Inquiries::Outcome::late:
+    case engine::AdminQueries::Outcome::late:
       return problem_response(504,
                               "there was no answer in time; what was asked for may still be done");
-    case engine::Inquiries::Outcome::lost:
+    case engine::AdminQueries::Outcome::lost:
       return problem_response(
           503, "it was done and could not be committed: it may be lost; the log says why");
-    case engine::Inquiries::Outcome::too_many:
+    case engine::AdminQueries::Outcome::too_many:
       return problem_response(503, "too many such questions are under way; try later");
-    case engine::Inquiries::Outcome::failed:
+    case engine::AdminQueries::Outcome::failed:
       return problem_response(503, "the store of the counters cannot be looked through now");
-    case engine::Inquiries::Outcome::stopping:
+    case engine::AdminQueries::Outcome::stopping:
       return problem_response(503, "the server is stopping");
-    case engine::Inquiries::Outcome::answered:
+    case engine::AdminQueries::Outcome::answered:
       break;
   }
   return problem_response(500, "there is no answer");
@@ -150,17 +150,16 @@ void CounterRoutes::add_to(Admin& admin) {
   admin.add({.method = "GET",
              .path = "/v1/counters/{key}",
              .slow = true,
-             .handler = [this](const Call& c) { return one(c, CounterInquiry::Change::none, 0); }});
+             .handler = [this](const Call& c) { return one(c, CounterQuery::Change::none, 0); }});
   admin.add({.method = "PUT",
              .path = "/v1/counters/{key}",
              .slow = true,
              .body_bytes_max = base::bounds::admin_small_body_bytes_max,
              .handler = [this](const Call& c) { return put(c); }});
-  admin.add(
-      {.method = "DELETE",
-       .path = "/v1/counters/{key}",
-       .slow = true,
-       .handler = [this](const Call& c) { return one(c, CounterInquiry::Change::forget, 0); }});
+  admin.add({.method = "DELETE",
+             .path = "/v1/counters/{key}",
+             .slow = true,
+             .handler = [this](const Call& c) { return one(c, CounterQuery::Change::forget, 0); }});
   admin.add({.method = "POST",
              .path = "/v1/explain",
              .slow = true,
@@ -171,7 +170,7 @@ void CounterRoutes::add_to(Admin& admin) {
 std::shared_ptr<const LiveCounters> CounterRoutes::counters(const live::LivePolicy& policy) {
   std::vector<const request::Space*> others;
   uint64_t version = 0;
-  if (world_.overrides != nullptr) others = world_.overrides->spaces(version);
+  if (deps_.overrides != nullptr) others = deps_.overrides->spaces(version);
   if (counters_ == nullptr || generation_ != policy.generation || others_ != version)
     counters_ = std::make_shared<const LiveCounters>(*policy.rules, others);
   generation_ = policy.generation;
@@ -181,12 +180,12 @@ std::shared_ptr<const LiveCounters> CounterRoutes::counters(const live::LivePoli
 
 std::vector<CounterState> CounterRoutes::states(const LiveCounters& live,
                                                 std::span<const std::string> stored) {
-  const base::Time now = world_.clock.now();
+  const base::Time now = deps_.clock.now();
   std::unique_lock<std::mutex> held;
-  if (world_.overrides != nullptr) held = world_.overrides->hold();
+  if (deps_.overrides != nullptr) held = deps_.overrides->hold();
   std::vector<CounterState> all;
   for (const std::string& name : stored) {
-    const auto owner = live.find(name, now, world_.overrides);
+    const auto owner = live.find(name, now, deps_.overrides);
     if (owner.rule != nullptr)
       all.push_back({.stored = name, .key = std::string(owner.key), .owner = owner});
   }
@@ -197,7 +196,7 @@ HttpResponse CounterRoutes::put(const Admin::Call& call) {
   const auto used = used_of(call.request.body);
   if (!used)
     return problem_response(400, "the body is to be {\"used\": N}, N a whole number from 0 on");
-  return one(call, CounterInquiry::Change::set, *used);
+  return one(call, CounterQuery::Change::set, *used);
 }
 
 std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, HttpResponse& problem) {
@@ -210,26 +209,26 @@ std::optional<std::string> CounterRoutes::meant_by(const Admin::Call& call, Http
   if (!mark) return call.parameters.front();
   std::optional<std::string> found;
   const auto outcome = find(call.parameters.front(), *mark, found);
-  if (outcome != engine::Inquiries::Outcome::answered)
+  if (outcome != engine::AdminQueries::Outcome::answered)
     problem = problem_of(outcome);
   else if (!found)
     problem = problem_response(404, "no counter's name begins so and has that length and digest");
   return found;
 }
 
-engine::Inquiries::Outcome CounterRoutes::find(const std::string& beginning,
-                                               const wire::NameMark& mark,
-                                               std::optional<std::string>& found) {
+engine::AdminQueries::Outcome CounterRoutes::find(const std::string& beginning,
+                                                  const wire::NameMark& mark,
+                                                  std::optional<std::string>& found) {
   const auto until = std::chrono::steady_clock::now() + find_limit;
-  const auto policy = world_.live.shown();
+  const auto policy = deps_.live.shown();
   const auto live = counters(*policy);
   std::string after, from;
   for (;;) {
-    store::Stored stored;
-    const auto outcome = world_.inquiries.list(searched(policy, live), beginning, after,
-                                               base::bounds::admin_page_max, from, stored);
-    if (outcome != engine::Inquiries::Outcome::answered) return outcome;
-    if (stored.failed) return engine::Inquiries::Outcome::failed;
+    store::ScanPage stored;
+    const auto outcome = deps_.queries.list(searched(policy, live), beginning, after,
+                                            base::bounds::admin_page_max, from, stored);
+    if (outcome != engine::AdminQueries::Outcome::answered) return outcome;
+    if (stored.failed) return engine::AdminQueries::Outcome::failed;
     for (std::string& name : stored.keys) {
       if (!mark.fits(name)) continue;
       found = std::move(name);
@@ -244,16 +243,16 @@ engine::Inquiries::Outcome CounterRoutes::find(const std::string& beginning,
     } else {
       return outcome;
     }
-    if (std::chrono::steady_clock::now() > until) return engine::Inquiries::Outcome::late;
+    if (std::chrono::steady_clock::now() > until) return engine::AdminQueries::Outcome::late;
   }
 }
 
-HttpResponse CounterRoutes::one(const Admin::Call& call, CounterInquiry::Change change,
+HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change change,
                                 int64_t used) {
   HttpResponse problem;
   const auto stored = meant_by(call, problem);
   if (!stored) return problem;
-  const auto policy = world_.live.shown();
+  const auto policy = deps_.live.shown();
   const auto live = counters(*policy);
   auto asked = states(*live, {&*stored, 1});
   if (asked.empty())
@@ -262,15 +261,15 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterInquiry::Change 
         "no live rule has counters of such names; a counter's name is its rule's prefix, the "
         "actor and the rule's suffix, as `sluice counters`, GET /v1/counters and POST /v1/explain "
         "spell them");
-  const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(asked), change, used);
-  const auto outcome = world_.inquiries.ask(inquiry);
-  if (outcome != engine::Inquiries::Outcome::answered) return problem_of(outcome);
-  const CounterState& answer = inquiry->counters().front();
+  const auto query = std::make_shared<CounterQuery>(policy, std::move(asked), change, used);
+  const auto outcome = deps_.queries.ask(query);
+  if (outcome != engine::AdminQueries::Outcome::answered) return problem_of(outcome);
+  const CounterState& answer = query->counters().front();
   if (answer.error != request::Error::none)
-    return problem_response(503, std::string(world_.store.words_of(answer.error)));
+    return problem_response(503, std::string(deps_.store.message_for(answer.error)));
   if (answer.moved)
     return problem_response(409, "the override of this actor changed meanwhile; ask again");
-  if (inquiry->denied()) {
+  if (query->denied()) {
     const bool by_rule = std::any_of(
         answer.limits.begin(), answer.limits.end(),
         [](const CounterLimit& one) { return one.limit.algorithm == limit::Algorithm::deny; });
@@ -278,8 +277,8 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterInquiry::Change 
         409, by_rule ? "this actor is denied whatever its counter holds, which stays as it is"
                      : "the limits of this counter changed meanwhile; ask again");
   }
-  if (inquiry->too_much())
-    return problem_response(422, "`used` is to be 0 to " + std::to_string(inquiry->most()) +
+  if (query->too_much())
+    return problem_response(422, "`used` is to be 0 to " + std::to_string(query->most()) +
                                      ", which is what a fresh counter has");
   return json_response(200, to_json(answer));
 }
@@ -296,20 +295,20 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
     // Where it has gone meanwhile, those that begin as it did are listed again.
     std::optional<std::string> whole;
     const auto found = find(end->after, *end->mark, whole);
-    if (found != engine::Inquiries::Outcome::answered) return problem_of(found);
+    if (found != engine::AdminQueries::Outcome::answered) return problem_of(found);
     if (whole) end->after = std::move(*whole);
   }
-  const auto policy = world_.live.shown();
+  const auto policy = deps_.live.shown();
   const auto live = counters(*policy);
-  store::Stored stored;
+  store::ScanPage stored;
   // One more, to know whether there is one.
-  const auto listed = world_.inquiries.list(searched(policy, live),
-                                            wire::query_value(request.query, "prefix").value_or(""),
-                                            end->after, *count + 1, end->from, stored);
-  if (listed != engine::Inquiries::Outcome::answered) return problem_of(listed);
+  const auto listed = deps_.queries.list(searched(policy, live),
+                                         wire::query_value(request.query, "prefix").value_or(""),
+                                         end->after, *count + 1, end->from, stored);
+  if (listed != engine::AdminQueries::Outcome::answered) return problem_of(listed);
   if (stored.unknown)
     return problem_response(400, "`after` is to be the `next` of the page before");
-  if (stored.failed) return problem_of(engine::Inquiries::Outcome::failed);
+  if (stored.failed) return problem_of(engine::AdminQueries::Outcome::failed);
 
   bool more = stored.more;
   if (stored.keys.size() > *count) {
@@ -344,17 +343,17 @@ std::optional<HttpResponse> CounterRoutes::show(
     std::span<const std::string> names, Items& items, std::string& told) {
   auto some = states(live, names);
   if (some.empty()) return std::nullopt;
-  const auto inquiry = std::make_shared<CounterInquiry>(policy, std::move(some));
-  const auto outcome = world_.inquiries.ask(inquiry);
-  if (outcome != engine::Inquiries::Outcome::answered) return problem_of(outcome);
-  for (const CounterState& counter : inquiry->counters()) {
+  const auto query = std::make_shared<CounterQuery>(policy, std::move(some));
+  const auto outcome = deps_.queries.ask(query);
+  if (outcome != engine::AdminQueries::Outcome::answered) return problem_of(outcome);
+  for (const CounterState& counter : query->counters()) {
     // One that is none hides no other.
-    const bool foreign = counter.error == request::Error::foreign;
+    const bool foreign = counter.error == request::Error::wrong_type;
     if (counter.error != request::Error::none && !foreign)
-      return problem_response(503, std::string(world_.store.words_of(counter.error)));
+      return problem_response(503, std::string(deps_.store.message_for(counter.error)));
     if (counter.moved) continue;
     Json json = to_json(counter);
-    if (foreign) json["problem"] = world_.store.words_of(counter.error);
+    if (foreign) json["problem"] = deps_.store.message_for(counter.error);
     if (!items.add(std::move(json))) break;
     told = counter.stored;
   }

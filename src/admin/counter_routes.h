@@ -24,20 +24,20 @@ namespace sluice::admin {
 class CounterRoutes {
  public:
   // All of it outlives this.
-  struct World {
+  struct Deps {
     const live::Live& live;
-    engine::Inquiries& inquiries;
+    engine::AdminQueries& queries;
     base::Clock& clock;
     const store::Store& store;
     const policy::Overrides* overrides = nullptr;  // null: there are none
   };
-  explicit CounterRoutes(const World& world) : world_(world) {}
+  explicit CounterRoutes(const Deps& world) : deps_(world) {}
 
   void add_to(Admin& admin);
 
  private:
   wire::HttpResponse list(const wire::HttpRequest& request);
-  wire::HttpResponse one(const Admin::Call& call, CounterInquiry::Change change, int64_t used);
+  wire::HttpResponse one(const Admin::Call& call, CounterQuery::Change change, int64_t used);
   // Adds what there is of these names to a page; `told`: the last that was.
   std::optional<wire::HttpResponse> show(const std::shared_ptr<const live::LivePolicy>& policy,
                                          const LiveCounters& live,
@@ -49,12 +49,12 @@ class CounterRoutes {
   // The name that a path means. Where it has a mark the store is searched for it, as often as names
   // that begin alike do not fit into one search, but not for long. Nothing: `problem` says why.
   std::optional<std::string> meant_by(const Admin::Call& call, wire::HttpResponse& problem);
-  engine::Inquiries::Outcome find(const std::string& beginning, const wire::NameMark& mark,
-                                  std::optional<std::string>& found);
+  engine::AdminQueries::Outcome find(const std::string& beginning, const wire::NameMark& mark,
+                                     std::optional<std::string>& found);
   // Those that there are, in their order.
   std::vector<CounterState> states(const LiveCounters& live, std::span<const std::string> stored);
 
-  const World world_;
+  const Deps deps_;
   // That thread's. Of the policy that was live when last asked, and of which version of the spaces
   // of overrides; a stale one may name what is not known any more, and is not looked into.
   std::shared_ptr<const LiveCounters> counters_;
@@ -62,7 +62,7 @@ class CounterRoutes {
   uint64_t others_ = 0;
 };
 
-// What is said where an inquiry came to nothing.
-wire::HttpResponse problem_of(engine::Inquiries::Outcome outcome);
+// What is said where a query came to nothing.
+wire::HttpResponse problem_of(engine::AdminQueries::Outcome outcome);
 
 }  // namespace sluice::admin

@@ -32,21 +32,22 @@ class Meddling final : public store::Store, public store::Catalog {
  public:
   explicit Meddling(const request::Spaces& spaces) : inner_(0, base::Hash(1), spaces) {}
 
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, request::Ticket ticket) override {
-    const auto applied = inner_.apply(batch, now, port, pin, ticket);
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
+    const auto applied = inner_.apply(batch, now, completions, pin, ticket);
     if (behind) behind();
     return applied;
   }
-  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+  store::ScanPage scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override {
-    store::Stored stored;
+    store::ScanPage stored;
     stored.unknown = from.find_first_not_of("0123456789.") != from.npos;
     if (stored.unknown) return stored;
     const size_t part = from.empty() ? 0 : std::stoul(std::string(from));
     EXPECT_EQ(after.empty(), !from.ends_with("."));
     stored.again = std::to_string(part) + ".";
-    for (std::string& name : inner_.list_stored(spaces, prefix, "", 10'000, "").keys)
+    for (std::string& name : inner_.scan_page(spaces, prefix, "", 10'000, "").keys)
       if (std::hash<std::string>()(name) % parts == part && name > after &&
           stored.keys.size() < max)
         stored.keys.push_back(std::move(name));
@@ -54,11 +55,12 @@ class Meddling final : public store::Store, public store::Catalog {
     return stored;
   }
   store::Catalog& catalog() override { return *this; }
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
-    return inner_.advance(port, now);
+  std::optional<base::Time> advance(store::CompletionQueue& completions, base::Time now) override {
+    return inner_.advance(completions, now);
   }
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
-    return inner_.cancel(port, ticket, now);
+  bool cancel(store::CompletionQueue& completions, request::Ticket ticket,
+              base::Time now) override {
+    return inner_.cancel(completions, ticket, now);
   }
   std::vector<std::string> list(const request::Space&, std::string_view, size_t) override {
     return {};
@@ -76,9 +78,9 @@ class Meddling final : public store::Store, public store::Catalog {
 
 struct World {
   World() {
-    inquiries.set_post([this](auto inquiry) {
+    queries.set_post([this](auto query) {
       ++posted;
-      engine.inquire(std::move(inquiry));
+      engine.run_query(std::move(query));
     });
     routes.add_to(admin);
   }
@@ -125,16 +127,16 @@ struct World {
   Meddling store{spaces};
   live::Live live{live::LivePolicy{rules()}};
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
-  Figures figures;
+  ServerStats server_stats;
   metrics::Sources sources;
-  Admin admin{{}, {live, figures, sources}};
+  Admin admin{{}, {live, server_stats, sources}};
   policy::Overrides overrides;
   engine::Engine engine{
       engine::Engine::Deps{.store = store, .clock = clock, .live = live, .overrides = &overrides},
       log};
-  engine::Lister lister{store};
-  engine::Inquiries inquiries{store, lister};
-  CounterRoutes routes{{live, inquiries, clock, store, &overrides}};
+  engine::TableScanner scanner{store};
+  engine::AdminQueries queries{store, scanner};
+  CounterRoutes routes{{live, queries, clock, store, &overrides}};
   int posted = 0;
 };
 
@@ -318,7 +320,7 @@ TEST(CounterRoutes, WhatIsSlowIsDescribedAsRefusedAtTimes) {
 
 TEST(CounterRoutes, NothingIsAskedAfterTheEnd) {
   World world;
-  world.inquiries.end();
+  world.queries.end();
   const auto begin = std::chrono::steady_clock::now();
   for (const auto& [status, said] :
        {world.put("limitd:user:k", 1), world.ask("GET", "/v1/counters"),

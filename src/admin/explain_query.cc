@@ -9,21 +9,20 @@
 
 namespace sluice::admin {
 
-ExplainInquiry::ExplainInquiry(std::shared_ptr<const live::LivePolicy> policy,
-                               ExplainedRequest request)
-    : engine::Inquiry(std::move(policy)), request_(std::move(request)) {
+ExplainQuery::ExplainQuery(std::shared_ptr<const live::LivePolicy> policy, ExplainedRequest request)
+    : engine::AdminQuery(std::move(policy)), request_(std::move(request)) {
   for (const auto& [key, value] : request_.descriptor) entries_.push_back({key, value});
 }
 
-policy::Asked ExplainInquiry::asked() const {
+policy::Asked ExplainQuery::asked() const {
   return {.descriptor = entries_,
-          .verb = request::Verb::probe,
+          .verb = request::Verb::would_take,
           .cost = request_.cost,
           .limits = request_.limits,
           .now = now_};
 }
 
-bool ExplainInquiry::next(policy::Plan& its_plan, const engine::Asking& asking) {
+bool ExplainQuery::next(policy::Plan& its_plan, const engine::QueryContext& asking) {
   if (std::exchange(asked_, true)) {
     read(its_plan, asking.store);
     return false;
@@ -33,7 +32,7 @@ bool ExplainInquiry::next(policy::Plan& its_plan, const engine::Asking& asking) 
   return true;
 }
 
-void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides) {
+void ExplainQuery::plan(policy::Plan& plan, const policy::Overrides* overrides) {
   policy::Asked its = asked();
   its.overrides = overrides;
   policy().rules->match(request_.dialect, its, plan);
@@ -59,7 +58,7 @@ void ExplainInquiry::plan(policy::Plan& plan, const policy::Overrides* overrides
   }
 }
 
-void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
+void ExplainQuery::read(const policy::Plan& plan, const store::Store& store) {
   const auto& part = plan.parts().front();
   for (const auto& step : plan.steps(part)) {
     ExplainedStep& one = steps_.emplace_back();
@@ -70,7 +69,7 @@ void ExplainInquiry::read(const policy::Plan& plan, const store::Store& store) {
       one.counter = charge.space->prefix + std::string(charge.key) + charge.space->suffix;
     const request::Group& group = plan.group(step);
     if (group.error != request::Error::none) {
-      one.error = store.words_of(group.error);
+      one.error = store.message_for(group.error);
       continue;
     }
     const auto decisions = plan.decisions(step);

@@ -1,5 +1,5 @@
 // What a request would be answered now, and by which rules; nothing is charged. Made by a thread
-// that may wait; its answer is there once Inquiries::ask has come back.
+// that may wait; its answer is there once AdminQueries::ask has come back.
 #pragma once
 
 #include <memory>
@@ -35,9 +35,9 @@ struct ExplainedVerdict {
   base::Duration retry_after = base::never, reset_after = base::never;
 };
 
-class ExplainInquiry final : public engine::Inquiry {
+class ExplainQuery final : public engine::AdminQuery {
  public:
-  ExplainInquiry(std::shared_ptr<const live::LivePolicy> policy, ExplainedRequest request);
+  ExplainQuery(std::shared_ptr<const live::LivePolicy> policy, ExplainedRequest request);
 
   // As rules see it, overrides aside; valid as long as this.
   policy::Asked asked() const;
@@ -45,7 +45,7 @@ class ExplainInquiry final : public engine::Inquiry {
   const ExplainedVerdict& verdict() const { return verdict_; }
 
  protected:
-  bool next(policy::Plan& plan, const engine::Asking& asking) override;
+  bool next(policy::Plan& plan, const engine::QueryContext& asking) override;
 
  private:
   void plan(policy::Plan& plan, const policy::Overrides* overrides);

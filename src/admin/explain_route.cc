@@ -185,28 +185,28 @@ Json to_json(const ExplainedVerdict& verdict) {
 }  // namespace
 
 HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
-  const auto policy = world_.live.shown();
+  const auto policy = deps_.live.shown();
   std::string problem;
   auto asked = Body(*policy->rules, problem).read(request.body);
   if (!asked) return problem_response(422, problem);
   const policy::Dialect* const dialect = asked->dialect;
-  const auto inquiry = std::make_shared<ExplainInquiry>(policy, std::move(*asked));
-  const auto outcome = world_.inquiries.ask(inquiry);
-  if (outcome != engine::Inquiries::Outcome::answered) return problem_of(outcome);
+  const auto query = std::make_shared<ExplainQuery>(policy, std::move(*asked));
+  const auto outcome = deps_.queries.ask(query);
+  if (outcome != engine::AdminQueries::Outcome::answered) return problem_of(outcome);
 
   Items items;
   size_t passed = 0, unlisted = 0;
   const size_t unreached = policy::explain_each(
-      *policy->rules, dialect, inquiry->asked(), [&](policy::RuleExplanation&& e) {
+      *policy->rules, dialect, query->asked(), [&](policy::RuleExplanation&& e) {
         const bool told = e.applies() || !e.error.empty();
         if (items.is_full() || (!told && ++passed > listed_max)) return void(++unlisted);
-        if (!items.add(to_json(e, e.native ? policy::native_dialect : *dialect, inquiry->steps())))
+        if (!items.add(to_json(e, e.native ? policy::native_dialect : *dialect, query->steps())))
           ++unlisted;
       });
   Json json{{"rules", items.take()}};
   json["unreached"] = unreached;
   if (unlisted > 0) json["unlisted"] = unlisted;
-  json["verdict"] = to_json(inquiry->verdict());
+  json["verdict"] = to_json(query->verdict());
   return json_response(200, json);
 }
 

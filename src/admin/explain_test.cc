@@ -83,8 +83,8 @@ struct Client final : engine::ReplySink {
 struct World {
   explicit World(std::shared_ptr<policy::RuleSet> rules, request::Spaces& spaces)
       : store(0, base::Hash(1), spaces), live(live::LivePolicy{std::move(rules)}) {
-    inquiries.set_post(
-        [this](std::shared_ptr<engine::Inquiry> inquiry) { engine.inquire(inquiry); });
+    queries.set_post(
+        [this](std::shared_ptr<engine::AdminQuery> query) { engine.run_query(query); });
   }
   ~World() { engine.forget(client); }
 
@@ -102,26 +102,26 @@ struct World {
   }
 
   ExplainedVerdict explain(const ExplainedRequest& asked, std::vector<ExplainedStep>& steps) {
-    const auto inquiry = std::make_shared<ExplainInquiry>(live.current(), asked);
-    EXPECT_EQ(inquiries.ask(inquiry), engine::Inquiries::Outcome::answered);
-    steps = inquiry->steps();
-    return inquiry->verdict();
+    const auto query = std::make_shared<ExplainQuery>(live.current(), asked);
+    EXPECT_EQ(queries.ask(query), engine::AdminQueries::Outcome::answered);
+    steps = query->steps();
+    return query->verdict();
   }
 
-  CounterState change(const std::string& stored, CounterInquiry::Change change, int64_t used) {
+  CounterState change(const std::string& stored, CounterQuery::Change change, int64_t used) {
     uint64_t version = 0;
     const LiveCounters counters(*live.current()->rules, overrides.spaces(version));
     const auto owner = counters.find(stored, clock.now(), &overrides);
     EXPECT_NE(owner.rule, nullptr) << stored;
     if (owner.rule == nullptr) return {};
-    const auto inquiry = std::make_shared<CounterInquiry>(
+    const auto query = std::make_shared<CounterQuery>(
         live.current(),
         std::vector<CounterState>{
             {.stored = stored, .key = std::string(owner.key), .owner = owner}},
         change, used);
-    EXPECT_EQ(inquiries.ask(inquiry), engine::Inquiries::Outcome::answered);
-    EXPECT_FALSE(inquiry->counters().front().moved);
-    return inquiry->counters().front();
+    EXPECT_EQ(queries.ask(query), engine::AdminQueries::Outcome::answered);
+    EXPECT_FALSE(query->counters().front().moved);
+    return query->counters().front();
   }
 
   std::shared_ptr<spdlog::logger> log =
@@ -133,8 +133,8 @@ struct World {
   engine::Engine engine{
       engine::Engine::Deps{.store = store, .clock = clock, .live = live, .overrides = &overrides},
       log};
-  engine::Lister lister{store};
-  engine::Inquiries inquiries{store, lister};
+  engine::TableScanner scanner{store};
+  engine::AdminQueries queries{store, scanner};
   Client client;
 };
 
@@ -371,18 +371,18 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
     }
     uint64_t version = 0;
     const LiveCounters counters(*world.live.current()->rules, world.overrides.spaces(version));
-    const auto stored = world.store.list_stored(counters.spaces(), "", "", 100, "");
+    const auto stored = world.store.scan_page(counters.spaces(), "", "", 100, "");
     found += stored.keys.size();
     for (const std::string& name : stored.keys) {
       if (counters.find(name, {now_us}, &world.overrides).rule == nullptr) continue;
-      const CounterState before = world.change(name, CounterInquiry::Change::none, 0);
+      const CounterState before = world.change(name, CounterQuery::Change::none, 0);
       ASSERT_EQ(before.error, request::Error::none);
       for (const CounterLimit& one : before.limits) {
         EXPECT_EQ(one.allowed, one.remaining >= 1) << name;
         EXPECT_EQ(one.allowed, one.retry_after.us == 0) << name;
         refused += one.allowed ? 0u : 1u;
       }
-      const CounterState fresh = world.change(name, CounterInquiry::Change::forget, 0);
+      const CounterState fresh = world.change(name, CounterQuery::Change::forget, 0);
       int64_t most = INT64_MAX;
       for (const CounterLimit& one : fresh.limits) {
         const int64_t whole = one.limit.burst > 0 ? one.limit.burst : one.limit.quota;
@@ -392,14 +392,14 @@ TEST(Counters, AreSetForgottenAndFoundByTheirNames) {
       }
       if (most == INT64_MAX) continue;
       const int64_t used = dice(most + 1);
-      const CounterState after = world.change(name, CounterInquiry::Change::set, used);
+      const CounterState after = world.change(name, CounterQuery::Change::set, used);
       for (const CounterLimit& one : after.limits) {
         if (!has_counter(one.limit.algorithm)) continue;
         EXPECT_EQ(one.remaining, (one.limit.burst > 0 ? one.limit.burst : one.limit.quota) - used);
         ++set;
       }
       // Nothing is done where it is more than a fresh one has.
-      const CounterState same = world.change(name, CounterInquiry::Change::set, most + 1);
+      const CounterState same = world.change(name, CounterQuery::Change::set, most + 1);
       for (size_t i = 0; i < same.limits.size(); ++i)
         EXPECT_EQ(same.limits[i].remaining, after.limits[i].remaining);
       ASSERT_FALSE(HasFailure()) << "seed " << seed << " " << name << "\n" << text;

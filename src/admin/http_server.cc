@@ -78,9 +78,9 @@ struct HttpServer::Impl {
 
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Impl& server, int fd, Site& site)
+  Connection(Impl& server, int fd, HttpHandler& handler)
       : server_(server),
-        site_(site),
+        site_(handler),
         socket_(server.io, fd),
         timer_(server.io),
         session_(base::bounds::admin_body_bytes_max) {}
@@ -228,7 +228,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   Impl& server_;
-  Site& site_;
+  HttpHandler& site_;
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
   wire::HttpSession session_;
@@ -300,9 +300,9 @@ void HttpServer::make_room() {
   asio::post(impl_->io, [this] { impl_->make_room(first_words_limit); });
 }
 
-void HttpServer::adopt(int fd, Site& site) {
+void HttpServer::adopt(int fd, HttpHandler& handler) {
   impl_->accepted.fetch_add(1, std::memory_order_relaxed);
-  asio::post(impl_->io, [this, fd, &site] {
+  asio::post(impl_->io, [this, fd, &handler] {
     auto& s = *impl_;
     s.accepted.fetch_sub(1, std::memory_order_relaxed);
     const size_t room = s.places + base::bounds::admin_health_connections_max;
@@ -321,7 +321,7 @@ void HttpServer::adopt(int fd, Site& site) {
       return;
     }
     try {
-      auto connection = std::make_shared<Connection>(s, fd, site);
+      auto connection = std::make_shared<Connection>(s, fd, handler);
       s.all.insert(connection);
       connection->start();
     } catch (const boost::system::system_error& e) {  // no memory in the kernel to watch it

@@ -20,9 +20,9 @@ namespace sluice::admin {
 // What answers requests. Its functions are called on the HTTP server's two threads, and must not
 // throw: `answer` of what is slow on the second alone, all else on the first alone. So handlers of
 // one of the two kinds share what they like without a lock.
-class Site {
+class HttpHandler {
  public:
-  virtual ~Site() = default;
+  virtual ~HttpHandler() = default;
   // A request is refused before its body is read; `request` has all but that.
   virtual std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const = 0;
   // Is it answered while all places are taken?
@@ -42,7 +42,7 @@ class HttpServer {
   // With so many places.
   void start(size_t places = base::bounds::admin_connections_max);
   // Serves the socket, which it owns from here on, as `site` says, which outlives this.
-  void adopt(int fd, Site& site);
+  void adopt(int fd, HttpHandler& handler);
   // May it be given one more? Not while base::bounds::admin_accepted_max wait for its thread.
   bool has_room() const;
   // Closes the connection that has been silent longest, soon: descriptors are short.

@@ -22,7 +22,7 @@
 namespace sluice::admin {
 namespace {
 
-class Noting final : public Site {
+class Noting final : public HttpHandler {
  public:
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override {
     note(first);
@@ -47,9 +47,9 @@ class Noting final : public Site {
   mutable std::mutex mutex_;
 };
 
-// What handlers of one kind may rely on (Site).
+// What handlers of one kind may rely on (HttpHandler).
 TEST(HttpServer, SlowAnswersAreMadeByOneThreadAndAllOthersByAnother) {
-  Noting site;
+  Noting handler;
   HttpServer server(
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   server.start();
@@ -58,7 +58,7 @@ TEST(HttpServer, SlowAnswersAreMadeByOneThreadAndAllOthersByAnother) {
   for (int i = 0; i < 4; ++i) {
     std::array<int, 2> ends{};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-    server.adopt(ends[0], site);
+    server.adopt(ends[0], handler);
     clients.emplace_back([fd = ends[1], i] {
       std::string text;
       for (int n = 0; n < requests; ++n)
@@ -79,13 +79,13 @@ TEST(HttpServer, SlowAnswersAreMadeByOneThreadAndAllOthersByAnother) {
   }
   for (auto& client : clients) client.join();
   server.stop();
-  EXPECT_EQ(site.first.size(), 1u);
-  EXPECT_EQ(site.second.size(), 1u);
-  EXPECT_NE(site.first, site.second);
+  EXPECT_EQ(handler.first.size(), 1u);
+  EXPECT_EQ(handler.second.size(), 1u);
+  EXPECT_NE(handler.first, handler.second);
 }
 
 // Answers every request; a slow one waits until the test releases it.
-class Patient final : public Site {
+class Patient final : public HttpHandler {
  public:
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override { return {}; }
   bool is_health(const wire::HttpRequest& request) const override {

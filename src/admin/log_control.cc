@@ -52,10 +52,10 @@ std::string read_modules(const Json& json, LogSettings& settings) {
 std::string read_denials(const Json& json, uint64_t& every) {
   const bool fits = json.is_object() && json.size() == 1 && json.contains("every") &&
                     json.at("every").is_number_unsigned() &&
-                    json.at("every").get<uint64_t>() <= engine::Denials::every_max;
+                    json.at("every").get<uint64_t>() <= engine::DenialSampler::every_max;
   if (!fits)
     return "`denials` is to be {\"every\": N}, N from 0 (none) to " +
-           std::to_string(engine::Denials::every_max);
+           std::to_string(engine::DenialSampler::every_max);
   every = json.at("every").get<uint64_t>();
   return "";
 }
@@ -102,13 +102,13 @@ wire::HttpResponse LogControl::get() const {
                         {"denials", {{"every", denials_.every()}}}});
 }
 
-wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const Site& site) {
+wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const HttpHandler& handler) {
   const Json json = Json::parse(request.body, nullptr, false);
-  if (!json.is_object()) return site.problem(400, "the body is to be a JSON object");
+  if (!json.is_object()) return handler.problem(400, "the body is to be a JSON object");
   const std::lock_guard lock(changing_);
   Wanted wanted{log_.settings(), denials_.every()};
   const std::string problem = read(json, wanted);
-  if (!problem.empty()) return site.problem(422, problem);
+  if (!problem.empty()) return handler.problem(422, problem);
   log_.set(wanted.settings);
   if (wanted.every != denials_.every()) denials_.set_every(wanted.every);
   log_.logger(LogModule::admin)

@@ -18,15 +18,15 @@ class LogControl {
     denials_.set_every(denials_every);
   }
 
-  engine::Denials& denials() { return denials_; }
+  engine::DenialSampler& denials() { return denials_; }
 
   wire::HttpResponse get() const;
   // All that the body names, or nothing. `site` tells problems.
-  wire::HttpResponse put(const wire::HttpRequest& request, const Site& site);
+  wire::HttpResponse put(const wire::HttpRequest& request, const HttpHandler& handler);
 
  private:
   log::Log& log_;
-  engine::Denials denials_;
+  engine::DenialSampler denials_;
   std::mutex changing_;
 };
 

@@ -12,7 +12,7 @@
 namespace sluice::admin {
 namespace {
 
-class Plain final : public Site {
+class Plain final : public HttpHandler {
  public:
   std::optional<wire::HttpResponse> refuse(const wire::HttpRequest&) const override { return {}; }
   bool is_slow(const wire::HttpRequest&) const override { return false; }
@@ -26,7 +26,7 @@ class Plain final : public Site {
 TEST(LogControl, ChangesAtATimeAreAllMade) {
   log::Log log(spdlog::level::off, std::make_shared<spdlog::sinks::null_sink_mt>(), 16);
   LogControl control(log, 0);
-  Plain site;
+  Plain handler;
   std::vector<std::thread> threads;
   std::atomic<int> lost{0};
   for (const std::string_view module : log::log_module_names) {
@@ -35,7 +35,7 @@ TEST(LogControl, ChangesAtATimeAreAllMade) {
         const std::string level = i % 2 == 0 ? "warn" : "error";
         wire::HttpRequest request;
         request.body = R"({"modules": {")" + name + R"(": ")" + level + R"("}})";
-        control.put(request, site);
+        control.put(request, handler);
         // Nobody else names this module.
         if (Json::parse(control.get().body).at("modules").at(name) != level) ++lost;
       }

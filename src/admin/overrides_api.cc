@@ -20,9 +20,9 @@ namespace {
 
 constexpr size_t overrides_page_default = 100;
 
-Json shown(const live::KnownOverride& one, const live::OverridesBook& book) {
-  Json json = to_json(one, book.spaces(), book.applies(*one.rule));
-  if (one.until <= book.now()) json["ended"] = true;
+Json shown(const live::StoredOverride& one, const live::OverrideRegistry& registry) {
+  Json json = to_json(one, registry.spaces(), registry.applies(*one.rule));
+  if (one.until <= registry.now()) json["ended"] = true;
   return json;
 }
 
@@ -124,8 +124,8 @@ class Resolver {
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const live::NamedRule>> known_;
 };
 
-live::OverrideProblem read_one(const Json& body, Resolver& resolver, live::OverridesBook& book,
-                               live::AskedOverride& asked) {
+live::OverrideProblem read_one(const Json& body, Resolver& resolver,
+                               live::OverrideRegistry& registry, live::OverrideRequest& asked) {
   static constexpr std::array<std::string_view, 10> keys = {
       "dialect",   "rule", "actor", "limit",      "limits",
       "unlimited", "deny", "until", "all_limits", "comment"};
@@ -138,18 +138,19 @@ live::OverrideProblem read_one(const Json& body, Resolver& resolver, live::Overr
                 (near.empty() ? std::string() : "; did you mean `" + std::string(near) + "`?")};
   }
   std::vector<std::string> values;
-  live::KnownOverride& one = asked.one;
+  live::StoredOverride& one = asked.one;
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = live::read_actor(body, one.rule->actor, values)) return problem;
   if (auto problem = live::read_limits(body, *one.rule, asked.limits, one.persisted_own))
     return problem;
-  if (auto problem = live::read_until(body, book.now(), one.until)) return problem;
+  if (auto problem = live::read_until(body, registry.now(), one.until)) return problem;
   if (auto problem = live::read_comment(body, one.comment)) return problem;
   one.actor = policy::key_text(values);
   return {};
 }
 
-HttpResponse post(const HttpRequest& request, live::OverridesBook& book, const live::Live& live) {
+HttpResponse post(const HttpRequest& request, live::OverrideRegistry& registry,
+                  const live::Live& live) {
   const Json body = Json::parse(request.body, nullptr, false);
   if (body.is_discarded())
     return problem_response(400, "the body is no JSON; send an override, or a list of them");
@@ -160,9 +161,9 @@ HttpResponse post(const HttpRequest& request, live::OverridesBook& book, const l
                                      " overrides");
   const auto policy = live.shown();
   Resolver resolver(*policy->rules);
-  std::vector<live::AskedOverride> all(many ? body.size() : 1);
+  std::vector<live::OverrideRequest> all(many ? body.size() : 1);
   for (size_t i = 0; i < all.size(); ++i) {
-    auto problem = read_one(many ? body[i] : body, resolver, book, all[i]);
+    auto problem = read_one(many ? body[i] : body, resolver, registry, all[i]);
     if (!problem) continue;
     if (many) {
       const std::string place = "[" + std::to_string(i) + "]";
@@ -171,21 +172,21 @@ HttpResponse post(const HttpRequest& request, live::OverridesBook& book, const l
     return refusal(std::move(problem));
   }
   std::vector<bool> fresh;
-  if (auto problem = book.set(all, fresh)) return refusal(std::move(problem));
+  if (auto problem = registry.set(all, fresh)) return refusal(std::move(problem));
   const bool any_fresh = std::find(fresh.begin(), fresh.end(), true) != fresh.end();
   Json answer = Json::object();
   if (many) {
     answer["overrides"] = Json::array();
-    for (const live::AskedOverride& asked : all)
-      answer["overrides"].push_back(shown(asked.one, book));
+    for (const live::OverrideRequest& asked : all)
+      answer["overrides"].push_back(shown(asked.one, registry));
   } else {
-    answer = shown(all.front().one, book);
+    answer = shown(all.front().one, registry);
   }
-  answer["kept"] = book.is_persisted();
+  answer["kept"] = registry.is_persisted();
   return json_response(any_fresh ? 201 : 200, answer);
 }
 
-HttpResponse list(const HttpRequest& request, const live::OverridesBook& book) {
+HttpResponse list(const HttpRequest& request, const live::OverrideRegistry& registry) {
   const auto wanted = [&](const char* key) { return wire::query_value(request.query, key); };
   const auto limit_text = wanted("limit"), after_text = wanted("after");
   const auto max = limit_text ? base::parse_count(*limit_text) : overrides_page_default;
@@ -195,57 +196,57 @@ HttpResponse list(const HttpRequest& request, const live::OverridesBook& book) {
   const auto after = after_text ? live::parse_id(*after_text) : uint64_t{0};
   if (!after) return problem_response(400, "`after` is to be the `next` of the page before");
   const auto dialect = wanted("dialect"), rule = wanted("rule"), actor = wanted("actor");
-  std::function<bool(const live::KnownOverride&)> filter;
+  std::function<bool(const live::StoredOverride&)> filter;
   if (dialect || rule || actor)
-    filter = [&](const live::KnownOverride& one) {
+    filter = [&](const live::StoredOverride& one) {
       return (!dialect || one.rule->dialect == *dialect) && (!rule || one.rule->name == *rule) &&
              (!actor || one.actor == *actor);
     };
-  const auto page = book.list(*after, *max, filter);
+  const auto page = registry.list(*after, *max, filter);
   Items items;
-  for (const live::KnownOverride& one : page.items)
-    if (!items.add(shown(one, book))) break;
+  for (const live::StoredOverride& one : page.items)
+    if (!items.add(shown(one, registry))) break;
   const size_t listed = items.size();
-  Json json{{"total", page.total}, {"kept", book.is_persisted()}, {"overrides", items.take()}};
+  Json json{{"total", page.total}, {"kept", registry.is_persisted()}, {"overrides", items.take()}};
   if (page.more || listed < page.items.size())
     json["next"] = live::id_text(page.items[listed - 1].id());
   return json_response(200, json);
 }
 
-HttpResponse get(const std::string& name, const live::OverridesBook& book) {
+HttpResponse get(const std::string& name, const live::OverrideRegistry& registry) {
   const auto id = live::parse_id(name);
-  const auto one = id ? book.find(*id) : std::nullopt;
+  const auto one = id ? registry.find(*id) : std::nullopt;
   if (!one) return problem_response(404, "there is no override of that id");
-  return json_response(200, shown(*one, book));
+  return json_response(200, shown(*one, registry));
 }
 
-HttpResponse erase(const std::string& name, live::OverridesBook& book) {
+HttpResponse erase(const std::string& name, live::OverrideRegistry& registry) {
   const auto id = live::parse_id(name);
   if (!id) return problem_response(404, "there is no override of that id");
-  live::KnownOverride was;
-  if (auto problem = book.remove(*id, was)) return refusal(std::move(problem));
-  return json_response(200, shown(was, book));
+  live::StoredOverride was;
+  if (auto problem = registry.remove(*id, was)) return refusal(std::move(problem));
+  return json_response(200, shown(was, registry));
 }
 
 }  // namespace
 
-void add_overrides(Admin& admin, live::OverridesBook& book, const live::Live& live) {
+void add_overrides(Admin& admin, live::OverrideRegistry& registry, const live::Live& live) {
   using Call = Admin::Call;
   admin.add({.method = "GET", .path = "/v1/overrides", .slow = true, .handler = [&](const Call& c) {
-               return list(c.request, book);
+               return list(c.request, registry);
              }});
   admin.add(
       {.method = "POST", .path = "/v1/overrides", .slow = true, .handler = [&](const Call& c) {
-         return post(c.request, book, live);
+         return post(c.request, registry, live);
        }});
   admin.add(
       {.method = "GET", .path = "/v1/overrides/{id}", .slow = true, .handler = [&](const Call& c) {
-         return get(c.parameters[0], book);
+         return get(c.parameters[0], registry);
        }});
   admin.add({.method = "DELETE",
              .path = "/v1/overrides/{id}",
              .slow = true,
-             .handler = [&](const Call& c) { return erase(c.parameters[0], book); }});
+             .handler = [&](const Call& c) { return erase(c.parameters[0], registry); }});
 }
 
 }  // namespace sluice::admin

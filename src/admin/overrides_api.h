@@ -9,6 +9,6 @@
 namespace sluice::admin {
 
 // Both outlive the admin port.
-void add_overrides(Admin& admin, live::OverridesBook& book, const live::Live& live);
+void add_overrides(Admin& admin, live::OverrideRegistry& registry, const live::Live& live);
 
 }  // namespace sluice::admin

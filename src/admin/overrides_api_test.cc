@@ -19,7 +19,7 @@ int64_t now_us = start_us;
 struct World {
   World() {
     now_us = start_us;
-    add_overrides(admin, book, live);
+    add_overrides(admin, registry, live);
   }
   std::shared_ptr<policy::RuleSet> rules() {
     auto set = std::make_shared<policy::RuleSet>();
@@ -44,10 +44,11 @@ struct World {
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   live::Live live{live::LivePolicy{rules()}};
-  live::OverridesBook book{live::OverridesBook::World{spaces, live, clock, nullptr, [] {}, log}};
-  Figures figures;
+  live::OverrideRegistry registry{
+      live::OverrideRegistry::Deps{spaces, live, clock, nullptr, [] {}, log}};
+  ServerStats server_stats;
   metrics::Sources sources;
-  Admin admin{{}, {live, figures, sources}};
+  Admin admin{{}, {live, server_stats, sources}};
 };
 
 // Between its end and the round of housekeeping that forgets it.
@@ -64,7 +65,7 @@ TEST(OverridesApi, AnOverrideThatHasEndedSaysSo) {
   now_us += 1;
   EXPECT_EQ(world.ask("GET", path).second.at("ended"), true);
   EXPECT_EQ(world.ask("GET", "/v1/overrides").second.at("overrides").at(0).at("ended"), true);
-  world.book.housekeep();
+  world.registry.housekeep();
   EXPECT_EQ(world.ask("GET", path).first, 404u);
 }
 

@@ -17,11 +17,11 @@ double seconds(std::chrono::system_clock::time_point at) {
 
 }  // namespace
 
-Facts::Facts(const live::Live& live, const live::Readings* readings, const store::Catalog& store,
-             std::string version)
-    : live_(live), readings_(readings), store_(store), version_(std::move(version)) {}
+ServerInfo::ServerInfo(const live::Live& live, const live::ReloadHistory* history,
+                       const store::Catalog& store, std::string version)
+    : live_(live), history_(history), store_(store), version_(std::move(version)) {}
 
-void Facts::collect(metrics::Page& page) const {
+void ServerInfo::collect(metrics::Page& page) const {
   page.gauge("sluice_build_info", "The build, as labels; always 1.", 1,
              {{"version", version_}, {"compiler", __VERSION__}});
 
@@ -67,17 +67,17 @@ void Facts::collect(metrics::Page& page) const {
   page.counter("sluice_match_given_up_total",
                "Requests that took too many steps to match with the live policy: an error each.",
                number(policy->rules->too_costly()));
-  if (readings_ == nullptr) return;
-  const live::Reading live = readings_->last_live(), refused = readings_->last_refused();
+  if (history_ == nullptr) return;
+  const live::Reading live = history_->last_live(), refused = history_->last_refused();
   page.gauge("sluice_policy_live_timestamp_seconds", "Since when the policy is live.",
              seconds(live.outcome == live::Reading::Outcome::none ? started_ : live.at));
   page.gauge("sluice_policy_refused_timestamp_seconds", "When a policy was last refused; 0: never.",
              refused.outcome == live::Reading::Outcome::none ? 0 : seconds(refused.at));
   page.counter("sluice_policy_refusals_total", "Policies that were refused at a reload.",
-               number(readings_->refusals()));
+               number(history_->refusals()));
   page.gauge("sluice_policy_stale",
              "1: the files hold a policy that was refused, so an older one is live.",
-             readings_->last().outcome == live::Reading::Outcome::refused ? 1 : 0);
+             history_->last().outcome == live::Reading::Outcome::refused ? 1 : 0);
 }
 
 }  // namespace sluice::admin

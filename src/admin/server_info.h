@@ -11,16 +11,16 @@
 
 namespace sluice::admin {
 
-class Facts final : public metrics::Source {
+class ServerInfo final : public metrics::Source {
  public:
   // All of it outlives this; `readings` may be null.
-  Facts(const live::Live& live, const live::Readings* readings, const store::Catalog& store,
-        std::string version);
+  ServerInfo(const live::Live& live, const live::ReloadHistory* history,
+             const store::Catalog& store, std::string version);
   void collect(metrics::Page& page) const override;
 
  private:
   const live::Live& live_;
-  const live::Readings* const readings_;
+  const live::ReloadHistory* const history_;
   const store::Catalog& store_;
   const std::string version_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();

@@ -12,7 +12,7 @@ using metrics::Page;
 
 namespace {
 
-constexpr std::array<const char*, engine::said_count> said_names{
+constexpr std::array<const char*, engine::rule_outcome_count> said_names{
     "allowed", "denied", "shadow_allowed", "shadow_denied", "error"};
 constexpr std::array<const char*, engine::closed_count> closed_names{
     "request_timeout", "request_memory", "send_timeout", "send_memory"};
@@ -25,57 +25,60 @@ double real(uint64_t n) {
 
 }  // namespace
 
-engine::Tally& Figures::add_tally() {
+engine::WorkerStats& ServerStats::add_worker() {
   const std::lock_guard lock(mutex_);
-  return *tallies_.emplace_back(std::make_unique<engine::Tally>(order_, wake_, events_of_));
+  return *workers_.emplace_back(std::make_unique<engine::WorkerStats>(order_, wake_, events_of_));
 }
 
-std::vector<const engine::Tally*> Figures::tallies() const {
+std::vector<const engine::WorkerStats*> ServerStats::worker_stats() const {
   const std::lock_guard lock(mutex_);
-  std::vector<const engine::Tally*> all;
-  for (const auto& tally : tallies_) all.push_back(tally.get());
+  std::vector<const engine::WorkerStats*> all;
+  for (const auto& stats : workers_) all.push_back(stats.get());
   return all;
 }
 
-std::shared_ptr<const std::vector<uint16_t>> Figures::name_rules(const policy::RuleSet& rules) {
+std::shared_ptr<const std::vector<uint16_t>> ServerStats::name_rules(const policy::RuleSet& rules) {
   auto names = std::make_shared<std::vector<uint16_t>>(rules.size(), metrics::Names::others);
   live::each_rule(rules, [&](const policy::Rule& rule, const policy::Dialect& dialect) {
     (*names)[rule.number] = names_.intern(dialect.metric_name(rule), rule.name);
-    base::pace();
+    base::yield_if_background();
   });
   return names;
 }
 
-std::array<uint64_t, engine::said_count> Figures::said(protocol::Protocol protocol,
-                                                       uint16_t rule) const {
-  std::array<uint64_t, engine::said_count> all{};
-  for (const engine::Tally* tally : tallies())
-    for (size_t i = 0; i < engine::said_count; ++i)
-      all[i] += tally->said(protocol, rule, static_cast<engine::Said>(i));
+std::array<uint64_t, engine::rule_outcome_count> ServerStats::said(protocol::Protocol protocol,
+                                                                   uint16_t rule) const {
+  std::array<uint64_t, engine::rule_outcome_count> all{};
+  for (const engine::WorkerStats* stats : worker_stats())
+    for (size_t i = 0; i < engine::rule_outcome_count; ++i)
+      all[i] += stats->said(protocol, rule, static_cast<engine::RuleOutcome>(i));
   return all;
 }
 
-std::array<uint64_t, engine::closed_count> Figures::closed() const {
+std::array<uint64_t, engine::closed_count> ServerStats::closed() const {
   std::array<uint64_t, engine::closed_count> all{};
-  // Called by housekeeping while requests are served: goes without the copy that tallies() makes.
+  // Called by housekeeping while requests are served: goes without the copy that statistics()
+  // makes.
   const std::lock_guard lock(mutex_);
-  for (const auto& tally : tallies_)
+  for (const auto& stats : workers_)
     for (const protocol::Protocol protocol : protocol::numbers())
       for (size_t i = 0; i < engine::closed_count; ++i)
-        all[i] += tally->at(protocol).closed_for[i].read();
+        all[i] += stats->at(protocol).closed_for[i].read();
   return all;
 }
 
-uint64_t Figures::connections(protocol::Protocol protocol) const {
+uint64_t ServerStats::connections(protocol::Protocol protocol) const {
   uint64_t closed = 0, opened = 0;
   // In this order, so that a connection that comes and goes meanwhile does not make it negative.
-  for (const engine::Tally* tally : tallies()) closed += tally->at(protocol).closed.read();
-  for (const engine::Tally* tally : tallies()) opened += tally->at(protocol).opened.read();
+  for (const engine::WorkerStats* stats : worker_stats())
+    closed += stats->at(protocol).closed.read();
+  for (const engine::WorkerStats* stats : worker_stats())
+    opened += stats->at(protocol).opened.read();
   return opened < closed ? 0 : opened - closed;
 }
 
-void Figures::collect(Page& page) const {
-  const auto all = tallies();
+void ServerStats::collect(Page& page) const {
+  const auto all = worker_stats();
   for (const protocol::Protocol protocol : protocol::numbers()) {
     const std::string name(name_of(protocol));
     std::array<std::array<uint64_t, engine::fate_count>, request::verb_count> requests{};
@@ -83,8 +86,8 @@ void Figures::collect(Page& page) const {
     metrics::Distribution<engine::wait_bounds_us.size()> waits;
     uint64_t opened = 0, received = 0, sent = 0, faults = 0;
     std::array<uint64_t, engine::closed_count> closed_for{};
-    for (const engine::Tally* tally : all) {
-      const engine::Tally::OfProtocol& of = tally->at(protocol);
+    for (const engine::WorkerStats* stats : all) {
+      const engine::WorkerStats::OfProtocol& of = stats->at(protocol);
       for (size_t v = 0; v < request::verb_count; ++v)
         for (size_t f = 0; f < engine::fate_count; ++f) requests[v][f] += of.requests[v][f].read();
       of.latency.add_to(latency);
@@ -132,7 +135,7 @@ void Figures::collect(Page& page) const {
           real(closed_for[i]), {{"protocol", name}, {"reason", closed_names[i]}});
     for (size_t rule = 0; rule < names_.size(); ++rule) {
       const auto said_so_far = said(protocol, static_cast<uint16_t>(rule));
-      for (size_t i = 0; i < engine::said_count; ++i) {
+      for (size_t i = 0; i < engine::rule_outcome_count; ++i) {
         if (said_so_far[i] == 0) continue;
         page.counter("sluice_decisions_total",
                      "What rules said to requests that take; rules beyond the bound of names "
@@ -145,13 +148,13 @@ void Figures::collect(Page& page) const {
     }
   }
   metrics::Distribution<engine::commit_wait_bounds_us.size()> commit_waits;
-  for (const engine::Tally* tally : all) tally->commit_waits().add_to(commit_waits);
+  for (const engine::WorkerStats* stats : all) stats->commit_waits().add_to(commit_waits);
   if (commit_waits.count() > 0)
     page.histogram("sluice_commit_wait_seconds",
                    "Time that what a connection had to send waited for its commit.",
                    engine::commit_wait_bounds_us, commit_waits.counts, commit_waits.sum, 1e6);
   uint64_t lost = 0;
-  for (const auto& tally : all) lost += tally->events_lost();
+  for (const auto& stats : all) lost += stats->events_lost();
   page.counter("sluice_statsd_events_lost_total",
                "What statsd was not told because there was more than its sender could take.",
                real(lost));

@@ -1,4 +1,4 @@
-// All that the server counts, worker by worker: hands out a tally to each, adds them up for a
+// All that the server counts, worker by worker: hands out a WorkerStats to each, adds them up for a
 // scrape, for a protocol's own page and for statsd, and keeps the names that rules are counted by.
 // Owned by the server, outlives its workers; any thread.
 #pragma once
@@ -19,27 +19,28 @@
 
 namespace sluice::admin {
 
-class Figures final : public metrics::Source {
+class ServerStats final : public metrics::Source {
  public:
-  Figures() : names_(base::bounds::metric_rules_max) {}
+  ServerStats() : names_(base::bounds::metric_rules_max) {}
 
-  // From now on tallies keep that protocol's events for statsd.
+  // From now on statistics keep that protocol's events for statsd.
   void keep_events(protocol::Protocol protocol, std::function<void()> wake) {
     events_of_ = protocol;
     wake_ = std::move(wake);
   }
   // For one worker; lives as long as this.
-  engine::Tally& add_tally();
+  engine::WorkerStats& add_worker();
 
   // What each rule of a set is counted by; the same text is the same number in every generation.
   std::shared_ptr<const std::vector<uint16_t>> name_rules(const policy::RuleSet& rules);
 
   void collect(metrics::Page& page) const override;
-  // Decisions of a rule so far, in the order of Said.
-  std::array<uint64_t, engine::said_count> said(protocol::Protocol protocol, uint16_t rule) const;
+  // Decisions of a rule so far, in the order of RuleOutcome.
+  std::array<uint64_t, engine::rule_outcome_count> said(protocol::Protocol protocol,
+                                                        uint16_t rule) const;
   const std::string& name(uint16_t rule) const { return names_.at(rule).name; }
   const metrics::Names& names() const { return names_; }
-  std::vector<const engine::Tally*> tallies() const;
+  std::vector<const engine::WorkerStats*> worker_stats() const;
   // Connections that the server closed, by Closed.
   std::array<uint64_t, engine::closed_count> closed() const;
   // Open connections.
@@ -51,7 +52,7 @@ class Figures final : public metrics::Source {
   protocol::Protocol events_of_{};
   std::function<void()> wake_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<engine::Tally>> tallies_;  // guarded by mutex_
+  std::vector<std::unique_ptr<engine::WorkerStats>> workers_;  // guarded by mutex_
 };
 
 }  // namespace sluice::admin

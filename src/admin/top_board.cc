@@ -43,9 +43,13 @@ std::chrono::system_clock::time_point wall(base::Time at) {
 
 }  // namespace
 
-TopBoard::TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures,
+TopBoard::TopBoard(base::Clock& clock, const live::Live& live, const ServerStats& server_stats,
                    const request::Spaces* spaces)
-    : clock_(clock), live_(live), figures_(figures), spaces_(spaces), started_(clock_.now()) {}
+    : clock_(clock),
+      live_(live),
+      server_stats_(server_stats),
+      spaces_(spaces),
+      started_(clock_.now()) {}
 
 // False: a worker does not answer.
 bool TopBoard::merge(int64_t period, TopMerge& all) const {
@@ -66,20 +70,22 @@ bool TopBoard::merge(int64_t period, TopMerge& all) const {
   return true;
 }
 
-wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site& site) const {
+wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
+                                    const HttpHandler& handler) const {
   const std::string by = wire::query_value(request.query, "by").value_or("denied");
-  if (by != "denied" && by != "active") return site.problem(400, "`by` is to be denied or active");
+  if (by != "denied" && by != "active")
+    return handler.problem(400, "`by` is to be denied or active");
   const auto text = wire::query_value(request.query, "limit");
   const auto limit = text ? base::parse_count(*text) : items_default;
   if (!limit || *limit < 1 || *limit > base::bounds::admin_page_max)
-    return site.problem(400,
-                        "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));
+    return handler.problem(400,
+                           "`limit` is to be 1 to " + std::to_string(base::bounds::admin_page_max));
 
   const base::Time now = clock_.now();
   const int64_t last = Top::period_of(now), first = last - Top::periods_before;
   TopMerge all;
   for (int64_t period = first; period <= last; ++period)
-    if (!merge(period, all)) return site.problem(503, "a worker does not answer; try again");
+    if (!merge(period, all)) return handler.problem(503, "a worker does not answer; try again");
 
   auto items = by == "denied" ? all.denied() : all.active();
   std::unordered_map<const void*, std::pair<std::string, std::string>> ends;  // of their names
@@ -109,7 +115,7 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request, const Site
     const std::string counter = prefix + item.key + (item.cut ? "" : suffix);
     Json json = Json::object();
     if (!name.dialect.empty()) json["dialect"] = name.dialect;
-    json["rule"] = name.dialect.empty() ? figures_.name(item.name) : name.rule;
+    json["rule"] = name.dialect.empty() ? server_stats_.name(item.name) : name.rule;
     json["counter"] = counter;
     json["path"] = wire::percent_encoded(counter);
     json["actor"] = item.key;

@@ -20,7 +20,7 @@ namespace sluice::admin {
 class TopBoard {
  public:
   // All of it outlives this. A key whose space is known no more is not told. spaces: null: none is.
-  TopBoard(base::Clock& clock, const live::Live& live, const Figures& figures,
+  TopBoard(base::Clock& clock, const live::Live& live, const ServerStats& server_stats,
            const request::Spaces* spaces);
 
   // By which a worker's keys are hashed.
@@ -32,14 +32,14 @@ class TopBoard {
   void add(std::function<void(Visit)> worker) { workers_.push_back(std::move(worker)); }
 
   // by=denied|active, limit=1..1000. `site` tells problems.
-  wire::HttpResponse answer(const wire::HttpRequest& request, const Site& site) const;
+  wire::HttpResponse answer(const wire::HttpRequest& request, const HttpHandler& handler) const;
 
  private:
   bool merge(int64_t period, metrics::TopMerge& all) const;
 
   base::Clock& clock_;
   const live::Live& live_;
-  const Figures& figures_;
+  const ServerStats& server_stats_;
   const request::Spaces* const spaces_;
   const base::Time started_;
   const base::Hash hash_;

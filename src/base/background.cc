@@ -19,7 +19,7 @@ thread_local Pace its;
 
 }  // namespace
 
-void pace() {
+void yield_if_background() {
   if (!its.is_on || steady_clock::now() - its.rested < burst) return;
   std::this_thread::sleep_for(rest);
   its.rested = steady_clock::now();

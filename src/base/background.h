@@ -1,14 +1,15 @@
 // Long work in short bursts, so that a thread which does it in the background is never run for a
-// whole tick of the scheduler at the cost of one that serves requests. The work calls `pace`
-// between its steps; on any thread but one with a Paced that is all but nothing.
+// whole tick of the scheduler at the cost of one that serves requests. The work calls
+// `yield_if_background` between its steps; on any thread but one with a Paced that is all but
+// nothing.
 #pragma once
 
 namespace sluice::base {
 
 // The calling thread rests a moment whenever it has worked for a fifth of a millisecond.
-void pace();
+void yield_if_background();
 
-// While it lives, `pace` means something on this thread. Not one in another.
+// While it lives, `yield_if_background` means something on this thread. Not one in another.
 class Paced {
  public:
   Paced();

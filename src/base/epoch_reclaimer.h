@@ -16,38 +16,38 @@
 
 namespace sluice::base {
 
-class Grace {
+class EpochReclaimer {
  public:
-  Grace() = default;
-  ~Grace() { free_all(); }
-  Grace(const Grace&) = delete;
-  Grace& operator=(const Grace&) = delete;
+  EpochReclaimer() = default;
+  ~EpochReclaimer() { free_all(); }
+  EpochReclaimer(const EpochReclaimer&) = delete;
+  EpochReclaimer& operator=(const EpochReclaimer&) = delete;
 
   // One thread that reads, as long as this lives; made on any thread.
   class Reader {
    public:
-    explicit Reader(Grace& grace) : grace_(grace) {
-      const std::lock_guard lock(grace_.mutex_);
-      seen_.store(grace_.epoch_.load(std::memory_order_acquire), std::memory_order_release);
-      grace_.readers_.push_back(this);
+    explicit Reader(EpochReclaimer& reclaimer) : reclaimer_(reclaimer) {
+      const std::lock_guard lock(reclaimer_.mutex_);
+      seen_.store(reclaimer_.epoch_.load(std::memory_order_acquire), std::memory_order_release);
+      reclaimer_.readers_.push_back(this);
     }
     ~Reader() {
-      const std::lock_guard lock(grace_.mutex_);
-      std::erase(grace_.readers_, this);
+      const std::lock_guard lock(reclaimer_.mutex_);
+      std::erase(reclaimer_.readers_, this);
     }
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
 
     // It holds nothing that it found until now.
-    void pass() {
-      const uint64_t epoch = grace_.epoch_.load(std::memory_order_acquire);
+    void quiesce() {
+      const uint64_t epoch = reclaimer_.epoch_.load(std::memory_order_acquire);
       if (epoch != seen_.load(std::memory_order_relaxed))
         seen_.store(epoch, std::memory_order_release);
     }
 
    private:
-    friend class Grace;
-    Grace& grace_;
+    friend class EpochReclaimer;
+    EpochReclaimer& reclaimer_;
     std::atomic<uint64_t> seen_{0};
   };
 

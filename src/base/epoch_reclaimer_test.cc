@@ -11,50 +11,51 @@ struct Counted {
   int& alive;
 };
 
-TEST(Grace, frees_at_once_where_nobody_reads) {
+TEST(EpochReclaimer, frees_at_once_where_nobody_reads) {
   int alive = 0;
-  Grace grace;
-  grace.retire(std::make_unique<Counted>(alive));
+  EpochReclaimer reclaimer;
+  reclaimer.retire(std::make_unique<Counted>(alive));
   EXPECT_EQ(alive, 1);
-  grace.reclaim();
+  reclaimer.reclaim();
   EXPECT_EQ(alive, 0);
 }
 
-TEST(Grace, frees_once_every_reader_has_passed) {
+TEST(EpochReclaimer, frees_once_every_reader_has_passed) {
   int alive = 0;
-  Grace grace;
-  auto a = std::make_unique<Grace::Reader>(grace), b = std::make_unique<Grace::Reader>(grace);
-  grace.retire(std::make_unique<Counted>(alive));
-  grace.reclaim();
+  EpochReclaimer reclaimer;
+  auto a = std::make_unique<EpochReclaimer::Reader>(reclaimer),
+       b = std::make_unique<EpochReclaimer::Reader>(reclaimer);
+  reclaimer.retire(std::make_unique<Counted>(alive));
+  reclaimer.reclaim();
   EXPECT_EQ(alive, 1);
-  a->pass();
-  grace.reclaim();
+  a->quiesce();
+  reclaimer.reclaim();
   EXPECT_EQ(alive, 1);
-  b->pass();
-  grace.retire(std::make_unique<Counted>(alive));
-  grace.reclaim();
+  b->quiesce();
+  reclaimer.retire(std::make_unique<Counted>(alive));
+  reclaimer.reclaim();
   EXPECT_EQ(alive, 1);  // the first one went
-  a->pass();
+  a->quiesce();
   b.reset();  // who is gone reads nothing
-  grace.reclaim();
+  reclaimer.reclaim();
   EXPECT_EQ(alive, 0);
 }
 
-TEST(Grace, who_comes_later_holds_nothing_older) {
+TEST(EpochReclaimer, who_comes_later_holds_nothing_older) {
   int alive = 0;
-  Grace grace;
-  grace.retire(std::make_unique<Counted>(alive));
-  const Grace::Reader late(grace);
-  grace.reclaim();
+  EpochReclaimer reclaimer;
+  reclaimer.retire(std::make_unique<Counted>(alive));
+  const EpochReclaimer::Reader late(reclaimer);
+  reclaimer.reclaim();
   EXPECT_EQ(alive, 0);
 }
 
-TEST(Grace, frees_what_is_left_at_its_end) {
+TEST(EpochReclaimer, frees_what_is_left_at_its_end) {
   int alive = 0;
   {
-    Grace grace;
-    const Grace::Reader reader(grace);
-    grace.retire(std::make_unique<Counted>(alive));
+    EpochReclaimer reclaimer;
+    const EpochReclaimer::Reader reader(reclaimer);
+    reclaimer.retire(std::make_unique<Counted>(alive));
   }
   EXPECT_EQ(alive, 0);
 }

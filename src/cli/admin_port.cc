@@ -17,13 +17,13 @@ namespace {
 constexpr const char* address_default = "127.0.0.1:8380";
 constexpr uint64_t timeout_ms_max = 3'600'000;
 
-std::string variable(const config::Outside& outside, const char* name) {
-  return outside.environment ? outside.environment(name).value_or("") : "";
+std::string variable(const config::CommandIo& io, const char* name) {
+  return io.environment ? io.environment(name).value_or("") : "";
 }
 
 // The token by the flag or the environment, "" where there is neither. Nothing: it cannot be used,
 // as `problem` says.
-std::optional<std::string> read_token(const AdminFlags& flags, const config::Outside& outside,
+std::optional<std::string> read_token(const AdminFlags& flags, const config::CommandIo& io,
                                       std::string& problem) {
   base::Diagnostics diagnostics;
   std::string text, origin = "SLUICE_ADMIN_TOKEN";
@@ -38,7 +38,7 @@ std::optional<std::string> read_token(const AdminFlags& flags, const config::Out
     text = std::move(*read);
     while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
   } else {
-    text = variable(outside, "SLUICE_ADMIN_TOKEN");
+    text = variable(io, "SLUICE_ADMIN_TOKEN");
     if (text.empty()) return text;
   }
   config::Config read;
@@ -95,14 +95,14 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 }
 
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
-                                         config::Outside& outside, int& status) {
-  const std::string by_variable = variable(outside, "SLUICE_ADMIN");
+                                         config::CommandIo& io, int& status) {
+  const std::string by_variable = variable(io, "SLUICE_ADMIN");
   const std::string text = flags.admin           ? *flags.admin
                            : by_variable.empty() ? address_default
                                                  : by_variable;
   const std::string origin = flags.admin ? "--admin" : "SLUICE_ADMIN";
   const auto misused = [&](const std::string& problem) {
-    status = arguments.misused(problem, outside);
+    status = arguments.misused(problem, io);
     return std::nullopt;
   };
   if (text == "off")
@@ -116,9 +116,9 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   if (!ms || *ms < 1 || *ms > timeout_ms_max)
     return misused("--timeout is to be 1 to 3600000 milliseconds, not `" + flags.timeout + "`");
   Reply unusable;
-  auto token = read_token(flags, outside, unusable.problem);
+  auto token = read_token(flags, io, unusable.problem);
   if (!token) {
-    status = tell_failure(unusable, flags.json, outside);
+    status = tell_failure(unusable, flags.json, io);
     return std::nullopt;
   }
   client::HttpClient::Options options;
@@ -218,7 +218,7 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
   return reply;
 }
 
-int tell_failure(const AdminPort::Reply& reply, bool json, config::Outside& outside,
+int tell_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
                  const Json& done) {
   const int status =
       reply.kind == AdminPort::Reply::Kind::refused ? config::exit_failure : exit_unasked;
@@ -228,15 +228,15 @@ int tell_failure(const AdminPort::Reply& reply, bool json, config::Outside& outs
     for (const char* key : {"diagnostics", "candidates"})
       if (!field(reply.json, key).is_null()) told[key] = field(reply.json, key);
     if (done.is_object()) told.update(done);
-    outside.out << to_text(told) << std::flush;
+    io.out << to_text(told) << std::flush;
     return status;
   }
-  outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
-              << config::on_screen(reply.problem) << std::endl;
+  io.err << config::paint("error:", config::red, io.err_colour) << ' '
+         << config::on_screen(reply.problem) << std::endl;
   // The rules that a name may stand for.
   for (const Json& one : list_field(reply.json, "candidates"))
-    outside.err << "  --dialect " << config::on_screen(text_field(one, "dialect")) << " --rule '"
-                << config::on_screen(text_field(one, "rule")) << "'" << std::endl;
+    io.err << "  --dialect " << config::on_screen(text_field(one, "dialect")) << " --rule '"
+           << config::on_screen(text_field(one, "rule")) << "'" << std::endl;
   return status;
 }
 

@@ -34,7 +34,7 @@ class AdminPort {
   // By flags and environment. Nothing: something about them is wrong; it is told, and `status` is
   // what the command ends with.
   static std::optional<AdminPort> open(const AdminFlags& flags, const Arguments& arguments,
-                                       config::Outside& outside, int& status);
+                                       config::CommandIo& io, int& status);
 
   struct Reply {
     enum class Kind {
@@ -75,7 +75,7 @@ class AdminPort {
 
 // Tells what is wrong with a reply that is not done, as `{"error": ...}` if the command was asked
 // for JSON, with `done` of what was done before; returns the exit status.
-int tell_failure(const AdminPort::Reply& reply, bool json, config::Outside& outside,
+int tell_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
                  const nlohmann::ordered_json& done = {});
 
 }  // namespace sluice::cli

@@ -33,12 +33,12 @@ std::string rate_words(std::optional<double> per_second);
 // it is told, and `status` is what the command ends with.
 void add_over_flag(CLI::App& app, std::string& text);
 std::optional<std::chrono::microseconds> over_of(const std::string& text,
-                                                 const Arguments& arguments,
-                                                 config::Outside& outside, int& status);
+                                                 const Arguments& arguments, config::CommandIo& io,
+                                                 int& status);
 
 // The option --limit of a list: 1 to 10,000,000. Nothing: as above.
 std::optional<size_t> listed_of(const std::string& text, const Arguments& arguments,
-                                config::Outside& outside, int& status);
+                                config::CommandIo& io, int& status);
 // What a list's pages hold under `key`, up to so many, into `list`. `target` has a query. Returns
 // the last page, or what went wrong.
 AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const char* key,

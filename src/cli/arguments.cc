@@ -31,31 +31,31 @@ Arguments::Arguments(const std::string& usage, const std::string& about, const s
   app_.allow_extras();
 }
 
-std::optional<int> Arguments::parse(const Words& words, config::Outside& outside) {
+std::optional<int> Arguments::parse(const Words& words, config::CommandIo& io) {
   // Behind `--` nothing is an option, whatever it looks like.
   const auto mark = std::find(words.begin(), words.end(), "--");
   Words reversed(std::make_reverse_iterator(mark), words.rend());
   try {
     app_.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    outside.out << app_.help() << std::flush;
+    io.out << app_.help() << std::flush;
     return config::exit_ok;
   } catch (const CLI::Error& e) {
-    return misused(e.what(), outside);
+    return misused(e.what(), io);
   }
   for (std::string& word : app_.remaining()) {
     if (word.size() > 1 && word.front() == '-')
       return misused("there is no option " + word + "; behind a `--` it would be taken as a word",
-                     outside);
+                     io);
     positional_.push_back(std::move(word));
   }
   if (mark != words.end()) positional_.insert(positional_.end(), mark + 1, words.end());
   return std::nullopt;
 }
 
-int Arguments::misused(const std::string& problem, config::Outside& outside) const {
-  outside.err << config::paint("error:", config::red, outside.err_colour) << ' ' << problem
-              << "\nUsage: " << usage_ << "\nMore with --help." << std::endl;
+int Arguments::misused(const std::string& problem, config::CommandIo& io) const {
+  io.err << config::paint("error:", config::red, io.err_colour) << ' ' << problem
+         << "\nUsage: " << usage_ << "\nMore with --help." << std::endl;
   return config::exit_usage;
 }
 

@@ -25,13 +25,13 @@ class Arguments {
 
   // Parses. With a status: the command ends with it, all is said (help was asked for, or the usage
   // is wrong).
-  std::optional<int> parse(const Words& words, config::Outside& outside);
+  std::optional<int> parse(const Words& words, config::CommandIo& io);
 
   // What is neither an option nor an option's value, in order. After `--` everything is.
   const Words& positional() const { return positional_; }
 
   // Tells what is wrong with the usage and returns exit_usage.
-  int misused(const std::string& problem, config::Outside& outside) const;
+  int misused(const std::string& problem, config::CommandIo& io) const;
 
  private:
   std::string usage_;

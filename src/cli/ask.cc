@@ -79,28 +79,28 @@ std::optional<AskTarget> target_of(const AskOptions& options, uint16_t port, std
   return AskTarget{*address, std::chrono::milliseconds(*ms)};
 }
 
-int tell_undecided(const std::string& error, bool json, config::Outside& outside) {
+int tell_undecided(const std::string& error, bool json, config::CommandIo& io) {
   if (json)
-    outside.out << to_text({{"error", error}}) << std::flush;
+    io.out << to_text({{"error", error}}) << std::flush;
   else
-    outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
-                << config::on_screen(error) << std::endl;
+    io.err << config::paint("error:", config::red, io.err_colour) << ' ' << config::on_screen(error)
+           << std::endl;
   return exit_undecided;
 }
 
-int ask(const Words& words, config::Outside& outside) {
+int ask(const Words& words, config::CommandIo& io) {
   const size_t at = protocol_at(words);
   const std::string name = at < words.size() ? words[at] : "";
   Words rest = words;
   if (at < words.size()) rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
   for (const protocol::Description* one : askable())
-    if (name == one->name) return one->ask->run(rest, outside);
+    if (name == one->name) return one->ask->run(rest, io);
 
   Arguments arguments("sluice ask PROTOCOL [options] WORD...", about_ask, footer_of_ask());
   AskOptions options(askable().front()->port);
   add_ask_options(arguments.app(), options, "localhost, on the protocol's port");
-  if (const auto status = arguments.parse(words, outside)) return *status;
-  return arguments.misused("the first word is to be the protocol: " + protocol_names(), outside);
+  if (const auto status = arguments.parse(words, io)) return *status;
+  return arguments.misused("the first word is to be the protocol: " + protocol_names(), io);
 }
 
 }  // namespace sluice::cli

@@ -25,18 +25,17 @@ constexpr const char* footer_of_check =
 
 }  // namespace
 
-int check(const Words& words, config::Outside& outside) {
+int check(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice check [options] FILE...", about_check, footer_of_check);
   FileFlags flags;
   bool json = false;
   add_file_flags(arguments.app(), flags);
   arguments.app().add_flag("--json", json, "Print the findings as JSON");
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   std::optional<config::FileKind> kind;
   if (flags.as && !(kind = config::kind_named(*flags.as)))
-    return arguments.misused(unknown_kind(*flags.as), outside);
-  if (arguments.positional().empty())
-    return arguments.misused("there is no file to check", outside);
+    return arguments.misused(unknown_kind(*flags.as), io);
+  if (arguments.positional().empty()) return arguments.misused("there is no file to check", io);
 
   bool all_sound = true;
   auto files = nlohmann::ordered_json::array();
@@ -56,12 +55,12 @@ int check(const Words& words, config::Outside& outside) {
                        {"diagnostics", admin::to_json(diagnostics)}});
       continue;
     }
-    tell(diagnostics, outside);
+    tell(diagnostics, io);
     if (rules)
-      outside.out << path << ": " << config::paint("ok", config::green, outside.out_colour) << ", "
-                  << base::counted(count, "rule") << std::endl;
+      io.out << path << ": " << config::paint("ok", config::green, io.out_colour) << ", "
+             << base::counted(count, "rule") << std::endl;
   }
-  if (json) outside.out << to_text({{"files", files}}) << std::flush;
+  if (json) io.out << to_text({{"files", files}}) << std::flush;
   return all_sound ? config::exit_ok : config::exit_failure;
 }
 

@@ -31,13 +31,13 @@ class CommandTest : public testing::Test {
   // The status; what was said is in out and err.
   int command(const Words& words) {
     std::ostringstream out_stream, err_stream;
-    config::Outside outside{out_stream, err_stream, false, false,
-                            [this](const char* name) -> std::optional<std::string> {
-                              const auto at = variables.find(name);
-                              if (at == variables.end()) return std::nullopt;
-                              return at->second;
-                            }};
-    const int status = run(words, outside);
+    config::CommandIo io{out_stream, err_stream, false, false,
+                         [this](const char* name) -> std::optional<std::string> {
+                           const auto at = variables.find(name);
+                           if (at == variables.end()) return std::nullopt;
+                           return at->second;
+                         }};
+    const int status = run(words, io);
     out = out_stream.str();
     err = err_stream.str();
     return status;

@@ -12,21 +12,21 @@ namespace sluice::cli {
 
 using protocol::Words;
 
-int serve(const Words& words, config::Outside& outside);
-int check(const Words& words, config::Outside& outside);
-int explain(const Words& words, config::Outside& outside);
-int store(const Words& words, config::Outside& outside);
-int ask(const Words& words, config::Outside& outside);
+int serve(const Words& words, config::CommandIo& io);
+int check(const Words& words, config::CommandIo& io);
+int explain(const Words& words, config::CommandIo& io);
+int store(const Words& words, config::CommandIo& io);
+int ask(const Words& words, config::CommandIo& io);
 // These ask the admin port of a running server.
-int status(const Words& words, config::Outside& outside);
-int top(const Words& words, config::Outside& outside);
-int rules(const Words& words, config::Outside& outside);
-int counters(const Words& words, config::Outside& outside);
-int reset(const Words& words, config::Outside& outside);
-int override_limits(const Words& words, config::Outside& outside);
-int reload(const Words& words, config::Outside& outside);
+int status(const Words& words, config::CommandIo& io);
+int top(const Words& words, config::CommandIo& io);
+int rules(const Words& words, config::CommandIo& io);
+int counters(const Words& words, config::CommandIo& io);
+int reset(const Words& words, config::CommandIo& io);
+int override_limits(const Words& words, config::CommandIo& io);
+int reload(const Words& words, config::CommandIo& io);
 
 // Finds the command that the first word names, and the program's own --help and --version.
-int run(const Words& words, config::Outside& outside);
+int run(const Words& words, config::CommandIo& io);
 
 }  // namespace sluice::cli

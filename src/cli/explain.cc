@@ -62,7 +62,7 @@ std::optional<protocol::Protocol> protocol_named(const std::string& name) {
 
 }  // namespace
 
-int explain(const Words& words, config::Outside& outside) {
+int explain(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice explain --policy FILE [options] key=value...", about_explain,
                       footer_of_explain());
   std::optional<std::string> path, protocol_name;
@@ -74,34 +74,34 @@ int explain(const Words& words, config::Outside& outside) {
   add_file_flags(arguments.app(), flags);
   arguments.app().add_option("--protocol", protocol_name, protocol_help())->type_name("NAME");
   arguments.app().add_flag("--json", json, "Print the explanation as JSON");
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   std::optional<config::FileKind> kind;
   if (flags.as && !(kind = config::kind_named(*flags.as)))
-    return arguments.misused(unknown_kind(*flags.as), outside);
-  if (!path) return arguments.misused("there is no --policy FILE", outside);
+    return arguments.misused(unknown_kind(*flags.as), io);
+  if (!path) return arguments.misused("there is no --policy FILE", io);
   std::optional<protocol::Protocol> protocol;
   if (protocol_name && !(protocol = protocol_named(*protocol_name)))
     return arguments.misused("--protocol is to be " + config::one_of(explained_protocols()) +
                                  ", not `" + *protocol_name + "`",
-                             outside);
+                             io);
   std::string problem;
   const auto pairs = pairs_of(arguments.positional(), problem);
-  if (!pairs) return arguments.misused(problem, outside);
+  if (!pairs) return arguments.misused(problem, io);
 
   request::Spaces spaces;
   base::Diagnostics diagnostics;
   const auto rules = inspect(*path, kind, flags, spaces, diagnostics);
-  tell(diagnostics, outside);
+  tell(diagnostics, io);
   if (!rules) return config::exit_failure;
   std::vector<request::Entry> descriptor;
   for (const auto& [key, value] : *pairs) descriptor.push_back({key, value});
   if (!protocol) protocol = usual_protocol(*rules);
   const auto explanation = policy::explain(*rules, protocol::dialect_of(*protocol),
                                            {.descriptor = descriptor, .now = base::Clock().now()});
-  outside.out << (json ? to_text(to_json(explanation, *pairs))
-                       : to_text(explanation, describe(*protocol).dialect->unmatched, *pairs,
-                                 outside.out_colour))
-              << std::flush;
+  io.out << (json ? to_text(to_json(explanation, *pairs))
+                  : to_text(explanation, describe(*protocol).dialect->unmatched, *pairs,
+                            io.out_colour))
+         << std::flush;
   return config::exit_ok;
 }
 

@@ -16,8 +16,8 @@ const Words commands[] = {
     {"store"},   {"limitdctl"}};
 
 int command(const Words& words, std::ostream& out, std::ostream& err) {
-  config::Outside outside{out, err, false, false, [](const char*) { return std::nullopt; }};
-  return run(words, outside);
+  config::CommandIo io{out, err, false, false, [](const char*) { return std::nullopt; }};
+  return run(words, io);
 }
 
 std::string help_of(Words words) {

@@ -59,9 +59,9 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
   return config::load_policy(files, spaces, diagnostics);
 }
 
-int fail(const std::string& problem, config::Outside& outside) {
-  outside.err << config::paint("error:", config::red, outside.err_colour) << ' '
-              << config::on_screen(problem) << std::endl;
+int fail(const std::string& problem, config::CommandIo& io) {
+  io.err << config::paint("error:", config::red, io.err_colour) << ' ' << config::on_screen(problem)
+         << std::endl;
   return config::exit_failure;
 }
 

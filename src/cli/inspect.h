@@ -29,7 +29,7 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 std::optional<Pairs> pairs_of(std::span<const std::string> words, std::string& problem);
 
 // Says that a command has failed; returns its status.
-int fail(const std::string& problem, config::Outside& outside);
+int fail(const std::string& problem, config::CommandIo& io);
 
 // As text with a line end. Bytes that are no UTF-8 are replaced, as JSON cannot hold them.
 std::string to_text(const nlohmann::ordered_json& json);

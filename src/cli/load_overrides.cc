@@ -21,16 +21,16 @@ struct Loading {
   AdminPort& port;
   const std::string& path;
   const bool json;
-  config::Outside& outside;
+  config::CommandIo& io;
   Json part = Json::array();
   std::vector<size_t> lines{};  // where each of the part stands
   size_t bytes = 0, line = 0, loaded = 0;
 
   int fail(AdminPort::Reply reply) const {
-    if (outside.err_terminal && !json) outside.err << "\r\x1b[K";
+    if (io.err_terminal && !json) io.err << "\r\x1b[K";
     if (loaded > 0 && !json)
       reply.problem += "; the first " + base::grouped(loaded) + " overrides are loaded";
-    return tell_failure(reply, json, outside, {{"loaded", loaded}});
+    return tell_failure(reply, json, io, {{"loaded", loaded}});
   }
   int fail(std::string problem) const {
     AdminPort::Reply reply;
@@ -64,8 +64,8 @@ struct Loading {
     part = Json::array();
     lines.clear();
     bytes = 0;
-    if (outside.err_terminal && !json)
-      outside.err << "\r\x1b[K" << base::grouped(loaded) << " overrides loaded" << std::flush;
+    if (io.err_terminal && !json)
+      io.err << "\r\x1b[K" << base::grouped(loaded) << " overrides loaded" << std::flush;
     return config::exit_ok;
   }
 
@@ -86,9 +86,9 @@ struct Loading {
 
 }  // namespace
 
-int load_overrides(AdminPort& port, const std::string& path, bool json, config::Outside& outside) {
+int load_overrides(AdminPort& port, const std::string& path, bool json, config::CommandIo& io) {
   port.wait_at_least(load_timeout_min);
-  Loading loading{port, path, json, outside};
+  Loading loading{port, path, json, io};
   std::ifstream file(path, std::ios::binary);
   int bad = file ? 0 : errno;
   std::error_code unknown;
@@ -109,10 +109,10 @@ int load_overrides(AdminPort& port, const std::string& path, bool json, config::
   }
   if (file.bad()) return loading.fail(path + ": cannot be read to its end");
   if (const int status = loading.send(); status != config::exit_ok) return status;
-  if (outside.err_terminal && !json) outside.err << "\r\x1b[K" << std::flush;
-  outside.out << (json ? to_text({{"loaded", loading.loaded}})
-                       : base::counted(loading.loaded, "override") + " loaded\n")
-              << std::flush;
+  if (io.err_terminal && !json) io.err << "\r\x1b[K" << std::flush;
+  io.out << (json ? to_text({{"loaded", loading.loaded}})
+                  : base::counted(loading.loaded, "override") + " loaded\n")
+         << std::flush;
   return config::exit_ok;
 }
 

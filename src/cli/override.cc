@@ -229,7 +229,7 @@ std::string listed_limits(const Json& override_) {
   return words + (all ? " (all limits)" : "");
 }
 
-std::string words_of(const Json& override_) {
+std::string message_for(const Json& override_) {
   std::string out;
   append_line(out, "id", text_field(override_, "id"));
   append_line(out, "rule", text_field(override_, "rule"));
@@ -248,17 +248,17 @@ std::string words_of(const Json& override_) {
   return out;
 }
 
-int tell_one(const AdminPort::Reply& reply, const OverrideFlags& asked, config::Outside& outside) {
-  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
-  outside.out << (asked.admin.json ? to_text(reply.json) : words_of(reply.json)) << std::flush;
+int tell_one(const AdminPort::Reply& reply, const OverrideFlags& asked, config::CommandIo& io) {
+  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, io);
+  io.out << (asked.admin.json ? to_text(reply.json) : message_for(reply.json)) << std::flush;
   return config::exit_ok;
 }
 
-int set(AdminPort& port, const OverrideFlags& asked, const Json& body, config::Outside& outside) {
-  return tell_one(port.ask("POST", "/v1/overrides", body), asked, outside);
+int set(AdminPort& port, const OverrideFlags& asked, const Json& body, config::CommandIo& io) {
+  return tell_one(port.ask("POST", "/v1/overrides", body), asked, io);
 }
 
-int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Outside& outside) {
+int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::CommandIo& io) {
   std::string target = "/v1/overrides?", filter;
   const auto only = [&](const char* key, const std::string& value) {
     if (!target.ends_with('?')) target += '&';
@@ -270,19 +270,19 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Outs
   if (!asked.actors.empty()) only("actor", asked.actors.front());
   Json all = Json::array();
   const auto last = read_pages(port, target, "overrides", count, all);
-  if (!last.is_done()) return tell_failure(last, asked.admin.json, outside);
+  if (!last.is_done()) return tell_failure(last, asked.admin.json, io);
   const std::string next = text_field(last.json, "next");
   if (asked.admin.json) {
     Json json{{"total", field(last.json, "total")},
               {"kept", field(last.json, "kept")},
               {"overrides", all}};
     if (!next.empty()) json["next"] = next;
-    outside.out << to_text(json) << std::flush;
+    io.out << to_text(json) << std::flush;
     return config::exit_ok;
   }
   if (all.empty()) {
-    outside.err << (filter.empty() ? "there are no overrides" : "no override matches" + filter)
-                << std::endl;
+    io.err << (filter.empty() ? "there are no overrides" : "no override matches" + filter)
+           << std::endl;
     return config::exit_ok;
   }
   Table table({{"ID"}, {"RULE"}, {"ACTOR"}, {"LIMITS"}, {"UNTIL"}, {"COMMENT"}});
@@ -292,10 +292,10 @@ int list(AdminPort& port, const OverrideFlags& asked, size_t count, config::Outs
                actor_words(field(one, "actor")), listed_limits(one), end_words(one),
                text_field(one, "comment")});
   }
-  outside.out << table.text(outside.out_colour) << std::flush;
+  io.out << table.text(io.out_colour) << std::flush;
   if (!next.empty())
-    outside.err << integer_field(last.json, "total") << " in all; --limit N lists more of them"
-                << std::endl;
+    io.err << integer_field(last.json, "total") << " in all; --limit N lists more of them"
+           << std::endl;
   return config::exit_ok;
 }
 
@@ -305,8 +305,7 @@ std::string override_path(const std::string& id) {
 
 // One that is refused, as one that is not there, leaves the others to be removed; each is told. Who
 // cannot be asked about one is not asked about those behind it.
-int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids,
-           config::Outside& outside) {
+int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids, config::CommandIo& io) {
   const bool json = asked.admin.json;
   Json removed = Json::array(), refused = Json::array();
   AdminPort::Reply first;  // of those that are refused
@@ -314,19 +313,19 @@ int remove(AdminPort& port, const OverrideFlags& asked, const Words& ids,
     auto reply = port.ask("DELETE", override_path(id), nullptr);
     if (reply.is_done()) {
       removed.push_back(id);
-      if (!json) outside.out << config::on_screen(id) << ": removed" << std::endl;
+      if (!json) io.out << config::on_screen(id) << ": removed" << std::endl;
       continue;
     }
     reply.problem = id + ": " + reply.problem;
     if (reply.kind == AdminPort::Reply::Kind::unasked)
-      return tell_failure(reply, json, outside, {{"removed", removed}, {"refused", refused}});
-    if (!json) tell_failure(reply, json, outside);
+      return tell_failure(reply, json, io, {{"removed", removed}, {"refused", refused}});
+    if (!json) tell_failure(reply, json, io);
     if (refused.empty()) first = std::move(reply);
     refused.push_back(id);
   }
   if (json && !refused.empty())
-    return tell_failure(first, json, outside, {{"removed", removed}, {"refused", refused}});
-  if (json) outside.out << to_text({{"removed", removed}}) << std::flush;
+    return tell_failure(first, json, io, {{"removed", removed}, {"refused", refused}});
+  if (json) io.out << to_text({{"removed", removed}}) << std::flush;
   return refused.empty() ? config::exit_ok : config::exit_failure;
 }
 
@@ -377,15 +376,15 @@ std::string put_body(const OverrideFlags& asked, Json& body) {
 
 }  // namespace
 
-int override_limits(const Words& words, config::Outside& outside) {
+int override_limits(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice override set|list|show|remove|load [options] [ID|FILE]",
                       about_override, footer_of_override());
   OverrideFlags asked;
   add_flags(arguments.app(), asked);
-  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (const auto ended = arguments.parse(words, io)) return *ended;
   const Words& said = arguments.positional();
   if (said.empty())
-    return arguments.misused("the first word is to be set, list, show, remove or load", outside);
+    return arguments.misused("the first word is to be set, list, show, remove or load", io);
   const std::string& name = said.front();
   const auto* const action = std::find_if(std::begin(actions), std::end(actions),
                                           [&](const Action& a) { return name == a.name; });
@@ -396,34 +395,34 @@ int override_limits(const Words& words, config::Outside& outside) {
     return arguments.misused(
         "there is no `override " + name + "`" +
             (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"),
-        outside);
+        io);
   }
   const size_t count = said.size() - 1;
   if (count < action->words_min || count > action->words_max)
-    return arguments.misused(name + " " + action->wants, outside);
+    return arguments.misused(name + " " + action->wants, io);
   if (const auto stray = stray_option(arguments.app(), *action); !stray.empty())
-    return arguments.misused(name + " knows no " + stray, outside);
+    return arguments.misused(name + " knows no " + stray, io);
   if (name == "list" && asked.actors.size() > 1)
-    return arguments.misused("list takes one --actor; join several values by `|`", outside);
+    return arguments.misused("list takes one --actor; join several values by `|`", io);
   if (std::find(said.begin(), said.end(), "") != said.end())
-    return arguments.misused(name + " " + action->wants + ", not an empty word", outside);
+    return arguments.misused(name + " " + action->wants + ", not an empty word", io);
 
   int ending = config::exit_ok;
   Json body = Json::object();
   std::optional<size_t> listed = size_t{100};
   if (name == "set") {
     if (const auto problem = put_body(asked, body); !problem.empty())
-      return arguments.misused(problem, outside);
+      return arguments.misused(problem, io);
   } else if (name == "list" && !asked.limits.empty()) {
-    if (!(listed = listed_of(asked.limits.back(), arguments, outside, ending))) return ending;
+    if (!(listed = listed_of(asked.limits.back(), arguments, io, ending))) return ending;
   }
-  auto port = AdminPort::open(asked.admin, arguments, outside, ending);
+  auto port = AdminPort::open(asked.admin, arguments, io, ending);
   if (!port) return ending;
-  if (name == "set") return set(*port, asked, body, outside);
-  if (name == "list") return list(*port, asked, *listed, outside);
-  if (name == "show") return tell_one(port->get(override_path(said[1])), asked, outside);
-  if (name == "load") return load_overrides(*port, said[1], asked.admin.json, outside);
-  return remove(*port, asked, Words(said.begin() + 1, said.end()), outside);
+  if (name == "set") return set(*port, asked, body, io);
+  if (name == "list") return list(*port, asked, *listed, io);
+  if (name == "show") return tell_one(port->get(override_path(said[1])), asked, io);
+  if (name == "load") return load_overrides(*port, said[1], asked.admin.json, io);
+  return remove(*port, asked, Words(said.begin() + 1, said.end()), io);
 }
 
 }  // namespace sluice::cli

@@ -24,39 +24,39 @@ constexpr std::chrono::seconds reload_timeout_min{35};
 
 }  // namespace
 
-int reload(const Words& words, config::Outside& outside) {
+int reload(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice reload [options]", about_reload, footer_of_reload());
   AdminFlags flags;
   add_admin_flags(arguments.app(), flags);
-  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (const auto ended = arguments.parse(words, io)) return *ended;
   if (!arguments.positional().empty())
     return arguments.misused("the server knows its files; no word is wanted, and there is `" +
                                  arguments.positional().front() + "`",
-                             outside);
+                             io);
   int ending = config::exit_ok;
-  auto port = AdminPort::open(flags, arguments, outside, ending);
+  auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   port->wait_at_least(reload_timeout_min);
   auto reply = port->ask("POST", "/v1/reload", nullptr);
 
   const bool refused = reply.status == 422;
-  if (!reply.is_done() && !refused) return tell_failure(reply, flags.json, outside);
+  if (!reply.is_done() && !refused) return tell_failure(reply, flags.json, io);
   if (flags.json) {
     Json json{{"outcome", refused ? "refused" : text_field(reply.json, "outcome")},
               {"generation", field(reply.json, "generation")}};
     if (!refused) json["hash"] = field(reply.json, "hash");
     json["diagnostics"] = list_field(reply.json, "diagnostics");
-    outside.out << to_text(json) << std::flush;
+    io.out << to_text(json) << std::flush;
     return refused ? config::exit_failure : config::exit_ok;
   }
-  tell(diagnostics_of(list_field(reply.json, "diagnostics")), outside);
-  if (refused) return tell_failure(reply, false, outside);
+  tell(diagnostics_of(list_field(reply.json, "diagnostics")), io);
+  if (refused) return tell_failure(reply, false, io);
   const bool live = text_field(reply.json, "outcome") == "live";
   const int64_t generation = integer_field(reply.json, "generation");
-  outside.out << (live ? config::paint("live", config::green, outside.out_colour) + ": generation "
-                       : "unchanged: generation ")
-              << generation << ", hash " << config::on_screen(text_field(reply.json, "hash"))
-              << std::endl;
+  io.out << (live ? config::paint("live", config::green, io.out_colour) + ": generation "
+                  : "unchanged: generation ")
+         << generation << ", hash " << config::on_screen(text_field(reply.json, "hash"))
+         << std::endl;
   return config::exit_ok;
 }
 

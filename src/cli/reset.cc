@@ -89,7 +89,7 @@ bool is_encoded(std::string_view text) {
 
 }  // namespace
 
-int reset(const Words& words, config::Outside& outside) {
+int reset(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice reset [options] KEY", about_reset, footer_of_reset());
   AdminFlags flags;
   bool encoded = false;
@@ -97,28 +97,27 @@ int reset(const Words& words, config::Outside& outside) {
   arguments.app().add_flag(
       "--encoded", encoded,
       "KEY is percent-encoded, as `path` in JSON: for long or non-UTF-8 names");
-  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() != 1 || arguments.positional().front().empty())
-    return arguments.misused("one KEY is wanted; has it blanks or stars, put it in quotes",
-                             outside);
+    return arguments.misused("one KEY is wanted; has it blanks or stars, put it in quotes", io);
   const std::string& key = arguments.positional().front();
   if (encoded && !is_encoded(key))
-    return arguments.misused("`" + config::on_screen(key) + "` is not percent-encoded", outside);
+    return arguments.misused("`" + config::on_screen(key) + "` is not percent-encoded", io);
   int ending = config::exit_ok;
-  auto port = AdminPort::open(flags, arguments, outside, ending);
+  auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply =
       port->ask("DELETE", "/v1/counters/" + (encoded ? key : wire::path_of_name(key)), nullptr);
-  if (!reply.is_done()) return tell_failure(reply, flags.json, outside);
+  if (!reply.is_done()) return tell_failure(reply, flags.json, io);
   if (flags.json)
-    outside.out << to_text(reply.json) << std::flush;
+    io.out << to_text(reply.json) << std::flush;
   else
-    outside.out << config::on_screen(name_of(reply.json)) << ": "
-                << config::on_screen(levels_of(reply.json)) << std::endl;
+    io.out << config::on_screen(name_of(reply.json)) << ": "
+           << config::on_screen(levels_of(reply.json)) << std::endl;
   return config::exit_ok;
 }
 
-int counters(const Words& words, config::Outside& outside) {
+int counters(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice counters [options] [PREFIX]", about_counters, footer_of_counters());
   AdminFlags flags;
   std::string limit_text = "100";
@@ -126,14 +125,13 @@ int counters(const Words& words, config::Outside& outside) {
   arguments.app()
       .add_option("--limit", limit_text, "List so many at most; default " + limit_text)
       ->type_name("N");
-  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1)
-    return arguments.misused("one PREFIX is enough; has it blanks or stars, put it in quotes",
-                             outside);
+    return arguments.misused("one PREFIX is enough; has it blanks or stars, put it in quotes", io);
   int ending = config::exit_ok;
-  const auto limit = listed_of(limit_text, arguments, outside, ending);
+  const auto limit = listed_of(limit_text, arguments, io, ending);
   if (!limit) return ending;
-  auto port = AdminPort::open(flags, arguments, outside, ending);
+  auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
 
   port->wait_at_least(reset_timeout_min);
@@ -141,30 +139,30 @@ int counters(const Words& words, config::Outside& outside) {
       arguments.positional().empty() ? "" : client::percent_encoded(arguments.positional().front());
   Json list = Json::array();
   const auto last = read_pages(*port, "/v1/counters?prefix=" + prefix, "counters", *limit, list);
-  if (!last.is_done()) return tell_failure(last, flags.json, outside);
+  if (!last.is_done()) return tell_failure(last, flags.json, io);
   const std::string next = text_field(last.json, "next");
   const bool cut = true_field(last.json, "cut");
   if (cut && !flags.json)
-    outside.err << "the list is not complete: Redis has more keys than are looked at at a time"
-                << std::endl;
+    io.err << "the list is not complete: Redis has more keys than are looked at at a time"
+           << std::endl;
   if (flags.json) {
     Json json{{"counters", list}};
     if (!next.empty()) json["next"] = next;
     if (cut) json["cut"] = true;
-    outside.out << to_text(json) << std::flush;
+    io.out << to_text(json) << std::flush;
     return config::exit_ok;
   }
   if (list.empty()) {
-    outside.err << (prefix.empty() ? "there are no counters"
-                                   : "no counter's name begins with `" +
-                                         config::on_screen(arguments.positional().front()) + "`")
-                << std::endl;
+    io.err << (prefix.empty() ? "there are no counters"
+                              : "no counter's name begins with `" +
+                                    config::on_screen(arguments.positional().front()) + "`")
+           << std::endl;
     return config::exit_ok;
   }
   Table table({{"COUNTER"}, {"HOW IT STANDS"}});
   for (const Json& counter : list) table.add({name_of(counter), levels_of(counter)});
-  outside.out << table.text(outside.out_colour) << std::flush;
-  if (!next.empty()) outside.err << "there are more; --limit N lists more of them" << std::endl;
+  io.out << table.text(io.out_colour) << std::flush;
+  if (!next.empty()) io.err << "there are more; --limit N lists more of them" << std::endl;
   return config::exit_ok;
 }
 

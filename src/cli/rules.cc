@@ -123,48 +123,48 @@ void add_rates(Json& rules, const Look& before, const Look& after) {
 
 }  // namespace
 
-int rules(const Words& words, config::Outside& outside) {
+int rules(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice rules [options] [TEXT]", about_rules, footer_of_rules());
   AdminFlags flags;
   std::string over_text = "1s";
   add_admin_flags(arguments.app(), flags);
   add_over_flag(arguments.app(), over_text);
-  if (const auto ended = arguments.parse(words, outside)) return *ended;
-  if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", outside);
+  if (const auto ended = arguments.parse(words, io)) return *ended;
+  if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", io);
   const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();
   int ending = config::exit_ok;
-  const auto over = over_of(over_text, arguments, outside, ending);
+  const auto over = over_of(over_text, arguments, io, ending);
   if (!over) return ending;
-  auto port = AdminPort::open(flags, arguments, outside, ending);
+  auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
 
   AdminPort::Reply failure;
   std::optional<Look> before, after;
   if (over->count() > 0) {
-    if (!(before = look_at(*port, failure))) return tell_failure(failure, flags.json, outside);
+    if (!(before = look_at(*port, failure))) return tell_failure(failure, flags.json, io);
     std::this_thread::sleep_for(*over);
   }
   Json list = Json::array();
   const auto last = read_pages(*port, "/v1/rules?", "rules", rules_max, list);
-  if (!last.is_done()) return tell_failure(last, flags.json, outside);
+  if (!last.is_done()) return tell_failure(last, flags.json, io);
   if (!text.empty())
     list.erase(std::remove_if(list.begin(), list.end(),
                               [&](const Json& rule) { return !has_text(rule, text); }),
                list.end());
   if (before) {
-    if (!(after = look_at(*port, failure))) return tell_failure(failure, flags.json, outside);
+    if (!(after = look_at(*port, failure))) return tell_failure(failure, flags.json, io);
     add_rates(list, *before, *after);
   }
   const bool found = text.empty() || !list.empty();
   if (flags.json) {
-    outside.out << to_text({{"generation", field(last.json, "generation")},
-                            {"total", field(last.json, "total")},
-                            {"rules", list}})
-                << std::flush;
+    io.out << to_text({{"generation", field(last.json, "generation")},
+                       {"total", field(last.json, "total")},
+                       {"rules", list}})
+           << std::flush;
   } else if (!found) {
-    outside.err << "no rule has `" << config::on_screen(text) << "`" << std::endl;
+    io.err << "no rule has `" << config::on_screen(text) << "`" << std::endl;
   } else {
-    outside.out << table_of(list, before.has_value(), outside.out_colour) << std::flush;
+    io.out << table_of(list, before.has_value(), io.out_colour) << std::flush;
   }
   return found ? config::exit_ok : config::exit_failure;
 }

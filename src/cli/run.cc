@@ -76,14 +76,13 @@ std::string help() {
          example_question();
 }
 
-int misused(const std::string& word, config::Outside& outside) {
+int misused(const std::string& word, config::CommandIo& io) {
   std::vector<std::string_view> names;
   for (const Command& c : all_commands()) names.emplace_back(c.name);
   const auto near = base::nearest_word(word, names);
-  outside.err << config::paint("error:", config::red, outside.err_colour)
-              << " there is no command `" << word << '`'
-              << (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?")
-              << "\nUsage: sluice COMMAND [options]\nMore with --help." << std::endl;
+  io.err << config::paint("error:", config::red, io.err_colour) << " there is no command `" << word
+         << '`' << (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?")
+         << "\nUsage: sluice COMMAND [options]\nMore with --help." << std::endl;
   return config::exit_usage;
 }
 
@@ -100,64 +99,64 @@ void keep_standard_files() {
     if (::fcntl(file, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
 }
 
-int run_command(const Words& words, config::Outside& outside) {
+int run_command(const Words& words, config::CommandIo& io) {
   if (words.empty()) {
-    outside.err << help() << std::flush;
+    io.err << help() << std::flush;
     return config::exit_usage;
   }
   const std::string& word = words.front();
-  if (word == "help" && words.size() > 1) return run_command({words[1], "--help"}, outside);
+  if (word == "help" && words.size() > 1) return run_command({words[1], "--help"}, io);
   if (word == "--help" || word == "-h" || word == "help") {
-    outside.out << help() << std::flush;
+    io.out << help() << std::flush;
     return config::exit_ok;
   }
   if (word == "--version" || word == "-V") {
-    outside.out << "sluice " << config::version << std::endl;
+    io.out << "sluice " << config::version << std::endl;
     return config::exit_ok;
   }
   const auto commands = all_commands();
   const auto at = std::find_if(commands.begin(), commands.end(),
                                [&](const Command& c) { return word == c.name; });
-  if (at == commands.end()) return misused(word, outside);
-  return at->run(Words(words.begin() + 1, words.end()), outside);
+  if (at == commands.end()) return misused(word, io);
+  return at->run(Words(words.begin() + 1, words.end()), io);
 }
 
 }  // namespace
 
-int run(const Words& words, config::Outside& outside) {
-  const int status = run_command(words, outside);
+int run(const Words& words, config::CommandIo& io) {
+  const int status = run_command(words, io);
   // Of `ask` the status is the answer.
-  if (status != config::exit_ok || outside.out.good() || words.front() == "ask") return status;
-  outside.err << config::paint("error:", config::red, outside.err_colour)
-              << " what there is to say cannot be written to standard output" << std::endl;
+  if (status != config::exit_ok || io.out.good() || words.front() == "ask") return status;
+  io.err << config::paint("error:", config::red, io.err_colour)
+         << " what there is to say cannot be written to standard output" << std::endl;
   return config::exit_failure;
 }
 
 int run(int argc, char** argv) {
   keep_standard_files();
-  config::Outside outside{std::cout,
-                          std::cerr,
-                          coloured(STDOUT_FILENO),
-                          coloured(STDERR_FILENO),
-                          [](const char* name) -> std::optional<std::string> {
-                            const char* const value = std::getenv(name);
-                            if (value == nullptr) return std::nullopt;
-                            return value;
-                          },
-                          [] {
-                            std::vector<std::pair<std::string, std::string>> all;
-                            for (char** at = environ; *at != nullptr; ++at) {
-                              const std::string text = *at;
-                              const size_t cut = text.find('=');
-                              if (cut != std::string::npos)
-                                all.emplace_back(text.substr(0, cut), text.substr(cut + 1));
-                            }
-                            return all;
-                          },
-                          ::isatty(STDOUT_FILENO) == 1,
-                          ::isatty(STDERR_FILENO) == 1};
+  config::CommandIo io{std::cout,
+                       std::cerr,
+                       coloured(STDOUT_FILENO),
+                       coloured(STDERR_FILENO),
+                       [](const char* name) -> std::optional<std::string> {
+                         const char* const value = std::getenv(name);
+                         if (value == nullptr) return std::nullopt;
+                         return value;
+                       },
+                       [] {
+                         std::vector<std::pair<std::string, std::string>> all;
+                         for (char** at = environ; *at != nullptr; ++at) {
+                           const std::string text = *at;
+                           const size_t cut = text.find('=');
+                           if (cut != std::string::npos)
+                             all.emplace_back(text.substr(0, cut), text.substr(cut + 1));
+                         }
+                         return all;
+                       },
+                       ::isatty(STDOUT_FILENO) == 1,
+                       ::isatty(STDERR_FILENO) == 1};
   try {
-    return run(Words(argv + std::min(argc, 1), argv + argc), outside);
+    return run(Words(argv + std::min(argc, 1), argv + argc), io);
   } catch (const std::exception& e) {
     // What is left is a system without memory, threads or descriptors.
     std::cerr << "sluice: " << e.what() << std::endl;

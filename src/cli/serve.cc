@@ -88,7 +88,7 @@ void read_config_file(const std::string& file, config::Config& config,
 
 }  // namespace
 
-int serve(const Words& words, config::Outside& outside) {
+int serve(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice serve [--config sluice.yaml] [options]", about_serve,
                       footer_of_serve());
   std::optional<std::string> file;
@@ -106,16 +106,16 @@ int serve(const Words& words, config::Outside& outside) {
   add_settings_flags(arguments.app(), flags);
   arguments.app().add_flag("--print-config", print,
                            "Print the settings that result, and where each comes from; then end");
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused("`" + arguments.positional().front() +
                                  "` is not expected; a configuration is given as --config FILE",
-                             outside);
+                             io);
 
   const config::ReadConfig read = [&](base::Diagnostics& to) {
     config::Config config;
     if (file) read_config_file(*file, config, to);
-    config::apply_environment(outside, config, to);
+    config::apply_environment(io, config, to);
     config::apply_flags(flags, config, to);
     return config;
   };
@@ -123,16 +123,16 @@ int serve(const Words& words, config::Outside& outside) {
   const config::Config config = read(diagnostics);
   for (const protocol::Description* protocol : protocol::all())
     if (protocol->settings != nullptr && protocol->settings->check_environment != nullptr)
-      protocol->settings->check_environment(config, outside, diagnostics);
-  tell(diagnostics, outside);
+      protocol->settings->check_environment(config, io, diagnostics);
+  tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
   if (print) {
-    outside.out << config::print_config(config) << std::flush;
+    io.out << config::print_config(config) << std::flush;
     return config::exit_ok;
   }
   config::Announcement announcement;
   if (!config.has_policy()) announcement.after = hints;
-  return config::run_server(config, read, announcement, outside);
+  return config::run_server(config, read, announcement, io);
 }
 
 }  // namespace sluice::cli

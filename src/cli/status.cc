@@ -240,40 +240,40 @@ std::string status_text(const Json& json, bool coloured) {
 
 }  // namespace
 
-int status(const Words& words, config::Outside& outside) {
+int status(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice status [options]", about_status, footer_of_status());
   AdminFlags flags;
   std::string over_text = "500ms";
   add_admin_flags(arguments.app(), flags);
   add_over_flag(arguments.app(), over_text);
-  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (const auto ended = arguments.parse(words, io)) return *ended;
   if (!arguments.positional().empty())
     return arguments.misused(
-        "no word is wanted, and there is `" + arguments.positional().front() + "`", outside);
+        "no word is wanted, and there is `" + arguments.positional().front() + "`", io);
   int ending = config::exit_ok;
-  const auto over = over_of(over_text, arguments, outside, ending);
+  const auto over = over_of(over_text, arguments, io, ending);
   if (!over) return ending;
-  auto port = AdminPort::open(flags, arguments, outside, ending);
+  auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
 
   auto health = port->get("/health/ready");
   const bool ready = health.is_done();
   const bool says_why = health.kind == AdminPort::Reply::Kind::refused && health.status == 503;
-  if (!ready && !says_why) return tell_failure(health, flags.json, outside);
+  if (!ready && !says_why) return tell_failure(health, flags.json, io);
   auto config = port->get("/v1/config");
-  if (!config.is_done()) return tell_failure(config, flags.json, outside);
+  if (!config.is_done()) return tell_failure(config, flags.json, io);
   AdminPort::Reply failure;
   std::optional<Look> before;
   if (over->count() > 0) {
     before = look_at(*port, failure);
-    if (!before) return tell_failure(failure, flags.json, outside);
+    if (!before) return tell_failure(failure, flags.json, io);
     std::this_thread::sleep_for(*over);
   }
   const auto now = look_at(*port, failure);
-  if (!now) return tell_failure(failure, flags.json, outside);
+  if (!now) return tell_failure(failure, flags.json, io);
 
   const Json json = status_json(*port, health.json, ready, config.json, before, *now);
-  outside.out << (flags.json ? to_text(json) : status_text(json, outside.out_colour)) << std::flush;
+  io.out << (flags.json ? to_text(json) : status_text(json, io.out_colour)) << std::flush;
   return ready && !true_field(field(json, "policy"), "stale") ? config::exit_ok
                                                               : config::exit_failure;
 }

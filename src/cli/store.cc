@@ -69,16 +69,15 @@ struct StoreFlags {
   bool json = false;
 };
 
-void tell_damages(const std::vector<std::string>& damages, config::Outside& outside) {
+void tell_damages(const std::vector<std::string>& damages, config::CommandIo& io) {
   for (const std::string& damage : damages)
-    outside.err << config::paint("damage:", config::red, outside.err_colour) << ' '
-                << config::on_screen(damage) << std::endl;
+    io.err << config::paint("damage:", config::red, io.err_colour) << ' '
+           << config::on_screen(damage) << std::endl;
 }
 
 // What a kill, a full disk or a power cut leaves, and a start takes away.
-void tell_torn(const std::vector<std::string>& torn, config::Outside& outside) {
-  for (const std::string& one : torn)
-    outside.err << "note: " << config::on_screen(one) << std::endl;
+void tell_torn(const std::vector<std::string>& torn, config::CommandIo& io) {
+  for (const std::string& one : torn) io.err << "note: " << config::on_screen(one) << std::endl;
 }
 
 ordered_json json_of(const limit::Limit& limit) {
@@ -152,12 +151,12 @@ ordered_json json_of(const request::CounterRecord& record, const request::Spaces
   return json;
 }
 
-int dump(const StoreFlags& asked, config::Outside& outside) {
+int dump(const StoreFlags& asked, config::CommandIo& io) {
   request::Spaces spaces;
   std::string problem;
   const base::Time now = base::Clock().now();
   const auto line = [&](const ordered_json& json) {
-    outside.out << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+    io.out << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
   };
   const bool done = disk::dump(
       asked.dir, spaces,
@@ -168,117 +167,117 @@ int dump(const StoreFlags& asked, config::Outside& outside) {
       [&](std::string_view name, std::string_view text) {
         line({{"name", name}, {"text", text}});
       });
-  outside.out.flush();
-  return done ? config::exit_ok : fail(problem, outside);
+  io.out.flush();
+  return done ? config::exit_ok : fail(problem, io);
 }
 
-int stats(const StoreFlags& asked, config::Outside& outside) {
+int stats(const StoreFlags& asked, config::CommandIo& io) {
   disk::StoreStats s;
   std::string problem;
-  if (!disk::stats(asked.dir, s, problem)) return fail(problem, outside);
+  if (!disk::stats(asked.dir, s, problem)) return fail(problem, io);
   if (asked.json) {
-    outside.out << to_text({{"format", s.format},
-                            {"folded", s.folded},
-                            {"blocks", s.blocks},
-                            {"block_counters", s.block_counters},
-                            {"block_bytes", s.block_bytes},
-                            {"spaces", s.spaces},
-                            {"limits", s.limits},
-                            {"texts", s.texts},
-                            {"bytes", s.bytes}})
-                << std::flush;
+    io.out << to_text({{"format", s.format},
+                       {"folded", s.folded},
+                       {"blocks", s.blocks},
+                       {"block_counters", s.block_counters},
+                       {"block_bytes", s.block_bytes},
+                       {"spaces", s.spaces},
+                       {"limits", s.limits},
+                       {"texts", s.texts},
+                       {"bytes", s.bytes}})
+           << std::flush;
     return config::exit_ok;
   }
-  outside.out << "format " << s.format << '\n'
-              << base::counted(s.folded, "counter") << " under their own keys\n"
-              << "not folded yet: " << base::counted(s.blocks, "block") << " of "
-              << base::counted(s.block_counters, "counter") << ", "
-              << base::counted(s.block_bytes, "byte") << '\n'
-              << base::counted(s.spaces, "space") << ", " << base::counted(s.limits, "list")
-              << " of limits\n"
-              << base::counted(s.texts, "text") << " kept beside them\n"
-              << base::counted(s.bytes, "byte") << " on the disk" << std::endl;
+  io.out << "format " << s.format << '\n'
+         << base::counted(s.folded, "counter") << " under their own keys\n"
+         << "not folded yet: " << base::counted(s.blocks, "block") << " of "
+         << base::counted(s.block_counters, "counter") << ", "
+         << base::counted(s.block_bytes, "byte") << '\n'
+         << base::counted(s.spaces, "space") << ", " << base::counted(s.limits, "list")
+         << " of limits\n"
+         << base::counted(s.texts, "text") << " kept beside them\n"
+         << base::counted(s.bytes, "byte") << " on the disk" << std::endl;
   return config::exit_ok;
 }
 
-int check(const StoreFlags& asked, config::Outside& outside) {
+int check(const StoreFlags& asked, config::CommandIo& io) {
   disk::CheckReport report;
   std::string problem;
-  if (!disk::check(asked.dir, report, problem)) return fail(problem, outside);
+  if (!disk::check(asked.dir, report, problem)) return fail(problem, io);
   const bool sound = report.damages.empty();
   if (asked.json) {
-    outside.out << to_text({{"sound", sound},
-                            {"counters", report.counters},
-                            {"blocks", report.blocks},
-                            {"block_counters", report.block_counters},
-                            {"texts", report.texts},
-                            {"unreadable", report.unreadable},
-                            {"torn", report.torn},
-                            {"damages", report.damages}})
-                << std::flush;
+    io.out << to_text({{"sound", sound},
+                       {"counters", report.counters},
+                       {"blocks", report.blocks},
+                       {"block_counters", report.block_counters},
+                       {"texts", report.texts},
+                       {"unreadable", report.unreadable},
+                       {"torn", report.torn},
+                       {"damages", report.damages}})
+           << std::flush;
     return sound ? config::exit_ok : config::exit_failure;
   }
-  tell_damages(report.damages, outside);
-  tell_torn(report.torn, outside);
+  tell_damages(report.damages, io);
+  tell_torn(report.torn, io);
   if (sound)
-    outside.out << base::printable(asked.dir) << ": "
-                << config::paint("ok", config::green, outside.out_colour) << ", "
-                << base::counted(report.counters, "counter") << ", "
-                << base::counted(report.blocks, "block") << " of "
-                << base::counted(report.block_counters, "counter") << ", "
-                << base::counted(report.texts, "text") << std::endl;
+    io.out << base::printable(asked.dir) << ": "
+           << config::paint("ok", config::green, io.out_colour) << ", "
+           << base::counted(report.counters, "counter") << ", "
+           << base::counted(report.blocks, "block") << " of "
+           << base::counted(report.block_counters, "counter") << ", "
+           << base::counted(report.texts, "text") << std::endl;
   else
-    outside.err << "Mend it with `sluice store repair DIR`, or start on a backup." << std::endl;
+    io.err << "Mend it with `sluice store repair DIR`, or start on a backup." << std::endl;
   return sound ? config::exit_ok : config::exit_failure;
 }
 
-int repair(const StoreFlags& asked, config::Outside& outside) {
+int repair(const StoreFlags& asked, config::CommandIo& io) {
   disk::RepairReport report;
   std::string problem;
-  if (!disk::repair(asked.dir, report, problem)) return fail(problem, outside);
+  if (!disk::repair(asked.dir, report, problem)) return fail(problem, io);
   if (asked.json)
-    outside.out << to_text({{"counters", report.counters},
-                            {"texts", report.texts},
-                            {"torn", report.torn},
-                            {"damages", report.damages}});
+    io.out << to_text({{"counters", report.counters},
+                       {"texts", report.texts},
+                       {"torn", report.torn},
+                       {"damages", report.damages}});
   else
-    tell_damages(report.damages, outside);
-  if (!asked.json) tell_torn(report.torn, outside);
+    tell_damages(report.damages, io);
+  if (!asked.json) tell_torn(report.torn, io);
   if (!asked.json)
-    outside.out << base::printable(asked.dir) << ": "
-                << (report.damages.empty() ? "nothing was damaged" : "can be served again") << ", "
-                << base::counted(report.counters, "counter") << ", "
-                << base::counted(report.texts, "text") << '\n';
-  outside.out.flush();
+    io.out << base::printable(asked.dir) << ": "
+           << (report.damages.empty() ? "nothing was damaged" : "can be served again") << ", "
+           << base::counted(report.counters, "counter") << ", "
+           << base::counted(report.texts, "text") << '\n';
+  io.out.flush();
   return report.damages.empty() ? config::exit_ok : config::exit_failure;
 }
 
-int backup(const StoreFlags& asked, config::Outside& outside) {
+int backup(const StoreFlags& asked, config::CommandIo& io) {
   std::string problem;
   // Who serves the store makes the copy; its working folder is another one.
   std::error_code error;
   const auto target = std::filesystem::absolute(asked.target, error).string();
-  if (error) return fail(error.message(), outside);
+  if (error) return fail(error.message(), io);
   switch (admin::ask_for_backup(asked.dir, target, problem)) {
     case admin::BackupAnswer::done:
       break;
     case admin::BackupAnswer::failed:
-      return fail(problem, outside);
+      return fail(problem, io);
     case admin::BackupAnswer::nobody:
-      if (!disk::backup(asked.dir, target, problem)) return fail(problem, outside);
+      if (!disk::backup(asked.dir, target, problem)) return fail(problem, io);
   }
   if (asked.json)
-    outside.out << to_text({{"backup", target}});
+    io.out << to_text({{"backup", target}});
   else
-    outside.out << base::printable(target) << ": a copy of " << base::printable(asked.dir) << '\n';
-  outside.out.flush();
+    io.out << base::printable(target) << ": a copy of " << base::printable(asked.dir) << '\n';
+  io.out.flush();
   return config::exit_ok;
 }
 
 struct Tool {
   const char* name;
   size_t words;
-  int (*run)(const StoreFlags&, config::Outside&);
+  int (*run)(const StoreFlags&, config::CommandIo&);
 };
 constexpr Tool tools[] = {{"dump", 1, dump},
                           {"stats", 1, stats},
@@ -296,53 +295,53 @@ std::string config_help() {
 }
 
 int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Arguments& arguments,
-            config::Outside& outside) {
+            config::CommandIo& io) {
   if (said.size() != tool.words + 1)
     return arguments.misused(
-        said.front() + (tool.words == 2 ? " wants DIR and TARGET" : " wants one DIR"), outside);
+        said.front() + (tool.words == 2 ? " wants DIR and TARGET" : " wants one DIR"), io);
   if (asked.config) {
     std::vector<std::string_view> names;
     for (const protocol::StoreTool* one : protocol_tools()) names.push_back(one->name);
-    return arguments.misused("--config is for " + config::one_of(names), outside);
+    return arguments.misused("--config is for " + config::one_of(names), io);
   }
   asked.dir = said[1];
   if (tool.words == 2) asked.target = said[2];
-  return tool.run(asked, outside);
+  return tool.run(asked, io);
 }
 
 int run_protocols(const protocol::StoreTool& tool, const Words& said, const StoreFlags& asked,
-                  const Arguments& arguments, config::Outside& outside) {
-  if (said.size() != 2) return arguments.misused(said.front() + " wants one DIR", outside);
+                  const Arguments& arguments, config::CommandIo& io) {
+  if (said.size() != 2) return arguments.misused(said.front() + " wants one DIR", io);
   if (!asked.config)
     return arguments.misused(
-        said.front() + " wants --config FILE, " + std::string(tool.config_purpose), outside);
-  return tool.run({said[1], *asked.config, asked.json}, outside);
+        said.front() + " wants --config FILE, " + std::string(tool.config_purpose), io);
+  return tool.run({said[1], *asked.config, asked.json}, io);
 }
 
 }  // namespace
 
-int store(const Words& words, config::Outside& outside) {
+int store(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about_store, footer_of_store());
   StoreFlags asked;
   arguments.app().add_flag("--json", asked.json, "Print the result as JSON");
   if (!protocol_tools().empty())
     arguments.app().add_option("--config", asked.config, config_help())->type_name("FILE");
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   const Words& said = arguments.positional();
-  if (said.empty()) return arguments.misused("there is no TOOL", outside);
+  if (said.empty()) return arguments.misused("there is no TOOL", io);
   std::vector<std::string_view> names;
   for (const Tool& one : tools) {
-    if (said.front() == one.name) return run_own(one, said, asked, arguments, outside);
+    if (said.front() == one.name) return run_own(one, said, asked, arguments, io);
     names.emplace_back(one.name);
   }
   for (const protocol::StoreTool* one : protocol_tools()) {
-    if (said.front() == one->name) return run_protocols(*one, said, asked, arguments, outside);
+    if (said.front() == one->name) return run_protocols(*one, said, asked, arguments, io);
     names.push_back(one->name);
   }
   const auto near = base::nearest_word(said.front(), names);
   return arguments.misused("there is no tool `" + said.front() + "`" +
                                (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"),
-                           outside);
+                           io);
 }
 
 }  // namespace sluice::cli

@@ -30,9 +30,9 @@ class StoreCommand : public testing::Test {
   }
   int command(const Words& words) {
     std::ostringstream out_stream, err_stream;
-    config::Outside outside{out_stream, err_stream, false, false,
-                            [](const char*) -> std::optional<std::string> { return std::nullopt; }};
-    const int status = run(words, outside);
+    config::CommandIo io{out_stream, err_stream, false, false,
+                         [](const char*) -> std::optional<std::string> { return std::nullopt; }};
+    const int status = run(words, io);
     out = out_stream.str();
     err = err_stream.str();
     return status;

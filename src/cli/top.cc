@@ -69,33 +69,33 @@ Json first_items(const Json& answer, size_t count) {
 }
 
 int show_once(AdminPort& port, const TopFlags& asked, size_t count, std::chrono::microseconds over,
-              config::Outside& outside) {
+              config::CommandIo& io) {
   TopRates rates;
   const size_t listed = std::clamp(count, listed_min, listed_max);
   Seen seen;
   if (over.count() > 0) {
     const auto first = see(port, asked.by, listed, seen);
-    if (!first.is_done()) return tell_failure(first, asked.admin.json, outside);
+    if (!first.is_done()) return tell_failure(first, asked.admin.json, io);
     rates.add(seen.answer, Clock::now());
     std::this_thread::sleep_for(over);
   }
   const std::optional<Look> before = std::move(seen.look);
   const auto reply = see(port, asked.by, listed, seen);
-  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, outside);
+  if (!reply.is_done()) return tell_failure(reply, asked.admin.json, io);
   rates.add(seen.answer, Clock::now());
   const Json answer = first_items(seen.answer, count);
   if (asked.admin.json) {
-    outside.out << to_text(answer) << std::flush;
+    io.out << to_text(answer) << std::flush;
     return config::exit_ok;
   }
   const ServerLines server = server_lines(port.name(), before, *seen.look);
-  outside.out << server.name << '\n' << server.figures << '\n';
+  io.out << server.name << '\n' << server.figures << '\n';
   for (const std::string& trouble : server.troubles)
-    outside.out << config::paint(trouble, config::red, outside.out_colour) << '\n';
+    io.out << config::paint(trouble, config::red, io.out_colour) << '\n';
   const Table table = table_of_top(answer);
-  outside.out << order_words(answer) << (table.rows() == 0 ? ": nobody\n" : "\n\n");
-  if (table.rows() > 0) outside.out << table.text(outside.out_colour);
-  outside.out.flush();
+  io.out << order_words(answer) << (table.rows() == 0 ? ": nobody\n" : "\n\n");
+  if (table.rows() > 0) io.out << table.text(io.out_colour);
+  io.out.flush();
   return config::exit_ok;
 }
 
@@ -173,33 +173,33 @@ void add_flags(CLI::App& app, TopFlags& asked) {
 
 }  // namespace
 
-int top(const Words& words, config::Outside& outside) {
+int top(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice top [options]", about_top, footer_of_top());
   TopFlags asked;
   add_flags(arguments.app(), asked);
-  if (const auto ended = arguments.parse(words, outside)) return *ended;
+  if (const auto ended = arguments.parse(words, io)) return *ended;
   if (!arguments.positional().empty())
     return arguments.misused(
-        "no word is wanted, and there is `" + arguments.positional().front() + "`", outside);
+        "no word is wanted, and there is `" + arguments.positional().front() + "`", io);
   if (asked.by != "denied" && asked.by != "active")
-    return arguments.misused("--by is to be denied or active, not `" + asked.by + "`", outside);
+    return arguments.misused("--by is to be denied or active, not `" + asked.by + "`", io);
   const auto count = base::parse_count(asked.limit);
   if (!count || *count < 1 || *count > listed_max)
-    return arguments.misused("--limit is to be 1 to 1000, not `" + asked.limit + "`", outside);
+    return arguments.misused("--limit is to be 1 to 1000, not `" + asked.limit + "`", io);
   const auto every = base::parse_duration(asked.every);
   if (!every || *every < every_min || *every > every_max)
-    return arguments.misused("--every is to be 100ms to 1h, not `" + asked.every + "`", outside);
+    return arguments.misused("--every is to be 100ms to 1h, not `" + asked.every + "`", io);
   int ending = config::exit_ok;
-  const auto over = over_of(asked.over, arguments, outside, ending);
+  const auto over = over_of(asked.over, arguments, io, ending);
   if (!over) return ending;
-  auto port = AdminPort::open(asked.admin, arguments, outside, ending);
+  auto port = AdminPort::open(asked.admin, arguments, io, ending);
   if (!port) return ending;
 
-  if (asked.once || asked.admin.json || !outside.out_terminal)
-    return show_once(*port, asked, *count, *over, outside);
-  LiveTop live(*port, asked.by, std::chrono::microseconds(every->us), outside.out_colour);
+  if (asked.once || asked.admin.json || !io.out_terminal)
+    return show_once(*port, asked, *count, *over, io);
+  LiveTop live(*port, asked.by, std::chrono::microseconds(every->us), io.out_colour);
   const auto first = live.begin();
-  if (!first.is_done()) return tell_failure(first, false, outside);
+  if (!first.is_done()) return tell_failure(first, false, io);
   live.run();
   return config::exit_ok;
 }

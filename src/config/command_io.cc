@@ -10,7 +10,7 @@ std::string paint(std::string_view text, int colour, bool coloured) {
   return "\x1b[" + code + "m" + std::string(text) + "\x1b[0m";
 }
 
-void tell(const base::Diagnostics& all, Outside& outside) {
+void tell(const base::Diagnostics& all, CommandIo& io) {
   for (const auto& d : all) {
     std::string line = on_screen(base::to_string(d));
     const bool error = d.severity == base::Diagnostic::Severity::error;
@@ -18,10 +18,10 @@ void tell(const base::Diagnostics& all, Outside& outside) {
     // The file's name comes first and could hold the word itself.
     const size_t at = line.find(word, d.file.size());
     if (at != std::string::npos)
-      line.replace(at, word.size(), paint(word, error ? red : yellow, outside.err_colour));
-    outside.err << line << '\n';
+      line.replace(at, word.size(), paint(word, error ? red : yellow, io.err_colour));
+    io.err << line << '\n';
   }
-  outside.err.flush();
+  io.err.flush();
 }
 
 }  // namespace sluice::config

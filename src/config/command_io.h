@@ -13,7 +13,7 @@
 
 namespace sluice::config {
 
-struct Outside {
+struct CommandIo {
   std::ostream& out;  // results
   std::ostream& err;  // what is wrong
   bool out_colour = false, err_colour = false;
@@ -35,6 +35,6 @@ std::string paint(std::string_view text, int colour, bool coloured);
 inline constexpr int red = 31, green = 32, yellow = 33;
 
 // One line each on standard error.
-void tell(const base::Diagnostics& all, Outside& outside);
+void tell(const base::Diagnostics& all, CommandIo& io);
 
 }  // namespace sluice::config

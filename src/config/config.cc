@@ -106,9 +106,9 @@ PolicyList Config::policy_files() const {
   return files;
 }
 
-void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics) {
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics) {
   const auto apply = [&](const char* name, auto set) {
-    const auto text = outside.environment(name);
+    const auto text = io.environment(name);
     if (text && !text->empty()) set(*text, name, named_place(name), config, diagnostics);
   };
   apply("SLUICE_WORKERS", set_workers);
@@ -121,7 +121,7 @@ void apply_environment(const Outside& outside, Config& config, base::Diagnostics
   apply("SLUICE_LOG_FORMAT", set_log_format);
   each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
     const std::string name(flag.variable);
-    const auto text = outside.environment(name.c_str());
+    const auto text = io.environment(name.c_str());
     if (text && !text->empty())
       config.own[number]->set(flag, *text, name, named_place(name), diagnostics);
   });

@@ -144,7 +144,7 @@ void read_config(std::string_view text, const std::string& file, Config& config,
 // SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
 // SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN, and those of protocols'
 // own settings; one that is set but empty counts as not set.
-void apply_environment(const Outside& outside, Config& config, base::Diagnostics& diagnostics);
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);
 

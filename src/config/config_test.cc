@@ -37,11 +37,11 @@ std::string option_of(const Config& config) {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  Outside outside{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
-                    const auto at = variables.find(name);
-                    if (at == variables.end()) return std::nullopt;
-                    return at->second;
-                  }};
+  CommandIo io{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
+                 const auto at = variables.find(name);
+                 if (at == variables.end()) return std::nullopt;
+                 return at->second;
+               }};
 };
 
 constexpr const char* good = R"(# all that there is
@@ -350,7 +350,7 @@ TEST(Precedence, FlagsOverrideTheEnvironmentOverridesTheFile) {
   Config config;
   base::Diagnostics diagnostics;
   read_config(good, "s.yaml", config, diagnostics);
-  apply_environment(world.outside, config, diagnostics);
+  apply_environment(world.io, config, diagnostics);
   apply_flags(flags, config, diagnostics);
   ASSERT_EQ(messages(diagnostics), "");
   EXPECT_EQ(config.workers.value, 6u);
@@ -380,7 +380,7 @@ TEST(Precedence, NamesTheFlagOrVariableThatIsWrong) {
   flags.listen = {"divvy", "admin=[::]:1", "divvy=[::]:x"};
   Config config;
   base::Diagnostics diagnostics;
-  apply_environment(world.outside, config, diagnostics);
+  apply_environment(world.io, config, diagnostics);
   apply_flags(flags, config, diagnostics);
   EXPECT_EQ(messages(diagnostics),
             "error: SLUICE_WORKERS: `x` is no number of workers; write `auto` or 1 to 1024\n"

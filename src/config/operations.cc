@@ -67,7 +67,7 @@ Lines lines_of(const Operations& operations) {
   return lines;
 }
 
-bool set_up_admin(const Config& config, admin::AdminOptions& options, Outside& outside) {
+bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io) {
   base::Diagnostics diagnostics;
   options.token = config.operations.admin_token.value;
   if (const auto& file = config.operations.admin_token_file; !file.value.empty()) {
@@ -89,7 +89,7 @@ bool set_up_admin(const Config& config, admin::AdminOptions& options, Outside& o
                  ", where others reach it, and there is no token",
              "set admin.token_file or SLUICE_ADMIN_TOKEN, or listen on 127.0.0.1", diagnostics);
   }
-  tell(diagnostics, outside);
+  tell(diagnostics, io);
   options.settings = print_config(config);
   options.check = [file = config.file](std::string_view kind, const std::string& text) {
     return read_candidate(kind, text, file);

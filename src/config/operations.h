@@ -24,6 +24,6 @@ Lines lines_of(const Operations& operations);
 
 // The token and the rest. False: a port that others reach has none, or its file cannot be used; it
 // is told on standard error.
-bool set_up_admin(const Config& config, admin::AdminOptions& options, Outside& outside);
+bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io);
 
 }  // namespace sluice::config

@@ -17,11 +17,11 @@ namespace {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  Outside outside{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
-                    const auto at = variables.find(name);
-                    if (at == variables.end()) return std::nullopt;
-                    return at->second;
-                  }};
+  CommandIo io{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
+                 const auto at = variables.find(name);
+                 if (at == variables.end()) return std::nullopt;
+                 return at->second;
+               }};
 };
 
 TEST(Operations, TheTokenFileIsReadBack) {
@@ -58,17 +58,17 @@ TEST(Operations, WhereOthersReachTheAdminPortItNeedsAToken) {
   World world;
   admin::AdminOptions options;
   Config config;
-  EXPECT_TRUE(set_up_admin(config, options, world.outside));
+  EXPECT_TRUE(set_up_admin(config, options, world.io));
   EXPECT_EQ(options.token, "");
   base::Diagnostics diagnostics;
   for (const char* ours : {"127.1.2.3:1", "localhost:1", "[::1]:1"}) {
     set_admin(ours, "--admin", {}, config, diagnostics);
-    EXPECT_TRUE(set_up_admin(config, options, world.outside)) << ours;
+    EXPECT_TRUE(set_up_admin(config, options, world.io)) << ours;
   }
   set_admin("127.example.org:1", "--admin", {}, config, diagnostics);
-  EXPECT_FALSE(set_up_admin(config, options, world.outside));
+  EXPECT_FALSE(set_up_admin(config, options, world.io));
   set_admin("0.0.0.0:8380", "--admin", {}, config, diagnostics);
-  EXPECT_FALSE(set_up_admin(config, options, world.outside));
+  EXPECT_FALSE(set_up_admin(config, options, world.io));
   EXPECT_NE(world.err.str().find("error: admin: --admin has it listen on 0.0.0.0:8380, where "
                                  "others reach it, and there is no token; set"),
             std::string::npos)
@@ -77,7 +77,7 @@ TEST(Operations, WhereOthersReachTheAdminPortItNeedsAToken) {
   EXPECT_EQ(diagnostics.size(), 1u);
   const std::string token = "0123456789abcdef";
   set_admin_token(token, "SLUICE_ADMIN_TOKEN", {}, config, diagnostics);
-  EXPECT_TRUE(set_up_admin(config, options, world.outside));
+  EXPECT_TRUE(set_up_admin(config, options, world.io));
   EXPECT_EQ(options.token, token);
   EXPECT_EQ(print_config(config).find(token), std::string::npos);
   EXPECT_EQ(options.settings.find(token), std::string::npos);
@@ -117,17 +117,17 @@ TEST(Candidates, NameTheServersOwnFilesOnly) {
     return path;
   };
   const std::string sound = "[default]\ncreditLimit = 1\nresetSeconds = 1\n";
-  const std::string outside = write(elsewhere + "rules.ini", sound);
+  const std::string io = write(elsewhere + "rules.ini", sound);
   const std::string secret = write(elsewhere + "secret", "a secret\n");
   write(folder + "other.ini", sound);
   const std::string live = write(folder + "sluice.yaml",
                                  "listen: [{ protocol: divvy, address: '127.0.0.1:0' }]\n"
                                  "policy: [{ divvy: '" +
-                                     outside + "' }]\n");
+                                     io + "' }]\n");
   const auto check = [&](const std::string& path, const std::string& live_file) {
     return *read_candidate("sluice", "policy: [{ divvy: '" + path + "' }]", live_file);
   };
-  for (const std::string& path : {std::string("other.ini"), folder + "./other.ini", outside})
+  for (const std::string& path : {std::string("other.ini"), folder + "./other.ini", io})
     EXPECT_TRUE(check(path, live).rules) << path;
   const std::string up = "../elsewhere";
   write(folder + "admin.token", "a secret\n");
@@ -142,7 +142,7 @@ TEST(Candidates, NameTheServersOwnFilesOnly) {
     EXPECT_NE(said.find("nor does that name it"), std::string::npos) << said;
     EXPECT_EQ(said.find("a secret"), std::string::npos) << said;
   }
-  EXPECT_FALSE(check(outside, "").rules);
+  EXPECT_FALSE(check(io, "").rules);
   std::filesystem::remove_all(root);
 }
 

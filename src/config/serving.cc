@@ -44,16 +44,15 @@ std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>
 }
 
 void announce(const Announcement& announcement, const server::Server& server,
-              const std::string& kept, const Setting<uint64_t>& connections, Outside& outside) {
+              const std::string& kept, const Setting<uint64_t>& connections, CommandIo& io) {
   const std::vector<server::Bound>& bound = server.bound();
-  if (announcement.before) outside.out << announcement.before(bound);
+  if (announcement.before) io.out << announcement.before(bound);
   for (const auto& b : bound)
-    outside.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
-  outside.out << "sluice: counters in " << kept << '\n'
-              << few_connections(server.files(), connections);
-  if (announcement.after) outside.out << announcement.after(bound);
-  outside.out.flush();
-  outside.out.clear();  // nobody has to read it
+    io.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
+  io.out << "sluice: counters in " << kept << '\n' << few_connections(server.files(), connections);
+  if (announcement.after) io.out << announcement.after(bound);
+  io.out.flush();
+  io.out.clear();  // nobody has to read it
 }
 
 void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
@@ -67,11 +66,10 @@ void show_rules(const policy::RuleSet& rules, spdlog::logger& log) {
 
 // What the start finds: as every command tells it, or as lines of the log for programs that read
 // nothing else of standard error.
-void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log,
-         Outside& outside) {
+void say(const base::Diagnostics& all, const Config& config, spdlog::logger& log, CommandIo& io) {
   const bool as_lines = config.log.format.value == log::LogFormat::json &&
                         config.log_file.empty() && log.should_log(spdlog::level::err);
-  if (!as_lines) return tell(all, outside);
+  if (!as_lines) return tell(all, io);
   for (const auto& d : all)
     log.log(
         d.severity == base::Diagnostic::Severity::error ? spdlog::level::err : spdlog::level::warn,
@@ -103,22 +101,22 @@ void warn_of_idle(const Config& config, const policy::RuleSet& rules,
 }  // namespace
 
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
-               Outside& outside) {
+               CommandIo& io) {
   base::hold_signals();
   base::ignore_signals();
   base::raise_open_files();
   give_memory_back();
   base::Diagnostics unfit;
   check_store(config, unfit);
-  tell(unfit, outside);
+  tell(unfit, io);
   if (base::has_errors(unfit)) return exit_failure;
   std::shared_ptr<log::LogFile> file;
   if (!config.log_file.empty()) {
     std::string problem;
     file = log::LogFile::open(config.log_file, problem);
     if (!file) {
-      outside.err << "sluice: the log file " << config.log_file << " cannot be opened: " << problem
-                  << std::endl;
+      io.err << "sluice: the log file " << config.log_file << " cannot be opened: " << problem
+             << std::endl;
       return exit_failure;
     }
   }
@@ -130,7 +128,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   PolicySource source(config, std::move(read), spaces);
   live::Loaded loaded = source.first();
   if (loaded.rules) warn_of_idle(config, *loaded.rules, loaded.diagnostics);
-  say(loaded.diagnostics, config, *policy_log, outside);
+  say(loaded.diagnostics, config, *policy_log, io);
   if (!loaded.rules) return exit_failure;
   show_rules(*loaded.rules, *policy_log);
 
@@ -142,9 +140,9 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   server::Options options = config.options();
   const OpenedStore opened =
       open_store(config.store, options.cleanup_interval, spaces, clock, store_log);
-  say(opened.diagnostics, config, *store_log, outside);
+  say(opened.diagnostics, config, *store_log, io);
   if (!opened.store) {
-    outside.err << "sluice: " << opened.problem << std::endl;
+    io.err << "sluice: " << opened.problem << std::endl;
     return exit_failure;
   }
   std::unique_ptr<admin::BackupSocket> backups;
@@ -176,15 +174,15 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   if (config.store.redis)
     options.redis_files = 2 * (options.workers > 0 ? options.workers : base::processors()) + 4;
   options.on_stop = [] { base::notify_manager("STOPPING=1"); };
-  if (!set_up_admin(config, options.admin, outside)) return exit_failure;
+  if (!set_up_admin(config, options.admin, io)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
   if (file) options.reopen_log = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log);
   if (const auto problem = server.start()) {
-    outside.err << "sluice: " << *problem << std::endl;
+    io.err << "sluice: " << *problem << std::endl;
     return exit_failure;
   }
-  announce(announcement, server, opened.kept, config.connections, outside);
+  announce(announcement, server, opened.kept, config.connections, io);
   base::notify_manager("READY=1");
   const bool all_told = server.run();
   return opened.store->close() && all_told ? exit_ok : exit_failure;

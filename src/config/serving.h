@@ -22,6 +22,6 @@ struct Announcement {
 // is reloaded; it is called on another thread, until this returns. Returns the exit status; what is
 // wrong is on standard error, and then nothing was bound.
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
-               Outside& outside);
+               CommandIo& io);
 
 }  // namespace sluice::config

@@ -198,7 +198,7 @@ void set_denials_every(std::string_view text, const std::string& origin,
                        const base::Diagnostic& place, Config& config,
                        base::Diagnostics& diagnostics) {
   const auto n = base::parse_count(text);
-  if (!n || *n > engine::Denials::every_max) {
+  if (!n || *n > engine::DenialSampler::every_max) {
     complain(place, "`" + std::string(text) + "` is no number of denials",
              "write 1 to log each, 100 for every hundredth; 0 for none", diagnostics);
     return;

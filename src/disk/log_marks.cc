@@ -118,7 +118,7 @@ int LogMarks::cut(const std::vector<TornLog>& torn) const {
   return 0;
 }
 
-std::string LogMarks::words_of(const TornLog& torn) const {
+std::string LogMarks::message_for(const TornLog& torn) const {
   return "`" + base::printable(path_ + "/" + torn.name, 512) +
          "` ends in something that was never written to its end nor synced, as a kill, a full disk "
          "or a power cut leaves it: its last " +

@@ -41,7 +41,7 @@ class LogMarks {
   // Takes the torn ends away, for good. 0, or why it cannot.
   int cut(const std::vector<TornLog>& torn) const;
   // For people.
-  std::string words_of(const TornLog& torn) const;
+  std::string message_for(const TornLog& torn) const;
 
   // The marks in the database, and what the file asks for. `wrong`: what is missing. A store
   // without the file is taken as it is.

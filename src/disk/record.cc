@@ -222,7 +222,7 @@ int64_t forget_us_of(std::string_view value) {
 void append_space(std::string& out, const request::Space& space) {
   append_text(out, space.prefix);
   append_text(out, space.suffix);
-  append_varint(out, space.carry == limit::Carry::left ? 1 : 0);
+  append_varint(out, space.carry == limit::CarryOver::left ? 1 : 0);
   append_varint(out, zigzag(space.linger.us));
   append_varint(out, space.windows.size());
   for (const limit::Duration window : space.windows) append_varint(out, zigzag(window.us));
@@ -237,7 +237,7 @@ bool parse_space(std::string_view bytes, request::Space& space) {
   if (!input.varint(size) || !input.text(size, text)) return false;
   space.suffix = text;
   if (!input.varint(carry) || carry > 1) return false;
-  space.carry = carry == 1 ? limit::Carry::left : limit::Carry::used;
+  space.carry = carry == 1 ? limit::CarryOver::left : limit::CarryOver::used;
   if (!input.number(space.linger.us) || space.linger.us < 0) return false;
   if (!input.varint(windows) || windows > limit::slots_max) return false;
   space.windows.clear();

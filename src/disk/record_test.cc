@@ -160,7 +160,7 @@ TEST(Record, OnlyTheShortestFormOfANumberIsRead) {
 
 TEST(Record, SpacesAndLimits) {
   request::Space space{.prefix = std::string("a\0b", 3), .suffix = ":x"};
-  space.carry = limit::Carry::left;
+  space.carry = limit::CarryOver::left;
   space.linger = base::seconds(120);
   space.windows = {{1}, {5}, base::seconds(60)};
   std::string bytes;

@@ -162,7 +162,7 @@ Status RocksJournal::cut_ends(LogMarks::Of of, std::string& wrong) {
   if (error == 0 && wrong.empty()) error = marks.cut(torn);
   if (error != 0) return Status::IOError(with_errno("the logs of " + options_.path, error));
   if (!wrong.empty() || !options_.tell) return Status::OK();
-  for (const TornLog& log : torn) options_.tell(marks.words_of(log));
+  for (const TornLog& log : torn) options_.tell(marks.message_for(log));
   return Status::OK();
 }
 

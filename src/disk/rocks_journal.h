@@ -41,6 +41,9 @@ struct Folding {
   size_t numbers_min = 1024;  // Dictionary: so many more, and a round is wanted
 };
 
+// More than twenty members: blocks go through three stages in one directory (written, committed,
+// folded), whose threads share two databases and the mutex below. Each group of members says which
+// thread it belongs to, or what guards it.
 class RocksJournal final : public Journal {
  public:
   RocksJournal(JournalOptions options, request::Spaces& spaces, const Folding& folding = {});

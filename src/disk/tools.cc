@@ -64,7 +64,7 @@ Status Offline::open_logged(Rocks& part, LogMarks::Of of, bool to_write, std::st
   std::vector<TornLog> ends;
   int error = marks.look_at_ends(ends, wrong);
   if (!wrong.empty()) return Status::OK();
-  for (const TornLog& log : ends) torn.push_back(marks.words_of(log));
+  for (const TornLog& log : ends) torn.push_back(marks.message_for(log));
   if (error == 0 && to_write) error = marks.cut(ends);
   if (error != 0) return Status::IOError(with_errno(part.path(), error));
   return to_write ? part.open(false) : part.open_to_read(ends);

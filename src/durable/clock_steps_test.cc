@@ -132,24 +132,24 @@ INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps, limits_with_windows, name_of_case);
 // One that begins to wait while the clock is ahead is answered when its units are there.
 TEST(ClockStepsOfWaiting, AreNotWaitedFor) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = bucket(10, 10, 10 * second);
   const int64_t now = 1'700'000'000 * second;
-  w.answered(port, {now});
+  w.answered(completions, {now});
   while (w.ask({{"k", 1, {ten}}}, {now + day}).allowed()) continue;
-  EXPECT_TRUE(w.wait(port, 1, {{"k", 3, {ten}}}, {now + day}).group.parked);
-  EXPECT_TRUE(w.answered(port, {now + day}).empty());
+  EXPECT_TRUE(w.wait(completions, 1, {{"k", 3, {ten}}}, {now + day}).group.parked);
+  EXPECT_TRUE(w.answered(completions, {now + day}).empty());
   // Set right again: the bucket is empty as of now.
-  EXPECT_TRUE(w.answered(port, {now + second}).empty());
+  EXPECT_TRUE(w.answered(completions, {now + second}).empty());
   ASSERT_TRUE(w.next.has_value());
   EXPECT_LE(w.next->us, now + 11 * second);
-  EXPECT_EQ(w.answered(port, *w.next), std::vector<uint32_t>{1});
+  EXPECT_EQ(w.answered(completions, *w.next), std::vector<uint32_t>{1});
 }
 
 // Nobody else asks: when it is answered, looked at whenever the store wants it.
-base::Duration waited(World& w, Counting& port, base::Time from, base::Duration most) {
+base::Duration waited(World& w, Counting& completions, base::Time from, base::Duration most) {
   for (base::Time now = from; now.us <= from.us + most.us; now = *w.next) {
-    if (!w.answered(port, now).empty()) return {now.us - from.us};
+    if (!w.answered(completions, now).empty()) return {now.us - from.us};
     if (!w.next.has_value()) break;
   }
   return base::never;
@@ -158,7 +158,7 @@ base::Duration waited(World& w, Counting& port, base::Time from, base::Duration 
 class ClockStepsOfWaitingUnder : public testing::TestWithParam<Limit> {
  protected:
   World w;
-  Counting port;
+  Counting completions;
   const Limit limit = GetParam();
   const base::Time now{1'700'000'000 * second}, ahead{now.us + day}, back{now.us + second};
   const base::Duration most{2 * limit.window.us};
@@ -166,22 +166,22 @@ class ClockStepsOfWaitingUnder : public testing::TestWithParam<Limit> {
 
 TEST_P(ClockStepsOfWaitingUnder, OneOfSeveralLimitsAreNotWaitedFor) {
   const std::vector<Limit> limits = {window(1'000, 100 * day), limit, bucket(500, 1, day)};
-  w.answered(port, now);
+  w.answered(completions, now);
   while (w.ask({{"k", 1, limits}}, ahead).allowed()) continue;
-  EXPECT_TRUE(w.wait(port, 1, {{"k", 3, limits}}, ahead).group.parked);
-  EXPECT_TRUE(w.answered(port, ahead).empty());
-  EXPECT_LE(waited(w, port, back, most).us, most.us);
+  EXPECT_TRUE(w.wait(completions, 1, {{"k", 3, limits}}, ahead).group.parked);
+  EXPECT_TRUE(w.answered(completions, ahead).empty());
+  EXPECT_LE(waited(w, completions, back, most).us, most.us);
   EXPECT_EQ(w.left({"k", 0, {limits[0]}}, {back.us + most.us}), 1'000 - 5 - 3) << "once each";
 }
 
 TEST_P(ClockStepsOfWaitingUnder, ThoseOfSeveralCountersAreNotWaitedFor) {
   const std::vector<Part> both = {{"k", 3, {limit, window(1'000, 100 * day)}},
                                   {"other", 2, {bucket(500, 1, day), limit}}};
-  w.answered(port, now);
+  w.answered(completions, now);
   for (const Part& part : both)
     while (w.ask({{part.key, 1, part.limits}}, ahead).allowed()) continue;
-  EXPECT_TRUE(w.wait(port, 1, both, ahead).group.parked);
-  EXPECT_LE(waited(w, port, back, {2 * most.us}).us, 2 * most.us);
+  EXPECT_TRUE(w.wait(completions, 1, both, ahead).group.parked);
+  EXPECT_LE(waited(w, completions, back, {2 * most.us}).us, 2 * most.us);
 }
 
 // The counter is kept under other limits than those that it waits under, and it has been asked
@@ -191,24 +191,24 @@ TEST_P(ClockStepsOfWaitingUnder, OtherLimitsThanTheCountersAreNotWaitedFor) {
   other.quota = 4;
   if (other.burst > 0) other.burst = 4;
   const std::vector<Part> waits = {{"k", 3, {limit}}};
-  w.answered(port, now);
+  w.answered(completions, now);
   while (w.ask({{"k", 1, {limit}}}, ahead).allowed()) continue;
-  const auto parked = w.wait(port, 1, waits, ahead);
+  const auto parked = w.wait(completions, 1, waits, ahead);
   EXPECT_TRUE(parked.group.parked);
   EXPECT_FALSE(w.ask({{"k", 1, {other}}}, ahead).allowed());
-  EXPECT_TRUE(w.answered(port, ahead).empty());
-  EXPECT_TRUE(w.wait(port, 1, waits, ahead, parked.group.arrival).group.parked);
-  EXPECT_LE(waited(w, port, back, most).us, most.us);
+  EXPECT_TRUE(w.answered(completions, ahead).empty());
+  EXPECT_TRUE(w.wait(completions, 1, waits, ahead, parked.group.arrival).group.parked);
+  EXPECT_LE(waited(w, completions, back, most).us, most.us);
 }
 
 // Limits that an override leaves out, one of them as fresh by then: they decide nothing.
 TEST_P(ClockStepsOfWaitingUnder, LimitsBesideOnesThatAreLeftOutAreNotWaitedFor) {
   const std::vector<Limit> rules = {limit, window(9, second), window(900, 100 * day)};
-  w.answered(port, now);
+  w.answered(completions, now);
   EXPECT_TRUE(w.ask({{"k", 1, rules}}, ahead).allowed());
   while (w.ask({{"k", 1, {limit}}}, ahead).allowed()) continue;
-  EXPECT_TRUE(w.wait(port, 1, {{"k", 3, {limit}}}, ahead).group.parked);
-  EXPECT_LE(waited(w, port, back, most).us, most.us);
+  EXPECT_TRUE(w.wait(completions, 1, {{"k", 3, {limit}}}, ahead).group.parked);
+  EXPECT_LE(waited(w, completions, back, most).us, most.us);
 }
 
 INSTANTIATE_TEST_SUITE_P(Limits, ClockStepsOfWaitingUnder, limits_with_windows, name_of_case);

@@ -82,13 +82,13 @@ bool DurableStore::commit() {
     if (pending) commit_times_.observe(static_cast<uint64_t>(now_us() - began_us));
     committed_.store(turned_);
     committed_since_us_.store(turned_us_);
-    given_up_.store(0);
+    failed_seq_.store(0);
     if (failing_.exchange(false)) log_->warn("{}: can be written again", options_.path);
     wake_waiting();
     return true;
   }
   // What is decided from here on until that is seen is given up at the next try.
-  given_up_.store(table_->changes().last());
+  failed_seq_.store(table_->changes().last());
   begin_failing(problem);
   wake_waiting();
   return false;
@@ -121,19 +121,19 @@ void DurableStore::keep_fetching() {
       if (wanted_.empty()) continue;
       wanted = std::move(wanted_.front());
       wanted_.pop_front();
-      fetching_ = {wanted.port, wanted.ticket};
+      fetching_ = {wanted.completions, wanted.ticket};
     }
     const Error error = fetch(wanted);
-    if (wanted.ticket == request::no_ticket || wanted.port == nullptr) continue;
-    // A port that goes is forgotten under this lock.
+    if (wanted.ticket == request::no_ticket || wanted.completions == nullptr) continue;
+    // A completion queue that goes is forgotten under this lock.
     const std::lock_guard ports(ports_mutex_);
-    if (!ports_.contains(wanted.port)) continue;
+    if (!waiting_.contains(wanted.completions)) continue;
     if (error != Error::none) {
       const std::lock_guard lock(loading_mutex_);
-      if (fetching_ == std::pair(wanted.port, wanted.ticket))
-        failed_.push_back({wanted.port, wanted.ticket, error});
+      if (fetching_ == std::pair(wanted.completions, wanted.ticket))
+        failed_.push_back({wanted.completions, wanted.ticket, error});
     }
-    wanted.port->name_batch(wanted.ticket);
+    wanted.completions->resume_batch(wanted.ticket);
   }
 }
 
@@ -204,7 +204,7 @@ DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
         });
     if (!read) return Scan::failed;
     if (no_memory) return Scan::no_memory;
-    base::pace();
+    base::yield_if_background();
     const std::lock_guard lock(loading_mutex_);
     if (stopping_) return Scan::stopped;
   } while (!position.empty());

@@ -27,7 +27,7 @@ TEST(DurableCommits, no_more_is_told_than_two_intervals_may_forget) {
     life.ask({one});
     const auto since = steady_clock::now();
     auto told = since;  // when it was last asked, and nobody had to wait
-    for (auto now = since; life.store->gate() == 0 && told - since <= 2 * interval;
+    for (auto now = since; life.store->commit_seq() == 0 && told - since <= 2 * interval;
          now = steady_clock::now())
       told = now;
     disk.set(&Disk::holds_commits, false);
@@ -55,7 +55,7 @@ TEST(DurableCommits, WhatAStallForgetsWasDecidedWithinTwoIntervals) {
     const auto ask = [&] {
       told.push_back({steady_clock::now(), {}});
       life.ask({part});
-      const bool at_once = life.store->gate() == 0;
+      const bool at_once = life.store->commit_seq() == 0;
       told.back().answered = steady_clock::now();
       return at_once;
     };

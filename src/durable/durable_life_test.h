@@ -57,14 +57,14 @@ struct Life {
     std::string problem;
     EXPECT_TRUE(store->start(problem)) << problem;
   }
-  ~Life() { store->detach(port); }
+  ~Life() { store->detach(completions); }
 
   store::Applied apply(Asked& asked, base::Time now, request::Ticket ticket = {0, 0}) {
-    return store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, &port, {},
+    return store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, &completions, {},
                         ticket);
   }
   bool named(request::Ticket ticket) {
-    port.drain_batches(ready);
+    completions.drain_batches(ready);
     return std::erase(ready, ticket) > 0;
   }
   // However long it takes.
@@ -86,7 +86,7 @@ struct Life {
     eventually([this] { return !store->stats().loading; });
   }
   void until_committed() {
-    eventually([this] { return store->gate() == 0; });
+    eventually([this] { return store->commit_seq() == 0; });
   }
 
   std::ostringstream told;
@@ -95,7 +95,7 @@ struct Life {
   std::array<const request::Space*, 3> spaces;
   std::unique_ptr<DurableStore> store;
   std::atomic<int> wakes{0};
-  store::Port port{[this] { ++wakes; }};
+  store::CompletionQueue completions{[this] { ++wakes; }};
   std::vector<request::Ticket> ready;
 };
 

@@ -133,15 +133,16 @@ void DurableStore::end_lists() {
   rests_.notify_all();
 }
 
-store::Applied DurableStore::apply(const request::Batch& batch, base::Time now, store::Port* port,
-                                   const store::Pin& pin, Ticket ticket) {
+store::Applied DurableStore::apply(const request::Batch& batch, base::Time now,
+                                   store::CompletionQueue* completions, const store::Pin& pin,
+                                   Ticket ticket) {
   store::Applied applied;
   if (loading_.load(std::memory_order_acquire)) [[unlikely]]
-    applied = apply_loading(batch, now, port, pin, ticket);
+    applied = apply_loading(batch, now, completions, pin, ticket);
   else if (failing_.load(std::memory_order_relaxed)) [[unlikely]]
-    applied = apply_failing(batch, now, port, pin);
+    applied = apply_failing(batch, now, completions, pin);
   else
-    applied = table_->apply(batch, now, port, pin);
+    applied = table_->apply(batch, now, completions, pin);
   changed();
   return applied;
 }
@@ -157,9 +158,9 @@ void DurableStore::changed() {
 
 // Group by group, as each needs its counters.
 store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Time now,
-                                           store::Port* port, const store::Pin& pin,
-                                           Ticket ticket) {
-  Error failed = take_failure(port, ticket);
+                                           store::CompletionQueue* completions,
+                                           const store::Pin& pin, Ticket ticket) {
+  Error failed = take_failure(completions, ticket);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
     const request::Batch one{batch.groups.subspan(i, 1), batch.charges, batch.decisions};
@@ -173,9 +174,9 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
         continue;
       }
     }
-    if (want(batch, group, now, port, ticket)) return {.settled = i, .later = true};
-    const store::Applied applied =
-        failing_.load() ? apply_failing(one, now, port, pin) : table_->apply(one, now, port, pin);
+    if (want(batch, group, now, completions, ticket)) return {.settled = i, .later = true};
+    const store::Applied applied = failing_.load() ? apply_failing(one, now, completions, pin)
+                                                   : table_->apply(one, now, completions, pin);
     if (applied.settled == 1 && group.error != Error::none && !group.may_fail)
       return {.settled = i + 1};
   }
@@ -184,13 +185,13 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
 
 // Has the group's counters fetched that are not there. False: all are.
 bool DurableStore::want(const request::Batch& batch, const Group& group, base::Time now,
-                        store::Port* port, Ticket ticket) {
-  Wanted wanted{.port = port, .ticket = ticket, .now = now, .keys = {}};
+                        store::CompletionQueue* completions, Ticket ticket) {
+  Wanted wanted{.completions = completions, .ticket = ticket, .now = now, .keys = {}};
   table_->each_absent(batch, group, [&](const Charge& charge) {
     wanted.keys.emplace_back(charge.space, std::string(charge.key));
   });
   if (wanted.keys.empty()) return false;
-  if (port != nullptr) know(*port);
+  if (completions != nullptr) know(*completions);
   {
     const std::lock_guard lock(loading_mutex_);
     // Who is not named asks again, so these may be passed over.
@@ -201,11 +202,11 @@ bool DurableStore::want(const request::Batch& batch, const Group& group, base::T
   return true;
 }
 
-Error DurableStore::take_failure(store::Port* port, Ticket ticket) {
+Error DurableStore::take_failure(store::CompletionQueue* completions, Ticket ticket) {
   if (ticket == request::no_ticket) return Error::none;
   const std::lock_guard lock(loading_mutex_);
   const auto at = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& f) {
-    return f.port == port && f.ticket == ticket;
+    return f.completions == completions && f.ticket == ticket;
   });
   if (at == failed_.end()) return Error::none;
   const Error error = at->error;
@@ -213,23 +214,27 @@ Error DurableStore::take_failure(store::Port* port, Ticket ticket) {
   return error;
 }
 
-void DurableStore::abandon(store::Port& port, Ticket ticket) {
-  const auto its = [&](const auto& x) { return x.port == &port && x.ticket == ticket; };
+void DurableStore::abandon(store::CompletionQueue& completions, Ticket ticket) {
+  const auto its = [&](const auto& x) {
+    return x.completions == &completions && x.ticket == ticket;
+  };
   const std::lock_guard lock(loading_mutex_);
   std::erase_if(wanted_, its);
   std::erase_if(failed_, its);
-  if (fetching_ == std::pair(&port, ticket)) fetching_ = {};
+  if (fetching_ == std::pair(&completions, ticket)) fetching_ = {};
 }
 
 // The disk cannot be written, and every rule has said what it wants then.
 store::Applied DurableStore::apply_failing(const request::Batch& batch, base::Time now,
-                                           store::Port* port, const store::Pin& pin) {
-  if (options_.durability != Durability::always) return table_->apply(batch, now, port, pin);
+                                           store::CompletionQueue* completions,
+                                           const store::Pin& pin) {
+  if (options_.durability != Durability::always) return table_->apply(batch, now, completions, pin);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     Group& group = batch.groups[i];
     // One that is parked and asked anew has its place in the table.
     if (group.on_error == OnError::local || group.arrival != 0 || needs_no_disk(batch, group)) {
-      table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, port, pin);
+      table_->apply({batch.groups.subspan(i, 1), batch.charges, batch.decisions}, now, completions,
+                    pin);
     } else {
       store::fall_back(group, batch, Error::store, now);
     }
@@ -246,11 +251,11 @@ bool DurableStore::needs_no_disk(const request::Batch& batch, const Group& group
   });
 }
 
-uint64_t DurableStore::gate(bool strict) const {
+uint64_t DurableStore::commit_seq(bool needs_commit) const {
   if (options_.durability != Durability::always && !is_behind()) return 0;
-  // What is strict was decided before it failed; in an interval nothing is.
+  // What needs a commit was decided before it failed; in an interval nothing is.
   if (failing_.load(std::memory_order_relaxed) &&
-      (!strict || options_.durability != Durability::always))
+      (!needs_commit || options_.durability != Durability::always))
     return 0;
   const uint64_t last = table_->changes().last();
   return last > committed_.load() ? last : 0;
@@ -269,48 +274,49 @@ int64_t DurableStore::now_us() {
       .count();
 }
 
-void DurableStore::know(store::Port& port) {
-  if (!port.introduce()) return;
+void DurableStore::know(store::CompletionQueue& completions) {
+  if (!completions.introduce()) return;
   const std::lock_guard lock(ports_mutex_);
-  ports_.insert(&port);
+  waiting_.insert(&completions);
 }
 
-bool DurableStore::await_commit(store::Port& port) {
-  know(port);
-  port.await_commit();
-  return std::max(committed_.load(), given_up_.load()) < table_->changes().last();
+bool DurableStore::await_commit(store::CompletionQueue& completions) {
+  know(completions);
+  completions.await_commit();
+  return std::max(committed_.load(), failed_seq_.load()) < table_->changes().last();
 }
 
-void DurableStore::detach(store::Port& port) {
+void DurableStore::detach(store::CompletionQueue& completions) {
   {
     const std::lock_guard lock(ports_mutex_);
-    ports_.erase(&port);
+    waiting_.erase(&completions);
   }
   const std::lock_guard lock(loading_mutex_);
-  const auto its = [&](const auto& x) { return x.port == &port; };
+  const auto its = [&](const auto& x) { return x.completions == &completions; };
   std::erase_if(wanted_, its);
   std::erase_if(failed_, its);
 }
 
 void DurableStore::wake_waiting() {
   const std::lock_guard lock(ports_mutex_);
-  for (store::Port* const port : ports_) port->committed();
+  for (store::CompletionQueue* const completions : waiting_) completions->notify_durable();
 }
 
-std::string_view DurableStore::words_of(Error error) const {
+std::string_view DurableStore::message_for(Error error) const {
   if (error == Error::store)
     return "the counters cannot be written to or read from disk; the server's log says why";
-  return table_->words_of(error);
+  return table_->message_for(error);
 }
 
-std::optional<base::Time> DurableStore::advance(store::Port& port, base::Time now) {
-  const auto next = table_->advance(port, now);
+std::optional<base::Time> DurableStore::advance(store::CompletionQueue& completions,
+                                                base::Time now) {
+  const auto next = table_->advance(completions, now);
   changed();
   return next;
 }
 
-bool DurableStore::cancel(store::Port& port, Ticket ticket, base::Time now) {
-  const bool cancelled = table_->cancel(port, ticket, now);
+bool DurableStore::cancel(store::CompletionQueue& completions, Ticket ticket, base::Time now) {
+  const bool cancelled = table_->cancel(completions, ticket, now);
   changed();
   return cancelled;
 }
@@ -333,10 +339,10 @@ void DurableStore::list_all(store::ListPass& pass) {
   for (size_t i = 0; i < pass.size(); ++i) pass.fail(i);
 }
 
-store::Stored DurableStore::list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+store::ScanPage DurableStore::scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                                         std::string_view after, size_t max, std::string_view from) {
   if (!await_loaded()) return {.keys = {}, .failed = true};
-  return table_->list_stored(spaces, prefix, after, max, from);
+  return table_->scan_page(spaces, prefix, after, max, from);
 }
 
 std::string DurableStore::why_not_ready() const {

@@ -50,6 +50,8 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
+// More than twenty members: what the committing, the fetching and the scanning thread and the
+// workers share, by thread and by guard. The stages of the disk itself are disk::Journal's.
 class DurableStore final : public store::Store,
                            public store::Committer,
                            public store::Catalog,
@@ -73,26 +75,26 @@ class DurableStore final : public store::Store,
   store::Committer* committer() override { return this; }
   store::Catalog& catalog() override { return *this; }
 
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port = nullptr,
-                       const store::Pin& pin = {},
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions = nullptr, const store::Pin& pin = {},
                        request::Ticket ticket = request::no_ticket) override;
-  void abandon(store::Port& port, request::Ticket ticket) override;
+  void abandon(store::CompletionQueue& completions, request::Ticket ticket) override;
   bool commits_first() const override { return options_.durability == Durability::always; }
-  uint64_t gate(bool strict = false) const override;
-  uint64_t committed() const override { return committed_.load(); }
-  uint64_t given_up() const override { return given_up_.load(); }
-  bool await_commit(store::Port& port) override;
-  void detach(store::Port& port) override;
-  std::string_view words_of(request::Error error) const override;
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override;
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override;
+  uint64_t commit_seq(bool needs_commit = false) const override;
+  uint64_t durable_seq() const override { return committed_.load(); }
+  uint64_t failed_seq() const override { return failed_seq_.load(); }
+  bool await_commit(store::CompletionQueue& completions) override;
+  void detach(store::CompletionQueue& completions) override;
+  std::string_view message_for(request::Error error) const override;
+  std::optional<base::Time> advance(store::CompletionQueue& completions, base::Time now) override;
+  bool cancel(store::CompletionQueue& completions, request::Ticket ticket, base::Time now) override;
   // Waits until everything is loaded.
   void end_lists() override;
   bool close() override;
   std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override;
   void list_all(store::ListPass& pass) override;
-  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+  store::ScanPage scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override;
   void housekeep(base::Time now) override;
   size_t purge(base::Time now) override;
@@ -112,7 +114,7 @@ class DurableStore final : public store::Store,
  private:
   // A batch some of whose counters are to be fetched.
   struct Wanted {
-    store::Port* port;
+    store::CompletionQueue* completions;
     request::Ticket ticket;
     base::Time now;  // when it asked
     std::vector<std::pair<const request::Space*, std::string>> keys;
@@ -120,25 +122,26 @@ class DurableStore final : public store::Store,
 
   // Why one could not get what it wanted.
   struct Failed {
-    store::Port* port;
+    store::CompletionQueue* completions;
     request::Ticket ticket;
     request::Error error;
   };
 
   bool replay(std::string& problem);
   bool await_loaded();
-  store::Applied apply_loading(const request::Batch& batch, base::Time now, store::Port* port,
-                               const store::Pin& pin, request::Ticket ticket);
-  store::Applied apply_failing(const request::Batch& batch, base::Time now, store::Port* port,
-                               const store::Pin& pin);
+  store::Applied apply_loading(const request::Batch& batch, base::Time now,
+                               store::CompletionQueue* completions, const store::Pin& pin,
+                               request::Ticket ticket);
+  store::Applied apply_failing(const request::Batch& batch, base::Time now,
+                               store::CompletionQueue* completions, const store::Pin& pin);
   bool want(const request::Batch& batch, const request::Group& group, base::Time now,
-            store::Port* port, request::Ticket ticket);
+            store::CompletionQueue* completions, request::Ticket ticket);
   bool is_behind() const;
   static int64_t now_us();  // of a clock that is never set
   bool needs_no_disk(const request::Batch& batch, const request::Group& group) const;
-  request::Error take_failure(store::Port* port, request::Ticket ticket);
+  request::Error take_failure(store::CompletionQueue* completions, request::Ticket ticket);
   void changed();
-  void know(store::Port& port);
+  void know(store::CompletionQueue& completions);
 
   void keep_committing();
   bool commit();
@@ -157,7 +160,7 @@ class DurableStore final : public store::Store,
   const std::shared_ptr<spdlog::logger> log_;
 
   // Numbers of Changes.
-  std::atomic<uint64_t> committed_{0}, given_up_{0};
+  std::atomic<uint64_t> committed_{0}, failed_seq_{0};
   // All that was told before this time is committed, or never was; now_us().
   std::atomic<int64_t> committed_since_us_{now_us()};
   std::atomic<bool> failing_{false};     // the last commit failed
@@ -168,7 +171,7 @@ class DurableStore final : public store::Store,
   std::atomic<bool> asleep_{false};  // the committing thread, until `called_` changes
   std::atomic<uint32_t> called_{0};
   std::mutex ports_mutex_;
-  std::unordered_set<store::Port*> ports_;  // that have ever waited for a commit
+  std::unordered_set<store::CompletionQueue*> waiting_;  // that have ever waited for a commit
 
   std::atomic<bool> loading_{false};
   bool marking_ = false;      // housekeeping's: mark_named has begun
@@ -178,7 +181,8 @@ class DurableStore final : public store::Store,
   std::deque<Wanted> wanted_;
   std::vector<Failed> failed_;
   bool stopping_ = false, no_lists_ = false;
-  std::pair<store::Port*, request::Ticket> fetching_;  // whose batch's counters are being fetched
+  std::pair<store::CompletionQueue*, request::Ticket>
+      fetching_;  // whose batch's counters are being fetched
   std::atomic<bool> stop_committing_{false};
   bool closed_ = false, left_ = false;  // main's; left_: something was not committed
   std::thread committer_, fetcher_, scanner_;

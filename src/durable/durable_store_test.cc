@@ -127,23 +127,23 @@ TEST(DurableStore, what_was_answered_is_committed) {
   Disk disk;
   Life life(disk, Durability::always);
   life.until_loaded();
-  EXPECT_EQ(life.store->gate(), 0u);
+  EXPECT_EQ(life.store->commit_seq(), 0u);
   disk.set(&Disk::holds_commits, true);
   life.ask({one});
-  const uint64_t gate = life.store->gate();
-  EXPECT_GT(gate, life.store->committed());
-  EXPECT_TRUE(life.store->await_commit(life.port));
+  const uint64_t commit_seq = life.store->commit_seq();
+  EXPECT_GT(commit_seq, life.store->durable_seq());
+  EXPECT_TRUE(life.store->await_commit(life.completions));
   EXPECT_EQ(disk.block_count(), 0u);
   const int wakes = life.wakes;
   disk.set(&Disk::holds_commits, false);
   eventually([&] { return life.wakes > wakes; });
-  EXPECT_GE(life.store->committed(), gate);
+  EXPECT_GE(life.store->durable_seq(), commit_seq);
   EXPECT_EQ(disk.block_count(), 1u);
-  EXPECT_FALSE(life.store->await_commit(life.port));
+  EXPECT_FALSE(life.store->await_commit(life.completions));
   // Who only looks, or is refused, waits for nothing.
   life.ask({one}, start, Verb::peek);
   EXPECT_FALSE(life.ask({{"k", 10, one.limits}}).allowed());
-  EXPECT_EQ(life.store->gate(), 0u);
+  EXPECT_EQ(life.store->commit_seq(), 0u);
 }
 
 TEST(DurableStore, requests_that_come_while_one_is_written_are_written_together) {
@@ -172,20 +172,20 @@ TEST(DurableStore, at_no_gate_anything_is_on_disk_whoever_took_it) {
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
       World world;  // to prepare in
-      store::Port port{[] {}};
+      store::CompletionQueue completions{[] {}};
       for (int i = 0; i < takes; ++i) {
         Asked asked = world.prepare({{std::to_string(t) + "/" + std::to_string(i), 1, one.limits}});
         asked.charges[0].space = life.spaces[0];
         asked.charges[0].limits_id = limits_id;
-        life.store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, start, &port);
+        life.store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, start, &completions);
         if (i % 50 != 0) continue;
-        while (life.store->gate() > life.store->committed()) std::this_thread::yield();
+        while (life.store->commit_seq() > life.store->durable_seq()) std::this_thread::yield();
         const std::lock_guard lock(disk.mutex);
         bool found = false;
         for (const auto& block : disk.blocks) found |= block.contains({"t/", "", asked.keys[0]});
         missing += found ? 0 : 1;
       }
-      life.store->detach(port);
+      life.store->detach(completions);
     });
   }
   for (auto& thread : all) thread.join();
@@ -202,8 +202,8 @@ TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
     disk.set(&Disk::fails, true);
     life.ask({one});  // it was decided, and cannot be committed
     eventually([&] { return life.store->stats().failing; });
-    EXPECT_EQ(life.store->gate(), 0u);
-    EXPECT_GT(life.store->given_up(), life.store->committed());
+    EXPECT_EQ(life.store->commit_seq(), 0u);
+    EXPECT_GT(life.store->failed_seq(), life.store->durable_seq());
     const auto ask = [&](OnError on_error, Verb verb = Verb::take) {
       Asked asked = life.world.prepare({one}, verb);
       asked.group.on_error = on_error;
@@ -217,7 +217,7 @@ TEST(DurableStore, a_disk_that_fails_is_answered_as_the_rules_say) {
     const Asked local = ask(OnError::local);
     EXPECT_TRUE(local.allowed());
     EXPECT_EQ(local[0].remaining, 7);
-    EXPECT_EQ(life.store->gate(), 0u);
+    EXPECT_EQ(life.store->commit_seq(), 0u);
     disk.set(&Disk::fails, false);
     eventually([&] { return !life.store->stats().failing; });
     EXPECT_EQ(ask(OnError::error)[0].remaining, 6);
@@ -238,7 +238,7 @@ TEST(DurableStore, in_an_interval_a_disk_that_fails_changes_no_answer) {
       EXPECT_EQ(life.ask({one})[0].remaining, left);
       if (left == 7) eventually([&] { return life.store->stats().failing; });
     }
-    EXPECT_EQ(life.store->gate(), 0u);
+    EXPECT_EQ(life.store->commit_seq(), 0u);
     disk.set(&Disk::fails, false);
   }
   Life life(disk, Durability::interval);
@@ -341,7 +341,7 @@ TEST(DurableStore, who_goes_is_not_named) {
   Asked asked = life.world.prepare({one}), kept = life.world.prepare({{"other", 1, one.limits}});
   EXPECT_TRUE(life.apply(kept, start, {1, 0}).later);
   EXPECT_TRUE(life.apply(asked, start, {2, 0}).later);
-  life.store->abandon(life.port, {2, 0});
+  life.store->abandon(life.completions, {2, 0});
   disk.set(&Disk::holds_finds, false);
   eventually([&] { return life.named({1, 0}); });
   disk.set(&Disk::holds_scans, false);
@@ -450,14 +450,14 @@ TEST(DurableStore, a_list_waits_for_what_is_on_disk) {
   Life life(disk, Durability::interval);
   std::atomic<bool> listed{false};
   std::vector<std::string> keys;
-  std::thread lister([&] {
+  std::thread scanner([&] {
     keys = life.store->list(*life.spaces[0], "", 10);
     listed = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(listed);
   disk.set(&Disk::holds_scans, false);
-  lister.join();
+  scanner.join();
   EXPECT_EQ(keys, std::vector<std::string>{"k"});
 }
 
@@ -467,11 +467,11 @@ TEST(DurableStore, in_an_interval_no_more_is_told_than_two_of_them_may_forget) {
   life.until_loaded();
   disk.set(&Disk::holds_commits, true);
   life.ask({one});
-  eventually([&] { return life.store->gate() != 0; });
-  EXPECT_TRUE(life.store->await_commit(life.port));
+  eventually([&] { return life.store->commit_seq() != 0; });
+  EXPECT_TRUE(life.store->await_commit(life.completions));
   const int wakes = life.wakes;
   disk.set(&Disk::holds_commits, false);
-  eventually([&] { return life.wakes > wakes && life.store->gate() == 0; });
+  eventually([&] { return life.wakes > wakes && life.store->commit_seq() == 0; });
 }
 
 TEST(DurableStore, costs_nothing_while_nobody_asks) {
@@ -507,9 +507,9 @@ TEST(DurableStore, lists_end_before_what_they_wait_for) {
   use_nine(disk);
   disk.set(&Disk::holds_scans, true);
   Life life(disk, Durability::interval);
-  std::thread lister([&] { EXPECT_TRUE(life.store->list(*life.spaces[0], "", 10).empty()); });
+  std::thread scanner([&] { EXPECT_TRUE(life.store->list(*life.spaces[0], "", 10).empty()); });
   life.store->end_lists();
-  lister.join();
+  scanner.join();
   disk.set(&Disk::holds_scans, false);
 }
 

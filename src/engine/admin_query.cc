@@ -19,37 +19,37 @@ constexpr auto look_for_commit_every = std::chrono::milliseconds(1);
 
 }  // namespace
 
-void Inquiry::resume(Batch&) {
-  engine_->pursue(*this);
+void AdminQuery::resume(Batch&) {
+  engine_->continue_query(*this);
 }
 
-Inquiries::Outcome Inquiries::ask(std::shared_ptr<Inquiry> inquiry) {
+AdminQueries::Outcome AdminQueries::ask(std::shared_ptr<AdminQuery> query) {
   // Those that nobody waits for any more count as long as the store has not answered.
   if (count_->fetch_add(1) >= base::bounds::inquiries_max) {
     count_->fetch_sub(1);
     return Outcome::too_many;
   }
-  inquiry->under_way_ =
+  query->under_way_ =
       std::shared_ptr<void>(nullptr, [count = count_](void*) { count->fetch_sub(1); });
   const auto deadline = Clock::now() + answer_limit;
-  auto answered = inquiry->answered_.get_future();
+  auto answered = query->answered_.get_future();
   {
     const std::lock_guard lock(posting_);
     if (ended_) return Outcome::stopping;
-    post_(inquiry);
+    post_(query);
   }
   const Outcome outcome = await(answered, deadline);
-  if (outcome != Outcome::answered || inquiry->gate_ == 0) return outcome;
-  return await_commit(inquiry->gate_, deadline);
+  if (outcome != Outcome::answered || query->commit_seq_ == 0) return outcome;
+  return await_commit(query->commit_seq_, deadline);
 }
 
-Inquiries::Outcome Inquiries::list(std::shared_ptr<const request::SpaceIndex> spaces,
-                                   std::string prefix, std::string after, size_t max,
-                                   std::string from, store::Stored& stored) {
+AdminQueries::Outcome AdminQueries::list(std::shared_ptr<const request::SpaceIndex> spaces,
+                                         std::string prefix, std::string after, size_t max,
+                                         std::string from, store::ScanPage& stored) {
   struct Search {
     std::shared_ptr<const request::SpaceIndex> spaces;
     std::string prefix, after, from;
-    store::Stored found;
+    store::ScanPage found;
     std::promise<void> done;
     std::atomic<bool> given_up{false};  // by the thread that waits for it
   };
@@ -60,10 +60,10 @@ Inquiries::Outcome Inquiries::list(std::shared_ptr<const request::SpaceIndex> sp
   search->after = std::move(after);
   search->from = std::move(from);
   auto done = search->done.get_future();
-  const bool begun = lister_.look([search, max](store::Catalog& store) {
+  const bool begun = scanner_.look([search, max](store::Catalog& store) {
     if (search->given_up) return;
     search->found =
-        store.list_stored(*search->spaces, search->prefix, search->after, max, search->from);
+        store.scan_page(*search->spaces, search->prefix, search->after, max, search->from);
     search->done.set_value();
   });
   if (!begun) return ended_ ? Outcome::stopping : Outcome::too_many;
@@ -75,7 +75,8 @@ Inquiries::Outcome Inquiries::list(std::shared_ptr<const request::SpaceIndex> sp
   return outcome;
 }
 
-Inquiries::Outcome Inquiries::await(std::future<void>& answered, Clock::time_point deadline) const {
+AdminQueries::Outcome AdminQueries::await(std::future<void>& answered,
+                                          Clock::time_point deadline) const {
   while (!ended_) {
     const auto until = std::min(deadline, Clock::now() + look_up_every);
     if (answered.wait_until(until) == std::future_status::ready) return Outcome::answered;
@@ -84,9 +85,10 @@ Inquiries::Outcome Inquiries::await(std::future<void>& answered, Clock::time_poi
   return Outcome::stopping;
 }
 
-Inquiries::Outcome Inquiries::await_commit(uint64_t gate, Clock::time_point deadline) const {
-  while (committer_->committed() < gate) {
-    if (committer_->given_up() >= gate) return Outcome::lost;
+AdminQueries::Outcome AdminQueries::await_commit(uint64_t commit_seq,
+                                                 Clock::time_point deadline) const {
+  while (committer_->durable_seq() < commit_seq) {
+    if (committer_->failed_seq() >= commit_seq) return Outcome::lost;
     if (ended_) return Outcome::stopping;
     if (Clock::now() >= deadline) return Outcome::late;
     std::this_thread::sleep_for(look_for_commit_every);

@@ -21,50 +21,52 @@
 namespace sluice::engine {
 
 class Engine;
-class Lister;
+class TableScanner;
 
 // What a round is planned and read by.
-struct Asking {
+struct QueryContext {
   base::Time now;
   const store::Store& store;
   const policy::Overrides* overrides;  // null: there are none; to be looked up in while planning
 };
 
-class Inquiry : public BatchOwner {
+class AdminQuery : public BatchOwner {
  public:
   // By the rules of that policy, which it keeps alive.
-  explicit Inquiry(std::shared_ptr<const live::LivePolicy> policy) : policy_(std::move(policy)) {}
+  explicit AdminQuery(std::shared_ptr<const live::LivePolicy> policy)
+      : policy_(std::move(policy)) {}
   const live::LivePolicy& policy() const { return *policy_; }
 
  protected:
   // Plans a round; in `plan` are the answers of the one before. False: there is none. On the
   // worker's thread, at most some hundred counters a round.
-  virtual bool next(policy::Plan& plan, const Asking& asking) = 0;
+  virtual bool next(policy::Plan& plan, const QueryContext& asking) = 0;
   // Is what it did to be committed before it is told?
   virtual bool changes() const { return false; }
 
  private:
   friend class Engine;
-  friend class Inquiries;
+  friend class AdminQueries;
   void resume(Batch& batch) final;
 
   const std::shared_ptr<const live::LivePolicy> policy_;
   std::promise<void> answered_;
-  uint64_t gate_ = 0;                // store::Committer::gate, of what it changed
+  uint64_t commit_seq_ = 0;          // store::Committer::commit_seq, of what it changed
   std::shared_ptr<void> under_way_;  // counts it
   // The engine's.
   Engine* engine_ = nullptr;
   Batch* batch_ = nullptr;
 };
 
-// Brings inquiries to workers and waits for them. Owned by the server; outlives the threads that
+// Brings queries to workers and waits for them. Owned by the server; outlives the threads that
 // ask.
-class Inquiries {
+class AdminQueries {
  public:
-  // Has a worker's engine inquire. Any thread.
-  using Post = std::function<void(std::shared_ptr<Inquiry>)>;
+  // Has a worker's engine run a query. Any thread.
+  using Post = std::function<void(std::shared_ptr<AdminQuery>)>;
   // All of it outlives this.
-  Inquiries(store::Store& store, Lister& lister) : committer_(store.committer()), lister_(lister) {}
+  AdminQueries(store::Store& store, TableScanner& scanner)
+      : committer_(store.committer()), scanner_(scanner) {}
   // Before anything is asked.
   void set_post(Post post) { post_ = std::move(post); }
 
@@ -77,10 +79,10 @@ class Inquiries {
     stopping,  // the server is
   };
   // Blocks; not for a worker.
-  Outcome ask(std::shared_ptr<Inquiry> inquiry);
-  // A search by the lister's thread, as store::Catalog::list_stored. As above.
+  Outcome ask(std::shared_ptr<AdminQuery> query);
+  // A search by the scanner's thread, as store::Catalog::scan_page. As above.
   Outcome list(std::shared_ptr<const request::SpaceIndex> spaces, std::string prefix,
-               std::string after, size_t max, std::string from, store::Stored& stored);
+               std::string after, size_t max, std::string from, store::ScanPage& stored);
 
   // Nothing is asked or waited for any more: the workers are gone. From its return on nothing is
   // posted. Any thread.
@@ -92,10 +94,10 @@ class Inquiries {
  private:
   using Clock = std::chrono::steady_clock;
   Outcome await(std::future<void>& answered, Clock::time_point deadline) const;
-  Outcome await_commit(uint64_t gate, Clock::time_point deadline) const;
+  Outcome await_commit(uint64_t commit_seq, Clock::time_point deadline) const;
 
   store::Committer* const committer_;  // null: nothing is waited for
-  Lister& lister_;
+  TableScanner& scanner_;
   Post post_;
   std::mutex posting_;
   std::atomic<bool> ended_{false};  // set with the mutex held

@@ -9,17 +9,17 @@ Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
       log_(std::move(log)),
       policy_(deps_.live.current()),
       rules_(policy_->rules.get()),
-      port_(deps_.wake) {
+      completions_(deps_.wake) {
   if (deps_.overrides != nullptr) overrides_reader_.emplace(*deps_.overrides);
 }
 
 Decider::~Decider() {
-  deps_.store.detach(port_);
+  deps_.store.detach(completions_);
 }
 
 bool Decider::take_policy() {
   // Nothing that was found among them is held beyond a batch but by value.
-  if (overrides_reader_) overrides_reader_->pass();
+  if (overrides_reader_) overrides_reader_->quiesce();
   if (deps_.live.epoch() == policy_->epoch) return false;
   policy_ = deps_.live.current();
   rules_ = policy_->rules.get();

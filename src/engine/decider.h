@@ -20,7 +20,7 @@
 
 namespace sluice::engine {
 
-class Lister;
+class TableScanner;
 
 class Decider {
  public:
@@ -29,11 +29,11 @@ class Decider {
     store::Store& store;
     base::Clock& clock;
     const live::Live& live;
-    Lister* lister = nullptr;                      // null: lists are empty
-    Tally* tally = nullptr;                        // null: nothing is counted
+    TableScanner* scanner = nullptr;               // null: lists are empty
+    WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
     TopKeys* top_keys = nullptr;                   // null: no top keys are kept
-    Denials* denials = nullptr;                    // null: no denial is logged
+    DenialSampler* denials = nullptr;              // null: no denial is logged
     std::function<void()> wake = [] {};            // from any thread: call Engine::advance
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
@@ -45,7 +45,7 @@ class Decider {
 
   const Deps& deps() const { return deps_; }
   spdlog::logger& log() const { return *log_; }
-  store::Port& port() { return port_; }
+  store::CompletionQueue& completions() { return completions_; }
   base::Time now() const { return deps_.clock.now(); }
 
   // Lets go of a policy that is no longer live, and of what was found among the overrides. True:
@@ -80,7 +80,7 @@ class Decider {
       auto all = batch.plan.batch();
       all.groups = all.groups.subspan(batch.settled);
       const store::Applied applied =
-          deps_.store.apply(all, now, &port_, batch.policy, batch.ticket);
+          deps_.store.apply(all, now, &completions_, batch.policy, batch.ticket);
       batch.settled += static_cast<uint32_t>(applied.settled);
       later = applied.later;
     }
@@ -100,7 +100,7 @@ class Decider {
   // Never the last to hold it: the reloader is, so that no worker spends its time on freeing rules.
   std::shared_ptr<const live::LivePolicy> policy_;
   const policy::RuleSet* rules_;  // of policy_
-  store::Port port_;
+  store::CompletionQueue completions_;
   Batches batches_;
   Batch* next_ = nullptr;
 };

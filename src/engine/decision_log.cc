@@ -65,14 +65,15 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
     log.debug("{} | failed: {}", asked, part.error);
   else if (part.step_count == 0)
     log.debug("{} | {} | took {} us", asked,
-              verb == Verb::none || verb == Verb::list ? "no rule is asked" : "no rule applies",
+              verb == Verb::noop || verb == Verb::list ? "no rule is asked" : "no rule applies",
               took.count());
 }
 
-void log_denied(spdlog::logger& log, Denials& denials, uint64_t every, const Batch& batch,
+void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
                 Verb verb, const policy::Plan::Part& part, const request::Verdict& verdict) {
   if (verb != Verb::take && verb != Verb::wait) return;
-  if (fate_of(verb, verdict) != Fate::denied || !denials.wants(every, batch.now)) return;
+  if (outcome_of(verb, verdict) != RequestOutcome::denied || !denials.wants(every, batch.now))
+    return;
   const policy::Plan& plan = batch.plan;
   const policy::Plan::Step* by = nullptr;
   base::Duration longest{};

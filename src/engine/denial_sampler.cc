@@ -2,7 +2,7 @@
 
 namespace sluice::engine {
 
-bool Denials::wants(uint64_t every, base::Time now) {
+bool DenialSampler::wants(uint64_t every, base::Time now) {
   if ((seen_.fetch_add(1, std::memory_order_relaxed) + 1) % every != 0) return false;
   const uint64_t begin = static_cast<uint64_t>(now.us / 1'000'000) << 8;
   constexpr uint64_t seconds_ahead_max = uint64_t{2} << 8;

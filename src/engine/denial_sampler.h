@@ -10,7 +10,7 @@
 
 namespace sluice::engine {
 
-class Denials {
+class DenialSampler {
  public:
   static constexpr uint64_t lines_per_second_max = 10;
   static constexpr uint64_t every_max = 1'000'000'000;

@@ -9,33 +9,33 @@ constexpr int64_t second = 1'000'000, day = 86'400 * second;
 constexpr int64_t now = 1'800'000'000 * second;
 
 // Of as many as are denied at that time, how many are told.
-uint64_t told(Denials& denials, int64_t at_us, uint64_t denied = 25) {
+uint64_t told(DenialSampler& denials, int64_t at_us, uint64_t denied = 25) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < denied; ++i) count += denials.wants(1, {at_us}) ? 1u : 0u;
   return count;
 }
 
-TEST(Denials, SoManyASecondAreTold) {
-  Denials denials;
-  EXPECT_EQ(told(denials, now), Denials::lines_per_second_max);
+TEST(DenialSampler, SoManyASecondAreTold) {
+  DenialSampler denials;
+  EXPECT_EQ(told(denials, now), DenialSampler::lines_per_second_max);
   EXPECT_EQ(told(denials, now + second / 2), 0u);
-  EXPECT_EQ(told(denials, now + second), Denials::lines_per_second_max);
-  EXPECT_EQ(denials.take_passed_over(), 75 - 2 * Denials::lines_per_second_max);
+  EXPECT_EQ(told(denials, now + second), DenialSampler::lines_per_second_max);
+  EXPECT_EQ(denials.take_passed_over(), 75 - 2 * DenialSampler::lines_per_second_max);
 }
 
 // A worker whose batch is a little older does not begin the second anew.
-TEST(Denials, AnotherWorkersSecondIsNotBegunAnew) {
-  Denials denials;
+TEST(DenialSampler, AnotherWorkersSecondIsNotBegunAnew) {
+  DenialSampler denials;
   EXPECT_EQ(told(denials, now, 4), 4u);
   EXPECT_EQ(told(denials, now + second, 4), 4u);
-  EXPECT_EQ(told(denials, now), Denials::lines_per_second_max - 4);
+  EXPECT_EQ(told(denials, now), DenialSampler::lines_per_second_max - 4);
 }
 
-TEST(Denials, AreToldAgainOnceTheClockHasGoneBack) {
-  Denials denials;
+TEST(DenialSampler, AreToldAgainOnceTheClockHasGoneBack) {
+  DenialSampler denials;
   for (const int64_t ahead : {3 * second, 60 * second, day, 400 * day}) {
-    EXPECT_EQ(told(denials, now + ahead), Denials::lines_per_second_max) << ahead;
-    EXPECT_EQ(told(denials, now), Denials::lines_per_second_max) << ahead;
+    EXPECT_EQ(told(denials, now + ahead), DenialSampler::lines_per_second_max) << ahead;
+    EXPECT_EQ(told(denials, now), DenialSampler::lines_per_second_max) << ahead;
     EXPECT_EQ(told(denials, now), 0u) << ahead;
   }
 }

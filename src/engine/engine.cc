@@ -95,7 +95,7 @@ Served Engine::suspend(Batch& batch) {
 
 // The store may hold answers for what is behind, and may still name the ticket.
 Served Engine::end(Batch& batch) {
-  decider_.deps().store.abandon(decider_.port(), batch.ticket);
+  decider_.deps().store.abandon(decider_.completions(), batch.ticket);
   decider_.batches().close(batch);
   return Served::ended;
 }
@@ -104,8 +104,8 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
   const Decider::Deps& deps = decider_.deps();
   const bool telling = decider_.log().should_log(spdlog::level::debug);
   const uint64_t told_every = deps.denials == nullptr ? 0 : deps.denials->every();
-  Tally* const tally = deps.tally;
-  const CountedBatch counted(tally, batch.protocol, batch.now, batch.since);
+  WorkerStats* const stats = deps.stats;
+  const CountedBatch counted(stats, batch.protocol, batch.now, batch.since);
   const auto all = batch.requests.items();
   const policy::Plan& plan = batch.plan;
   bool later = false;  // the store has no answer yet for what is behind the groups it has settled
@@ -118,7 +118,7 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
         const Lists::Started started = lists_.start(batch, request, verdict);
         if (started == Lists::Started::begun) continue;
         if (started == Lists::Started::no_room) return Served::later;
-        if (tally != nullptr) tally->answered(batch.protocol, request.verb, verdict);
+        if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
         if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
         continue;
       }
@@ -128,7 +128,7 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
           (later || !decider_.settle(batch, part.groups_end, batch.now, later))) [[unlikely]]
         return Served::later;
       if (commits_ && !needs_commit_) needs_commit_ = must_be_committed(plan, part);
-      if (tally != nullptr) tally->decided(batch.protocol, *batch.policy, plan, part, request.verb);
+      if (stats != nullptr) stats->decided(batch.protocol, *batch.policy, plan, part, request.verb);
       if (deps.top_keys != nullptr)
         deps.top_keys->decided(batch.now, *batch.policy, plan, part, request.verb);
       if (telling) log_decision(decider_.log(), batch, request, part);
@@ -137,7 +137,7 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
         if (late_.keep_or_release(batch, part, batch.tickets[batch.next], batch.now)) continue;
       }
       const request::Verdict verdict = verdict_of(plan, part, deps.store);
-      if (tally != nullptr) tally->answered(batch.protocol, request.verb, verdict);
+      if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
       if (told_every > 0) [[unlikely]]
         log_denied(decider_.log(), *deps.denials, told_every, batch, request.verb, part, verdict);
       if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
@@ -223,7 +223,7 @@ std::optional<base::Time> Engine::advance() {
   // Late replies leave before batches and lists go on: these may end a sink.
   const auto next = late_.advance();
   ready_.clear();
-  decider_.port().drain_batches(ready_);
+  decider_.completions().drain_batches(ready_);
   for (const Ticket ticket : ready_) {
     Batch* const batch = decider_.batches().find(ticket);
     if (batch != nullptr && batch->owner != nullptr) batch->owner->resume(*batch);
@@ -234,7 +234,7 @@ std::optional<base::Time> Engine::advance() {
 void Engine::forget(ReplySink& sink) {
   lists_.forget(sink);
   for (Batch* const batch : std::exchange(sink.suspended_, {})) {
-    decider_.deps().store.abandon(decider_.port(), batch->ticket);
+    decider_.deps().store.abandon(decider_.completions(), batch->ticket);
     decider_.batches().close(*batch);
   }
   late_.forget(sink);
@@ -244,37 +244,37 @@ Engine::Held Engine::held() const {
   return {late_.size(), decider_.under_way(), late_.to_match_again()};
 }
 
-void Engine::inquire(std::shared_ptr<Inquiry> inquiry) {
-  inquiry->engine_ = this;
-  inquiry->batch_ = &decider_.batches().open();
-  inquiry->batch_->policy = inquiry->policy_;
-  inquiries_.push_back(inquiry);
-  pursue(*inquiry);
+void Engine::run_query(std::shared_ptr<AdminQuery> query) {
+  query->engine_ = this;
+  query->batch_ = &decider_.batches().open();
+  query->batch_->policy = query->policy_;
+  queries_.push_back(query);
+  continue_query(*query);
 }
 
 // Round by round, as long as the store answers at once.
-void Engine::pursue(Inquiry& inquiry) {
-  Batch& batch = *inquiry.batch_;
+void Engine::continue_query(AdminQuery& query) {
+  Batch& batch = *query.batch_;
   store::Store& store = decider_.deps().store;
   batch.owner = nullptr;
   for (;;) {
     const base::Time now = decider_.now();
     if (!decider_.settle_all(batch, now)) {
-      batch.owner = &inquiry;
+      batch.owner = &query;
       return;
     }
     batch.settled = 0;
-    if (!inquiry.next(batch.plan, {now, store, decider_.overrides()})) break;
+    if (!query.next(batch.plan, {now, store, decider_.overrides()})) break;
   }
   decider_.batches().close(batch);
-  const auto its = std::find_if(inquiries_.begin(), inquiries_.end(),
-                                [&](const auto& one) { return one.get() == &inquiry; });
-  const std::shared_ptr<Inquiry> last = std::move(*its);
-  inquiries_.erase(its);
+  const auto its = std::find_if(queries_.begin(), queries_.end(),
+                                [&](const auto& one) { return one.get() == &query; });
+  const std::shared_ptr<AdminQuery> last = std::move(*its);
+  queries_.erase(its);
   store::Committer* const committer = store.committer();
-  if (inquiry.changes() && committer != nullptr) inquiry.gate_ = committer->gate(true);
-  inquiry.under_way_.reset();
-  inquiry.answered_.set_value();
+  if (query.changes() && committer != nullptr) query.commit_seq_ = committer->commit_seq(true);
+  query.under_way_.reset();
+  query.answered_.set_value();
 }
 
 }  // namespace sluice::engine

@@ -21,7 +21,7 @@
 
 namespace sluice::engine {
 
-class Inquiry;
+class AdminQuery;
 
 // What became of a batch.
 enum class Served : uint8_t {
@@ -56,7 +56,7 @@ class Engine {
   // Gives late replies that are due. Returns when to be called again, if not woken before.
   std::optional<base::Time> advance();
   base::Time now() const { return decider_.now(); }
-  store::Port& port() { return decider_.port(); }
+  store::CompletionQueue& completions() { return decider_.completions(); }
 
   // The sink is gone: nothing is taken for it any more.
   void forget(ReplySink& sink);
@@ -75,8 +75,8 @@ class Engine {
   // suspended batch is left to that: once the store keeps it, it is matched again if need be.
   void match_again() { late_.match_again(); }
 
-  // Has the store answer an inquiry, now or later.
-  void inquire(std::shared_ptr<Inquiry> inquiry);
+  // Has the store answer a query, now or later.
+  void run_query(std::shared_ptr<AdminQuery> query);
 
   // What it keeps for replies that come later. All 0: nothing is left of any request.
   struct Held {
@@ -90,22 +90,22 @@ class Engine {
   bool waits(request::Ticket ticket) { return late_.waits(ticket); }
 
  private:
-  friend class Inquiry;
+  friend class AdminQuery;
   Served go_on(Batch& batch, base::Buffer& out);
   Served suspend(Batch& batch);
   Served end(Batch& batch);
   void match(Batch& batch);
   void match_all(Batch& batch);
   size_t match_together(Batch& batch, size_t first);
-  void pursue(Inquiry& inquiry);
+  void continue_query(AdminQuery& query);
 
   Decider decider_;
   LateReplies late_;
   Lists lists_;
-  const bool commits_;                               // store::Committer::commits_first
-  bool needs_commit_ = false;                        // of what was appended last
-  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // whose counters the store is asked about
-  std::vector<request::Ticket> ready_;               // scratch
+  const bool commits_;                                // store::Committer::commits_first
+  bool needs_commit_ = false;                         // of what was appended last
+  std::vector<std::shared_ptr<AdminQuery>> queries_;  // whose counters the store is asked about
+  std::vector<request::Ticket> ready_;                // scratch
 };
 
 }  // namespace sluice::engine

@@ -97,23 +97,23 @@ struct Fixture {
     droplet::add_droplet_rule(spaces, *set);
     EXPECT_FALSE(base::has_errors(diagnostics));
     live.exchange(std::make_shared<live::LivePolicy>(live::LivePolicy{std::move(set), 0, 2}));
-    book = std::make_unique<live::OverridesBook>(
-        live::OverridesBook::World{.spaces = spaces, .live = live, .clock = clock, .log = log});
+    registry = std::make_unique<live::OverrideRegistry>(
+        live::OverrideRegistry::Deps{.spaces = spaces, .live = live, .clock = clock, .log = log});
     engine = std::make_unique<Engine>(
         Engine::Deps{.store = store,
                      .clock = clock,
                      .live = live,
-                     .overrides = &book->table(),
+                     .overrides = &registry->table(),
                      .run = [this](std::function<void()> what) { later.push_back(what); }},
         log);
   }
 
   // Of the live rule of that dialect and name.
-  live::AskedOverride override_of(const std::string& dialect, const std::string& name,
-                                  const std::string& actor, std::vector<limit::Limit> limits,
-                                  int64_t until_us = INT64_MAX) {
-    live::AskedOverride asked;
-    live::KnownOverride& one = asked.one;
+  live::OverrideRequest override_of(const std::string& dialect, const std::string& name,
+                                    const std::string& actor, std::vector<limit::Limit> limits,
+                                    int64_t until_us = INT64_MAX) {
+    live::OverrideRequest asked;
+    live::StoredOverride& one = asked.one;
     live::each_rule(*live.current()->rules,
                     [&](const policy::Rule& rule, const policy::Dialect& its) {
                       if (its.name != dialect || its.rule_name(rule) != name) return;
@@ -128,16 +128,16 @@ struct Fixture {
     one.until = {until_us};
     return asked;
   }
-  uint64_t set(const live::AskedOverride& one) {
-    std::vector<live::AskedOverride> all = {one};
+  uint64_t set(const live::OverrideRequest& one) {
+    std::vector<live::OverrideRequest> all = {one};
     std::vector<bool> fresh;
-    const auto problem = book->set(all, fresh);
+    const auto problem = registry->set(all, fresh);
     EXPECT_FALSE(problem) << problem.why;
     return one.one.id();
   }
   void remove(uint64_t id) {
-    live::KnownOverride was;
-    EXPECT_FALSE(book->remove(id, was));
+    live::StoredOverride was;
+    EXPECT_FALSE(registry->remove(id, was));
   }
 
   // One request; its reply, or nothing if it waits.
@@ -176,7 +176,7 @@ struct Fixture {
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};
   live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
-  std::unique_ptr<live::OverridesBook> book;
+  std::unique_ptr<live::OverrideRegistry> registry;
   Client client;
   std::deque<std::function<void()>> later;
   std::unique_ptr<Engine> engine;
@@ -325,12 +325,12 @@ TEST(EngineOverrides, ends_at_its_time) {
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
   now_us += 999'999;
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
-  f.book->housekeep();
-  EXPECT_EQ(f.book->table().size(), 1u);
+  f.registry->housekeep();
+  EXPECT_EQ(f.registry->table().size(), 1u);
   now_us += 1;
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 3);
-  f.book->housekeep();
-  EXPECT_EQ(f.book->table().size(), 0u);
+  f.registry->housekeep();
+  EXPECT_EQ(f.registry->table().size(), 0u);
 }
 
 TEST(EngineOverrides, who_waits_is_woken_by_a_raise_and_keeps_its_place_at_a_lowering) {
@@ -368,7 +368,7 @@ TEST(EngineOverrides, who_waits_behind_a_ban_goes_on_when_it_ends) {
   f.tell();
   EXPECT_FALSE(f.next());
   now_us += 5'000'000;
-  f.book->housekeep();
+  f.registry->housekeep();
   f.tell();
   const auto reply = f.next();
   ASSERT_TRUE(reply);
@@ -405,15 +405,15 @@ TEST(EngineOverrides, survives_a_reload_and_sleeps_while_its_rule_is_gone) {
     f.engine->take_policy();
   };
   const std::string limit = ", limit: { quota: 4, window: 1h } }\n";
-  const auto all = f.book->list(0, 10, {});
+  const auto all = f.registry->list(0, 10, {});
   ASSERT_EQ(all.items.size(), 1u);
   reload("rules:\n- { name: renamed, match: { b: '*' }, actor: b" + limit, 3);
-  EXPECT_FALSE(f.book->applies(*all.items[0].rule));
+  EXPECT_FALSE(f.registry->applies(*all.items[0].rule));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 4);
   reload("rules:\n- { name: bucket, match: { b: '*', c: '*' }, actor: [b, c]" + limit, 4);
-  EXPECT_FALSE(f.book->applies(*all.items[0].rule));  // another actor
+  EXPECT_FALSE(f.registry->applies(*all.items[0].rule));  // another actor
   reload("rules:\n- { name: bucket, match: { b: 'a' }, actor: b" + limit, 5);
-  EXPECT_TRUE(f.book->applies(*all.items[0].rule));
+  EXPECT_TRUE(f.registry->applies(*all.items[0].rule));
   EXPECT_EQ(f.take(protocol::find("divvy").value(), {{"b", "a"}}).limit, 100);
 }
 

@@ -76,7 +76,7 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& 
   pending->rules.clear();
   for (const auto& step : steps) {
     if (step.rule->mode != policy::Mode::enforce) continue;
-    pending->rules.push_back(Tally::name_of(*batch.policy, *step.rule));
+    pending->rules.push_back(WorkerStats::name_of(*batch.policy, *step.rule));
     const auto limits = batch.plan.charge(step).limits;
     pending->limits.insert(pending->limits.end(), limits.begin(), limits.end());
   }
@@ -94,7 +94,7 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& 
 void LateReplies::forget(ReplySink& sink) {
   if (std::exchange(sink.has_replies_, false)) std::erase(sinks_, &sink);
   for (const Ticket ticket : pending_.of(sink)) {
-    decider_.deps().store.cancel(decider_.port(), ticket, decider_.now());
+    decider_.deps().store.cancel(decider_.completions(), ticket, decider_.now());
     pending_.remove(ticket);
   }
 }
@@ -131,7 +131,7 @@ void LateReplies::match_some_again(std::vector<Ticket> tickets, size_t done, boo
 void LateReplies::take_named() {
   const base::Time now = decider_.now();
   tickets_.clear();
-  decider_.port().drain_waiters(tickets_);
+  decider_.completions().drain_waiters(tickets_);
   for (const Ticket ticket : tickets_) {
     PendingReply* const pending = pending_.find(ticket);
     if (pending == nullptr) continue;
@@ -194,7 +194,7 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
       keep_or_release(batch, part, ticket, now);
       return;
     }
-  } else if (!decider_.deps().store.cancel(decider_.port(), ticket, now)) {
+  } else if (!decider_.deps().store.cancel(decider_.completions(), ticket, now)) {
     return;
   }
   request::Verdict verdict = verdict_of(batch.plan, part, decider_.deps().store);
@@ -224,7 +224,7 @@ std::optional<base::Time> LateReplies::advance() {
     match_again();
   }
   match_outdated(decider_.now());  // before the store answers any of them
-  auto next = decider_.deps().store.advance(decider_.port(), decider_.now());
+  auto next = decider_.deps().store.advance(decider_.completions(), decider_.now());
   if (!outdated_.empty() && (!next || outdated_at_ < *next)) next = outdated_at_;
   if (const auto end = pending_.next_end(); end && (!next || *end < *next)) next = end;
   watching_ = pending_.size() > 0;
@@ -237,7 +237,7 @@ std::optional<base::Time> LateReplies::advance() {
 
 void LateReplies::take_answers() {
   answers_.clear();
-  decider_.port().drain(answers_);
+  decider_.completions().drain(answers_);
   for (const store::Settled& settled : answers_) {
     const PendingReply* const pending = pending_.find(settled.ticket);
     if (pending == nullptr) continue;
@@ -245,7 +245,7 @@ void LateReplies::take_answers() {
     request::Verdict verdict;
     verdict.matched = true;
     if (settled.error != request::Error::none) {
-      verdict.error = decider_.deps().store.words_of(settled.error);
+      verdict.error = decider_.deps().store.message_for(settled.error);
       reply(settled.ticket, verdict, settled.at);
       continue;
     }
@@ -266,8 +266,8 @@ void LateReplies::reply(Ticket ticket, const request::Verdict& verdict, base::Ti
   if (!std::exchange(sink.has_replies_, true)) sinks_.push_back(&sink);
   log_late(decider_.log(), *pending, verdict, now);
   sink.needs_commit_ |= pending->needs_commit && verdict.allowed;
-  if (Tally* const tally = decider_.deps().tally)
-    tally->late(pending->protocol, pending->request.verb, verdict, pending->rules,
+  if (WorkerStats* const stats = decider_.deps().stats)
+    stats->late(pending->protocol, pending->request.verb, verdict, pending->rules,
                 base::Duration{now.us - pending->since.us});
   sink.reply_late(pending->request, verdict, now);
   pending_.remove(ticket);

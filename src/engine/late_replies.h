@@ -3,7 +3,7 @@
 // the worker's thread alone.
 //
 //   added     its batch is being decided, or suspended; only that batch may have it settled
-//   kept      the store keeps its group, and will answer at the decider's port
+//   kept      the store keeps its group, and will answer at the decider's completion queue
 //   outdated  kept, and matched by what has changed since: matched again, soon, in order of arrival
 //   answered  its reply went to the sink, and it is removed
 #pragma once

@@ -29,8 +29,8 @@ using request::Verb;
 inline constexpr size_t seats_count = 2, clients_count = 6;
 inline const std::vector<std::string> actors = {"a", "b", "c"};
 
-// A server's engines, book of overrides and rules, with a collector or without: then it remembers
-// whatever it was ever told.
+// A server's engines, registry of overrides and rules, with a collector or without: then it
+// remembers whatever it was ever told.
 struct Side {
   Side(bool collects, const World::Make& make) : world(seats_count, make) {
     for (size_t i = 0; i < clients_count; ++i) clients.push_back(std::make_unique<Client>());

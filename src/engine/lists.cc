@@ -74,7 +74,7 @@ Lists::Started Lists::start(const Batch& batch, const request::Request& request,
   std::string_view error;
   const policy::Rule* const rule =
       decider_.rules().decider(protocol::dialect_of(batch.protocol), descriptor, error);
-  const bool begins = rule != nullptr && decider_.deps().lister != nullptr && sink != nullptr;
+  const bool begins = rule != nullptr && decider_.deps().scanner != nullptr && sink != nullptr;
   if (begins && sink->is_leaving()) return Started::begun;
   if (begins) {
     auto& queue = queues_[sink];
@@ -107,18 +107,19 @@ Lists::Started Lists::start(const Batch& batch, const request::Request& request,
   return Started::begun;
 }
 
-// Has the lister look for all that was not looked for.
+// Has the scanner look for all that was not looked for.
 void Lists::search(Queue& queue) {
   for (const auto& list : queue.lists) {
     if (list->state != List::State::wanted) continue;
     list->state = List::State::searched;
-    decider_.deps().lister->list(
-        &queue.sink, *list->space, list->asked.prefix,
-        [this, pin = list->policy, weak = list->weak_from_this()](const Lister::Found& found) {
-          decider_.deps().run([this, weak, found] {
-            if (const auto its = weak.lock()) on_found(*its, found.keys, found.failed);
-          });
-        });
+    decider_.deps().scanner->list(&queue.sink, *list->space, list->asked.prefix,
+                                  [this, pin = list->policy, weak = list->weak_from_this()](
+                                      const TableScanner::Found& found) {
+                                    decider_.deps().run([this, weak, found] {
+                                      if (const auto its = weak.lock())
+                                        on_found(*its, found.keys, found.failed);
+                                    });
+                                  });
   }
 }
 
@@ -228,7 +229,7 @@ void Lists::read(List& list) {
   verdict.allowed = true;
   verdict.matched = list.matched;
   verdict.listed = listed;
-  if (list.failed && listed.empty()) verdict.error = store.words_of(request::Error::store);
+  if (list.failed && listed.empty()) verdict.error = store.message_for(request::Error::store);
   finish(list, verdict, now);
 }
 
@@ -249,8 +250,8 @@ void Lists::finish(List& list, const request::Verdict& verdict, base::Time now) 
   queue->bytes -= list.bytes;
   release(list);
   log_late(decider_.log(), list.asked, verdict, now);
-  if (Tally* const tally = decider_.deps().tally)
-    tally->late(list.asked.protocol, Verb::list, verdict, {},
+  if (WorkerStats* const stats = decider_.deps().stats)
+    stats->late(list.asked.protocol, Verb::list, verdict, {},
                 base::Duration{now.us - list.asked.since.us});
   sink.reply_late(list.asked.request, verdict, now);
   // Each of these may be the end of the sink, and then there is no queue of its own any more.
@@ -303,13 +304,13 @@ void Lists::forget(ReplySink& sink) {
   if (at == queues_.end()) return;
   const auto queue = std::move(at->second);
   queues_.erase(at);
-  decider_.deps().lister->cancel(&sink);
+  decider_.deps().scanner->cancel(&sink);
   if (queue->readable) std::erase(readable_, &sink);
   if (!queue->held.empty()) std::erase(held_, &sink);
   std::erase(crowded_, &sink);
   for (const auto& list : queue->lists) {
     if (list->state == List::State::read)
-      decider_.deps().store.abandon(decider_.port(), list->batch->ticket);
+      decider_.deps().store.abandon(decider_.completions(), list->batch->ticket);
     release(*list);
   }
   if (!held_.empty()) decider_.deps().run([this] { resume_held(); });

@@ -2,7 +2,7 @@
 // worker's thread alone.
 //
 //   wanted    the store has to be looked through
-//   searched  the lister has it
+//   searched  the scanner has it
 //   found     its keys are known; read when it is the first of its sink's, which has sent all
 //   read      the store is asked how these counters stand
 //

@@ -38,19 +38,20 @@ class Hesitant final : public store::tests::Forwarding {
  public:
   Hesitant(store::Store& inner, bool hesitates) : Forwarding(inner), hesitates_(hesitates) {}
 
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, request::Ticket ticket) override {
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
     if (hesitates_ && ticket.slot != request::no_ticket.slot && dice_(3u) > 0) {
       asked_.push_back(ticket);
       return {.settled = 0, .later = true};
     }
-    return inner_.apply(batch, now, port, pin, ticket);
+    return inner_.apply(batch, now, completions, pin, ticket);
   }
-  void abandon(store::Port&, request::Ticket ticket) override {
+  void abandon(store::CompletionQueue&, request::Ticket ticket) override {
     std::erase_if(asked_, [&](const auto& one) { return one.slot == ticket.slot; });
   }
-  bool answer(store::Port& port) {
-    for (const request::Ticket ticket : asked_) port.name_batch(ticket);
+  bool answer(store::CompletionQueue& completions) {
+    for (const request::Ticket ticket : asked_) completions.resume_batch(ticket);
     return !std::exchange(asked_, {}).empty();
   }
   void list_all(store::ListPass& pass) override {
@@ -116,7 +117,7 @@ struct World {
         Engine::Deps{.store = store,
                      .clock = clock,
                      .live = *live,
-                     .lister = &lister,
+                     .scanner = &scanner,
                      .run = [this](std::function<void()> what) { post(std::move(what)); }},
         log);
   }
@@ -134,7 +135,7 @@ struct World {
       all.swap(posted);
     }
     for (const auto& what : all) what();
-    const bool answered = store.answer(engine->port());
+    const bool answered = store.answer(engine->completions());
     engine->advance();
     return answered || !all.empty();
   }
@@ -159,7 +160,7 @@ struct World {
     auto served = engine->serve(*client.batch, protocol::find("limitd").value(), client.session,
                                 client.out, &client);
     while (served == Served::later) {
-      store.answer(engine->port());
+      store.answer(engine->completions());
       client.suspended = false;
       served = engine->resume(*client.batch, client.out);
     }
@@ -203,7 +204,7 @@ struct World {
   std::deque<std::function<void()>> posted;
   size_t last_id = 0;
   std::unique_ptr<Engine> engine;
-  Lister lister{store};
+  TableScanner scanner{store};
 };
 
 Client::~Client() {

@@ -22,9 +22,10 @@ class Elsewhere final : public store::tests::Forwarding {
  public:
   Elsewhere(store::Store& inner, size_t step) : Forwarding(inner), step_(step) {}
 
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, request::Ticket ticket) override {
-    EXPECT_NE(port, nullptr);
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
+    EXPECT_NE(completions, nullptr);
     if (!asked_.contains(ticket.slot)) {
       asked_.insert(ticket.slot);
       asks.push_back(ticket);
@@ -33,7 +34,7 @@ class Elsewhere final : public store::tests::Forwarding {
     asked_.erase(ticket.slot);
     auto part = batch;
     part.groups = part.groups.first(std::min(step_, part.groups.size()));
-    store::Applied applied = inner_.apply(part, now, port, pin);
+    store::Applied applied = inner_.apply(part, now, completions, pin);
     if (applied.settled < batch.groups.size()) {
       asked_.insert(ticket.slot);
       asks.push_back(ticket);
@@ -41,13 +42,13 @@ class Elsewhere final : public store::tests::Forwarding {
     }
     return applied;
   }
-  void abandon(store::Port&, request::Ticket ticket) override {
+  void abandon(store::CompletionQueue&, request::Ticket ticket) override {
     asked_.erase(ticket.slot);
     abandoned.push_back(ticket);
   }
   // Names all that asked.
-  void answer(store::Port& port) {
-    for (const request::Ticket ticket : std::exchange(asks, {})) port.name_batch(ticket);
+  void answer(store::CompletionQueue& completions) {
+    for (const request::Ticket ticket : std::exchange(asks, {})) completions.resume_batch(ticket);
   }
 
   std::vector<request::Ticket> asks, abandoned;
@@ -99,7 +100,7 @@ struct Fixture {
   size_t finish(Client& client) {
     size_t waits = 0;
     for (Served served = Served::later; served == Served::later; ++waits) {
-      elsewhere.answer(engine->port());
+      elsewhere.answer(engine->completions());
       engine->advance();
       EXPECT_TRUE(std::exchange(client.called, false));
       served = engine->resume(*client.batch, client.out);
@@ -136,12 +137,12 @@ TEST(Suspended, batches_of_several_clients_stand_side_by_side) {
   for (auto& client : clients) ASSERT_EQ(f.ask(client, "HIT a=2\nHIT a=2\n"), Served::later);
   std::swap(f.elsewhere.asks[0], f.elsewhere.asks[2]);
   for (auto& client : clients) {
-    f.elsewhere.answer(f.engine->port());
+    f.elsewhere.answer(f.engine->completions());
     f.engine->advance();
     ASSERT_TRUE(client.called);
     client.called = false;
     while (f.engine->resume(*client.batch, client.out) == Served::later)
-      f.elsewhere.answer(f.engine->port());
+      f.elsewhere.answer(f.engine->completions());
   }
   EXPECT_EQ(clients[0].out.view(), "OK true 9 60\nOK true 8 60\n");
   EXPECT_EQ(clients[1].out.view(), "OK true 7 60\nOK true 6 60\n");
@@ -170,7 +171,7 @@ TEST(Suspended, a_client_that_goes_is_not_asked_about_again) {
     f.engine->forget(client);
   }
   ASSERT_EQ(f.elsewhere.abandoned.size(), 1u);
-  f.elsewhere.answer(f.engine->port());
+  f.elsewhere.answer(f.engine->completions());
   f.engine->advance();  // names a ticket that is nobody's
   Client next;
   ASSERT_EQ(f.ask(next, "HIT a=2\n"), Served::later);

@@ -18,9 +18,9 @@ constexpr size_t taken_per_lock = 64;
 
 }  // namespace
 
-Lister::Lister(store::Catalog& store) : store_(store) {}
+TableScanner::TableScanner(store::Catalog& store) : store_(store) {}
 
-Lister::~Lister() {
+TableScanner::~TableScanner() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -30,7 +30,8 @@ Lister::~Lister() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Lister::list(Owner owner, const request::Space& space, std::string prefix, Answer answer) {
+void TableScanner::list(Owner owner, const request::Space& space, std::string prefix,
+                        Answer answer) {
   {
     const std::lock_guard lock(mutex_);
     const auto [at, is_new] = queues_.try_emplace(owner);
@@ -42,7 +43,7 @@ void Lister::list(Owner owner, const request::Space& space, std::string prefix, 
   work_.notify_one();
 }
 
-void Lister::cancel(Owner owner) {
+void TableScanner::cancel(Owner owner) {
   // Their answers may hold the last of something, which is let go of without the lock.
   std::vector<Shared> gone;
   const std::lock_guard lock(mutex_);
@@ -60,7 +61,7 @@ void Lister::cancel(Owner owner) {
   taken_.erase(first, last);
 }
 
-bool Lister::look(Job job) {
+bool TableScanner::look(Job job) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || jobs_.size() >= base::bounds::inquiries_max) return false;
@@ -71,11 +72,11 @@ bool Lister::look(Job job) {
   return true;
 }
 
-void Lister::start() {
+void TableScanner::start() {
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
 }
 
-void Lister::run() {
+void TableScanner::run() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -101,7 +102,7 @@ void Lister::run() {
 }
 
 // One list of each owner, and again, as many as that.
-std::vector<Lister::Shared> Lister::take_some(size_t most) {
+std::vector<TableScanner::Shared> TableScanner::take_some(size_t most) {
   std::vector<Shared> some;
   some.reserve(most);
   const std::lock_guard lock(mutex_);
@@ -123,7 +124,7 @@ std::vector<Lister::Shared> Lister::take_some(size_t most) {
 
 // Takes lists until there is no more or the pass has enough. Without the lock, but for moments.
 // False: it is to end.
-bool Lister::begin_pass() {
+bool TableScanner::begin_pass() {
   auto pass = std::make_unique<store::ListPass>(store::ListPass::Bounds{
       .keys = base::bounds::listed_max, .bytes = base::bounds::listed_bytes_max});
   std::vector<Shared> all;
@@ -143,7 +144,7 @@ bool Lister::begin_pass() {
 }
 
 // Without the lock: who is answered may ask again.
-void Lister::answer_pass() {
+void TableScanner::answer_pass() {
   std::unique_ptr<store::ListPass> pass;
   std::unordered_multimap<Owner, Shared> taken;
   {

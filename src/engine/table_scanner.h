@@ -21,7 +21,7 @@
 
 namespace sluice::engine {
 
-class Lister {
+class TableScanner {
  public:
   struct Found {
     std::shared_ptr<const std::vector<std::string>> keys;  // shared by those that ask for the same
@@ -32,9 +32,9 @@ class Lister {
   using Owner = const void*;
 
   // `store` outlives it.
-  explicit Lister(store::Catalog& store);
+  explicit TableScanner(store::Catalog& store);
   // Ends the pass under way; what is queued gets no answer.
-  ~Lister();
+  ~TableScanner();
 
   // `space` lives as long as `answer` does. The thread begins with the first list.
   void list(Owner owner, const request::Space& space, std::string prefix, Answer answer);

@@ -55,7 +55,7 @@ class SlowStore final : public store::Catalog {
   }
 
   Keys list(const request::Space&, std::string_view, size_t) override { return {}; }
-  store::Stored list_stored(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
+  store::ScanPage scan_page(const request::SpaceIndex&, std::string_view, std::string_view, size_t,
                             std::string_view) override {
     return {};
   }
@@ -75,7 +75,7 @@ class SlowStore final : public store::Catalog {
 struct Fixture {
   ~Fixture() { store.let(1'000'000); }
   void ask(int owner, const std::string& prefix) {
-    lister.list(&owners[owner], space, prefix, [this, owner](const Lister::Found& found) {
+    scanner.list(&owners[owner], space, prefix, [this, owner](const TableScanner::Found& found) {
       const std::lock_guard lock(mutex);
       answers[owner].push_back(*found.keys);
       changed.notify_all();
@@ -98,10 +98,10 @@ struct Fixture {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<int, std::vector<Keys>> answers;
-  Lister lister{store};
+  TableScanner scanner{store};
 };
 
-TEST(Lister, AnswersAllThatIsQueuedByOneWalk) {
+TEST(TableScanner, AnswersAllThatIsQueuedByOneWalk) {
   Fixture f;
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
@@ -118,7 +118,7 @@ TEST(Lister, AnswersAllThatIsQueuedByOneWalk) {
   }
 }
 
-TEST(Lister, AnOwnerWithManyListsKeepsNobodyWaitingLonger) {
+TEST(TableScanner, AnOwnerWithManyListsKeepsNobodyWaitingLonger) {
   Fixture f;
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
@@ -138,14 +138,14 @@ TEST(Lister, AnOwnerWithManyListsKeepsNobodyWaitingLonger) {
   EXPECT_EQ(f.store.walks(), 7);
 }
 
-TEST(Lister, AListEndsWithItsOwner) {
+TEST(TableScanner, AListEndsWithItsOwner) {
   Fixture f;
   f.ask(0, "under way");
   f.ask(0, "under way too");
   ASSERT_TRUE(f.store.await_walk(1));
   f.ask(0, "queued");
   f.ask(1, "another's");
-  f.lister.cancel(&f.owners[0]);
+  f.scanner.cancel(&f.owners[0]);
   f.store.look_again();
   ASSERT_TRUE(f.store.await_walk(2)) << "the walk that nobody wants has ended";
   EXPECT_EQ(f.store.ended_early, 1);
@@ -158,12 +158,12 @@ TEST(Lister, AListEndsWithItsOwner) {
   EXPECT_EQ(f.answers[1], (std::vector<Keys>{{"another's!"}, {"one more!"}}));
 }
 
-TEST(Lister, PagesAndListsTakeTurns) {
+TEST(TableScanner, PagesAndListsTakeTurns) {
   Fixture f;
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
   std::promise<int> looked;
-  ASSERT_TRUE(f.lister.look([&](store::Catalog&) { looked.set_value(f.store.walks()); }));
+  ASSERT_TRUE(f.scanner.look([&](store::Catalog&) { looked.set_value(f.store.walks()); }));
   f.ask(1, "second");
   f.store.let(1);
   auto walks = looked.get_future();
@@ -171,25 +171,25 @@ TEST(Lister, PagesAndListsTakeTurns) {
   EXPECT_EQ(walks.get(), 1) << "the page came before the next walk";
 }
 
-TEST(Lister, HasNoRoomForMorePagesThanItsBound) {
+TEST(TableScanner, HasNoRoomForMorePagesThanItsBound) {
   Fixture f;
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
   for (size_t i = 0; i < base::bounds::inquiries_max; ++i)
-    EXPECT_TRUE(f.lister.look([](store::Catalog&) {}));
-  EXPECT_FALSE(f.lister.look([](store::Catalog&) {}));
+    EXPECT_TRUE(f.scanner.look([](store::Catalog&) {}));
+  EXPECT_FALSE(f.scanner.look([](store::Catalog&) {}));
 }
 
-TEST(Lister, EndsInTheMiddleOfAWalk) {
+TEST(TableScanner, EndsInTheMiddleOfAWalk) {
   SlowStore store;
   request::Spaces spaces;
   std::atomic<bool> answered{false};
   std::thread looks;
   {
-    Lister lister(store);
+    TableScanner scanner(store);
     const int owner = 0;
-    lister.list(&owner, *spaces.intern("s", ""), "",
-                [&](const Lister::Found&) { answered = true; });
+    scanner.list(&owner, *spaces.intern("s", ""), "",
+                 [&](const TableScanner::Found&) { answered = true; });
     ASSERT_TRUE(store.await_walk(1));
     looks = std::thread([&] {
       while (store.ended_early == 0) {

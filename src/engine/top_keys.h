@@ -35,7 +35,7 @@ class TopKeys {
       const request::Charge& charge = plan.charge(step);
       const bool denied = !group.parked && !has_allowed(plan, step);
       top_.count(now, hash_(charge.space->id, charge.key), family_of(*charge.space), charge.key,
-                 Tally::name_of(policy, *step.rule), denied);
+                 WorkerStats::name_of(policy, *step.rule), denied);
     }
   }
 

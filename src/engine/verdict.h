@@ -33,7 +33,7 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     if (step.rule->mode != policy::Mode::enforce) continue;  // a shadow rule's failure harms nobody
     const auto& group = plan.group(step);
     if (group.error != request::Error::none) {
-      verdict.error = store.words_of(group.error);
+      verdict.error = store.message_for(group.error);
       return verdict;
     }
     verdict.matched = true;

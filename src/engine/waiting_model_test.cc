@@ -365,7 +365,7 @@ struct Trial {
         if (clients[i]->suspended && clients[i]->named)
           seat_of(i).resume(*clients[i]);
         else
-          std::this_thread::yield();  // for the lister, or a durable store's own threads
+          std::this_thread::yield();  // for the scanner, or a durable store's own threads
       }
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     }
@@ -391,7 +391,7 @@ struct Trial {
     for (auto& seat : world.seats) {
       ASSERT_EQ(seat->engine.held().batches, 0u);
       held_here += seat->engine.held().parked;
-      at_ports += seat->engine.port().parked();
+      at_ports += seat->engine.completions().parked();
     }
     ASSERT_EQ(held_here, waiting);
     ASSERT_EQ(at_ports, waiting);
@@ -432,9 +432,9 @@ struct Trial {
       break;
     }
   }
-  bool is_waiting(const std::tuple<store::Port*, uint32_t, uint32_t>& ticket) const {
+  bool is_waiting(const std::tuple<store::CompletionQueue*, uint32_t, uint32_t>& ticket) const {
     for (const auto& seat : world.seats)
-      if (&seat->engine.port() == std::get<0>(ticket))
+      if (&seat->engine.completions() == std::get<0>(ticket))
         return seat->engine.waits({std::get<1>(ticket), std::get<2>(ticket)});
     return false;
   }
@@ -452,7 +452,7 @@ struct Trial {
     settle();
     for (auto& seat : world.seats) {
       EXPECT_EQ(seat->engine.held(), Engine::Held());
-      EXPECT_EQ(seat->engine.port().parked(), 0u);
+      EXPECT_EQ(seat->engine.completions().parked(), 0u);
     }
     EXPECT_EQ(world.store.stats().waiting, 0u);
     ASSERT_NO_FATAL_FAILURE(check());

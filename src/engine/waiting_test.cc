@@ -61,7 +61,7 @@ struct Fixture {
   // Nothing is left of anything that was asked.
   void expect_nothing_left() {
     EXPECT_EQ(seat.engine.held(), Engine::Held());
-    EXPECT_EQ(seat.engine.port().parked(), 0u);
+    EXPECT_EQ(seat.engine.completions().parked(), 0u);
     EXPECT_EQ(world.store.stats().waiting, 0u);
     EXPECT_EQ(wavering.asked(), 0u);
   }

@@ -43,30 +43,33 @@ class Wavering final : public store::tests::Forwarding {
   // Is one that is matched again put off? Nobody is named then.
   std::function<bool()> puts_off = [] { return false; };
 
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, request::Ticket ticket) override {
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
     if (ticket == request::no_ticket) {
       if (puts_off()) return {.settled = 0, .later = true};
-      return note(batch, inner_.apply(batch, now, port, pin, ticket), port);
+      return note(batch, inner_.apply(batch, now, completions, pin, ticket), completions);
     }
     // Who was told `later` asks again when it is named.
-    EXPECT_FALSE(asks_.contains({port, ticket.slot}));
+    EXPECT_FALSE(asks_.contains({completions, ticket.slot}));
     const size_t count = std::min(settles(batch.groups.size()), batch.groups.size());
     auto first = batch;
     first.groups = batch.groups.first(count);
     store::Applied applied;
-    if (count > 0) applied = note(first, inner_.apply(first, now, port, pin, ticket), port);
+    if (count > 0)
+      applied = note(first, inner_.apply(first, now, completions, pin, ticket), completions);
     if (applied.later || applied.settled < count || count == batch.groups.size()) return applied;
-    asks_.emplace(std::pair(port, ticket.slot), ticket);
+    asks_.emplace(std::pair(completions, ticket.slot), ticket);
     return {.settled = count, .later = true};
   }
-  void abandon(store::Port& port, request::Ticket ticket) override {
-    asks_.erase({&port, ticket.slot});
-    inner_.abandon(port, ticket);
+  void abandon(store::CompletionQueue& completions, request::Ticket ticket) override {
+    asks_.erase({&completions, ticket.slot});
+    inner_.abandon(completions, ticket);
   }
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
-    const bool cancelled = inner_.cancel(port, ticket, now);
-    const auto at = parked_.find({&port, ticket.slot, ticket.generation});
+  bool cancel(store::CompletionQueue& completions, request::Ticket ticket,
+              base::Time now) override {
+    const bool cancelled = inner_.cancel(completions, ticket, now);
+    const auto at = parked_.find({&completions, ticket.slot, ticket.generation});
     if (!cancelled && at != parked_.end() && on_lost) on_lost(at->second);
     if (at != parked_.end()) parked_.erase(at);
     return cancelled;
@@ -75,10 +78,10 @@ class Wavering final : public store::tests::Forwarding {
   bool name(size_t n) {
     if (n >= asks_.size()) return false;
     const auto at = std::next(asks_.begin(), static_cast<std::ptrdiff_t>(n));
-    const auto [port, slot] = at->first;
+    const auto [completions, slot] = at->first;
     const request::Ticket ticket = at->second;
     asks_.erase(at);
-    port->name_batch(ticket);
+    completions->resume_batch(ticket);
     return true;
   }
   size_t asked() const { return asks_.size(); }
@@ -89,18 +92,18 @@ class Wavering final : public store::tests::Forwarding {
     int64_t cost = 0;
     uint64_t arrival = 0;
   };
-  // Those under their tickets' slots and generations, by port; also those whose answer is on its
-  // way.
+  // Those under their tickets' slots and generations, by completion queue; also those whose answer
+  // is on its way.
   const auto& parked() const { return parked_; }
   // It was granted, and its owner forgot it before it was told.
   std::function<void(const Waiting&)> on_lost;
 
  private:
   store::Applied note(const request::Batch& batch, const store::Applied& applied,
-                      store::Port* port) {
+                      store::CompletionQueue* completions) {
     for (const request::Group& group : batch.groups.first(applied.settled)) {
       if (!group.may_wait) continue;
-      const auto key = std::tuple(port, group.ticket.slot, group.ticket.generation);
+      const auto key = std::tuple(completions, group.ticket.slot, group.ticket.generation);
       if (group.answered) continue;
       if (!group.parked) {
         parked_.erase(key);
@@ -122,8 +125,8 @@ class Wavering final : public store::tests::Forwarding {
     return applied;
   }
 
-  std::map<std::pair<store::Port*, uint32_t>, request::Ticket> asks_;
-  std::map<std::tuple<store::Port*, uint32_t, uint32_t>, Waiting> parked_;
+  std::map<std::pair<store::CompletionQueue*, uint32_t>, request::Ticket> asks_;
+  std::map<std::tuple<store::CompletionQueue*, uint32_t, uint32_t>, Waiting> parked_;
 };
 
 struct Reply {
@@ -200,11 +203,12 @@ inline int64_t ahead_us = 0;
 // One worker's engine.
 struct Seat {
   Seat(store::Store& store, base::Clock& clock, const live::Live& live,
-       const policy::Overrides& overrides, Lister& lister, std::shared_ptr<spdlog::logger> log)
+       const policy::Overrides& overrides, TableScanner& scanner,
+       std::shared_ptr<spdlog::logger> log)
       : engine({.store = store,
                 .clock = clock,
                 .live = live,
-                .lister = &lister,
+                .scanner = &scanner,
                 .overrides = &overrides,
                 .wake = [this] { woken = true; },
                 .run = [this](std::function<void()> what) { post(std::move(what)); }},
@@ -288,7 +292,7 @@ struct World {
                   : std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces)),
         store(*made) {
     for (size_t i = 0; i < seats_count; ++i)
-      seats.push_back(std::make_unique<Seat>(store, clock, live, overrides, lister, log));
+      seats.push_back(std::make_unique<Seat>(store, clock, live, overrides, scanner, log));
   }
 
   // `end`: of the rules that stand in front, so many. `items`: limitd's policy.
@@ -375,7 +379,7 @@ struct World {
   uint64_t generation = 1;
   policy::Overrides overrides;
   std::vector<std::unique_ptr<Seat>> seats;
-  Lister lister{store};
+  TableScanner scanner{store};
 };
 
 }  // namespace sluice::engine::tests

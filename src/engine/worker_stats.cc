@@ -24,12 +24,13 @@ std::array<uint64_t, protocol::Metrics::latency_bounds_max> padded(
 
 }  // namespace
 
-Tally::Own::Own(const protocol::Metrics& its_metrics)
+WorkerStats::Own::Own(const protocol::Metrics& its_metrics)
     : metrics(its_metrics), bounds_ms(padded(its_metrics.latency_bounds_ms)) {
   SLUICE_CHECK(metrics.error_codes.size() <= errors.size());
 }
 
-Tally::Tally(std::atomic<uint64_t>& order, std::function<void()> wake, protocol::Protocol events_of)
+WorkerStats::WorkerStats(std::atomic<uint64_t>& order, std::function<void()> wake,
+                         protocol::Protocol events_of)
     : order_(order), wake_(std::move(wake)) {
   for (const protocol::Protocol protocol : protocol::numbers())
     if (const auto* const its = protocol::describe(protocol).metrics)
@@ -40,12 +41,12 @@ Tally::Tally(std::atomic<uint64_t>& order, std::function<void()> wake, protocol:
   has_events_ = true;
 }
 
-Tally::~Tally() {
+WorkerStats::~WorkerStats() {
   for (auto& of_protocol : said_)
     for (auto& chunk : of_protocol) delete chunk.load();
 }
 
-Tally::Took Tally::took_of(size_t protocol, uint64_t ns) const {
+WorkerStats::Took WorkerStats::took_of(size_t protocol, uint64_t ns) const {
   const uint64_t ms = (ns + 500'000) / 1'000'000;
   const Own* const own = own_[protocol].get();
   return {.ns = ns,
@@ -56,7 +57,7 @@ Tally::Took Tally::took_of(size_t protocol, uint64_t ns) const {
 }
 
 // Of a batch that was timed just now, or that waited for its store.
-void Tally::end_timed(Took& took) {
+void WorkerStats::end_timed(Took& took) {
   const size_t p = static_cast<size_t>(protocol_);
   if (timing_)
     took_[p] = took_of(
@@ -66,7 +67,7 @@ void Tally::end_timed(Took& took) {
   took = waited_ns_ > 0 ? took_of(p, took_[p].ns + waited_ns_) : took_[p];
 }
 
-void Tally::tell_times(uint64_t ms) {
+void WorkerStats::tell_times(uint64_t ms) {
   events_->each_unpublished([ms](Event& event) {
     if (event.kind == Event::Kind::took && event.value == not_timed_yet)
       event.value = static_cast<int32_t>(std::min<uint64_t>(ms, INT32_MAX));
@@ -74,44 +75,44 @@ void Tally::tell_times(uint64_t ms) {
   publish();
 }
 
-void Tally::say_first(metrics::Cell& first) {
+void WorkerStats::say_first(metrics::Cell& first) {
   first.set(++order_);
 }
 
-void Tally::publish() {
+void WorkerStats::publish() {
   if (events_->publish()) wake_();
 }
 
-Tally::Chunk& Tally::make_chunk(protocol::Protocol protocol, size_t index) {
+WorkerStats::Chunk& WorkerStats::make_chunk(protocol::Protocol protocol, size_t index) {
   auto* const chunk = new Chunk;
   said_[static_cast<size_t>(protocol)][index].store(chunk, std::memory_order_release);
   return *chunk;
 }
 
-void Tally::late(protocol::Protocol protocol, Verb verb, const request::Verdict& verdict,
-                 const std::vector<uint16_t>& rules, base::Duration waited) {
-  const Fate fate = fate_of(verb, verdict);
-  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
+void WorkerStats::late(protocol::Protocol protocol, Verb verb, const request::Verdict& verdict,
+                       const std::vector<uint16_t>& rules, base::Duration waited) {
+  const RequestOutcome outcome = outcome_of(verb, verdict);
+  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(outcome)].add();
   if (verb == Verb::list) return;
   of(protocol).waits.observe(static_cast<uint64_t>(std::max<int64_t>(waited.us, 0)));
   for (const uint16_t rule : rules)
     say(protocol, rule,
-        fate == Fate::failed    ? Said::failed
-        : fate == Fate::allowed ? Said::allowed
-                                : Said::denied);
+        outcome == RequestOutcome::failed    ? RuleOutcome::failed
+        : outcome == RequestOutcome::allowed ? RuleOutcome::allowed
+                                             : RuleOutcome::denied);
 }
 
-void Tally::connected(protocol::Protocol protocol) {
+void WorkerStats::connected(protocol::Protocol protocol) {
   of(protocol).opened.add();
   tell(protocol, {Event::Kind::connections, 0, 0, 1});
 }
 
-void Tally::disconnected(protocol::Protocol protocol) {
+void WorkerStats::disconnected(protocol::Protocol protocol) {
   of(protocol).closed.add();
   tell(protocol, {Event::Kind::connections, 0, 0, -1});
 }
 
-void Tally::fault(protocol::Protocol protocol, std::string_view code) {
+void WorkerStats::fault(protocol::Protocol protocol, std::string_view code) {
   of(protocol).faults.add();
   Own* const own = own_[static_cast<size_t>(protocol)].get();
   if (own == nullptr) return;
@@ -124,31 +125,34 @@ void Tally::fault(protocol::Protocol protocol, std::string_view code) {
 }
 
 // What statsd is told leaves these out, as Divvy does.
-void Tally::count_failed(protocol::Protocol protocol, Verb verb) {
+void WorkerStats::count_failed(protocol::Protocol protocol, Verb verb) {
   ++failures_;
-  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(Fate::failed)].add();
+  of(protocol)
+      .requests[static_cast<size_t>(verb)][static_cast<size_t>(RequestOutcome::failed)]
+      .add();
   Own* const own = own_[static_cast<size_t>(protocol)].get();
   if (own != nullptr) count_error(*own, own->metrics.failed_error);
 }
 
-void Tally::count_error(Own& own, size_t error) {
+void WorkerStats::count_error(Own& own, size_t error) {
   if (own.errors[error].read() == 0) say_first(own.first_errors[error]);
   own.errors[error].add();
 }
 
-void Tally::tell(protocol::Protocol protocol, const Event& event) {
+void WorkerStats::tell(protocol::Protocol protocol, const Event& event) {
   if (!has_events_ || protocol != events_of_) return;
   events_->put(event);
   publish();
 }
 
-uint64_t Tally::said(protocol::Protocol protocol, uint16_t rule, Said said) const {
+uint64_t WorkerStats::said(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) const {
   const Chunk* chunk =
       said_[static_cast<size_t>(protocol)][rule / chunk_rules].load(std::memory_order_acquire);
   return chunk == nullptr ? 0 : chunk->said[rule % chunk_rules][static_cast<size_t>(said)].read();
 }
 
-uint64_t Tally::first_said(protocol::Protocol protocol, uint16_t rule, Said said) const {
+uint64_t WorkerStats::first_said(protocol::Protocol protocol, uint16_t rule,
+                                 RuleOutcome said) const {
   const Chunk* chunk =
       said_[static_cast<size_t>(protocol)][rule / chunk_rules].load(std::memory_order_acquire);
   return chunk == nullptr ? 0 : chunk->first[rule % chunk_rules][static_cast<size_t>(said)].read();

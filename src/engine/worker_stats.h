@@ -1,7 +1,7 @@
 // What one worker counts: a cell for everything, its own, so that counting is an addition and no
 // more. A batch is timed unless another one was in the last millisecond; those between count
 // as the one before, so that a busy worker reads no clock for it. Written by the worker's thread,
-// read by the thread that collects; owned by Figures.
+// read by the thread that collects; owned by ServerStats.
 #pragma once
 
 #include <algorithm>
@@ -30,10 +30,10 @@ namespace sluice::engine {
 
 // What a rule said; those of shadow rules apart.
 // In this order: whether it was denied is the lowest bit, a shadow rule the next.
-enum class Said : uint8_t { allowed, denied, shadow_allowed, shadow_denied, failed };
-inline constexpr size_t said_count = 5;
+enum class RuleOutcome : uint8_t { allowed, denied, shadow_allowed, shadow_denied, failed };
+inline constexpr size_t rule_outcome_count = 5;
 // What became of a request. answered: what decides nothing (a ping, a list).
-enum class Fate : uint8_t { allowed, denied, unmatched, failed, answered };
+enum class RequestOutcome : uint8_t { allowed, denied, unmatched, failed, answered };
 inline constexpr size_t fate_count = 5;
 // Why the server closed a client's connection.
 enum class Closed : uint8_t { request_timeout, request_memory, send_timeout, send_memory };
@@ -51,23 +51,23 @@ inline constexpr std::array<uint64_t, 13> commit_wait_bounds_us{
     100,    200,    500,     1'000,   2'000,   5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000};
 
-class Tally {
+class WorkerStats {
  public:
   // Something that statsd is to be told. took: value is ms. connections: value is what is added.
   struct Event {
     enum class Kind : uint8_t { said, took, connections, error };
     Kind kind = Kind::said;
-    uint8_t what = 0;   // Said, or the place of an error's code
+    uint8_t what = 0;   // RuleOutcome, or the place of an error's code
     uint16_t rule = 0;  // its name's number
     int32_t value = 0;
   };
   static constexpr size_t events_max = 1 << 15;
 
-  // `order` counts what happens for the first time, over all tallies. `wake`: the events, which
+  // `order` counts what happens for the first time, over all statistics. `wake`: the events, which
   // are those of protocol `events_of`, should be drained; without it there are none; any thread.
-  Tally(std::atomic<uint64_t>& order, std::function<void()> wake,
-        protocol::Protocol events_of = {});
-  ~Tally();
+  WorkerStats(std::atomic<uint64_t>& order, std::function<void()> wake,
+              protocol::Protocol events_of = {});
+  ~WorkerStats();
 
   // Owner's thread: a batch from begin to end, and in it each request once it is settled.
   // `since`: when it came, if it had to wait for its store meanwhile.
@@ -108,9 +108,9 @@ class Tally {
   const OfProtocol& at(protocol::Protocol protocol) const {
     return all_[static_cast<size_t>(protocol)];
   }
-  uint64_t said(protocol::Protocol protocol, uint16_t rule, Said said) const;
+  uint64_t said(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) const;
   // When the rule first said so; 0: never.
-  uint64_t first_said(protocol::Protocol protocol, uint16_t rule, Said said) const;
+  uint64_t first_said(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) const;
   // Of a protocol with metrics of its own (protocol/metrics.h), in the order of their bounds and
   // codes. What is above all bounds is in the bucket behind the last one.
   struct Own {
@@ -140,8 +140,8 @@ class Tally {
   static constexpr size_t chunk_rules = 64;
   static constexpr size_t chunks = (base::bounds::metric_rules_max + chunk_rules) / chunk_rules;
   struct Chunk {
-    std::array<std::array<metrics::Cell, said_count>, chunk_rules> said;
-    std::array<std::array<metrics::Cell, said_count>, chunk_rules> first;
+    std::array<std::array<metrics::Cell, rule_outcome_count>, chunk_rules> said;
+    std::array<std::array<metrics::Cell, rule_outcome_count>, chunk_rules> first;
   };
   struct Took {
     uint64_t ns = 0, ms = 0;
@@ -150,7 +150,7 @@ class Tally {
   };
 
   OfProtocol& of(protocol::Protocol protocol) { return all_[static_cast<size_t>(protocol)]; }
-  void say(protocol::Protocol protocol, uint16_t rule, Said said);
+  void say(protocol::Protocol protocol, uint16_t rule, RuleOutcome said);
   Chunk& make_chunk(protocol::Protocol protocol, size_t index);
   void count_failed(protocol::Protocol protocol, request::Verb verb);
   void count_error(Own& own, size_t error);
@@ -183,7 +183,7 @@ class Tally {
 };
 
 // What a decision costs is here, where it can be made part of who decides.
-inline void Tally::begin(protocol::Protocol protocol, base::Time now, base::Time since) {
+inline void WorkerStats::begin(protocol::Protocol protocol, base::Time now, base::Time since) {
   protocol_ = protocol;
   replies_before_ = replies_;
   failures_before_ = failures_;
@@ -195,7 +195,7 @@ inline void Tally::begin(protocol::Protocol protocol, base::Time now, base::Time
   time_again_us_ = now.us + time_period_us;
 }
 
-inline void Tally::end() {
+inline void WorkerStats::end() {
   const auto p = static_cast<size_t>(protocol_);
   const Took* took = &took_[p];
   Took another;
@@ -212,7 +212,7 @@ inline void Tally::end() {
   if (has_events_ && protocol_ == events_of_) tell_times(took->ms);
 }
 
-inline void Tally::say(protocol::Protocol protocol, uint16_t rule, Said said) {
+inline void WorkerStats::say(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) {
   const size_t index = rule / chunk_rules, place = rule % chunk_rules;
   Chunk* chunk = said_[static_cast<size_t>(protocol)][index].load(std::memory_order_relaxed);
   if (chunk == nullptr) [[unlikely]]
@@ -221,7 +221,7 @@ inline void Tally::say(protocol::Protocol protocol, uint16_t rule, Said said) {
   if (cell.read() == 0) [[unlikely]]
     say_first(chunk->first[place][static_cast<size_t>(said)]);
   cell.add();
-  if (has_events_ && protocol == events_of_ && said != Said::failed)
+  if (has_events_ && protocol == events_of_ && said != RuleOutcome::failed)
     events_->put({Event::Kind::said, static_cast<uint8_t>(said), rule, 0});
 }
 
@@ -235,58 +235,58 @@ inline bool has_allowed(const policy::Plan& plan, const policy::Plan::Step& step
                      [](const limit::Decision& d) { return d.allowed; });
 }
 
-inline void Tally::decided(protocol::Protocol protocol, const live::LivePolicy& policy,
-                           const policy::Plan& plan, const policy::Plan::Part& part,
-                           request::Verb verb) {
+inline void WorkerStats::decided(protocol::Protocol protocol, const live::LivePolicy& policy,
+                                 const policy::Plan& plan, const policy::Plan::Part& part,
+                                 request::Verb verb) {
   if (verb != request::Verb::take && verb != request::Verb::wait) return;
   for (const auto& step : plan.steps(part)) {
     const auto& group = plan.group(step);
     if (group.parked || group.answered) continue;
     const policy::Rule& rule = *step.rule;
-    auto said =
-        static_cast<Said>((rule.counted_as_shadow ? 2 : 0) + (has_allowed(plan, step) ? 0 : 1));
+    auto said = static_cast<RuleOutcome>((rule.counted_as_shadow ? 2 : 0) +
+                                         (has_allowed(plan, step) ? 0 : 1));
     if (group.error != request::Error::none) [[unlikely]]
-      said = Said::failed;
+      said = RuleOutcome::failed;
     say(protocol, name_of(policy, rule), said);
   }
 }
 
 // Of a request that could be decided.
-inline Fate fate_of_decided(request::Verb verb, const request::Verdict& verdict) {
-  if (verb == request::Verb::none || verb == request::Verb::list) return Fate::answered;
-  if (!verdict.matched) return Fate::unmatched;
-  return verdict.allowed ? Fate::allowed : Fate::denied;
+inline RequestOutcome outcome_of_decided(request::Verb verb, const request::Verdict& verdict) {
+  if (verb == request::Verb::noop || verb == request::Verb::list) return RequestOutcome::answered;
+  if (!verdict.matched) return RequestOutcome::unmatched;
+  return verdict.allowed ? RequestOutcome::allowed : RequestOutcome::denied;
 }
 
-inline Fate fate_of(request::Verb verb, const request::Verdict& verdict) {
-  return verdict.error.empty() ? fate_of_decided(verb, verdict) : Fate::failed;
+inline RequestOutcome outcome_of(request::Verb verb, const request::Verdict& verdict) {
+  return verdict.error.empty() ? outcome_of_decided(verb, verdict) : RequestOutcome::failed;
 }
 
-inline void Tally::answered(protocol::Protocol protocol, request::Verb verb,
-                            const request::Verdict& verdict) {
+inline void WorkerStats::answered(protocol::Protocol protocol, request::Verb verb,
+                                  const request::Verdict& verdict) {
   ++replies_;
   if (!verdict.error.empty()) [[unlikely]]
     return count_failed(protocol, verb);
-  const Fate fate = fate_of_decided(verb, verdict);
-  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(fate)].add();
+  const RequestOutcome outcome = outcome_of_decided(verb, verdict);
+  of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(outcome)].add();
   if (has_events_ && protocol == events_of_) events_->put({Event::Kind::took, 0, 0, not_timed_yet});
 }
 
 // A batch as long as it is in scope.
 class CountedBatch {
  public:
-  CountedBatch(Tally* tally, protocol::Protocol protocol, base::Time now, base::Time since)
-      : tally_(tally) {
-    if (tally_ != nullptr) tally_->begin(protocol, now, since);
+  CountedBatch(WorkerStats* stats, protocol::Protocol protocol, base::Time now, base::Time since)
+      : stats_(stats) {
+    if (stats_ != nullptr) stats_->begin(protocol, now, since);
   }
   ~CountedBatch() {
-    if (tally_ != nullptr) tally_->end();
+    if (stats_ != nullptr) stats_->end();
   }
   CountedBatch(const CountedBatch&) = delete;
   CountedBatch& operator=(const CountedBatch&) = delete;
 
  private:
-  Tally* const tally_;
+  WorkerStats* const stats_;
 };
 
 }  // namespace sluice::engine

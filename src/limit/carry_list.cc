@@ -36,7 +36,7 @@ bool is_stricter(const State& a, const State& b) {
 class List {
  public:
   List(std::span<const State> cells, std::span<const Limit> from, std::span<const Limit> to,
-       Carry carry, Time now)
+       CarryOver carry, Time now)
       : to_(to), carry_(carry), now_(now) {
     for (const Limit& limit : from) {
       const size_t count = limit::cells(limit);
@@ -148,7 +148,7 @@ class List {
       }
       any = true;
     };
-    if (to.algorithm == Algorithm::token_bucket && carry_ == Carry::used && changes(i)) {
+    if (to.algorithm == Algorithm::token_bucket && carry_ == CarryOver::used && changes(i)) {
       any = remember(i, state[0]);
     } else {
       each_of_kind(i, go_on_with);
@@ -166,18 +166,18 @@ class List {
     State all;
     bool any = false;
     each_of_kind(i, [&](const Source& one) {
-      const State as = carry_over_bucket(one.state[0], one.limit, large, Carry::used, now_);
+      const State as = carry_over_bucket(one.state[0], one.limit, large, CarryOver::used, now_);
       if (!any || is_stricter(as, all)) all = as;
       any = true;
     });
     if (!any) return false;
-    state = carry_over_bucket(all, large, to, Carry::used, now_);
+    state = carry_over_bucket(all, large, to, CarryOver::used, now_);
     if (is_stricter(all, state)) memory_[i] = Memory{large, all};
     return true;
   }
 
   bool is_to_be_left_out(const Source& one) {
-    if (one.paired || is_fresh(one.state, now_) || (carry_ == Carry::left && one.lent))
+    if (one.paired || is_fresh(one.state, now_) || (carry_ == CarryOver::left && one.lent))
       return false;
     // Its memory is there already, and says more.
     return first(left_out_, [&](const Source& other) {
@@ -186,7 +186,7 @@ class List {
   }
 
   std::span<const Limit> to_;
-  const Carry carry_;
+  const CarryOver carry_;
   const Time now_;
   Sources<slots_max> in_force_;
   Sources<left_out::most> left_out_;
@@ -198,7 +198,7 @@ class List {
 }  // namespace
 
 CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> from,
-                          std::span<const Limit> to, Carry carry, Time now, State* next) {
+                          std::span<const Limit> to, CarryOver carry, Time now, State* next) {
   SLUICE_CHECK(from.size() <= slots_max && to.size() <= slots_max &&
                limit::cells(to) <= cells_max && cells.size() >= limit::cells(from));
   return List(cells, from, to, carry, now).write(next);

@@ -11,15 +11,15 @@
 //
 // Of several states a bucket goes on with the one in which less is there; another limit with the
 // first of these. What was in force and has no partner of its kind is left out from then on, with
-// its state, also if another limit went on with it. (Carry::left: only if none did; a counter of
-// limitd's moves as a whole.)
+// its state, also if another limit went on with it. (CarryOver::left: only if none did; a counter
+// of limitd's moves as a whole.)
 //
 //   bound   Whatever is granted while limits of one kind are in force, the largest of them alone
 //           (the largest quota with the largest burst) would have granted as well: each change
 //           gives a limit the state of its kind, or a stricter one. So overrides that come and go
 //           give nothing anew. Three things forget: a kind that did not fit into cells_max cells
 //           begins anew; a fixed_window that begins with the open window of another length counts
-//           the rest of that as one window more; and with Carry::left another kind that went on
+//           the rest of that as one window more; and with CarryOver::left another kind that went on
 //           with the state, or a smaller bucket, has it to itself.
 //   also    A token_bucket whose burst is lowered remembers what was used beyond (left_out.h); a
 //           fixed_bucket owes it.
@@ -40,7 +40,7 @@ struct CellCount {
 
 // `cells` fit `from`. `next` has room for cells_max, and overlaps nothing.
 CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> from,
-                          std::span<const Limit> to, Carry carry, Time now, State* next);
+                          std::span<const Limit> to, CarryOver carry, Time now, State* next);
 
 // The same counter under the same limits, without what is left out and as fresh.
 CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,

@@ -32,7 +32,7 @@ std::string text(const std::vector<Limit>& list) {
 
 // A counter as a store keeps it.
 struct Counter {
-  Carry carry = Carry::used;
+  CarryOver carry = CarryOver::used;
   std::vector<Limit> limits;
   Cells cells;
 

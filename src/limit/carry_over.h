@@ -3,10 +3,10 @@
 // with which is said by limit/carry_list.h.
 //
 //   token_bucket, fixed_bucket, also one after the other
-//                   Carry::used: the units that are missing still are, but no more than the new
+//                   CarryOver::used: the units that are missing still are, but no more than the new
 //                   bucket holds; what a token_bucket has no room for is remembered beside it
 //                   (carry_list.h), and a fixed_bucket that goes on as one owes it (remaining < 0).
-//                   Carry::left: the units that are there still are, but no more than the new
+//                   CarryOver::left: the units that are there still are, but no more than the new
 //                   bucket holds; so a larger one has to fill up first. (That goes for a stored
 //                   counter. One that was full and has been forgotten is full.) Fractions are
 //                   rounded so that a change never gives any: to a part, 1/W of the new limit, or
@@ -59,18 +59,18 @@ inline BucketParts parts_of(const State& state, const Limit& limit, Time now) {
           token_bucket::wide::missing(state, limit, limit.burst, now), limit.window.us};
 }
 
-inline State carry_over_bucket(const State& state, const Limit& from, const Limit& to, Carry carry,
-                               Time now) {
+inline State carry_over_bucket(const State& state, const Limit& from, const Limit& to,
+                               CarryOver carry, Time now) {
   const BucketParts was = parts_of(state, from, now), is = parts_of({}, to, now);
-  if (carry == Carry::used && from.algorithm == Algorithm::fixed_bucket &&
+  if (carry == CarryOver::used && from.algorithm == Algorithm::fixed_bucket &&
       to.algorithm == from.algorithm)
     return fixed_bucket::state_of(static_cast<int64_t>(was.missing));
   // Of the part that is kept; each product is below 2^126.
   const Wide kept =
-      carry == Carry::used ? was.missing : std::max<Wide>(was.capacity - was.missing, 0);
+      carry == CarryOver::used ? was.missing : std::max<Wide>(was.capacity - was.missing, 0);
   const Wide fraction = kept % was.unit * is.unit;
   const Wide down = kept / was.unit * is.unit + fraction / was.unit;
-  const Wide missing = carry == Carry::used
+  const Wide missing = carry == CarryOver::used
                            ? std::min(down + (fraction % was.unit != 0), is.capacity)
                            : is.capacity - std::min(down, is.capacity);
   return to.algorithm == Algorithm::fixed_bucket
@@ -91,7 +91,7 @@ inline void keep_runs(std::span<const State> runs, std::span<State> next) {
 // one; they may be the same, but not overlap otherwise. The preconditions are those of the
 // algorithms, of both limits.
 inline void carry_over(std::span<const State> state, const Limit& from, const Limit& to,
-                       Carry carry, Time now, std::span<State> next) {
+                       CarryOver carry, Time now, std::span<State> next) {
   SLUICE_CHECK(state.size() == cells(from) && next.size() == cells(to));
   if (is_bucket(from) && is_bucket(to)) {
     next[0] = carry_over_bucket(state[0], from, to, carry, now);

@@ -58,7 +58,7 @@ Parts parts(const Limit& limit, const State& state, int64_t now) {
 }
 
 // Every statement of the header for one change.
-std::string wrong(const Limit& from, const Limit& to, Carry carry, const Cells& state,
+std::string wrong(const Limit& from, const Limit& to, CarryOver carry, const Cells& state,
                   const Cells& next, int64_t now) {
   const Subject was(from), is(to);
   const int64_t left = promises::remaining(is, next, now);
@@ -71,7 +71,7 @@ std::string wrong(const Limit& from, const Limit& to, Carry carry, const Cells& 
     const Wide room = after.capacity * before.unit;
     const bool may_owe = to.algorithm == Algorithm::fixed_bucket && from.algorithm == to.algorithm;
     if (after.missing < 0 || (after.missing > after.capacity && !may_owe)) return "no such bucket";
-    if (carry == Carry::used) {
+    if (carry == CarryOver::used) {
       if (misses < std::min(missed, room)) return "gives units";
       if (misses >= missed + before.unit) return "takes more than it rounds";
     } else {
@@ -106,7 +106,7 @@ struct Change {
 };
 
 // A counter used for a while, then under another limit.
-Change change(AnyLimit& any, const Subject& was, const Subject& is, Carry carry, int64_t now,
+Change change(AnyLimit& any, const Subject& was, const Subject& is, CarryOver carry, int64_t now,
               int64_t step) {
   Cells state = was.zero();
   for (int i = 0; i < 6; ++i) {
@@ -136,7 +136,7 @@ TEST(CarryOver, EveryPairOfAlgorithmsKeepsItsPromises) {
         const std::vector<int64_t> units = {1, 2, 3, 5, 8, 40, 41}, windows = {1, 3, 10, 10, 64};
         const Limit from = any.of(a, units, windows), to = any.of(b, units, windows);
         const Subject was(from), is(to);
-        const Carry carry = any.dice(2) == 0 ? Carry::used : Carry::left;
+        const CarryOver carry = any.dice(2) == 0 ? CarryOver::used : CarryOver::left;
         const Change c = change(any, was, is, carry, 1'000, 6);
         const std::string where = name(from) + " to " + name(to) + ", " + text(c.state) +
                                   "became " + text(c.next) + "at " + std::to_string(c.now);
@@ -175,7 +175,7 @@ TEST(CarryOver, NumbersOfAnySize) {
                         : any.dice(2) == 0 ? Algorithm::token_bucket
                                            : Algorithm::fixed_bucket;
     const Limit from = any.of(a, units, windows), to = any.of(b, units, windows);
-    const Carry carry = any.dice(2) == 0 ? Carry::used : Carry::left;
+    const CarryOver carry = any.dice(2) == 0 ? CarryOver::used : CarryOver::left;
     const int64_t start = any.one_of({0, 1'795'000'000'000'000});
     const Change c = change(any, Subject(from), Subject(to), carry, start, from.window.us);
     // A bucket that needs longer to fill than there is time holds less.
@@ -202,7 +202,7 @@ TEST(CarryOver, AtAnyTime) {
     for (int i = 0; i < 3; ++i)
       was.ask(state, any.one_of({1, was.cost_max}), any.one_of(moments), state);
     const int64_t now = any.one_of(moments);
-    carry_over(state, from, to, any.dice(2) == 0 ? Carry::used : Carry::left, {now}, next);
+    carry_over(state, from, to, any.dice(2) == 0 ? CarryOver::used : CarryOver::left, {now}, next);
     if (!has_counter(to.algorithm)) continue;
     Cells seen = is.zero();
     const Decision d = is.ask(next, 0, now, seen);
@@ -210,8 +210,8 @@ TEST(CarryOver, AtAnyTime) {
     if (now == INT64_MAX) continue;  // every counter is fresh then
     ASSERT_EQ(seen, next) << name(from) << " to " << name(to) << " at " << now;
     if (cells(from) == cells(to)) {
-      carry_over(state, from, to, Carry::used, {now}, next);
-      carry_over(state, from, to, Carry::used, {now}, state);
+      carry_over(state, from, to, CarryOver::used, {now}, next);
+      carry_over(state, from, to, CarryOver::used, {now}, state);
       ASSERT_EQ(state, next);
     }
   }
@@ -219,27 +219,27 @@ TEST(CarryOver, AtAnyTime) {
 
 TEST(CarryOver, UsedAndLeft) {
   const auto bucket = [](int64_t burst) { return Limit{Algorithm::token_bucket, 5, {100}, burst}; };
-  const auto left = [](const Limit& from, const Limit& to, Carry carry, int64_t taken) {
+  const auto left = [](const Limit& from, const Limit& to, CarryOver carry, int64_t taken) {
     State state;
     decide(&state, from, taken, {1000}, &state);
     carry_over({&state, 1}, from, to, carry, {1000}, {&state, 1});
     return peek(&state, to, {1000}).remaining;
   };
-  EXPECT_EQ(left(bucket(5), bucket(10), Carry::used, 3), 7);
-  EXPECT_EQ(left(bucket(5), bucket(10), Carry::left, 3), 2);
-  EXPECT_EQ(left(bucket(5), bucket(10), Carry::left, 0), 5);
-  EXPECT_EQ(left(bucket(10), bucket(5), Carry::used, 3), 2);
-  EXPECT_EQ(left(bucket(10), bucket(5), Carry::left, 3), 5);
-  EXPECT_EQ(left(bucket(10), bucket(5), Carry::used, 7), 0);
+  EXPECT_EQ(left(bucket(5), bucket(10), CarryOver::used, 3), 7);
+  EXPECT_EQ(left(bucket(5), bucket(10), CarryOver::left, 3), 2);
+  EXPECT_EQ(left(bucket(5), bucket(10), CarryOver::left, 0), 5);
+  EXPECT_EQ(left(bucket(10), bucket(5), CarryOver::used, 3), 2);
+  EXPECT_EQ(left(bucket(10), bucket(5), CarryOver::left, 3), 5);
+  EXPECT_EQ(left(bucket(10), bucket(5), CarryOver::used, 7), 0);
   const Limit places{Algorithm::fixed_bucket, 8, {}, 8};
-  EXPECT_EQ(left(bucket(5), places, Carry::used, 3), 5);
-  EXPECT_EQ(left(bucket(5), places, Carry::left, 3), 2);
-  EXPECT_EQ(left(places, bucket(5), Carry::used, 7), 0);
-  EXPECT_EQ(left(places, bucket(5), Carry::left, 7), 1);
+  EXPECT_EQ(left(bucket(5), places, CarryOver::used, 3), 5);
+  EXPECT_EQ(left(bucket(5), places, CarryOver::left, 3), 2);
+  EXPECT_EQ(left(places, bucket(5), CarryOver::used, 7), 0);
+  EXPECT_EQ(left(places, bucket(5), CarryOver::left, 7), 1);
   // A third of a unit that came back is none where there are only whole ones.
   State state;
   decide(&state, bucket(5), 3, {1000}, &state);
-  carry_over({&state, 1}, bucket(5), places, Carry::used, {1007}, {&state, 1});
+  carry_over({&state, 1}, bucket(5), places, CarryOver::used, {1007}, {&state, 1});
   EXPECT_EQ(state, (State{INT64_MAX, 3}));
 }
 

@@ -81,7 +81,7 @@ struct Outcome {
 };
 
 // What a bucket keeps when its limit changes.
-enum class Carry : uint8_t {
+enum class CarryOver : uint8_t {
   used,  // the units that are missing: a larger bucket has more left
   left,  // the units that are there, as many as fit: limitd's way
 };

@@ -36,7 +36,7 @@ State carry_used(const State& state, Limit from, Limit to, Time now, int64_t fro
   from.burst = from_burst;
   to.burst = to_burst;
   State next;
-  carry_over({&state, 1}, from, to, Carry::used, now, {&next, 1});
+  carry_over({&state, 1}, from, to, CarryOver::used, now, {&next, 1});
   return next;
 }
 

@@ -19,24 +19,24 @@ constexpr base::Duration forget_again_after = base::seconds(5);
 
 }  // namespace
 
-OverridesBook::OverridesBook(World world)
-    : world_(std::move(world)), watching_(std::make_shared<Watching>(this)) {}
+OverrideRegistry::OverrideRegistry(Deps world)
+    : deps_(std::move(world)), watching_(std::make_shared<Watching>(this)) {}
 
-OverridesBook::~OverridesBook() {
+OverrideRegistry::~OverrideRegistry() {
   end();
 }
 
-void OverridesBook::end() {
+void OverrideRegistry::end() {
   const std::lock_guard order(watching_->order);
-  watching_->book = nullptr;
+  watching_->registry = nullptr;
 }
 
-std::optional<std::string> OverridesBook::load() {
+std::optional<std::string> OverrideRegistry::load() {
   if (!is_persisted()) return std::nullopt;
   std::string problem;
   {
     const std::lock_guard order(watching_->order);
-    const bool read = world_.metadata->read(
+    const bool read = deps_.metadata->read(
         [this](std::string_view name, std::string_view text) {
           const store::MetadataStore::Change change{std::string(name), std::string(text)};
           take({&change, 1});
@@ -44,26 +44,26 @@ std::optional<std::string> OverridesBook::load() {
         problem);
     if (!read) return "the overrides cannot be read: " + problem;
     // Those that ended while there was no server.
-    while (end_some(world_.clock.settled())) continue;
+    while (end_some(deps_.clock.settled())) continue;
   }
-  if (table_.size() > 0) world_.log->info("{} overrides are in force", table_.size());
-  world_.metadata->watch(watching_);
+  if (table_.size() > 0) deps_.log->info("{} overrides are in force", table_.size());
+  deps_.metadata->watch(watching_);
   return std::nullopt;
 }
 
 // What is kept, or what another server wrote.
-void OverridesBook::take(std::span<const store::MetadataStore::Change> changes) {
+void OverrideRegistry::take(std::span<const store::MetadataStore::Change> changes) {
   bool changed = false;
   for (const store::MetadataStore::Change& change : changes) changed |= take_one(change);
-  if (changed) world_.changed();
+  if (changed) deps_.changed();
 }
 
-bool OverridesBook::take_one(const store::MetadataStore::Change& change) {
+bool OverrideRegistry::take_one(const store::MetadataStore::Change& change) {
   std::string why;
   const auto id = parse_id(change.name);
-  std::optional<AskedOverride> asked;
+  std::optional<OverrideRequest> asked;
   if (change.text && (asked = read_persisted(change.name, *change.text, why)))
-    why = settle(*asked, world_.spaces, world_.limits_max).why;
+    why = settle(*asked, deps_.spaces, deps_.limits_max).why;
   {
     const std::lock_guard lock(mutex_);
     if (!change.text) return id && erase(*id);
@@ -73,15 +73,15 @@ bool OverridesBook::take_one(const store::MetadataStore::Change& change) {
     if (why.empty() && put(std::move(asked->one))) return true;
   }
   if (why.empty()) why = "too many patterns of its rule begin alike";
-  world_.log->warn("the override {} is kept and not in force: {}",
-                   base::printable(change.name, 100), base::printable(why, 500));
+  deps_.log->warn("the override {} is kept and not in force: {}", base::printable(change.name, 100),
+                  base::printable(why, 500));
   // What it replaced is kept no longer.
   const std::lock_guard lock(mutex_);
   return id && erase(*id);
 }
 
-bool OverridesBook::put(KnownOverride one) {
-  if (!table_.set(compiled(one, world_.spaces))) return false;
+bool OverrideRegistry::put(StoredOverride one) {
+  if (!table_.set(compiled(one, deps_.spaces))) return false;
   const uint64_t id = one.id();
   auto& [rule, overrides] = rules_[one.rule->id];
   if (rule == nullptr) rule = one.rule;
@@ -100,10 +100,10 @@ bool OverridesBook::put(KnownOverride one) {
 }
 
 // False: there is none.
-bool OverridesBook::erase(uint64_t id) {
+bool OverrideRegistry::erase(uint64_t id) {
   const auto at = all_.find(id);
   if (at == all_.end()) return false;
-  const KnownOverride one = std::move(at->second);
+  const StoredOverride one = std::move(at->second);
   table_.remove(one.rule->id, one.values());
   unlist(one.until, id);
   merged_ -= one.persisted_own != 0 ? 1u : 0u;
@@ -114,13 +114,13 @@ bool OverridesBook::erase(uint64_t id) {
   return true;
 }
 
-void OverridesBook::unlist(base::Time until, uint64_t id) {
+void OverrideRegistry::unlist(base::Time until, uint64_t id) {
   ends_.erase({until.us, id});
   ended_.erase({until.us, id});
 }
 
 // May all of them be set? What they replace makes room for nothing else.
-OverrideProblem OverridesBook::check_room(const std::vector<AskedOverride>& all) const {
+OverrideProblem OverrideRegistry::check_room(const std::vector<OverrideRequest>& all) const {
   const auto field_of = [&](size_t i) {
     return all.size() > 1 ? "[" + std::to_string(i) + "].actor" : std::string("actor");
   };
@@ -128,7 +128,7 @@ OverrideProblem OverridesBook::check_room(const std::vector<AskedOverride>& all)
   std::map<uint64_t, size_t> ids;
   std::map<std::pair<uint64_t, std::string>, size_t> more;  // patterns that begin alike
   for (size_t i = 0; i < all.size(); ++i) {
-    const KnownOverride& one = all[i].one;
+    const StoredOverride& one = all[i].one;
     const uint64_t id = one.id();
     const auto [first, is_first] = ids.emplace(id, i);
     if (!is_first)
@@ -170,23 +170,23 @@ OverrideProblem not_persisted(store::MetadataStore::Written written, const std::
 
 }  // namespace
 
-std::string OverridesBook::text_of(const KnownOverride& one) const {
-  return persisted_text(one, world_.spaces.limits(one.persisted_limits.id()));
+std::string OverrideRegistry::text_of(const StoredOverride& one) const {
+  return persisted_text(one, deps_.spaces.limits(one.persisted_limits.id()));
 }
 
-OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<bool>& fresh) {
+OverrideProblem OverrideRegistry::set(std::vector<OverrideRequest>& all, std::vector<bool>& fresh) {
   {
     const std::lock_guard order(watching_->order);
     {
       const std::lock_guard lock(mutex_);
       if (auto problem = check_room(all)) return problem;
     }
-    const base::Time now = world_.clock.now();
+    const base::Time now = deps_.clock.now();
     for (size_t i = 0; i < all.size(); ++i) {
-      auto problem = settle(all[i], world_.spaces, world_.limits_max);
+      auto problem = settle(all[i], deps_.spaces, deps_.limits_max);
       if (problem && all.size() > 1) problem.field = "[" + std::to_string(i) + "]." + problem.field;
       if (problem) return problem;
-      KnownOverride& one = all[i].one;
+      StoredOverride& one = all[i].one;
       one.created = now;
       // The live policy may be another by now than when it was asked for.
       const std::lock_guard lock(mutex_);
@@ -196,23 +196,23 @@ OverrideProblem OverridesBook::set(std::vector<AskedOverride>& all, std::vector<
     }
     if (is_persisted()) {
       std::vector<store::MetadataStore::Change> changes;
-      for (const AskedOverride& asked : all)
+      for (const OverrideRequest& asked : all)
         changes.push_back({id_text(asked.one.id()), text_of(asked.one)});
       std::string problem;
-      const auto written = world_.metadata->write(changes, problem);
+      const auto written = deps_.metadata->write(changes, problem);
       if (written != store::MetadataStore::Written::yes) return not_persisted(written, problem);
     }
     const std::lock_guard lock(mutex_);
-    for (const AskedOverride& asked : all) {
+    for (const OverrideRequest& asked : all) {
       fresh.push_back(!all_.contains(asked.one.id()));
       SLUICE_CHECK(put(asked.one));  // there was room, and nobody else changes anything
     }
   }
-  world_.changed();
+  deps_.changed();
   return {};
 }
 
-OverrideProblem OverridesBook::remove(uint64_t id, KnownOverride& was) {
+OverrideProblem OverrideRegistry::remove(uint64_t id, StoredOverride& was) {
   {
     const std::lock_guard order(watching_->order);
     const auto known = find(id);
@@ -221,24 +221,24 @@ OverrideProblem OverridesBook::remove(uint64_t id, KnownOverride& was) {
     if (is_persisted()) {
       const store::MetadataStore::Change change{id_text(id), std::nullopt};
       std::string problem;
-      const auto written = world_.metadata->write({&change, 1}, problem);
+      const auto written = deps_.metadata->write({&change, 1}, problem);
       if (written != store::MetadataStore::Written::yes) return not_persisted(written, problem);
     }
     const std::lock_guard lock(mutex_);
     erase(id);
   }
-  world_.changed();
+  deps_.changed();
   return {};
 }
 
-std::optional<KnownOverride> OverridesBook::find(uint64_t id) const {
+std::optional<StoredOverride> OverrideRegistry::find(uint64_t id) const {
   const std::lock_guard lock(mutex_);
   const auto at = all_.find(id);
   return at == all_.end() ? std::nullopt : std::optional(at->second);
 }
 
-OverridesBook::Page OverridesBook::list(
-    uint64_t after, size_t max, const std::function<bool(const KnownOverride&)>& wanted) const {
+OverrideRegistry::Page OverrideRegistry::list(
+    uint64_t after, size_t max, const std::function<bool(const StoredOverride&)>& wanted) const {
   Page page;
   const std::lock_guard lock(mutex_);
   const auto begin = after == 0 ? all_.begin() : all_.upper_bound(after);
@@ -261,13 +261,13 @@ OverridesBook::Page OverridesBook::list(
   return page;
 }
 
-bool OverridesBook::applies(const NamedRule& rule) const {
+bool OverrideRegistry::applies(const NamedRule& rule) const {
   const std::lock_guard lock(mutex_);
-  return live_rules(*world_.live.shown()).contains(rule.id);
+  return live_rules(*deps_.live.shown()).contains(rule.id);
 }
 
 // With mutex_ held. The limits are known as long as the policy is held.
-const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules(
+const std::unordered_map<uint64_t, uint32_t>& OverrideRegistry::live_rules(
     const LivePolicy& policy) const {
   if (policy.generation == live_generation_) return live_rules_;
   live_rules_.clear();
@@ -280,19 +280,19 @@ const std::unordered_map<uint64_t, uint32_t>& OverridesBook::live_rules(
 
 // Gives it the limits that hold with the live ones of its rule. True: they are others than before.
 // With mutex_ held.
-bool OverridesBook::follow(KnownOverride& one) const {
+bool OverrideRegistry::follow(StoredOverride& one) const {
   if (one.persisted_own == 0) return false;
-  const auto policy = world_.live.shown();
+  const auto policy = deps_.live.shown();
   const auto& rules = live_rules(*policy);
   const auto rule = rules.find(one.rule->id);
   if (rule == rules.end() || rule->second == 0) return false;
   const std::pair before(one.limits.id(), one.own);
   const auto own =
-      policy::own_limits(world_.spaces.limits(one.persisted_limits.id()), one.persisted_own);
+      policy::own_limits(deps_.spaces.limits(one.persisted_limits.id()), one.persisted_own);
   size_t wrong = 0;
-  const auto merged = policy::merge_limits(world_.spaces.limits(rule->second), own, wrong);
+  const auto merged = policy::merge_limits(deps_.spaces.limits(rule->second), own, wrong);
   if (merged && !check_limits(merged->limits, one.rule->rules_of)) {
-    request::LimitsRef limits = world_.spaces.hold_limits(merged->limits, world_.limits_max);
+    request::LimitsRef limits = deps_.spaces.hold_limits(merged->limits, deps_.limits_max);
     if (!limits) return false;  // there are too many lists; the one that held is as good as any
     one.limits = std::move(limits);
     one.own = merged->own;
@@ -304,9 +304,9 @@ bool OverridesBook::follow(KnownOverride& one) const {
 }
 
 // Some of all, where the policy has changed. True: the limits of some are others now.
-bool OverridesBook::follow_some() {
+bool OverrideRegistry::follow_some() {
   const std::lock_guard lock(mutex_);
-  if (const uint64_t live = world_.live.shown()->generation; live != followed_) {
+  if (const uint64_t live = deps_.live.shown()->generation; live != followed_) {
     followed_ = live;
     follow_after_ = 0;
   }
@@ -320,7 +320,7 @@ bool OverridesBook::follow_some() {
         one.limits;  // known until the table does not have it any more
     follow_after_ = id;
     if (follow(one) && !ended_.contains({one.until.us, id}))
-      changed |= table_.set(compiled(one, world_.spaces));
+      changed |= table_.set(compiled(one, deps_.spaces));
     // Not when another server has written it: two with different policies would write for ever.
     if (one.own == 0 || one.limits == one.persisted_limits)
       unwritten_.erase(id);
@@ -332,14 +332,14 @@ bool OverridesBook::follow_some() {
 }
 
 // Some of those whose kept text a server of an earlier version would decide otherwise by.
-void OverridesBook::write_some(base::Time now) {
-  std::vector<KnownOverride> some;
+void OverrideRegistry::write_some(base::Time now) {
+  std::vector<StoredOverride> some;
   std::vector<store::MetadataStore::Change> changes;
   {
     const std::lock_guard lock(mutex_);
     for (auto at = unwritten_.begin();
          at != unwritten_.end() && some.size() < written_per_round_max; ++at) {
-      KnownOverride& one = some.emplace_back(all_.at(*at));
+      StoredOverride& one = some.emplace_back(all_.at(*at));
       std::string before = text_of(one);
       one.persisted_limits = one.limits;
       one.persisted_own = one.own;
@@ -349,8 +349,8 @@ void OverridesBook::write_some(base::Time now) {
   if (some.empty()) return;
   std::string problem;
   if (is_persisted() &&
-      world_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
-    world_.log->warn(
+      deps_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
+    deps_.log->warn(
         "{} overrides are merged with the live policy and cannot be kept so; servers of an earlier "
         "version go on with the former limits: {}",
         some.size(), base::printable(problem, 500));
@@ -358,8 +358,8 @@ void OverridesBook::write_some(base::Time now) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  for (const KnownOverride& one : some) {
-    KnownOverride& its = all_.at(one.id());
+  for (const StoredOverride& one : some) {
+    StoredOverride& its = all_.at(one.id());
     its.persisted_limits = one.persisted_limits;
     its.persisted_own = one.persisted_own;
     unwritten_.erase(one.id());
@@ -367,13 +367,13 @@ void OverridesBook::write_some(base::Time now) {
 }
 
 // Those whose time has passed no longer decide. False: there are none.
-bool OverridesBook::end_some(base::Time now) {
+bool OverrideRegistry::end_some(base::Time now) {
   const std::lock_guard lock(mutex_);
   size_t count = 0;
   for (; !ends_.empty() && count < ended_per_round_max; ++count) {
     const auto [until_us, id] = *ends_.begin();
     if (until_us > now.us) break;
-    const KnownOverride& one = all_.at(id);
+    const StoredOverride& one = all_.at(id);
     table_.remove(one.rule->id, one.values());
     ended_.insert(ends_.extract(ends_.begin()));
   }
@@ -381,8 +381,8 @@ bool OverridesBook::end_some(base::Time now) {
 }
 
 // They are forgotten once they have ended for every server.
-void OverridesBook::forget_some(base::Time now) {
-  const int64_t late_us = is_persisted() && world_.metadata->is_shared() ? clocks_differ.us : 0;
+void OverrideRegistry::forget_some(base::Time now) {
+  const int64_t late_us = is_persisted() && deps_.metadata->is_shared() ? clocks_differ.us : 0;
   std::vector<uint64_t> ids;
   std::vector<store::MetadataStore::Change> changes;
   {
@@ -391,40 +391,40 @@ void OverridesBook::forget_some(base::Time now) {
       if (until_us > now.us - late_us || ids.size() == ended_per_round_max) break;
       ids.push_back(id);
       // Another server may have set it anew, and this one not know that yet.
-      const KnownOverride& one = all_.at(id);
+      const StoredOverride& one = all_.at(id);
       changes.push_back({id_text(id), std::nullopt, text_of(one)});
     }
   }
   if (ids.empty()) return;
   std::string problem;
   if (is_persisted() &&
-      world_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
-    world_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
-                     base::printable(problem, 500));
-    forget_again_us_ = world_.clock.settled().us + forget_again_after.us;
+      deps_.metadata->write(changes, problem) != store::MetadataStore::Written::yes) {
+    deps_.log->warn("{} overrides that have ended cannot be forgotten: {}", ids.size(),
+                    base::printable(problem, 500));
+    forget_again_us_ = deps_.clock.settled().us + forget_again_after.us;
     return;
   }
   const std::lock_guard lock(mutex_);
   for (const uint64_t id : ids) erase(id);
 }
 
-void OverridesBook::housekeep() {
+void OverrideRegistry::housekeep() {
   table_.reclaim();
   bool changed = false;
   {
     // Its holder may be waiting for the store; there is a next time.
     const std::unique_lock order(watching_->order, std::try_to_lock);
     if (!order) return;
-    const base::Time now = world_.clock.settled();
+    const base::Time now = deps_.clock.settled();
     changed = follow_some();
     changed |= end_some(now);
     if (now.us >= write_again_us_) write_some(now);
     if (now.us >= forget_again_us_) forget_some(now);
   }
-  if (changed) world_.changed();
+  if (changed) deps_.changed();
 }
 
-void OverridesBook::collect(metrics::Page& page) const {
+void OverrideRegistry::collect(metrics::Page& page) const {
   page.gauge("sluice_overrides", "Overrides that are known, of rules that there are or not.",
              static_cast<double>(table_.size()));
   page.counter("sluice_override_changes_total", "Overrides that were set or removed.",

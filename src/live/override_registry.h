@@ -36,11 +36,11 @@
 
 namespace sluice::live {
 
-class OverridesBook final : public metrics::Source {
+class OverrideRegistry final : public metrics::Source {
  public:
   // All of it outlives this. metadata: null: overrides are forgotten at exit. `changed` is called,
   // on any thread, after each change of the table; it must not block.
-  struct World {
+  struct Deps {
     request::Spaces& spaces;
     const Live& live;
     base::Clock& clock;
@@ -49,10 +49,10 @@ class OverridesBook final : public metrics::Source {
     std::shared_ptr<spdlog::logger> log = {};
     size_t limits_max = base::bounds::override_limits_max;
   };
-  explicit OverridesBook(World world);
-  ~OverridesBook() override;
-  OverridesBook(const OverridesBook&) = delete;
-  OverridesBook& operator=(const OverridesBook&) = delete;
+  explicit OverrideRegistry(Deps world);
+  ~OverrideRegistry() override;
+  OverrideRegistry(const OverrideRegistry&) = delete;
+  OverrideRegistry& operator=(const OverrideRegistry&) = delete;
 
   // What is kept becomes live, and what other servers write from now on. What is not understood is
   // told and left as it is. Once, before the server serves; a text: what could not be read.
@@ -63,29 +63,29 @@ class OverridesBook final : public metrics::Source {
 
   // What workers look up in.
   const policy::Overrides& table() const { return table_; }
-  bool is_persisted() const { return world_.metadata != nullptr; }
+  bool is_persisted() const { return deps_.metadata != nullptr; }
 
   // Sets all of them or none; they are settled, and `created` is set, here. `fresh`: which of them
   // are new, not in another one's place.
-  OverrideProblem set(std::vector<AskedOverride>& all, std::vector<bool>& fresh);
+  OverrideProblem set(std::vector<OverrideRequest>& all, std::vector<bool>& fresh);
   // 404: there is none; else as it was.
-  OverrideProblem remove(uint64_t id, KnownOverride& was);
-  std::optional<KnownOverride> find(uint64_t id) const;
+  OverrideProblem remove(uint64_t id, StoredOverride& was);
+  std::optional<StoredOverride> find(uint64_t id) const;
 
   // Those that `wanted` says yes to, by rising id from behind `after` on (0: from the first), at
   // most `max`; and how many there are in all.
   struct Page {
-    std::vector<KnownOverride> items;
+    std::vector<StoredOverride> items;
     size_t total = 0;
     bool more = false;
   };
   Page list(uint64_t after, size_t max,
-            const std::function<bool(const KnownOverride&)>& wanted) const;
+            const std::function<bool(const StoredOverride&)>& wanted) const;
 
   // Has the live policy a rule of that number?
   bool applies(const NamedRule& rule) const;
-  request::Spaces& spaces() const { return world_.spaces; }
-  base::Time now() const { return world_.clock.now(); }
+  request::Spaces& spaces() const { return deps_.spaces; }
+  base::Time now() const { return deps_.clock.now(); }
 
   // Servers that share a metadata store may have clocks that differ by so much: no override is
   // forgotten before it has ended for all.
@@ -97,36 +97,36 @@ class OverridesBook final : public metrics::Source {
   void collect(metrics::Page& page) const override;
 
  private:
-  bool put(KnownOverride one);
+  bool put(StoredOverride one);
   bool erase(uint64_t id);
-  OverrideProblem check_room(const std::vector<AskedOverride>& all) const;
+  OverrideProblem check_room(const std::vector<OverrideRequest>& all) const;
   void unlist(base::Time until, uint64_t id);
   bool end_some(base::Time now);
   void forget_some(base::Time now);
-  bool follow(KnownOverride& one) const;
+  bool follow(StoredOverride& one) const;
   bool follow_some();
   void write_some(base::Time now);
-  std::string text_of(const KnownOverride& one) const;
+  std::string text_of(const StoredOverride& one) const;
   const std::unordered_map<uint64_t, uint32_t>& live_rules(const LivePolicy& policy) const;
   void take(std::span<const store::MetadataStore::Change> changes);
   bool take_one(const store::MetadataStore::Change& change);
 
-  // What a metadata store calls, which outlives the book. Every change is made with its `order`
+  // What a metadata store calls, which outlives the registry. Every change is made with its `order`
   // held.
   struct Watching final : store::MetadataStore::Watcher {
-    explicit Watching(OverridesBook* its) : book(its) {}
+    explicit Watching(OverrideRegistry* its) : registry(its) {}
     void changed(std::span<const store::MetadataStore::Change> changes) override {
-      if (book != nullptr) book->take(changes);
+      if (registry != nullptr) registry->take(changes);
     }
-    OverridesBook* book;  // null: it is gone
+    OverrideRegistry* registry;  // null: it is gone
   };
 
-  const World world_;
+  const Deps deps_;
   const std::shared_ptr<Watching> watching_;
   policy::Overrides table_;
   // Of all below, for moments; a change needs watching_->order as well.
   mutable std::mutex mutex_;
-  std::map<uint64_t, KnownOverride> all_;
+  std::map<uint64_t, StoredOverride> all_;
   // By their `until`: those that end, and those that have ended, which the table has no more.
   std::set<std::pair<int64_t, uint64_t>> ends_, ended_;
   struct Ruled {

@@ -67,12 +67,12 @@ struct Fixture {
         "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 3, window: 1h } }\n",
         "test.yaml", spaces, *set, diagnostics);
     live.exchange(std::make_shared<LivePolicy>(LivePolicy{std::move(set), 0, 2}));
-    book = std::make_unique<OverridesBook>(OverridesBook::World{
+    registry = std::make_unique<OverrideRegistry>(OverrideRegistry::Deps{
         spaces, live, clock, metadata, [this] { ++changes; }, log, limits_max});
   }
-  AskedOverride make(const std::string& actor, int64_t quota = 10, int64_t until_us = INT64_MAX) {
-    AskedOverride asked;
-    KnownOverride& one = asked.one;
+  OverrideRequest make(const std::string& actor, int64_t quota = 10, int64_t until_us = INT64_MAX) {
+    OverrideRequest asked;
+    StoredOverride& one = asked.one;
     const policy::Rule& rule = live.current()->rules->native_rules().front();
     one.rule =
         std::make_shared<const NamedRule>(NamedRule{"native", "api", rule.actor, "", rule.id});
@@ -81,16 +81,16 @@ struct Fixture {
     one.until = {until_us};
     return asked;
   }
-  OverrideProblem set(std::vector<AskedOverride> all) {
+  OverrideProblem set(std::vector<OverrideRequest> all) {
     fresh.clear();
-    return book->set(all, fresh);
+    return registry->set(all, fresh);
   }
   // The quota that holds for an actor; 0: the rule's own.
   int64_t quota(const std::string& actor) const {
     policy::Override::Terms terms;
-    const auto held = book->table().hold();
+    const auto held = registry->table().hold();
     const uint64_t rule = live.current()->rules->native_rules().front().id;
-    return book->table().find(rule, actor, clock.now(), terms) ? terms.limits.front().quota : 0;
+    return registry->table().find(rule, actor, clock.now(), terms) ? terms.limits.front().quota : 0;
   }
 
   std::ostringstream told;
@@ -101,15 +101,15 @@ struct Fixture {
   Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
   int changes = 0;
   std::vector<bool> fresh;
-  std::unique_ptr<OverridesBook> book;
+  std::unique_ptr<OverrideRegistry> registry;
 };
 
-TEST(OverridesBook, keeps_what_is_set_and_finds_it_again) {
+TEST(OverrideRegistry, keeps_what_is_set_and_finds_it_again) {
   FakeMetadataStore metadata;
   uint64_t id = 0;
   {
     Fixture f(&metadata);
-    ASSERT_EQ(f.book->load(), std::nullopt);
+    ASSERT_EQ(f.registry->load(), std::nullopt);
     auto one = f.make("10.*", 7, now_us + 1'000'000);
     one.one.comment = "until Friday";
     id = one.one.id();
@@ -119,39 +119,39 @@ TEST(OverridesBook, keeps_what_is_set_and_finds_it_again) {
     EXPECT_EQ(f.changes, 1);
     EXPECT_FALSE(f.set({f.make("10.0.0.1", 8)}));
     EXPECT_EQ(f.fresh, std::vector<bool>{false});
-    EXPECT_EQ(f.book->table().size(), 2u);
+    EXPECT_EQ(f.registry->table().size(), 2u);
   }
   Fixture f(&metadata);
-  ASSERT_EQ(f.book->load(), std::nullopt);
+  ASSERT_EQ(f.registry->load(), std::nullopt);
   EXPECT_EQ(f.quota("10.0.0.1"), 8);
   EXPECT_EQ(f.quota("10.0.0.2"), 7);
-  const auto found = f.book->find(id);
+  const auto found = f.registry->find(id);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->comment, "until Friday");
   EXPECT_EQ(found->until.us, now_us + 1'000'000);
   EXPECT_EQ(found->created.us, now_us);
-  EXPECT_TRUE(f.book->applies(*found->rule));
-  KnownOverride was;
-  EXPECT_FALSE(f.book->remove(id, was));
-  EXPECT_EQ(f.book->remove(id, was).status, 404u);
+  EXPECT_TRUE(f.registry->applies(*found->rule));
+  StoredOverride was;
+  EXPECT_FALSE(f.registry->remove(id, was));
+  EXPECT_EQ(f.registry->remove(id, was).status, 404u);
   EXPECT_EQ(metadata.kept.size(), 1u);
   EXPECT_EQ(f.quota("10.0.0.2"), 0);
 }
 
-TEST(OverridesBook, nothing_is_changed_that_could_not_be_kept) {
+TEST(OverrideRegistry, nothing_is_changed_that_could_not_be_kept) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
   metadata.fails = true;
   EXPECT_EQ(f.set({f.make("b")}).status, 503u);
   EXPECT_EQ(f.quota("b"), 0);
-  KnownOverride was;
-  EXPECT_EQ(f.book->remove(f.make("a").one.id(), was).status, 503u);
+  StoredOverride was;
+  EXPECT_EQ(f.registry->remove(f.make("a").one.id(), was).status, 503u);
   EXPECT_EQ(f.quota("a"), 10);
-  EXPECT_NE(f.book->load().value_or("").find("it fails"), std::string::npos);
+  EXPECT_NE(f.registry->load().value_or("").find("it fails"), std::string::npos);
 }
 
-TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
+TEST(OverrideRegistry, what_is_not_understood_is_told_and_left) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -186,9 +186,9 @@ TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
   metadata.kept["x"] = "{}";
   metadata.kept[id_text(7)] = "{\"v\":2}";
   Fixture f(&metadata);
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   EXPECT_EQ(f.quota("a"), 10);
-  EXPECT_EQ(f.book->table().size(), 1u);
+  EXPECT_EQ(f.registry->table().size(), 1u);
   EXPECT_EQ(metadata.kept.size(), 4u);
   const std::vector<std::string> wanted = {"o-0000000000000001", "the override x is", id_text(7),
                                            "another version than 1"};
@@ -196,7 +196,7 @@ TEST(OverridesBook, what_is_not_understood_is_told_and_left) {
     EXPECT_NE(f.told.str().find(said), std::string::npos) << said;
 }
 
-TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
+TEST(OverrideRegistry, kept_texts_are_what_they_should_be_or_refused) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -239,7 +239,7 @@ TEST(OverridesBook, kept_texts_are_what_they_should_be_or_refused) {
 }
 
 // Of a server with more protocols, perhaps: it stays, and no rule here is its.
-TEST(OverridesBook, an_override_of_an_unknown_dialect_is_kept) {
+TEST(OverrideRegistry, an_override_of_an_unknown_dialect_is_kept) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -247,7 +247,7 @@ TEST(OverridesBook, an_override_of_an_unknown_dialect_is_kept) {
   }
   wire::Json json = wire::Json::parse(metadata.kept.begin()->second);
   json["dialect"] = "ftp";
-  KnownOverride one;
+  StoredOverride one;
   one.actor = "a";
   NamedRule rule;
   rule.id = policy::rule_id("ftp", json["rule"].get<std::string>(), std::vector<std::string>{"ip"});
@@ -256,21 +256,21 @@ TEST(OverridesBook, an_override_of_an_unknown_dialect_is_kept) {
   metadata.kept = {{name, text}};
 
   Fixture f(&metadata);
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   EXPECT_EQ(f.told.str().find("[warning]"), std::string::npos) << f.told.str();
-  const auto known = f.book->find(one.id());
+  const auto known = f.registry->find(one.id());
   ASSERT_TRUE(known);
   EXPECT_EQ(known->rule->dialect, "ftp");
   EXPECT_EQ(known->rule->rules_of, nullptr);
-  EXPECT_FALSE(f.book->applies(*known->rule));
+  EXPECT_FALSE(f.registry->applies(*known->rule));
   EXPECT_EQ(f.quota("a"), 0);
   EXPECT_EQ(metadata.kept.at(name), text);
 }
 
-TEST(OverridesBook, takes_what_other_servers_write) {
+TEST(OverrideRegistry, takes_what_other_servers_write) {
   FakeMetadataStore metadata, others;
   Fixture f(&metadata), other(&others);
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   EXPECT_FALSE(other.set({other.make("a", 5)}));
   const auto [name, text] = *others.kept.begin();
   const store::MetadataStore::Change set{name, text}, gone{name, std::nullopt};
@@ -281,44 +281,44 @@ TEST(OverridesBook, takes_what_other_servers_write) {
   EXPECT_EQ(f.quota("a"), 0);
   EXPECT_EQ(f.changes, 2);
   EXPECT_EQ(metadata.writes, 0);
-  f.book.reset();
-  metadata.tell(set);  // it outlives the book
+  f.registry.reset();
+  metadata.tell(set);  // it outlives the registry
 }
 
-TEST(OverridesBook, all_or_nothing_of_a_list) {
+TEST(OverrideRegistry, all_or_nothing_of_a_list) {
   Fixture f;
   EXPECT_EQ(f.set({f.make("a"), f.make("b"), f.make("a", 3)}).field, "[2].actor");
-  EXPECT_EQ(f.book->table().size(), 0u);
-  std::vector<AskedOverride> alike;
+  EXPECT_EQ(f.registry->table().size(), 0u);
+  std::vector<OverrideRequest> alike;
   for (size_t i = 0; i <= base::bounds::overrides_alike_max; ++i)
     alike.push_back(f.make("*" + std::to_string(i)));
   const auto problem = f.set(alike);
   EXPECT_EQ(problem.status, 507u);
   EXPECT_EQ(problem.field, "[64].actor");
-  EXPECT_EQ(f.book->table().size(), 0u);
+  EXPECT_EQ(f.registry->table().size(), 0u);
   alike.pop_back();
   EXPECT_FALSE(f.set(alike));
   EXPECT_FALSE(f.set(alike));  // each in its own place
   EXPECT_EQ(f.set({f.make("*x")}).status, 507u);
 }
 
-TEST(OverridesBook, forgets_what_has_ended) {
+TEST(OverrideRegistry, forgets_what_has_ended) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 20), f.make("c")}));
   now_us += 10;
   metadata.fails = true;
-  const auto total = [&f] { return f.book->list(0, 10, {}).total; };
-  f.book->housekeep();
+  const auto total = [&f] { return f.registry->list(0, 10, {}).total; };
+  f.registry->housekeep();
   EXPECT_EQ(f.changes, 2);
-  EXPECT_EQ(f.book->table().size(), 2u);
+  EXPECT_EQ(f.registry->table().size(), 2u);
   EXPECT_EQ(total(), 3u);
   metadata.fails = false;
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(total(), 3u);  // not at once again
   now_us += 5'000'000;
-  f.book->housekeep();
-  EXPECT_EQ(f.book->table().size(), 1u);
+  f.registry->housekeep();
+  EXPECT_EQ(f.registry->table().size(), 1u);
   EXPECT_EQ(total(), 1u);
   EXPECT_EQ(metadata.kept.size(), 1u);
   EXPECT_EQ(f.changes, 3);
@@ -326,61 +326,61 @@ TEST(OverridesBook, forgets_what_has_ended) {
 
 // Two servers with one metadata store: a server that does not know yet that another one has set an
 // override anew must not forget that one; and whose clock is ahead must not end it for the others.
-TEST(OverridesBook, what_another_server_renewed_is_not_forgotten) {
+TEST(OverrideRegistry, what_another_server_renewed_is_not_forgotten) {
   FakeMetadataStore metadata;
   metadata.shared = true;
   Fixture f(&metadata), other(&metadata);
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   EXPECT_FALSE(f.set({f.make("a", 5, now_us + 10), f.make("b", 5, now_us + 10)}));
   EXPECT_FALSE(other.set({other.make("a", 7)}));
   now_us += 10;
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(f.changes, 2);
-  EXPECT_EQ(f.book->table().size(), 0u);
+  EXPECT_EQ(f.registry->table().size(), 0u);
   EXPECT_EQ(metadata.kept.size(), 2u);
-  now_us += OverridesBook::clocks_differ.us - 1;
-  f.book->housekeep();
+  now_us += OverrideRegistry::clocks_differ.us - 1;
+  f.registry->housekeep();
   EXPECT_EQ(metadata.kept.size(), 2u);
   now_us += 1;
-  f.book->housekeep();
-  EXPECT_EQ(f.book->list(0, 10, {}).total, 0u);
+  f.registry->housekeep();
+  EXPECT_EQ(f.registry->list(0, 10, {}).total, 0u);
   ASSERT_EQ(metadata.kept.size(), 1u);
   metadata.tell({metadata.kept.begin()->first, metadata.kept.begin()->second});
   EXPECT_EQ(f.quota("a"), 7);
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(f.quota("a"), 7);
   // One that has ended and is set again before it is forgotten.
   EXPECT_FALSE(f.set({f.make("b", 5, now_us + 10)}));
   now_us += 10;
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(f.quota("b"), 0);
   EXPECT_FALSE(f.set({f.make("b", 6)}));
-  now_us += OverridesBook::clocks_differ.us;
-  f.book->housekeep();
+  now_us += OverrideRegistry::clocks_differ.us;
+  f.registry->housekeep();
   EXPECT_EQ(f.quota("b"), 6);
   EXPECT_EQ(metadata.kept.size(), 2u);
 }
 
 // It has no place among those that begin alike until it is forgotten.
-TEST(OverridesBook, one_that_has_ended_needs_room_to_be_set_anew) {
+TEST(OverrideRegistry, one_that_has_ended_needs_room_to_be_set_anew) {
   FakeMetadataStore metadata;
   metadata.shared = true;
   Fixture f(&metadata);
-  std::vector<AskedOverride> alike;
+  std::vector<OverrideRequest> alike;
   for (size_t i = 0; i < base::bounds::overrides_alike_max; ++i)
     alike.push_back(f.make("*" + std::to_string(i), 5, i == 0 ? now_us + 10 : INT64_MAX));
   EXPECT_FALSE(f.set(alike));
   now_us += 10;
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_FALSE(f.set({f.make("*x")}));
   EXPECT_EQ(f.set({f.make("*0")}).status, 507u);
-  KnownOverride was;
-  EXPECT_FALSE(f.book->remove(f.make("*x").one.id(), was));
+  StoredOverride was;
+  EXPECT_FALSE(f.registry->remove(f.make("*x").one.id(), was));
   EXPECT_FALSE(f.set({f.make("*0", 6)}));
   EXPECT_EQ(f.quota("z0"), 6);
 }
 
-TEST(OverridesBook, a_start_counts_those_that_have_not_ended) {
+TEST(OverrideRegistry, a_start_counts_those_that_have_not_ended) {
   FakeMetadataStore metadata;
   {
     Fixture f(&metadata);
@@ -388,22 +388,22 @@ TEST(OverridesBook, a_start_counts_those_that_have_not_ended) {
   }
   now_us += 10;
   Fixture f(&metadata);
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   EXPECT_NE(f.told.str().find(" 1 overrides are in force"), std::string::npos) << f.told.str();
 }
 
 // As a server that stops does, whose metadata store goes on.
-TEST(OverridesBook, nothing_is_told_behind_its_end) {
+TEST(OverrideRegistry, nothing_is_told_behind_its_end) {
   FakeMetadataStore metadata, others;
   Fixture f(&metadata), other(&others);
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   EXPECT_FALSE(other.set({other.make("a", 5)}));
-  f.book->end();
+  f.registry->end();
   metadata.tell({others.kept.begin()->first, others.kept.begin()->second});
   EXPECT_EQ(f.changes, 0);
 }
 
-TEST(OverridesBook, says_what_is_not_known_to_be_kept) {
+TEST(OverrideRegistry, says_what_is_not_known_to_be_kept) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   metadata.fails = true;
@@ -418,35 +418,35 @@ TEST(OverridesBook, says_what_is_not_known_to_be_kept) {
   EXPECT_EQ(f.quota("a"), 0);
 }
 
-TEST(OverridesBook, who_looks_does_not_wait_for_the_store) {
+TEST(OverrideRegistry, who_looks_does_not_wait_for_the_store) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
   EXPECT_FALSE(f.set({f.make("a")}));
   size_t looks = 0;
   // On the thread that writes: a look that waited for it would never end.
   metadata.while_writing = [&] {
-    looks += f.book->list(0, 10, {}).total;
-    looks += f.book->find(f.make("a").one.id()).has_value();
-    std::thread([&] { f.book->housekeep(); }).join();
+    looks += f.registry->list(0, 10, {}).total;
+    looks += f.registry->find(f.make("a").one.id()).has_value();
+    std::thread([&] { f.registry->housekeep(); }).join();
   };
   EXPECT_FALSE(f.set({f.make("b")}));
   EXPECT_EQ(looks, 2u);
 }
 
-TEST(OverridesBook, what_replaces_one_and_is_not_understood_ends_it) {
+TEST(OverrideRegistry, what_replaces_one_and_is_not_understood_ends_it) {
   FakeMetadataStore metadata;
   Fixture f(&metadata);
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   EXPECT_FALSE(f.set({f.make("a", 5)}));
   metadata.tell({metadata.kept.begin()->first, "{\"v\":2}"});
   EXPECT_EQ(f.quota("a"), 0);
   EXPECT_NE(f.told.str().find("is kept and not in force"), std::string::npos);
 }
 
-TEST(OverridesBook, new_limits_have_a_bound) {
+TEST(OverrideRegistry, new_limits_have_a_bound) {
   FakeMetadataStore metadata;
   Fixture f(&metadata, 4);  // the rule has the first
-  EXPECT_EQ(f.book->load(), std::nullopt);
+  EXPECT_EQ(f.registry->load(), std::nullopt);
   // What is refused leaves nothing behind.
   for (int i = 0; i < 10; ++i) {
     const auto twice = f.set({f.make("a", 100 + i), f.make("a", 100 + i)});
@@ -467,22 +467,23 @@ TEST(OverridesBook, new_limits_have_a_bound) {
   EXPECT_NE(f.told.str().find("which is the most"), std::string::npos) << f.told.str();
 }
 
-TEST(OverridesBook, pages_through_all_of_them) {
+TEST(OverrideRegistry, pages_through_all_of_them) {
   Fixture f;
-  std::vector<AskedOverride> all;
+  std::vector<OverrideRequest> all;
   for (int i = 0; i < 25; ++i) all.push_back(f.make("k" + std::to_string(i)));
   EXPECT_FALSE(f.set(all));
   size_t seen = 0;
   uint64_t after = 0;
   for (bool more = true; more;) {
-    const auto page = f.book->list(after, 10, {});
+    const auto page = f.registry->list(after, 10, {});
     EXPECT_EQ(page.total, 25u);
     for (const auto& one : page.items) EXPECT_GT(one.id(), std::exchange(after, one.id()));
     seen += page.items.size();
     more = page.more;
   }
   EXPECT_EQ(seen, 25u);
-  const auto some = f.book->list(0, 3, [](const KnownOverride& o) { return o.actor.size() == 2; });
+  const auto some =
+      f.registry->list(0, 3, [](const StoredOverride& o) { return o.actor.size() == 2; });
   EXPECT_EQ(some.total, 10u);
   EXPECT_EQ(some.items.size(), 3u);
   EXPECT_TRUE(some.more);

@@ -127,11 +127,11 @@ OverrideProblem check_actor(std::span<const std::string> values) {
 
 }  // namespace
 
-std::vector<std::string> KnownOverride::values() const {
+std::vector<std::string> StoredOverride::values() const {
   return policy::key_values(actor, rule->actor.size()).value_or(std::vector<std::string>());
 }
 
-uint64_t KnownOverride::id() const {
+uint64_t StoredOverride::id() const {
   const std::array digests = {rule->id, base::digest(actor)};
   return base::digest_of(digests);
 }
@@ -151,8 +151,8 @@ std::optional<uint64_t> parse_id(std::string_view text) {
   return id;
 }
 
-OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t most) {
-  KnownOverride& one = asked.one;
+OverrideProblem settle(OverrideRequest& asked, request::Spaces& spaces, size_t most) {
+  StoredOverride& one = asked.one;
   one.limits = one.persisted_limits = spaces.hold_limits(asked.limits, most);
   one.own = one.persisted_own;
   one.space = {};
@@ -172,7 +172,7 @@ OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t mos
       507);
 }
 
-policy::Override compiled(const KnownOverride& one, const request::Spaces& spaces) {
+policy::Override compiled(const StoredOverride& one, const request::Spaces& spaces) {
   policy::Override made;
   made.rule = one.rule->id;
   made.actor = one.values();
@@ -358,7 +358,7 @@ wire::Json to_json(const limit::Limit& limit) {
   return json;
 }
 
-wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool applies) {
+wire::Json to_json(const StoredOverride& one, const request::Spaces& spaces, bool applies) {
   wire::Json json{
       {"id", id_text(one.id())}, {"dialect", one.rule->dialect}, {"rule", one.rule->name}};
   if (one.rule->actor.size() <= 1) {
@@ -382,7 +382,7 @@ wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool
   return json;
 }
 
-std::string persisted_text(const KnownOverride& one, std::span<const Limit> limits) {
+std::string persisted_text(const StoredOverride& one, std::span<const Limit> limits) {
   wire::Json json{{"v", persisted_version},      {"dialect", one.rule->dialect},
                   {"rule", one.rule->name},      {"entries", one.rule->actor},
                   {"actor", one.actor},          {"limits", wire::Json::array()},
@@ -543,8 +543,8 @@ bool read_persisted_limit(const Persisted::Numbers& kept, Limit& limit) {
 
 }  // namespace
 
-std::optional<AskedOverride> read_persisted(std::string_view name, std::string_view text,
-                                            std::string& why) {
+std::optional<OverrideRequest> read_persisted(std::string_view name, std::string_view text,
+                                              std::string& why) {
   const auto refuse = [&](std::string what) {
     why = std::move(what);
     return std::nullopt;
@@ -556,8 +556,8 @@ std::optional<AskedOverride> read_persisted(std::string_view name, std::string_v
   if (kept.version != persisted_version)
     return refuse("it is of another version than " + std::to_string(persisted_version));
   NamedRule rule;
-  AskedOverride asked;
-  KnownOverride& one = asked.one;
+  OverrideRequest asked;
+  StoredOverride& one = asked.one;
   if (!kept.dialect || !kept.rule || !kept.actor || !kept.entries || !kept.limits)
     return refuse("it lacks what an override has");
   if (!kept.entries_are_texts) return refuse("its entries are no texts");

@@ -36,7 +36,7 @@ struct NamedRule {
   const policy::Dialect* rules_of = nullptr;
 };
 
-struct KnownOverride {
+struct StoredOverride {
   std::shared_ptr<const NamedRule> rule;
   std::string actor;          // policy::key_text of its values
   request::LimitsRef limits;  // those that hold
@@ -55,8 +55,8 @@ struct KnownOverride {
 };
 
 // One whose limits are not interned yet.
-struct AskedOverride {
-  KnownOverride one;
+struct OverrideRequest {
+  StoredOverride one;
   std::vector<limit::Limit> limits;  // one.persisted_own says which are its own
 };
 
@@ -75,10 +75,10 @@ std::optional<uint64_t> parse_id(std::string_view text);
 
 // Gives it its limits, and a space of its own where the dialect wants one. 507: they are new, and
 // there are `most` different ones or more.
-OverrideProblem settle(AskedOverride& asked, request::Spaces& spaces, size_t most);
+OverrideProblem settle(OverrideRequest& asked, request::Spaces& spaces, size_t most);
 
 // What decisions are made by, of one that is settled.
-policy::Override compiled(const KnownOverride& one, const request::Spaces& spaces);
+policy::Override compiled(const StoredOverride& one, const request::Spaces& spaces);
 
 // Reads `limit`, `limits`, `unlimited` or `deny` of a request, for that rule, and `all_limits`:
 // each limit replaces the rule's of its window, and `limits` has the rule's others as well, unless
@@ -95,14 +95,14 @@ OverrideProblem read_comment(const wire::Json& body, std::string& comment);
 // As native policies spell it, with all its numbers.
 wire::Json to_json(const limit::Limit& limit);
 
-wire::Json to_json(const KnownOverride& one, const request::Spaces& spaces, bool applies);
+wire::Json to_json(const StoredOverride& one, const request::Spaces& spaces, bool applies);
 
 // For a MetadataStore, of a list of limits, of which one.persisted_own are its own. Reading back:
 // nothing if it is not understood, `why` says what; else the same override always has the same
 // text. An earlier version of the server reads all of the limits as the override's own: so the text
 // has those that hold, and `replaces`, which that version does not know, says which of them are.
-std::string persisted_text(const KnownOverride& one, std::span<const limit::Limit> limits);
-std::optional<AskedOverride> read_persisted(std::string_view name, std::string_view text,
-                                            std::string& why);
+std::string persisted_text(const StoredOverride& one, std::span<const limit::Limit> limits);
+std::optional<OverrideRequest> read_persisted(std::string_view name, std::string_view text,
+                                              std::string& why);
 
 }  // namespace sluice::live

@@ -58,13 +58,13 @@ struct Fixture {
   explicit Fixture(store::MetadataStore* metadata = nullptr,
                    const std::string& rules = rule_of(second + ", " + day)) {
     live.exchange(policy(rules));
-    book.emplace(OverridesBook::World{.spaces = spaces,
-                                      .live = live,
-                                      .clock = clock,
-                                      .metadata = metadata,
-                                      .changed = [this] { ++changes; },
-                                      .log = log});
-    EXPECT_EQ(book->load(), std::nullopt);
+    registry.emplace(OverrideRegistry::Deps{.spaces = spaces,
+                                            .live = live,
+                                            .clock = clock,
+                                            .metadata = metadata,
+                                            .changed = [this] { ++changes; },
+                                            .log = log});
+    EXPECT_EQ(registry->load(), std::nullopt);
   }
   std::shared_ptr<const LivePolicy> policy(const std::string& rules) {
     auto set = std::make_shared<policy::RuleSet>();
@@ -75,7 +75,7 @@ struct Fixture {
   }
   void reload(const std::string& rules) {
     live.exchange(policy(rules));
-    book->housekeep();
+    registry->housekeep();
   }
   const policy::Rule& rule() const { return live.current()->rules->native_rules().front(); }
   // As the admin port has it: the body of a POST.
@@ -87,19 +87,19 @@ struct Fixture {
     named->actor = rule().actor;
     named->id = rule().id;
     named->limits = rule().limits;
-    std::vector<AskedOverride> all(1);
+    std::vector<OverrideRequest> all(1);
     all[0].one.rule = named;
     all[0].one.actor = "a";
     if (auto problem = read_limits(json, *named, all[0].limits, all[0].one.persisted_own))
       return problem;
     std::vector<bool> fresh;
-    return book->set(all, fresh);
+    return registry->set(all, fresh);
   }
   // The limits that decide: "100/1s 1000/1d".
   std::string holds() const {
     policy::Override::Terms terms;
-    const auto held = book->table().hold();
-    if (!book->table().find(rule().id, "a", clock.now(), terms)) return "the rule's";
+    const auto held = registry->table().hold();
+    if (!registry->table().find(rule().id, "a", clock.now(), terms)) return "the rule's";
     std::string text;
     for (const limit::Limit& one : terms.limits)
       text += (text.empty() ? "" : " ") + std::to_string(one.quota) + "/" +
@@ -107,8 +107,8 @@ struct Fixture {
     return text;
   }
   wire::Json shown() const {
-    const auto page = book->list(0, 10, {});
-    return page.items.size() == 1 ? to_json(page.items[0], book->spaces(), true) : wire::Json();
+    const auto page = registry->list(0, 10, {});
+    return page.items.size() == 1 ? to_json(page.items[0], registry->spaces(), true) : wire::Json();
   }
   // Which of the limits shown are the rule's: "-r".
   std::string whose() const {
@@ -125,7 +125,7 @@ struct Fixture {
   Live live{LivePolicy{std::make_shared<policy::RuleSet>()}};
   uint64_t generation = 1;
   int changes = 0;
-  std::optional<OverridesBook> book;
+  std::optional<OverrideRegistry> registry;
 };
 
 // What a server of the version before made of a text: all of its limits, in place of the rule's.
@@ -206,7 +206,7 @@ TEST(OverridesMerge, follows_the_live_policy) {
   EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"}})"));
   EXPECT_EQ(texts.writes, 1);
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1000/86400");
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(texts.writes, 1);
   const int before = f.changes;
   f.reload(rule_of("{ quota: 50, window: 1d }, { quota: 7, window: 1m }, " + second));
@@ -229,7 +229,7 @@ TEST(OverridesMerge, follows_the_live_policy) {
   // The rule is gone, and back.
   const std::string other = rule_of(second);
   f.live.exchange(f.policy("rules:\n- { name: x, match: { ip: '*' }, actor: ip, deny: true }\n"));
-  f.book->housekeep();
+  f.registry->housekeep();
   f.reload(rule_of(second + ", { quota: 2, window: 1d }"));
   EXPECT_EQ(f.holds(), "100/1 2/86400");
 }
@@ -242,10 +242,10 @@ TEST(OverridesMerge, what_could_not_be_written_again_is_tried_later) {
   f.reload(rule_of(second + ", { quota: 5, window: 1d }"));
   EXPECT_EQ(f.holds(), "100/1 5/86400");  // it decides so all the same
   texts.fails = false;
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 1000/86400");
   now_us += 5'000'000;
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
 }
 
@@ -258,7 +258,7 @@ TEST(OverridesMerge, follows_a_policy_that_changed_before_a_start) {
   }
   Fixture f(&texts, rule_of(second + ", { quota: 5, window: 1d }"));
   EXPECT_EQ(f.holds(), "100/1 5/86400");
-  f.book->housekeep();
+  f.registry->housekeep();
   EXPECT_EQ(as_read_before(texts.only_text()), "100/1 5/86400");
 }
 
@@ -275,7 +275,7 @@ TEST(OverridesMerge, what_an_earlier_version_kept_replaces_all) {
     Fixture f(&texts);
     EXPECT_FALSE(f.post(R"({"limit":{"quota":100,"window":"1s"},"all_limits":true})"));
     EXPECT_EQ(texts.only_text(), recorded);  // so servers of both versions agree on it
-    id = f.book->list(0, 1, {}).items[0].id();
+    id = f.registry->list(0, 1, {}).items[0].id();
   }
   texts.kept[id_text(id)] = recorded;
   Fixture f(&texts);

@@ -25,7 +25,7 @@ struct Reading {
   base::Diagnostics diagnostics;      // the first of them
 };
 
-class Readings {
+class ReloadHistory {
  public:
   void put(Reading reading) {
     const std::lock_guard lock(mutex_);

@@ -80,7 +80,7 @@ void Reloader::stop() {
   if (!thread_.joinable()) return;
   stopping_ = true;
   wake();
-  readings_.close();
+  history_.close();
   thread_.join();
 }
 
@@ -190,7 +190,7 @@ void Reloader::reload(Cause cause) {
     return go_live(std::move(loaded), answered);
   }
   if (!loaded.hash || *loaded.hash != live_->hash) {
-    tell_refused(loaded, cause);
+    log_refused(loaded, cause);
     return record(Reading::Outcome::refused, answered, loaded.diagnostics);
   }
   if (cause == Cause::request)
@@ -210,7 +210,7 @@ void Reloader::record(Reading::Outcome outcome, uint64_t answered, base::Diagnos
   reading.hash = live_->hash;
   reading.files = files_;
   reading.diagnostics = first_of(std::move(all));
-  readings_.put(std::move(reading));
+  history_.put(std::move(reading));
 }
 
 void Reloader::tell(const base::Diagnostics& all) {
@@ -226,7 +226,7 @@ void Reloader::tell(const base::Diagnostics& all) {
 }
 
 // Once, however often the same files are looked at.
-void Reloader::tell_refused(const Loaded& loaded, Cause cause) {
+void Reloader::log_refused(const Loaded& loaded, Cause cause) {
   std::vector<std::string> reasons;
   for (const auto& d : loaded.diagnostics) reasons.push_back(base::to_string(d));
   if (cause == Cause::files && reasons == refused_for_) return;

@@ -45,7 +45,7 @@ class Reloader {
   // Reads the policy again now, changed or not, and says what came of it. Returns the number that
   // `readings` answers.
   uint64_t request();
-  const Readings& readings() const { return readings_; }
+  const ReloadHistory& history() const { return history_; }
   // Waits for a reading that is under way.
   void stop();
 
@@ -61,7 +61,7 @@ class Reloader {
   Loaded load_patiently(Cause& cause);
   bool watch(const std::vector<std::string>& files);
   void tell(const base::Diagnostics& all);
-  void tell_refused(const Loaded& loaded, Cause cause);
+  void log_refused(const Loaded& loaded, Cause cause);
   void record(Reading::Outcome outcome, uint64_t answered, base::Diagnostics all);
   void go_live(Loaded loaded, uint64_t answered);
   void wake();
@@ -80,7 +80,7 @@ class Reloader {
   int wake_fd_ = -1;
   std::atomic<uint64_t> requests_{0};
   std::atomic<bool> asked_{false}, stopping_{false};
-  Readings readings_;
+  ReloadHistory history_;
   std::thread thread_;
 };
 

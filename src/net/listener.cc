@@ -184,7 +184,7 @@ void Listener::await() {
   });
 }
 
-void Listener::tell_pause(int error) {
+void Listener::log_pause(int error) {
   const auto now = std::chrono::steady_clock::now();
   if (now < tell_again_) return;
   tell_again_ = now + tell_period;
@@ -220,7 +220,7 @@ Listener::Accepted Listener::accept_some() {
     if (owner_.has_room && !owner_.has_room()) {
       pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
       if (::poll(&waiting, 1, 0) == 0) return Accepted::all;
-      if (!owner_.make_room) tell_pause(EMFILE);
+      if (!owner_.make_room) log_pause(EMFILE);
       return Accepted::no_room;
     }
     const int fd = accept_one();
@@ -247,7 +247,7 @@ Listener::Accepted Listener::accept_some() {
       case ENETUNREACH:
         continue;  // of that one connection, which is gone (accept(2))
       default:
-        tell_pause(errno);
+        log_pause(errno);
         if (owner_.make_room) owner_.make_room();
         return Accepted::out_of_resources;
     }

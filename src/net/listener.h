@@ -74,7 +74,7 @@ class Listener {
   Accepted accept_some();
   int accept_one();
   void keep_spare();
-  void tell_pause(int error);
+  void log_pause(int error);
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;

@@ -1,7 +1,7 @@
 // A hash table of immutable nodes by rule and text that any thread reads without a lock while one
 // changes it. A look-up that finds nothing looks at one cache line mostly, one that finds its node
-// at two, however many there are. Nodes and tables that are replaced go to a base::Grace, whose
-// readers alone may look (or who keeps the writer out). Internal to policy/overrides.cc.
+// at two, however many there are. Nodes and tables that are replaced go to a base::EpochReclaimer,
+// whose readers alone may look (or who keeps the writer out). Internal to policy/overrides.cc.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ namespace sluice::policy {
 template <class Node>
 class OverrideMap {
  public:
-  explicit OverrideMap(base::Grace& grace) : grace_(grace) {}
-  // Behind the end of the Grace's retired ones.
+  explicit OverrideMap(base::EpochReclaimer& reclaimer) : reclaimer_(reclaimer) {}
+  // Behind the end of the EpochReclaimer's retired ones.
   ~OverrideMap() {
     for (Shard& shard : shards_) {
       const std::unique_ptr<Slots> slots(shard.slots.load(std::memory_order_relaxed));
@@ -127,7 +127,7 @@ class OverrideMap {
   const Shard& shard_of(uint64_t hash) const { return shards_[hash >> (64 - shard_bits)]; }
 
   void retire(Node* node) {
-    grace_.retire(
+    reclaimer_.retire(
         node,
         [](void* pool, void* it) { static_cast<Pool<Node>*>(pool)->free(static_cast<Node*>(it)); },
         &pool_);
@@ -168,11 +168,11 @@ class OverrideMap {
     shard.used = shard.live;
     Slots* const now = larger.release();
     shard.slots.store(now, std::memory_order_release);
-    grace_.retire(std::move(old));
+    reclaimer_.retire(std::move(old));
     return now;
   }
 
-  base::Grace& grace_;
+  base::EpochReclaimer& reclaimer_;
   Pool<Node> pool_;
   std::array<Shard, size_t{1} << shard_bits> shards_;
 };

@@ -230,7 +230,8 @@ std::optional<std::vector<std::string>> key_values(std::string_view key, size_t 
 }
 
 struct Overrides::Tables {
-  explicit Tables(base::Grace& grace) : exact(grace), singles(grace), lists(grace), rules(grace) {}
+  explicit Tables(base::EpochReclaimer& reclaimer)
+      : exact(reclaimer), singles(reclaimer), lists(reclaimer), rules(reclaimer) {}
 
   OverrideMap<TermsNode> exact, singles;
   OverrideMap<ListNode> lists;
@@ -243,7 +244,7 @@ struct Overrides::Tables {
   std::array<std::array<uint32_t, 2>, 4096> flag_counts{};
 };
 
-Overrides::Overrides() : tables_(std::make_unique<Tables>(grace_)) {
+Overrides::Overrides() : tables_(std::make_unique<Tables>(reclaimer_)) {
   static_assert(std::tuple_size_v<decltype(flags_)> ==
                 std::tuple_size_v<decltype(Tables::flag_counts)>);
   // Without a number: what has no counter is written down nowhere.
@@ -252,7 +253,7 @@ Overrides::Overrides() : tables_(std::make_unique<Tables>(grace_)) {
 }
 
 Overrides::~Overrides() {
-  grace_.free_all();
+  reclaimer_.free_all();
 }
 
 std::optional<std::string> Overrides::filed_under(std::span<const std::string> actor) {
@@ -294,18 +295,18 @@ bool Overrides::set(const Override& one) {
   count_space(old_space, -1);
   if (!replaces) count(one.rule, pattern ? pattern_flag : exact_flag, 1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  grace_.reclaim();
+  reclaimer_.reclaim();
   return true;
 }
 
 void Overrides::reclaim() {
   const std::lock_guard lock(mutex_);
-  grace_.reclaim();
+  reclaimer_.reclaim();
 }
 
 size_t Overrides::retired() const {
   const std::lock_guard lock(mutex_);
-  return grace_.retired();
+  return reclaimer_.retired();
 }
 
 std::vector<const request::Space*> Overrides::spaces(uint64_t& version) const {
@@ -369,7 +370,7 @@ bool Overrides::remove(uint64_t rule, std::span<const std::string> actor) {
   count_space(space, -1);
   count(rule, pattern ? pattern_flag : exact_flag, -1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  grace_.reclaim();
+  reclaimer_.reclaim();
   return true;
 }
 

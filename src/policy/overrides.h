@@ -95,14 +95,15 @@ class Overrides {
   // One more with each change, before its effect is over; any thread.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
-  // A thread that looks up registers, and says now and then that it holds nothing (Grace::Reader).
+  // A thread that looks up registers, and says now and then that it holds nothing
+  // (EpochReclaimer::Reader).
   class Reader {
    public:
-    explicit Reader(const Overrides& overrides) : reader_(overrides.grace_) {}
-    void pass() { reader_.pass(); }
+    explicit Reader(const Overrides& overrides) : reader_(overrides.reclaimer_) {}
+    void quiesce() { reader_.quiesce(); }
 
    private:
-    base::Grace::Reader reader_;
+    base::EpochReclaimer::Reader reader_;
   };
   // Who does not register looks up while it holds this; changes wait meanwhile.
   std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
@@ -145,7 +146,7 @@ class Overrides {
   void count_lengths(uint64_t rule, size_t length, bool listed, int change);
   void count(uint64_t rule, uint8_t flag, int change);
 
-  mutable base::Grace grace_;
+  mutable base::EpochReclaimer reclaimer_;
   mutable std::mutex mutex_;  // of changes
   std::unique_ptr<Tables> tables_;
   std::unordered_map<const request::Space*, size_t>

@@ -246,7 +246,7 @@ TEST(Overrides, what_is_gone_is_freed_without_a_further_change) {
   EXPECT_TRUE(o.remove(1, Values{"a"}));
   o.reclaim();
   EXPECT_GT(o.retired(), 0u);  // the reader may be looking at it
-  reader.pass();
+  reader.quiesce();
   o.reclaim();
   EXPECT_EQ(o.retired(), 0u);
 }
@@ -315,7 +315,7 @@ TEST(Overrides, are_read_while_they_change) {
       Overrides::Reader reader(o);
       Dice dice(r);
       while (!stop) {
-        reader.pass();
+        reader.quiesce();
         for (int i = 0; i < 50; ++i) {
           Override::Terms terms;
           const uint64_t n = dice(kept);

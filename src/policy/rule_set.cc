@@ -205,11 +205,11 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
 }
 
 RuleSet::List::~List() {
-  for (; !rules_.empty(); rules_.pop_back()) base::pace();
+  for (; !rules_.empty(); rules_.pop_back()) base::yield_if_background();
 }
 
 void RuleSet::List::add(Rule rule) {
-  base::pace();
+  base::yield_if_background();
   rule.counted_as_shadow |= rule.mode == Mode::shadow;
   index_.add(rule.conditions);
   rules_.push_back(std::move(rule));
@@ -307,7 +307,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
 
 void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
   plan.skip();
-  if (asked.verb == request::Verb::none) return;
+  if (asked.verb == request::Verb::noop) return;
   plan.enforced_.clear();
   find_rules(dialect, asked, plan, [&](const Rule& rule, std::string_view key) {
     plan.open_group(true);

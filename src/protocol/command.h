@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace sluice::config {
-struct Outside;
+struct CommandIo;
 }
 
 namespace sluice::protocol {
@@ -18,7 +18,7 @@ struct Command {
   std::string_view name;
   std::string_view summary;  // for the list of commands
   // The words behind the name; returns the exit status. Main thread.
-  int (*run)(const Words& words, config::Outside& outside);
+  int (*run)(const Words& words, config::CommandIo& io);
   bool serves = false;  // it is a server, in place of another one's
 };
 
@@ -28,7 +28,7 @@ struct Ask {
   std::string_view example;   // a question, and behind it, line by line, what is answered; or empty
   std::string_view question;  // of the built-in example policy; or empty
   std::string_view command;   // the same with another client: the port follows; or empty
-  int (*run)(const Words& words, config::Outside& outside);
+  int (*run)(const Words& words, config::CommandIo& io);
 };
 
 }  // namespace sluice::protocol

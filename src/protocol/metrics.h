@@ -15,8 +15,8 @@
 #include "protocol/protocol.h"
 
 namespace sluice::admin {
-class Figures;
-class Site;
+class ServerStats;
+class HttpHandler;
 }  // namespace sluice::admin
 
 namespace sluice::protocol {
@@ -34,11 +34,11 @@ struct Metrics {
   // What a listener that serves its page is called.
   std::string_view page_name;
   // The page, at `path`; `figures` outlives it.
-  std::unique_ptr<admin::Site> (*make_page)(const admin::Figures& figures, Protocol protocol,
-                                            std::string path);
+  std::unique_ptr<admin::HttpHandler> (*make_page)(const admin::ServerStats& server_stats,
+                                                   Protocol protocol, std::string path);
   // Lines for statsd, each behind `prefix`; `figures` outlives it.
-  metrics::StatsdSender::Feed (*make_statsd_feed)(const admin::Figures& figures, Protocol protocol,
-                                                  std::string prefix);
+  metrics::StatsdSender::Feed (*make_statsd_feed)(const admin::ServerStats& server_stats,
+                                                  Protocol protocol, std::string prefix);
 };
 
 }  // namespace sluice::protocol

@@ -16,7 +16,7 @@
 
 namespace sluice::config {
 struct Config;
-struct Outside;
+struct CommandIo;
 class FileReader;
 }  // namespace sluice::config
 namespace sluice::policy {
@@ -66,7 +66,7 @@ struct SettingsFormat {
   std::span<const SettingsFlag> flags;
   std::unique_ptr<Settings> (*make)();
   // Warns of variables that `sluice serve` does not read; null: there are none to warn of.
-  void (*check_environment)(const config::Config& config, const config::Outside& outside,
+  void (*check_environment)(const config::Config& config, const config::CommandIo& io,
                             base::Diagnostics& diagnostics) = nullptr;
 };
 

@@ -9,7 +9,7 @@
 #include "base/diagnostic.h"
 
 namespace sluice::config {
-struct Outside;
+struct CommandIo;
 }
 
 namespace sluice::protocol {
@@ -26,7 +26,7 @@ struct StoreTool {
   std::string_view help;            // what it does, in lines
   std::string_view config;          // what FILE is: "limitd's configuration"
   std::string_view config_purpose;  // what for: "which names the types"
-  int (*run)(const StoreCall& call, config::Outside& outside);  // returns the exit status
+  int (*run)(const StoreCall& call, config::CommandIo& io);  // returns the exit status
 };
 
 struct StoreTools {

@@ -26,8 +26,8 @@ constexpr int64_t silence_max_us = 1'000'000;
 constexpr int64_t pause_min_us = 20'000, pause_max_us = 1'000'000;
 constexpr size_t read_bytes = 64 << 10;
 
-// What the reader makes of a reply: a note to the link that it has come. The text is copied, as the
-// reader moves its buffer before it returns.
+// What the reader makes of a reply: a note to the connection that it has come. The text is copied,
+// as the reader moves its buffer before it returns.
 struct Seen {
   Reply reply = Reply::text;
   std::string text;
@@ -69,55 +69,55 @@ std::string error_text(int error) {
 
 }  // namespace
 
-void Link::FreeReader::operator()(redisReader* reader) const {
+void AsyncConnection::FreeReader::operator()(redisReader* reader) const {
   redisReaderFree(reader);
 }
 
-Link::Link(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner,
-           uint64_t seed)
+AsyncConnection::AsyncConnection(const Options& options, net::TlsContext* tls, net::Loop& loop,
+                                 Owner& owner, uint64_t seed)
     : options_(options),
       tls_context_(tls),
       loop_(loop),
       owner_(owner),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
-Link::~Link() {
+AsyncConnection::~AsyncConnection() {
   close();
 }
 
-std::string Link::name() const {
+std::string AsyncConnection::name() const {
   return name_of(options_.nodes[node_ % options_.nodes.size()]);
 }
 
-void Link::publish() {
-  LinkState state = refused_ ? LinkState::refused : LinkState::down;
-  if (phase_ == Phase::up) state = late_ > 0 ? LinkState::silent : LinkState::up;
+void AsyncConnection::publish() {
+  ConnectionState state = refused_ ? ConnectionState::refused : ConnectionState::down;
+  if (phase_ == Phase::up) state = late_ > 0 ? ConnectionState::silent : ConnectionState::up;
   state_.store(state, std::memory_order_relaxed);
 }
 
-bool Link::takes() const {
+bool AsyncConnection::takes() const {
   if (late_ > 0) return false;
   return phase_ == Phase::up || first_;
 }
 
-bool Link::is_full() const {
+bool AsyncConnection::is_full() const {
   return sent_.size() >= base::bounds::redis_commands_max ||
          out_.size() - out_at_ >= base::bounds::redis_bytes_max;
 }
 
-void Link::sent(const Sender& sender, base::Time due) {
+void AsyncConnection::sent(const Sender& sender, base::Time due) {
   sent_.push({sender, due.us});
   call_times_.queued(due.us);
   loop_.at_turn_end(*this);
 }
 
-void Link::step_back(base::Duration by) {
+void AsyncConnection::step_back(base::Duration by) {
   for (size_t i = 0; i < sent_.size(); ++i) sent_[i].due_us -= by.us;
   for (int64_t* const at : {&heard_us_, &retry_us_, &phase_due_us_})
     if (*at != INT64_MAX) *at -= by.us;
 }
 
-std::optional<base::Time> Link::advance(base::Time now) {
+std::optional<base::Time> AsyncConnection::advance(base::Time now) {
   if (std::exchange(heard_, false)) heard_us_ = now.us;
   // The next address at once where one refuses.
   while (phase_ == Phase::down && !lost_ && now.us >= retry_us_) connect(now);
@@ -154,13 +154,13 @@ std::optional<base::Time> Link::advance(base::Time now) {
   return base::Time{next_us};
 }
 
-void Link::leave_node() {
+void AsyncConnection::leave_node() {
   if (phase_ != Phase::up) return;
   doubtful_ = true;
   lose("it takes no writes");
 }
 
-void Link::connect(base::Time now) {
+void AsyncConnection::connect(base::Time now) {
   const auto addresses = owner_.addresses();
   phase_due_us_ = now.us + silence_max_us;
   if (addresses.empty()) {
@@ -173,7 +173,7 @@ void Link::connect(base::Time now) {
   if (!open(address)) lose("cannot connect: " + error_text(errno));
 }
 
-bool Link::open(const net::Address& address) {
+bool AsyncConnection::open(const net::Address& address) {
   const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
   stream_ = net::Stream::connecting(fd, tls_context_, options_.nodes[node_].host);
@@ -187,7 +187,7 @@ bool Link::open(const net::Address& address) {
   return loop_.watch(fd, *this);
 }
 
-void Link::greet() {
+void AsyncConnection::greet() {
   phase_ = Phase::greeting;
   reader_.reset(redisReaderCreateWithFunctions(functions()));
   greeting_error_.clear();
@@ -217,7 +217,7 @@ void Link::greet() {
   flush();
 }
 
-void Link::on_greeted(Reply reply, std::string_view text) {
+void AsyncConnection::on_greeted(Reply reply, std::string_view text) {
   if (reply == Reply::error && greeting_error_.empty()) greeting_error_ = text;
   if (--greetings_ > 0) return;
   if (!greeting_error_.empty()) {
@@ -228,24 +228,24 @@ void Link::on_greeted(Reply reply, std::string_view text) {
   untried_ = 0;
   connects_.fetch_add(1, std::memory_order_relaxed);
   publish();
-  if (!doubtful_) tell_up();
+  if (!doubtful_) log_up();
   loop_.at_turn_end(*this);
 }
 
-void Link::tell_up() {
+void AsyncConnection::log_up() {
   if (!std::exchange(was_up_, true) || !told_.empty()) owner_.on_news(true, name() + ": connected");
   told_.clear();
 }
 
 // It has decided something: whatever there was is over.
-void Link::settle_in() {
+void AsyncConnection::settle_in() {
   pause_us_ = 0;
-  if (std::exchange(doubtful_, false)) tell_up();
+  if (std::exchange(doubtful_, false)) log_up();
 }
 
 // What its owners are told comes with the next `advance`, which sets the pause; nobody is called
 // from within a call of theirs.
-void Link::lose(const std::string& why) {
+void AsyncConnection::lose(const std::string& why) {
   if (phase_ == Phase::down && !stream_.is_open() && lost_) return;
   why_ = why;
   losses_.fetch_add(1, std::memory_order_relaxed);
@@ -268,12 +268,12 @@ void Link::lose(const std::string& why) {
 
 // Commands that were queued before there was a connection, and are late: they are not to be
 // decided whenever there is one.
-void Link::forget_unsent() {
+void AsyncConnection::forget_unsent() {
   drop_all();
   publish();
 }
 
-void Link::drop_all() {
+void AsyncConnection::drop_all() {
   first_ = false;
   late_ = 0;
   for (size_t i = 0; i < sent_.size(); ++i)
@@ -284,7 +284,7 @@ void Link::drop_all() {
   out_at_ = 0;
 }
 
-void Link::close() {
+void AsyncConnection::close() {
   if (!stream_.is_open()) return;
   loop_.unwatch(*this);
   stream_.close();
@@ -292,11 +292,11 @@ void Link::close() {
   ended_ = false;
 }
 
-void Link::on_turn_end() {
+void AsyncConnection::on_turn_end() {
   if (phase_ == Phase::up) flush();
 }
 
-void Link::flush() {
+void AsyncConnection::flush() {
   while (stream_.is_open()) {
     std::string& from = greeting_out_.empty() ? out_ : greeting_out_;
     size_t none = 0;
@@ -318,7 +318,7 @@ void Link::flush() {
   }
 }
 
-void Link::on_ready(bool readable, bool writable, bool ended) {
+void AsyncConnection::on_ready(bool readable, bool writable, bool ended) {
   ended_ |= ended;
   if (phase_ == Phase::connecting && (readable || writable)) {
     int error = 0;
@@ -338,7 +338,7 @@ void Link::on_ready(bool readable, bool writable, bool ended) {
   if (writable && stream_.read_wants_write()) read();
 }
 
-void Link::read() {
+void AsyncConnection::read() {
   thread_local std::unique_ptr<char[]> room(new char[read_bytes]);
   while (stream_.is_open()) {
     const ssize_t got = stream_.read(room.get(), read_bytes);
@@ -363,11 +363,11 @@ void Link::read() {
   }
 }
 
-void Link::take(Reply reply, std::string_view text) {
+void AsyncConnection::take(Reply reply, std::string_view text) {
   if (phase_ == Phase::greeting) {
     on_greeted(reply, text);
     if (greetings_ > 0 || greeting_error_.empty()) return;
-    refused_ = error_of(greeting_error_) == request::Error::refused;
+    refused_ = error_of(greeting_error_) == request::Error::auth_failed;
     return lose((refused_ ? "it does not let us in: " : "it says ") + greeting_error_);
   }
   if (sent_.empty()) return lose("lost: it said something that nobody asked for");

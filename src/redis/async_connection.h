@@ -29,7 +29,7 @@ namespace sluice::redis {
 enum class Reply : uint8_t { text, error };
 
 // `silent`: connected, and an answer is overdue. `refused`: it was sent away.
-enum class LinkState : uint8_t { down, refused, silent, up };
+enum class ConnectionState : uint8_t { down, refused, silent, up };
 inline constexpr size_t link_states = 4;
 
 // Whose a command is; means something to the one who sent it.
@@ -37,7 +37,9 @@ struct Sender {
   uint32_t kind = 0, slot = 0, serial = 0, index = 0;
 };
 
-class Link final : public net::Watcher {
+// More than twenty members: a connection that is made, greets, is up, is silent and is lost keeps
+// what each phase needs, and what is told of it from one phase to the next.
+class AsyncConnection final : public net::Watcher {
  public:
   class Owner {
    public:
@@ -56,11 +58,12 @@ class Link final : public net::Watcher {
     virtual std::vector<net::Address> addresses() = 0;
   };
 
-  // All of it outlives the link. `tls`: null where it is not wanted.
-  Link(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner, uint64_t seed);
-  ~Link() override;
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  // All of it outlives the connection. `tls`: null where it is not wanted.
+  AsyncConnection(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner,
+                  uint64_t seed);
+  ~AsyncConnection() override;
+  AsyncConnection(const AsyncConnection&) = delete;
+  AsyncConnection& operator=(const AsyncConnection&) = delete;
 
   // May something be sent? Not while it is down, nor while an answer is overdue: what is asked then
   // would only wait behind it.
@@ -84,7 +87,7 @@ class Link final : public net::Watcher {
 
   // For metrics: any thread.
   const CallTimes& call_times() const { return call_times_; }
-  LinkState state() const { return state_.load(std::memory_order_relaxed); }
+  ConnectionState state() const { return state_.load(std::memory_order_relaxed); }
   uint64_t connects() const { return connects_.load(std::memory_order_relaxed); }
   // Connections that were lost, and attempts that failed.
   uint64_t losses() const { return losses_.load(std::memory_order_relaxed); }
@@ -104,7 +107,7 @@ class Link final : public net::Watcher {
   bool open(const net::Address& address);
   void greet();
   void on_greeted(Reply reply, std::string_view text);
-  void tell_up();
+  void log_up();
   void settle_in();
   void lose(const std::string& why);
   void forget_unsent();
@@ -140,7 +143,7 @@ class Link final : public net::Watcher {
   int64_t heard_us_ = 0, retry_us_ = 0, phase_due_us_ = 0, pause_us_ = 0;
   size_t next_address_ = 0, node_ = 0;
   size_t untried_ = 0;  // addresses that are tried before the next pause
-  std::atomic<LinkState> state_{LinkState::down};
+  std::atomic<ConnectionState> state_{ConnectionState::down};
   std::atomic<uint64_t> connects_{0}, losses_{0};
   std::string told_;  // the last bad news, so that it is told once
   struct FreeReader {

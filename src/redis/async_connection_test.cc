@@ -1,5 +1,5 @@
-// A link with a clock of the test's own and a peer that says what the test wants: whatever a Redis,
-// or something that is none, may do to it.
+// A connection with a clock of the test's own and a peer that says what the test wants: whatever a
+// Redis, or something that is none, may do to it.
 #include "redis/async_connection.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t ms = 1000, second = 1'000'000;
 
-class LinkTest : public testing::Test, public Link::Owner {
+class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner {
  protected:
   void on_answer(const Sender& sender, Reply reply, std::string_view text) override {
     told_ += std::to_string(sender.index) + (reply == Reply::error ? " error " : " says ") +
@@ -35,22 +35,22 @@ class LinkTest : public testing::Test, public Link::Owner {
   }
   std::vector<net::Address> addresses() override { return addresses_; }
 
-  Link& link() {
-    if (!link_) {
+  AsyncConnection& connection() {
+    if (!connection_) {
       for (size_t i = options_.nodes.size(); i < addresses_.size(); ++i)
         options_.nodes.push_back({"node" + std::to_string(i), 1});
       for (size_t i = 0; i < addresses_.size(); ++i) addresses_[i].node = i;
-      link_ = std::make_unique<Link>(options_, nullptr, loop_, *this, 1);
+      connection_ = std::make_unique<AsyncConnection>(options_, nullptr, loop_, *this, 1);
     }
-    return *link_;
+    return *connection_;
   }
   std::optional<base::Time> advance(int64_t by_us = 0) {
     now_us_ += by_us;
-    return link().advance({now_us_});
+    return connection().advance({now_us_});
   }
   void ask(uint32_t index, uint32_t kind = 1) {
-    link().out() += "ask" + std::to_string(index) + "\r\n";
-    link().sent({kind, 0, 0, index}, {now_us_ + 50 * ms});
+    connection().out() += "ask" + std::to_string(index) + "\r\n";
+    connection().sent({kind, 0, 0, index}, {now_us_ + 50 * ms});
   }
   // Until nothing happens any more.
   void settle() {
@@ -71,18 +71,18 @@ class LinkTest : public testing::Test, public Link::Owner {
   Options options_;
   FakeLoop loop_;
   std::vector<net::Address> addresses_;
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<AsyncConnection> connection_;
   int64_t now_us_ = 1'000 * second;
   std::string told_, last_news_;
   int news_ = 0;
 };
 
-TEST_F(LinkTest, AnswersComeInTheirOrderAndAnywhereCut) {
+TEST_F(AsyncConnectionTest, AnswersComeInTheirOrderAndAnywhereCut) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
   greet(peer);
-  EXPECT_EQ(link().state(), LinkState::up);
+  EXPECT_EQ(connection().state(), ConnectionState::up);
   EXPECT_EQ(last_news_, "good: localhost:6379: connected");
   for (uint32_t i = 0; i < 5; ++i) ask(i);
   settle();
@@ -96,7 +96,7 @@ TEST_F(LinkTest, AnswersComeInTheirOrderAndAnywhereCut) {
 }
 
 // An answer that comes behind its deadline is nobody's, least of all the next one's.
-TEST_F(LinkTest, ALateAnswerIsDropped) {
+TEST_F(AsyncConnectionTest, ALateAnswerIsDropped) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -104,18 +104,18 @@ TEST_F(LinkTest, ALateAnswerIsDropped) {
   ask(0);
   ask(1, 2);  // who has time
   settle();
-  EXPECT_TRUE(link().takes());
+  EXPECT_TRUE(connection().takes());
   advance(60 * ms);
   EXPECT_EQ(told(), "0 late; 1 late; ");
-  EXPECT_FALSE(link().takes());
-  EXPECT_EQ(link().state(), LinkState::silent);
+  EXPECT_FALSE(connection().takes());
+  EXPECT_EQ(connection().state(), ConnectionState::silent);
   peer.say("$4\r\nold0\r\n");
   settle();
-  EXPECT_FALSE(link().takes());
+  EXPECT_FALSE(connection().takes());
   peer.say("$4\r\nold1\r\n");
   settle();
   EXPECT_EQ(told(), "1 says old1; ");
-  EXPECT_TRUE(link().takes());
+  EXPECT_TRUE(connection().takes());
   ask(2);
   settle();
   peer.say("$4\r\nnew2\r\n");
@@ -124,7 +124,7 @@ TEST_F(LinkTest, ALateAnswerIsDropped) {
 }
 
 // What has come and was not read is not late.
-TEST_F(LinkTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
+TEST_F(AsyncConnectionTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -135,10 +135,10 @@ TEST_F(LinkTest, AnAnswerThatThisProcessHadNoTimeForIsInTime) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   advance(10 * second);
   EXPECT_EQ(told(), "0 says ok; ");
-  EXPECT_EQ(link().state(), LinkState::up);
+  EXPECT_EQ(connection().state(), ConnectionState::up);
 }
 
-TEST_F(LinkTest, SilenceForASecondIsTheEnd) {
+TEST_F(AsyncConnectionTest, SilenceForASecondIsTheEnd) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -149,15 +149,15 @@ TEST_F(LinkTest, SilenceForASecondIsTheEnd) {
   advance(60 * ms);
   told();
   advance(900 * ms);
-  EXPECT_EQ(link().state(), LinkState::silent);
+  EXPECT_EQ(connection().state(), ConnectionState::silent);
   advance(200 * ms);
   EXPECT_EQ(told(), "1 lost; ");
-  EXPECT_EQ(link().state(), LinkState::down);
+  EXPECT_EQ(connection().state(), ConnectionState::down);
   EXPECT_EQ(last_news_, "bad: localhost:6379: it does not answer; trying again");
 }
 
 // A reply that never ends is none, however much of it comes.
-TEST_F(LinkTest, ATrickleIsSilence) {
+TEST_F(AsyncConnectionTest, ATrickleIsSilence) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -170,15 +170,15 @@ TEST_F(LinkTest, ATrickleIsSilence) {
     settle();
     advance(50 * ms);
   }
-  EXPECT_EQ(link().state(), LinkState::down);
+  EXPECT_EQ(connection().state(), ConnectionState::down);
 }
 
-TEST_F(LinkTest, AReplyHasABound) {
+TEST_F(AsyncConnectionTest, AReplyHasABound) {
   for (const std::string head : {"$2000000000\r\n", "+"}) {
     Peer peer;
     peer.listen();
     addresses_ = {peer.address};
-    link_.reset();
+    connection_.reset();
     greet(peer);
     ask(0);
     settle();
@@ -186,7 +186,8 @@ TEST_F(LinkTest, AReplyHasABound) {
     peer.say(head);
     const std::string much(64 << 10, 'x');
     size_t said = 0;
-    for (; said < 4 * base::bounds::redis_reply_bytes_max && link().state() == LinkState::up;
+    for (; said < 4 * base::bounds::redis_reply_bytes_max &&
+           connection().state() == ConnectionState::up;
          said += much.size()) {
       peer.say(much);
       settle();
@@ -198,60 +199,60 @@ TEST_F(LinkTest, AReplyHasABound) {
   }
 }
 
-TEST_F(LinkTest, WhatIsNoRedisIsToldFromOne) {
+TEST_F(AsyncConnectionTest, WhatIsNoRedisIsToldFromOne) {
   for (const std::string says : {"HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-x\r\n", "\r\n"}) {
     Peer peer;
     peer.listen();
     addresses_ = {peer.address};
-    link_.reset();
+    connection_.reset();
     advance();
     settle();
     ASSERT_TRUE(peer.accept());
     peer.say(says);
     settle();
     advance();
-    EXPECT_EQ(link().state(), LinkState::down);
+    EXPECT_EQ(connection().state(), ConnectionState::down);
     EXPECT_NE(last_news_.find("does not speak Redis' protocol"), std::string::npos) << last_news_;
   }
 }
 
-TEST_F(LinkTest, AnAnswerToNothingIsTheEnd) {
+TEST_F(AsyncConnectionTest, AnAnswerToNothingIsTheEnd) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
   greet(peer);
   peer.say("+what?\r\n");
   settle();
-  EXPECT_EQ(link().state(), LinkState::down);
+  EXPECT_EQ(connection().state(), ConnectionState::down);
   EXPECT_EQ(told(), "");
 }
 
-TEST_F(LinkTest, OnlyWhoIsSentAwayIsRefused) {
-  const std::pair<const char*, LinkState> greetings[] = {
-      {"-NOAUTH Authentication required.\r\n", LinkState::refused},
-      {"-WRONGPASS invalid username-password pair\r\n", LinkState::refused},
-      {"-LOADING Redis is loading the dataset in memory\r\n", LinkState::down},
-      {"-MASTERDOWN Link with MASTER is down\r\n", LinkState::down},
-      {"-ERR max number of clients reached\r\n", LinkState::down},
+TEST_F(AsyncConnectionTest, OnlyWhoIsSentAwayIsRefused) {
+  const std::pair<const char*, ConnectionState> greetings[] = {
+      {"-NOAUTH Authentication required.\r\n", ConnectionState::refused},
+      {"-WRONGPASS invalid username-password pair\r\n", ConnectionState::refused},
+      {"-LOADING Redis is loading the dataset in memory\r\n", ConnectionState::down},
+      {"-MASTERDOWN AsyncConnection with MASTER is down\r\n", ConnectionState::down},
+      {"-ERR max number of clients reached\r\n", ConnectionState::down},
   };
   for (const auto& [says, state] : greetings) {
     Peer peer;
     peer.listen();
     addresses_ = {peer.address};
-    link_.reset();
+    connection_.reset();
     advance();
     settle();
     ASSERT_TRUE(peer.accept());
     peer.say(says);
     settle();
     advance();
-    EXPECT_EQ(link().state(), state) << says;
-    EXPECT_EQ(link().is_refused(), state == LinkState::refused);
+    EXPECT_EQ(connection().state(), state) << says;
+    EXPECT_EQ(connection().is_refused(), state == ConnectionState::refused);
   }
 }
 
 // Its end may come with its last bytes, and is told once.
-TEST_F(LinkTest, AnEndBehindAnAnswerIsSeen) {
+TEST_F(AsyncConnectionTest, AnEndBehindAnAnswerIsSeen) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
@@ -264,10 +265,10 @@ TEST_F(LinkTest, AnEndBehindAnAnswerIsSeen) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   settle();
   EXPECT_EQ(told(), "0 says ok; ");
-  EXPECT_EQ(link().state(), LinkState::down);
+  EXPECT_EQ(connection().state(), ConnectionState::down);
 }
 
-TEST_F(LinkTest, OneAddressThatRefusesCostsNothing) {
+TEST_F(AsyncConnectionTest, OneAddressThatRefusesCostsNothing) {
   Peer nobody, peer;  // the first does not listen
   peer.listen();
   addresses_ = {nobody.address, peer.address};
@@ -279,7 +280,7 @@ TEST_F(LinkTest, OneAddressThatRefusesCostsNothing) {
   ASSERT_TRUE(peer.accept());
   peer.say("+PONG\r\n");
   settle();
-  EXPECT_EQ(link().state(), LinkState::up);
+  EXPECT_EQ(connection().state(), ConnectionState::up);
   EXPECT_EQ(last_news_, "good: node1:1: connected");
   EXPECT_EQ(news_, 1);
   peer.say("$2\r\nok\r\n");
@@ -288,25 +289,25 @@ TEST_F(LinkTest, OneAddressThatRefusesCostsNothing) {
 }
 
 // Once all have refused there is a pause, longer each time and never the same.
-TEST_F(LinkTest, PausesGrowAndDiffer) {
+TEST_F(AsyncConnectionTest, PausesGrowAndDiffer) {
   Peer nobody, neither;
   addresses_ = {nobody.address, neither.address};
   int64_t last = 0;
   std::map<int64_t, int> seen;
   for (int i = 0; i < 12; ++i) {
-    const uint64_t before = link().losses();
+    const uint64_t before = connection().losses();
     std::optional<base::Time> next = advance();
     settle();
     next = advance();
     settle();
     next = advance();
-    ASSERT_EQ(link().losses(), before + 2);
+    ASSERT_EQ(connection().losses(), before + 2);
     const int64_t pause = next->us - now_us_;
     EXPECT_GE(pause, std::min<int64_t>(10 * ms << i, 500 * ms)) << i;
     EXPECT_LE(pause, std::min<int64_t>(20 * ms << i, second)) << i;
     ++seen[pause];
     last = pause;
-    EXPECT_FALSE(link().takes());
+    EXPECT_FALSE(connection().takes());
     now_us_ = next->us;
   }
   EXPECT_GE(last, 500 * ms);
@@ -315,19 +316,19 @@ TEST_F(LinkTest, PausesGrowAndDiffer) {
 }
 
 // A node that takes no writes is left, and come back to after a pause that grows: it is told once.
-TEST_F(LinkTest, ReplicasAreNotAskedOverAndOver) {
+TEST_F(AsyncConnectionTest, ReplicasAreNotAskedOverAndOver) {
   Peer replica;
   replica.listen();
   addresses_ = {replica.address};
   int64_t pauses = 0;
   for (int i = 0; i < 8; ++i) {
     greet(replica);
-    ASSERT_EQ(link().state(), LinkState::up);
+    ASSERT_EQ(connection().state(), ConnectionState::up);
     ask(0);
     settle();
     replica.say("-READONLY You can't write against a read only replica.\r\n");
     settle();
-    link().leave_node();
+    connection().leave_node();
     const auto next = advance();
     pauses += next->us - now_us_;
     now_us_ = next->us;
@@ -345,7 +346,7 @@ TEST_F(LinkTest, ReplicasAreNotAskedOverAndOver) {
 }
 
 // What ended of itself may be back, and the next node a replica.
-TEST_F(LinkTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
+TEST_F(AsyncConnectionTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
   Peer first, second_one;
   first.listen();
   second_one.listen();
@@ -368,16 +369,16 @@ TEST_F(LinkTest, AConnectionThatEndsIsMadeAgainToTheSameNode) {
 }
 
 // Who was told that Redis cannot be reached is not charged when it turns up, minutes later.
-TEST_F(LinkTest, WhatNeverLeftIsForgotten) {
+TEST_F(AsyncConnectionTest, WhatNeverLeftIsForgotten) {
   Peer peer;  // nobody listens, and no name is found yet
   ask(0);
   ask(1, 2);
-  EXPECT_TRUE(link().takes());
+  EXPECT_TRUE(connection().takes());
   advance();
   advance(60 * ms);
   EXPECT_EQ(told(), "0 late; 1 late; 1 lost; ");
-  EXPECT_FALSE(link().takes());
-  EXPECT_EQ(link().under_way(), 0u);
+  EXPECT_FALSE(connection().takes());
+  EXPECT_EQ(connection().under_way(), 0u);
   peer.listen();
   addresses_ = {peer.address};
   now_us_ += 60 * second;
@@ -387,37 +388,37 @@ TEST_F(LinkTest, WhatNeverLeftIsForgotten) {
   EXPECT_EQ(peer.heard("ask"), "ask2\r\n");
 }
 
-TEST_F(LinkTest, WhatIsUnderWayHasABound) {
+TEST_F(AsyncConnectionTest, WhatIsUnderWayHasABound) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
   greet(peer);
   for (uint32_t i = 0; i < base::bounds::redis_commands_max; ++i) {
-    ASSERT_FALSE(link().is_full());
+    ASSERT_FALSE(connection().is_full());
     ask(i);
   }
-  EXPECT_TRUE(link().is_full());
+  EXPECT_TRUE(connection().is_full());
   advance(60 * ms);
   told();
   advance(1100 * ms);
-  EXPECT_FALSE(link().is_full());
-  EXPECT_EQ(link().under_way(), 0u);
+  EXPECT_FALSE(connection().is_full());
+  EXPECT_EQ(connection().under_way(), 0u);
   // By bytes, where few are asked.
   now_us_ = advance()->us;
   greet(peer);
-  link().out().append(base::bounds::redis_bytes_max, 'x');
-  EXPECT_TRUE(link().is_full());
+  connection().out().append(base::bounds::redis_bytes_max, 'x');
+  EXPECT_TRUE(connection().is_full());
 }
 
 // A socket that takes no more, and goes on when it does.
-TEST_F(LinkTest, WhatDoesNotFitTheSocketLeavesLater) {
+TEST_F(AsyncConnectionTest, WhatDoesNotFitTheSocketLeavesLater) {
   Peer peer;
   peer.listen();
   addresses_ = {peer.address};
   greet(peer);
   const std::string much(12 << 20, 'y');
-  link().out() += much;
-  link().sent({1, 0, 0, 0}, {now_us_ + second});
+  connection().out() += much;
+  connection().sent({1, 0, 0, 0}, {now_us_ + second});
   settle();
   size_t heard = 0;
   for (int i = 0; i < 3000 && heard < much.size(); ++i) {

@@ -29,7 +29,7 @@ void FreeReply::operator()(redisReply* reply) const {
   freeReplyObject(reply);
 }
 
-void Line::FreeReader::operator()(redisReader* reader) const {
+void BlockingConnection::FreeReader::operator()(redisReader* reader) const {
   redisReaderFree(reader);
 }
 
@@ -44,17 +44,18 @@ std::string_view text_of(const redisReply& reply) {
   return {reply.str, static_cast<size_t>(reply.len)};
 }
 
-Line::Line(const std::atomic<bool>* stop) : stop_(stop), reader_(redisReaderCreate()) {}
+BlockingConnection::BlockingConnection(const std::atomic<bool>* stop)
+    : stop_(stop), reader_(redisReaderCreate()) {}
 
-Line::~Line() = default;
+BlockingConnection::~BlockingConnection() = default;
 
-Answer Line::lost(const std::string& why) {
+Answer BlockingConnection::lost(const std::string& why) {
   const bool by_tls = stream_.fault() != net::TlsFault::none;
   problem_ = "Redis at " + name_ + ": " + (by_tls ? problem_of(stream_, 0) : why);
   return nullptr;
 }
 
-bool Line::await(bool writable) {
+bool BlockingConnection::await(bool writable) {
   for (;;) {
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) return false;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(due_ - Clock::now());
@@ -68,7 +69,7 @@ bool Line::await(bool writable) {
   }
 }
 
-bool Line::write_some(std::string_view& text) {
+bool BlockingConnection::write_some(std::string_view& text) {
   for (;;) {
     const ssize_t done = stream_.write(text);
     if (done > 0) {
@@ -79,7 +80,7 @@ bool Line::write_some(std::string_view& text) {
   }
 }
 
-bool Line::read_some(char* to, size_t room, size_t& got) {
+bool BlockingConnection::read_some(char* to, size_t room, size_t& got) {
   for (;;) {
     const ssize_t done = stream_.read(to, room);
     got = done > 0 ? static_cast<size_t>(done) : 0;
@@ -88,7 +89,8 @@ bool Line::read_some(char* to, size_t room, size_t& got) {
   }
 }
 
-bool Line::open(const Options& options, net::TlsContext* tls, const net::Address& address) {
+bool BlockingConnection::open(const Options& options, net::TlsContext* tls,
+                              const net::Address& address) {
   const Node& node = options.nodes[address.node];
   name_ = name_of(node);
   const auto failed = [this](int error) {
@@ -117,14 +119,14 @@ bool Line::open(const Options& options, net::TlsContext* tls, const net::Address
   return options.database == 0 || greet({"SELECT", std::to_string(options.database)});
 }
 
-bool Line::greet(std::initializer_list<std::string_view> words) {
+bool BlockingConnection::greet(std::initializer_list<std::string_view> words) {
   const Answer answer = ask(words);
   if (answer && is_error(answer))
     lost("it does not let us in: " + base::printable(text_of(*answer), told_bytes_max));
   return !is_error(answer);
 }
 
-Answer Line::ask(std::span<const std::string_view> words) {
+Answer BlockingConnection::ask(std::span<const std::string_view> words) {
   due_ = Clock::now() + patience_;
   std::string out;
   append_array(out, words.size());

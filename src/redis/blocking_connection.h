@@ -29,13 +29,13 @@ bool is_error(const Answer& answer);  // also of none
 // Of a string or an error; empty: it is neither.
 std::string_view text_of(const redisReply& reply);
 
-class Line {
+class BlockingConnection {
  public:
   // `stop`: once it is true nothing is waited for any more.
-  explicit Line(const std::atomic<bool>* stop = nullptr);
-  ~Line();
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
+  explicit BlockingConnection(const std::atomic<bool>* stop = nullptr);
+  ~BlockingConnection();
+  BlockingConnection(const BlockingConnection&) = delete;
+  BlockingConnection& operator=(const BlockingConnection&) = delete;
 
   // Connects and greets, once. False: it does not come about, or does not let us in; see `problem`.
   bool open(const Options& options, net::TlsContext* tls, const net::Address& address);

@@ -14,24 +14,24 @@ struct Known {
   Error error;
 };
 constexpr std::array known{
-    Known{"WRONGTYPE", Error::foreign},
-    Known{"FOREIGN", Error::foreign},
-    Known{"ERR value is not an integer", Error::foreign},
-    Known{"ERR increment or decrement would overflow", Error::foreign},
-    Known{"OOM", Error::full},
+    Known{"WRONGTYPE", Error::wrong_type},
+    Known{"FOREIGN", Error::wrong_type},
+    Known{"ERR value is not an integer", Error::wrong_type},
+    Known{"ERR increment or decrement would overflow", Error::wrong_type},
+    Known{"OOM", Error::no_space},
     Known{"READONLY", Error::read_only},
     Known{"MASTERDOWN", Error::read_only},  // a replica that has lost its primary
     Known{"NOREPLICAS", Error::read_only},  // a primary that has lost its replicas
-    Known{"NOAUTH", Error::refused},
-    Known{"NOPERM", Error::refused},
-    Known{"WRONGPASS", Error::refused},
-    Known{"DENIED", Error::refused},
-    Known{"ERR AUTH", Error::refused},
-    Known{"ERR Client sent AUTH", Error::refused},
-    Known{"ERR invalid password", Error::refused},
+    Known{"NOAUTH", Error::auth_failed},
+    Known{"NOPERM", Error::auth_failed},
+    Known{"WRONGPASS", Error::auth_failed},
+    Known{"DENIED", Error::auth_failed},
+    Known{"ERR AUTH", Error::auth_failed},
+    Known{"ERR Client sent AUTH", Error::auth_failed},
+    Known{"ERR invalid password", Error::auth_failed},
     // A command that the script is not allowed: Redis 7.0, and from 7.2 on.
-    Known{"ERR The user executing the script", Error::refused},
-    Known{"ERR ACL failure in script", Error::refused},
+    Known{"ERR The user executing the script", Error::auth_failed},
+    Known{"ERR ACL failure in script", Error::auth_failed},
 };
 
 // Redis 5 to 6.2 wrap what a command of a script says, with a `-` in front or none:

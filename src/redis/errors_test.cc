@@ -9,17 +9,18 @@ using request::Error;
 
 TEST(Errors, AreToldByTheirFirstWords) {
   EXPECT_EQ(error_of("WRONGTYPE Operation against a key holding the wrong kind of value script: x"),
-            Error::foreign);
-  EXPECT_EQ(error_of("ERR value is not an integer or out of range script: x"), Error::foreign);
-  EXPECT_EQ(error_of("OOM command not allowed when used memory > 'maxmemory'."), Error::full);
+            Error::wrong_type);
+  EXPECT_EQ(error_of("ERR value is not an integer or out of range script: x"), Error::wrong_type);
+  EXPECT_EQ(error_of("OOM command not allowed when used memory > 'maxmemory'."), Error::no_space);
   EXPECT_EQ(error_of("READONLY You can't write against a read only replica."), Error::read_only);
-  EXPECT_EQ(error_of("MASTERDOWN Link with MASTER is down"), Error::read_only);
+  EXPECT_EQ(error_of("MASTERDOWN AsyncConnection with MASTER is down"), Error::read_only);
   EXPECT_EQ(error_of("NOREPLICAS Not enough good replicas to write."), Error::read_only);
-  EXPECT_EQ(error_of("NOAUTH Authentication required."), Error::refused);
+  EXPECT_EQ(error_of("NOAUTH Authentication required."), Error::auth_failed);
   EXPECT_EQ(error_of("WRONGPASS invalid username-password pair or user is disabled."),
-            Error::refused);
-  EXPECT_EQ(error_of("DENIED Redis is running in protected mode"), Error::refused);
-  EXPECT_EQ(error_of("ERR AUTH <password> called without any password configured"), Error::refused);
+            Error::auth_failed);
+  EXPECT_EQ(error_of("DENIED Redis is running in protected mode"), Error::auth_failed);
+  EXPECT_EQ(error_of("ERR AUTH <password> called without any password configured"),
+            Error::auth_failed);
   for (const char* other :
        {"", "ERR", "ERR max number of clients reached", "LOADING", "MOVED 1 a:2",
         "ERR DB index is out of range", "BUSY Redis is busy running a script"})
@@ -30,12 +31,13 @@ TEST(Errors, OfAScriptsCommandsAreUnwrapped) {
   const std::string head =
       "ERR Error running script (call to f_0a9a51ee96320953ec7bde8e63f3f060b9dac00c): ";
   EXPECT_EQ(error_of(head + "@user_script:41: @user_script: 41: -OOM command not allowed"),
-            Error::full);
+            Error::no_space);
   EXPECT_EQ(error_of(head + "@user_script:4: @user_script: 4: -READONLY You can't write"),
             Error::read_only);
-  EXPECT_EQ(error_of(head + "@user_script:3: WRONGTYPE Operation against a key"), Error::foreign);
+  EXPECT_EQ(error_of(head + "@user_script:3: WRONGTYPE Operation against a key"),
+            Error::wrong_type);
   EXPECT_EQ(error_of(head + "@user_script:8: @user_script: 8: -NOPERM The user executing"),
-            Error::refused);
+            Error::auth_failed);
   EXPECT_EQ(error_of(head + "@user_script:5: attempt to compare number with nil"), Error::store);
   EXPECT_EQ(error_of(head), Error::store);
   EXPECT_EQ(error_of(head + "@user_script"), Error::store);

@@ -6,9 +6,10 @@
 
 namespace sluice::redis {
 
-void Queues::enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port) {
+void Queues::enter(const std::string& counter, uint64_t arrival, int64_t units,
+                   store::CompletionQueue& completions) {
   const std::lock_guard lock(mutex_);
-  if (queues_[counter].places.insert(arrival, units, &port))
+  if (queues_[counter].places.insert(arrival, units, &completions))
     count_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -49,23 +50,23 @@ void Queues::call(const std::string& counter) {
 
 void Queues::call_first(Queue& queue) {
   const uint64_t arrival = queue.places.first_number();
-  store::Port* const port = queue.places.first();
-  auto& called = called_[port];
+  store::CompletionQueue* const completions = queue.places.first();
+  auto& called = called_[completions];
   if (called.empty() || called.back() != arrival) called.push_back(arrival);
-  port->wake();
+  completions->wake();
 }
 
-void Queues::take_called(store::Port& port, std::vector<uint64_t>& called) {
+void Queues::take_called(store::CompletionQueue& completions, std::vector<uint64_t>& called) {
   const std::lock_guard lock(mutex_);
-  const auto at = called_.find(&port);
+  const auto at = called_.find(&completions);
   if (at == called_.end()) return;
   called.insert(called.end(), at->second.begin(), at->second.end());
   at->second.clear();
 }
 
-void Queues::forget(store::Port& port) {
+void Queues::forget(store::CompletionQueue& completions) {
   const std::lock_guard lock(mutex_);
-  called_.erase(&port);
+  called_.erase(&completions);
 }
 
 size_t Queues::longest_search() {

@@ -24,9 +24,10 @@ class Queues {
   uint64_t new_arrival() { return arrivals_.fetch_add(1, std::memory_order_relaxed) + 1; }
   size_t size() const { return count_.load(std::memory_order_relaxed); }
 
-  // Without a bound of its own: who enters is one of Shared::waiting, which has one. `port` is
-  // woken when it is called.
-  void enter(const std::string& counter, uint64_t arrival, int64_t units, store::Port& port);
+  // Without a bound of its own: who enters is one of Shared::waiting, which has one. `completions`
+  // is woken when it is called.
+  void enter(const std::string& counter, uint64_t arrival, int64_t units,
+             store::CompletionQueue& completions);
   // Who is the first then is called.
   void leave(const std::string& counter, uint64_t arrival);
   bool is_first(const std::string& counter, uint64_t arrival);
@@ -34,16 +35,17 @@ class Queues {
   int64_t ahead(const std::string& counter, uint64_t arrival);
   // Something was put back: its first is called.
   void call(const std::string& counter);
-  // Moves the arrivals of the port's that were called since the last time to the end of `called`.
-  void take_called(store::Port& port, std::vector<uint64_t>& called);
-  // The port is about to go: it has left all queues.
-  void forget(store::Port& port);
+  // Moves the arrivals of the completion queue's that were called since the last time to the end of
+  // `called`.
+  void take_called(store::CompletionQueue& completions, std::vector<uint64_t>& called);
+  // The completion queue is about to go: it has left all queues.
+  void forget(store::CompletionQueue& completions);
   // The most counters that a look-up may have to compare with. For tests.
   size_t longest_search();
 
  private:
   struct Queue {
-    base::RunningSums<store::Port*, limit::Wide> places;  // by arrival, with their units
+    base::RunningSums<store::CompletionQueue*, limit::Wide> places;  // by arrival, with their units
   };
   void call_first(Queue& queue);
 
@@ -55,7 +57,7 @@ class Queues {
 
   std::mutex mutex_;
   std::unordered_map<std::string, Queue, NameHash> queues_;
-  std::unordered_map<store::Port*, std::vector<uint64_t>> called_;
+  std::unordered_map<store::CompletionQueue*, std::vector<uint64_t>> called_;
   std::atomic<size_t> count_{0};
   std::atomic<uint64_t> arrivals_{0};
 };

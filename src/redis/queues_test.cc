@@ -15,10 +15,10 @@ namespace {
 
 struct Worker {
   int woken = 0;
-  store::Port port{[this] { ++woken; }};
+  store::CompletionQueue completions{[this] { ++woken; }};
   std::vector<uint64_t> called(Queues& queues) {
     std::vector<uint64_t> all;
-    queues.take_called(port, all);
+    queues.take_called(completions, all);
     return all;
   }
 };
@@ -28,10 +28,10 @@ using Arrivals = std::vector<uint64_t>;
 TEST(Queues, TheFirstIsCalledAtItsOwnWorker) {
   Queues queues;
   Worker one, two;
-  queues.enter("c", 1, 5, one.port);
-  queues.enter("c", 2, 7, two.port);
-  queues.enter("c", 3, 9, one.port);
-  queues.enter("d", 4, 1, two.port);
+  queues.enter("c", 1, 5, one.completions);
+  queues.enter("c", 2, 7, two.completions);
+  queues.enter("c", 3, 9, one.completions);
+  queues.enter("d", 4, 1, two.completions);
   EXPECT_TRUE(queues.is_first("c", 1));
   EXPECT_FALSE(queues.is_first("c", 2));
   EXPECT_TRUE(queues.is_first("d", 4));
@@ -52,25 +52,26 @@ TEST(Queues, TheFirstIsCalledAtItsOwnWorker) {
   EXPECT_EQ(two.called(queues), Arrivals{});
   EXPECT_EQ(queues.size(), 2u);
   queues.call("d");
-  queues.forget(two.port);
+  queues.forget(two.completions);
   EXPECT_EQ(two.called(queues), Arrivals{});
 }
 
 TEST(Queues, WhatIsAheadIsWhatThoseInFrontWaitFor) {
   Queues queues;
   Worker worker;
-  for (uint64_t i = 1; i <= 4; ++i) queues.enter("c", i, static_cast<int64_t>(10 * i), worker.port);
+  for (uint64_t i = 1; i <= 4; ++i)
+    queues.enter("c", i, static_cast<int64_t>(10 * i), worker.completions);
   EXPECT_EQ(queues.ahead("c", 1), 0);
   EXPECT_EQ(queues.ahead("c", 3), 30);
   EXPECT_EQ(queues.ahead("c", 0), 100);
   EXPECT_EQ(queues.ahead("d", 0), 0);
-  queues.enter("c", 2, 1'000, worker.port);  // is there already
+  queues.enter("c", 2, 1'000, worker.completions);  // is there already
   EXPECT_EQ(queues.ahead("c", 0), 100);
   queues.leave("c", 2);
   EXPECT_EQ(queues.ahead("c", 0), 80);
   EXPECT_EQ(queues.ahead("c", 3), 10);
   // Past what a quota may be it is all the same.
-  for (uint64_t i = 5; i < 8; ++i) queues.enter("c", i, INT64_MAX, worker.port);
+  for (uint64_t i = 5; i < 8; ++i) queues.enter("c", i, INT64_MAX, worker.completions);
   EXPECT_EQ(queues.ahead("c", 0), base::bounds::quota_max);
   for (uint64_t i = 1; i < 8; ++i) queues.leave("c", i);
   EXPECT_EQ(queues.ahead("c", 0), 0);
@@ -88,7 +89,7 @@ TEST(Queues, NamesThatAClientChoosesDoNotMeet) {
   for (size_t found = 0; found < count; ++number) {
     const std::string name = "key " + std::to_string(number);
     if (std::hash<std::string>()(name) % plain.bucket_count() != 0) continue;
-    queues.enter(name, ++found, 1, worker.port);
+    queues.enter(name, ++found, 1, worker.completions);
   }
   EXPECT_LT(queues.longest_search(), 30u);
 }
@@ -96,7 +97,8 @@ TEST(Queues, NamesThatAClientChoosesDoNotMeet) {
 TEST(Queues, AsManyAsMayWaitCostLittle) {
   Queues queues;
   Worker worker;
-  for (size_t i = 0; i < base::bounds::waiting_max; ++i) queues.enter("c", i + 1, 1, worker.port);
+  for (size_t i = 0; i < base::bounds::waiting_max; ++i)
+    queues.enter("c", i + 1, 1, worker.completions);
   // Every request on a counter that is waited for asks: not one by one.
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 10'000; ++i)
@@ -109,7 +111,7 @@ TEST(Queues, WhatIsAheadTakesAFewSteps) {
   constexpr uint64_t many = 1 << 14;
   Queues queues;
   Worker worker;
-  for (uint64_t i = 1; i <= many; ++i) queues.enter("c", i, 1, worker.port);
+  for (uint64_t i = 1; i <= many; ++i) queues.enter("c", i, 1, worker.completions);
   const uint64_t before = base::running_sums_visited();
   for (uint64_t i = many; i > 0; --i) ASSERT_EQ(queues.ahead("c", i), static_cast<int64_t>(i - 1));
   EXPECT_LT(base::running_sums_visited() - before, many * 60);

@@ -119,12 +119,12 @@ RedisMetadataStore::~RedisMetadataStore() {
 }
 
 // To the first node that takes writes, else to one that can be read.
-std::unique_ptr<Line> RedisMetadataStore::connect(const std::atomic<bool>* stop,
-                                                  std::string& problem) const {
-  std::unique_ptr<Line> reader;
+std::unique_ptr<BlockingConnection> RedisMetadataStore::connect(const std::atomic<bool>* stop,
+                                                                std::string& problem) const {
+  std::unique_ptr<BlockingConnection> reader;
   problem = "the names of the nodes of Redis are not found";
   for (const net::Address& address : shared_.resolver.addresses()) {
-    auto line = std::make_unique<Line>(stop);
+    auto line = std::make_unique<BlockingConnection>(stop);
     if (!line->open(shared_.options, shared_.tls.get(), address)) {
       problem = line->problem();
       continue;
@@ -138,7 +138,7 @@ std::unique_ptr<Line> RedisMetadataStore::connect(const std::atomic<bool>* stop,
   return reader;
 }
 
-Answer RedisMetadataStore::call(Line& line, const Script& script,
+Answer RedisMetadataStore::call(BlockingConnection& line, const Script& script,
                                 std::span<const std::string_view> arguments) const {
   std::vector<std::string_view> words{"EVALSHA",   script.sha,    "3",
                                       keys_.texts, keys_.version, keys_.changes};
@@ -150,8 +150,8 @@ Answer RedisMetadataStore::call(Line& line, const Script& script,
   return line.ask(words);
 }
 
-bool RedisMetadataStore::read_all(Line& line, std::string& version, std::string& problem,
-                                  std::mutex* order,
+bool RedisMetadataStore::read_all(BlockingConnection& line, std::string& version,
+                                  std::string& problem, std::mutex* order,
                                   const std::function<void(std::span<const Change> page)>& visit) {
   const auto failed = [&](const Answer& answer) {
     problem = answer ? base::printable(text_of(*answer), 256) : line.problem();
@@ -261,7 +261,7 @@ bool RedisMetadataStore::rest(microseconds time) {
 
 void RedisMetadataStore::run() {
   ::pthread_setname_np(::pthread_self(), "sluice-kept");
-  std::unique_ptr<Line> line;
+  std::unique_ptr<BlockingConnection> line;
   microseconds pause{0};
   std::string told;
   while (!stopping_) {
@@ -292,7 +292,8 @@ void RedisMetadataStore::run() {
 }
 
 // `more`: there is more to fetch at once.
-RedisMetadataStore::Looked RedisMetadataStore::look(Line& line, std::string& problem) {
+RedisMetadataStore::Looked RedisMetadataStore::look(BlockingConnection& line,
+                                                    std::string& problem) {
   const std::string most = std::to_string(told_at_once);
   const std::string_view arguments[] = {position_, most};
   std::unique_lock held(watcher_->order);
@@ -323,7 +324,7 @@ RedisMetadataStore::Looked RedisMetadataStore::look(Line& line, std::string& pro
 }
 
 // All that there is, and that what was there is there no longer.
-bool RedisMetadataStore::tell_all(Line& line, std::string& problem) {
+bool RedisMetadataStore::tell_all(BlockingConnection& line, std::string& problem) {
   NameSet seen;
   std::string version;
   const bool done =
@@ -341,7 +342,8 @@ bool RedisMetadataStore::tell_all(Line& line, std::string& problem) {
 
 // Of what was known and a pass has not met: what has become of it. Asked for anew, as this server
 // may have set it again meanwhile.
-bool RedisMetadataStore::tell_unseen(Line& line, const NameSet& seen, std::string& problem) {
+bool RedisMetadataStore::tell_unseen(BlockingConnection& line, const NameSet& seen,
+                                     std::string& problem) {
   std::vector<std::string> names;
   {
     const std::lock_guard held(watcher_->order);

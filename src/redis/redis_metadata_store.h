@@ -45,15 +45,17 @@ class RedisMetadataStore final : public store::MetadataStore {
     std::string texts, version, changes, none;
   };
 
-  std::unique_ptr<Line> connect(const std::atomic<bool>* stop, std::string& problem) const;
-  Answer call(Line& line, const Script& script, std::span<const std::string_view> arguments) const;
+  std::unique_ptr<BlockingConnection> connect(const std::atomic<bool>* stop,
+                                              std::string& problem) const;
+  Answer call(BlockingConnection& line, const Script& script,
+              std::span<const std::string_view> arguments) const;
   // `order`: held while each page is fetched and visited, if not null.
-  bool read_all(Line& line, std::string& version, std::string& problem, std::mutex* order,
-                const std::function<void(std::span<const Change> page)>& visit);
+  bool read_all(BlockingConnection& line, std::string& version, std::string& problem,
+                std::mutex* order, const std::function<void(std::span<const Change> page)>& visit);
   void run();
-  Looked look(Line& line, std::string& problem);
-  bool tell_all(Line& line, std::string& problem);
-  bool tell_unseen(Line& line, const NameSet& seen, std::string& problem);
+  Looked look(BlockingConnection& line, std::string& problem);
+  bool tell_all(BlockingConnection& line, std::string& problem);
+  bool tell_unseen(BlockingConnection& line, const NameSet& seen, std::string& problem);
   bool rest(std::chrono::microseconds time);
   static int64_t now_us();
 

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds resolve_patience{500};  // at the start
 // A worker asks for its own again and again.
 struct Recent {
   const RedisStore* store = nullptr;
-  const store::Port* port = nullptr;
+  const store::CompletionQueue* completions = nullptr;
   WorkerClient* client = nullptr;
 };
 thread_local Recent recent;
@@ -57,56 +57,59 @@ RedisStore::RedisStore(Options options, request::Spaces& spaces,
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::attach(store::Port& port, net::Loop& loop) {
+void RedisStore::attach(store::CompletionQueue& completions, net::Loop& loop) {
   const std::lock_guard lock(mutex_);
-  clients_[&port] = std::make_unique<WorkerClient>(shared_, port, loop, std::random_device()());
+  clients_[&completions] =
+      std::make_unique<WorkerClient>(shared_, completions, loop, std::random_device()());
 }
 
-void RedisStore::detach(store::Port& port) {
+void RedisStore::detach(store::CompletionQueue& completions) {
   std::unique_ptr<WorkerClient> gone;
   recent = {};
   const std::lock_guard lock(mutex_);
-  const auto at = clients_.find(&port);
+  const auto at = clients_.find(&completions);
   if (at == clients_.end()) return;
   gone = std::move(at->second);
   clients_.erase(at);
 }
 
-WorkerClient* RedisStore::client_of(const store::Port& port) const {
-  if (recent.store == this && recent.port == &port) return recent.client;
+WorkerClient* RedisStore::client_of(const store::CompletionQueue& completions) const {
+  if (recent.store == this && recent.completions == &completions) return recent.client;
   const std::lock_guard lock(mutex_);
-  const auto at = clients_.find(&port);
+  const auto at = clients_.find(&completions);
   if (at == clients_.end()) return nullptr;
-  recent = {this, &port, at->second.get()};
+  recent = {this, &completions, at->second.get()};
   return recent.client;
 }
 
-store::Applied RedisStore::apply(const request::Batch& batch, base::Time now, store::Port* port,
-                                 const store::Pin& pin, request::Ticket ticket) {
-  SLUICE_CHECK(port != nullptr);
-  WorkerClient* const client = client_of(*port);
+store::Applied RedisStore::apply(const request::Batch& batch, base::Time now,
+                                 store::CompletionQueue* completions, const store::Pin& pin,
+                                 request::Ticket ticket) {
+  SLUICE_CHECK(completions != nullptr);
+  WorkerClient* const client = client_of(*completions);
   SLUICE_CHECK(client != nullptr);
   return client->apply(batch, now, pin, ticket);
 }
 
-void RedisStore::abandon(store::Port& port, request::Ticket ticket) {
-  if (WorkerClient* const client = client_of(port)) client->abandon(ticket);
+void RedisStore::abandon(store::CompletionQueue& completions, request::Ticket ticket) {
+  if (WorkerClient* const client = client_of(completions)) client->abandon(ticket);
 }
 
-std::optional<base::Time> RedisStore::advance(store::Port& port, base::Time now) {
-  // Nothing waits in the table; but it has the port wake again from here on.
-  auto next = shared_.table->advance(port, now);
-  WorkerClient* const client = client_of(port);
+std::optional<base::Time> RedisStore::advance(store::CompletionQueue& completions, base::Time now) {
+  // Nothing waits in the table; but it has the completion queue wake again from here on.
+  auto next = shared_.table->advance(completions, now);
+  WorkerClient* const client = client_of(completions);
   if (client == nullptr) return next;
   const auto its = client->advance(now);
   if (its && (!next || *its < *next)) next = its;
   return next;
 }
 
-bool RedisStore::cancel(store::Port& port, request::Ticket ticket, base::Time now) {
-  WorkerClient* const client = client_of(port);
+bool RedisStore::cancel(store::CompletionQueue& completions, request::Ticket ticket,
+                        base::Time now) {
+  WorkerClient* const client = client_of(completions);
   if (client != nullptr && client->cancel(ticket)) return true;
-  return shared_.table->cancel(port, ticket, now);
+  return shared_.table->cancel(completions, ticket, now);
 }
 
 std::vector<std::string> RedisStore::list(const request::Space& space, std::string_view prefix,
@@ -121,9 +124,9 @@ void RedisStore::list_all(store::ListPass& pass) {
   scan(shared_, pass);
 }
 
-store::Stored RedisStore::list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+store::ScanPage RedisStore::scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                                       std::string_view after, size_t max, std::string_view from) {
-  return scan_stored(shared_, spaces, prefix, after, max, from);
+  return read_scan_page(shared_, spaces, prefix, after, max, from);
 }
 
 void RedisStore::end_lists() {
@@ -154,11 +157,11 @@ void RedisStore::collect(metrics::Page& page) const {
   CallDistribution times;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [port, client] : clients_) {
-      ++states[static_cast<size_t>(client->link().state())];
-      connects += client->link().connects();
-      losses += client->link().losses();
-      client->link().call_times().add_to(times);
+    for (const auto& [completions, client] : clients_) {
+      ++states[static_cast<size_t>(client->connection().state())];
+      connects += client->connection().connects();
+      losses += client->connection().losses();
+      client->connection().call_times().add_to(times);
     }
   }
   constexpr std::array<const char*, link_states> state_names{"down", "refused", "silent", "up"};
@@ -179,8 +182,8 @@ void RedisStore::collect(metrics::Page& page) const {
     page.gauge("sluice_redis_kept_age_seconds",
                "How long ago this server last knew of all that servers keep in Redis: overrides.",
                static_cast<double>(age->count()) * 1e-6);
-  for (const Error error : {Error::store, Error::deadline, Error::overloaded, Error::full,
-                            Error::read_only, Error::refused, Error::foreign})
+  for (const Error error : {Error::store, Error::deadline, Error::overloaded, Error::no_space,
+                            Error::read_only, Error::auth_failed, Error::wrong_type})
     page.counter(
         "sluice_redis_failures_total",
         "Groups of charges that Redis did not decide; on_store_error says what was answered.",
@@ -191,7 +194,7 @@ void RedisStore::collect(metrics::Page& page) const {
                number(shared_.counts.local.load(std::memory_order_relaxed)));
 }
 
-std::string_view RedisStore::words_of(Error error) const {
+std::string_view RedisStore::message_for(Error error) const {
   switch (error) {
     case Error::store:
       return "Redis cannot be reached, or cannot decide; the log says why";
@@ -199,20 +202,20 @@ std::string_view RedisStore::words_of(Error error) const {
       return late_words_;
     case Error::overloaded:
       return "too many requests wait for Redis";
-    case Error::full:
+    case Error::no_space:
       return "Redis has reached its maxmemory and keeps no new counter; raise it, or let it evict";
     case Error::read_only:
       return "Redis takes no writes: it is a replica, or has none; name its primary in "
              "store.redis.nodes";
-    case Error::refused:
+    case Error::auth_failed:
       return "Redis does not let this server in; see store.redis.username and password";
-    case Error::foreign:
+    case Error::wrong_type:
       return "what Redis has under the counter's key is no counter; the log says which";
     case Error::none:
     case Error::memory:
       break;
   }
-  return Store::words_of(error);
+  return Store::message_for(error);
 }
 
 }  // namespace sluice::redis

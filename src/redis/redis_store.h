@@ -32,20 +32,20 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
 
   store::Catalog& catalog() override { return *this; }
 
-  void attach(store::Port& port, net::Loop& loop) override;
-  void detach(store::Port& port) override;
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port = nullptr,
-                       const store::Pin& pin = {},
+  void attach(store::CompletionQueue& completions, net::Loop& loop) override;
+  void detach(store::CompletionQueue& completions) override;
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions = nullptr, const store::Pin& pin = {},
                        request::Ticket ticket = request::no_ticket) override;
-  void abandon(store::Port& port, request::Ticket ticket) override;
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override;
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override;
+  void abandon(store::CompletionQueue& completions, request::Ticket ticket) override;
+  std::optional<base::Time> advance(store::CompletionQueue& completions, base::Time now) override;
+  bool cancel(store::CompletionQueue& completions, request::Ticket ticket, base::Time now) override;
   // Over a connection of its own, by SCAN; past base::bounds::redis_scanned_max keys it is what was
   // found so far. The second: past that or two seconds.
   std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override;
   void list_all(store::ListPass& pass) override;
-  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+  store::ScanPage scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override;
   void end_lists() override;
   void housekeep(base::Time now) override;
@@ -55,7 +55,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
     return shared_.table->mark_named(marks, first);
   }
   store::Stats stats() const override;
-  std::string_view words_of(request::Error error) const override;
+  std::string_view message_for(request::Error error) const override;
 
   void collect(metrics::Page& page) const override;
 
@@ -65,12 +65,12 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
  private:
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
-  WorkerClient* client_of(const store::Port& port) const;
+  WorkerClient* client_of(const store::CompletionQueue& completions) const;
 
   Shared shared_;
   const std::string late_words_;
   mutable std::mutex mutex_;  // of the map; each client is its worker's own
-  std::unordered_map<const store::Port*, std::unique_ptr<WorkerClient>> clients_;
+  std::unordered_map<const store::CompletionQueue*, std::unique_ptr<WorkerClient>> clients_;
   int64_t resolved_us_ = 0;
   RedisMetadataStore metadata_;
 };

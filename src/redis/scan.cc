@@ -19,7 +19,7 @@ namespace sluice::redis {
 
 namespace {
 
-std::string why_bad(const Line& line, const Answer& answer) {
+std::string why_bad(const BlockingConnection& line, const Answer& answer) {
   if (!answer) return line.problem();
   if (!is_error(answer)) return "SCAN is answered as Redis does not";
   return base::printable(text_of(*answer), 256);
@@ -42,9 +42,9 @@ std::string_view prefix_of(const Shared& shared, request::KeyEncoding encoding) 
 }
 
 // Asks node after node until one lets us in.
-std::unique_ptr<Line> connected(Shared& shared) {
+std::unique_ptr<BlockingConnection> connected(Shared& shared) {
   for (const net::Address& address : shared.resolver.addresses()) {
-    auto line = std::make_unique<Line>(&shared.ending);
+    auto line = std::make_unique<BlockingConnection>(&shared.ending);
     if (line->open(shared.options, shared.tls.get(), address)) return line;
   }
   shared.tell(false, "a list is empty: no connection for it comes about");
@@ -90,7 +90,8 @@ std::optional<Start> start_of(std::string_view from) {
 
 // Calls `visit(key)` for these without their head, for some of them more than once.
 template <class Visit>
-Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visit&& visit) {
+Passed pass(Shared& shared, BlockingConnection& line, const Wanted& wanted, Place& place,
+            Visit&& visit) {
   constexpr size_t step = 1000;
   const std::string begin = std::string(wanted.head) + std::string(wanted.prefix);
   const std::string pattern = escaped(begin) + "*" + escaped(wanted.suffix);
@@ -128,7 +129,7 @@ Passed pass(Shared& shared, Line& line, const Wanted& wanted, Place& place, Visi
 }  // namespace
 
 void scan(Shared& shared, store::ListPass& lists) {
-  const std::unique_ptr<Line> line = connected(shared);
+  const std::unique_ptr<BlockingConnection> line = connected(shared);
   for (const request::KeyEncoding encoding :
        {request::KeyEncoding::own, request::KeyEncoding::remaining_text}) {
     const std::string_view head = prefix_of(shared, encoding);
@@ -165,16 +166,16 @@ void scan(Shared& shared, store::ListPass& lists) {
 }
 
 // Two passes, one for each encoding.
-store::Stored scan_stored(Shared& shared, const request::SpaceIndex& spaces,
-                          std::string_view prefix, std::string_view after, size_t max,
-                          std::string_view from, const Reach& reach) {
-  store::Stored stored;
+store::ScanPage read_scan_page(Shared& shared, const request::SpaceIndex& spaces,
+                               std::string_view prefix, std::string_view after, size_t max,
+                               std::string_view from, const Reach& reach) {
+  store::ScanPage stored;
   const auto start = start_of(from);
   if (!start) {
     stored.unknown = true;
     return stored;
   }
-  const std::unique_ptr<Line> line = connected(shared);
+  const std::unique_ptr<BlockingConnection> line = connected(shared);
   if (!line) stored.failed = true;
   store::FirstNames first(max, base::bounds::listed_names_bytes_max);
   const size_t keys_max = std::min(reach.keys, start->keys);

@@ -25,9 +25,9 @@ struct Reach {
   std::chrono::milliseconds time = std::chrono::seconds(2);
 };
 
-// As store::Catalog::list_stored.
-store::Stored scan_stored(Shared& shared, const request::SpaceIndex& spaces,
-                          std::string_view prefix, std::string_view after, size_t max,
-                          std::string_view from = {}, const Reach& reach = {});
+// As store::Catalog::scan_page.
+store::ScanPage read_scan_page(Shared& shared, const request::SpaceIndex& spaces,
+                               std::string_view prefix, std::string_view after, size_t max,
+                               std::string_view from = {}, const Reach& reach = {});
 
 }  // namespace sluice::redis

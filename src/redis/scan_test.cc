@@ -36,8 +36,8 @@ struct ScanTest : testing::Test {
       }
     });
     const request::Space* const all[] = {&space};
-    const auto found =
-        stored ? scan_stored(shared, request::SpaceIndex(all), "", "", 100).keys : listed(shared);
+    const auto found = stored ? read_scan_page(shared, request::SpaceIndex(all), "", "", 100).keys
+                              : listed(shared);
     done = true;
     redis.join();
     return found;
@@ -146,7 +146,7 @@ TEST_F(ScanTest, ASearchGoesOnWhereTheLastOneEnded) {
   std::vector<std::string> rests;
   std::string from;
   do {
-    const auto stored = scan_stored(shared, index, "", "", 100, from, {.keys = 2000});
+    const auto stored = read_scan_page(shared, index, "", "", 100, from, {.keys = 2000});
     EXPECT_FALSE(stored.failed);
     found.push_back(stored.keys);
     rests.push_back(from = stored.rest);
@@ -182,19 +182,19 @@ TEST_F(ScanTest, ASearchEndsWhenItsTimeIsUp) {
     }
   });
   const Reach none{.time = std::chrono::milliseconds(0)}, enough{.time = std::chrono::hours(1)};
-  const auto first = scan_stored(shared, index, "", "", 1, "", none);
+  const auto first = read_scan_page(shared, index, "", "", 1, "", none);
   EXPECT_EQ(first.keys, std::vector<std::string>{"s:c"});
   EXPECT_EQ(first.rest, "05");
   EXPECT_EQ(steps, 1);
-  const auto same = scan_stored(shared, index, "", "s:c", 1, first.again, enough);
+  const auto same = read_scan_page(shared, index, "", "s:c", 1, first.again, enough);
   EXPECT_EQ(same.keys, std::vector<std::string>{"s:d"});
   EXPECT_EQ(same.rest, "05");
   EXPECT_EQ(same.again, first.again);
   EXPECT_EQ(steps, 2);
-  const auto second = scan_stored(shared, index, "", "", 1, same.rest, none);
+  const auto second = read_scan_page(shared, index, "", "", 1, same.rest, none);
   EXPECT_EQ(second.keys, std::vector<std::string>{"s:a"});
   EXPECT_EQ(second.rest, "");
-  const auto last = scan_stored(shared, index, "", "s:a", 1, second.again, none);
+  const auto last = read_scan_page(shared, index, "", "s:a", 1, second.again, none);
   EXPECT_EQ(last.keys, std::vector<std::string>{"s:b"});
   EXPECT_EQ(steps, 4);
   done = true;
@@ -207,12 +207,13 @@ TEST_F(ScanTest, WhatNoSearchSaysIsNoBegin) {
   const request::Space* const all[] = {&space};
   for (const char* from : {"0", "0x", "0-1", "21", "0\r\n", "05.", "05.0", ".5", "05.1.1", "05k",
                            "018446744073709551616", "05.18446744073709551616"}) {
-    const auto stored = scan_stored(shared, request::SpaceIndex(all), "", "", 1, from);
+    const auto stored = read_scan_page(shared, request::SpaceIndex(all), "", "", 1, from);
     EXPECT_TRUE(stored.unknown) << from;
     EXPECT_FALSE(stored.failed) << from;
   }
   EXPECT_FALSE(
-      scan_stored(shared, request::SpaceIndex(all), "", "", 1, "018446744073709551615.1").unknown);
+      read_scan_page(shared, request::SpaceIndex(all), "", "", 1, "018446744073709551615.1")
+          .unknown);
 }
 
 // A server that ignores the pattern of SCAN.

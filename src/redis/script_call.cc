@@ -89,7 +89,7 @@ void append_limit(std::string& out, char letter, const Limit& limit) {
 std::string_view verb_of(const Charge& charge) {
   constexpr std::string_view probe = "qqqqqqqq";
   if (charge.verb == Verb::peek) return "p";
-  if (charge.verb == Verb::probe)
+  if (charge.verb == Verb::would_take)
     return probe.substr(0, std::min<size_t>(size_t{1} + charge.before, probe.size()));
   if (charge.refill) return "r";
   if (charge.verb == Verb::put) return charge.all ? "a" : "g";
@@ -165,7 +165,8 @@ const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_i
   return text;
 }
 
-const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Weight& weight) {
+const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& texts,
+                        Weight& weight) {
   weight = ask.weight;
   Algorithms algorithms = 0;
   for (const Charge& charge : ask.charges) {
@@ -199,7 +200,7 @@ const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Wei
 
 namespace {
 
-void append_remaining(std::string& out, const Ask& ask) {
+void append_remaining(std::string& out, const ScriptCall& ask) {
   const Charge& charge = ask.charges.front();
   append_bulk(out, charge.cost);
   append_bulk(out, charge.limits.front().quota);
@@ -207,7 +208,7 @@ void append_remaining(std::string& out, const Ask& ask) {
 }
 
 // Names that other programs share stand as they are.
-void append_key(std::string& out, const Ask& ask, const Charge& charge) {
+void append_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
   const bool own = charge.space->encoding == request::KeyEncoding::own;
   append_bulk(out, own ? ask.key_prefix : std::string_view(), charge.space->prefix, charge.key,
               charge.space->suffix);
@@ -215,7 +216,7 @@ void append_key(std::string& out, const Ask& ask, const Charge& charge) {
 
 }  // namespace
 
-void append_call(std::string& out, const Ask& ask, const Script& script, bool by_hash,
+void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts) {
   if (&script == &scripts.remaining_text()) {
     append_array(out, 7);
@@ -255,7 +256,7 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
       append_bulk(out, charge.space->encoding == request::KeyEncoding::remaining_text
                            ? std::string_view("remaining")
                            : std::string_view(text.name));
-      append_bulk(out, std::string_view(charge.space->carry == limit::Carry::left ? "l" : "u"));
+      append_bulk(out, std::string_view(charge.space->carry == limit::CarryOver::left ? "l" : "u"));
       append_bulk(out, static_cast<int64_t>(text.count));
       out += text.arguments;
     }
@@ -266,39 +267,40 @@ void append_call(std::string& out, const Ask& ask, const Script& script, bool by
 namespace {
 
 // lua_remaining_text: allowed, remaining, ms, ms.
-Said read_remaining(std::string_view text, const Charge& charge, Decision& decision,
-                    bool& allowed) {
+ScriptReply read_remaining(std::string_view text, const Charge& charge, Decision& decision,
+                           bool& allowed) {
   const auto ok = next_number(text), left = next_number(text), reset = next_number(text),
              retry = next_number(text);
-  if (!ok || !left || !reset || !retry || !text.empty()) return Said::nonsense;
+  if (!ok || !left || !reset || !retry || !text.empty()) return ScriptReply::nonsense;
   const auto from_ms = [](int64_t ms) {
     return ms > INT64_MAX / 1000 ? base::never : base::milliseconds(ms);
   };
   allowed = *ok == 1;
   decision = {allowed, charge.limits.front().quota, *left, from_ms(*reset), from_ms(*retry)};
-  return Said::decided;
+  return ScriptReply::decided;
 }
 
 }  // namespace
 
-Said read_answer(std::string_view text, std::span<Charge> charges, std::span<Decision> decisions,
-                 bool& allowed) {
+ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
+                        std::span<Decision> decisions, bool& allowed) {
   // A counter that is shared with Divvy and asked alone: seconds would do, it tells ms.
   if (text.starts_with("d ")) {
     text.remove_prefix(2);
     return read_remaining(text, charges.front(), decisions[charges.front().decision_first],
                           allowed);
   }
-  if (text == "~c") return Said::again_full;
-  if (text == "~w") return Said::again_wide;
+  if (text == "~c") return ScriptReply::again_full;
+  if (text == "~w") return ScriptReply::again_wide;
   const auto said = next_number(text);
-  if (!said || (*said != 0 && *said != 1)) return Said::nonsense;
+  if (!said || (*said != 0 && *said != 1)) return ScriptReply::nonsense;
   allowed = *said == 1;
   for (Charge& charge : charges) {
     size_t count = charge.limits.size();
     if (charge.keeps_limits) {
       const auto mask = next_number(text);
-      if (!mask || *mask < 0 || *mask >> charge.space->windows.size() != 0) return Said::nonsense;
+      if (!mask || *mask < 0 || *mask >> charge.space->windows.size() != 0)
+        return ScriptReply::nonsense;
       charge.slot_mask = static_cast<uint32_t>(*mask);
       count = static_cast<size_t>(std::popcount(charge.slot_mask));
     }
@@ -306,11 +308,11 @@ Said read_answer(std::string_view text, std::span<Charge> charges, std::span<Dec
       const auto ok = next_number(text);
       const auto limit = charge.keeps_limits ? next_number(text) : most(charge.limits[i]);
       const auto left = next_number(text), reset = next_number(text), retry = next_number(text);
-      if (!ok || !limit || !left || !reset || !retry) return Said::nonsense;
+      if (!ok || !limit || !left || !reset || !retry) return ScriptReply::nonsense;
       decisions[charge.decision_first + i] = {*ok == 1, *limit, *left, {*reset}, {*retry}};
     }
   }
-  return text.empty() ? Said::decided : Said::nonsense;
+  return text.empty() ? ScriptReply::decided : ScriptReply::nonsense;
 }
 
 }  // namespace sluice::redis

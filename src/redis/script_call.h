@@ -45,7 +45,7 @@ void append_bulk(std::string& out, int64_t number);
 enum class Weight : uint8_t { light, full, wide };
 
 // What is asked of one group.
-struct Ask {
+struct ScriptCall {
   std::span<const request::Charge> charges;  // one at least
   std::span<const int64_t> ahead{};          // units that are not there for each; none: 0
   bool hold = false;                         // it is refused whatever they say
@@ -56,16 +56,16 @@ struct Ask {
 };
 
 // The script to call for it; `weight` becomes what it was in the end.
-const Script& script_of(const Ask& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
+const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
 // The call, as EVALSHA with its hash, or as EVAL with its text.
-void append_call(std::string& out, const Ask& ask, const Script& script, bool by_hash,
+void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts);
 
 // What an answer is. `again`: nothing was done, ask with that weight.
-enum class Said : uint8_t { decided, again_full, again_wide, nonsense };
+enum class ScriptReply : uint8_t { decided, again_full, again_wide, nonsense };
 // Into the decisions of the charges (each at its decision_first) and, of those that keep their
 // limits, slot_mask.
-Said read_answer(std::string_view text, std::span<request::Charge> charges,
-                 std::span<limit::Decision> decisions, bool& allowed);
+ScriptReply read_answer(std::string_view text, std::span<request::Charge> charges,
+                        std::span<limit::Decision> decisions, bool& allowed);
 
 }  // namespace sluice::redis

@@ -48,7 +48,7 @@ void Shared::tell(bool good, const std::string& text) {
             base::printable(text, logged_bytes_max));
 }
 
-void Shared::tell_refusal(std::string_view text) {
+void Shared::log_refusal(std::string_view text) {
   const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
                              std::chrono::steady_clock::now().time_since_epoch())
                              .count();

@@ -40,7 +40,7 @@ class Shared {
   // Good news, or bad ones: each once.
   void tell(bool good, const std::string& text);
   // A command that Redis refused; not more than one in a second.
-  void tell_refusal(std::string_view text);
+  void log_refusal(std::string_view text);
 
   // A limit as it holds for this server alone: its share, but a unit at least. Of a list, with its
   // number, takes no lock. (One without a number is nobody's to share: it has no counter.)

@@ -29,9 +29,12 @@ bool is_counted(const Charge& charge) {
 
 }  // namespace
 
-WorkerClient::WorkerClient(Shared& shared, store::Port& port, net::Loop& loop, uint64_t seed)
-    : shared_(shared), port_(port), link_(shared.options, shared.tls.get(), loop, *this, seed) {
-  port_.wake();  // it connects
+WorkerClient::WorkerClient(Shared& shared, store::CompletionQueue& completions, net::Loop& loop,
+                           uint64_t seed)
+    : shared_(shared),
+      completions_(completions),
+      connection_(shared.options, shared.tls.get(), loop, *this, seed) {
+  completions_.wake();  // it connects
 }
 
 WorkerClient::~WorkerClient() {
@@ -39,7 +42,7 @@ WorkerClient::~WorkerClient() {
     if (!waiting->queue.empty()) shared_.queues.leave(waiting->queue, waiting->arrival);
     if (!waiting->cancelled) shared_.free_place();
   }
-  shared_.queues.forget(port_);
+  shared_.queues.forget(completions_);
 }
 
 WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bool& fresh) {
@@ -85,7 +88,7 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
   if (fresh) {
     for (size_t i = 0; i < batch.groups.size(); ++i) ask(batch, i, pending, ticket.slot, now);
     // Nothing was under way: the deadline needs a timer.
-    if (pending.awaited > 0 && link_.under_way() == pending.awaited) port_.wake();
+    if (pending.awaited > 0 && connection_.under_way() == pending.awaited) completions_.wake();
   }
   if (pending.awaited > 0) return {0, true};
   return hand_out(batch, pending, ticket.slot, now, pin, ticket);
@@ -146,15 +149,15 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
 }
 
 Error WorkerClient::trouble() const {
-  if (link_.is_refused()) return Error::refused;
+  if (connection_.is_refused()) return Error::auth_failed;
   return Error::store;
 }
 
-void WorkerClient::send(const Ask& what, Weight& weight, bool by_text, const Sender& sender,
+void WorkerClient::send(const ScriptCall& what, Weight& weight, bool by_text, const Sender& sender,
                         base::Time due) {
   const Script& script = script_of(what, shared_.scripts, texts_, weight);
-  append_call(link_.out(), what, script, !by_text, shared_.scripts, texts_);
-  link_.sent(sender, due);
+  append_call(connection_.out(), what, script, !by_text, shared_.scripts, texts_);
+  connection_.sent(sender, due);
   shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -167,18 +170,18 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
     answer.what = Answer::What::nothing;
     return;
   }
-  if (!link_.takes() || link_.is_full()) {
+  if (!connection_.takes() || connection_.is_full()) {
     answer.what = Answer::What::error;
-    answer.error = link_.is_full() ? Error::overloaded : trouble();
+    answer.error = connection_.is_full() ? Error::overloaded : trouble();
     return;
   }
   const auto charges = counted_of(batch.charges.subspan(group.charge_first, group.charge_count));
-  const Ask what{.charges = charges,
-                 .ahead = ahead_of(charges, 0),
-                 .hold = hold,
-                 .weight = answer.weight,
-                 .key_prefix = shared_.options.key_prefix,
-                 .kept_linger = shared_.options.kept_linger};
+  const ScriptCall what{.charges = charges,
+                        .ahead = ahead_of(charges, 0),
+                        .hold = hold,
+                        .weight = answer.weight,
+                        .key_prefix = shared_.options.key_prefix,
+                        .kept_linger = shared_.options.kept_linger};
   answer.what = Answer::What::awaited;
   ++pending.awaited;
   send(what, answer.weight, answer.by_text,
@@ -250,21 +253,21 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
     }
     answer.what = Answer::What::error;
     answer.error = refusal_of(text, batch.charges.subspan(group.charge_first, group.charge_count));
-    if (answer.error == Error::read_only) link_.leave_node();
+    if (answer.error == Error::read_only) connection_.leave_node();
     return true;
   }
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
-  Said said;
+  ScriptReply said;
   if (std::all_of(charges.begin(), charges.end(), is_counted)) {
     said = read_answer(text, charges, batch.decisions, group.allowed);
   } else {
     counted_of(charges);
     said = read_answer(text, counted_, batch.decisions, group.allowed);
   }
-  if (said == Said::decided) return true;
-  const Weight wanted = said == Said::again_wide ? Weight::wide : Weight::full;
-  if (said == Said::nonsense || answer.weight >= wanted) {
-    shared_.tell_refusal("its script answered \"" + std::string(text.substr(0, 100)) + "\"");
+  if (said == ScriptReply::decided) return true;
+  const Weight wanted = said == ScriptReply::again_wide ? Weight::wide : Weight::full;
+  if (said == ScriptReply::nonsense || answer.weight >= wanted) {
+    shared_.log_refusal("its script answered \"" + std::string(text.substr(0, 100)) + "\"");
     answer.what = Answer::What::error;
     answer.error = Error::store;
     return true;
@@ -278,7 +281,7 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
 Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges) {
   const Error error = error_of(text);
   std::string told(text.substr(0, 300));
-  if (error == Error::foreign) {
+  if (error == Error::wrong_type) {
     bool own = true;
     for (const Charge& charge : charges) {
       if (!is_counted(charge)) continue;
@@ -291,7 +294,7 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
     // Divvy's keys are what they are.
     told += own ? "; delete it, or choose another store.redis.key_prefix" : "; delete it";
   }
-  shared_.tell_refusal(told);
+  shared_.log_refusal(told);
   return error;
 }
 
@@ -328,7 +331,7 @@ void WorkerClient::decide_here(const Batch& batch, Group& group, base::Time now,
     for (limit::Limit& limit : kept.back()) limit = shared_.share_of(limit);
     charge.limits = kept.back();
   }
-  shared_.table->apply({{&group, 1}, batch.charges, batch.decisions}, now, &port_, pin);
+  shared_.table->apply({{&group, 1}, batch.charges, batch.decisions}, now, &completions_, pin);
   for (size_t k = 0; k < charges.size(); ++k) {
     charges[k].limits = before[k].limits;
     charges[k].limits_id = before[k].limits_id;
@@ -346,7 +349,7 @@ void WorkerClient::on_answer(const Sender& sender, Reply reply, std::string_view
   answer.at = static_cast<uint32_t>(pending.texts.size());
   answer.size = static_cast<uint32_t>(std::min<size_t>(text.size(), 64 << 10));
   pending.texts.append(text.substr(0, answer.size));
-  if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
+  if (--pending.awaited == 0) completions_.resume_batch({sender.slot, pending.generation});
 }
 
 bool WorkerClient::on_late(const Sender& sender) {
@@ -357,7 +360,7 @@ bool WorkerClient::on_late(const Sender& sender) {
   Answer& answer = pending.answers[sender.index];
   answer.what = Answer::What::error;
   answer.error = Error::deadline;
-  if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
+  if (--pending.awaited == 0) completions_.resume_batch({sender.slot, pending.generation});
   return true;
 }
 
@@ -376,7 +379,7 @@ void WorkerClient::on_lost(const Sender& sender) {
   Answer& answer = pending.answers[sender.index];
   answer.what = Answer::What::error;
   answer.error = Error::store;
-  if (--pending.awaited == 0) port_.name_batch({sender.slot, pending.generation});
+  if (--pending.awaited == 0) completions_.resume_batch({sender.slot, pending.generation});
 }
 
 }  // namespace sluice::redis

@@ -22,10 +22,10 @@
 
 namespace sluice::redis {
 
-class WorkerClient final : public Link::Owner {
+class WorkerClient final : public AsyncConnection::Owner {
  public:
   // All of it outlives the client.
-  WorkerClient(Shared& shared, store::Port& port, net::Loop& loop, uint64_t seed);
+  WorkerClient(Shared& shared, store::CompletionQueue& completions, net::Loop& loop, uint64_t seed);
   ~WorkerClient() override;
 
   store::Applied apply(const request::Batch& batch, base::Time now, const store::Pin& pin,
@@ -33,12 +33,12 @@ class WorkerClient final : public Link::Owner {
   void abandon(request::Ticket ticket);
   std::optional<base::Time> advance(base::Time now);
   bool cancel(request::Ticket ticket);
-  const Link& link() const { return link_; }
+  const AsyncConnection& connection() const { return connection_; }
 
   void on_answer(const Sender& sender, Reply reply, std::string_view text) override;
   bool on_late(const Sender& sender) override;
   void on_lost(const Sender& sender) override;
-  void on_change() override { port_.wake(); }
+  void on_change() override { completions_.wake(); }
   void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
   std::vector<net::Address> addresses() override { return shared_.resolver.addresses(); }
 
@@ -98,7 +98,8 @@ class WorkerClient final : public Link::Owner {
                       bool& hold);
   request::Error trouble() const;
   request::Error refusal_of(std::string_view text, std::span<const request::Charge> charges);
-  void send(const Ask& what, Weight& weight, bool by_text, const Sender& sender, base::Time due);
+  void send(const ScriptCall& what, Weight& weight, bool by_text, const Sender& sender,
+            base::Time due);
   std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
   std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, uint64_t arrival);
 
@@ -131,8 +132,8 @@ class WorkerClient final : public Link::Owner {
   static uint64_t key(request::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }
 
   Shared& shared_;
-  store::Port& port_;
-  Link link_;
+  store::CompletionQueue& completions_;
+  AsyncConnection connection_;
   LimitTexts texts_;
   std::vector<Pending> pending_;  // by the tickets' slots
   uint32_t serial_ = 0;

@@ -75,14 +75,14 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   if (queue != w.queue) {
     if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
     w.queue = queue;
-    if (!queue.empty()) shared_.queues.enter(queue, w.arrival, charge.cost, port_);
+    if (!queue.empty()) shared_.queues.enter(queue, w.arrival, charge.cost, completions_);
   }
   w.at = at;
   const bool put_back = std::any_of(
       charge.limits.begin(), charge.limits.end(),
       [](const limit::Limit& l) { return l.algorithm == limit::Algorithm::fixed_bucket; });
   int64_t wait_us = longest < 0 ? ask_pause_us : longest;
-  if (put_back || !link_.takes()) wait_us = std::min(wait_us, look_again());
+  if (put_back || !connection_.takes()) wait_us = std::min(wait_us, look_again());
   wait_us = std::max(wait_us, ask_pause_us);
   const bool ever = !w.queue.empty() && wait_us <= INT64_MAX - now.us;
   schedule(w, ever ? now.us + wait_us : INT64_MAX);
@@ -102,7 +102,7 @@ void WorkerClient::enqueue_anew(Waiting& w) {
   }
   enqueue(w, now_);
   if (!w.queue.empty()) schedule(w, now_.us);
-  port_.wake();
+  completions_.wake();
 }
 
 void WorkerClient::schedule(Waiting& w, int64_t due_us) {
@@ -122,7 +122,7 @@ void WorkerClient::park(Group& group, const request::Batch& batch, base::Time no
   enqueue(*waiting, now);
   group.parked = true;
   group.arrival = waiting->arrival;
-  port_.wake();
+  completions_.wake();
   SLUICE_CHECK(waiting_.emplace(key(group.ticket), std::move(waiting)).second);
 }
 
@@ -169,7 +169,7 @@ void WorkerClient::brought(std::span<const Charge> charges) {
 }
 
 void WorkerClient::look_at(Waiting& w, base::Time now) {
-  if (link_.takes() && !link_.is_full()) return ask_waiting(w, now);
+  if (connection_.takes() && !connection_.is_full()) return ask_waiting(w, now);
   if (granted_here(w, now)) return;
   schedule(w, now.us + look_again());  // it waits on, until Redis is back
 }
@@ -195,12 +195,12 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   w.called = false;
   w.serial = ++serial_;
   asked_[w.serial] = &w;
-  const Ask what{.charges = charges,
-                 .ahead = ahead_of(charges, w.arrival),
-                 .hold = hold,
-                 .weight = w.weight,
-                 .key_prefix = shared_.options.key_prefix,
-                 .kept_linger = shared_.options.kept_linger};
+  const ScriptCall what{.charges = charges,
+                        .ahead = ahead_of(charges, w.arrival),
+                        .hold = hold,
+                        .weight = w.weight,
+                        .key_prefix = shared_.options.key_prefix,
+                        .kept_linger = shared_.options.kept_linger};
   // It has no deadline of its own; its connection has one.
   send(what, w.weight, w.by_text, {kind_waiting, 0, w.serial, 0},
        {now.us + shared_.options.deadline.us});
@@ -212,7 +212,7 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
   Waiting& w = *at->second;
   asked_.erase(at);
   w.asked = false;
-  Said said = Said::nonsense;
+  ScriptReply said = ScriptReply::nonsense;
   bool allowed = false;
   if (reply == Reply::error) {
     if (!text.starts_with("NOSCRIPT") || w.by_text) return on_waiting_refused(w, text);
@@ -224,13 +224,13 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
     said = read_answer(
         text, counted.size() == w.wanted.charges.size() ? std::span(w.wanted.charges) : counted_,
         w.wanted.decisions, allowed);
-    const Weight wanted = said == Said::again_wide ? Weight::wide : Weight::full;
-    if (said == Said::nonsense || (said != Said::decided && w.weight >= wanted))
+    const Weight wanted = said == ScriptReply::again_wide ? Weight::wide : Weight::full;
+    if (said == ScriptReply::nonsense || (said != ScriptReply::decided && w.weight >= wanted))
       return on_waiting_lost(w, Error::store);
     // What it waits under may hold no more; once, as other servers may have other rules for good.
-    if (said == Said::again_full && w.weight == Weight::light && !w.cancelled)
-      port_.name_waiter(w.ticket);
-    if (said != Said::decided) w.weight = wanted;
+    if (said == ScriptReply::again_full && w.weight == Weight::light && !w.cancelled)
+      completions_.resume_waiter(w.ticket);
+    if (said != ScriptReply::decided) w.weight = wanted;
   }
   if (allowed && (w.cancelled || w.next)) give_back(w);
   if (w.cancelled) return erase(w);
@@ -240,21 +240,21 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
     return;
   }
   if (allowed) return answer(w, Error::none, now_);
-  if (said == Said::decided) enqueue(w, now_);
-  if (said != Said::decided || (w.called && !w.queue.empty())) schedule(w, now_.us);
-  port_.wake();
+  if (said == ScriptReply::decided) enqueue(w, now_);
+  if (said != ScriptReply::decided || (w.called && !w.queue.empty())) schedule(w, now_.us);
+  completions_.wake();
 }
 
 // Nothing was done. Who waits while its Redis takes no writes waits for one that does.
 void WorkerClient::on_waiting_refused(Waiting& w, std::string_view text) {
   const Error error = refusal_of(text, w.wanted.charges);
-  if (error == Error::read_only) link_.leave_node();
+  if (error == Error::read_only) connection_.leave_node();
   if (w.cancelled || error != Error::read_only || w.wanted.on_error != OnError::local)
     return on_waiting_lost(w, error);
   if (w.next) take_next(w);
   if (granted_here(w, now_)) return;
   schedule(w, now_.us + look_again());
-  port_.wake();
+  completions_.wake();
 }
 
 void WorkerClient::take_next(Waiting& w) {
@@ -276,7 +276,7 @@ void WorkerClient::on_waiting_lost(Waiting& w, Error error) {
 }
 
 void WorkerClient::answer(Waiting& w, Error error, base::Time now) {
-  port_.settle({w.ticket, error, now, std::move(w.wanted.decisions)});
+  completions_.settle({w.ticket, error, now, std::move(w.wanted.decisions)});
   erase(w);
 }
 
@@ -290,7 +290,7 @@ void WorkerClient::erase(Waiting& w) {
 
 // Taken for somebody who has gone, or under limits that hold no more.
 void WorkerClient::give_back(Waiting& w) {
-  if (!link_.takes() || link_.is_full()) return;
+  if (!connection_.takes() || connection_.is_full()) return;
   std::vector<Charge> charges = w.wanted.charges;
   for (Charge& charge : charges) charge.verb = Verb::put;
   const auto counted = counted_of(charges);
@@ -327,7 +327,7 @@ void WorkerClient::see(base::Time now) {
     return;
   }
   now_ = now;
-  link_.step_back({back_us});
+  connection_.step_back({back_us});
   std::set<std::pair<int64_t, uint64_t>> earlier;
   for (const auto& [due_us, arrival] : due_) {
     by_arrival_.at(arrival)->due_us = due_us - back_us;
@@ -340,7 +340,7 @@ std::optional<base::Time> WorkerClient::advance(base::Time now) {
   see(now);
   if (!by_arrival_.empty()) {
     called_.clear();
-    shared_.queues.take_called(port_, called_);
+    shared_.queues.take_called(completions_, called_);
     for (const uint64_t arrival : called_) {
       const auto at = by_arrival_.find(arrival);
       if (at == by_arrival_.end()) continue;
@@ -355,7 +355,7 @@ std::optional<base::Time> WorkerClient::advance(base::Time now) {
     if (!w.asked && shared_.queues.is_first(w.queue, w.arrival)) look_at(w, now);
   }
   int64_t next_us = due_.empty() ? INT64_MAX : due_.begin()->first;
-  if (const auto next = link_.advance(now)) next_us = std::min(next_us, next->us);
+  if (const auto next = connection_.advance(now)) next_us = std::min(next_us, next->us);
   if (next_us == INT64_MAX) return std::nullopt;
   return base::Time{next_us};
 }

@@ -4,7 +4,7 @@ namespace sluice::request {
 
 std::string_view name_of(Verb verb) {
   switch (verb) {
-    case Verb::none:
+    case Verb::noop:
       return "none";
     case Verb::take:
       return "take";
@@ -14,7 +14,7 @@ std::string_view name_of(Verb verb) {
       return "peek";
     case Verb::put:
       return "put";
-    case Verb::probe:
+    case Verb::would_take:
       return "probe";
     case Verb::list:
       return "list";
@@ -34,13 +34,13 @@ std::string_view name_of(Error error) {
       return "deadline";
     case Error::overloaded:
       return "overloaded";
-    case Error::full:
+    case Error::no_space:
       return "full";
     case Error::read_only:
       return "read_only";
-    case Error::refused:
+    case Error::auth_failed:
       return "refused";
-    case Error::foreign:
+    case Error::wrong_type:
       return "foreign";
   }
   return "";

@@ -22,22 +22,22 @@ struct Entry {
 
 // What is asked of counters.
 enum class Verb : uint8_t {
-  none,   // nothing; the reply has its turn
-  take,   // now or not at all
-  wait,   // as take, but the reply may come once there is enough
-  peek,   // what there is; takes nothing
-  put,    // gives units back
-  list,   // which counters there are
-  probe,  // what a take would be answered now; takes nothing
+  noop,        // nothing; the reply has its turn
+  take,        // now or not at all
+  wait,        // as take, but the reply may come once there is enough
+  peek,        // what there is; takes nothing
+  put,         // gives units back
+  list,        // which counters there are
+  would_take,  // what a take would be answered now; takes nothing
 };
-inline constexpr size_t verb_count = static_cast<size_t>(Verb::probe) + 1;  // it is the last
+inline constexpr size_t verb_count = static_cast<size_t>(Verb::would_take) + 1;  // it is the last
 
 // Does it leave every counter as it is?
 constexpr bool only_looks(Verb verb) {
-  return verb == Verb::peek || verb == Verb::probe;
+  return verb == Verb::peek || verb == Verb::would_take;
 }
 
-// In the words above.
+// As logs and metrics have it.
 std::string_view name_of(Verb verb);
 
 // How a store that is shared with other programs writes a counter down.
@@ -52,7 +52,7 @@ enum class KeyEncoding : uint8_t {
 struct Space {
   uint32_t id = 0;  // of this process; never stored
   std::string prefix, suffix;
-  limit::Carry carry = limit::Carry::used;
+  limit::CarryOver carry = limit::CarryOver::used;
   KeyEncoding encoding = KeyEncoding::own;
   base::Duration linger{};  // how long a counter that equals a fresh one is kept, to be listed
   // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
@@ -86,17 +86,17 @@ struct Charge {
 // Why a store could not decide.
 enum class Error : uint8_t {
   none,
-  memory,      // the counter is new and the store's memory bound is reached
-  store,       // what keeps the counters cannot be asked
-  deadline,    // it did not answer in time; what was asked may yet be charged
-  overloaded,  // too much is under way already
-  full,        // it has no room for what is new
-  read_only,   // it takes no change
-  refused,     // it does not let us in
-  foreign,     // what it has under this key is no counter of ours
+  memory,       // the counter is new and the store's memory bound is reached
+  store,        // what keeps the counters cannot be asked
+  deadline,     // it did not answer in time; what was asked may yet be charged
+  overloaded,   // too much is under way already
+  no_space,     // it has no room for what is new
+  read_only,    // it takes no change
+  auth_failed,  // it does not let us in
+  wrong_type,   // what it has under this key is no counter of ours
 };
 
-// In the words above.
+// As logs and metrics have it.
 std::string_view name_of(Error error);
 
 // What a rule wants then; the strictest first.

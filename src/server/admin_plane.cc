@@ -9,14 +9,14 @@
 
 namespace sluice::server {
 
-void Operate::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
-                      live::OverridesBook* overrides, std::vector<std::string> files,
-                      const store::Catalog& store, base::Clock& clock, log::Log& log) {
+void AdminPlane::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
+                         live::OverrideRegistry* overrides, std::vector<std::string> files,
+                         const store::Catalog& store, base::Clock& clock, log::Log& log) {
   log_control_ = std::make_unique<admin::LogControl>(log, options.denials_every);
-  facts_ = std::make_unique<admin::Facts>(
-      live, reloader == nullptr ? nullptr : &reloader->readings(), store, options.admin.version);
-  sources_.add(*facts_);
-  sources_.add(figures_);
+  server_info_ = std::make_unique<admin::ServerInfo>(
+      live, reloader == nullptr ? nullptr : &reloader->history(), store, options.admin.version);
+  sources_.add(*server_info_);
+  sources_.add(server_stats_);
   sources_.add(process_);
   for (const metrics::Source* source : options.sources) sources_.add(*source);
   if (overrides != nullptr) sources_.add(*overrides);
@@ -26,15 +26,15 @@ void Operate::prepare(const Options& options, const live::Live& live, live::Relo
     SLUICE_CHECK(metrics != nullptr);
     statsd_ = std::make_unique<metrics::StatsdSender>(
         metrics::StatsdSender::Options{o.host, o.port, o.tcp},
-        metrics->make_statsd_feed(figures_, o.protocol, o.prefix));
-    figures_.keep_events(o.protocol, [this] { statsd_->wake(); });
+        metrics->make_statsd_feed(server_stats_, o.protocol, o.prefix));
+    server_stats_.keep_events(o.protocol, [this] { statsd_->wake(); });
     sources_.add(*statsd_);
   }
   const bool http = std::any_of(options.listeners.begin(), options.listeners.end(),
                                 [](const auto& l) { return l.service.is_http(); });
   if (!http) return;
   admin_ = std::make_unique<admin::Admin>(
-      options.admin, admin::Admin::World{live, figures_, sources_, reloader, std::move(files)});
+      options.admin, admin::Admin::Deps{live, server_stats_, sources_, reloader, std::move(files)});
   admin_->add_check([this]() -> std::optional<std::string> {
     if (stopping_) return "the server is stopping";
     if (!serving_) return "the server is starting";
@@ -58,7 +58,7 @@ void Operate::prepare(const Options& options, const live::Live& live, live::Relo
       std::any_of(options.listeners.begin(), options.listeners.end(),
                   [](const auto& l) { return l.service.kind == Service::Kind::admin; });
   if (asks) {
-    top_board_ = std::make_unique<admin::TopBoard>(clock, live, figures_, options.spaces);
+    top_board_ = std::make_unique<admin::TopBoard>(clock, live, server_stats_, options.spaces);
     admin_->add({.method = "GET",
                  .path = "/v1/top",
                  .slow = true,
@@ -69,27 +69,27 @@ void Operate::prepare(const Options& options, const live::Live& live, live::Relo
   for (const auto& [service, host, port, timeouts] : options.listeners) {
     if (service.kind != Service::Kind::page) continue;
     const protocol::Metrics& metrics = *protocol::describe(service.protocol).metrics;
-    pages_.push_back({service, metrics.make_page(figures_, service.protocol, service.path)});
+    pages_.push_back({service, metrics.make_page(server_stats_, service.protocol, service.path)});
   }
   http_ = std::make_unique<admin::HttpServer>(log.logger(log::LogModule::admin));
 }
 
-void Operate::start(size_t http_places) {
+void AdminPlane::start(size_t http_places) {
   if (statsd_) statsd_->start();
   if (http_) http_->start(http_places);
   serving_ = true;
 }
 
-void Operate::stop() {
+void AdminPlane::stop() {
   if (http_) http_->stop();
   statsd_.reset();
 }
 
-net::Listener::Owner Operate::http_owner() {
+net::Listener::Owner AdminPlane::http_owner() {
   return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }, {}};
 }
 
-bool Operate::take(int fd, const Service& service) {
+bool AdminPlane::take(int fd, const Service& service) {
   if (!service.is_http()) return false;
   if (service.kind == Service::Kind::admin) {
     http_->adopt(fd, *admin_);
@@ -99,7 +99,7 @@ bool Operate::take(int fd, const Service& service) {
     return one.service.protocol == service.protocol && one.service.path == service.path;
   });
   SLUICE_CHECK(page != pages_.end());
-  http_->adopt(fd, *page->site);
+  http_->adopt(fd, *page->handler);
   return true;
 }
 

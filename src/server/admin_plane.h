@@ -26,18 +26,18 @@
 
 namespace sluice::server {
 
-class Operate {
+class AdminPlane {
  public:
-  // Any thread, from the start on: names for rules, tallies for workers.
-  admin::Figures& figures() { return figures_; }
+  // Any thread, from the start on: names for rules, statistics for workers.
+  admin::ServerStats& server_stats() { return server_stats_; }
 
   // All of it outlives this; `reloader` and `overrides` may be null.
   void prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
-               live::OverridesBook* overrides, std::vector<std::string> files,
+               live::OverrideRegistry* overrides, std::vector<std::string> files,
                const store::Catalog& store, base::Clock& clock, log::Log& log);
   // What else is to be collected; outlives this.
   void add_source(const metrics::Source& source) { sources_.add(source); }
-  engine::Denials& denials() { return log_control_->denials(); }
+  engine::DenialSampler& denials() { return log_control_->denials(); }
   // Null: nobody can ask for it.
   admin::TopBoard* top_board() { return top_board_.get(); }
   // The HTTP server gets so many places.
@@ -54,17 +54,17 @@ class Operate {
   admin::Admin& admin() { return *admin_; }
 
  private:
-  admin::Figures figures_;
+  admin::ServerStats server_stats_;
   metrics::ProcessSource process_;
   metrics::Sources sources_;
   std::atomic<bool> stopping_{false}, serving_{false};
-  std::unique_ptr<admin::Facts> facts_;
+  std::unique_ptr<admin::ServerInfo> server_info_;
   std::unique_ptr<admin::LogControl> log_control_;
   std::unique_ptr<admin::Admin> admin_;
   std::unique_ptr<admin::TopBoard> top_board_;
   struct OwnPage {
     Service service;
-    std::unique_ptr<admin::Site> site;
+    std::unique_ptr<admin::HttpHandler> handler;
   };
   std::vector<OwnPage> pages_;
   std::unique_ptr<admin::HttpServer> http_;

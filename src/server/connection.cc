@@ -109,19 +109,19 @@ void Connection::release_input() {
 void Connection::on_request_timeout() {
   // What waits for its turn may be whole; note_unfinished looks again when it has had it.
   if (phase_ != Phase::serving || undecided_) return;
-  worker_.tally().closed(protocol_, engine::Closed::request_timeout);
+  worker_.stats().closed(protocol_, engine::Closed::request_timeout);
   if (stream_.is_handshaking()) return abort();  // it could not read why
   refuse(too_slow);
 }
 
 void Connection::on_send_timeout() {
-  worker_.tally().closed(protocol_, engine::Closed::send_timeout);
+  worker_.stats().closed(protocol_, engine::Closed::send_timeout);
   abort();
 }
 
 void Connection::give_way() {
   const auto self = shared_from_this();
-  worker_.tally().closed(protocol_, engine::Closed::request_memory);
+  worker_.stats().closed(protocol_, engine::Closed::request_memory);
   lent_.leave();
   // Words would wait behind what the client does not take.
   unsent_.empty() ? refuse(no_room) : abort();
@@ -145,13 +145,13 @@ void Connection::read_more() {
   if (n < 0) {
     readable_ = false;
     if (errno == EAGAIN) return stream_.is_tls() ? note_handshake() : void();
-    if (errno == ETIMEDOUT) worker_.tally().closed(protocol_, engine::Closed::send_timeout);
+    if (errno == ETIMEDOUT) worker_.stats().closed(protocol_, engine::Closed::send_timeout);
     return abort();
   }
   // If that was all, what comes next is told.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   in_size_ += static_cast<size_t>(n);
-  worker_.tally().received(protocol_, static_cast<size_t>(n));
+  worker_.stats().received(protocol_, static_cast<size_t>(n));
   end_ = n == 0;
   if (is_turned_away()) return refuse(turned_away_);
   if (static_cast<size_t>(n) > short_input_bytes && worker_.poller().has_others()) {
@@ -298,7 +298,7 @@ bool Connection::decide() {
     closing = served == engine::Served::ended;
     if (leaving_ && !closing && under_way_.empty()) {
       const std::string_view fault = session_->fault();
-      if (!fault.empty()) worker_.tally().fault(protocol_, fault);
+      if (!fault.empty()) worker_.stats().fault(protocol_, fault);
       session_->farewell(out);
       closing = true;
     }
@@ -374,7 +374,7 @@ void Connection::reply_late(const request::Request& request, const request::Verd
 void Connection::flush_late(bool needs_commit) {
   if (phase_ != Phase::serving || late_.empty()) return;
   if (late_.size() + unsent_.size() > base::bounds::late_bytes_max) {
-    worker_.tally().closed(protocol_, engine::Closed::send_memory);
+    worker_.stats().closed(protocol_, engine::Closed::send_memory);
     return abort();
   }
   worker_.out().clear();
@@ -389,19 +389,20 @@ bool Connection::flush(bool needs_commit) {
   auto& out = worker_.out();
   std::string_view text = out.view();
   const store::Committer* const committer = worker_.committer();
-  const uint64_t gate = text.empty() || committer == nullptr ? 0 : committer->gate(needs_commit);
-  if (!unsent_.empty() || gate != 0) [[unlikely]] {  // it has to wait for what came before
-    hold_back(text, gate, needs_commit);
+  const uint64_t commit_seq =
+      text.empty() || committer == nullptr ? 0 : committer->commit_seq(needs_commit);
+  if (!unsent_.empty() || commit_seq != 0) [[unlikely]] {  // it has to wait for what came before
+    wait_for_commit(text, commit_seq, needs_commit);
     out.clear();
     return false;
   }
   while (!text.empty()) {
     const ssize_t n = stream_.write(text);
     if (n >= 0) {
-      worker_.tally().sent(protocol_, static_cast<size_t>(n));
+      worker_.stats().sent(protocol_, static_cast<size_t>(n));
       text.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN) {
-      hold_back(text, 0, false);
+      wait_for_commit(text, 0, false);
       out.clear();
       return false;
     } else {
@@ -412,21 +413,21 @@ bool Connection::flush(bool needs_commit) {
   return true;
 }
 
-void Connection::hold_back(std::string_view text, uint64_t gate, bool needs_commit) {
+void Connection::wait_for_commit(std::string_view text, uint64_t commit_seq, bool needs_commit) {
   if (unsent_.empty()) {
     unsent_ = worker_.lend_text();
     unsent_at_ = 0;
   }
   unsent_.append(text);
   worker_.add_unsent(*this, text.size());
-  if (gate == 0) {
-    if (gate_ == 0 && !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);
+  if (commit_seq == 0) {
+    if (commit_seq_ == 0 && !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);
     return;
   }
   waits_.leave();
-  gate_ = gate;
+  commit_seq_ = commit_seq;
   needs_commit_ |= needs_commit;
-  worker_.hold_back(shared_from_this(), gate);
+  worker_.wait_for_commit(shared_from_this(), commit_seq);
 }
 
 // Of which nothing waits any more, or will never leave.
@@ -437,20 +438,21 @@ void Connection::release_unsent() {
   worker_.give_back_text(std::exchange(unsent_, std::string()));
 }
 
-void Connection::pass_gate(uint64_t gate, bool committed) {
-  if (phase_ == Phase::closed || gate_ != gate) return;  // there is more, up to a later one
-  gate_ = 0;
+void Connection::on_durable(uint64_t commit_seq, bool committed) {
+  if (phase_ == Phase::closed || commit_seq_ != commit_seq)
+    return;  // there is more, up to a later one
+  commit_seq_ = 0;
   if (std::exchange(needs_commit_, false) && !committed) return abort();
   write_more();
 }
 
 void Connection::write_more() {
-  if (gate_ != 0) return;
+  if (commit_seq_ != 0) return;
   const size_t before = unsent_at_;
   while (unsent_at_ < unsent_.size()) {
     const ssize_t n = stream_.write(std::string_view(unsent_).substr(unsent_at_));
     if (n >= 0) {
-      worker_.tally().sent(protocol_, static_cast<size_t>(n));
+      worker_.stats().sent(protocol_, static_cast<size_t>(n));
       unsent_at_ += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {
       if (unsent_at_ > before || !waits_.is_in(send_ages_)) worker_.begin_wait(waits_, send_ages_);

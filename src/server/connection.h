@@ -36,6 +36,8 @@ using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
 
+// More than twenty members: the socket, its input, its batches, its output and the phase in which
+// each is; each event of the loop may move all of them, and a connection is one allocation.
 class Connection final : public engine::ReplySink,
                          public net::Poller::Client,
                          public std::enable_shared_from_this<Connection> {
@@ -65,9 +67,9 @@ class Connection final : public engine::ReplySink,
   void finish();
   // Closes now.
   void abort();
-  // What it was told to hold back up to this number (Worker::hold_back) may leave; or it is not
-  // committed, and may leave only if nobody is to rely on that.
-  void pass_gate(uint64_t gate, bool committed);
+  // What it was told to hold back up to this number (Worker::wait_for_commit) may leave; or it is
+  // not committed, and may leave only if nobody is to rely on that.
+  void on_durable(uint64_t commit_seq, bool committed);
 
   void reply_late(const request::Request& request, const request::Verdict& verdict,
                   base::Time now) override;
@@ -102,7 +104,7 @@ class Connection final : public engine::ReplySink,
   void start_flushing();
   bool flush(bool needs_commit = false);
   void write_more();
-  void hold_back(std::string_view text, uint64_t gate, bool needs_commit);
+  void wait_for_commit(std::string_view text, uint64_t commit_seq, bool needs_commit);
   void release_unsent();
   void close_gently();
   void await_linger();
@@ -138,7 +140,7 @@ class Connection final : public engine::ReplySink,
   // Output that the socket did not take, or that is held back; while it is there nothing is read.
   std::string unsent_;
   size_t unsent_at_ = 0;
-  uint64_t gate_ = 0;          // not 0: of unsent_ nothing leaves before it is passed
+  uint64_t commit_seq_ = 0;    // not 0: of unsent_ nothing leaves before it is passed
   bool needs_commit_ = false;  // it holds a reply that must not leave if it cannot be committed
   size_t drained_ = 0;
   const protocol::Protocol protocol_;

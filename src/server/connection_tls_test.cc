@@ -210,7 +210,7 @@ TEST(TlsConnection, AHandshakeHasTheTimeOfARequestAndAnIdleClientAllTime) {
   World w;
   w.start();
   const auto closed = [&] {
-    return w.tally.at(protocol::find("divvy").value())
+    return w.stats.at(protocol::find("divvy").value())
         .closed_for[static_cast<size_t>(engine::Closed::request_timeout)]
         .read();
   };

@@ -148,7 +148,7 @@ TEST(Reloader, repeats_what_was_told_of_the_live_policy) {
                                                       {Outcome::unchanged, "of the second"}};
   for (const auto& [outcome, message] : expected) {
     const auto reading =
-        reloader.readings().await(reloader.request(), std::chrono::steady_clock::now() + 25s);
+        reloader.history().await(reloader.request(), std::chrono::steady_clock::now() + 25s);
     ASSERT_TRUE(reading);
     EXPECT_EQ(reading->outcome, outcome);
     ASSERT_EQ(reading->diagnostics.size(), 100u);

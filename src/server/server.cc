@@ -45,6 +45,8 @@ constexpr std::string_view too_many = "too many connections; this server has rea
 
 }  // namespace
 
+// More than twenty members: it owns all that lives as long as the server, in the order in which
+// that must begin and, backwards, end.
 struct Server::Impl {
   Impl(Options o, live::Policy policy, store::Store& s, log::Log& l)
       : options(std::move(o)),
@@ -56,8 +58,8 @@ struct Server::Impl {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr) {
-      overrides.emplace(live::OverridesBook::World{*options.spaces, live, clock, options.metadata,
-                                                   [this] { on_overrides(); }, policy_log});
+      overrides.emplace(live::OverrideRegistry::Deps{*options.spaces, live, clock, options.metadata,
+                                                     [this] { on_overrides(); }, policy_log});
       collector.emplace(*options.spaces, live, store.catalog(), [this](std::function<void()> done) {
         asio::post(io, [this, done = std::move(done)] {
           live.renew();
@@ -66,18 +68,18 @@ struct Server::Impl {
         });
       });
     }
-    operate.add_source(doors);
-    operate.prepare(options, live, reloader ? &*reloader : nullptr,
-                    overrides ? &*overrides : nullptr, files, store.catalog(), clock, l);
-    inquiries.set_post([this](std::shared_ptr<engine::Inquiry> inquiry) {
-      workers[asked++ % workers.size()]->inquire(std::move(inquiry));
+    admin_plane.add_source(doors);
+    admin_plane.prepare(options, live, reloader ? &*reloader : nullptr,
+                        overrides ? &*overrides : nullptr, files, store.catalog(), clock, l);
+    queries.set_post([this](std::shared_ptr<engine::AdminQuery> query) {
+      workers[asked++ % workers.size()]->run_query(std::move(query));
     });
-    counter_routes.emplace(admin::CounterRoutes::World{live, inquiries, clock, store,
-                                                       overrides ? &overrides->table() : nullptr});
-    if (operate.has_admin()) counter_routes->add_to(operate.admin());
+    counter_routes.emplace(admin::CounterRoutes::Deps{live, queries, clock, store,
+                                                      overrides ? &overrides->table() : nullptr});
+    if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
   }
 
-  // What other servers set is told to `io`, which goes before the book of it does.
+  // What other servers set is told to `io`, which goes before the registry of it does.
   ~Impl() {
     if (overrides) overrides->end();
   }
@@ -90,7 +92,7 @@ struct Server::Impl {
     };
     const auto load = [this, read = std::move(policy.load)](uint64_t hash) {
       live::Loaded loaded = read(hash);
-      if (loaded.rules) loaded.names = operate.figures().name_rules(*loaded.rules);
+      if (loaded.rules) loaded.names = admin_plane.server_stats().name_rules(*loaded.rules);
       return loaded;
     };
     reloader.emplace(live.current(), load, std::move(policy.files), publish, policy_log,
@@ -99,7 +101,7 @@ struct Server::Impl {
 
   // Metrics count the rules by their names.
   live::LivePolicy named(live::LivePolicy first) {
-    first.names = operate.figures().name_rules(*first.rules);
+    first.names = admin_plane.server_stats().name_rules(*first.rules);
     return first;
   }
 
@@ -108,7 +110,7 @@ struct Server::Impl {
   std::optional<std::string> plan();
   void go_live(const std::shared_ptr<const live::LivePolicy>& next);
   void on_overrides();
-  void tell_overrides();
+  void notify_overrides();
   void on_signal();
   void read_again(int number);
   void end(int number);
@@ -116,9 +118,9 @@ struct Server::Impl {
   void on_ended();
   bool purges() const;
   void purge();
-  void tell_given_up();
-  void tell_too_costly();
-  void tell_passed_over();
+  void log_regexes_given_up();
+  void log_too_costly();
+  void log_passed_over();
   void keep_house();
   void close_house();
 
@@ -126,11 +128,11 @@ struct Server::Impl {
   store::Store& store;
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
   Doors doors{log};
-  Operate operate;
+  AdminPlane admin_plane;
   live::Live live;
   base::Clock own_clock;
   base::Clock& clock = options.clock != nullptr ? *options.clock : own_clock;
-  std::optional<live::OverridesBook> overrides;
+  std::optional<live::OverrideRegistry> overrides;
   std::optional<live::LimitsCollector> collector;  // the house's
   std::atomic<bool> telling_overrides{false};
   std::chrono::steady_clock::time_point told_overrides_at{};
@@ -138,10 +140,11 @@ struct Server::Impl {
   asio::signal_set signals{io};
   asio::steady_timer overrides_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
-  engine::Lister lister{store.catalog()};  // answers to workers' loops, so it ends before them
-  engine::Inquiries inquiries{store, lister};
+  engine::TableScanner scanner{
+      store.catalog()};  // answers to workers' loops, so it ends before them
+  engine::AdminQueries queries{store, scanner};
   std::optional<admin::CounterRoutes> counter_routes;
-  std::atomic<size_t> asked{0};  // inquiries
+  std::atomic<size_t> asked{0};  // queries
   std::vector<std::unique_ptr<net::Listener>> listeners;
   std::vector<Bound> bound;
   net::FilesPlan files_plan;
@@ -188,7 +191,7 @@ std::optional<std::string> Server::start() {
         s.take(fd, service, timeouts);
       };
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
-      if (named.service.is_http()) owner = s.operate.http_owner();
+      if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
       s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind()) return wrong;
@@ -199,13 +202,13 @@ std::optional<std::string> Server::start() {
     if (auto wrong = s.overrides->load()) return wrong;
   base::raise_open_files();
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
-  admin::TopBoard* const board = s.operate.top_board();
+  admin::TopBoard* const board = s.admin_plane.top_board();
   try {  // each has descriptors of its own
     for (unsigned i = 0; i < count; ++i) {
       s.workers.push_back(std::make_unique<Worker>(
-          s.store, s.clock, s.live, s.lister,
-          Worker::Watch{.tally = s.operate.figures().add_tally(),
-                        .denials = s.operate.denials(),
+          s.store, s.clock, s.live, s.scanner,
+          Worker::Watch{.stats = s.admin_plane.server_stats().add_worker(),
+                        .denials = s.admin_plane.denials(),
                         .keys_hash = board == nullptr ? nullptr : &board->hash()},
           s.overrides ? &s.overrides->table() : nullptr, s.requests_log));
       if (board == nullptr) continue;
@@ -245,16 +248,16 @@ bool Server::run() {
   if (s.purges()) s.purge();  // of what was there before; no bucket of a client's goes so early
   s.house = std::thread([&s] { s.keep_house(); });
   for (auto& listener : s.listeners) listener->start();
-  s.operate.start(s.files_plan.admin_connections);
+  s.admin_plane.start(s.files_plan.admin_connections);
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
-  s.inquiries.end();
+  s.queries.end();
   s.store.catalog().end_lists();
   if (s.reloader) s.reloader->stop();
   s.close_house();
-  s.operate.stop();
+  s.admin_plane.stop();
   s.log->info("stopped");
   return !s.cut_off;
 }
@@ -270,7 +273,7 @@ bool Server::Impl::has_room() {
 
 // The worker with the fewest connections serves this one.
 void Server::Impl::take(int fd, const Service& service, const net::Timeouts& timeouts) {
-  if (operate.take(fd, service)) return;
+  if (admin_plane.take(fd, service)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
   for (auto& worker : workers) {
@@ -321,7 +324,7 @@ void Server::Impl::end(int number) {
 
 void Server::Impl::stop() {
   stopping = true;
-  operate.begin_stop();
+  admin_plane.begin_stop();
   if (options.on_stop) options.on_stop();
   // Those who watch are told that it stops, to its end.
   for (size_t i = 0; i < listeners.size(); ++i)
@@ -342,11 +345,11 @@ void Server::Impl::on_overrides() {
   if (telling_overrides.exchange(true)) return;
   asio::post(io, [this] {
     overrides_timer.expires_at(told_overrides_at + overrides_told_every);
-    overrides_timer.async_wait([this](error_code) { tell_overrides(); });
+    overrides_timer.async_wait([this](error_code) { notify_overrides(); });
   });
 }
 
-void Server::Impl::tell_overrides() {
+void Server::Impl::notify_overrides() {
   telling_overrides = false;
   told_overrides_at = std::chrono::steady_clock::now();
   for (auto& worker : workers) worker->on_new_overrides();
@@ -375,7 +378,7 @@ void Server::Impl::purge() {
 
 // Beside everything else and at low priority, as a round through a large table takes a while.
 // A value that is too costly for a regular expression counts as no match; the log says so.
-void Server::Impl::tell_given_up() {
+void Server::Impl::log_regexes_given_up() {
   const auto policy = live.shown();
   const uint64_t before = policy->generation == given_up_in ? given_up : 0;
   given_up = policy->rules->regexes_given_up();
@@ -388,7 +391,7 @@ void Server::Impl::tell_given_up() {
 }
 
 // Requests that cost too much to match are refused or failed, which somebody may wonder about.
-void Server::Impl::tell_too_costly() {
+void Server::Impl::log_too_costly() {
   const auto policy = live.shown();
   const uint64_t by_rules = policy->rules->too_costly(),
                  by_overrides = overrides ? overrides->table().too_costly() : 0;
@@ -408,11 +411,11 @@ void Server::Impl::tell_too_costly() {
   too_costly_overrides = by_overrides;
 }
 
-void Server::Impl::tell_passed_over() {
-  const uint64_t count = operate.denials().take_passed_over();
+void Server::Impl::log_passed_over() {
+  const uint64_t count = admin_plane.denials().take_passed_over();
   if (count == 0) return;
   requests_log->info("{} more denials were passed over; at most {} a second are told", count,
-                     engine::Denials::lines_per_second_max);
+                     engine::DenialSampler::lines_per_second_max);
 }
 
 void Server::Impl::keep_house() {
@@ -427,10 +430,10 @@ void Server::Impl::keep_house() {
     if (overrides) overrides->housekeep();
     if (collector) collector->step();
     if (std::chrono::steady_clock::now() - told_at >= std::chrono::seconds(1)) {
-      tell_given_up();
-      tell_too_costly();
-      tell_passed_over();
-      doors.tell(operate.figures().closed(), std::chrono::steady_clock::now());
+      log_regexes_given_up();
+      log_too_costly();
+      log_passed_over();
+      doors.tell(admin_plane.server_stats().closed(), std::chrono::steady_clock::now());
       told_at = std::chrono::steady_clock::now();
     }
     if (purges() && std::chrono::steady_clock::now() - purged_at >= cleanup_interval) {
@@ -448,8 +451,8 @@ void Server::Impl::close_house() {
   }
   house_closed.notify_one();
   house.join();
-  tell_passed_over();
-  doors.tell(operate.figures().closed(), std::chrono::steady_clock::now(), true);
+  log_passed_over();
+  doors.tell(admin_plane.server_stats().closed(), std::chrono::steady_clock::now(), true);
 }
 
 }  // namespace sluice::server

@@ -23,8 +23,8 @@ constexpr std::chrono::seconds look_at_clock_every{1};
 }  // namespace
 
 Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
-               engine::Lister& lister, const Watch& watch, const policy::Overrides* overrides,
-               std::shared_ptr<spdlog::logger> log)
+               engine::TableScanner& scanner, const Watch& watch,
+               const policy::Overrides* overrides, std::shared_ptr<spdlog::logger> log)
     : store_(store),
       committer_(store.committer()),
       work_(io_.get_executor()),
@@ -32,21 +32,21 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
       due_(io_),
       waits_timer_(io_),
       poller_(io_),
-      tally_(watch.tally),
+      stats_(watch.stats),
       top_keys_(watch.keys_hash == nullptr ? nullptr
                                            : std::make_unique<engine::TopKeys>(*watch.keys_hash)),
       engine_({.store = store,
                .clock = clock,
                .live = live,
-               .lister = &lister,
-               .tally = &tally_,
+               .scanner = &scanner,
+               .stats = &stats_,
                .overrides = overrides,
                .top_keys = top_keys_.get(),
                .denials = &watch.denials,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
                .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
               std::move(log)) {
-  store_.attach(engine_.port(), poller_);
+  store_.attach(engine_.completions(), poller_);
 }
 
 Worker::~Worker() {
@@ -71,7 +71,7 @@ void Worker::adopt(int fd, const Accepted& accepted, std::string_view why) {
     }
     auto connection = std::make_shared<Connection>(*this, fd, accepted);
     all_.insert(connection);
-    if (why.empty()) tally_.connected(accepted.protocol);
+    if (why.empty()) stats_.connected(accepted.protocol);
     if (!(why.empty() ? connection->start() : connection->turn_away(why))) connection->abort();
   });
 }
@@ -83,16 +83,16 @@ void Worker::on_new_policy() {
   });
 }
 
-void Worker::inquire(std::shared_ptr<engine::Inquiry> inquiry) {
-  asio::post(io_, [this, inquiry = std::move(inquiry)] {
-    if (!detached_) engine_.inquire(inquiry);
+void Worker::run_query(std::shared_ptr<engine::AdminQuery> query) {
+  asio::post(io_, [this, query = std::move(query)] {
+    if (!detached_) engine_.run_query(query);
   });
 }
 
 // What is due, and a timer for what is due next.
 void Worker::advance() {
   const auto next = engine_.advance();
-  open_gates();
+  release_durable();
   if (!next || (stopping_ && all_.empty())) return;
   const std::chrono::microseconds rest(std::max<int64_t>(next->us - engine_.now().us, 0));
   due_.expires_after(std::min<std::chrono::microseconds>(rest, look_at_clock_every));
@@ -101,29 +101,29 @@ void Worker::advance() {
   });
 }
 
-void Worker::hold_back(std::shared_ptr<Connection> connection, uint64_t gate) {
-  held_.push_back({engine_.now(), gate, std::move(connection)});
-  if (committer_->await_commit(engine_.port())) return;
+void Worker::wait_for_commit(std::shared_ptr<Connection> connection, uint64_t commit_seq) {
+  held_.push_back({engine_.now(), commit_seq, std::move(connection)});
+  if (committer_->await_commit(engine_.completions())) return;
   // It came about meanwhile; but the connection is in the middle of something.
-  asio::post(io_, [this] { open_gates(); });
+  asio::post(io_, [this] { release_durable(); });
 }
 
-void Worker::open_gates() {
+void Worker::release_durable() {
   if (committer_ == nullptr) return;
   do {
-    const uint64_t committed = committer_->committed();
-    const uint64_t done = std::max(committed, committer_->given_up());
-    const bool opens = !held_.empty() && held_.front().gate <= done;
+    const uint64_t committed = committer_->durable_seq();
+    const uint64_t done = std::max(committed, committer_->failed_seq());
+    const bool opens = !held_.empty() && held_.front().commit_seq <= done;
     const base::Time now = opens ? engine_.now() : base::Time{};
-    // What is opened may be held back again, behind a later gate.
-    while (!held_.empty() && held_.front().gate <= done) {
+    // What is opened may be held back again, behind a later commit_seq.
+    while (!held_.empty() && held_.front().commit_seq <= done) {
       const Held first = std::move(held_.front());
       held_.pop_front();
-      tally_.held_back(now, first.since);
-      first.connection->pass_gate(first.gate, first.gate <= committed);
+      stats_.held_back(now, first.since);
+      first.connection->on_durable(first.commit_seq, first.commit_seq <= committed);
     }
     // A commit wakes once, and this one may have been an earlier one than the next waits for.
-  } while (!held_.empty() && !committer_->await_commit(engine_.port()));
+  } while (!held_.empty() && !committer_->await_commit(engine_.completions()));
 }
 
 std::string Worker::lend_text() {
@@ -230,7 +230,7 @@ void Worker::add_unsent(const Connection& by, size_t bytes) {
     }
     if (oldest == nullptr) return;
     const auto gone = oldest->owner().shared_from_this();
-    tally_.closed(gone->protocol(), engine::Closed::send_memory);
+    stats_.closed(gone->protocol(), engine::Closed::send_memory);
     gone->abort();
   }
 }
@@ -269,7 +269,7 @@ bool Worker::hold(const Connection& by, size_t before, size_t now) {
 void Worker::leave(const std::shared_ptr<Connection>& connection) {
   all_.erase(connection);
   auto& count = connection->is_turned_away() ? turned_away_ : connections_;
-  if (!connection->is_turned_away()) tally_.disconnected(connection->protocol());
+  if (!connection->is_turned_away()) stats_.disconnected(connection->protocol());
   count.fetch_sub(1, std::memory_order_relaxed);
   end_if_idle();
 }
@@ -279,7 +279,7 @@ void Worker::end_if_idle() {
   deadline_.cancel();
   due_.cancel();
   waits_timer_.cancel();
-  store_.detach(engine_.port());
+  store_.detach(engine_.completions());
   detached_ = true;
   poller_.stop();
   work_.reset();

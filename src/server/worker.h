@@ -1,6 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt`, `on_new_policy`, `on_new_overrides`, `inquire` and `stop` may be called from any thread,
-// all else belongs to the worker's own.
+// `adopt`, `on_new_policy`, `on_new_overrides`, `run_query` and `stop` may be called from any
+// thread, all else belongs to the worker's own.
 #pragma once
 
 #include <atomic>
@@ -29,18 +29,20 @@
 
 namespace sluice::server {
 
+// More than twenty members: its loop, and the memory, ages and held replies of all its connections,
+// in the order in which they must end.
 class Worker {
  public:
   static constexpr size_t small_buffer_bytes = 2048;
 
   // What is told of its decisions. All of it outlives the worker.
   struct Watch {
-    engine::Tally& tally;
-    engine::Denials& denials;
+    engine::WorkerStats& stats;
+    engine::DenialSampler& denials;
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
   };
-  Worker(store::Store& store, base::Clock& clock, const live::Live& live, engine::Lister& lister,
-         const Watch& watch, const policy::Overrides* overrides,
+  Worker(store::Store& store, base::Clock& clock, const live::Live& live,
+         engine::TableScanner& scanner, const Watch& watch, const policy::Overrides* overrides,
          std::shared_ptr<spdlog::logger> log);
   ~Worker();
 
@@ -55,7 +57,7 @@ class Worker {
   // Overrides have changed: what waits may no longer have to.
   void on_new_overrides() { on_new_policy(); }
   // Has the store answer it; not once the worker has ended: then nobody does.
-  void inquire(std::shared_ptr<engine::Inquiry> inquiry);
+  void run_query(std::shared_ptr<engine::AdminQuery> query);
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.
   void stop(std::chrono::milliseconds limit);
   void join();
@@ -88,15 +90,15 @@ class Worker {
   void begin_wait(Ages::Member& member, Ages& ages);
   void begin_lent(Ages::Member& member);
   void leave(const std::shared_ptr<Connection>& connection);
-  // Calls the connection's pass_gate once what was decided up to `gate` is committed.
-  void hold_back(std::shared_ptr<Connection> connection, uint64_t gate);
+  // Calls the connection's on_durable once what was decided up to `commit_seq` is committed.
+  void wait_for_commit(std::shared_ptr<Connection> connection, uint64_t commit_seq);
   // Empty texts, which keep their memory where it is little.
   std::string lend_text();
   void give_back_text(std::string text);
   engine::Engine& engine() { return engine_; }
   // Null: nothing that is sent has to wait.
   const store::Committer* committer() const { return committer_; }
-  engine::Tally& tally() { return tally_; }
+  engine::WorkerStats& stats() { return stats_; }
   net::Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
   request::Requests& requests() { return requests_; }
@@ -106,7 +108,7 @@ class Worker {
  private:
   void end_if_idle();
   void advance();
-  void open_gates();
+  void release_durable();
   bool make_room_for(const Connection& by, size_t bytes);
   void wake_at(Ages::Time when);
   void end_waits();
@@ -123,7 +125,7 @@ class Worker {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer deadline_, due_, waits_timer_;
   net::Poller poller_;
-  engine::Tally& tally_;
+  engine::WorkerStats& stats_;
   std::unique_ptr<engine::TopKeys> top_keys_;
   engine::Engine engine_;
   request::Requests requests_;
@@ -131,10 +133,10 @@ class Worker {
   std::unordered_set<std::shared_ptr<Connection>> all_;
   struct Held {
     base::Time since;
-    uint64_t gate;
+    uint64_t commit_seq;
     std::shared_ptr<Connection> connection;
   };
-  std::deque<Held> held_;  // by rising gate
+  std::deque<Held> held_;  // by rising commit_seq
   std::vector<std::string> idle_texts_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
   bool stopping_ = false, detached_ = false;

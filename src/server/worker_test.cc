@@ -93,7 +93,7 @@ TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   EXPECT_EQ(read_until(idle, "\n").substr(0, 8), "OK true ");
   send(patient, "4\n");
   EXPECT_EQ(read_until(patient, "\n").substr(0, 8), "OK true ");
-  const auto& of = w.tally.at(protocol::find("divvy").value());
+  const auto& of = w.stats.at(protocol::find("divvy").value());
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
@@ -111,7 +111,7 @@ TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
     told = ::poll(&wanted, 1, 1) == 1;
   }
   EXPECT_TRUE(told);
-  const auto& of = w.tally.at(protocol::find("divvy").value());
+  const auto& of = w.stats.at(protocol::find("divvy").value());
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
@@ -125,7 +125,7 @@ TEST(Worker, AClientThatTakesNothingIsClosed) {
   for (int i = 0; i < 1'000; ++i) requests += "HIT ip=1\n";
   const auto deadline = tests::soon();
   const auto closed = [&] {
-    return w.tally.at(protocol::find("divvy").value())
+    return w.stats.at(protocol::find("divvy").value())
         .closed_for[static_cast<size_t>(engine::Closed::send_timeout)]
         .read();
   };
@@ -152,7 +152,7 @@ TEST(Worker, TheOldestOfTheRequestsThatAreNotWholeGivesWay) {
   const net::Timeouts long_ones{.request = base::seconds(3'600)};
   const int other = w.client(long_ones);
   const std::string half = "HIT ip=1 pad=\"" + std::string(900'000, 'x'), ask = "HIT ip=2\n";
-  const auto& of = w.tally.at(protocol::find("divvy").value());
+  const auto& of = w.stats.at(protocol::find("divvy").value());
   const auto told = [](int fd) {
     pollfd wanted{fd, POLLIN, 0};
     return ::poll(&wanted, 1, 0) == 1;
@@ -208,7 +208,7 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
     send(other, frame(take, std::string("take ") + n, n + std::string(60'000, 'x')));
     read_reply(other, std::string("take ") + n);
   }
-  const auto& of = w.tally.at(protocol::find("limitd").value());
+  const auto& of = w.stats.at(protocol::find("limitd").value());
   const auto closed = [](int fd) {
     pollfd ended{fd, 0, 0};
     return ::poll(&ended, 1, 0) == 1 && (ended.revents & POLLHUP) != 0;
@@ -222,7 +222,7 @@ TEST(Worker, WhoHasTakenNothingForTheLongestIsClosedWhenTooMuchWaits) {
       send(silent.back(), frame(status, "a list", ""));
     }
     const auto& answered = of.requests[static_cast<size_t>(request::Verb::list)]
-                                      [static_cast<size_t>(engine::Fate::answered)];
+                                      [static_cast<size_t>(engine::RequestOutcome::answered)];
     for (const auto deadline = tests::soon(); answered.read() < silent.size();) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::yield();

@@ -38,15 +38,16 @@ class Counting final : public store::tests::Forwarding {
  public:
   explicit Counting(store::Store& inner) : Forwarding(inner) {}
 
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, request::Ticket ticket) override {
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
     for (const request::Charge& charge : batch.charges) {
       if (charge.key == "single") between.set_value(decided_ - asked_at_);
       if (++decided_ != at) continue;
       asked_at_ = decided_;
       ask();
     }
-    return inner_.apply(batch, now, port, pin, ticket);
+    return inner_.apply(batch, now, completions, pin, ticket);
   }
 
   size_t at = 0;
@@ -74,8 +75,8 @@ struct World {
     EXPECT_FALSE(base::has_errors(diagnostics));
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     worker =
-        std::make_unique<Worker>(store, clock, *live, lister,
-                                 Worker::Watch{.tally = tally, .denials = denials}, nullptr, log);
+        std::make_unique<Worker>(store, clock, *live, scanner,
+                                 Worker::Watch{.stats = stats, .denials = denials}, nullptr, log);
   }
   ~World() {
     if (started) worker->stop(std::chrono::milliseconds(0));
@@ -108,12 +109,12 @@ struct World {
   Counting store{table};
   std::unique_ptr<live::Live> live;
   std::atomic<uint64_t> order{0};
-  engine::Tally tally{order, {}};
-  engine::Denials denials;
+  engine::WorkerStats stats{order, {}};
+  engine::DenialSampler denials;
   std::vector<int> clients;
   bool started = false;
   std::unique_ptr<Worker> worker;
-  engine::Lister lister{store};
+  engine::TableScanner scanner{store};
 };
 
 inline void send(int fd, std::string_view text) {

@@ -53,10 +53,10 @@ struct Asked {
   const Decision& operator[](size_t i) const { return decisions[i]; }
 };
 
-// A port whose wake is counted.
+// A completion queue whose wake is counted.
 struct Counting {
   int wakes = 0;
-  Port port{[this] { ++wakes; }};
+  CompletionQueue completions{[this] { ++wakes; }};
   std::vector<Settled> settled;
 };
 
@@ -83,9 +83,11 @@ struct World {
     asked.group.charge_count = static_cast<uint32_t>(parts.size());
     return asked;
   }
-  void apply(Asked& asked, base::Time now, Port* port = nullptr, const Pin& pin = {}) {
+  void apply(Asked& asked, base::Time now, CompletionQueue* completions = nullptr,
+             const Pin& pin = {}) {
     ASSERT_EQ(
-        store.apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, port, pin).settled,
+        store.apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, completions, pin)
+            .settled,
         1u);
   }
   Asked ask(const std::vector<Part>& parts, base::Time now, Verb verb = Verb::take) {
@@ -102,7 +104,7 @@ struct World {
     asked.group.may_wait = true;
     asked.group.ticket = {ticket, 0};
     asked.group.arrival = arrival;
-    apply(asked, now, &at.port);
+    apply(asked, now, &at.completions);
     return asked;
   }
   Asked put(const std::vector<Part>& parts, base::Time now) { return ask(parts, now, Verb::put); }
@@ -121,11 +123,11 @@ struct World {
     std::vector<uint32_t> tickets;
     // A step that is cut short asks to be called again at once.
     for (;;) {
-      next = store.advance(at.port, now);
+      next = store.advance(at.completions, now);
       if (!next || next->us > now.us) break;
     }
     at.settled.clear();
-    at.port.drain(at.settled);
+    at.completions.drain(at.settled);
     for (const Settled& s : at.settled) tickets.push_back(s.ticket.slot);
     return tickets;
   }

@@ -34,7 +34,7 @@ struct Stats {
 };
 
 // What a search for counters by their stored names found.
-struct Stored {
+struct ScanPage {
   std::vector<std::string> keys;  // prefix + key + suffix, in byte order, each once
   // Not empty: not everything was looked at, as that would be too many keys or take too long; a
   // search `from` this goes on with the rest.
@@ -68,7 +68,7 @@ class Catalog {
   // pass, as `list`'s; it begins where `from` says, the `rest` of an earlier one with the same
   // spaces and prefix. Those that are there all along are found by one of these passes at least,
   // unless the store shrinks between them.
-  virtual Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+  virtual ScanPage scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                              std::string_view after, size_t max, std::string_view from) = 0;
 
   // Lists that wait for something end empty from now on: their thread is about to be joined.

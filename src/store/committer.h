@@ -16,14 +16,15 @@ class Committer {
   virtual bool commits_first() const = 0;
   // What is sent now has to wait until `committed` has reached this. 0: it has not to wait. Any
   // thread.
-  // While it cannot be committed only what is `strict` waits: a grant that must not be told then.
-  virtual uint64_t gate(bool strict = false) const = 0;
-  virtual uint64_t committed() const = 0;
+  // While it cannot be committed only what `needs_commit` waits: a grant that must not be told
+  // then.
+  virtual uint64_t commit_seq(bool needs_commit = false) const = 0;
+  virtual uint64_t durable_seq() const = 0;
   // Up to this it could not be committed in time, and nothing is to wait for that any more.
-  virtual uint64_t given_up() const = 0;
-  // Wakes the port when more has been committed than there is now, once. False: all that was
-  // decided has been committed by now. The port's owner's thread.
-  virtual bool await_commit(Port& port) = 0;
+  virtual uint64_t failed_seq() const = 0;
+  // Wakes the completion queue when more has been committed than there is now, once. False: all
+  // that was decided has been committed by now. The completion queue's owner's thread.
+  virtual bool await_commit(CompletionQueue& completions) = 0;
 };
 
 }  // namespace sluice::store

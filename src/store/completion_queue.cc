@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/check.h"
 #include "store/waiter.h"
 
 namespace sluice::store {
@@ -14,10 +15,10 @@ constexpr int64_t set_later_max_us = 1'000'000;
 
 }  // namespace
 
-Port::Port(std::function<void()> wake) : wake_(std::move(wake)) {}
-Port::~Port() = default;
+CompletionQueue::CompletionQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
+CompletionQueue::~CompletionQueue() = default;
 
-void Port::drain(std::vector<Settled>& settled) {
+void CompletionQueue::drain(std::vector<Settled>& settled) {
   const size_t first = settled.size();
   {
     const std::lock_guard lock(mutex_);
@@ -27,44 +28,58 @@ void Port::drain(std::vector<Settled>& settled) {
   for (size_t i = first; i < settled.size(); ++i) parked_.erase(key(settled[i].ticket));
 }
 
-void Port::drain_batches(std::vector<request::Ticket>& ready) {
+void CompletionQueue::drain_batches(std::vector<request::Ticket>& ready) {
   const std::lock_guard lock(mutex_);
   ready.insert(ready.end(), batches_.begin(), batches_.end());
   batches_.clear();
 }
 
-void Port::name_batch(request::Ticket ticket) {
+void CompletionQueue::resume_batch(request::Ticket ticket) {
   const std::lock_guard lock(mutex_);
   batches_.push_back(ticket);
   wake_once();
 }
 
-void Port::name_waiter(request::Ticket ticket) {
+void CompletionQueue::resume_waiter(request::Ticket ticket) {
   const std::lock_guard lock(mutex_);
   waiters_.push_back(ticket);
   wake_once();
 }
 
-void Port::drain_waiters(std::vector<request::Ticket>& named) {
+void CompletionQueue::drain_waiters(std::vector<request::Ticket>& named) {
   const std::lock_guard lock(mutex_);
   named.insert(named.end(), waiters_.begin(), waiters_.end());
   waiters_.clear();
 }
 
-void Port::settle(Settled settled) {
+void CompletionQueue::settle(Settled settled) {
   const std::lock_guard lock(mutex_);
   settled_.push_back(std::move(settled));
   wake_once();
 }
 
-void Port::deliver(Waiter& waiter, Settled settled) {
+void CompletionQueue::park(const std::shared_ptr<Waiter>& waiter) {
+  SLUICE_CHECK(parked_.emplace(key(waiter->ticket), waiter).second);
+}
+
+std::shared_ptr<Waiter> CompletionQueue::find_parked(request::Ticket ticket) const {
+  const auto at = parked_.find(key(ticket));
+  return at == parked_.end() ? nullptr : at->second;
+}
+
+void CompletionQueue::unpark(request::Ticket ticket) {
+  parked_.erase(key(ticket));
+}
+
+void CompletionQueue::deliver(Waiter& waiter, Settled settled) {
   const std::lock_guard lock(mutex_);
   remove(waiter);
   settled_.push_back(std::move(settled));
   wake_once();
 }
 
-void Port::wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Waiter>& waiter) {
+void CompletionQueue::wake_at(base::Time now, base::Duration wait,
+                              const std::shared_ptr<Waiter>& waiter) {
   const std::lock_guard lock(mutex_);
   remove(*waiter);
   set_us_ = std::max(set_us_, now.us);
@@ -73,18 +88,18 @@ void Port::wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Wa
   if (place == due_.begin()) wake_once();
 }
 
-void Port::forget(Waiter& waiter) {
+void CompletionQueue::forget(Waiter& waiter) {
   const std::lock_guard lock(mutex_);
   remove(waiter);
 }
 
-void Port::remove(Waiter& waiter) {
+void CompletionQueue::remove(Waiter& waiter) {
   if (waiter.due_us == Waiter::no_time) return;
   due_.erase({waiter.due_us, waiter.arrival});
   waiter.due_us = Waiter::no_time;
 }
 
-void Port::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters) {
+void CompletionQueue::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters) {
   const std::lock_guard lock(mutex_);
   woken_ = true;
   // Times are also set between two of these calls, and by other threads, a little later than now.
@@ -98,19 +113,19 @@ void Port::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiter
   }
 }
 
-std::optional<base::Time> Port::rest() {
+std::optional<base::Time> CompletionQueue::rest() {
   const std::lock_guard lock(mutex_);
   woken_ = false;
   if (due_.empty()) return std::nullopt;
   return base::Time{due_.begin()->first.first};
 }
 
-void Port::wake() {
+void CompletionQueue::wake() {
   const std::lock_guard lock(mutex_);
   wake_once();
 }
 
-void Port::wake_once() {
+void CompletionQueue::wake_once() {
   if (std::exchange(woken_, true)) return;
   wake_();
 }

@@ -29,15 +29,15 @@ struct Settled {
   std::vector<limit::Decision> decisions;       // of its charges, in order
 };
 
-class Port {
+class CompletionQueue {
  public:
   // `wake` is called from any thread, possibly with the lock of a counter held, when there is
   // something to drain or an earlier moment to wake at; it must not block nor call the store. Not
   // again before Store::advance.
-  explicit Port(std::function<void()> wake);
-  ~Port();
-  Port(const Port&) = delete;
-  Port& operator=(const Port&) = delete;
+  explicit CompletionQueue(std::function<void()> wake);
+  ~CompletionQueue();
+  CompletionQueue(const CompletionQueue&) = delete;
+  CompletionQueue& operator=(const CompletionQueue&) = delete;
 
   // Moves the tickets of the batches that the store is to be asked about again to the end of
   // `ready`. Owner's thread.
@@ -51,7 +51,7 @@ class Port {
   // A group that is parked, and the first of a queue, is to be asked anew by its owner, by the
   // rules that are live: its counter is kept under other limits than its own by now. Any thread;
   // the store's to call.
-  void name_waiter(request::Ticket ticket);
+  void resume_waiter(request::Ticket ticket);
   // Moves the tickets of these to the end of `named`. Owner's thread, after Store::advance.
   void drain_waiters(std::vector<request::Ticket>& named);
 
@@ -59,15 +59,15 @@ class Port {
   size_t parked() const { return parked_.size(); }
 
   // The store is to be asked again about the batch. Any thread; the store's to call.
-  void name_batch(request::Ticket ticket);
+  void resume_batch(request::Ticket ticket);
 
   // For a store that commits what it decided. True the first time: from then on that store calls
-  // `committed` here. Owner's thread.
+  // `notify_durable` here. Owner's thread.
   bool introduce() { return !std::exchange(known_, true); }
-  // Has the next `committed` wake the owner, whose thread calls this.
+  // Has the next `notify_durable` wake the owner, whose thread calls this.
   void await_commit() { awaits_commit_.store(true); }
   // More has been committed. Any thread.
-  void committed() {
+  void notify_durable() {
     if (awaits_commit_.exchange(false)) wake();
   }
 
@@ -75,22 +75,28 @@ class Port {
   // Store::advance: what settles between the two wakes again.
   void drain(std::vector<Settled>& settled);
 
- private:
-  friend class EmbeddedStore;
+  // For the table in memory, which parks groups here and looks for what is due.
 
-  // By time, then by arrival; a waiter is in it once at most.
-  using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
-
-  // The waiter is answered; `settled` is of its ticket.
+  // Keeps a waiter under its ticket, which none has yet. Owner's thread, as are the next two.
+  void park(const std::shared_ptr<Waiter>& waiter);
+  // The waiter of that ticket, also if its answer was not drained; null: there is none.
+  std::shared_ptr<Waiter> find_parked(request::Ticket ticket) const;
+  void unpark(request::Ticket ticket);
+  // The waiter is answered; `settled` is of its ticket. Any thread, as are the next two.
   void deliver(Waiter& waiter, Settled settled);
   // In place of an earlier call's time. `now` is the caller's.
   void wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
   // The owner is awake until `rest`: takes the waiters that are due at `now`; all that have a time,
-  // where that has gone back, as theirs may be too late.
+  // where that has gone back, as theirs may be too late. Owner's thread.
   void take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters);
-  // Whatever comes from here on wakes. Returns the next moment, if any.
+  // Whatever comes from here on wakes. Returns the next moment, if any. Owner's thread.
   std::optional<base::Time> rest();
+
+ private:
+  // By time, then by arrival; a waiter is in it once at most.
+  using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
+
   void remove(Waiter& waiter);
   void wake_once();
 

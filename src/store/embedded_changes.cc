@@ -23,7 +23,7 @@ int64_t end_us(const Entry& entry) {
   return end_us;
 }
 
-int64_t end_us(const Settling& s) {
+int64_t end_us(const PendingCharge& s) {
   int64_t end_us = INT64_MIN;
   for (size_t cell = 0; cell < s.cells; ++cell)
     end_us = std::max(end_us, s.next.data()[cell].mark_us);
@@ -49,7 +49,7 @@ void EmbeddedStore::keep_changes() {
   changes_ = std::make_unique<Changes>();
 }
 
-void EmbeddedStore::write_noted(Settling& s) {
+void EmbeddedStore::write_noted(PendingCharge& s) {
   // A refusal mostly changes nothing.
   if (s.entry->limits_id() == s.charge->limits_id && s.entry->leaves_out() == (s.left_out > 0) &&
       holds(*s.entry, s.next.data()))
@@ -60,7 +60,7 @@ void EmbeddedStore::write_noted(Settling& s) {
 }
 
 // The entry moves to another place, to hold `next`. What the disk holds of it stays.
-void EmbeddedStore::move_note(const Settling& s, Entry& place) {
+void EmbeddedStore::move_note(const PendingCharge& s, Entry& place) {
   const Entry& entry = *s.entry;
   if (entry.dirty()) changes_->remove(stripe_of(s.charge->hash), region_.ref_of(s.entry));
   if (entry.newer()) place.set_newer();
@@ -83,7 +83,7 @@ void EmbeddedStore::note(size_t stripe, Entry& entry) {
   changes_->add(stripe, region_.ref_of(&entry));
 }
 
-void EmbeddedStore::erase(Settling& s) {
+void EmbeddedStore::erase(PendingCharge& s) {
   if (changes_ == nullptr) {
     locked_of(*s.charge).stripe.erase(region_, s.charge->hash, s.entry);
     s.entry = nullptr;

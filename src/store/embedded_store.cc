@@ -67,8 +67,8 @@ EmbeddedStore::~EmbeddedStore() {
   for (auto& locked : *table_) locked.stripe.close(region_);
 }
 
-Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now, Port* port,
-                             const Pin& pin, request::Ticket) {
+Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
+                             CompletionQueue* completions, const Pin& pin, request::Ticket) {
   prepare(batch);
   for (size_t i = 0; i < batch.groups.size(); ++i) {
     auto& group = batch.groups[i];
@@ -76,12 +76,12 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now, Port* 
     group.error = request::Error::none;
     bool settled;
     if (group.arrival != 0) [[unlikely]] {
-      settled = settle_again(group, batch, now, port, pin);
+      settled = settle_again(group, batch, now, completions, pin);
     } else if (group.charge_count == 1) {
       auto& charge = batch.charges[group.charge_first];
-      settled = settle_alone(group, charge, batch.decisions, now, port, pin);
+      settled = settle_alone(group, charge, batch.decisions, now, completions, pin);
     } else {
-      settled = settle_together(group, batch, now, port, pin);
+      settled = settle_together(group, batch, now, completions, pin);
     }
     if (!settled) {
       group.error = request::Error::memory;
@@ -114,7 +114,7 @@ void EmbeddedStore::prepare(const request::Batch& batch) const {
 
 // The counter gets room for `next`, if it needs any; of others, only such go as equal a fresh one.
 // `group`: all that is being settled with it, and whether it is allowed. False: there is no memory.
-bool EmbeddedStore::make_place(Settling& s, std::span<const Settling> group, bool allowed,
+bool EmbeddedStore::make_place(PendingCharge& s, std::span<const PendingCharge> group, bool allowed,
                                base::Time now) {
   const Charge& charge = *s.charge;
   if (!charge.counted || request::only_looks(charge.verb)) return true;
@@ -138,14 +138,15 @@ bool EmbeddedStore::make_place(Settling& s, std::span<const Settling> group, boo
   return true;
 }
 
-Entry* EmbeddedStore::insert(const Settling& s, std::span<const Settling> group, base::Time now) {
+Entry* EmbeddedStore::insert(const PendingCharge& s, std::span<const PendingCharge> group,
+                             base::Time now) {
   const Charge& charge = *s.charge;
   Stripe& stripe = locked_of(charge).stripe;
   if (!is_pressed()) [[likely]]
     return stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
   std::array<const Entry*, 2 * base::bounds::group_charges_max> held;
   size_t count = 0;
-  for (const Settling& other : group) {
+  for (const PendingCharge& other : group) {
     if (other.entry != nullptr) held[count++] = other.entry;
     if (other.place != nullptr) held[count++] = other.place;
   }
@@ -174,7 +175,7 @@ Entry* EmbeddedStore::insert_replacing(Stripe& stripe, uint64_t hash, const requ
 }
 
 // Where there was a counter, the state comes with `next`, and the queue moves in.
-void EmbeddedStore::move_in(Settling& s) {
+void EmbeddedStore::move_in(PendingCharge& s) {
   Entry* const place = std::exchange(s.place, nullptr);
   if (s.entry != nullptr) {
     Locked& locked = locked_of(*s.charge);
@@ -191,7 +192,7 @@ void EmbeddedStore::move_in(Settling& s) {
   s.entry = place;
 }
 
-void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
+void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
@@ -209,15 +210,15 @@ void EmbeddedStore::store(Settling& s, bool allowed, base::Time now) {
 }
 
 bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::span<Decision> all,
-                                 base::Time now, Port* port, const Pin& pin) {
+                                 base::Time now, CompletionQueue* completions, const Pin& pin) {
   Decision* const decisions = &all[charge.decision_first];
-  Settling s;
+  PendingCharge s;
   s.charge = &charge;
   if (!charge.counted) {
     group.allowed = s.evaluate(spaces_, now, 0, decisions);
     // `deny`: only another policy can help it.
-    if (!group.allowed && group.may_wait && port != nullptr)
-      park(group, {&s, 1}, all, now, *port, pin);
+    if (!group.allowed && group.may_wait && completions != nullptr)
+      park(group, {&s, 1}, all, now, *completions, pin);
     return true;
   }
   Locked& locked = locked_of(charge);
@@ -226,7 +227,7 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   const Wide ahead = s.queue != nullptr && !charge.fresh ? s.queue->units() : 0;
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
-    s.hold_back(spaces_, now, ahead, decisions);
+    s.deny_all(spaces_, now, ahead, decisions);
   if (s.entry != nullptr && s.entry->cells() == s.cells && charge.verb == Verb::take &&
       s.entry->is_plain()) [[likely]] {
     write(s);
@@ -235,23 +236,24 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
     store(s, allowed, now);
   }
   group.allowed = allowed;
-  if (!allowed && group.may_wait && port != nullptr) [[unlikely]]
-    park(group, {&s, 1}, all, now, *port, pin);
+  if (!allowed && group.may_wait && completions != nullptr) [[unlikely]]
+    park(group, {&s, 1}, all, now, *completions, pin);
   if (s.queue != nullptr && s.brings()) [[unlikely]]
     release_for(s, now);
   return true;
 }
 
 bool EmbeddedStore::settle_together(request::Group& group, const request::Batch& batch,
-                                    base::Time now, Port* port, const Pin& pin) {
-  const Together together(*this, batch.charges.subspan(group.charge_first, group.charge_count));
-  return settle_locked(group, batch, together.settling, now, port, pin);
+                                    base::Time now, CompletionQueue* completions, const Pin& pin) {
+  const LockedGroup group_lock(*this,
+                               batch.charges.subspan(group.charge_first, group.charge_count));
+  return settle_locked(group, batch, group_lock.settling, now, completions, pin);
 }
 
 bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& batch,
-                                  std::span<Settling> settling, base::Time now, Port* port,
-                                  const Pin& pin) {
-  const auto decisions_of = [&](const Settling& s) {
+                                  std::span<PendingCharge> settling, base::Time now,
+                                  CompletionQueue* completions, const Pin& pin) {
+  const auto decisions_of = [&](const PendingCharge& s) {
     return &batch.decisions[s.charge->decision_first];
   };
   bool allowed = true;
@@ -259,13 +261,13 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
     allowed &= s.evaluate(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   if (!allowed) {
     for (auto& s : settling)
-      s.hold_back(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
+      s.deny_all(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   }
   if (!make_places(settling, allowed, now)) return false;
   for (auto& s : settling) store(s, allowed, now);
   group.allowed = allowed;
-  if (!allowed && group.may_wait && port != nullptr)
-    park(group, settling, batch.decisions, now, *port, pin);
+  if (!allowed && group.may_wait && completions != nullptr)
+    park(group, settling, batch.decisions, now, *completions, pin);
   for (auto& s : settling) {
     if (s.queue != nullptr && s.brings()) release_for(s, now);
   }
@@ -273,7 +275,7 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
 }
 
 // Every counter that is to be gets its place before anything is taken.
-bool EmbeddedStore::make_places(std::span<Settling> settling, bool allowed, base::Time now) {
+bool EmbeddedStore::make_places(std::span<PendingCharge> settling, bool allowed, base::Time now) {
   for (size_t i = 0; i < settling.size(); ++i) {
     if (make_place(settling[i], settling, allowed, now)) continue;
     for (auto& s : settling.first(i)) {
@@ -439,7 +441,7 @@ bool may_begin(const request::Space& space, std::string_view prefix) {
 
 }  // namespace
 
-Stored EmbeddedStore::list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+ScanPage EmbeddedStore::scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                                   std::string_view after, size_t max, std::string_view) {
   std::vector<const request::Space*> wanted(spaces.by_id().begin(), spaces.by_id().end());
   for (const request::Space*& space : wanted)
@@ -460,7 +462,7 @@ Stored EmbeddedStore::list_stored(const request::SpaceIndex& spaces, std::string
       });
     }
   });
-  Stored stored;
+  ScanPage stored;
   first.move_to(stored);
   return stored;
 }

@@ -39,6 +39,7 @@ enum class Restored : uint8_t {
   nonsense,  // no counter of such limits looks like that; it is taken for none
 };
 
+// More than twenty members: parts of the table, and how far the rounds of housekeeping are in it.
 class EmbeddedStore final : public Store, public Catalog {
  public:
   static constexpr size_t stripes = Heads::stripes;
@@ -57,14 +58,14 @@ class EmbeddedStore final : public Store, public Catalog {
 
   Catalog& catalog() override { return *this; }
 
-  Applied apply(const request::Batch& batch, base::Time now, Port* port = nullptr,
+  Applied apply(const request::Batch& batch, base::Time now, CompletionQueue* completions = nullptr,
                 const Pin& pin = {}, request::Ticket ticket = request::no_ticket) override;
-  std::optional<base::Time> advance(Port& port, base::Time now) override;
-  bool cancel(Port& port, request::Ticket ticket, base::Time now) override;
+  std::optional<base::Time> advance(CompletionQueue& completions, base::Time now) override;
+  bool cancel(CompletionQueue& completions, request::Ticket ticket, base::Time now) override;
   std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override;
   void list_all(ListPass& pass) override;
-  Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+  ScanPage scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                      std::string_view after, size_t max, std::string_view from) override;
   size_t purge(base::Time now) override;
   bool mark_named(request::Marks& marks, bool first) override;
@@ -140,7 +141,7 @@ class EmbeddedStore final : public Store, public Catalog {
   static_assert(stripes == size_t{1} << (64 - 54));
   Locked& locked_of(const request::Charge& charge) { return (*table_)[stripe_of(charge.hash)]; }
 
-  struct Together;
+  struct LockedGroup;
 
   size_t purge_noted(base::Time now);
   void mark_stripe(size_t index, request::Marks& marks);
@@ -162,41 +163,44 @@ class EmbeddedStore final : public Store, public Catalog {
   bool is_pressed() const { return region_.bytes() > region_.bytes_max() / 8 * 7; }
   void prepare(const request::Batch& batch) const;
   bool settle_alone(request::Group& group, request::Charge& charge, std::span<limit::Decision> all,
-                    base::Time now, Port* port, const Pin& pin);
+                    base::Time now, CompletionQueue* completions, const Pin& pin);
   bool settle_together(request::Group& group, const request::Batch& batch, base::Time now,
-                       Port* port, const Pin& pin);
-  bool settle_again(request::Group& group, const request::Batch& batch, base::Time now, Port* port,
-                    const Pin& pin);
+                       CompletionQueue* completions, const Pin& pin);
+  bool settle_again(request::Group& group, const request::Batch& batch, base::Time now,
+                    CompletionQueue* completions, const Pin& pin);
 
   void retry_alone(Waiter& waiter, base::Time now);
 
   // With the lock of the charge's stripe.
-  void find(Settling& s);
-  bool make_place(Settling& s, std::span<const Settling> group, bool allowed, base::Time now);
-  bool make_places(std::span<Settling> settling, bool allowed, base::Time now);
-  Entry* insert(const Settling& s, std::span<const Settling> group, base::Time now);
+  void find(PendingCharge& s);
+  bool make_place(PendingCharge& s, std::span<const PendingCharge> group, bool allowed,
+                  base::Time now);
+  bool make_places(std::span<PendingCharge> settling, bool allowed, base::Time now);
+  Entry* insert(const PendingCharge& s, std::span<const PendingCharge> group, base::Time now);
   Entry* insert_replacing(Stripe& stripe, uint64_t hash, const request::Space& space,
                           std::string_view key, size_t cells, const Sweep& sweep);
-  void move_in(Settling& s);
-  void store(Settling& s, bool allowed, base::Time now);
-  void write(Settling& s);
-  void write_noted(Settling& s);
+  void move_in(PendingCharge& s);
+  void store(PendingCharge& s, bool allowed, base::Time now);
+  void write(PendingCharge& s);
+  void write_noted(PendingCharge& s);
   void note(size_t stripe, Entry& entry);
-  void move_note(const Settling& s, Entry& place);
+  void move_note(const PendingCharge& s, Entry& place);
   void erase_noted(size_t stripe, Entry& entry);
-  void erase(Settling& s);
-  void bring_back(const Settling& s, base::Time now);
+  void erase(PendingCharge& s);
+  void bring_back(const PendingCharge& s, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(request::Group& group, const request::Batch& batch,
-                     std::span<Settling> settling, base::Time now, Port* port, const Pin& pin);
-  void park(request::Group& group, std::span<Settling> settling,
-            std::span<const limit::Decision> all, base::Time now, Port& port, const Pin& pin);
-  void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Settling> settling,
+                     std::span<PendingCharge> settling, base::Time now,
+                     CompletionQueue* completions, const Pin& pin);
+  void park(request::Group& group, std::span<PendingCharge> settling,
+            std::span<const limit::Decision> all, base::Time now, CompletionQueue& completions,
+            const Pin& pin);
+  void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<PendingCharge> settling,
                std::span<const limit::Decision> all, base::Time now);
   void dequeue(Waiter& waiter);
   // Units that are not there for a group of that arrival, 0: a new one.
-  static limit::Wide units_ahead(const Settling& s, uint64_t arrival);
+  static limit::Wide units_ahead(const PendingCharge& s, uint64_t arrival);
   void retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now);
   Queue* leave(Waiter& waiter);
   void answer(Waiter& waiter, std::vector<limit::Decision> decisions, base::Time now);
@@ -205,7 +209,7 @@ class EmbeddedStore final : public Store, public Catalog {
   // sees to the next.
   void release(Locked& locked, Queue& queue, base::Time now);
   void release_anew(Locked& locked, Queue& queue, base::Time now);
-  void release_for(const Settling& s, base::Time now);
+  void release_for(const PendingCharge& s, base::Time now);
   bool answer_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
                     base::Duration& wait);
   void close_if_empty(Locked& locked, Queue& queue);
@@ -227,15 +231,15 @@ class EmbeddedStore final : public Store, public Catalog {
   size_t marked_stripes_ = 0;  // that mark_named has been through
 };
 
-// Forced inline for the same reason as Settling::evaluate.
-[[gnu::always_inline]] inline void EmbeddedStore::write(Settling& s) {
+// Forced inline for the same reason as PendingCharge::evaluate.
+[[gnu::always_inline]] inline void EmbeddedStore::write(PendingCharge& s) {
   if (changes_ == nullptr) [[likely]]
     s.write();
   else
     write_noted(s);
 }
 
-inline void EmbeddedStore::find(Settling& s) {
+inline void EmbeddedStore::find(PendingCharge& s) {
   const request::Charge& charge = *s.charge;
   Locked& locked = locked_of(charge);
   s.entry = locked.stripe.find(region_, charge.hash, charge.space->id, charge.key);

@@ -29,7 +29,7 @@ Decision refused(const Limit& limit) {
 bool as_kept(Charge& charge, Decision* decisions, OnError wanted, base::Time now) {
   std::array<State, limit::cells_max> unused;
   const auto& windows = charge.space->windows;
-  const auto result = charge.verb == Verb::take || charge.verb == Verb::probe
+  const auto result = charge.verb == Verb::take || charge.verb == Verb::would_take
                           ? limit::kept_limits::take(windows, {}, charge.limits, charge.cost, now,
                                                      unused.data(), decisions, false)
                           : limit::kept_limits::peek(windows, {}, now, decisions);
@@ -80,7 +80,7 @@ void fall_back(request::Group& group, const request::Batch& batch, request::Erro
   }
 }
 
-std::string_view Store::words_of(request::Error error) const {
+std::string_view Store::message_for(request::Error error) const {
   switch (error) {
     case request::Error::none:
       break;
@@ -92,13 +92,13 @@ std::string_view Store::words_of(request::Error error) const {
       return "the store of the counters did not answer in time";
     case request::Error::overloaded:
       return "too many requests wait for the store of the counters";
-    case request::Error::full:
+    case request::Error::no_space:
       return "the store of the counters has no room for a new one";
     case request::Error::read_only:
       return "the store of the counters takes no change";
-    case request::Error::refused:
+    case request::Error::auth_failed:
       return "the store of the counters does not let this server in";
-    case request::Error::foreign:
+    case request::Error::wrong_type:
       return "what is stored under the counter's key is no counter";
   }
   return "";

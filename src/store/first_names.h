@@ -29,7 +29,7 @@ class FirstNames {
     bytes_ += at->size();
     while (names_.size() > max_ || (bytes_ > bytes_max_ && names_.size() > 1)) drop_last();
   }
-  void move_to(Stored& stored) {
+  void move_to(ScanPage& stored) {
     stored.more = cut_;
     while (!names_.empty())
       stored.keys.push_back(std::move(names_.extract(names_.begin()).value()));

@@ -31,7 +31,7 @@ TEST(FirstNames, PagesHaveAllNamesInOrderWithinTheirBounds) {
       for (int pass = 0; pass < 2; ++pass)  // a search may come upon one twice
         for (const std::string& name : shuffled)
           if (name > after && (first.end() == nullptr || name < *first.end())) first.add(name);
-      Stored stored;
+      ScanPage stored;
       first.move_to(stored);
       size_t bytes = 0;
       for (const std::string& name : stored.keys) bytes += name.size();

@@ -17,32 +17,40 @@ class Forwarding : public Store, public Committer, public Catalog {
 
   Committer* committer() override { return inner_.committer() == nullptr ? nullptr : this; }
   Catalog& catalog() override { return *this; }
-  void attach(Port& port, net::Loop& loop) override { inner_.attach(port, loop); }
-  void detach(Port& port) override { inner_.detach(port); }
-  Applied apply(const request::Batch& batch, base::Time now, Port* port, const Pin& pin,
-                request::Ticket ticket) override {
-    return inner_.apply(batch, now, port, pin, ticket);
+  void attach(CompletionQueue& completions, net::Loop& loop) override {
+    inner_.attach(completions, loop);
   }
-  void abandon(Port& port, request::Ticket ticket) override { inner_.abandon(port, ticket); }
+  void detach(CompletionQueue& completions) override { inner_.detach(completions); }
+  Applied apply(const request::Batch& batch, base::Time now, CompletionQueue* completions,
+                const Pin& pin, request::Ticket ticket) override {
+    return inner_.apply(batch, now, completions, pin, ticket);
+  }
+  void abandon(CompletionQueue& completions, request::Ticket ticket) override {
+    inner_.abandon(completions, ticket);
+  }
   bool commits_first() const override { return inner_.committer()->commits_first(); }
-  uint64_t gate(bool strict) const override { return inner_.committer()->gate(strict); }
-  uint64_t committed() const override { return inner_.committer()->committed(); }
-  uint64_t given_up() const override { return inner_.committer()->given_up(); }
-  bool await_commit(Port& port) override { return inner_.committer()->await_commit(port); }
-  std::optional<base::Time> advance(Port& port, base::Time now) override {
-    return inner_.advance(port, now);
+  uint64_t commit_seq(bool needs_commit) const override {
+    return inner_.committer()->commit_seq(needs_commit);
   }
-  bool cancel(Port& port, request::Ticket ticket, base::Time now) override {
-    return inner_.cancel(port, ticket, now);
+  uint64_t durable_seq() const override { return inner_.committer()->durable_seq(); }
+  uint64_t failed_seq() const override { return inner_.committer()->failed_seq(); }
+  bool await_commit(CompletionQueue& completions) override {
+    return inner_.committer()->await_commit(completions);
+  }
+  std::optional<base::Time> advance(CompletionQueue& completions, base::Time now) override {
+    return inner_.advance(completions, now);
+  }
+  bool cancel(CompletionQueue& completions, request::Ticket ticket, base::Time now) override {
+    return inner_.cancel(completions, ticket, now);
   }
   std::vector<std::string> list(const request::Space& space, std::string_view prefix,
                                 size_t max) override {
     return inner_.catalog().list(space, prefix, max);
   }
   void list_all(ListPass& pass) override { inner_.catalog().list_all(pass); }
-  store::Stored list_stored(const request::SpaceIndex& spaces, std::string_view prefix,
+  store::ScanPage scan_page(const request::SpaceIndex& spaces, std::string_view prefix,
                             std::string_view after, size_t max, std::string_view from) override {
-    return inner_.catalog().list_stored(spaces, prefix, after, max, from);
+    return inner_.catalog().scan_page(spaces, prefix, after, max, from);
   }
   void end_lists() override { inner_.catalog().end_lists(); }
   bool close() override { return inner_.close(); }
@@ -53,7 +61,9 @@ class Forwarding : public Store, public Committer, public Catalog {
   }
   Stats stats() const override { return inner_.catalog().stats(); }
   std::string why_not_ready() const override { return inner_.catalog().why_not_ready(); }
-  std::string_view words_of(request::Error error) const override { return inner_.words_of(error); }
+  std::string_view message_for(request::Error error) const override {
+    return inner_.message_for(error);
+  }
 
  protected:
   Store& inner_;

@@ -18,10 +18,10 @@ namespace sluice::store {
 using request::Charge;
 
 // The charges of a group, by hash, and the locks of their stripes.
-struct EmbeddedStore::Together {
+struct EmbeddedStore::LockedGroup {
   // `also`: more charges whose stripes are locked.
-  Together(EmbeddedStore& store, std::span<Charge> charges, std::span<const Charge> also = {})
-      : settling(reinterpret_cast<Settling*>(room), charges.size()) {
+  LockedGroup(EmbeddedStore& store, std::span<Charge> charges, std::span<const Charge> also = {})
+      : settling(reinterpret_cast<PendingCharge*>(room), charges.size()) {
     constexpr size_t max = base::bounds::group_charges_max;
     SLUICE_CHECK(charges.size() <= max && also.size() <= max);
     std::array<Charge*, max> order;
@@ -33,7 +33,7 @@ struct EmbeddedStore::Together {
     const Charge* before = nullptr;
     for (size_t i = 0; i < charges.size(); ++i) {
       Charge& charge = *by_hash[i];
-      Settling& s = *new (&settling[i]) Settling;
+      PendingCharge& s = *new (&settling[i]) PendingCharge;
       s.charge = &charge;
       if (!charge.counted) continue;
       // Equal keys would stand together.
@@ -43,11 +43,11 @@ struct EmbeddedStore::Together {
       before = &charge;
     }
   }
-  ~Together() {
+  ~LockedGroup() {
     for (size_t i = 0; i < count; ++i) locked[i]->unlock();
   }
-  Together(const Together&) = delete;
-  Together& operator=(const Together&) = delete;
+  LockedGroup(const LockedGroup&) = delete;
+  LockedGroup& operator=(const LockedGroup&) = delete;
 
   static uint64_t hash_of(const Charge& charge) { return charge.counted ? charge.hash : 0; }
 
@@ -72,8 +72,8 @@ struct EmbeddedStore::Together {
   }
 
   // Not zeroed: there is room for many, and mostly few are used.
-  alignas(Settling) std::byte room[base::bounds::group_charges_max * sizeof(Settling)];
-  const std::span<Settling> settling;
+  alignas(PendingCharge) std::byte room[base::bounds::group_charges_max * sizeof(PendingCharge)];
+  const std::span<PendingCharge> settling;
   std::array<std::mutex*, 2 * base::bounds::group_charges_max> locked;
   size_t count = 0;
 };

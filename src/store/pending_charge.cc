@@ -45,8 +45,8 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
 
 }  // namespace
 
-[[gnu::noinline]] void Settling::load_rarely(const request::Spaces& spaces, base::Time now,
-                                             State* state) {
+[[gnu::noinline]] void PendingCharge::load_rarely(const request::Spaces& spaces, base::Time now,
+                                                  State* state) {
   left_out = 0;
   cells = limit::cells(charge->limits);
   SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
@@ -69,7 +69,7 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
   left_out = count.left_out;
 }
 
-[[gnu::noinline]] void Settling::change_left_out(base::Time now) {
+[[gnu::noinline]] void PendingCharge::change_left_out(base::Time now) {
   const std::span<State> behind(next.data() + cells - left_out, left_out);
   if (charge->verb == Verb::put)
     limit::left_out::put(behind, charge->limits, charge->cost, now);
@@ -77,9 +77,9 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
     limit::left_out::take(behind, charge->limits, charge->cost, now);
 }
 
-bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
+bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) {
   if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
-  if (charge->verb == Verb::take || charge->verb == Verb::probe) {
+  if (charge->verb == Verb::take || charge->verb == Verb::would_take) {
     take_before(now, next.data());
     const bool behind = ahead > 0 && charge->cost > 0 && is_behind(now, ahead, decisions);
     const bool allowed = !behind && take(now, decisions);
@@ -107,7 +107,7 @@ bool Settling::evaluate_rarely(base::Time now, Wide ahead, Decision* decisions) 
 }
 
 // What is probed is asked behind others that would have taken by then.
-void Settling::take_before(base::Time now, State* state) const {
+void PendingCharge::take_before(base::Time now, State* state) const {
   for (uint8_t i = 0; i < charge->before; ++i) {
     Cells taken;
     size_t first = 0;
@@ -121,7 +121,7 @@ void Settling::take_before(base::Time now, State* state) const {
   }
 }
 
-void Settling::tell_left(Wide ahead, Decision* decisions) const {
+void PendingCharge::tell_left(Wide ahead, Decision* decisions) const {
   if (ahead == 0) return;
   for (const Limit& limit : charge->limits) {
     if (limit::has_counter(limit.algorithm))
@@ -131,8 +131,8 @@ void Settling::tell_left(Wide ahead, Decision* decisions) const {
 }
 
 // Does the cost not fit behind the units that others wait for? Then it is refused.
-bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
-  const Wide together = ahead + charge->cost;
+bool PendingCharge::is_behind(base::Time now, Wide ahead, Decision* decisions) {
+  const Wide group_lock = ahead + charge->cost;
   const State* state = next.data();
   bool behind = false;
   for (size_t i = 0; i < charge->limits.size(); ++i) {
@@ -140,19 +140,19 @@ bool Settling::is_behind(base::Time now, Wide ahead, Decision* decisions) {
     Decision& decision = decisions[i];
     decision = limit::peek(state, limit, now);
     const bool counted = limit::has_counter(limit.algorithm);
-    const bool fits = counted ? together <= decision.remaining : decision.allowed;
+    const bool fits = counted ? group_lock <= decision.remaining : decision.allowed;
     if (!fits) {
       behind = true;
       decision.allowed = false;
       decision.retry_after =
-          charge->cost > decision.limit ? base::never : wait_behind(state, limit, together, now);
+          charge->cost > decision.limit ? base::never : wait_behind(state, limit, group_lock, now);
     }
     state += limit::cells(limit);
   }
   return behind;
 }
 
-bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
+bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   Cells before;
   size_t count = 0;
   if (entry != nullptr && !charge->fresh && !entry->erased()) {
@@ -162,7 +162,7 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   if (charge->refill) limit::kept_limits::refill({before.data(), count});
   const std::span<const State> in(before.data(), count);
   const auto& windows = charge->space->windows;
-  const bool takes = charge->verb == Verb::take || charge->verb == Verb::probe;
+  const bool takes = charge->verb == Verb::take || charge->verb == Verb::would_take;
   const auto result = takes ? limit::kept_limits::take(windows, in, charge->limits, charge->cost,
                                                        now, next.data(), decisions, hold)
                             : limit::kept_limits::peek(windows, in, now, decisions);
@@ -171,8 +171,8 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   return result.allowed;
 }
 
-[[gnu::noinline]] void Settling::hold_back(const request::Spaces& spaces, base::Time now,
-                                           Wide ahead, Decision* decisions) {
+[[gnu::noinline]] void PendingCharge::deny_all(const request::Spaces& spaces, base::Time now,
+                                               Wide ahead, Decision* decisions) {
   if (charge->keeps_limits) {
     evaluate_kept(now, decisions, true);
     return;
@@ -198,11 +198,11 @@ bool Settling::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   std::copy_n(before.data() + first, left_out, next.data() + first);
 }
 
-bool Settling::worth_storing() const {
+bool PendingCharge::worth_storing() const {
   return std::any_of(next.data(), next.data() + cells, [](const State& s) { return s != State{}; });
 }
 
-bool Settling::skips_linger() const {
+bool PendingCharge::skips_linger() const {
   if (charge->keeps_limits || worth_storing()) return false;
   bool whole = charge->verb == Verb::put, refills = false;
   for (const Limit& limit : charge->limits) {

@@ -30,7 +30,7 @@ class Cells {
   alignas(limit::State) std::byte room_[limit::cells_max * sizeof(limit::State)];
 };
 
-struct Settling {
+struct PendingCharge {
   request::Charge* charge = nullptr;
   Entry* entry = nullptr;  // its counter, if there is one
   Queue* queue = nullptr;  // of those that wait for it, if any do
@@ -59,8 +59,8 @@ struct Settling {
 
   // The group is refused and nothing is taken: `next` and the decisions of the limits that would
   // have allowed it say what there is behind `ahead`.
-  void hold_back(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
-                 limit::Decision* decisions);
+  void deny_all(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
+                limit::Decision* decisions);
 
   // May there be more for those that wait, once it is stored?
   bool brings() const { return charge->verb == request::Verb::put || charge->fresh || changed; }

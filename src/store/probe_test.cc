@@ -51,7 +51,7 @@ TEST(Probe, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
   size_t waited = 0, allowed = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     World w;
-    Counting port;
+    Counting completions;
     Dice dice(seed);
     Time now{second};
     uint32_t ticket = 0;
@@ -59,7 +59,7 @@ TEST(Probe, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
       now.us += dice(int64_t{15});
       const auto parts = random_parts(dice);
       if (dice(8) == 0) {
-        waited += w.wait(port, ++ticket, parts, now).group.parked ? 1u : 0u;
+        waited += w.wait(completions, ++ticket, parts, now).group.parked ? 1u : 0u;
       } else if (dice(6) == 0) {
         w.put(parts, now);
       } else {
@@ -69,7 +69,7 @@ TEST(Probe, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
         for (const Part& part : parts) w.left(part, now);
         for (const Part& part : parts) before.push_back(w.left(part, now));
         const uint64_t counters = w.store.stats().counters;
-        const Asked probe = w.ask(parts, now, Verb::probe);
+        const Asked probe = w.ask(parts, now, Verb::would_take);
         EXPECT_EQ(w.store.stats().counters, counters);
         for (const Part& part : parts) after.push_back(w.left(part, now));
         EXPECT_EQ(before, after);
@@ -78,7 +78,7 @@ TEST(Probe, IsAnsweredAsTheTakeBehindItAndChangesNothing) {
         for (size_t i = 0; i < take.decisions.size(); ++i) expect_equal(probe[i], take[i]);
         ++(take.allowed() ? allowed : refused);
       }
-      w.answered(port, now);
+      w.answered(completions, now);
       if (dice(16) == 0) w.store.sweep(now, 5'000);
       ASSERT_FALSE(HasFailure()) << "seed " << seed << " round " << round;
     }
@@ -99,7 +99,7 @@ TEST(Probe, BehindTakesLikeItIsAnsweredAsIfTheyHadBeen) {
     for (int i = dice(4); i > 0; --i, now.us += dice(int64_t{10}))
       w.ask({{"k", dice(int64_t{4}), part.limits}}, now);
     const int before = dice(4);
-    Asked probe = w.prepare({part, {"other", 1, kinds[dice(kinds.size())]}}, Verb::probe);
+    Asked probe = w.prepare({part, {"other", 1, kinds[dice(kinds.size())]}}, Verb::would_take);
     probe.charges[0].before = static_cast<uint8_t>(before);
     w.apply(probe, now);
     for (int i = 0; i < before; ++i) w.ask({part}, now);
@@ -139,19 +139,19 @@ TEST(Set, IsAsAFreshCounterAndATakeAtOneStroke) {
 
 TEST(Set, LeavesTheRestToThoseThatWait) {
   World w;
-  Counting port;
+  Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
-  for (uint32_t i = 1; i <= 3; ++i) w.wait(port, i, {{"k", 2, {fixed(10)}}}, {0});
+  for (uint32_t i = 1; i <= 3; ++i) w.wait(completions, i, {{"k", 2, {fixed(10)}}}, {0});
   Asked set = w.prepare({{"k", 5, {fixed(10)}}});
   set.charges[0].fresh = true;
   w.apply(set, {0});
   EXPECT_TRUE(set.allowed());
   EXPECT_EQ(set[0].remaining, 5);
-  EXPECT_EQ(w.answered(port, {0}), (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(w.answered(completions, {0}), (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(w.store.stats().waiting, 1u);
   EXPECT_EQ(w.left({"k", 0, {fixed(10)}}, {0}), 0);  // the one that is left is for the third
   w.put_all({"k", 0, {fixed(10)}}, {0});
-  EXPECT_EQ(w.answered(port, {0}), (std::vector<uint32_t>{3}));
+  EXPECT_EQ(w.answered(completions, {0}), (std::vector<uint32_t>{3}));
 }
 
 // Droplet's buckets.
@@ -179,7 +179,7 @@ TEST(Set, WhereLimitsAreKeptTheyStay) {
   EXPECT_EQ(seen.charges[0].slot_mask, 3u);
   EXPECT_EQ(seen[0].remaining, 8);
   EXPECT_EQ(seen[1].remaining, 4);
-  const Asked probe = ask({six}, 5, Verb::probe, false, false, {second});
+  const Asked probe = ask({six}, 5, Verb::would_take, false, false, {second});
   EXPECT_FALSE(probe.allowed());
   EXPECT_EQ(probe[0].retry_after.us, 167);
   EXPECT_EQ(ask({}, 0, Verb::peek, false, false, {second})[1].remaining, 4);
@@ -216,7 +216,7 @@ TEST(ListStored, IsWhatAPlainSetOfNamesSays) {
       for (const std::string& name : names)
         if (name.starts_with(prefix) && name > after && expected.size() < max)
           expected.push_back(name);
-      const Stored stored = w.store.list_stored(index, prefix, after, max, "");
+      const ScanPage stored = w.store.scan_page(index, prefix, after, max, "");
       ASSERT_EQ(stored.keys, expected);
       EXPECT_FALSE(stored.failed);
       EXPECT_EQ(stored.rest, "") << "a table in memory is looked at whole";

@@ -45,11 +45,11 @@ struct Fixture {
 
 TEST(Stripe, is_a_map) {
   Fixture f;
-  struct Stored {
+  struct ScanPage {
     size_t cells;
     int64_t mark_us;
   };
-  std::map<std::pair<uint32_t, std::string>, Stored> model;
+  std::map<std::pair<uint32_t, std::string>, ScanPage> model;
   sluice::tests::Dice random(11);
   int64_t now_us = 0;
   for (int step = 0; step < 300'000; ++step) {
@@ -72,7 +72,7 @@ TEST(Stripe, is_a_map) {
         model.erase(at);
       }
     } else {
-      const Stored stored{1 + random(limit::cells_max), now_us + 1 + random(int64_t{100'000})};
+      const ScanPage stored{1 + random(limit::cells_max), now_us + 1 + random(int64_t{100'000})};
       ASSERT_NE(f.insert(space, key, stored.cells, stored.mark_us), nullptr);
       model[{space, key}] = stored;
     }

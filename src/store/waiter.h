@@ -1,6 +1,6 @@
 // A group that waits for units, and the queue of those that wait for the same counter. A waiter is
-// shared by its port, its queue and the thread that is about to answer it; a queue belongs to its
-// counter's stripe and is guarded by its lock.
+// shared by its completion queue, its queue and the thread that is about to answer it; a queue
+// belongs to its counter's stripe and is guarded by its lock.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ struct Waiter {
     done,    // answered or cancelled
   };
 
-  Waiter(Port& its_port, request::Ticket its_ticket, uint64_t its_arrival, Pin its_pin,
-         std::vector<std::string> its_keys)
-      : port(its_port),
+  Waiter(CompletionQueue& its_completions, request::Ticket its_ticket, uint64_t its_arrival,
+         Pin its_pin, std::vector<std::string> its_keys)
+      : completions(its_completions),
         ticket(its_ticket),
         arrival(its_arrival),
         pin(std::move(its_pin)),
@@ -40,7 +40,7 @@ struct Waiter {
   // What it waits for at the queue that it is in.
   int64_t cost() const { return charges[at].cost; }
 
-  Port& port;
+  CompletionQueue& completions;
   const request::Ticket ticket;
   const uint64_t arrival;
   Pin pin;  // keeps the limits alive
@@ -54,8 +54,9 @@ struct Waiter {
   // Of each charge: the limits of its counter for which the owner has said that this group goes on
   // waiting under its own; empty: of none.
   std::vector<uint32_t> confirmed;
-  bool named = false;  // its port has named it (Port::name_waiter), and it was not asked anew since
-  // The port's: when it is to be looked at.
+  bool named = false;  // its completion queue has named it (CompletionQueue::resume_waiter), and it
+                       // was not asked anew since
+  // The completion queue's: when it is to be looked at.
   int64_t due_us = no_time;
 };
 

@@ -40,9 +40,9 @@ std::span<const Decision> decisions_of(const Charge& charge, std::span<const Dec
   return all.subspan(charge.decision_first, charge.limits.size());
 }
 
-std::vector<std::string> keys_of(std::span<Settling> settling) {
+std::vector<std::string> keys_of(std::span<PendingCharge> settling) {
   std::vector<std::string> keys;
-  for (const Settling& s : settling) keys.emplace_back(s.charge->key);
+  for (const PendingCharge& s : settling) keys.emplace_back(s.charge->key);
   return keys;
 }
 
@@ -61,7 +61,7 @@ bool tell_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
   if (entry == nullptr || entry->erased() || entry->limits_id() == charge.limits_id) return false;
   const auto i = static_cast<size_t>(&charge - waiter.charges.data());
   if (!waiter.confirmed.empty() && waiter.confirmed[i] == entry->limits_id()) return false;
-  if (!std::exchange(waiter.named, true)) waiter.port.name_waiter(waiter.ticket);
+  if (!std::exchange(waiter.named, true)) waiter.completions.resume_waiter(waiter.ticket);
   return true;
 }
 
@@ -70,12 +70,12 @@ bool tell_owner(Waiter& waiter, const Charge& charge, const Entry* entry) {
 // Was the clock ahead when the counter of a refused charge was written? Then it becomes one of now
 // once, and not at each look again, which would find its units as far away as the last one. Under
 // the limits that it has, whatever the charge's are, and nothing is taken.
-void EmbeddedStore::bring_back(const Settling& s, base::Time now) {
+void EmbeddedStore::bring_back(const PendingCharge& s, base::Time now) {
   if (!s.is_there()) return;
   Charge charge = *s.charge;
   charge.limits_id = s.entry->limits_id();
   charge.limits = spaces_.limits(charge.limits_id);
-  Settling own;
+  PendingCharge own;
   own.charge = &charge;
   own.entry = s.entry;
   own.cells = s.entry->cells();
@@ -84,11 +84,11 @@ void EmbeddedStore::bring_back(const Settling& s, base::Time now) {
   if (limit::bring_back({own.next.data(), own.cells}, charge.limits, now)) write(own);
 }
 
-void EmbeddedStore::park(request::Group& group, std::span<Settling> settling,
-                         std::span<const Decision> all, base::Time now, Port& port,
-                         const Pin& pin) {
+void EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settling,
+                         std::span<const Decision> all, base::Time now,
+                         CompletionQueue& completions, const Pin& pin) {
   if (std::any_of(settling.begin(), settling.end(),
-                  [](const Settling& s) { return s.charge->keeps_limits; }))
+                  [](const PendingCharge& s) { return s.charge->keeps_limits; }))
     return;
   if (waiting_.fetch_add(1, std::memory_order_relaxed) >= waiting_max_) {
     waiting_.fetch_sub(1, std::memory_order_relaxed);
@@ -96,10 +96,11 @@ void EmbeddedStore::park(request::Group& group, std::span<Settling> settling,
   }
   if (group.arrival == 0) group.arrival = arrivals_.fetch_add(1, std::memory_order_relaxed) + 1;
   group.parked = true;
-  auto waiter = std::make_shared<Waiter>(port, group.ticket, group.arrival, pin, keys_of(settling));
+  auto waiter =
+      std::make_shared<Waiter>(completions, group.ticket, group.arrival, pin, keys_of(settling));
   // In the order of the group, which its decisions have, whatever the order of the locks.
   uint32_t first = UINT32_MAX;
-  for (const Settling& s : settling) first = std::min(first, s.charge->decision_first);
+  for (const PendingCharge& s : settling) first = std::min(first, s.charge->decision_first);
   for (size_t i = 0; i < settling.size(); ++i) {
     Charge charge = *settling[i].charge;
     charge.key = waiter->keys[i];
@@ -107,18 +108,19 @@ void EmbeddedStore::park(request::Group& group, std::span<Settling> settling,
     waiter->decisions += charge.limits.size();
     waiter->charges.push_back(charge);
   }
-  SLUICE_CHECK(port.parked_.emplace(Port::key(group.ticket), waiter).second);
+  completions.park(waiter);
   enqueue(waiter, settling, all, now);
 }
 
 // At the counter that needs the longest, in the place that its arrival gives it; aside if one asks
 // for more than there can ever be.
-void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Settling> settling,
-                            std::span<const Decision> all, base::Time now) {
-  Settling* at = nullptr;
+void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
+                            std::span<PendingCharge> settling, std::span<const Decision> all,
+                            base::Time now) {
+  PendingCharge* at = nullptr;
   base::Duration wait{};
   waiter->state = Waiter::State::aside;
-  for (Settling& s : settling) {
+  for (PendingCharge& s : settling) {
     const Hindrance h = hindrance(*s.charge, decisions_of(*s.charge, all));
     // Nor is there enough in a counter that is fresh.
     if (h.for_ever || (h.refused && !s.is_there())) return;
@@ -144,11 +146,11 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter, std::span<Set
   const std::shared_ptr<Waiter> head = queue.waiters.empty() ? nullptr : queue.waiters.first();
   SLUICE_CHECK(queue.waiters.insert(waiter->arrival, waiter->cost(), waiter));
   if (queue.waiters.first() != waiter) return;
-  if (head != nullptr) head->port.forget(*head);
-  if (wait != base::never) waiter->port.wake_at(now, wait, waiter);
+  if (head != nullptr) head->completions.forget(*head);
+  if (wait != base::never) waiter->completions.wake_at(now, wait, waiter);
 }
 
-Wide EmbeddedStore::units_ahead(const Settling& s, uint64_t arrival) {
+Wide EmbeddedStore::units_ahead(const PendingCharge& s, uint64_t arrival) {
   // Who sets a counter anew sets it for those that wait as well.
   if (s.queue == nullptr || s.charge->fresh) return 0;
   return arrival == 0 ? s.queue->units() : s.queue->waiters.sum_before(arrival);
@@ -171,7 +173,8 @@ void EmbeddedStore::close_if_empty(Locked& locked, Queue& queue) {
 void EmbeddedStore::answer(Waiter& waiter, std::vector<Decision> decisions, base::Time now) {
   waiter.state = Waiter::State::done;
   waiting_.fetch_sub(1, std::memory_order_relaxed);
-  waiter.port.deliver(waiter, {waiter.ticket, request::Error::none, now, std::move(decisions)});
+  waiter.completions.deliver(waiter,
+                             {waiter.ticket, request::Error::none, now, std::move(decisions)});
 }
 
 void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
@@ -179,16 +182,17 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
     // One that needs several counters takes all their locks; its own thread does that.
     if (head->charges.size() > 1 || answers == answers_per_lock_max)
-      return head->port.wake_at(now, {}, head);
+      return head->completions.wake_at(now, {}, head);
     Hindrance h;
     if (!answer_alone(*head, queue, now, h.for_ever, h.wait)) {
       tell_owner(*head, head->charges.front(), queue.entry);
       if (!h.for_ever) {
-        h.wait == base::never ? head->port.forget(*head) : head->port.wake_at(now, h.wait, head);
+        h.wait == base::never ? head->completions.forget(*head)
+                              : head->completions.wake_at(now, h.wait, head);
         return;
       }
       dequeue(*head);
-      head->port.forget(*head);
+      head->completions.forget(*head);
     }
   }
   close_if_empty(locked, queue);
@@ -201,13 +205,13 @@ void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
   if (!queue.waiters.empty()) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
     if (tell_owner(*head, head->charges[head->at], queue.entry))
-      return head->port.wake_at(now, {}, head);
+      return head->completions.wake_at(now, {}, head);
   }
   release(locked, queue, now);
 }
 
 // What the charge has brought is for those at its queue.
-void EmbeddedStore::release_for(const Settling& s, base::Time now) {
+void EmbeddedStore::release_for(const PendingCharge& s, base::Time now) {
   Locked& locked = locked_of(*s.charge);
   s.charge->verb == Verb::put || s.charge->fresh ? release(locked, *s.queue, now)
                                                  : release_anew(locked, *s.queue, now);
@@ -216,7 +220,7 @@ void EmbeddedStore::release_for(const Settling& s, base::Time now) {
 // The head of a queue, with one charge. True: it has its answer and is gone.
 bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, bool& for_ever,
                                  base::Duration& wait) {
-  Settling s;
+  PendingCharge s;
   s.charge = &waiter.charges.front();
   s.entry = queue.entry;
   s.queue = &queue;
@@ -236,13 +240,13 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   return false;
 }
 
-std::optional<base::Time> EmbeddedStore::advance(Port& port, base::Time now) {
+std::optional<base::Time> EmbeddedStore::advance(CompletionQueue& completions, base::Time now) {
   std::vector<std::shared_ptr<Waiter>> due;
-  port.take_due(now, due);
+  completions.take_due(now, due);
   for (const auto& waiter : due) {
     waiter->charges.size() == 1 ? retry_alone(*waiter, now) : retry_together(waiter, now);
   }
-  return port.rest();
+  return completions.rest();
 }
 
 void EmbeddedStore::retry_alone(Waiter& waiter, base::Time now) {
@@ -252,30 +256,30 @@ void EmbeddedStore::retry_alone(Waiter& waiter, base::Time now) {
 }
 
 void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now) {
-  const Together together(*this, waiter->charges);
+  const LockedGroup group_lock(*this, waiter->charges);
   if (waiter->state != Waiter::State::queued) return;
   Queue& queue = *waiter->queue;
   Locked& locked = locked_of(waiter->charges[waiter->at]);
 
   std::vector<Decision> decisions(waiter->decisions);
   bool allowed = true;
-  for (Settling& s : together.settling) {
+  for (PendingCharge& s : group_lock.settling) {
     const Wide ahead = units_ahead(s, waiter->arrival);
     const bool fits = s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
     if (!fits) bring_back(s, now);
     allowed &= fits;
   }
-  if (allowed && make_places(together.settling, true, now)) {
-    for (Settling& s : together.settling) store(s, true, now);
+  if (allowed && make_places(group_lock.settling, true, now)) {
+    for (PendingCharge& s : group_lock.settling) store(s, true, now);
     dequeue(*waiter);
     answer(*waiter, std::move(decisions), now);
   } else if (allowed) {
-    return waiter->port.wake_at(now, housekeeping_period, waiter);
+    return waiter->completions.wake_at(now, housekeeping_period, waiter);
   } else {
-    for (const Settling& s : together.settling) tell_owner(*waiter, *s.charge, s.entry);
+    for (const PendingCharge& s : group_lock.settling) tell_owner(*waiter, *s.charge, s.entry);
     // It may be another counter by now that it lacks units of.
     dequeue(*waiter);
-    enqueue(waiter, together.settling, decisions, now);
+    enqueue(waiter, group_lock.settling, decisions, now);
     if (waiter->queue == &queue) return;
   }
   release(locked, queue, now);
@@ -284,16 +288,15 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
 // A group that is parked is asked anew: it leaves and comes back at once, so that nobody takes
 // meanwhile what it waits for.
 bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& batch, base::Time now,
-                                 Port* port, const Pin& pin) {
-  SLUICE_CHECK(port != nullptr);
+                                 CompletionQueue* completions, const Pin& pin) {
+  SLUICE_CHECK(completions != nullptr);
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
-  const auto at = port->parked_.find(Port::key(group.ticket));
-  const std::shared_ptr<Waiter> waiter = at != port->parked_.end() ? at->second : nullptr;
+  const std::shared_ptr<Waiter> waiter = completions->find_parked(group.ticket);
   if (waiter == nullptr) {
-    const Together together(*this, charges);
-    return settle_locked(group, batch, together.settling, now, port, pin);
+    const LockedGroup group_lock(*this, charges);
+    return settle_locked(group, batch, group_lock.settling, now, completions, pin);
   }
-  const Together together(*this, charges, waiter->charges);
+  const LockedGroup group_lock(*this, charges, waiter->charges);
   if (waiter->state == Waiter::State::done) {
     group.answered = true;
     return true;
@@ -301,7 +304,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
   if (asks_the_same(*waiter, charges)) {
     // It stays where it is, under the rules that are live now.
     waiter->confirmed.clear();
-    for (const Settling& s : together.settling) {
+    for (const PendingCharge& s : group_lock.settling) {
       const auto i = static_cast<size_t>(s.charge - charges.data());
       waiter->charges[i].limits = charges[i].limits;
       if (s.entry == nullptr || s.entry->limits_id() == charges[i].limits_id) continue;
@@ -314,12 +317,12 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
     waiter->named = false;
     return true;
   }
-  port->parked_.erase(at);
+  completions->unpark(group.ticket);
   const bool was_queued = leave(*waiter) != nullptr;
-  const bool settled = settle_locked(group, batch, together.settling, now, port, pin);
+  const bool settled = settle_locked(group, batch, group_lock.settling, now, completions, pin);
   // Its queue may be gone by now.
   if (was_queued) {
-    Settling s;
+    PendingCharge s;
     s.charge = &waiter->charges[waiter->at];
     find(s);
     if (s.queue != nullptr) release_anew(locked_of(*s.charge), *s.queue, now);
@@ -333,21 +336,20 @@ Queue* EmbeddedStore::leave(Waiter& waiter) {
   dequeue(waiter);
   waiter.state = Waiter::State::done;
   waiting_.fetch_sub(1, std::memory_order_relaxed);
-  waiter.port.forget(waiter);
+  waiter.completions.forget(waiter);
   return queue;
 }
 
-bool EmbeddedStore::cancel(Port& port, request::Ticket ticket, base::Time now) {
-  const auto at = port.parked_.find(Port::key(ticket));
-  if (at == port.parked_.end()) return false;
-  const std::shared_ptr<Waiter> waiter = at->second;
+bool EmbeddedStore::cancel(CompletionQueue& completions, request::Ticket ticket, base::Time now) {
+  const std::shared_ptr<Waiter> waiter = completions.find_parked(ticket);
+  if (waiter == nullptr) return false;
   {
-    const Together together(*this, waiter->charges);
+    const LockedGroup group_lock(*this, waiter->charges);
     if (waiter->state == Waiter::State::done) return false;
     Queue* const queue = leave(*waiter);
     if (queue != nullptr) release(locked_of(waiter->charges[waiter->at]), *queue, now);
   }
-  port.parked_.erase(at);
+  completions.unpark(ticket);
   return true;
 }
 

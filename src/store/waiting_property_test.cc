@@ -55,7 +55,7 @@ struct Model {
     }
   };
 
-  limit::Carry carry = limit::Carry::used;
+  limit::CarryOver carry = limit::CarryOver::used;
   std::map<std::string, Counter> counters;
   std::map<uint64_t, Waiting> waiting;  // by arrival
   std::vector<Answer> answers;
@@ -210,12 +210,13 @@ struct Model {
 };
 
 struct Trial {
-  Trial(uint32_t seed, limit::Carry carry) : dice(seed) {
+  Trial(uint32_t seed, limit::CarryOver carry) : dice(seed) {
     model.carry = carry;
     Space like;
     like.carry = carry;
     w.space = w.spaces.intern("run", "", like);
-    sweeps = carry == limit::Carry::used;  // else a counter that is full is not as one that is not
+    sweeps =
+        carry == limit::CarryOver::used;  // else a counter that is full is not as one that is not
     for (size_t key = 0; key < keys; ++key) change(key);
   }
 
@@ -307,7 +308,7 @@ struct Trial {
         std::advance(at, dice(model.waiting.size()));
         const uint32_t ticket = at->second.ticket;
         model.cancel(at->first, now);
-        ASSERT_TRUE(w.store.cancel(ports[ticket % 2].port, {ticket, 0}, now));
+        ASSERT_TRUE(w.store.cancel(ports[ticket % 2].completions, {ticket, 0}, now));
         ++cancelled;
         break;
       }
@@ -358,9 +359,9 @@ struct Trial {
     for (size_t p = 0; p < 2; ++p) {
       if (ports[p].wakes == 0 && (!timers[p] || timers[p]->us > now.us)) continue;
       ports[p].wakes = 0;
-      timers[p] = w.store.advance(ports[p].port, now);
+      timers[p] = w.store.advance(ports[p].completions, now);
       std::vector<Settled> settled;
-      ports[p].port.drain(settled);
+      ports[p].completions.drain(settled);
       for (Settled& s : settled) answers.push_back({s.ticket.slot, std::move(s.decisions)});
     }
   }
@@ -402,7 +403,7 @@ TEST(WaitingProperty, as_the_model) {
   size_t granted = 0, refused = 0, cancelled = 0, late = 0, asked_again = 0;
   for (uint32_t seed = 1; seed <= 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Trial run(seed, seed % 2 == 0 ? limit::Carry::used : limit::Carry::left);
+    Trial run(seed, seed % 2 == 0 ? limit::CarryOver::used : limit::CarryOver::left);
     for (int i = 0; i < 1'200; ++i) {
       SCOPED_TRACE("step " + std::to_string(i));
       run.step();

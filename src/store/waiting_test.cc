@@ -16,19 +16,19 @@ using Tickets = std::vector<uint32_t>;
 
 TEST(Waiting, is_answered_at_the_moment_the_units_are_there_and_not_before) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = bucket(10, 5, second);
   w.ask({{"k", 10, {ten}}}, {0});
-  const Asked asked = w.wait(port, 1, {{"k", 3, {ten}}}, {0});
+  const Asked asked = w.wait(completions, 1, {{"k", 3, {ten}}}, {0});
   EXPECT_FALSE(asked.allowed());
   EXPECT_TRUE(asked.group.parked);
   EXPECT_EQ(asked[0].retry_after.us, 600'000);
-  EXPECT_EQ(port.wakes, 1);  // there is a moment to wake at
-  EXPECT_EQ(w.answered(port, {599'999}), Tickets{});
+  EXPECT_EQ(completions.wakes, 1);  // there is a moment to wake at
+  EXPECT_EQ(w.answered(completions, {599'999}), Tickets{});
   EXPECT_EQ(w.next->us, 600'000);
-  EXPECT_EQ(w.answered(port, {600'000}), (Tickets{1}));
-  ASSERT_EQ(port.settled.size(), 1u);
-  const Settled& settled = port.settled[0];
+  EXPECT_EQ(w.answered(completions, {600'000}), (Tickets{1}));
+  ASSERT_EQ(completions.settled.size(), 1u);
+  const Settled& settled = completions.settled[0];
   EXPECT_EQ(settled.at.us, 600'000);
   EXPECT_TRUE(settled.decisions.at(0).allowed);
   EXPECT_EQ(settled.decisions.at(0).remaining, 0);
@@ -37,75 +37,75 @@ TEST(Waiting, is_answered_at_the_moment_the_units_are_there_and_not_before) {
 
 TEST(Waiting, what_fits_is_taken_at_once) {
   World w;
-  Counting port;
-  EXPECT_TRUE(w.wait(port, 1, {{"k", 3, {fixed(3)}}}, {0}).allowed());
-  const Asked second_one = w.wait(port, 2, {{"k", 1, {fixed(3)}}}, {0});
+  Counting completions;
+  EXPECT_TRUE(w.wait(completions, 1, {{"k", 3, {fixed(3)}}}, {0}).allowed());
+  const Asked second_one = w.wait(completions, 2, {{"k", 1, {fixed(3)}}}, {0});
   EXPECT_FALSE(second_one.allowed());
   EXPECT_TRUE(second_one.group.parked);
   EXPECT_EQ(w.store.stats().waiting, 1u);
-  EXPECT_EQ(port.wakes, 0);  // no time brings a fixed bucket's units back
+  EXPECT_EQ(completions.wakes, 0);  // no time brings a fixed bucket's units back
 }
 
 TEST(Waiting, is_first_come_first_served_per_counter) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit four = bucket(4, 1, second);
   w.ask({{"a", 4, {four}}, {"b", 4, {four}}}, {0});
-  w.wait(port, 1, {{"a", 2, {four}}}, {0});
-  w.wait(port, 2, {{"b", 1, {four}}}, {0});
-  w.wait(port, 3, {{"a", 1, {four}}}, {0});
-  w.wait(port, 4, {{"a", 1, {four}}}, {0});
-  w.wait(port, 5, {{"b", 1, {four}}}, {0});
-  EXPECT_EQ(w.answered(port, {second}), (Tickets{2}));
-  EXPECT_EQ(w.answered(port, {2 * second}), (Tickets{1, 5}));
-  EXPECT_EQ(w.answered(port, {3 * second}), (Tickets{3}));
-  EXPECT_EQ(w.answered(port, {4 * second - 1}), Tickets{});
-  EXPECT_EQ(w.answered(port, {4 * second}), (Tickets{4}));
+  w.wait(completions, 1, {{"a", 2, {four}}}, {0});
+  w.wait(completions, 2, {{"b", 1, {four}}}, {0});
+  w.wait(completions, 3, {{"a", 1, {four}}}, {0});
+  w.wait(completions, 4, {{"a", 1, {four}}}, {0});
+  w.wait(completions, 5, {{"b", 1, {four}}}, {0});
+  EXPECT_EQ(w.answered(completions, {second}), (Tickets{2}));
+  EXPECT_EQ(w.answered(completions, {2 * second}), (Tickets{1, 5}));
+  EXPECT_EQ(w.answered(completions, {3 * second}), (Tickets{3}));
+  EXPECT_EQ(w.answered(completions, {4 * second - 1}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {4 * second}), (Tickets{4}));
 }
 
 TEST(Waiting, a_small_one_does_not_overtake_a_large_one) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = bucket(10, 10, second);
   w.ask({{"k", 8, {ten}}}, {0});
-  w.wait(port, 1, {{"k", 5, {ten}}}, {0});
-  EXPECT_FALSE(w.wait(port, 2, {{"k", 1, {ten}}}, {0}).allowed());  // 2 are there
-  EXPECT_EQ(w.answered(port, {299'999}), Tickets{});
-  EXPECT_EQ(w.answered(port, {300'000}), (Tickets{1}));
-  EXPECT_EQ(w.answered(port, {400'000}), (Tickets{2}));
+  w.wait(completions, 1, {{"k", 5, {ten}}}, {0});
+  EXPECT_FALSE(w.wait(completions, 2, {{"k", 1, {ten}}}, {0}).allowed());  // 2 are there
+  EXPECT_EQ(w.answered(completions, {299'999}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {300'000}), (Tickets{1}));
+  EXPECT_EQ(w.answered(completions, {400'000}), (Tickets{2}));
 }
 
 TEST(Waiting, one_that_can_never_fit_blocks_nobody) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit four = bucket(4, 1, second);
-  w.wait(port, 1, {{"k", 5, {four}}}, {0});  // of a fresh counter
+  w.wait(completions, 1, {{"k", 5, {four}}}, {0});  // of a fresh counter
   EXPECT_EQ(w.store.stats().counters, 0u);
   w.ask({{"k", 4, {four}}}, {0});
-  w.wait(port, 2, {{"k", 5, {four}}}, {0});
-  w.wait(port, 3, {{"k", 1, {four}}}, {0});
+  w.wait(completions, 2, {{"k", 5, {four}}}, {0});
+  w.wait(completions, 3, {{"k", 1, {four}}}, {0});
   EXPECT_EQ(w.store.stats().waiting, 3u);
-  EXPECT_EQ(w.answered(port, {second}), (Tickets{3}));
-  EXPECT_EQ(w.answered(port, {1'000 * second}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {second}), (Tickets{3}));
+  EXPECT_EQ(w.answered(completions, {1'000 * second}), Tickets{});
   EXPECT_EQ(w.next, std::nullopt);
   EXPECT_TRUE(w.ask({{"k", 4, {four}}}, {1'000 * second}).allowed());
-  EXPECT_TRUE(w.store.cancel(port.port, {1, 0}, {0}));
-  EXPECT_TRUE(w.store.cancel(port.port, {2, 0}, {0}));
+  EXPECT_TRUE(w.store.cancel(completions.completions, {1, 0}, {0}));
+  EXPECT_TRUE(w.store.cancel(completions.completions, {2, 0}, {0}));
   EXPECT_EQ(w.store.stats().waiting, 0u);
 }
 
 TEST(Waiting, a_take_behind_it_finds_nothing_and_is_told_enough) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = bucket(10, 10, second);
   w.ask({{"k", 7, {ten}}}, {0});
-  w.wait(port, 1, {{"k", 8, {ten}}}, {0});
+  w.wait(completions, 1, {{"k", 8, {ten}}}, {0});
   EXPECT_EQ(w.left({"k", 0, {ten}}, {0}), 0);
   const Asked refused = w.ask({{"k", 2, {ten}}}, {0});
   EXPECT_FALSE(refused.allowed());
   EXPECT_EQ(refused[0].remaining, 0);
   EXPECT_EQ(refused[0].retry_after.us, 700'000);  // 8 + 2
-  EXPECT_EQ(w.answered(port, {500'000}), (Tickets{1}));
+  EXPECT_EQ(w.answered(completions, {500'000}), (Tickets{1}));
   EXPECT_FALSE(w.ask({{"k", 2, {ten}}}, {699'999}).allowed());
   EXPECT_TRUE(w.ask({{"k", 2, {ten}}}, {700'000}).allowed());
 }
@@ -117,13 +117,13 @@ TEST(Waiting, the_retry_after_behind_many_is_enough) {
         Algorithm::sliding_window, Algorithm::sliding_log}) {
     for (int64_t waiting = 0; waiting < 35; ++waiting) {
       World w;
-      Counting port;
+      Counting completions;
       Limit limit{algorithm, 10, {second}};
       if (algorithm == Algorithm::token_bucket) limit.burst = 13;
       Time now{10 * second + 123'456};
       w.ask({{"k", limit.burst == 0 ? 10 : 13, {limit}}}, now);
       now.us += 50'000;
-      for (uint32_t i = 0; i < waiting; ++i) w.wait(port, i, {{"k", 1, {limit}}}, now);
+      for (uint32_t i = 0; i < waiting; ++i) w.wait(completions, i, {{"k", 1, {limit}}}, now);
       const Asked refused = w.ask({{"k", 1, {limit}}}, now);
       ASSERT_FALSE(refused.allowed());
       EXPECT_EQ(refused[0].remaining, 0);
@@ -131,7 +131,8 @@ TEST(Waiting, the_retry_after_behind_many_is_enough) {
       const Time then{now.us + refused[0].retry_after.us};
       // Whoever waits is woken on time.
       int64_t answers = 0;
-      while (w.answered(port, now), answers += static_cast<int64_t>(port.settled.size()), w.next) {
+      while (w.answered(completions, now),
+             answers += static_cast<int64_t>(completions.settled.size()), w.next) {
         if (w.next->us > then.us) break;
         now = *w.next;
       }
@@ -143,89 +144,89 @@ TEST(Waiting, the_retry_after_behind_many_is_enough) {
 
 TEST(Waiting, puts_answer_in_order_as_many_as_there_is_for) {
   World w;
-  Counting port, other;
+  Counting completions, other;
   const Limit ten = fixed(10);
   w.ask({{"k", 10, {ten}}}, {0});
-  w.wait(port, 1, {{"k", 3, {ten}}}, {0});
+  w.wait(completions, 1, {{"k", 3, {ten}}}, {0});
   w.wait(other, 2, {{"k", 3, {ten}}}, {0});
-  w.wait(port, 3, {{"k", 3, {ten}}}, {0});
+  w.wait(completions, 3, {{"k", 3, {ten}}}, {0});
   EXPECT_EQ(w.put({{"k", 2, {ten}}}, {1})[0].remaining, 2);  // there are, for another
-  EXPECT_EQ(port.wakes, 0);
+  EXPECT_EQ(completions.wakes, 0);
   w.put({{"k", 5, {ten}}}, {2});
-  EXPECT_EQ(port.wakes, 1);
+  EXPECT_EQ(completions.wakes, 1);
   EXPECT_EQ(other.wakes, 1);
-  EXPECT_EQ(w.answered(port, {3}), (Tickets{1}));
-  EXPECT_EQ(port.settled[0].at.us, 2);
+  EXPECT_EQ(w.answered(completions, {3}), (Tickets{1}));
+  EXPECT_EQ(completions.settled[0].at.us, 2);
   EXPECT_EQ(w.answered(other, {3}), (Tickets{2}));
   w.put_all({"k", 1, {ten}}, {4});
-  EXPECT_EQ(port.wakes, 2);
-  EXPECT_EQ(w.answered(port, {5}), (Tickets{3}));
+  EXPECT_EQ(completions.wakes, 2);
+  EXPECT_EQ(w.answered(completions, {5}), (Tickets{3}));
   EXPECT_EQ(w.left({"k", 0, {ten}}, {5}), 7);
   EXPECT_EQ(w.next, std::nullopt);
 }
 
 TEST(Waiting, a_wake_is_told_once_until_the_port_is_looked_at) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = fixed(10);
   w.ask({{"k", 10, {ten}}}, {0});
-  for (uint32_t i = 0; i < 4; ++i) w.wait(port, i, {{"k", 1, {ten}}}, {0});
+  for (uint32_t i = 0; i < 4; ++i) w.wait(completions, i, {{"k", 1, {ten}}}, {0});
   w.put({{"k", 1, {ten}}}, {1});
   w.put({{"k", 1, {ten}}}, {1});
-  EXPECT_EQ(port.wakes, 1);
+  EXPECT_EQ(completions.wakes, 1);
   // What settles between the look and the drain wakes again, as does what comes to be due there.
-  w.store.advance(port.port, {2});
+  w.store.advance(completions.completions, {2});
   w.put({{"k", 1, {ten}}}, {2});
-  EXPECT_EQ(port.wakes, 2);
-  port.port.drain(port.settled);
-  EXPECT_EQ(port.settled.size(), 3u);
-  w.store.advance(port.port, {3});
-  port.port.drain(port.settled);
+  EXPECT_EQ(completions.wakes, 2);
+  completions.completions.drain(completions.settled);
+  EXPECT_EQ(completions.settled.size(), 3u);
+  w.store.advance(completions.completions, {3});
+  completions.completions.drain(completions.settled);
   const Limit slow = bucket(1, 1, second);
   w.ask({{"s", 1, {slow}}}, {3});
-  w.store.advance(port.port, {3});
-  w.wait(port, 9, {{"s", 1, {slow}}}, {3});
-  EXPECT_EQ(port.wakes, 3);
-  port.port.drain(port.settled);
+  w.store.advance(completions.completions, {3});
+  w.wait(completions, 9, {{"s", 1, {slow}}}, {3});
+  EXPECT_EQ(completions.wakes, 3);
+  completions.completions.drain(completions.settled);
   // The drain has not been told of the moment; so the wake still stands.
-  EXPECT_EQ(w.store.advance(port.port, {3})->us, 3 + second);
+  EXPECT_EQ(w.store.advance(completions.completions, {3})->us, 3 + second);
 }
 
 TEST(Waiting, one_call_answers_a_bounded_number_and_the_rest_follows) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit many = fixed(1'000);
   w.ask({{"k", 1'000, {many}}}, {0});
   Tickets expected;
   for (uint32_t i = 0; i < 1'000; ++i) {
-    w.wait(port, i, {{"k", 1, {many}}}, {0});
+    w.wait(completions, i, {{"k", 1, {many}}}, {0});
     expected.push_back(i);
   }
   w.put({{"k", 1'000, {many}}}, {1});
   std::vector<Settled> at_once;
-  port.port.drain(at_once);
+  completions.completions.drain(at_once);
   EXPECT_GE(at_once.size(), 1u);
   EXPECT_LT(at_once.size(), 500u);
   EXPECT_EQ(w.left({"k", 0, {many}}, {1}), 0);  // the others' are theirs
   Tickets tickets;
   for (const Settled& s : at_once) tickets.push_back(s.ticket.slot);
-  for (const uint32_t t : w.answered(port, {1})) tickets.push_back(t);
+  for (const uint32_t t : w.answered(completions, {1})) tickets.push_back(t);
   EXPECT_EQ(tickets, expected);
 }
 
 TEST(Waiting, cancel_takes_nothing_and_lets_the_next_one_in) {
   for (const uint32_t gone : {0u, 1u, 2u}) {  // the head, one in the middle, the last
     World w;
-    Counting port;
+    Counting completions;
     const Limit ten = bucket(10, 10, second);
     w.ask({{"k", 10, {ten}}}, {0});
-    for (uint32_t i = 0; i < 3; ++i) w.wait(port, i, {{"k", 4, {ten}}}, {0});
-    EXPECT_TRUE(w.store.cancel(port.port, {gone, 0}, {1}));
-    EXPECT_FALSE(w.store.cancel(port.port, {gone, 0}, {1}));
+    for (uint32_t i = 0; i < 3; ++i) w.wait(completions, i, {{"k", 4, {ten}}}, {0});
+    EXPECT_TRUE(w.store.cancel(completions.completions, {gone, 0}, {1}));
+    EXPECT_FALSE(w.store.cancel(completions.completions, {gone, 0}, {1}));
     const uint32_t first = gone == 0 ? 1 : 0, then = gone == 2 ? 1 : 2;
-    EXPECT_EQ(w.answered(port, {400'000}), (Tickets{first}));
-    EXPECT_EQ(w.answered(port, {800'000}), (Tickets{then}));
-    EXPECT_EQ(w.answered(port, {10 * second}), Tickets{});
+    EXPECT_EQ(w.answered(completions, {400'000}), (Tickets{first}));
+    EXPECT_EQ(w.answered(completions, {800'000}), (Tickets{then}));
+    EXPECT_EQ(w.answered(completions, {10 * second}), Tickets{});
     EXPECT_EQ(w.left({"k", 0, {ten}}, {800'000}), 0);
     EXPECT_EQ(w.store.stats().waiting, 0u);
   }
@@ -233,128 +234,129 @@ TEST(Waiting, cancel_takes_nothing_and_lets_the_next_one_in) {
 
 TEST(Waiting, cancelling_a_large_head_frees_what_it_kept) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = fixed(10);
   w.ask({{"k", 7, {ten}}}, {0});
-  w.wait(port, 1, {{"k", 9, {ten}}}, {0});
-  w.wait(port, 2, {{"k", 2, {ten}}}, {0});
+  w.wait(completions, 1, {{"k", 9, {ten}}}, {0});
+  w.wait(completions, 2, {{"k", 2, {ten}}}, {0});
   EXPECT_FALSE(w.ask({{"k", 1, {ten}}}, {0}).allowed());
-  w.store.cancel(port.port, {1, 0}, {0});
-  EXPECT_EQ(w.answered(port, {0}), (Tickets{2}));
+  w.store.cancel(completions.completions, {1, 0}, {0});
+  EXPECT_EQ(w.answered(completions, {0}), (Tickets{2}));
   EXPECT_TRUE(w.ask({{"k", 1, {ten}}}, {0}).allowed());
 }
 
 TEST(Waiting, cancel_comes_too_late_for_what_is_answered) {
   World w;
-  Counting port;
+  Counting completions;
   w.ask({{"k", 1, {fixed(1)}}}, {0});
-  w.wait(port, 1, {{"k", 1, {fixed(1)}}}, {0});
+  w.wait(completions, 1, {{"k", 1, {fixed(1)}}}, {0});
   w.put({{"k", 1, {fixed(1)}}}, {0});
-  EXPECT_FALSE(w.store.cancel(port.port, {1, 0}, {0}));
-  EXPECT_EQ(w.answered(port, {0}), (Tickets{1}));
-  EXPECT_FALSE(w.store.cancel(port.port, {1, 0}, {0}));
+  EXPECT_FALSE(w.store.cancel(completions.completions, {1, 0}, {0}));
+  EXPECT_EQ(w.answered(completions, {0}), (Tickets{1}));
+  EXPECT_FALSE(w.store.cancel(completions.completions, {1, 0}, {0}));
 }
 
 TEST(Waiting, past_the_bound_it_is_refused_at_once) {
   World w(0, 3);
-  Counting port;
+  Counting completions;
   w.ask({{"k", 1, {fixed(1)}}}, {0});
   for (uint32_t i = 0; i < 3; ++i)
-    EXPECT_TRUE(w.wait(port, i, {{"k", 1, {fixed(1)}}}, {0}).group.parked);
-  const Asked refused = w.wait(port, 3, {{"k", 1, {fixed(1)}}}, {0});
+    EXPECT_TRUE(w.wait(completions, i, {{"k", 1, {fixed(1)}}}, {0}).group.parked);
+  const Asked refused = w.wait(completions, 3, {{"k", 1, {fixed(1)}}}, {0});
   EXPECT_FALSE(refused.allowed());
   EXPECT_FALSE(refused.group.parked);
-  EXPECT_FALSE(w.store.cancel(port.port, {3, 0}, {0}));
-  w.store.cancel(port.port, {1, 0}, {0});
-  EXPECT_TRUE(w.wait(port, 4, {{"k", 1, {fixed(1)}}}, {0}).group.parked);
+  EXPECT_FALSE(w.store.cancel(completions.completions, {3, 0}, {0}));
+  w.store.cancel(completions.completions, {1, 0}, {0});
+  EXPECT_TRUE(w.wait(completions, 4, {{"k", 1, {fixed(1)}}}, {0}).group.parked);
   EXPECT_EQ(w.store.stats().waiting, 3u);
 }
 
 TEST(Waiting, several_charges_are_taken_together_or_not_at_all) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit a = bucket(10, 10, second), b = bucket(4, 1, second);
   w.ask({{"a", 10, {a}}, {"b", 4, {b}}}, {0});
-  const Asked asked = w.wait(port, 1, {{"a", 5, {a}}, {"b", 1, {b}}}, {0});
+  const Asked asked = w.wait(completions, 1, {{"a", 5, {a}}, {"b", 1, {b}}}, {0});
   EXPECT_TRUE(asked.group.parked);
   // It waits at b, which takes longer: a is everybody's meanwhile.
   EXPECT_TRUE(w.ask({{"a", 2, {a}}}, {200'000}).allowed());
   EXPECT_FALSE(w.ask({{"b", 1, {b}}}, {second}).allowed());
-  EXPECT_EQ(w.answered(port, {second - 1}), Tickets{});
-  EXPECT_EQ(w.answered(port, {second}), (Tickets{1}));
-  EXPECT_EQ(port.settled[0].decisions.size(), 2u);
-  EXPECT_EQ(port.settled[0].decisions[0].limit, 10);  // in the order of the group
-  EXPECT_EQ(port.settled[0].decisions[1].limit, 4);
+  EXPECT_EQ(w.answered(completions, {second - 1}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {second}), (Tickets{1}));
+  EXPECT_EQ(completions.settled[0].decisions.size(), 2u);
+  EXPECT_EQ(completions.settled[0].decisions[0].limit, 10);  // in the order of the group
+  EXPECT_EQ(completions.settled[0].decisions[1].limit, 4);
   EXPECT_EQ(w.left({"a", 0, {a}}, {second}), 3);
   EXPECT_EQ(w.left({"b", 0, {b}}, {second}), 0);
 }
 
 TEST(Waiting, a_group_moves_between_counters_and_keeps_its_arrival) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit a = fixed(10), b = fixed(10);
   w.ask({{"a", 10, {a}}}, {0});
-  w.wait(port, 1, {{"a", 5, {a}}, {"b", 5, {b}}}, {0});  // at a
+  w.wait(completions, 1, {{"a", 5, {a}}, {"b", 5, {b}}}, {0});  // at a
   w.ask({{"b", 10, {b}}}, {0});
-  w.wait(port, 2, {{"b", 5, {b}}}, {0});
+  w.wait(completions, 2, {{"b", 5, {b}}}, {0});
   w.put({{"a", 10, {a}}}, {1});
-  EXPECT_EQ(w.answered(port, {1}), Tickets{});  // now at b, before the other
+  EXPECT_EQ(w.answered(completions, {1}), Tickets{});  // now at b, before the other
   EXPECT_TRUE(w.ask({{"a", 5, {a}}}, {1}).allowed());
   w.put({{"b", 5, {b}}}, {2});
-  EXPECT_EQ(w.answered(port, {2}), (Tickets{1}));
+  EXPECT_EQ(w.answered(completions, {2}), (Tickets{1}));
   w.put({{"b", 5, {b}}}, {2});
-  EXPECT_EQ(w.answered(port, {2}), (Tickets{2}));
+  EXPECT_EQ(w.answered(completions, {2}), (Tickets{2}));
   EXPECT_EQ(w.left({"a", 0, {a}}, {2}), 0);
   EXPECT_EQ(w.left({"b", 0, {b}}, {2}), 0);
 }
 
 TEST(Waiting, a_cancelled_group_lets_go_of_the_counter_it_waits_at) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = fixed(10);
   w.ask({{"a", 4, {ten}}}, {0});
-  w.wait(port, 1, {{"a", 9, {ten}}, {"b", 1, {ten}}}, {0});
-  w.wait(port, 2, {{"a", 6, {ten}}}, {0});
-  EXPECT_TRUE(w.store.cancel(port.port, {1, 0}, {0}));
-  EXPECT_EQ(w.answered(port, {0}), (Tickets{2}));
+  w.wait(completions, 1, {{"a", 9, {ten}}, {"b", 1, {ten}}}, {0});
+  w.wait(completions, 2, {{"a", 6, {ten}}}, {0});
+  EXPECT_TRUE(w.store.cancel(completions.completions, {1, 0}, {0}));
+  EXPECT_EQ(w.answered(completions, {0}), (Tickets{2}));
 }
 
 TEST(Waiting, a_group_with_a_charge_that_is_never_allowed_blocks_nobody) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit deny{Algorithm::deny, 0, {}}, one = fixed(1);
   w.ask({{"a", 1, {one}}}, {0});
-  w.wait(port, 1, {{"a", 0, {one}}, {"b", 0, {deny}}}, {0});
-  w.wait(port, 2, {{"a", 1, {one}}, {"b", 1, {deny}}}, {0});
-  w.wait(port, 3, {{"a", 0, {one, deny}}}, {0});
-  w.wait(port, 4, {{"a2", 0, {one, deny}}}, {0});
+  w.wait(completions, 1, {{"a", 0, {one}}, {"b", 0, {deny}}}, {0});
+  w.wait(completions, 2, {{"a", 1, {one}}, {"b", 1, {deny}}}, {0});
+  w.wait(completions, 3, {{"a", 0, {one, deny}}}, {0});
+  w.wait(completions, 4, {{"a2", 0, {one, deny}}}, {0});
   w.put({{"a", 1, {one}}}, {0});
   EXPECT_TRUE(w.ask({{"a", 1, {one}}}, {0}).allowed());
   EXPECT_EQ(w.store.stats().waiting, 4u);
-  for (uint32_t i = 1; i <= 4; ++i) EXPECT_TRUE(w.store.cancel(port.port, {i, 0}, {0}));
+  for (uint32_t i = 1; i <= 4; ++i)
+    EXPECT_TRUE(w.store.cancel(completions.completions, {i, 0}, {0}));
 }
 
 // A bucket that would take longer to fill than there is time holds less than its burst.
 TEST(Waiting, past_the_end_of_time_it_is_aside) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit endless = bucket(base::bounds::quota_max, 1, base::bounds::window_us_max);
-  w.wait(port, 1, {{"k", 1'000'000'000, {endless}}}, {second});
+  w.wait(completions, 1, {{"k", 1'000'000'000, {endless}}}, {second});
   EXPECT_EQ(w.store.stats().waiting, 1u);
   EXPECT_TRUE(w.ask({{"k", 1, {endless}}}, {second}).allowed());
-  EXPECT_TRUE(w.store.cancel(port.port, {1, 0}, {second}));
+  EXPECT_TRUE(w.store.cancel(completions.completions, {1, 0}, {second}));
 }
 
 TEST(Waiting, several_limits_of_one_counter_must_all_allow) {
   World w;
-  Counting port;
+  Counting completions;
   const std::vector<Limit> both = {bucket(5, 5, second), window(8, 10 * second)};
   w.ask({{"k", 5, both}}, {0});
-  w.wait(port, 1, {{"k", 3, both}}, {0});  // in 0.6 s
-  w.wait(port, 2, {{"k", 3, both}}, {0});  // when the window is over
-  EXPECT_EQ(w.answered(port, {600'000}), (Tickets{1}));
-  EXPECT_EQ(w.answered(port, {10 * second - 1}), Tickets{});
-  EXPECT_EQ(w.answered(port, {10 * second}), (Tickets{2}));
+  w.wait(completions, 1, {{"k", 3, both}}, {0});  // in 0.6 s
+  w.wait(completions, 2, {{"k", 3, both}}, {0});  // when the window is over
+  EXPECT_EQ(w.answered(completions, {600'000}), (Tickets{1}));
+  EXPECT_EQ(w.answered(completions, {10 * second - 1}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {10 * second}), (Tickets{2}));
   const Asked left = w.ask({{"k", 0, both}}, {10 * second}, Verb::peek);
   EXPECT_EQ(left[0].remaining, 2);
   EXPECT_EQ(left[1].remaining, 5);
@@ -362,11 +364,11 @@ TEST(Waiting, several_limits_of_one_counter_must_all_allow) {
 
 TEST(Waiting, what_a_refused_group_says_is_left_is_behind_those_that_wait) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = fixed(10), one = fixed(1);
   const std::vector<Limit> both = {ten, bucket(20, 1, second)};
   w.ask({{"a", 6, both}, {"b", 1, {one}}}, {0});
-  w.wait(port, 1, {{"a", 7, both}}, {0});
+  w.wait(completions, 1, {{"a", 7, both}}, {0});
   const Asked refused = w.ask({{"a", 1, both}, {"b", 1, {one}}}, {0});
   EXPECT_EQ(refused[0].remaining, 0);
   EXPECT_TRUE(refused[1].allowed);
@@ -376,27 +378,27 @@ TEST(Waiting, what_a_refused_group_says_is_left_is_behind_those_that_wait) {
 // A fixed bucket's units are there when somebody brings them, and at no time by themselves.
 TEST(Waiting, only_a_put_wakes_at_a_fixed_bucket) {
   World w;
-  Counting port;
+  Counting completions;
   w.ask({{"k", 5, {fixed(5)}}}, {0});
-  const Asked asked = w.wait(port, 1, {{"k", 1, {fixed(5)}}}, {0});
+  const Asked asked = w.wait(completions, 1, {{"k", 1, {fixed(5)}}}, {0});
   EXPECT_EQ(asked[0].retry_after, base::never);
-  EXPECT_EQ(w.answered(port, {INT64_MAX / 2}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {INT64_MAX / 2}), Tickets{});
   EXPECT_EQ(w.next, std::nullopt);
-  EXPECT_EQ(port.wakes, 0);
+  EXPECT_EQ(completions.wakes, 0);
   w.put({{"k", 1, {fixed(5)}}}, {INT64_MAX / 2});
-  EXPECT_EQ(port.wakes, 1);
-  EXPECT_EQ(w.answered(port, {INT64_MAX / 2}), (Tickets{1}));
+  EXPECT_EQ(completions.wakes, 1);
+  EXPECT_EQ(w.answered(completions, {INT64_MAX / 2}), (Tickets{1}));
 }
 
 TEST(Waiting, a_counter_that_is_waited_for_is_not_swept) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit one = window(1, second);
   w.ask({{"k", 1, {one}}}, {0});
-  w.wait(port, 1, {{"k", 1, {one}}}, {0});
+  w.wait(completions, 1, {{"k", 1, {one}}}, {0});
   w.store.sweep({5 * second}, 5'000);
   EXPECT_EQ(w.store.stats().counters, 1u);
-  EXPECT_EQ(w.answered(port, {5 * second}), (Tickets{1}));
+  EXPECT_EQ(w.answered(completions, {5 * second}), (Tickets{1}));
   w.store.sweep({6 * second}, 5'000);
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
@@ -404,75 +406,75 @@ TEST(Waiting, a_counter_that_is_waited_for_is_not_swept) {
 // The counter gets other limits, with more cells, by others' requests; its queue goes with it.
 TEST(Waiting, a_queue_moves_with_its_counter) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit few = bucket(10, 10, second);
   const std::vector<Limit> more = {few, {Algorithm::sliding_log, 20, {second}}};
   w.ask({{"k", 10, {few}}}, {0});
-  w.wait(port, 1, {{"k", 2, {few}}}, {0});
-  w.wait(port, 2, {{"k", 2, {few}}}, {0});
+  w.wait(completions, 1, {{"k", 2, {few}}}, {0});
+  w.wait(completions, 2, {{"k", 2, {few}}}, {0});
   EXPECT_FALSE(w.ask({{"k", 1, more}}, {0}).allowed());
   EXPECT_EQ(w.store.stats().counters, 1u);
-  EXPECT_EQ(w.answered(port, {200'000}), (Tickets{1}));  // it moves back
+  EXPECT_EQ(w.answered(completions, {200'000}), (Tickets{1}));  // it moves back
   EXPECT_FALSE(w.ask({{"k", 1, more}}, {200'000}).allowed());
-  w.store.cancel(port.port, {2, 0}, {200'000});
+  w.store.cancel(completions.completions, {2, 0}, {200'000});
   w.store.sweep({5 * second}, 5'000);
   EXPECT_EQ(w.store.stats().counters, 0u);
 }
 
 TEST(Waiting, asked_anew_it_keeps_its_place_and_nobody_comes_between) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = bucket(10, 10, second);
   w.ask({{"k", 10, {ten}}}, {0});
-  const Asked first = w.wait(port, 1, {{"k", 5, {ten}}}, {0});
-  w.wait(port, 2, {{"k", 1, {ten}}}, {0});
-  w.wait(port, 3, {{"k", 4, {ten}}}, {0});
+  const Asked first = w.wait(completions, 1, {{"k", 5, {ten}}}, {0});
+  w.wait(completions, 2, {{"k", 1, {ten}}}, {0});
+  w.wait(completions, 3, {{"k", 4, {ten}}}, {0});
   // 3 are there, enough for the second; but the first has only been asked anew.
-  const Asked again = w.wait(port, 1, {{"k", 5, {ten}}}, {300'000}, first.group.arrival);
+  const Asked again = w.wait(completions, 1, {{"k", 5, {ten}}}, {300'000}, first.group.arrival);
   EXPECT_TRUE(again.group.parked);
   EXPECT_EQ(again.group.arrival, first.group.arrival);
   EXPECT_EQ(w.store.stats().waiting, 3u);
-  EXPECT_EQ(w.answered(port, {499'999}), Tickets{});
-  EXPECT_EQ(w.answered(port, {500'000}), (Tickets{1}));
-  EXPECT_EQ(w.answered(port, {600'000}), (Tickets{2}));
-  EXPECT_EQ(w.answered(port, {second}), (Tickets{3}));
+  EXPECT_EQ(w.answered(completions, {499'999}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {500'000}), (Tickets{1}));
+  EXPECT_EQ(w.answered(completions, {600'000}), (Tickets{2}));
+  EXPECT_EQ(w.answered(completions, {second}), (Tickets{3}));
 }
 
 // The queue goes with the only one that was in it.
 TEST(Waiting, asked_anew_alone_it_may_be_answered) {
   World w;
-  Counting port;
+  Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
-  const Asked alone = w.wait(port, 1, {{"k", 5, {fixed(10)}}}, {0});
-  EXPECT_TRUE(w.wait(port, 1, {{"k", 5, {fixed(15)}}}, {0}, alone.group.arrival).allowed());
+  const Asked alone = w.wait(completions, 1, {{"k", 5, {fixed(10)}}}, {0});
+  EXPECT_TRUE(w.wait(completions, 1, {{"k", 5, {fixed(15)}}}, {0}, alone.group.arrival).allowed());
   EXPECT_EQ(w.store.stats().waiting, 0u);
   EXPECT_TRUE(w.ask({{"k", 0, {fixed(15)}}}, {0}).allowed());
-  EXPECT_EQ(w.answered(port, {0}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {0}), Tickets{});
 }
 
 TEST(Waiting, asked_anew_it_may_be_answered_or_have_been) {
   World w;
-  Counting port;
+  Counting completions;
   w.ask({{"k", 10, {fixed(10)}}}, {0});
-  const Asked first = w.wait(port, 1, {{"k", 5, {fixed(10)}}}, {0});
-  w.wait(port, 2, {{"k", 1, {fixed(10)}}}, {0});
-  const Asked second_one = w.wait(port, 3, {{"k", 1, {fixed(10)}}}, {0});
+  const Asked first = w.wait(completions, 1, {{"k", 5, {fixed(10)}}}, {0});
+  w.wait(completions, 2, {{"k", 1, {fixed(10)}}}, {0});
+  const Asked second_one = w.wait(completions, 3, {{"k", 1, {fixed(10)}}}, {0});
   // The new bucket has 5 more.
-  const Asked again = w.wait(port, 1, {{"k", 5, {fixed(15)}}}, {0}, first.group.arrival);
+  const Asked again = w.wait(completions, 1, {{"k", 5, {fixed(15)}}}, {0}, first.group.arrival);
   EXPECT_TRUE(again.allowed());
   EXPECT_FALSE(again.group.parked);
   EXPECT_EQ(w.store.stats().waiting, 2u);
-  EXPECT_EQ(w.answered(port, {0}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {0}), Tickets{});
   w.put({{"k", 10, {fixed(15)}}}, {0});
-  const Asked late = w.wait(port, 3, {{"k", 1, {fixed(15)}}}, {0}, second_one.group.arrival);
+  const Asked late = w.wait(completions, 3, {{"k", 1, {fixed(15)}}}, {0}, second_one.group.arrival);
   EXPECT_TRUE(late.group.answered);
   EXPECT_FALSE(late.group.parked);
-  EXPECT_EQ(w.answered(port, {0}), (Tickets{2, 3}));
+  EXPECT_EQ(w.answered(completions, {0}), (Tickets{2, 3}));
 }
 
 TEST(Waiting, without_memory_for_another_size_nothing_is_taken_and_it_goes_on_waiting) {
   World w;
-  Counting port;
+  Counting completions;
   const Limit ten = bucket(10, 10, second), filler = fixed(2);
   const std::vector<Limit> larger = {ten, {Algorithm::sliding_log, 32, {second}}};
   w.ask({{"k", 10, {ten}}, {"l", 10, {ten}}}, {0});
@@ -482,13 +484,13 @@ TEST(Waiting, without_memory_for_another_size_nothing_is_taken_and_it_goes_on_wa
     w.apply(asked, {0});
     if (asked.group.error != request::Error::none) break;
   }
-  const Asked failed = w.wait(port, 1, {{"k", 2, larger}}, {0});
+  const Asked failed = w.wait(completions, 1, {{"k", 2, larger}}, {0});
   EXPECT_EQ(failed.group.error, request::Error::memory);
   EXPECT_FALSE(failed.group.parked);
   EXPECT_EQ(w.store.stats().waiting, 0u);
-  w.wait(port, 2, {{"k", 2, {ten}}}, {0});
+  w.wait(completions, 2, {{"k", 2, {ten}}}, {0});
   EXPECT_EQ(w.left({"k", 0, {ten}}, {200'000}), 0);
-  EXPECT_EQ(w.answered(port, {200'000}), (Tickets{2}));
+  EXPECT_EQ(w.answered(completions, {200'000}), (Tickets{2}));
   EXPECT_EQ(w.left({"k", 0, {ten}}, {300'000}), 1);
 }
 

@@ -1,6 +1,6 @@
-// Several workers, each with a port and requests of its own, at the same counters, whose units come
-// back only by puts: so everything can be counted. No unit is lost or given twice, everybody is
-// answered or cancelled once, and who came first to a counter is served first.
+// Several workers, each with a completion queue and requests of its own, at the same counters,
+// whose units come back only by puts: so everything can be counted. No unit is lost or given twice,
+// everybody is answered or cancelled once, and who came first to a counter is served first.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -102,7 +102,7 @@ class WorkerOf {
       charges.push_back(c);
     }
     group.charge_count = static_cast<uint32_t>(charges.size());
-    EXPECT_EQ(s_.store.apply({{&group, 1}, charges, decisions}, now, &port_).settled, 1u);
+    EXPECT_EQ(s_.store.apply({{&group, 1}, charges, decisions}, now, &completions_).settled, 1u);
     EXPECT_EQ(group.error, request::Error::none);
     return group.allowed;
   }
@@ -145,7 +145,7 @@ class WorkerOf {
       parked_.erase(at);
       return;
     }
-    if (!s_.store.cancel(port_, {at->first, 0}, now)) {
+    if (!s_.store.cancel(completions_, {at->first, 0}, now)) {
       ++too_late;  // its answer comes
       return;
     }
@@ -172,9 +172,9 @@ class WorkerOf {
   // Looks only when it was woken, or was told a time.
   void look() {
     if (!woken_.exchange(false) && !next_look_) return;
-    next_look_ = s_.store.advance(port_, now);
+    next_look_ = s_.store.advance(completions_, now);
     std::vector<Settled> settled;
-    port_.drain(settled);
+    completions_.drain(settled);
     for (const Settled& one : settled) {
       const auto at = parked_.find(one.ticket.slot);
       ASSERT_NE(at, parked_.end()) << "answered twice, or cancelled before";
@@ -197,7 +197,7 @@ class WorkerOf {
   Dice dice_;
   const bool changes_;
   std::atomic<bool> woken_{false};
-  Port port_{[this] { woken_ = true; }};
+  CompletionQueue completions_{[this] { woken_ = true; }};
   std::optional<base::Time> next_look_;
   uint32_t next_ = 1;
   std::map<uint32_t, Wants> parked_;

@@ -187,7 +187,7 @@ void HttpSession::take_head() {
   request_.path = target.substr(0, cut);
   request_.query = target.substr(std::min(cut + 1, target.size()));
   request_.origin = text_of(message[http::field::origin]);
-  request_.sec_fetch_site = text_of(message["Sec-Fetch-Site"]);
+  request_.sec_fetch_site = text_of(message["Sec-Fetch-HttpHandler"]);
   request_.sec_fetch_mode = text_of(message["Sec-Fetch-Mode"]);
   request_.sec_fetch_dest = text_of(message["Sec-Fetch-Dest"]);
   request_.authorization = text_of(message[http::field::authorization]);

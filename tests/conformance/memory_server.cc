@@ -22,8 +22,9 @@ base::Clock::Source told_time() {
 
 }  // namespace
 
-store::Applied WatchedStore::apply(const request::Batch& batch, base::Time now, store::Port* port,
-                                   const store::Pin& pin, request::Ticket ticket) {
+store::Applied WatchedStore::apply(const request::Batch& batch, base::Time now,
+                                   store::CompletionQueue* port, const store::Pin& pin,
+                                   request::Ticket ticket) {
   const store::Applied done = inner_.apply(batch, now, port, pin, ticket);
   for (const request::Group& group : batch.groups.first(done.settled)) {
     if (group.error != request::Error::none) continue;

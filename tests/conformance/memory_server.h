@@ -21,12 +21,12 @@ class WatchedStore final : public store::Store {
  public:
   explicit WatchedStore(store::Store& inner) : inner_(inner) {}
   store::Catalog& catalog() override { return inner_.catalog(); }
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
+  store::Applied apply(const request::Batch& batch, base::Time now, store::CompletionQueue* port,
                        const store::Pin& pin, request::Ticket ticket) override;
-  std::optional<base::Time> advance(store::Port& port, base::Time now) override {
+  std::optional<base::Time> advance(store::CompletionQueue& port, base::Time now) override {
     return inner_.advance(port, now);
   }
-  bool cancel(store::Port& port, request::Ticket ticket, base::Time now) override {
+  bool cancel(store::CompletionQueue& port, request::Ticket ticket, base::Time now) override {
     return inner_.cancel(port, ticket, now);
   }
   // By the names that they are stored under, with the whole seconds that they had left at `now`.

@@ -36,26 +36,28 @@ class SlowStore final : public store::tests::Forwarding {
  public:
   explicit SlowStore(store::Store& inner) : Forwarding(inner) {}
 
-  store::Applied apply(const request::Batch& batch, base::Time now, store::Port* port,
-                       const store::Pin& pin, request::Ticket ticket) override {
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
     {
       const std::lock_guard lock(mutex_);
       if (!answered_.erase(key(ticket))) {
-        waiting_.emplace(std::string(batch.charges.front().key), std::pair(port, ticket));
+        waiting_.emplace(std::string(batch.charges.front().key), std::pair(completions, ticket));
         changed_.notify_all();
         return {0, true};
       }
     }
-    if (!in_steps || batch.groups.size() == 1) return inner_.apply(batch, now, port, pin, ticket);
+    if (!in_steps || batch.groups.size() == 1)
+      return inner_.apply(batch, now, completions, pin, ticket);
     request::Batch one = batch;
     one.groups = one.groups.first(1);
-    const store::Applied applied = inner_.apply(one, now, port, pin, ticket);
+    const store::Applied applied = inner_.apply(one, now, completions, pin, ticket);
     const std::lock_guard lock(mutex_);
-    waiting_.emplace(std::string(batch.charges.front().key), std::pair(port, ticket));
+    waiting_.emplace(std::string(batch.charges.front().key), std::pair(completions, ticket));
     changed_.notify_all();
     return {applied.settled, true};
   }
-  void abandon(store::Port& port, request::Ticket ticket) override {
+  void abandon(store::CompletionQueue& completions, request::Ticket ticket) override {
     {
       const std::lock_guard lock(mutex_);
       answered_.erase(key(ticket));
@@ -63,7 +65,7 @@ class SlowStore final : public store::tests::Forwarding {
       ++abandoned_;
       changed_.notify_all();
     }
-    inner_.abandon(port, ticket);
+    inner_.abandon(completions, ticket);
   }
 
   std::atomic<bool> in_steps{false};  // it answers one group at a time
@@ -73,10 +75,10 @@ class SlowStore final : public store::tests::Forwarding {
     const std::lock_guard lock(mutex_);
     const auto at = waiting_.find(first_key);
     ASSERT_NE(at, waiting_.end());
-    const auto [port, ticket] = at->second;
+    const auto [completions, ticket] = at->second;
     waiting_.erase(at);
     answered_.insert(key(ticket));
-    port->name_batch(ticket);
+    completions->resume_batch(ticket);
   }
   std::vector<std::string> waiting() {
     const std::lock_guard lock(mutex_);
@@ -98,7 +100,7 @@ class SlowStore final : public store::tests::Forwarding {
   static std::pair<uint32_t, uint32_t> key(request::Ticket t) { return {t.slot, t.generation}; }
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::multimap<std::string, std::pair<store::Port*, request::Ticket>> waiting_;
+  std::multimap<std::string, std::pair<store::CompletionQueue*, request::Ticket>> waiting_;
   std::set<std::pair<uint32_t, uint32_t>> answered_;
   size_t abandoned_ = 0;
 };
@@ -114,7 +116,7 @@ struct World {
     EXPECT_FALSE(base::has_errors(diagnostics));
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     worker = std::make_unique<server::Worker>(
-        store, clock, *live, lister, server::Worker::Watch{.tally = tally, .denials = denials},
+        store, clock, *live, scanner, server::Worker::Watch{.stats = stats, .denials = denials},
         nullptr, log);
     worker->start([] {});
   }
@@ -139,10 +141,10 @@ struct World {
   SlowStore store{table};
   std::unique_ptr<live::Live> live;
   std::atomic<uint64_t> order{0};
-  engine::Tally tally{order, {}};
-  engine::Denials denials;
+  engine::WorkerStats stats{order, {}};
+  engine::DenialSampler denials;
   std::vector<int> clients;
-  engine::Lister lister{store};
+  engine::TableScanner scanner{store};
   std::unique_ptr<server::Worker> worker;
 };
 

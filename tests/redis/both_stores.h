@@ -81,7 +81,8 @@ class Both {
     table.apply({{&group, 1}, q.charges, q.decisions}, now);
 
     bool allowed = false;
-    Ask ask{.charges = theirs, .ahead = ahead, .weight = least, .key_prefix = "p:", .told = now};
+    ScriptCall ask{
+        .charges = theirs, .ahead = ahead, .weight = least, .key_prefix = "p:", .told = now};
     for (int attempt = 0;; ++attempt) {
       Weight weight;
       const Script& script = script_of(ask, scripts_, texts_, weight);
@@ -95,11 +96,11 @@ class Both {
       }
       if (reply.is_error()) return "error: " + reply.text;
       ++(weight == Weight::light ? light : weight == Weight::full ? full : wide);
-      const Said said = read_answer(reply.text, theirs, decided, allowed);
-      if (said == Said::nonsense) return "nonsense: " + reply.text;
-      if (said == Said::decided) break;
+      const ScriptReply said = read_answer(reply.text, theirs, decided, allowed);
+      if (said == ScriptReply::nonsense) return "nonsense: " + reply.text;
+      if (said == ScriptReply::decided) break;
       if (attempt == 2) return "again and again: " + reply.text;
-      ask.weight = said == Said::again_wide ? Weight::wide : Weight::full;
+      ask.weight = said == ScriptReply::again_wide ? Weight::wide : Weight::full;
       ++again;
     }
     std::string wrong;

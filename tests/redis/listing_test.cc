@@ -52,7 +52,7 @@ TEST(RedisListing, EveryCounterIsOnOnePage) {
       ++parts;
       std::string after;
       for (;;) {  // page by page, in order
-        const auto stored = redis::scan_stored(shared, index, "", after, 100, from, reach);
+        const auto stored = redis::read_scan_page(shared, index, "", after, 100, from, reach);
         ASSERT_FALSE(stored.failed);
         EXPECT_TRUE(std::is_sorted(stored.keys.begin(), stored.keys.end()));
         found.insert(stored.keys.begin(), stored.keys.end());

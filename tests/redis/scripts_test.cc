@@ -89,7 +89,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
   Both both;
   Dice dice(seed);
   request::Space left;
-  left.carry = limit::Carry::left;
+  left.carry = limit::CarryOver::left;
   const request::Space* const spaces[] = {both.spaces.intern("u/", "/x"),
                                           both.spaces.intern("l/", "", left)};
   for (int round = 0; round < rounds; ++round) {
@@ -127,7 +127,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
       Question q;
       const Verb verb = dice(6) == 0   ? Verb::put
                         : dice(6) == 0 ? Verb::peek
-                        : dice(6) == 0 ? Verb::probe
+                        : dice(6) == 0 ? Verb::would_take
                                        : Verb::take;
       const int charges = with_groups ? 1 + dice(3) : 1;
       const int first = dice(3);
@@ -315,7 +315,7 @@ void play_kept(int64_t limits, int64_t costs, Weight least, uint32_t seed, int r
       const int64_t cost = dice(5) == 0 ? -dice(costs) : dice(3) == 0 ? dice(costs) : dice(5);
       q.add(space, std::to_string(round), asked, both.spaces,
             dice(6) == 0   ? Verb::peek
-            : dice(8) == 0 ? Verb::probe
+            : dice(8) == 0 ? Verb::would_take
                            : Verb::take,
             cost);
       Charge& charge = q.charges[0];
@@ -364,7 +364,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
       Question q;
       const Verb verb = dice(6) == 0   ? Verb::put
                         : dice(6) == 0 ? Verb::peek
-                        : dice(3) == 0 ? Verb::probe
+                        : dice(3) == 0 ? Verb::would_take
                                        : Verb::take;
       const int64_t cost = dice(std::min<int64_t>(quota, 3) + 1);
       q.add(shared, std::to_string(round), {{Algorithm::fixed_window, quota, {window}, 0}},
@@ -375,7 +375,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
       Charge& charge = q.charges[0];
       charge.all = verb == Verb::put && dice(3) == 0;
       charge.fresh = verb == Verb::take && dice(4) == 0;
-      if (verb == Verb::probe) charge.before = static_cast<uint8_t>(dice(4));
+      if (verb == Verb::would_take) charge.before = static_cast<uint8_t>(dice(4));
       told += std::string(name_of(verb)) + " " + std::to_string(cost) + (charge.all ? " all" : "") +
               (charge.fresh ? " anew" : "") + " behind " + std::to_string(charge.before) + " of " +
               std::to_string(q.charges.size()) + "\n";
@@ -384,7 +384,7 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
       ASSERT_EQ(wrong, "") << "round " << round << "\n" << told;
       told += "   " + text_of(q.decisions[0]) + "\n";
       refused += q.decisions[0].allowed ? 0u : 1u;
-      probed += verb == Verb::probe ? 1u : 0u;
+      probed += verb == Verb::would_take ? 1u : 0u;
     }
   }
   EXPECT_GT(refused, 200u);
@@ -414,7 +414,7 @@ void play_ahead(const Sizes& sizes, uint32_t seed) {
     waits.add(space, key, list, both.spaces, Verb::take, 1 + dice(most));
     waits.charges[0].limits = both.spaces.limits(waits.charges[0].limits_id);
     Group group{.charge_count = 1, .may_wait = true, .ticket = {static_cast<uint32_t>(round), 0}};
-    both.table.apply({{&group, 1}, waits.charges, waits.decisions}, {now}, &counting.port);
+    both.table.apply({{&group, 1}, waits.charges, waits.decisions}, {now}, &counting.completions);
     if (!group.parked) {
       // It has taken: so does the script.
       continue;
@@ -488,7 +488,7 @@ TEST(Scripts, RefuseWhatIsNoCounterOfOurs) {
   const auto ask = [&](Weight weight) {
     Question q;
     q.add(space, "k", {{Algorithm::fixed_window, 3, {1'000'000}, 0}}, both.spaces, Verb::take, 1);
-    const Ask what{.charges = q.charges, .weight = weight, .key_prefix = "p:"};
+    const ScriptCall what{.charges = q.charges, .weight = weight, .key_prefix = "p:"};
     Weight used;
     std::string bytes;
     append_call(bytes, what, script_of(what, scripts, texts, used), false, scripts, texts);

@@ -92,7 +92,7 @@ class Worker {
   request::Charge charge_;
   uint32_t asked_ = 0;
   FakeLoop loop_;
-  store::Port port_{[] {}};
+  store::CompletionQueue port_{[] {}};
 };
 
 std::unique_ptr<RedisStore> open(const tests::RedisServer& redis, request::Spaces& spaces) {

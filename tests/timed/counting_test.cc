@@ -31,9 +31,9 @@ struct Counting {
         "creditLimit = 0\n",
         divvy::DivvyFormat::ini, divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
     live.rules = rules;
-    live.names = figures.name_rules(*rules);
-    if (statsd) figures.keep_events(protocol::find("divvy").value(), [] {});
-    tally = &figures.add_tally();
+    live.names = server_stats.name_rules(*rules);
+    if (statsd) server_stats.keep_events(protocol::find("divvy").value(), [] {});
+    stats = &server_stats.add_worker();
     const std::array descriptor{request::Entry{"k", "v"}};
     rules->match(&divvy::dialect, {.descriptor = descriptor}, plan);
     plan.batch().groups[0].allowed = true;
@@ -45,16 +45,16 @@ struct Counting {
     const auto begin = steady_clock::now();
     for (size_t done = 0; done < decisions; done += batch) {
       now.us += 5 + static_cast<int64_t>(batch) / 2;
-      if (with) tally->begin(protocol::find("divvy").value(), now, now);
+      if (with) stats->begin(protocol::find("divvy").value(), now, now);
       for (size_t i = 0; i < batch; ++i) {
         asm volatile("" ::: "memory");  // the loop alone is what is taken off
         if (!with) continue;
-        tally->decided(protocol::find("divvy").value(), live, plan, plan.parts()[0],
+        stats->decided(protocol::find("divvy").value(), live, plan, plan.parts()[0],
                        request::Verb::take);
-        tally->answered(protocol::find("divvy").value(), request::Verb::take, verdict);
+        stats->answered(protocol::find("divvy").value(), request::Verb::take, verdict);
       }
-      if (with) tally->end();
-      if (tally->events() != nullptr) tally->events()->drain([](const auto&) {});
+      if (with) stats->end();
+      if (stats->events() != nullptr) stats->events()->drain([](const auto&) {});
     }
     return std::chrono::duration<double, std::nano>(steady_clock::now() - begin).count() /
            static_cast<double>(decisions);
@@ -72,8 +72,8 @@ struct Counting {
   request::Spaces spaces;
   std::shared_ptr<policy::RuleSet> rules = std::make_shared<policy::RuleSet>();
   live::LivePolicy live;
-  admin::Figures figures;
-  engine::Tally* tally = nullptr;
+  admin::ServerStats server_stats;
+  engine::WorkerStats* stats = nullptr;
   policy::Plan plan;
   request::Verdict verdict;
   base::Time now{1'700'000'000'000'000};
@@ -93,8 +93,8 @@ TEST(Counting, CountsEachDecision) {
   Counting counting(false);
   counting.cost(1, true);
   counting.cost(16, true);
-  EXPECT_EQ(counting.tally->said(protocol::find("divvy").value(), counting.live.names->at(0),
-                                 engine::Said::allowed),
+  EXPECT_EQ(counting.stats->said(protocol::find("divvy").value(), counting.live.names->at(0),
+                                 engine::RuleOutcome::allowed),
             2 * decisions);
 }
 

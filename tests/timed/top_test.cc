@@ -36,7 +36,7 @@ struct Tracking {
     divvy::read_divvy("[default]\ncreditLimit = 9\nresetSeconds = 60\n", divvy::DivvyFormat::ini,
                       divvy::DivvyMatching::code, "r.ini", spaces, *rules, diagnostics);
     live.rules = rules;
-    live.names = figures.name_rules(*rules);
+    live.names = server_stats.name_rules(*rules);
     const std::array descriptor{request::Entry{"k", "v"}};
     rules->match(&divvy::dialect, {.descriptor = descriptor}, plan);
     plan.batch().groups[0].allowed = !denied;
@@ -87,7 +87,7 @@ struct Tracking {
   request::Spaces spaces;
   std::shared_ptr<policy::RuleSet> rules = std::make_shared<policy::RuleSet>();
   live::LivePolicy live;
-  admin::Figures figures;
+  admin::ServerStats server_stats;
   const base::Hash hash;
   engine::TopKeys top_keys{hash};
   policy::Plan plan;

@@ -376,12 +376,12 @@ void expect_listed(Wire& wire) {
 TEST(Waiting, RequestsAreAnsweredBesideLists) {
   constexpr int lists = 5;
   const LimitdServer server;
-  Wire lister(server.port()), asker(server.port());
-  fill_listed(lister, 10'000);
+  Wire scanner(server.port()), asker(server.port());
+  fill_listed(scanner, 10'000);
   if (HasFatalFailure()) return;
   std::atomic<bool> listing{true};
   std::thread other([&] {
-    for (int i = 0; i < lists; ++i) expect_listed(lister);
+    for (int i = 0; i < lists; ++i) expect_listed(scanner);
     listing = false;
   });
   do {
@@ -398,8 +398,8 @@ TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
   constexpr auto stretch = 400ms;
   constexpr double delay_max_ms = 1;
   const LimitdServer server;
-  Wire lister(server.port()), asker(server.port());
-  fill_listed(lister, counters);
+  Wire scanner(server.port()), asker(server.port());
+  fill_listed(scanner, counters);
   if (HasFatalFailure()) return;
   std::vector<double> worst[2], all[2];
   size_t lists = 0;
@@ -410,7 +410,7 @@ TEST(WaitingInTime, AListOfAMillionCountersHoldsUpNobody) {
     if (listing) {
       other = std::thread([&] {
         while (!stop) {
-          expect_listed(lister);
+          expect_listed(scanner);
           ++lists;
         }
       });

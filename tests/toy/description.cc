@@ -9,15 +9,15 @@ namespace {
 
 constexpr uint16_t port = 7007;
 
-int ask(const protocol::Words& words, config::Outside& outside) {
+int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask toy [options] KEY", "Takes one unit of KEY.", "");
   cli::AskOptions options(port);
   cli::add_ask_options(arguments.app(), options);
-  if (const auto status = arguments.parse(words, outside)) return *status;
-  if (arguments.positional().size() != 1) return arguments.misused("one KEY is needed", outside);
+  if (const auto status = arguments.parse(words, io)) return *status;
+  if (arguments.positional().size() != 1) return arguments.misused("one KEY is needed", io);
   std::string problem;
   const auto target = cli::target_of(options, port, problem);
-  if (!target) return arguments.misused(problem, outside);
+  if (!target) return arguments.misused(problem, io);
   auto socket =
       client::Socket::connect(target->address.host, target->address.port, target->timeout, problem);
   std::string reply;
@@ -26,8 +26,8 @@ int ask(const protocol::Words& words, config::Outside& outside) {
   while (socket && problem.empty() && !reply.ends_with('\n'))
     if (!socket->receive(reply, problem)) break;
   if (!reply.ends_with('\n') || reply.starts_with("error"))
-    return cli::tell_undecided(problem + reply, options.json, outside);
-  outside.out << reply << std::flush;
+    return cli::tell_undecided(problem + reply, options.json, io);
+  io.out << reply << std::flush;
   return reply.starts_with("yes") ? cli::exit_allowed : cli::exit_denied;
 }
 

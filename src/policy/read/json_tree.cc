@@ -70,7 +70,7 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    base::pace();
+    base::yield_if_background();
     Open& object = open_.back();
     object.key = std::move(name);
     object.key_at = before(object.key.size() + 2);

@@ -122,7 +122,7 @@ class YamlBuilder {
     for (bool over = false; !over && !error_;) {
       Event event;
       if (yaml_parser_parse(&parser.it, &event.it) == 0) return no_yaml(parser.it);
-      base::pace();
+      base::yield_if_background();
       cursor_.go_to(event.it.start_mark.index);
       over = event.it.type == YAML_STREAM_END_EVENT;
       take(event.it);

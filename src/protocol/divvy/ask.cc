@@ -43,30 +43,30 @@ std::string words_for(const DivvyReply& answer, bool coloured) {
 
 }  // namespace
 
-int ask(const protocol::Words& words, config::Outside& outside) {
+int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask divvy [options] key=value...", about_ask_divvy,
                            footer_of_ask_divvy);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   std::string problem;
   const auto pairs = cli::pairs_of(arguments.positional(), problem);
-  if (!pairs) return arguments.misused(problem, outside);
+  if (!pairs) return arguments.misused(problem, io);
   const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, outside);
+  if (!target) return arguments.misused(problem, io);
 
   const auto& [address, timeout] = *target;
   const DivvyClient client(address.host, address.port, timeout);
   const DivvyResult result = client.hit(*pairs);
-  if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
+  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
   const DivvyReply& answer = *result.answer;
   if (options.json)
-    outside.out << cli::to_text({{"allowed", answer.allowed},
-                                 {"remaining", answer.remaining},
-                                 {"reset_seconds", answer.reset_seconds}});
+    io.out << cli::to_text({{"allowed", answer.allowed},
+                            {"remaining", answer.remaining},
+                            {"reset_seconds", answer.reset_seconds}});
   else
-    outside.out << words_for(answer, outside.out_colour);
-  outside.out.flush();
+    io.out << words_for(answer, io.out_colour);
+  io.out.flush();
   return answer.allowed ? cli::exit_allowed : cli::exit_denied;
 }
 

@@ -54,9 +54,9 @@ DivvySettings& settings_in(config::Config& config) {
   return static_cast<DivvySettings&>(config.settings_of(number_of(description)));
 }
 
-void apply_divvy_environment(const config::Outside& outside, config::Config& config,
+void apply_divvy_environment(const config::CommandIo& io, config::Config& config,
                              base::Diagnostics& diagnostics) {
-  if (const auto text = outside.environment("PORT")) {
+  if (const auto text = io.environment("PORT")) {
     if (const auto port = base::parse_port(*text)) {
       config.listen.front().value.address.port = *port;
       config.listen.front().origin = "PORT";
@@ -67,10 +67,10 @@ void apply_divvy_environment(const config::Outside& outside, config::Config& con
                        "set it to 0 to 65535, or unset it for 8321", diagnostics);
     }
   }
-  if (const auto names = outside.environment("DEBUG"); names && wants_debug(*names))
+  if (const auto names = io.environment("DEBUG"); names && wants_debug(*names))
     config.log.level = {spdlog::level::debug, "DEBUG"};
-  const auto redis_host = outside.environment("REDIS_HOST");
-  const auto redis_port = outside.environment("REDIS_PORT");
+  const auto redis_host = io.environment("REDIS_HOST");
+  const auto redis_port = io.environment("REDIS_PORT");
   const auto is_set = [](const auto& text) { return text && !text->empty(); };
   if (is_set(redis_host) || is_set(redis_port)) {
     redis::Node node;
@@ -82,7 +82,7 @@ void apply_divvy_environment(const config::Outside& outside, config::Config& con
     setting.origin = is_set(redis_host) ? "REDIS_HOST" : "REDIS_PORT";
     config.store.redis = std::move(setting);
   }
-  settings_in(config).apply_environment(outside, diagnostics);
+  settings_in(config).apply_environment(io, diagnostics);
 }
 
 // With a Redis the first is the original's to the letter.
@@ -105,7 +105,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 
 }  // namespace
 
-int serve(const protocol::Words& words, config::Outside& outside) {
+int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy);
   config::Flags flags;
   std::optional<std::string> host;
@@ -115,13 +115,13 @@ int serve(const protocol::Words& words, config::Outside& outside) {
       ->type_name("ADDRESS");
   cli::add_policy_flag(arguments.app(), policy_format.flags.front(), documented);
   cli::add_server_flags(arguments.app(), flags);
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   if (arguments.positional().empty()) {
-    outside.out << "Error: must provide config file as an argument." << std::endl;
+    io.out << "Error: must provide config file as an argument." << std::endl;
     return config::exit_failure;
   }
   if (arguments.positional().size() > 1)
-    return arguments.misused("one configuration file is served, not several", outside);
+    return arguments.misused("one configuration file is served, not several", io);
 
   config::Config config;
   base::Diagnostics diagnostics;
@@ -132,15 +132,15 @@ int serve(const protocol::Words& words, config::Outside& outside) {
   if (documented) policy->matching = {DivvyMatching::documented, "--documented"};
   config.policy.push_back(
       {number_of(description), base::Cloned<protocol::PolicyFiles>(std::move(policy))});
-  config::apply_environment(outside, config, diagnostics);
-  apply_divvy_environment(outside, config, diagnostics);
+  config::apply_environment(io, config, diagnostics);
+  apply_divvy_environment(io, config, diagnostics);
   config::apply_flags(flags, config, diagnostics);
-  tell(diagnostics, outside);
+  tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
   // Nothing but the policy's file can change.
   return config::run_server(
       config, [&config](base::Diagnostics&) { return config; },
-      {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, outside);
+      {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, io);
 }
 
 }  // namespace sluice::divvy

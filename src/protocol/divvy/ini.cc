@@ -127,7 +127,7 @@ std::vector<Line> lines_of(std::string_view text) {
     const bool pair = text.substr(end, 2) == "\r\n";
     at = end + (pair ? 2 : 1);
     ++number;
-    base::pace();
+    base::yield_if_background();
   }
   return lines;
 }
@@ -138,7 +138,7 @@ class Reader {
 
   std::vector<RawRule> read(std::string_view text) {
     for (const Line& line : lines_of(text)) {
-      base::pace();
+      base::yield_if_background();
       const std::string_view content = policy::trim(line.text);
       if (content.empty() || content[0] == ';' || content[0] == '#') continue;
       if (const auto name = section_header(line.text)) {
@@ -150,7 +150,7 @@ class Reader {
     std::vector<RawRule> rules;
     rules.reserve(sections_.size());
     for (Section& section : sections_) {
-      base::pace();
+      base::yield_if_background();
       rules.push_back(finish(section));
     }
     return rules;

@@ -94,7 +94,7 @@ class JsonReader {
       return;
     }
     for (const policy::JsonNode& rule : overrides.items) {
-      base::pace();
+      base::yield_if_background();
       take_rule(rule, "a rule");
     }
   }

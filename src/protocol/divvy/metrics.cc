@@ -13,7 +13,7 @@
 namespace sluice::divvy {
 namespace {
 
-using engine::Tally;
+using engine::WorkerStats;
 using protocol::Protocol;
 
 constexpr std::array<uint64_t, 6> bounds_ms{1, 2, 5, 10, 100, 500};
@@ -72,17 +72,17 @@ void append_in_order(std::string& out, std::string_view family, const Samples& s
   for (const auto& [first, line] : lines) out += line;
 }
 
-std::string page_of(const admin::Figures& figures, Protocol protocol) {
+std::string page_of(const admin::ServerStats& server_stats, Protocol protocol) {
   std::string out;
   head(out, "divvy_tcp_connections_total", "gauge",
        "Total number of open TCP connections to Divvy.");
-  out += "divvy_tcp_connections_total " + std::to_string(figures.connections(protocol)) + "\n";
+  out += "divvy_tcp_connections_total " + std::to_string(server_stats.connections(protocol)) + "\n";
 
   const std::string duration = "divvy_hit_duration_seconds";
   head(out, duration, "histogram", "Histogram of Divvy processing time for HITs.");
-  const auto all = figures.tallies();
+  const auto all = server_stats.worker_stats();
   metrics::Distribution<protocol::Metrics::latency_bounds_max> latency;
-  for (const Tally* tally : all) tally->own(protocol)->latency_ms.add_to(latency);
+  for (const WorkerStats* stats : all) stats->own(protocol)->latency_ms.add_to(latency);
   uint64_t count = 0;
   for (size_t i = 0; i <= bounds_ms.size(); ++i) {
     const std::string bound = i < bounds_ms.size() ? in_thousandths(bounds_ms[i]) : "+Inf";
@@ -93,17 +93,17 @@ std::string page_of(const admin::Figures& figures, Protocol protocol) {
   out += duration + "_count " + std::to_string(count) + "\n";
 
   std::map<std::string, Sample> hits, errors;  // by their labels
-  const metrics::Names& names = figures.names();
+  const metrics::Names& names = server_stats.names();
   for (size_t rule = 0; rule < names.size(); ++rule) {
     const auto number = static_cast<uint16_t>(rule);
     for (size_t status = 0; status < statuses; ++status) {
-      const auto said = static_cast<engine::Said>(status);
-      for (const Tally* tally : all) {
-        const uint64_t n = tally->said(protocol, number, said);
+      const auto said = static_cast<engine::RuleOutcome>(status);
+      for (const WorkerStats* stats : all) {
+        const uint64_t n = stats->said(protocol, number, said);
         if (n == 0) continue;
         hits[std::string("status=\"") + status_names[status] + "\",rule_label=\"" +
              escaped(names.at(number).label) + "\""]
-            .add(n, tally->first_said(protocol, number, said));
+            .add(n, stats->first_said(protocol, number, said));
       }
     }
   }
@@ -112,8 +112,8 @@ std::string page_of(const admin::Figures& figures, Protocol protocol) {
 
   for (size_t i = 0; i < error_codes.size(); ++i) {
     Sample& sample = errors["code=\"" + std::string(error_codes[i]) + "\""];
-    for (const Tally* tally : all) {
-      const Tally::Own& own = *tally->own(protocol);
+    for (const WorkerStats* stats : all) {
+      const WorkerStats::Own& own = *stats->own(protocol);
       sample.add(own.errors[i].read(), own.first_errors[i].read());
     }
   }
@@ -123,10 +123,10 @@ std::string page_of(const admin::Figures& figures, Protocol protocol) {
 }
 
 // Divvy's metrics port: one page. Any method, as there.
-class Page final : public admin::Site {
+class Page final : public admin::HttpHandler {
  public:
-  Page(const admin::Figures& figures, Protocol protocol, std::string path)
-      : figures_(figures), protocol_(protocol), path_(std::move(path)) {
+  Page(const admin::ServerStats& server_stats, Protocol protocol, std::string path)
+      : server_stats_(server_stats), protocol_(protocol), path_(std::move(path)) {
     if (!path_.starts_with('/')) path_ = "/" + path_;
   }
 
@@ -137,53 +137,53 @@ class Page final : public admin::Site {
   bool is_slow(const wire::HttpRequest&) const override { return false; }
   wire::HttpResponse answer(const wire::HttpRequest& request) override {
     if (request.path != path_) return {404, {}, {}, {}};
-    return {200, "text/plain; version=0.0.4", page_of(figures_, protocol_), {}};
+    return {200, "text/plain; version=0.0.4", page_of(server_stats_, protocol_), {}};
   }
   wire::HttpResponse problem(unsigned status, const std::string& why) const override {
     return {status, "text/plain; charset=utf-8", why + "\n", {}};
   }
 
  private:
-  const admin::Figures& figures_;
+  const admin::ServerStats& server_stats_;
   const Protocol protocol_;
   std::string path_;
 };
 
-std::unique_ptr<admin::Site> make_page(const admin::Figures& figures, Protocol protocol,
-                                       std::string path) {
-  return std::make_unique<Page>(figures, protocol, std::move(path));
+std::unique_ptr<admin::HttpHandler> make_page(const admin::ServerStats& server_stats,
+                                              Protocol protocol, std::string path) {
+  return std::make_unique<Page>(server_stats, protocol, std::move(path));
 }
 
 // What has happened since the last time. One thread.
 class StatsdFeed {
  public:
   // `prefix`: nothing, or ends with a dot.
-  StatsdFeed(const admin::Figures& figures, Protocol protocol, std::string prefix)
-      : figures_(figures), protocol_(protocol), prefix_(std::move(prefix)) {}
+  StatsdFeed(const admin::ServerStats& server_stats, Protocol protocol, std::string prefix)
+      : server_stats_(server_stats), protocol_(protocol), prefix_(std::move(prefix)) {}
 
   void operator()(const metrics::StatsdSender::Put& put) {
     uint64_t lost = 0;
-    for (const Tally* tally : figures_.tallies()) {
-      if (tally->events() == nullptr) continue;
-      tally->events()->drain([&](const Tally::Event& event) { tell(event, put); });
-      lost += tally->events()->lost();
+    for (const WorkerStats* stats : server_stats_.worker_stats()) {
+      if (stats->events() == nullptr) continue;
+      stats->events()->drain([&](const WorkerStats::Event& event) { tell(event, put); });
+      lost += stats->events()->lost();
     }
     // Who came or went may be among what was lost.
     if (lost == lost_seen_) return;
     lost_seen_ = lost;
-    connections_ = static_cast<int64_t>(figures_.connections(protocol_));
+    connections_ = static_cast<int64_t>(server_stats_.connections(protocol_));
   }
 
  private:
-  void tell(const Tally::Event& event, const metrics::StatsdSender::Put& put) {
-    using Kind = Tally::Event::Kind;
+  void tell(const WorkerStats::Event& event, const metrics::StatsdSender::Put& put) {
+    using Kind = WorkerStats::Event::Kind;
     line_ = prefix_;
     switch (event.kind) {
       case Kind::said: {
         line_.append("hit.").append(status_names[event.what]);
         const size_t end = line_.size();
         put(line_.append(":1|c"));
-        const std::string& label = figures_.names().at(event.rule).label;
+        const std::string& label = server_stats_.names().at(event.rule).label;
         if (label.empty()) return;
         line_.resize(end);
         line_.append(".").append(label).append(":1|c");
@@ -203,7 +203,7 @@ class StatsdFeed {
     put(line_);
   }
 
-  const admin::Figures& figures_;
+  const admin::ServerStats& server_stats_;
   const Protocol protocol_;
   const std::string prefix_;
   std::string line_;
@@ -211,10 +211,10 @@ class StatsdFeed {
   uint64_t lost_seen_ = 0;
 };
 
-metrics::StatsdSender::Feed make_statsd_feed(const admin::Figures& figures, Protocol protocol,
-                                             std::string prefix) {
+metrics::StatsdSender::Feed make_statsd_feed(const admin::ServerStats& server_stats,
+                                             Protocol protocol, std::string prefix) {
   if (!prefix.empty() && !prefix.ends_with('.')) prefix += '.';
-  return StatsdFeed(figures, protocol, std::move(prefix));
+  return StatsdFeed(server_stats, protocol, std::move(prefix));
 }
 
 }  // namespace

@@ -51,11 +51,11 @@ Statsd read_statsd(config::FileReader& reader, const YamlNode& node) {
 }
 
 // Who comes from `sluice divvy` has it set, and would count in this process alone.
-void warn_of_redis_host(const config::Config& config, const config::Outside& outside,
+void warn_of_redis_host(const config::Config& config, const config::CommandIo& io,
                         base::Diagnostics& diagnostics) {
   if (config.store.redis) return;
   for (const char* name : {"REDIS_HOST", "REDIS_PORT"}) {
-    const auto text = outside.environment(name);
+    const auto text = io.environment(name);
     if (!text || text->empty()) continue;
     base::Diagnostic d;
     d.severity = base::Diagnostic::Severity::warning;
@@ -114,9 +114,8 @@ void DivvySettings::add_to(server::Options& options, protocol::Protocol self) co
   }
 }
 
-void DivvySettings::apply_environment(const config::Outside& outside,
-                                      base::Diagnostics& diagnostics) {
-  const auto get = [&](const char* name) { return outside.environment(name).value_or(""); };
+void DivvySettings::apply_environment(const config::CommandIo& io, base::Diagnostics& diagnostics) {
+  const auto get = [&](const char* name) { return io.environment(name).value_or(""); };
   const auto port_of_variable = [&](const char* name) -> std::optional<uint16_t> {
     const std::string text = get(name);
     const auto port = base::parse_port(text);

@@ -39,7 +39,7 @@ class DivvySettings final : public protocol::Settings {
 
   // STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP, HTTP_SERVICE_PORT and
   // PROMETHEUS_METRICS_PATH, as Divvy takes them.
-  void apply_environment(const config::Outside& outside, base::Diagnostics& diagnostics);
+  void apply_environment(const config::CommandIo& io, base::Diagnostics& diagnostics);
 
   std::optional<base::Setting<MetricsPage>> page;
   std::optional<base::Setting<Statsd>> statsd;

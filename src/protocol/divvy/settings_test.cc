@@ -17,17 +17,17 @@ DivvySettings& settings_in(config::Config& config) {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  config::Outside outside{out, err, false, false,
-                          [this](const char* name) -> std::optional<std::string> {
-                            const auto at = variables.find(name);
-                            if (at == variables.end()) return std::nullopt;
-                            return at->second;
-                          }};
+  config::CommandIo io{out, err, false, false,
+                       [this](const char* name) -> std::optional<std::string> {
+                         const auto at = variables.find(name);
+                         if (at == variables.end()) return std::nullopt;
+                         return at->second;
+                       }};
 
   // What is wrong, "" if nothing.
   std::string divvy(config::Config& config) {
     base::Diagnostics diagnostics;
-    settings_in(config).apply_environment(outside, diagnostics);
+    settings_in(config).apply_environment(io, diagnostics);
     std::string text;
     for (const auto& d : diagnostics) text += base::to_string(d) + "\n";
     return text;

@@ -65,31 +65,31 @@ std::optional<int32_t> parse_signed(std::string_view text) {
   return static_cast<int32_t>(negative ? -value : value);
 }
 
-int say_query(const DropletResponse& answer, bool json, config::Outside& outside) {
+int say_query(const DropletResponse& answer, bool json, config::CommandIo& io) {
   const auto left = left_of(answer);
   if (json)
-    outside.out << cli::to_text({{"left", left}});
+    io.out << cli::to_text({{"left", left}});
   else
-    outside.out << (left.empty() ? "no limits are known of it" : words_for(answer, false)) << '\n';
-  outside.out.flush();
+    io.out << (left.empty() ? "no limits are known of it" : words_for(answer, false)) << '\n';
+  io.out.flush();
   return cli::exit_allowed;
 }
 
-int say_take(const DropletResponse& answer, bool json, config::Outside& outside) {
+int say_take(const DropletResponse& answer, bool json, config::CommandIo& io) {
   const bool allowed = answer.accept;
   if (json)
-    outside.out << cli::to_text({{"allowed", allowed}, {"left", left_of(answer)}});
+    io.out << cli::to_text({{"allowed", allowed}, {"left", left_of(answer)}});
   else
-    outside.out << (allowed ? config::paint("allowed", config::green, outside.out_colour)
-                            : config::paint("denied", config::red, outside.out_colour))
-                << ": " << words_for(answer, !allowed) << '\n';
-  outside.out.flush();
+    io.out << (allowed ? config::paint("allowed", config::green, io.out_colour)
+                       : config::paint("denied", config::red, io.out_colour))
+           << ": " << words_for(answer, !allowed) << '\n';
+  io.out.flush();
   return allowed ? cli::exit_allowed : cli::exit_denied;
 }
 
 }  // namespace
 
-int ask(const protocol::Words& words, config::Outside& outside) {
+int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask droplet [options] take|query BUCKET", about_ask_droplet,
                            footer_of_ask_droplet);
   cli::AskOptions options(description.port);
@@ -106,14 +106,14 @@ int ask(const protocol::Words& words, config::Outside& outside) {
       .add_option("--count", count, "Units to take, default 1; below 0 they are added")
       ->type_name("N");
   arguments.app().add_flag("--reset", take.reset, "Forget the bucket first");
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
 
   const cli::Words& positional = arguments.positional();
   if (positional.empty() || (positional[0] != "take" && positional[0] != "query"))
-    return arguments.misused("behind `droplet` comes `take` or `query`", outside);
+    return arguments.misused("behind `droplet` comes `take` or `query`", io);
   const bool query = positional[0] == "query";
   if (positional.size() != 2)
-    return arguments.misused("`" + positional[0] + "` wants one bucket", outside);
+    return arguments.misused("`" + positional[0] + "` wants one bucket", io);
   take.bucket = positional[1];
   bool has_limits = false;
   for (size_t i = 0; i < limits.size(); ++i) {
@@ -122,7 +122,7 @@ int ask(const protocol::Words& words, config::Outside& outside) {
     if (!n || *n > UINT32_MAX)
       return arguments.misused("--" + std::string(droplet_periods[i]) +
                                    " is to be 0 to 4294967295, not `" + *limits[i] + "`",
-                               outside);
+                               io);
     take.limits[i] = static_cast<uint32_t>(*n);
     has_limits = true;
   }
@@ -130,22 +130,22 @@ int ask(const protocol::Words& words, config::Outside& outside) {
     const auto n = parse_signed(*count);
     if (!n)
       return arguments.misused("--count is to be -2147483648 to 2147483647, not `" + *count + "`",
-                               outside);
+                               io);
     take.count = *n;
   }
   if (query && (has_limits || count || take.reset))
-    return arguments.misused("a query has no limits, no --count and no --reset", outside);
+    return arguments.misused("a query has no limits, no --count and no --reset", io);
   std::string problem;
   const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, outside);
+  if (!target) return arguments.misused(problem, io);
 
   const auto& [address, timeout] = *target;
   const DropletClient client(address.host, address.port, timeout);
   if (query) take.type = query_type;
   const auto result = client.ask(take);
-  if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
-  return query ? say_query(*result.answer, options.json, outside)
-               : say_take(*result.answer, options.json, outside);
+  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
+  return query ? say_query(*result.answer, options.json, io)
+               : say_take(*result.answer, options.json, io);
 }
 
 }  // namespace sluice::droplet

@@ -26,9 +26,9 @@ std::string footer_of_droplet() {
          "Exit status: 0 stopped by a signal, 1 settings or address unusable, 2 wrong usage.";
 }
 
-void apply_port(const config::Outside& outside, config::Config& config,
+void apply_port(const config::CommandIo& io, config::Config& config,
                 base::Diagnostics& diagnostics) {
-  const auto text = outside.environment("PORT");
+  const auto text = io.environment("PORT");
   if (!text || text->empty()) return;
   if (const auto port = base::parse_port(*text)) {
     config.listen.front().value.address.port = *port;
@@ -43,7 +43,7 @@ void apply_port(const config::Outside& outside, config::Config& config,
 
 }  // namespace
 
-int serve(const protocol::Words& words, config::Outside& outside) {
+int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice droplet [options]", about_droplet, footer_of_droplet());
   config::Flags flags;
   std::optional<std::string> host;
@@ -52,24 +52,24 @@ int serve(const protocol::Words& words, config::Outside& outside) {
       ->type_name("ADDRESS");
   cli::add_settings_flags(arguments.app(), settings_format, flags);
   cli::add_server_flags(arguments.app(), flags);
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   if (!arguments.positional().empty())
     return arguments.misused("`" + arguments.positional().front() +
                                  "` is not expected; the port is given as PORT in the environment",
-                             outside);
+                             io);
 
   config::Config config;
   base::Diagnostics diagnostics;
   config.listen = {{{number_of(description), {"::", description.port}}}};
   if (host) config.listen.front().value.address.host = *host;
-  config::apply_environment(outside, config, diagnostics);
-  apply_port(outside, config, diagnostics);
+  config::apply_environment(io, config, diagnostics);
+  apply_port(io, config, diagnostics);
   config::apply_flags(flags, config, diagnostics);
-  tell(diagnostics, outside);
+  tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
   // No file can change.
   return config::run_server(
-      config, [&config](base::Diagnostics&) { return config; }, {}, outside);
+      config, [&config](base::Diagnostics&) { return config; }, {}, io);
 }
 
 }  // namespace sluice::droplet

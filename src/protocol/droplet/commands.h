@@ -8,7 +8,7 @@ namespace sluice::droplet {
 
 extern const protocol::Description description;
 
-int serve(const protocol::Words& words, config::Outside& outside);
-int ask(const protocol::Words& words, config::Outside& outside);
+int serve(const protocol::Words& words, config::CommandIo& io);
+int ask(const protocol::Words& words, config::CommandIo& io);
 
 }  // namespace sluice::droplet

@@ -132,7 +132,7 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
       for (const request::Request& request : requests.items()) {
         request::Verdict verdict;
         std::vector<limit::Decision> slots;
-        if (request.verb != request::Verb::none) {
+        if (request.verb != request::Verb::noop) {
           ASSERT_LT(answered, answers.size()) << name;
           const nlohmann::json& answer = answers[answered++];
           verdict.allowed = answer["accept"];

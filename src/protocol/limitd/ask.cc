@@ -123,29 +123,29 @@ bool read_question(const cli::Words& words, LimitdQuestion& question, std::strin
 
 }  // namespace
 
-int ask(const protocol::Words& words, config::Outside& outside) {
+int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice ask limitd [options] METHOD TYPE KEY [COUNT]", about_ask_limitd,
                            footer_of_ask_limitd);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
-  if (const auto status = arguments.parse(words, outside)) return *status;
+  if (const auto status = arguments.parse(words, io)) return *status;
   LimitdQuestion question;
   std::string problem;
   if (!read_question(arguments.positional(), question, problem))
-    return arguments.misused(problem, outside);
+    return arguments.misused(problem, io);
   if (question.method == LimitdMethod::wait && arguments.app().count("--timeout") == 0)
     options.timeout = timeout_of_wait;
   const auto target = cli::target_of(options, description.port, problem);
-  if (!target) return arguments.misused(problem, outside);
+  if (!target) return arguments.misused(problem, io);
 
   const auto& [address, timeout] = *target;
   const LimitdClient client(address.host, address.port, timeout);
   const LimitdResult result = client.ask(question);
-  if (!result.answer) return cli::tell_undecided(result.error, options.json, outside);
+  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
   const LimitdAnswer& answer = *result.answer;
-  outside.out << (options.json ? cli::to_text(json_of(question.method, answer))
-                               : to_words(question.method, answer, outside.out_colour))
-              << std::flush;
+  io.out << (options.json ? cli::to_text(json_of(question.method, answer))
+                          : to_words(question.method, answer, io.out_colour))
+         << std::flush;
   const bool decides =
       question.method == LimitdMethod::take || question.method == LimitdMethod::wait;
   return decides && !answer.conformant ? cli::exit_denied : cli::exit_allowed;

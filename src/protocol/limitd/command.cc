@@ -56,9 +56,9 @@ bool is_address(const std::string& host) {
 
 // What of the environment is meant for us. Every container has a HOSTNAME, which is its name and no
 // place to listen on.
-Texts environment_of(const config::Outside& outside, base::Diagnostics& diagnostics) {
+Texts environment_of(const config::CommandIo& io, base::Diagnostics& diagnostics) {
   Texts all;
-  if (outside.variables) all = outside.variables();
+  if (io.variables) all = io.variables();
   std::erase_if(all, [&](const auto& variable) {
     const auto& [name, text] = variable;
     if (name != "HOSTNAME" || text.empty() || is_address(text)) return false;
@@ -151,7 +151,7 @@ void add_limitd_flags(CLI::App& app, LimitdFlags& flags, bool& print_version) {
 
 }  // namespace
 
-int serve(const protocol::Words& words, config::Outside& outside) {
+int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice limitd --config-file FILE [options]", about_limitd,
                            footer_of_limitd);
   LimitdFlags flags;
@@ -160,35 +160,35 @@ int serve(const protocol::Words& words, config::Outside& outside) {
   add_limitd_flags(arguments.app(), flags, print_version);
   cli::add_server_flags(arguments.app(), server_flags);
   // As there, whatever is wrong ends with 1.
-  if (const auto status = arguments.parse(words, outside))
+  if (const auto status = arguments.parse(words, io))
     return *status == config::exit_ok ? config::exit_ok : config::exit_failure;
   if (print_version) {
-    outside.out << config::version << std::endl;
+    io.out << config::version << std::endl;
     return config::exit_ok;
   }
   if (!arguments.positional().empty()) {
     arguments.misused("`" + arguments.positional().front() +
                           "` is not expected; a configuration is given as --config-file FILE",
-                      outside);
+                      io);
     return config::exit_failure;
   }
   if (!flags.file) {
-    const auto named = outside.environment("CONFIG_FILE");
+    const auto named = io.environment("CONFIG_FILE");
     if (named && !named->empty()) flags.file = named;
   }
 
   base::Diagnostics diagnostics, told_with_the_rules;
   auto source = std::make_shared<LimitdSource>();
   source->use = LimitdSource::Use::whole;
-  source->environment = environment_of(outside, diagnostics);
+  source->environment = environment_of(io, diagnostics);
   if (flags.db) source->flags.db = {{*flags.db, false}, "--db", 0};
   const std::string file = flags.file.value_or("");
   const LimitdTexts texts =
       read_limitd_texts(file, *source, Unusable::main_file, told_with_the_rules);
   const auto said = limitd_settings(texts, *source, told_with_the_rules);
   if (base::has_errors(told_with_the_rules)) {
-    tell(diagnostics, outside);
-    tell(told_with_the_rules, outside);
+    tell(diagnostics, io);
+    tell(told_with_the_rules, io);
     return config::exit_failure;
   }
 
@@ -199,13 +199,13 @@ int serve(const protocol::Words& words, config::Outside& outside) {
        base::Cloned<protocol::PolicyFiles>(std::make_unique<LimitdFiles>(
            base::Setting<std::string>{file, flags.file ? "--config-file" : "default"}, source))});
   apply_settings(flags, said, config, diagnostics);
-  config::apply_environment(outside, config, diagnostics);
+  config::apply_environment(io, config, diagnostics);
   config::apply_flags(server_flags, config, diagnostics);
-  tell(diagnostics, outside);
+  tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return config::exit_failure;
   // Nothing but the bucket types can change.
   return config::run_server(
-      config, [&config](base::Diagnostics&) { return config; }, {}, outside);
+      config, [&config](base::Diagnostics&) { return config; }, {}, io);
 }
 
 }  // namespace sluice::limitd

@@ -8,8 +8,8 @@ namespace sluice::limitd {
 
 extern const protocol::Description description;
 
-int serve(const protocol::Words& words, config::Outside& outside);
-int limitdctl(const protocol::Words& words, config::Outside& outside);
-int ask(const protocol::Words& words, config::Outside& outside);
+int serve(const protocol::Words& words, config::CommandIo& io);
+int limitdctl(const protocol::Words& words, config::CommandIo& io);
+int ask(const protocol::Words& words, config::CommandIo& io);
 
 }  // namespace sluice::limitd

@@ -11,12 +11,12 @@
 namespace sluice::limitd {
 namespace {
 
-int import_command(const protocol::StoreCall& call, config::Outside& outside) {
+int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
   request::Spaces spaces;
   base::Diagnostics diagnostics;
   const auto rules =
       cli::inspect(call.config, config::kind_named("limitd"), {}, spaces, diagnostics);
-  tell(diagnostics, outside);
+  tell(diagnostics, io);
   if (!rules) return config::exit_failure;
   const base::Time now = base::Clock().now();
   policy::Plan plan;
@@ -36,26 +36,25 @@ int import_command(const protocol::StoreCall& call, config::Outside& outside) {
   };
   ImportReport r;
   std::string problem;
-  if (!import_buckets(call.dir, now, spaces, to_counter, r, problem))
-    return cli::fail(problem, outside);
+  if (!import_buckets(call.dir, now, spaces, to_counter, r, problem)) return cli::fail(problem, io);
   if (call.json) {
-    outside.out << cli::to_text({{"imported", r.imported},
-                                 {"full", r.full},
-                                 {"there", r.there},
-                                 {"untyped", r.untyped},
-                                 {"unreadable", r.unreadable}})
-                << std::flush;
+    io.out << cli::to_text({{"imported", r.imported},
+                            {"full", r.full},
+                            {"there", r.there},
+                            {"untyped", r.untyped},
+                            {"unreadable", r.unreadable}})
+           << std::flush;
     return config::exit_ok;
   }
-  outside.out << base::counted(r.imported, "bucket") << " imported\n";
+  io.out << base::counted(r.imported, "bucket") << " imported\n";
   const auto also = [&](uint64_t count, const char* what) {
-    if (count > 0) outside.out << base::counted(count, "bucket") << ' ' << what << '\n';
+    if (count > 0) io.out << base::counted(count, "bucket") << ' ' << what << '\n';
   };
   also(r.full, "full, so there is nothing to keep of them");
   also(r.there, "passed over: the store has their counters already");
   also(r.untyped, "passed over: their types are not in the configuration");
   also(r.unreadable, "passed over: these entries are no buckets");
-  outside.out.flush();
+  io.out.flush();
   return config::exit_ok;
 }
 

@@ -27,7 +27,7 @@ class ImportTest : public testing::Test {
  protected:
   ImportTest() {
     request::Space like;
-    like.carry = limit::Carry::left;
+    like.carry = limit::CarryOver::left;
     like.linger = base::seconds(120);
     user = spaces.intern("limitd:user:", "", like);
     fixed = spaces.intern("limitd:fixed:", "", like);

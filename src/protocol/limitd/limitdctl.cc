@@ -35,8 +35,8 @@ struct Asked {
   bool status = false, json = false, version = false;
 };
 
-int fail(const std::string& text, config::Outside& outside) {
-  outside.err << text << std::endl;
+int fail(const std::string& text, config::CommandIo& io) {
+  io.err << text << std::endl;
   return config::exit_failure;
 }
 
@@ -90,26 +90,25 @@ nlohmann::ordered_json reply_json(LimitdMethod method, const LimitdAnswer& answe
   return json;
 }
 
-int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, config::Outside& outside) {
+int tell(LimitdMethod method, const LimitdAnswer& answer, bool json, config::CommandIo& io) {
   if (json) {
-    outside.out << cli::to_text(reply_json(method, answer)) << std::flush;
+    io.out << cli::to_text(reply_json(method, answer)) << std::flush;
     return config::exit_ok;
   }
   const std::string remaining = std::to_string(answer.level.remaining);
   switch (method) {
     case LimitdMethod::status:
-      outside.out << (answer.items.empty() ? "no results\n" : to_table(answer.items));
+      io.out << (answer.items.empty() ? "no results\n" : to_table(answer.items));
       break;
     case LimitdMethod::put:
-      outside.out << "OK - Current: " << remaining << '\n';
+      io.out << "OK - Current: " << remaining << '\n';
       break;
     default:
-      if (!answer.conformant) return fail("Non conformant! - Current: " + remaining, outside);
+      if (!answer.conformant) return fail("Non conformant! - Current: " + remaining, io);
       // Of a wait it says nothing.
-      if (method == LimitdMethod::take)
-        outside.out << "Conformant - Remaining: " << remaining << '\n';
+      if (method == LimitdMethod::take) io.out << "Conformant - Remaining: " << remaining << '\n';
   }
-  outside.out.flush();
+  io.out.flush();
   return config::exit_ok;
 }
 
@@ -131,27 +130,27 @@ void add_flags(CLI::App& app, Asked& asked) {
 
 }  // namespace
 
-int limitdctl(const protocol::Words& words, config::Outside& outside) {
+int limitdctl(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments(
       "sluice limitdctl -h HOST -p PORT -b TYPE -k KEY (-t N | -w N | -r N | -s)", about_limitdctl,
       footer_of_limitdctl);
   Asked asked;
   add_flags(arguments.app(), asked);
-  if (const auto status = arguments.parse(words, outside))
+  if (const auto status = arguments.parse(words, io))
     return *status == config::exit_ok ? config::exit_ok : config::exit_failure;
   if (asked.version) {
-    outside.out << config::version << std::endl;
+    io.out << config::version << std::endl;
     return config::exit_ok;
   }
-  if (!asked.bucket) return fail("\"--bucket\" is required", outside);
-  if (!asked.key) return fail("\"--key\" is required", outside);
+  if (!asked.bucket) return fail("\"--bucket\" is required", io);
+  if (!asked.key) return fail("\"--key\" is required", io);
   const int methods =
       (asked.take ? 1 : 0) + (asked.wait ? 1 : 0) + (asked.put ? 1 : 0) + (asked.status ? 1 : 0);
   if (methods != 1)
     return fail(
         "one and only one method must be provided \"--take\", \"--wait\", \"--put\" or "
         "\"--status\"",
-        outside);
+        io);
   LimitdQuestion question{LimitdMethod::status, *asked.bucket, *asked.key, {}};
   if (!asked.status) {
     question.method = asked.take   ? LimitdMethod::take
@@ -162,16 +161,16 @@ int limitdctl(const protocol::Words& words, config::Outside& outside) {
     const char* const end = text.data() + text.size();
     const auto [at, bad] = std::from_chars(text.data(), end, count);
     if (bad != std::errc() || at != end)
-      return fail("`" + text + "` is no number of units; write 1 to 2147483647", outside);
+      return fail("`" + text + "` is no number of units; write 1 to 2147483647", io);
     question.count = count;
   }
   const auto port = base::parse_port(asked.port);
-  if (!port) return fail("`" + asked.port + "` is no port; write 1 to 65535", outside);
+  if (!port) return fail("`" + asked.port + "` is no port; write 1 to 65535", io);
 
   const auto limit = question.method == LimitdMethod::wait ? wait_timeout : timeout;
   const auto result = LimitdClient(asked.hostname, *port, limit).ask(question);
-  if (!result.answer) return fail(config::on_screen(result.error), outside);
-  return tell(question.method, *result.answer, asked.json, outside);
+  if (!result.answer) return fail(config::on_screen(result.error), io);
+  return tell(question.method, *result.answer, asked.json, io);
 }
 
 }  // namespace sluice::limitd

@@ -58,7 +58,7 @@ request::Request request_of(const LimitdRequest& r) {
       request.prefix = r.key;
       break;
     case LimitdMethod::ping:
-      request.verb = request::Verb::none;
+      request.verb = request::Verb::noop;
       break;
   }
   return request;

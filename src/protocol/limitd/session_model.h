@@ -137,7 +137,7 @@ inline Requested requested(const Asked& a) {
     case 3:
       return {Verb::list, false, false, 1, type, a.key, 0};
     case 4:
-      return {Verb::none, false, false, 1, {}, "", 0};
+      return {Verb::noop, false, false, 1, {}, "", 0};
     default:
       return {Verb::peek, false, false, 1, both, "", 0};
   }

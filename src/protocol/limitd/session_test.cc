@@ -74,7 +74,7 @@ TEST(LimitdSession, MethodsAsVerbs) {
       {asked(put, count(-2)), {Verb::put, false, false, 0, both, "", 0}},
       {asked(get, count(9)), {Verb::peek, false, false, 1, both, "", 0}},
       {asked(status, count(9) + all), {Verb::list, false, false, 1, type, "k", 0}},
-      {asked(ping), {Verb::none, false, false, 1, {}, "", 0}},
+      {asked(ping), {Verb::noop, false, false, 1, {}, "", 0}},
       {frame(text(2, "ip") + number(4, take)),
        {Verb::take, false, false, 1, {{"type", "ip"}, {"key", ""}}, "", 0}},
       {frame(text(2, "ip") + text(3, std::string("\xFF\xFE\0", 3))),

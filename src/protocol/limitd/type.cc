@@ -262,7 +262,7 @@ void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::R
     prefix += c;
   }
   request::Space like;
-  like.carry = limit::Carry::left;
+  like.carry = limit::CarryOver::left;
   like.linger = linger;
   const request::SpaceRef space = spaces.hold(prefix + ':', "", like);
   const auto add = [&](policy::Rule rule, const LimitdNumbers& numbers) {
