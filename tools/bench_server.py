@@ -2,7 +2,8 @@
 """Processor time of sluice for each reply, beside that of a server which decides nothing (tools/floor.cc).
 
 Both run on one processor, the load on another, in turns, so that a busy machine disturbs both alike. What counts is
-the ratio of the medians; rates say more about the generator. Exit status 1: a target was missed.
+the ratio of the medians; rates say more about the generator. With --against, another build of sluice stands in place of
+that server. Exit status 1: a target was missed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import os
 import statistics
 import sys
+from pathlib import Path
 
 from bench_common import Server, load, serving_floor, serving_sluice
 
@@ -25,6 +27,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("protocols", nargs="*", metavar="PROTOCOL", help=f"of {', '.join(TARGETS)}; default all")
     parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
     parser.add_argument("--seconds", type=int, default=3, help="of a round, behind one to warm up; default %(default)s")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another build, with a `sluice` in it")
+    parser.add_argument("--within", type=float, default=4.0, metavar="PERCENT",
+                        help="that sluice may cost more than that; default %(default)s")
     options = parser.parse_args()
     for name in options.protocols:
         if name not in TARGETS:
@@ -32,8 +37,9 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def measure(protocol: str, servers: dict[str, Server], depth: int, rounds: int, seconds: int) -> bool:
-    """True: sluice keeps to its target."""
+def measure(protocol: str, servers: dict[str, Server], depth: int, target: float, rounds: int, seconds: int) -> bool:
+    """`servers`: what sluice is held to, and sluice. True: it costs at most `target` times as much."""
+    other = next(iter(servers))
     title = f"{protocol} {CONNECTIONS}x{depth}"
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
     for number in range(1, rounds + 1):
@@ -44,11 +50,11 @@ def measure(protocol: str, servers: dict[str, Server], depth: int, rounds: int, 
             print(f"  {title} round {number} {name:<6} {figures['cpu_ns']:8.1f} ns/reply "
                   f"{figures['rate']:9.0f} replies/s", flush=True)
     costs = {name: statistics.median(run["cpu_ns"] for run in of) for name, of in runs.items()}
-    ratio, target = costs["sluice"] / costs["floor"], TARGETS[protocol][depth]
+    ratio = costs["sluice"] / costs[other]
     kept = ratio <= target
     p99 = statistics.median(run["p99_us"] for run in runs["sluice"])
-    print(f"{title}: floor {costs['floor']:.1f} ns, sluice {costs['sluice']:.1f} ns "
-          f"({costs['sluice'] - costs['floor']:.1f} more), p99 {p99:.0f} us; ratio {ratio:.2f}, target {target}: "
+    print(f"{title}: {other} {costs[other]:.1f} ns, sluice {costs['sluice']:.1f} ns "
+          f"({costs['sluice'] - costs[other]:+.1f}), p99 {p99:.0f} us; ratio {ratio:.3f}, target {target}: "
           f"{'met' if kept else 'MISSED'}", flush=True)
     return kept
 
@@ -60,10 +66,13 @@ def main() -> int:
         print(f"The load average is {busy:.1f}: what else runs here adds to both sides, and pulls the ratio about.")
     missed = 0
     for protocol in options.protocols or TARGETS:
-        with serving_floor(protocol) as floor, serving_sluice(protocol) as sluice:
-            for depth in TARGETS[protocol]:
-                servers = {"floor": floor, "sluice": sluice}
-                missed += not measure(protocol, servers, depth, options.rounds, options.seconds)
+        held_to = serving_sluice(protocol, options.against) if options.against else serving_floor(protocol)
+        with held_to as other, serving_sluice(protocol) as sluice:
+            for depth, target in TARGETS[protocol].items():
+                if options.against:
+                    target = 1 + options.within / 100
+                servers = {"before" if options.against else "floor": other, "sluice": sluice}
+                missed += not measure(protocol, servers, depth, target, options.rounds, options.seconds)
     return 1 if missed else 0
 
 

@@ -1,172 +1,17 @@
 // A worker whose store answers later, and a connection with several batches under way.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <spdlog/sinks/null_sink.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <functional>
-#include <map>
-#include <mutex>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/bounds.h"
-#include "base/clock.h"
-#include "base/hash.h"
-#include "engine/table_scanner.h"
-#include "policy/read/native.h"
-#include "request/space.h"
-#include "server/worker.h"
-#include "store/embedded_store.h"
-#include "store/forwarding_test.h"
-#include "tests/support/patience.h"
+#include "tests/gather/world.h"
 
 namespace sluice::tests {
 namespace {
-
-// Says `later` of every batch the first time that it is asked about it, and names its ticket when
-// the test says so.
-class SlowStore final : public store::tests::Forwarding {
- public:
-  explicit SlowStore(store::Store& inner) : Forwarding(inner) {}
-
-  store::Applied apply(const request::Batch& batch, base::Time now,
-                       store::CompletionQueue* completions, const store::Pin& pin,
-                       request::Ticket ticket) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!answered_.erase(key(ticket))) {
-        waiting_.emplace(std::string(batch.charges.front().key), std::pair(completions, ticket));
-        changed_.notify_all();
-        return {0, true};
-      }
-    }
-    if (!in_steps || batch.groups.size() == 1)
-      return inner_.apply(batch, now, completions, pin, ticket);
-    request::Batch one = batch;
-    one.groups = one.groups.first(1);
-    const store::Applied applied = inner_.apply(one, now, completions, pin, ticket);
-    const std::lock_guard lock(mutex_);
-    waiting_.emplace(std::string(batch.charges.front().key), std::pair(completions, ticket));
-    changed_.notify_all();
-    return {applied.settled, true};
-  }
-  void abandon(store::CompletionQueue& completions, request::Ticket ticket) override {
-    {
-      const std::lock_guard lock(mutex_);
-      answered_.erase(key(ticket));
-      std::erase_if(waiting_, [&](const auto& one) { return one.second.second == ticket; });
-      ++abandoned_;
-      changed_.notify_all();
-    }
-    inner_.abandon(completions, ticket);
-  }
-
-  std::atomic<bool> in_steps{false};  // it answers one group at a time
-
-  // Lets the batch go on whose first charge is on that key.
-  void answer(const std::string& first_key) {
-    const std::lock_guard lock(mutex_);
-    const auto at = waiting_.find(first_key);
-    ASSERT_NE(at, waiting_.end());
-    const auto [completions, ticket] = at->second;
-    waiting_.erase(at);
-    answered_.insert(key(ticket));
-    completions->resume_batch(ticket);
-  }
-  std::vector<std::string> waiting() {
-    const std::lock_guard lock(mutex_);
-    std::vector<std::string> keys;
-    for (const auto& [its, batch] : waiting_) keys.push_back(its);
-    return keys;
-  }
-  // So many batches wait, or have been abandoned so far.
-  bool await_waiting(size_t count) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, soon(), [&] { return waiting_.size() == count; });
-  }
-  bool await_abandoned(size_t count) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, soon(), [&] { return abandoned_ == count; });
-  }
-
- private:
-  static std::pair<uint32_t, uint32_t> key(request::Ticket t) { return {t.slot, t.generation}; }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::multimap<std::string, std::pair<store::CompletionQueue*, request::Ticket>> waiting_;
-  std::set<std::pair<uint32_t, uint32_t>> answered_;
-  size_t abandoned_ = 0;
-};
-
-struct World {
-  World() {
-    auto rules = std::make_shared<policy::RuleSet>();
-    base::Diagnostics diagnostics;
-    policy::read_native(
-        "rules:\n- { name: all, match: { key: '*' }, actor: key, limit: { quota: 2, window: 1h, "
-        "algorithm: fixed_window } }\n",
-        "test.yaml", spaces, *rules, diagnostics);
-    EXPECT_FALSE(base::has_errors(diagnostics));
-    live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
-    worker = std::make_unique<server::Worker>(
-        store, clock, *live, scanner, server::Worker::Watch{.stats = stats, .denials = denials},
-        nullptr, log);
-    worker->start([] {});
-  }
-  ~World() {
-    worker->stop(std::chrono::milliseconds(0));
-    worker->join();
-    for (const int fd : clients) ::close(fd);
-  }
-  int client(const char* protocol) {
-    int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    worker->adopt(ends[0], {protocol::find(protocol).value(), {}}, "");
-    clients.push_back(ends[1]);
-    return ends[1];
-  }
-
-  std::shared_ptr<spdlog::logger> log =
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  request::Spaces spaces;
-  base::Clock clock;
-  store::EmbeddedStore table{size_t{64} << 20, base::Hash(1), spaces};
-  SlowStore store{table};
-  std::unique_ptr<live::Live> live;
-  std::atomic<uint64_t> order{0};
-  engine::WorkerStats stats{order, {}};
-  engine::DenialSampler denials;
-  std::vector<int> clients;
-  engine::TableScanner scanner{store};
-  std::unique_ptr<server::Worker> worker;
-};
-
-void send(int fd, std::string_view text) {
-  ASSERT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
-}
-
-// What comes until it ends with `end`, or until the connection does.
-std::string read_until(int fd, std::string_view end) {
-  std::string all;
-  const auto deadline = soon();
-  while (!all.ends_with(end)) {
-    pollfd wanted{fd, POLLIN, 0};
-    if (std::chrono::steady_clock::now() > deadline) return all + "(late)";
-    if (::poll(&wanted, 1, 100) == 0) continue;
-    char buffer[4096];
-    const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
-    if (n <= 0) return all + "(end)";
-    all.append(buffer, static_cast<size_t>(n));
-  }
-  return all;
-}
 
 TEST(Gather, RepliesLeaveInTheOrderOfTheStoresAnswers) {
   World world;

@@ -1,0 +1,258 @@
+// Batches under way, crossed at random with everything that may come meanwhile: reloads, overrides,
+// clients that leave or send no more, answers group by group and in any order, a stop. Each reply
+// is held to an exact model, which knows of each line by which quotas it was matched.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/bounds.h"
+#include "tests/gather/world.h"
+
+namespace sluice::tests::crossings_test {
+namespace {
+
+using Quotas = std::map<std::string, int64_t>;
+
+// One line. What it asks is settled in `groups`, each all or nothing.
+struct Line {
+  std::string id;
+  std::vector<std::vector<std::string>> groups;
+  Quotas quotas;      // of its keys, when it was matched
+  std::string reply;  // so far
+  std::string first;  // its first key, by which the store names it
+};
+
+struct Client {
+  int fd = -1;
+  bool in_order = false;
+  std::deque<Line> sent;             // not taken yet, as too much is under way
+  std::vector<Line> under_way;       // at the store
+  std::string expected = "hello\n";  // all that comes, in its order
+  std::string got;
+  size_t lines = 0;
+};
+
+struct Counts {
+  size_t yes = 0, no = 0, left = 0, half_closed = 0, behind = 0, reloads = 0, overrides = 0;
+};
+
+class Trial {
+ public:
+  explicit Trial(uint32_t seed) : random_(seed) {
+    world_.store.in_steps = dice(2) == 0;
+    for (size_t i = 0; i < 3; ++i) add_client();
+  }
+
+  void run() {
+    for (int step = 0; step < 120 && !testing::Test::HasFailure(); ++step) {
+      switch (dice(12)) {
+        case 0:
+          quota_ = 1 + static_cast<int64_t>(dice(5));
+          world_.reload(quota_);
+          ++counts.reloads;
+          break;
+        case 1:
+          change_override();
+          break;
+        case 2:
+          if (dice(4) == 0) leave();
+          break;
+        case 3:
+        case 4:
+        case 5:
+        case 6:
+          send_lines();
+          break;
+        default:
+          answer();
+      }
+      // The worker has taken all that it may: what comes next is behind it.
+      ASSERT_TRUE(world_.store.await_waiting(waiting()));
+    }
+    if (!testing::Test::HasFailure()) end();
+  }
+
+  Counts counts;
+
+ private:
+  size_t dice(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
+
+  void add_client() {
+    Client& client = clients_.emplace_back();
+    client.in_order = dice(3) == 0;
+    client.fd = world_.client(client.in_order ? "gather_in_order" : "gather");
+    serial_.push_back(made_++);
+  }
+
+  std::string shared_key() { return "s" + std::to_string(dice(6)); }
+  int64_t quota_of(const std::string& key) const {
+    const auto at = overridden_.find(key);
+    return at == overridden_.end() ? quota_ : at->second;
+  }
+
+  void change_override() {
+    const std::string key = shared_key();
+    const bool remove = overridden_.contains(key) && dice(2) == 0;
+    const int64_t quota = remove ? 0 : 1 + static_cast<int64_t>(dice(6));
+    world_.set_override(key, quota);
+    if (remove)
+      overridden_.erase(key);
+    else
+      overridden_[key] = quota;
+    ++counts.overrides;
+  }
+
+  void send_lines() {
+    const size_t at = dice(clients_.size());
+    Client& client = clients_[at];
+    std::string text;
+    for (size_t n = 1 + dice(3); n > 0; --n) {
+      Line line;
+      line.id = std::to_string(serial_[at]) + "." + std::to_string(client.lines++);
+      const bool together = dice(2) == 0;
+      std::vector<std::string> keys{"k" + line.id};
+      for (size_t more = dice(4); more > 0; --more) keys.push_back(shared_key());
+      line.first = keys.front();
+      text += line.id + (together ? " all" : " each");
+      for (const std::string& key : keys) {
+        text += " " + key;
+        if (together && !line.groups.empty())
+          line.groups.front().push_back(key);
+        else
+          line.groups.push_back({key});
+      }
+      text += '\n';
+      client.sent.push_back(std::move(line));
+    }
+    // In two pieces, the first of which may end anywhere.
+    const size_t cut = dice(text.size() + 1);
+    send(client.fd, std::string_view(text).substr(0, cut));
+    send(client.fd, std::string_view(text).substr(cut));
+    take(client);
+  }
+
+  // The worker takes what there is room for, and matches it.
+  void take(Client& client) {
+    const size_t most = client.in_order ? 1 : base::bounds::batches_per_connection_max;
+    while (client.under_way.size() < most && !client.sent.empty()) {
+      Line& line = client.under_way.emplace_back(std::move(client.sent.front()));
+      client.sent.pop_front();
+      for (const auto& group : line.groups)
+        for (const std::string& key : group) line.quotas[key] = quota_of(key);
+    }
+    counts.behind += client.sent.empty() ? 0 : 1;
+  }
+
+  size_t waiting() const {
+    size_t count = 0;
+    for (const Client& client : clients_) count += client.under_way.size();
+    return count;
+  }
+
+  // Does the group have a unit for each of its keys? Then it takes them.
+  bool settle(const std::vector<std::string>& group, const Quotas& quotas) {
+    std::map<std::string, int64_t> costs;
+    for (const std::string& key : group) ++costs[key];
+    const bool allowed = std::all_of(costs.begin(), costs.end(), [&](const auto& cost) {
+      return used_[cost.first] + cost.second <= quotas.at(cost.first);
+    });
+    if (allowed)
+      for (const auto& [key, cost] : costs) used_[key] += cost;
+    return allowed;
+  }
+
+  void answer() {
+    std::vector<std::pair<Client*, size_t>> all;
+    for (Client& client : clients_)
+      for (size_t i = 0; i < client.under_way.size(); ++i) all.emplace_back(&client, i);
+    if (all.empty()) return;
+    const auto [client, i] = all[dice(all.size())];
+    Line& line = client->under_way[i];
+    do {
+      const bool allowed = settle(line.groups.front(), line.quotas);
+      line.reply += allowed ? " yes" : " no";
+      ++(allowed ? counts.yes : counts.no);
+      line.groups.erase(line.groups.begin());
+    } while (!world_.store.in_steps && !line.groups.empty());
+    const std::string first = line.first;
+    if (line.groups.empty()) {
+      client->expected += line.id + line.reply + '\n';
+      client->under_way.erase(client->under_way.begin() + static_cast<ptrdiff_t>(i));
+      take(*client);
+    }
+    world_.store.answer(first);
+  }
+
+  // What has been answered must have come before it leaves, as the model counts it.
+  void leave() {
+    const size_t at = dice(clients_.size());
+    Client& client = clients_[at];
+    if (dice(2) == 0) {
+      ASSERT_EQ(::shutdown(client.fd, SHUT_WR), 0);
+      ++counts.half_closed;
+      while (!client.under_way.empty() && !testing::Test::HasFailure()) {
+        answer();
+        ASSERT_TRUE(world_.store.await_waiting(waiting()));
+      }
+      EXPECT_EQ(read_until(client.fd, "(end)"), client.expected + "(end)");
+    } else {
+      EXPECT_EQ(read_until(client.fd, client.expected), client.expected);
+      abandoned_ += client.under_way.size();
+      // With what was read last: the worker sees the end, and nothing else.
+      world_.close(client.fd);
+      ASSERT_TRUE(world_.store.await_abandoned(abandoned_));
+      ++counts.left;
+    }
+    clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(at));
+    serial_.erase(serial_.begin() + static_cast<ptrdiff_t>(at));
+    add_client();
+  }
+
+  // A stop answers what is under way; what was not taken yet is answered too, as it had arrived.
+  void end() {
+    world_.worker->stop(std::chrono::minutes(2));
+    while (waiting() > 0 && !testing::Test::HasFailure()) {
+      answer();
+      ASSERT_TRUE(world_.store.await_waiting(waiting()));
+    }
+    for (Client& client : clients_)
+      EXPECT_EQ(read_until(client.fd, "(end)"), client.expected + "goodbye\n(end)");
+  }
+
+  std::mt19937 random_;
+  World world_;
+  int64_t quota_ = 2;
+  Quotas overridden_, used_;
+  std::vector<Client> clients_;
+  std::vector<size_t> serial_;  // of clients_
+  size_t made_ = 0, abandoned_ = 0;
+};
+
+TEST(GatherCrossings, EachReplyIsTheModels) {
+  Counts all;
+  for (uint32_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Trial trial(seed);
+    trial.run();
+    all.yes += trial.counts.yes, all.no += trial.counts.no, all.left += trial.counts.left;
+    all.half_closed += trial.counts.half_closed, all.behind += trial.counts.behind;
+    all.reloads += trial.counts.reloads, all.overrides += trial.counts.overrides;
+  }
+  if (HasFailure()) return;
+  // Each of these was met often enough to mean something.
+  EXPECT_GT(all.yes, 500u);
+  EXPECT_GT(all.no, 500u);
+  EXPECT_GT(all.left, 10u);
+  EXPECT_GT(all.half_closed, 10u);
+  EXPECT_GT(all.behind, 50u);
+  EXPECT_GT(all.reloads, 100u);
+  EXPECT_GT(all.overrides, 100u);
+}
+
+}  // namespace
+}  // namespace sluice::tests::crossings_test
