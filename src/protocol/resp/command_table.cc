@@ -1,0 +1,126 @@
+#include "protocol/resp/command_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace sluice::resp {
+namespace {
+
+constexpr CommandEntry entries[] = {
+    {"asking", 1, "fast", 0, 0, 0, "@fast @connection", "cluster", "3.0.0",
+     "Accepted, without effect: there is no cluster.", ""},
+    {"auth", -2, "noscript loading stale fast no_auth", 0, 0, 0, "@fast @connection", "connection",
+     "1.0.0", "Authenticates the connection.", "username:string? password:string"},
+    {"client", -2, "noscript loading stale", 0, 0, 0, "@slow @connection", "connection", "2.4.0",
+     "Commands about the connection.", "subcommand:string argument:string?"},
+    {"cluster", -2, "stale", 0, 0, 0, "@slow", "cluster", "3.0.0",
+     "Tells that there is no cluster; KEYSLOT answers.", "subcommand:string argument:string?"},
+    {"command", -1, "loading stale", 0, 0, 0, "@slow @connection", "server", "2.8.13",
+     "Tells of the commands that there are.", "subcommand:string? argument:string?"},
+    {"config", -2, "admin noscript loading stale", 0, 0, 0, "@admin @slow @dangerous", "server",
+     "2.0.0", "GET answers with nothing: the configuration is in sluice.yaml.",
+     "subcommand:string argument:string?"},
+    {"echo", 2, "fast", 0, 0, 0, "@fast @connection", "connection", "1.0.0", "Gives the text back.",
+     "message:string"},
+    {"hello", -1, "noscript loading stale fast no_auth", 0, 0, 0, "@fast @connection", "connection",
+     "6.0.0", "Chooses the version of the protocol, and tells of the server.",
+     "protover:integer? option:string?"},
+    {"ping", -1, "fast", 0, 0, 0, "@fast @connection", "connection", "1.0.0",
+     "Answers PONG, or with the text.", "message:string?"},
+    {"quit", -1, "noscript loading stale fast no_auth", 0, 0, 0, "@fast @connection", "connection",
+     "1.0.0", "Closes the connection.", ""},
+    {"readonly", 1, "loading stale fast", 0, 0, 0, "@fast @connection", "cluster", "3.0.0",
+     "Accepted, without effect: there is no cluster.", ""},
+    {"readwrite", 1, "loading stale fast", 0, 0, 0, "@fast @connection", "cluster", "3.0.0",
+     "Accepted, without effect: there is no cluster.", ""},
+    {"reset", 1, "noscript loading stale fast no_auth", 0, 0, 0, "@fast @connection", "connection",
+     "6.2.0", "Makes the connection as a new one.", ""},
+    {"select", 2, "loading stale fast", 0, 0, 0, "@fast @connection", "connection", "1.0.0",
+     "Chooses the database, whose number is part of counters' names.", "index:integer"},
+    {"time", 1, "loading stale fast", 0, 0, 0, "@fast", "server", "2.6.0",
+     "Tells the server's time, in seconds and microseconds.", ""},
+};
+
+// Calls `each` with the words of a list.
+template <class Each>
+void for_each_word(std::string_view list, Each each) {
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(' '), list.size());
+    each(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+size_t count_words(std::string_view list) {
+  return list.empty() ? 0 : static_cast<size_t>(std::count(list.begin(), list.end(), ' ')) + 1;
+}
+
+char upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+
+}  // namespace
+
+std::span<const CommandEntry> command_entries() {
+  return entries;
+}
+
+bool is_word(std::string_view word, std::string_view in_upper) {
+  return word.size() == in_upper.size() && std::equal(word.begin(), word.end(), in_upper.begin(),
+                                                      [](char c, char u) { return upper(c) == u; });
+}
+
+const CommandEntry* find_command(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(entries), std::end(entries), [&](const CommandEntry& entry) {
+        return entry.name.size() == name.size() &&
+               std::equal(name.begin(), name.end(), entry.name.begin(),
+                          [](char c, char l) { return upper(c) == upper(l); });
+      });
+  return found == std::end(entries) ? nullptr : found;
+}
+
+void append_info(const CommandEntry& entry, wire::RespWriter& out) {
+  out.list(10);
+  out.bulk(entry.name);
+  out.integer(entry.arity);
+  out.list(count_words(entry.flags));
+  for_each_word(entry.flags, [&](std::string_view flag) { out.simple(flag); });
+  out.integer(entry.first_key);
+  out.integer(entry.last_key);
+  out.integer(entry.key_step);
+  out.list(count_words(entry.categories));
+  for_each_word(entry.categories, [&](std::string_view name) { out.simple(name); });
+  out.list(0);  // tips
+  out.list(0);  // key specifications
+  out.list(0);  // subcommands
+}
+
+void append_docs(const CommandEntry& entry, wire::RespWriter& out) {
+  out.bulk(entry.name);
+  out.map(4);
+  out.bulk("summary");
+  out.bulk(entry.summary);
+  out.bulk("since");
+  out.bulk(entry.since);
+  out.bulk("group");
+  out.bulk(entry.group);
+  out.bulk("arguments");
+  out.list(count_words(entry.arguments));
+  for_each_word(entry.arguments, [&](std::string_view argument) {
+    const bool optional = argument.ends_with('?');
+    if (optional) argument.remove_suffix(1);
+    const size_t colon = argument.find(':');
+    out.map(optional ? 3 : 2);
+    out.bulk("name");
+    out.bulk(argument.substr(0, colon));
+    out.bulk("type");
+    out.bulk(argument.substr(colon + 1));
+    if (!optional) return;
+    out.bulk("flags");
+    out.list(1);
+    out.simple("optional");
+  });
+}
+
+}  // namespace sluice::resp

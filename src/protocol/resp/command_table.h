@@ -1,0 +1,34 @@
+// The commands that there are, as COMMAND, COMMAND INFO and COMMAND DOCS tell of them. Constant;
+// any thread.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "wire/resp.h"
+
+namespace sluice::resp {
+
+// Lists are words with a blank between. Arguments are NAME:TYPE, `?` behind for an optional one.
+struct CommandEntry {
+  std::string_view name;  // lower case
+  int arity;              // words, the name included; below 0: that many at least
+  std::string_view flags;
+  int first_key, last_key, key_step;
+  std::string_view categories;
+  std::string_view group, since, summary, arguments;
+};
+
+std::span<const CommandEntry> command_entries();
+// `name` in whatever case; null: there is none.
+const CommandEntry* find_command(std::string_view name);
+
+// Does `word` spell `upper`, in whatever case?
+bool is_word(std::string_view word, std::string_view upper);
+
+// An entry of COMMAND; the pair of COMMAND DOCS, with its name in front.
+void append_info(const CommandEntry& entry, wire::RespWriter& out);
+void append_docs(const CommandEntry& entry, wire::RespWriter& out);
+
+}  // namespace sluice::resp
