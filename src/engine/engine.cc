@@ -207,6 +207,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
   size_t end = first;
   do {
     const request::Request& request = all[end];
+    SLUICE_CHECK(!request.all && !request.fresh);  // a sum of these has no meaning
     asked[end - first] = {.descriptor = batch.requests.descriptor(request),
                           .verb = request.verb,
                           .cost = request.cost,

@@ -63,6 +63,10 @@ struct World {
         "algorithm: fixed_window } }\n"
         "- { name: seen, match: { path: '*' }, actor: path, mode: shadow, limit: { quota: 2, "
         "window: 1h, algorithm: fixed_window } }\n"
+        "- { name: shared, match: { more: '*' }, then: continue, limit: { quota: 1000, window: 1h, "
+        "algorithm: fixed_window } }\n"
+        "- { name: more, match: { more: '*' }, actor: more, limit: { quota: 7, window: 1h, "
+        "algorithm: fixed_window } }\n"
         "- { name: path, match: { path: '*' }, actor: path, limit: { quota: 11, window: 1h, "
         "algorithm: fixed_window } }\n",
         "test.yaml", spaces, *rules, diagnostics);
@@ -129,13 +133,37 @@ TEST(Together, TheSumOfThoseOfOneCounterIsTaken) {
   EXPECT_FALSE(world.take({{{"user", "b", INT64_MAX}, {"user", "b", INT64_MAX}}})[0].allowed);
 }
 
-TEST(Together, TooManyChargesAreAnErrorOfAll) {
+TEST(Together, AsManyAsMaySettleTogether) {
   World world;
   std::vector<Wish> wishes;
   for (size_t i = 0; i < base::bounds::together_max; ++i)
     wishes.push_back({"user", std::to_string(i)});
   for (const Told& told : world.take({wishes})) EXPECT_TRUE(told.error.empty() && told.allowed);
   EXPECT_EQ(world.take({{{"user", "0", 0}}})[0].remaining, 6);
+}
+
+// A counter that several of them charge counts once.
+TEST(Together, MatchesAreNoCharges) {
+  World world;
+  std::vector<Wish> wishes;
+  for (size_t i = 0; i + 1 < base::bounds::group_charges_max; ++i)
+    wishes.push_back({"more", std::to_string(i)});
+  for (const Told& told : world.take({wishes})) EXPECT_TRUE(told.error.empty() && told.allowed);
+}
+
+TEST(Together, TooManyChargesAreAnErrorOfAllAndTakeNothing) {
+  World world;
+  std::vector<Wish> wishes;
+  for (size_t i = 0; i < base::bounds::group_charges_max; ++i)
+    wishes.push_back({"more", std::to_string(i)});
+  ASSERT_LE(wishes.size(), base::bounds::together_max);
+  const auto all = world.take({wishes});
+  ASSERT_EQ(all.size(), wishes.size());
+  for (const Told& told : all) {
+    EXPECT_NE(told.error.find("more rules apply to this request"), std::string::npos);
+    EXPECT_FALSE(told.allowed);
+  }
+  EXPECT_EQ(world.take({{{"more", "0", 0}}})[0].remaining, 7);
 }
 
 // Batches of several groups, against a map of what is left.

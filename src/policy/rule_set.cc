@@ -273,6 +273,9 @@ bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
   return went_through;
 }
 
+constexpr std::string_view too_many_charges =
+    "more rules apply to this request than can settle together";
+
 // Shadow rules that the last part's request meets go to `shadow`, enforced ones to Plan::enforced_.
 template <class Shadow>
 inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan& plan,
@@ -280,6 +283,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   const Descriptor descriptor = asked.descriptor;
   Plan::Part& part = plan.parts_.back();
   MatchSteps steps;
+  const size_t first = plan.enforced_.size();
   const auto visit = [&](const Rule& rule) {
     if (asked.now >= rule.until) return true;
     const Fit result = fit(rule, descriptor, part.error, steps);
@@ -290,8 +294,8 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
       shadow(rule, key);
       return true;
     }
-    if (plan.enforced_.size() == base::bounds::group_charges_max) {
-      part.error = "more rules apply to this request than can settle together";
+    if (plan.enforced_.size() - first == base::bounds::group_charges_max) {
+      part.error = too_many_charges;
       return false;
     }
     plan.enforced_.push_back({&rule, key});
@@ -355,6 +359,8 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
         uint32_t charge = 0;
         if (!plan.add_joint_charge(*rule, key, requests[i], charge))
           error = "requests that settle together bring limits along for the same counter";
+        else if (plan.groups_.back().charge_count > base::bounds::group_charges_max)
+          error = too_many_charges;
         plan.joint_.push_back({{rule, group, charge, 0}, i});
       }
     }

@@ -125,8 +125,8 @@ struct Group {
   bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's
   bool may_wait = false;  // takes only: if it is refused it is parked until there is enough
   bool allowed = false;   // every slot of every charge allowed, and all were taken
-  // Its answer comes by the port, under its ticket. (Of one asked anew under the same limits the
-  // decisions are void.)
+  // Its answer comes by the completion queue, under its ticket. (Of one asked anew under the same
+  // limits the decisions are void.)
   bool parked = false;
   bool answered = false;              // it was parked and had its answer before: nothing was done
   Error error = Error::none;          // not none: nothing was taken, decisions are void

@@ -1,5 +1,6 @@
 // A worker whose store answers later, and a connection with several batches under way.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <random>
@@ -9,6 +10,7 @@
 
 #include "base/bounds.h"
 #include "tests/gather/world.h"
+#include "tests/support/comes.h"
 
 namespace sluice::tests {
 namespace {
@@ -119,6 +121,57 @@ TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
   const auto lines = [&all] { return std::count(all.begin(), all.end(), '\n'); };
   while (lines() < ptrdiff_t{2 * most + 1} && !all.ends_with(")")) all += read_until(client, "\n");
   EXPECT_EQ(lines(), ptrdiff_t{2 * most + 1}) << all;
+}
+
+// A send timeout goes on while a batch of that client is under way.
+TEST(Gather, WhoReadsNothingIsClosedThoughABatchIsUnderWay) {
+  for (const char* protocol : {"gather", "gather_in_order"}) {
+    SCOPED_TRACE(protocol);
+    World world;
+    const int client = world.client(protocol, {.send = base::milliseconds(50)}, 1);
+    send(client, "0 echo 1000000\n1 all a\n");
+    ASSERT_TRUE(world.store.await_abandoned(1));
+  }
+}
+
+// Where there is no memory to set a batch's input aside the batch keeps what it points to, and the
+// connection is not read before it has its answer.
+TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
+  World world;
+  const int client = world.client("gather", {}, 1), other = world.client("gather");
+  send(client, "0 pad 1000000\n1 all a\n2 all b\n3 all c\n");
+  ASSERT_TRUE(world.store.await_waiting(3));
+  send(other, "0 hoard " + std::to_string(base::bounds::unfinished_bytes_max / 2) + "\n");
+  ASSERT_EQ(read_until(other, "\n"), "hello\n");
+  send(client, "4 all d\n5 all e\n");
+  ASSERT_TRUE(world.store.await_waiting(4)) << "5 is not received";
+  // The first reply fills the socket, so those of 2 and 3 wait behind it.
+  for (const char* key : {"a", "b", "c"}) world.store.answer(key);
+  std::string all;
+  const auto lines = [&all] { return std::count(all.begin(), all.end(), '\n'); };
+  while (lines() < 4 && !all.ends_with(")")) all += read_until(client, "\n");
+  EXPECT_EQ(world.store.waiting(), std::vector<std::string>{"d"});
+  world.store.answer("d");
+  ASSERT_TRUE(world.store.await_waiting(1));
+  world.store.answer("e");
+  while (lines() < 6 && !all.ends_with(")")) all += read_until(client, "\n");
+  std::erase(all, '.');
+  EXPECT_EQ(all, "hello\n1 yes\n2 yes\n3 yes\n4 yes\n5 yes\n");
+}
+
+// What is under way may be charged: it is answered before a client is told that it was too slow.
+TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
+  World world;
+  const int client = world.client("gather", {.request = base::milliseconds(50)});
+  send(client, "1 all a\n2 al");
+  ASSERT_TRUE(world.store.await_waiting(1));
+  const auto& closed = world.stats.at(protocol::find("gather").value()).closed_for;
+  const auto& timeouts = closed[static_cast<size_t>(engine::Closed::request_timeout)];
+  ASSERT_TRUE(comes([&] { return timeouts.read() == 1; }));
+  world.store.answer("a");
+  const std::string all = read_until(client, "(end)");
+  EXPECT_EQ(all.substr(0, 12), "hello\n1 yes\n");
+  EXPECT_GT(all.size(), 12 + std::string("(end)").size()) << "why it is closed";
 }
 
 // Clients of both kinds whose lines come in pieces, and a store that answers in any order: each

@@ -5,6 +5,9 @@
 //                    `ID no`, and none is taken
 //   ID each KEY...   `ID` and `yes` or `no` for each
 //   ID end           nothing is behind it: the peer breaks the protocol
+//   ID hoard BYTES   no reply: the session holds so many bytes of an unfinished request from here
+//   on ID pad BYTES     no reply: every reply from here on has so many dots at its end ID echo
+//   BYTES    so many dots and a line's end, at once
 //
 // A key is the entry `key` of a request. `gather` may reply to batches in any order,
 // `gather_in_order` must keep it.
@@ -28,6 +31,7 @@ class GatherSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool takes_several_batches() const override { return !in_order_; }
+  size_t unfinished_bytes() const override { return hoarded_; }
   std::string_view fault() const override { return "end"; }
   void farewell(base::Buffer& out) override { out.append("farewell\n"); }
   void refuse(std::string_view why, base::Buffer& out) override { out.append(why); }
@@ -39,6 +43,7 @@ class GatherSession final : public request::Session {
 
   const bool in_order_;
   bool greeted_ = false;
+  size_t hoarded_ = 0, pad_ = 0;
   // Of questions whose reply is not complete, by their ids: another batch's replies may come in
   // between.
   std::map<std::string, std::string, std::less<>> gathered_;

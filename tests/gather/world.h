@@ -126,10 +126,14 @@ struct World {
     worker->join();
     for (const int fd : clients) ::close(fd);
   }
-  int client(const char* protocol) {
+  // `send_bytes`: what its socket takes of replies that it does not read; 0: as the system has it.
+  int client(const char* protocol, const net::Timeouts& timeouts = {}, int send_bytes = 0) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    worker->adopt(ends[0], {protocol::find(protocol).value(), {}}, "");
+    if (send_bytes > 0) {
+      EXPECT_EQ(::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes), 0);
+    }
+    worker->adopt(ends[0], {protocol::find(protocol).value(), timeouts}, "");
     clients.push_back(ends[1]);
     return ends[1];
   }
