@@ -45,7 +45,7 @@ Connection::~Connection() {
   drop_batches();
   worker_.remove_unsent(unsent_.size());
   worker_.give_back({std::move(in_), in_capacity_});
-  worker_.hold(*this, held_, 0);
+  worker_.account(*this, held_, 0);
 }
 
 bool Connection::start() {
@@ -103,7 +103,7 @@ void Connection::release_input() {
   undecided_ = false;
   if (in_capacity_ > Worker::small_buffer_bytes) swap_buffer(Worker::small_buffer_bytes);
   session_.reset();
-  worker_.hold(*this, std::exchange(held_, 0), 0);
+  worker_.account(*this, std::exchange(held_, 0), 0);
 }
 
 void Connection::on_request_timeout() {
@@ -184,7 +184,7 @@ void Connection::process() {
   while (decide()) {
     if (phase_ == Phase::flushing) return close_gently();
     if (end_) return under_way_.empty() ? close_gently() : void();
-    if (!hold()) return give_way();
+    if (!account()) return give_way();
     if (!finishing_) {
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
@@ -283,7 +283,8 @@ void Connection::keep_input() {
 
 void Connection::release(UnderWay& one) {
   if (one.input == nullptr) return;
-  if (one.input_capacity == Worker::small_buffer_bytes) worker_.hold(*this, one.input_capacity, 0);
+  if (one.input_capacity == Worker::small_buffer_bytes)
+    worker_.account(*this, one.input_capacity, 0);
   worker_.give_back({std::move(one.input), one.input_capacity});
 }
 
@@ -533,10 +534,10 @@ void Connection::abort() {
 }
 
 // False: the worker has no room for what the session holds.
-bool Connection::hold() {
+bool Connection::account() {
   const size_t held = session_->unfinished_bytes();
   if (held == held_) return true;
-  if (!worker_.hold(*this, held_, held)) return false;
+  if (!worker_.account(*this, held_, held)) return false;
   held_ = held;
   return true;
 }

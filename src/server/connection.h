@@ -110,7 +110,7 @@ class Connection final : public engine::ReplySink,
   void close_gently();
   void await_linger();
   void drain();
-  bool hold();
+  bool account();
   bool make_room();
   bool swap_buffer(size_t bytes);
 

@@ -273,7 +273,7 @@ void Worker::give_back(Lent buffer) {
   }
 }
 
-bool Worker::hold(const Connection& by, size_t before, size_t now) {
+bool Worker::account(const Connection& by, size_t before, size_t now) {
   if (now > before && !make_room_for(by, now - before)) return false;
   lent_bytes_ = lent_bytes_ - before + now;
   return true;

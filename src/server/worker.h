@@ -78,10 +78,10 @@ class Worker {
   std::optional<Lent> lend(size_t bytes, const Connection& by);
   void give_back(Lent buffer);
   // As `lend`, for the input of a batch that waits for the store: no request gives way for it, and
-  // half of the bound is left to these. `beside`: what the caller holds besides, as by `hold`.
+  // half of the bound is left to these. `beside`: what the caller holds besides, as by `account`.
   std::optional<Lent> lend_aside(size_t bytes, size_t beside);
   // A session holds `now` bytes in place of `before`, under the same bound. False: as above.
-  bool hold(const Connection& by, size_t before, size_t now);
+  bool account(const Connection& by, size_t before, size_t now);
   // Bytes that wait to be sent. Past base::bounds::unsent_bytes_max the connections that have taken
   // nothing for the longest are closed.
   void add_unsent(const Connection& by, size_t bytes);
