@@ -152,7 +152,8 @@ TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
   while (lines() < 4 && !all.ends_with(")")) all += read_until(client, "\n");
   EXPECT_EQ(world.store.waiting(), std::vector<std::string>{"d"});
   world.store.answer("d");
-  ASSERT_TRUE(world.store.await_waiting(1));
+  while (lines() < 5 && !all.ends_with(")")) all += read_until(client, "\n");
+  ASSERT_TRUE(world.store.await_waiting(1)) << "5 is received";
   world.store.answer("e");
   while (lines() < 6 && !all.ends_with(")")) all += read_until(client, "\n");
   std::erase(all, '.');
