@@ -309,7 +309,8 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     too_costly_->fetch_add(1, std::memory_order_relaxed);
 }
 
-void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
+// Each decision goes through it: what it calls is inlined, also where match_together calls it too.
+[[gnu::flatten]] void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
   plan.skip();
   if (asked.verb == request::Verb::noop) return;
   plan.enforced_.clear();
