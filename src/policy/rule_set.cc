@@ -106,7 +106,7 @@ void Plan::open_group(bool may_fail) {
                       .key = key,
                       .verb = asked.verb == request::Verb::wait ? request::Verb::take : asked.verb,
                       .all = asked.all,
-                      .fresh = keeps_limits && asked.fresh,
+                      .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
                       .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits ? asked.limits : rule.limits,
@@ -187,7 +187,7 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
       // In place of those that come along; a request without any is not given some.
       if (!charge.limits.empty()) charge.limits = terms.limits;
     } else {
-      charge.keeps_limits = charge.fresh = false;
+      charge.keeps_limits = charge.reset_first = false;
       charge.cost = std::max<int64_t>(charge.cost, 0);
       charge.limits = terms.limits;
       charge.limits_id = terms.limits_id;

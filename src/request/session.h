@@ -22,10 +22,10 @@ namespace sluice::request {
 // Requests::limits(request).
 struct Request {
   Verb verb = Verb::take;
-  bool all = false;    // put: until the counter is as a fresh one, whatever the cost
-  bool fresh = false;  // take: forget the counter first
+  bool all = false;          // put: until the counter is as a fresh one, whatever the cost
+  bool reset_first = false;  // take: forget the counter first
   // It settles all or nothing with the request in front of it, of the same verb; neither waits nor
-  // has `all` or `fresh`, and at most base::bounds::together_max of one batch do so in a row.
+  // has `all` or `reset_first`, and at most base::bounds::together_max of one batch do so in a row.
   bool joins = false;
   uint32_t note = 0;  // the session's own, as is `tag`: what it needs to write the reply
   // Units. Below 0 only where limits come with the request: they are added.
