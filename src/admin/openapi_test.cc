@@ -47,7 +47,7 @@ TEST(OpenApi, EnumeratesEveryProtocolAndDialect) {
   EXPECT_EQ(lists.protocols, 1u);
   EXPECT_EQ(lists.dialects, 6u);
   EXPECT_EQ(Json::parse(openapi_of_program()), Json::parse(openapi_document))
-      << "docs/openapi.json lists what there is";
+      << "docs/openapi.json must list each protocol, algorithm and store";
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ struct Ear final : request::Session {
 struct Wish {
   std::string key, value;
   int64_t cost = 1;
+  int64_t quota = 0;  // a second's, that it brings along; 0: none
 };
 
 struct World {
@@ -71,6 +72,14 @@ struct World {
         "algorithm: fixed_window } }\n",
         "test.yaml", spaces, *rules, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
+    request::Space like;
+    like.windows = {base::seconds(1)};
+    policy::Rule kept;
+    kept.name = "kept";
+    kept.conditions = {{"kept", policy::Pattern::wildcard("*")}};
+    kept.actor = {"kept"};
+    kept.intern(spaces, spaces.hold("kept:", "", like));
+    rules->add(policy::native_dialect, std::move(kept));
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<Engine>(
         Engine::Deps{.store = store, .clock = clock, .live = *live},
@@ -82,6 +91,8 @@ struct World {
     for (size_t i = 0; i < wishes.size(); ++i) {
       requests.open();
       requests.add(request::Entry{wishes[i].key, wishes[i].value});
+      if (const int64_t quota = wishes[i].quota; quota > 0)
+        requests.add(limit::Limit{limit::Algorithm::token_bucket, quota, base::seconds(1), quota});
       requests.commit({.joins = i > 0, .cost = wishes[i].cost, .prefix = {}, .tag = {}});
     }
   }
@@ -164,6 +175,21 @@ TEST(Together, TooManyChargesAreAnErrorOfAllAndTakeNothing) {
     EXPECT_FALSE(told.allowed);
   }
   EXPECT_EQ(world.take({{{"more", "0", 0}}})[0].remaining, 7);
+}
+
+// Which of the two lists of limits would hold for the one counter?
+TEST(Together, LimitsThatComeAlongTwiceForOneCounterAreAnErrorOfAllAndTakeNothing) {
+  World world;
+  const auto apart = world.take({{{"kept", "a", 1, 5}, {"kept", "b", 1, 9}, {"user", "a", 1}}});
+  for (const Told& told : apart) EXPECT_TRUE(told.error.empty() && told.allowed) << told.error;
+  const auto twice = world.take({{{"user", "a", 2}, {"kept", "a", 1, 5}, {"kept", "a", 1, 5}}});
+  ASSERT_EQ(twice.size(), 3u);
+  for (const Told& told : twice) {
+    EXPECT_NE(told.error.find("limits along for the same counter"), std::string::npos);
+    EXPECT_FALSE(told.allowed);
+  }
+  EXPECT_EQ(world.take({{{"user", "a", 0}}})[0].remaining, 6);
+  EXPECT_EQ(world.take({{{"kept", "a", 0, 5}}})[0].remaining, 4);
 }
 
 // Batches of several groups, against a map of what is left.

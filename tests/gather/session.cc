@@ -30,6 +30,11 @@ request::Received GatherSession::receive(std::string_view in, bool, request::Req
     consumed = end + 1;
     const std::string_view id = word(line), what = word(line);
     if (what == "end") return {consumed, true};
+    if (what == "pong") {
+      out.append("pong\n");
+      if (at_pong) at_pong(++pongs_);
+      return {consumed, false};
+    }
     if (what == "hoard" || what == "pad" || what == "echo") {
       const size_t bytes = std::stoul(std::string(line));
       if (what == "hoard") hoarded_ = bytes;

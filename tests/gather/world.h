@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,7 @@ class SlowStore final : public store::tests::Forwarding {
       const std::lock_guard lock(mutex_);
       if (!answered_.erase(key(ticket))) {
         names_[key(ticket)] = batch.charges.front().key;
+        if (at_first) at_first();
         wait(completions, ticket);
         return {0, true};
       }
@@ -70,6 +72,7 @@ class SlowStore final : public store::tests::Forwarding {
   }
 
   std::atomic<bool> in_steps{false};  // it answers one group at a time
+  std::function<void()> at_first;     // called at each batch that it is asked about first
 
   // Lets the batch go on whose first charge was on that key.
   void answer(const std::string& first_key) {
