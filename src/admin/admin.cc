@@ -93,8 +93,8 @@ std::optional<std::vector<std::string>> fit(std::string_view pattern, std::strin
 
 }  // namespace
 
-Admin::Admin(AdminOptions options, Deps world)
-    : options_(std::move(options)), deps_(std::move(world)) {
+Admin::Admin(AdminOptions options, Deps deps)
+    : options_(std::move(options)), deps_(std::move(deps)) {
   add({.method = "GET", .path = "/health/live", .open = true, .handler = [this](const Call&) {
          return live();
        }});
@@ -106,7 +106,7 @@ Admin::Admin(AdminOptions options, Deps world)
              200, std::string(metrics::Page::content_type), deps_.sources.text(), {}};
        }});
   add({.method = "GET", .path = "/v1/openapi.json", .handler = [](const Call&) {
-         return HttpResponse{200, "application/json", std::string(openapi_document), {}};
+         return HttpResponse{200, "application/json", openapi_of_program(), {}};
        }});
   add({.method = "GET", .path = "/v1/config", .handler = [this](const Call&) { return config(); }});
   add({.method = "POST",

@@ -29,7 +29,7 @@ class Admin final : public HttpHandler {
     live::Reloader* reloader = nullptr;   // null: the policy cannot be read again
     std::vector<std::string> files = {};  // that the first policy was read from
   };
-  Admin(AdminOptions options, Deps world);
+  Admin(AdminOptions options, Deps deps);
 
   // What a handler is given: the request, and what stood in the path for each `{...}`, decoded.
   struct Call {
@@ -86,6 +86,10 @@ class Admin final : public HttpHandler {
   std::vector<std::function<std::optional<std::string>()>> checks_;
 };
 
+// docs/openapi.json as it was when the program was built.
 extern const std::string_view openapi_document;
+// The same with what this program has: every enumeration that is marked by `x-sluice-list` as one
+// of `protocols` or of `dialects` lists these. As text, made once.
+const std::string& openapi_of_program();
 
 }  // namespace sluice::admin

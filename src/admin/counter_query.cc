@@ -87,7 +87,7 @@ bool CounterQuery::plan_change(policy::Plan& plan, const engine::QueryContext& a
     if (one.moved) return false;
     charge.all = !sets;
     charge.refill = sets && charge.keeps_limits;
-    charge.fresh = sets && !charge.keeps_limits;
+    charge.reset_first = sets && !charge.keeps_limits;
     changed_ = true;
   }
   plan_looks(plan, asking);

@@ -94,7 +94,8 @@ struct World {
     requests.open();
     for (const auto& [key, value] : asked.descriptor) requests.add(request::Entry{key, value});
     for (const limit::Limit& limit : asked.limits) requests.add(limit);
-    requests.commit({.verb = verb, .fresh = fresh, .cost = asked.cost, .prefix = {}, .tag = {}});
+    requests.commit(
+        {.verb = verb, .reset_first = fresh, .cost = asked.cost, .prefix = {}, .tag = {}});
     base::Buffer out;
     Ear ear;
     engine.serve(batch, protocol::numbers()[place_of(asked.dialect)], ear, out, &client);

@@ -12,12 +12,12 @@ using metrics::Page;
 
 namespace {
 
-constexpr std::array<const char*, engine::rule_outcome_count> said_names{
+constexpr std::array<const char*, engine::rule_outcome_count> rule_outcome_names{
     "allowed", "denied", "shadow_allowed", "shadow_denied", "error"};
 constexpr std::array<const char*, engine::closed_count> closed_names{
     "request_timeout", "request_memory", "send_timeout", "send_memory"};
-constexpr std::array<const char*, engine::fate_count> fate_names{"allowed", "denied", "unmatched",
-                                                                 "error", "answered"};
+constexpr std::array<const char*, engine::request_outcome_count> request_outcome_names{
+    "allowed", "denied", "unmatched", "error", "answered"};
 
 double real(uint64_t n) {
   return static_cast<double>(n);
@@ -57,7 +57,7 @@ std::array<uint64_t, engine::rule_outcome_count> ServerStats::said(protocol::Pro
 
 std::array<uint64_t, engine::closed_count> ServerStats::closed() const {
   std::array<uint64_t, engine::closed_count> all{};
-  // Called by housekeeping while requests are served: goes without the copy that statistics()
+  // Called by housekeeping while requests are served: goes without the copy that worker_stats()
   // makes.
   const std::lock_guard lock(mutex_);
   for (const auto& stats : workers_)
@@ -81,7 +81,7 @@ void ServerStats::collect(Page& page) const {
   const auto all = worker_stats();
   for (const protocol::Protocol protocol : protocol::numbers()) {
     const std::string name(name_of(protocol));
-    std::array<std::array<uint64_t, engine::fate_count>, request::verb_count> requests{};
+    std::array<std::array<uint64_t, engine::request_outcome_count>, request::verb_count> requests{};
     metrics::Distribution<engine::latency_bounds_ns.size()> latency;
     metrics::Distribution<engine::wait_bounds_us.size()> waits;
     uint64_t opened = 0, received = 0, sent = 0, faults = 0;
@@ -89,7 +89,8 @@ void ServerStats::collect(Page& page) const {
     for (const engine::WorkerStats* stats : all) {
       const engine::WorkerStats::OfProtocol& of = stats->at(protocol);
       for (size_t v = 0; v < request::verb_count; ++v)
-        for (size_t f = 0; f < engine::fate_count; ++f) requests[v][f] += of.requests[v][f].read();
+        for (size_t f = 0; f < engine::request_outcome_count; ++f)
+          requests[v][f] += of.requests[v][f].read();
       of.latency.add_to(latency);
       of.waits.add_to(waits);
       opened += of.opened.read();
@@ -100,14 +101,14 @@ void ServerStats::collect(Page& page) const {
     }
     for (size_t v = 0; v < request::verb_count; ++v) {
       const auto verb = static_cast<request::Verb>(v);
-      for (size_t f = 0; f < engine::fate_count; ++f) {
+      for (size_t f = 0; f < engine::request_outcome_count; ++f) {
         // Those that everybody asks for are there from the start, so that a rate has a beginning.
         if (requests[v][f] == 0 && !(verb == request::Verb::take && f <= 1)) continue;
         page.counter("sluice_requests_total", "Requests that were answered, by their outcome.",
                      real(requests[v][f]),
                      {{"protocol", name},
                       {"verb", std::string(request::name_of(verb))},
-                      {"outcome", fate_names[f]}});
+                      {"outcome", request_outcome_names[f]}});
       }
     }
     page.histogram("sluice_decision_seconds",
@@ -143,7 +144,7 @@ void ServerStats::collect(Page& page) const {
                      real(said_so_far[i]),
                      {{"protocol", name},
                       {"rule", names_.at(static_cast<uint16_t>(rule)).name},
-                      {"outcome", said_names[i]}});
+                      {"outcome", rule_outcome_names[i]}});
       }
     }
   }

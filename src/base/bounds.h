@@ -67,7 +67,7 @@ inline constexpr size_t connections_max = 1'000'000;
 inline constexpr size_t turned_away_max = 256;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
 // what each has anyway. Past it: the client whose request is unfinished for the longest is told,
-// then closed.
+// then closed. Of batches that wait for the store, half of it; past that no more is read of theirs.
 inline constexpr size_t unfinished_bytes_max = 64 << 20;
 // Bytes of one worker's replies that wait to be sent. Past it: the client that has taken nothing
 // for the longest is closed. What waits for its commit counts and is not closed; of each connection
@@ -111,7 +111,7 @@ inline constexpr size_t admin_json_members_max = 1024;
 inline constexpr size_t admin_queued_max = 16;
 // Questions of the admin port that are under way at workers, and searches for its pages that are
 // queued. Past it: 503.
-inline constexpr size_t inquiries_max = 64;
+inline constexpr size_t queries_max = 64;
 // Rules or counters on one page of the admin port's lists. Past it: 400.
 inline constexpr size_t admin_page_max = 1000;
 // Rules that metrics tell apart, by name or pattern. Past it: the others count together.

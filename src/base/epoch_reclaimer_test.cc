@@ -36,7 +36,7 @@ TEST(EpochReclaimer, frees_once_every_reader_has_passed) {
   reclaimer.reclaim();
   EXPECT_EQ(alive, 1);  // the first one went
   a->quiesce();
-  b.reset();  // who is gone reads nothing
+  b.reset();  // a reader that has left holds nothing up
   reclaimer.reclaim();
   EXPECT_EQ(alive, 0);
 }

@@ -59,8 +59,8 @@ class StoreCommand : public testing::Test {
     const auto journal = open();
     const auto add = [&](const request::Space* space, std::vector<limit::Limit> limits,
                          std::string_view key, std::vector<limit::State> cells) {
-      journal->add(
-          {space, limits.empty() ? 0 : spaces.intern_limits(limits), key, cells, cells[0].mark_us});
+      journal->add({space, limits.empty() ? 0 : spaces.intern_limits(limits), key, cells,
+                    cells[0].fresh_at_us});
     };
     add(spaces.intern("ip:", ""), {{Algorithm::fixed_window, 10, base::seconds(3600), 0}},
         "10.0.0.7", {{now_us() + 1'800'000'000, 7}});

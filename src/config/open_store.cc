@@ -49,7 +49,7 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
     opened.kept +=
         (opened.kept.empty() ? "Redis at " : ", ") + format_address(node.host, node.port);
   if (options.database != 0) opened.kept += ", database " + std::to_string(options.database);
-  options.kept_linger = cleanup.us > 0 ? cleanup : redis_forever;
+  options.kept_fresh_for = cleanup.us > 0 ? cleanup : redis_forever;
   options.local_bytes = settings.table_bytes();
   auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log), opened.problem);
   opened.metrics = store.get();

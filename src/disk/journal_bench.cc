@@ -78,7 +78,7 @@ struct World {
     name(number, key);
     const limit::State cell{now_us + 3'000'000 + static_cast<int64_t>(roll() % 1'000'000),
                             static_cast<int64_t>(roll() % 1000)};
-    journal->add({space, limits_id, {key, 16}, {&cell, 1}, cell.mark_us});
+    journal->add({space, limits_id, {key, 16}, {&cell, 1}, cell.fresh_at_us});
   }
 };
 

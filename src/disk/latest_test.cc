@@ -31,7 +31,7 @@ TEST(Latest, IsWhatAMapWouldHold) {
         const uint32_t space = number % 200 + 1;
         const State cell{static_cast<int64_t>(dice(1u << 30)), static_cast<int64_t>(dice(9))};
         const bool forgotten = dice(5) == 0;
-        writer.add(space, 1, key, {&cell, forgotten ? 0u : 1u}, cell.mark_us);
+        writer.add(space, 1, key, {&cell, forgotten ? 0u : 1u}, cell.fresh_at_us);
         std::string stored;
         append_key(stored, space, key);
         model[stored] = forgotten ? std::nullopt : std::optional(cell);
@@ -57,7 +57,7 @@ TEST(Latest, IsWhatAMapWouldHold) {
         ASSERT_TRUE(parse_value(value, stored));
         ASSERT_EQ(stored.cell_count, 1u);
         ASSERT_EQ(stored.cells[0], *cell);
-        ASSERT_EQ(stored.forget_us, cell->mark_us);
+        ASSERT_EQ(stored.forget_us, cell->fresh_at_us);
       }
       ++i;
     }

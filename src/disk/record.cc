@@ -96,8 +96,8 @@ void BlockWriter::add(uint32_t space, uint32_t limits, std::string_view key,
   const size_t most = used_ + record_bytes_max + key.size() + cells.size() * cell_bytes_max;
   if (most > text_.size()) text_.resize(std::max(most, text_.size() * 2));
   if (count_++ == 0) {
-    const int64_t mark_us = cells.empty() ? 0 : cells[0].mark_us;
-    base_us_ = forget_us == INT64_MAX ? mark_us : forget_us;
+    const int64_t fresh_at_us = cells.empty() ? 0 : cells[0].fresh_at_us;
+    base_us_ = forget_us == INT64_MAX ? fresh_at_us : forget_us;
   }
 
   char* at = text_.data() + used_;
@@ -115,9 +115,9 @@ void BlockWriter::add(uint32_t space, uint32_t limits, std::string_view key,
     at = put_varint(at, cells.size());
     int64_t last_us = never ? base_us_ : forget_us;
     for (const State& cell : cells) {
-      at = put_varint(at, zigzag(wrapped_minus(cell.mark_us, last_us)));
+      at = put_varint(at, zigzag(wrapped_minus(cell.fresh_at_us, last_us)));
       at = put_varint(at, zigzag(cell.units));
-      last_us = cell.mark_us;
+      last_us = cell.fresh_at_us;
     }
     const auto bytes = static_cast<size_t>(at - length) - 1;
     if (bytes >= 0x80) {
@@ -223,7 +223,7 @@ void append_space(std::string& out, const request::Space& space) {
   append_text(out, space.prefix);
   append_text(out, space.suffix);
   append_varint(out, space.carry == limit::CarryOver::left ? 1 : 0);
-  append_varint(out, zigzag(space.linger.us));
+  append_varint(out, zigzag(space.keep_fresh_for.us));
   append_varint(out, space.windows.size());
   for (const limit::Duration window : space.windows) append_varint(out, zigzag(window.us));
 }
@@ -238,7 +238,7 @@ bool parse_space(std::string_view bytes, request::Space& space) {
   space.suffix = text;
   if (!input.varint(carry) || carry > 1) return false;
   space.carry = carry == 1 ? limit::CarryOver::left : limit::CarryOver::used;
-  if (!input.number(space.linger.us) || space.linger.us < 0) return false;
+  if (!input.number(space.keep_fresh_for.us) || space.keep_fresh_for.us < 0) return false;
   if (!input.varint(windows) || windows > limit::slots_max) return false;
   space.windows.clear();
   for (size_t i = 0; i < windows; ++i) {

@@ -41,8 +41,9 @@ void block(std::string_view bytes) {
     }
     if (first) {
       // The writer counts from the first record's time; any other base is as good, but not its own.
-      const int64_t mark_us = stored.cell_count > 0 ? stored.cells[0].mark_us : 0;
-      same_base = reader.base_us() == (stored.forget_us == INT64_MAX ? mark_us : stored.forget_us);
+      const int64_t fresh_at_us = stored.cell_count > 0 ? stored.cells[0].fresh_at_us : 0;
+      same_base =
+          reader.base_us() == (stored.forget_us == INT64_MAX ? fresh_at_us : stored.forget_us);
       first = false;
     }
     again.add(stored.space, stored.limits, stored.key, stored.state(), stored.forget_us);

@@ -161,7 +161,7 @@ TEST(Record, OnlyTheShortestFormOfANumberIsRead) {
 TEST(Record, SpacesAndLimits) {
   request::Space space{.prefix = std::string("a\0b", 3), .suffix = ":x"};
   space.carry = limit::CarryOver::left;
-  space.linger = base::seconds(120);
+  space.keep_fresh_for = base::seconds(120);
   space.windows = {{1}, {5}, base::seconds(60)};
   std::string bytes;
   append_space(bytes, space);
@@ -170,7 +170,7 @@ TEST(Record, SpacesAndLimits) {
   EXPECT_EQ(again.prefix, space.prefix);
   EXPECT_EQ(again.suffix, space.suffix);
   EXPECT_EQ(again.carry, space.carry);
-  EXPECT_EQ(again.linger, space.linger);
+  EXPECT_EQ(again.keep_fresh_for, space.keep_fresh_for);
   EXPECT_EQ(again.windows, space.windows);
   for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse_space(bytes.substr(0, n), again));
   EXPECT_FALSE(parse_space(bytes + '\0', again));

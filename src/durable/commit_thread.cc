@@ -126,7 +126,7 @@ void DurableStore::keep_fetching() {
     const Error error = fetch(wanted);
     if (wanted.ticket == request::no_ticket || wanted.completions == nullptr) continue;
     // A completion queue that goes is forgotten under this lock.
-    const std::lock_guard ports(ports_mutex_);
+    const std::lock_guard waiting(waiting_mutex_);
     if (!waiting_.contains(wanted.completions)) continue;
     if (error != Error::none) {
       const std::lock_guard lock(loading_mutex_);

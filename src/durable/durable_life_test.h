@@ -45,7 +45,7 @@ struct Life {
     request::Space kept;
     kept.windows = {base::seconds(1), base::seconds(60)};
     request::Space lingering;
-    lingering.linger = base::seconds(30);
+    lingering.keep_fresh_for = base::seconds(30);
     const MemoryJournal::Like like{{"t/", {}}, {"kept/", kept}, {"lingering/", lingering}};
     spaces = {world.space, world.spaces.intern("kept/", "", kept),
               world.spaces.intern("lingering/", "", lingering)};

@@ -276,7 +276,7 @@ int64_t DurableStore::now_us() {
 
 void DurableStore::know(store::CompletionQueue& completions) {
   if (!completions.introduce()) return;
-  const std::lock_guard lock(ports_mutex_);
+  const std::lock_guard lock(waiting_mutex_);
   waiting_.insert(&completions);
 }
 
@@ -288,7 +288,7 @@ bool DurableStore::await_commit(store::CompletionQueue& completions) {
 
 void DurableStore::detach(store::CompletionQueue& completions) {
   {
-    const std::lock_guard lock(ports_mutex_);
+    const std::lock_guard lock(waiting_mutex_);
     waiting_.erase(&completions);
   }
   const std::lock_guard lock(loading_mutex_);
@@ -298,7 +298,7 @@ void DurableStore::detach(store::CompletionQueue& completions) {
 }
 
 void DurableStore::wake_waiting() {
-  const std::lock_guard lock(ports_mutex_);
+  const std::lock_guard lock(waiting_mutex_);
   for (store::CompletionQueue* const completions : waiting_) completions->notify_durable();
 }
 

@@ -170,7 +170,7 @@ class DurableStore final : public store::Store,
   metrics::Histogram<commit_bounds_us.size()> commit_times_{commit_bounds_us};  // the committer's
   std::atomic<bool> asleep_{false};  // the committing thread, until `called_` changes
   std::atomic<uint32_t> called_{0};
-  std::mutex ports_mutex_;
+  std::mutex waiting_mutex_;
   std::unordered_set<store::CompletionQueue*> waiting_;  // that have ever waited for a commit
 
   std::atomic<bool> loading_{false};

@@ -50,7 +50,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
     request::Space kept;
     kept.windows = {base::seconds(1), base::seconds(60)};
     request::Space lingering;
-    lingering.linger = base::seconds(30);
+    lingering.keep_fresh_for = base::seconds(30);
     const std::array<const Space*, 3> model_spaces{
         model.space, model.spaces.intern("kept/", "", kept),
         model.spaces.intern("lingering/", "", lingering)};
@@ -89,7 +89,7 @@ TEST(DurableStore, decides_as_a_store_that_never_stopped) {
           const auto set = [&](Asked& of, const std::array<const Space*, 3>& in) {
             Charge& charge = of.charges[p];
             charge.all = all;
-            charge.fresh = fresh && verb == Verb::take;
+            charge.reset_first = fresh && verb == Verb::take;
             charge.space = in[space];
             if (!keeps) return;
             charge.space = in[1];

@@ -94,7 +94,7 @@ TEST(DurableSweep, WhatTheDiskHoldsNeverCountsAgain) {
     Disk disk;
     World model;
     request::Space lingering;
-    lingering.linger = base::seconds(30);
+    lingering.keep_fresh_for = base::seconds(30);
     const std::array<const Space*, 2> model_spaces{
         model.space, model.spaces.intern("lingering/", "", lingering)};
     // One counter has one of a row: rules and overrides with longer and shorter windows.

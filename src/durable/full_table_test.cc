@@ -29,10 +29,10 @@ using namespace tests;
 
 // A flood of new keys over a table that has room for a third of them. `length`: bytes of a key.
 template <class Length>
-void expect_a_flood_is_granted(bool lingers, Length&& length) {
+void expect_a_flood_is_granted(bool keeps_fresh, Length&& length) {
   World w;
   Space like;
-  if (lingers) like.linger = {120 * second};
+  if (keeps_fresh) like.keep_fresh_for = {120 * second};
   w.space = w.spaces.intern("flood/", "", like);
   const Limit brief = bucket(5, 5, second / 100), lasting = fixed(5);
   constexpr int live = 5'000;
@@ -111,7 +111,7 @@ TEST(FullTable, where_nothing_is_fresh_a_new_counter_is_refused) {
 TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
   World w;
   Space like;
-  like.linger = {60 * second};
+  like.keep_fresh_for = {60 * second};
   const Space* const spaces[] = {w.space, w.spaces.intern("lingering/", "", like)};
   Dice dice(6);
   const std::vector<std::vector<Limit>> kinds = {
@@ -153,7 +153,7 @@ TEST(FullTable, nothing_that_differs_from_a_fresh_counter_goes) {
     Asked asked = w.prepare(parts);
     for (size_t i = 0; i < parts.size(); ++i) {
       asked.charges[i].space = spaces[of_space[i]];
-      asked.charges[i].fresh = anew[i];
+      asked.charges[i].reset_first = anew[i];
     }
     w.apply(asked, now);
     if (asked.group.error == request::Error::memory) {

@@ -74,7 +74,7 @@ class AdminQueries {
     answered,
     late,      // not in time; what was asked for may still be done
     lost,      // it was done, and could not be committed
-    too_many,  // base::bounds::inquiries_max are under way
+    too_many,  // base::bounds::queries_max are under way
     failed,    // the store could not look
     stopping,  // the server is
   };

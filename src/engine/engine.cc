@@ -186,7 +186,7 @@ void Engine::match_all(Batch& batch) {
                 {.descriptor = descriptor,
                  .verb = request.verb,
                  .all = request.all,
-                 .fresh = request.fresh,
+                 .reset_first = request.reset_first,
                  .cost = request.cost,
                  .limits = batch.requests.limits(request),
                  .now = batch.now},
@@ -207,6 +207,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
   size_t end = first;
   do {
     const request::Request& request = all[end];
+    SLUICE_CHECK(!request.all && !request.reset_first);  // a sum of these has no meaning
     asked[end - first] = {.descriptor = batch.requests.descriptor(request),
                           .verb = request.verb,
                           .cost = request.cost,

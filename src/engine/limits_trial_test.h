@@ -313,9 +313,9 @@ struct Trial {
       most = std::max(most, spaces.known());
       if (forgets.collector->rounds() == rounds) continue;
       rounds = forgets.collector->rounds();
-      ASSERT_LE(spaces.known(), 500u) << "generation " << generations;
+      ASSERT_LE(spaces.known(), known_after_round_max) << "generation " << generations;
     }
-    ASSERT_LE(most, 1'000u);
+    ASSERT_LE(most, known_max);
   }
   void forget_clients() {
     for (size_t i = 0; i < clients_count; ++i) both([&](Side& side) { side.forget(i); });
@@ -354,6 +354,8 @@ struct Trial {
   const Windows windows;
   Side forgets, remembers;
   std::array<Side*, 2> sides{&forgets, &remembers};
+  static constexpr size_t known_max = 1'000;  // at any time
+  size_t known_after_round_max = 500;         // right after a round
   size_t generations = 0, asked = 0, late = 0, most = 0;
   uint64_t tags = 0;
   std::string rules_text;  // of those that are live

@@ -1,5 +1,5 @@
-// Lists of several recipients at once, held to what a naive list of the keys says: each is answered
-// exactly once and in order, or its recipient is gone.
+// Lists of several connections at once, held to what a naive list of the keys says: each is
+// answered exactly once and in order, or its recipient is gone.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 

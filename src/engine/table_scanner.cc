@@ -64,7 +64,7 @@ void TableScanner::cancel(Owner owner) {
 bool TableScanner::look(Job job) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || jobs_.size() >= base::bounds::inquiries_max) return false;
+    if (stopping_ || jobs_.size() >= base::bounds::queries_max) return false;
     jobs_.push_back(std::move(job));
     start();
   }

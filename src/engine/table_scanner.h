@@ -41,7 +41,7 @@ class TableScanner {
   // The owner's lists get no answer, but for those that are being answered at this moment. A pass
   // that nothing else needs ends.
   void cancel(Owner owner);
-  // A look of any kind, which goes in small steps. False: base::bounds::inquiries_max are queued.
+  // A look of any kind, which goes in small steps. False: base::bounds::queries_max are queued.
   using Job = std::function<void(store::Catalog& store)>;
   bool look(Job job);
 

@@ -16,7 +16,7 @@
 #include "request/space.h"
 #include "tests/support/patience.h"
 
-namespace sluice::engine::lister_test {
+namespace sluice::engine::table_scanner_test {
 namespace {
 
 using Keys = std::vector<std::string>;
@@ -175,7 +175,7 @@ TEST(TableScanner, HasNoRoomForMorePagesThanItsBound) {
   Fixture f;
   f.ask(0, "first");
   ASSERT_TRUE(f.store.await_walk(1));
-  for (size_t i = 0; i < base::bounds::inquiries_max; ++i)
+  for (size_t i = 0; i < base::bounds::queries_max; ++i)
     EXPECT_TRUE(f.scanner.look([](store::Catalog&) {}));
   EXPECT_FALSE(f.scanner.look([](store::Catalog&) {}));
 }
@@ -203,4 +203,4 @@ TEST(TableScanner, EndsInTheMiddleOfAWalk) {
 }
 
 }  // namespace
-}  // namespace sluice::engine::lister_test
+}  // namespace sluice::engine::table_scanner_test

@@ -51,6 +51,7 @@ struct Ear final : request::Session {
 struct Wish {
   std::string key, value;
   int64_t cost = 1;
+  int64_t quota = 0;  // a second's, that it brings along; 0: none
 };
 
 struct World {
@@ -63,10 +64,22 @@ struct World {
         "algorithm: fixed_window } }\n"
         "- { name: seen, match: { path: '*' }, actor: path, mode: shadow, limit: { quota: 2, "
         "window: 1h, algorithm: fixed_window } }\n"
+        "- { name: shared, match: { more: '*' }, then: continue, limit: { quota: 1000, window: 1h, "
+        "algorithm: fixed_window } }\n"
+        "- { name: more, match: { more: '*' }, actor: more, limit: { quota: 7, window: 1h, "
+        "algorithm: fixed_window } }\n"
         "- { name: path, match: { path: '*' }, actor: path, limit: { quota: 11, window: 1h, "
         "algorithm: fixed_window } }\n",
         "test.yaml", spaces, *rules, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
+    request::Space like;
+    like.windows = {base::seconds(1)};
+    policy::Rule kept;
+    kept.name = "kept";
+    kept.conditions = {{"kept", policy::Pattern::wildcard("*")}};
+    kept.actor = {"kept"};
+    kept.intern(spaces, spaces.hold("kept:", "", like));
+    rules->add(policy::native_dialect, std::move(kept));
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<Engine>(
         Engine::Deps{.store = store, .clock = clock, .live = *live},
@@ -78,6 +91,8 @@ struct World {
     for (size_t i = 0; i < wishes.size(); ++i) {
       requests.open();
       requests.add(request::Entry{wishes[i].key, wishes[i].value});
+      if (const int64_t quota = wishes[i].quota; quota > 0)
+        requests.add(limit::Limit{limit::Algorithm::token_bucket, quota, base::seconds(1), quota});
       requests.commit({.joins = i > 0, .cost = wishes[i].cost, .prefix = {}, .tag = {}});
     }
   }
@@ -129,13 +144,52 @@ TEST(Together, TheSumOfThoseOfOneCounterIsTaken) {
   EXPECT_FALSE(world.take({{{"user", "b", INT64_MAX}, {"user", "b", INT64_MAX}}})[0].allowed);
 }
 
-TEST(Together, TooManyChargesAreAnErrorOfAll) {
+TEST(Together, AsManyAsMaySettleTogether) {
   World world;
   std::vector<Wish> wishes;
   for (size_t i = 0; i < base::bounds::together_max; ++i)
     wishes.push_back({"user", std::to_string(i)});
   for (const Told& told : world.take({wishes})) EXPECT_TRUE(told.error.empty() && told.allowed);
   EXPECT_EQ(world.take({{{"user", "0", 0}}})[0].remaining, 6);
+}
+
+// A counter that several of them charge counts once.
+TEST(Together, MatchesAreNoCharges) {
+  World world;
+  std::vector<Wish> wishes;
+  for (size_t i = 0; i + 1 < base::bounds::group_charges_max; ++i)
+    wishes.push_back({"more", std::to_string(i)});
+  for (const Told& told : world.take({wishes})) EXPECT_TRUE(told.error.empty() && told.allowed);
+}
+
+TEST(Together, TooManyChargesAreAnErrorOfAllAndTakeNothing) {
+  World world;
+  std::vector<Wish> wishes;
+  for (size_t i = 0; i < base::bounds::group_charges_max; ++i)
+    wishes.push_back({"more", std::to_string(i)});
+  ASSERT_LE(wishes.size(), base::bounds::together_max);
+  const auto all = world.take({wishes});
+  ASSERT_EQ(all.size(), wishes.size());
+  for (const Told& told : all) {
+    EXPECT_NE(told.error.find("more rules apply to this request"), std::string::npos);
+    EXPECT_FALSE(told.allowed);
+  }
+  EXPECT_EQ(world.take({{{"more", "0", 0}}})[0].remaining, 7);
+}
+
+// Which of the two lists of limits would hold for the one counter?
+TEST(Together, LimitsThatComeAlongTwiceForOneCounterAreAnErrorOfAllAndTakeNothing) {
+  World world;
+  const auto apart = world.take({{{"kept", "a", 1, 5}, {"kept", "b", 1, 9}, {"user", "a", 1}}});
+  for (const Told& told : apart) EXPECT_TRUE(told.error.empty() && told.allowed) << told.error;
+  const auto twice = world.take({{{"user", "a", 2}, {"kept", "a", 1, 5}, {"kept", "a", 1, 5}}});
+  ASSERT_EQ(twice.size(), 3u);
+  for (const Told& told : twice) {
+    EXPECT_NE(told.error.find("limits along for the same counter"), std::string::npos);
+    EXPECT_FALSE(told.allowed);
+  }
+  EXPECT_EQ(world.take({{{"user", "a", 0}}})[0].remaining, 6);
+  EXPECT_EQ(world.take({{{"kept", "a", 0, 5}}})[0].remaining, 4);
 }
 
 // Batches of several groups, against a map of what is left.

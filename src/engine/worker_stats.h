@@ -34,7 +34,7 @@ enum class RuleOutcome : uint8_t { allowed, denied, shadow_allowed, shadow_denie
 inline constexpr size_t rule_outcome_count = 5;
 // What became of a request. answered: what decides nothing (a ping, a list).
 enum class RequestOutcome : uint8_t { allowed, denied, unmatched, failed, answered };
-inline constexpr size_t fate_count = 5;
+inline constexpr size_t request_outcome_count = 5;
 // Why the server closed a client's connection.
 enum class Closed : uint8_t { request_timeout, request_memory, send_timeout, send_memory };
 inline constexpr size_t closed_count = 4;
@@ -99,7 +99,7 @@ class WorkerStats {
 
   // Any thread.
   struct OfProtocol {
-    std::array<std::array<metrics::Cell, fate_count>, request::verb_count> requests;
+    std::array<std::array<metrics::Cell, request_outcome_count>, request::verb_count> requests;
     metrics::Histogram<latency_bounds_ns.size()> latency{latency_bounds_ns};
     metrics::Histogram<wait_bounds_us.size()> waits{wait_bounds_us};
     metrics::Cell opened, closed, received, sent, faults;

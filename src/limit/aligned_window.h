@@ -5,7 +5,7 @@
 //
 // Times are integer microseconds. Q = quota, W = window, U = units taken in the window of `now`.
 //
-//   state        mark_us: end of the window that was taken from, units: U. Units 0: nothing was
+//   state        fresh_at_us: end of the window that was taken from, units: U. Units 0: nothing was
 //                taken. 16 bytes.
 //   grant        iff cost <= Q - U. Cost 0 takes nothing.
 //   remaining    Q - U after the decision: the largest cost that would be granted next, now.
@@ -42,7 +42,7 @@
 namespace sluice::limit::aligned_window {
 
 inline bool is_open(const State& state, Time now) {
-  return state.units > 0 && now.us < state.mark_us;
+  return state.units > 0 && now.us < state.fresh_at_us;
 }
 
 // Does the counter equal a fresh one, so that whoever stores it may forget it?
@@ -65,7 +65,7 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
 
   const bool open = is_open(state, now);
   const int64_t latest_us = window_end_us(window_us, now);
-  const int64_t end_us = open ? std::min(state.mark_us, latest_us) : latest_us;
+  const int64_t end_us = open ? std::min(state.fresh_at_us, latest_us) : latest_us;
   const int64_t used = open ? state.units : 0;
   const int64_t left = quota - used;
   const bool allowed = cost <= left;
@@ -87,7 +87,7 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
 inline Outcome put(const State& state, const Limit& limit, int64_t units, Time now) {
   SLUICE_CHECK(units >= 0);
   State less;
-  if (is_open(state, now) && units < state.units) less = {state.mark_us, state.units - units};
+  if (is_open(state, now) && units < state.units) less = {state.fresh_at_us, state.units - units};
   Outcome out = decide(less, limit, 0, now);
   out.decision.allowed = true;
   out.decision.retry_after = {};

@@ -30,7 +30,7 @@ struct Sources {
 
 // Of two states of one bucket: is less there in `a`, now and ever after?
 bool is_stricter(const State& a, const State& b) {
-  return a.mark_us != b.mark_us ? a.mark_us > b.mark_us : a.units > b.units;
+  return a.fresh_at_us != b.fresh_at_us ? a.fresh_at_us > b.fresh_at_us : a.units > b.units;
 }
 
 class List {
@@ -221,7 +221,7 @@ bool bring_back(std::span<State> cells, std::span<const Limit> limits, Time now)
     if (state.empty()) return;
     auto all = LeftOut{limit, state}.cells();
     decide(all.data(), limit, 0, now, all.data());
-    if (all[0].units <= 0 || all[0].mark_us >= state[0].mark_us) return;
+    if (all[0].units <= 0 || all[0].fresh_at_us >= state[0].fresh_at_us) return;
     std::copy_n(all.begin(), state.size(), state.begin());
     was_ahead = true;
   };

@@ -233,7 +233,7 @@ TEST(CarryList, CellsThatAreNoneAreKnown) {
     LeftOut read;
     ASSERT_TRUE(left_out::next(rest, read) && rest.empty());
     EXPECT_EQ(read.limit, limit);
-    EXPECT_LT(cells[1].mark_us, INT64_MIN / 4);
+    EXPECT_LT(cells[1].fresh_at_us, INT64_MIN / 4);
   }
   const auto breaks = [&](auto&& change) {
     const size_t count = count_of({Algorithm::token_bucket, 3, {hour}, 7});
@@ -244,12 +244,12 @@ TEST(CarryList, CellsThatAreNoneAreKnown) {
   };
   breaks([&] { cells[1].units = 0; });
   breaks([&] { cells[1].units = base::bounds::quota_max + 1; });
-  breaks([&] { cells[1].mark_us = noon; });
-  breaks([&] { cells[1].mark_us += 16; });
-  breaks([&] { cells[1].mark_us = INT64_MIN | 7; });
+  breaks([&] { cells[1].fresh_at_us = noon; });
+  breaks([&] { cells[1].fresh_at_us += 16; });
+  breaks([&] { cells[1].fresh_at_us = INT64_MIN | 7; });
   breaks([&] { cells[2].units = 0; });
   breaks([&] { cells[2].units = 3; });
-  breaks([&] { cells[2].mark_us = 0; });
+  breaks([&] { cells[2].fresh_at_us = 0; });
 }
 
 // Every sequence of a length: one of three limits, a cost, a step in time. What is granted the

@@ -50,8 +50,8 @@ struct Parts {
 };
 Parts parts(const Limit& limit, const State& state, int64_t now) {
   if (limit.algorithm == Algorithm::fixed_bucket) return {state.units, limit.burst, 1};
-  const Wide missing = state.units > 0 && state.mark_us > now
-                           ? (Wide{state.mark_us} - 1 - now) * limit.quota + state.units
+  const Wide missing = state.units > 0 && state.fresh_at_us > now
+                           ? (Wide{state.fresh_at_us} - 1 - now) * limit.quota + state.units
                            : Wide{0};
   const Wide capacity = Wide{limit.burst} * limit.window.us;
   return {std::min(missing, capacity), capacity, limit.window.us};

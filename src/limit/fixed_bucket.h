@@ -5,8 +5,8 @@
 //
 // B = burst, and the quota is as much; M = the units that are missing. There is no window.
 //
-//   state        units: M; mark_us: the last representable time while something is missing, so that
-//                nobody forgets it. Units 0: it is full. 16 bytes.
+//   state        units: M; fresh_at_us: the last representable time while something is missing, so
+//                that nobody forgets it. Units 0: it is full. 16 bytes.
 //   grant        iff cost <= B - M. Cost 0 takes nothing and is always granted.
 //   limit        B, the most that `remaining` can be.
 //   remaining    B - M after the decision: the largest cost that would be granted next. Below 0
@@ -36,7 +36,7 @@ namespace sluice::limit::fixed_bucket {
 
 // Does the counter equal a fresh one, so that the store may forget it?
 inline bool fresh(const State& state, const Limit&, Time now) {
-  return state.units <= 0 || now.us >= state.mark_us;
+  return state.units <= 0 || now.us >= state.fresh_at_us;
 }
 
 inline int64_t missing(const State& state, const Limit& limit, Time now) {

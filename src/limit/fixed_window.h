@@ -4,7 +4,7 @@
 //
 // Times are integer microseconds. Q = quota, W = window, U = units taken in the open window.
 //
-//   state        mark_us: end of the open window, units: U. Units 0: none is open. 16 bytes.
+//   state        fresh_at_us: end of the open window, units: U. Units 0: none is open. 16 bytes.
 //   open         A window opens with a grant of cost > 0 at a time t without an open one, and is
 //                open during [t, t + W). Nothing that happens in it, granted or not, moves its end.
 //   grant        iff cost <= Q - U. Cost 0 takes nothing and opens nothing.
@@ -44,7 +44,7 @@
 namespace sluice::limit::fixed_window {
 
 inline bool is_open(const State& state, Time now) {
-  return state.units > 0 && now.us < state.mark_us;
+  return state.units > 0 && now.us < state.fresh_at_us;
 }
 
 // Does the counter equal a fresh one, so that whoever stores it may forget it?
@@ -61,7 +61,7 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   const bool open = is_open(state, now);
   // The end of a window that opens now is also the latest that an open one may have.
   const int64_t latest_us = now.us > INT64_MAX - window_us ? INT64_MAX : now.us + window_us;
-  const int64_t end_us = open ? std::min(state.mark_us, latest_us) : latest_us;
+  const int64_t end_us = open ? std::min(state.fresh_at_us, latest_us) : latest_us;
   const int64_t used = open ? state.units : 0;
   const int64_t left = quota - used;
   const bool allowed = cost <= left;
@@ -84,7 +84,7 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
 inline Outcome put(const State& state, const Limit& limit, int64_t units, Time now) {
   SLUICE_CHECK(units >= 0);
   State less;
-  if (is_open(state, now) && units < state.units) less = {state.mark_us, state.units - units};
+  if (is_open(state, now) && units < state.units) less = {state.fresh_at_us, state.units - units};
   Outcome out = decide(less, limit, 0, now);
   out.decision.allowed = true;
   out.decision.retry_after = {};

@@ -104,8 +104,9 @@ std::string broken_promise(const State& before, const Limit& limit, int64_t cost
   }
   if (was_fresh && out.next != State{}) return "a refusal opened a window";
   if (!was_fresh) {
-    const bool opened_later = Wide{before.mark_us} - limit.window.us > now.us;
-    const State corrected{opened_later ? now.us + limit.window.us : before.mark_us, before.units};
+    const bool opened_later = Wide{before.fresh_at_us} - limit.window.us > now.us;
+    const State corrected{opened_later ? now.us + limit.window.us : before.fresh_at_us,
+                          before.units};
     if (out.next != corrected) return "a refusal changed the counter";
   }
   return "";

@@ -9,12 +9,13 @@
 // L, below 0 in debt. L units come back per W, evenly: a microsecond brings L parts of 1/W unit, so
 // nothing is ever rounded. c = cost: positive takes, negative adds.
 //
-//   state        1 + 2n cells of 16 bytes for n windows. The first: mark_us, the time from which
-//                every balance is at its limit, so that the counter could be dropped (INT64_MAX:
-//                no such time; the time of the state if it already is, or has no windows); units, a
-//                mask of the windows that there are, by their place in the list of all. Then for
-//                each of these, rising: {time of the state, L} and {b's whole units, rounded down;
-//                the parts beyond, 0 to W - 1}. No cells at all: a counter that is not there.
+//   state        1 + 2n cells of 16 bytes for n windows. The first: fresh_at_us, the time from
+//                which every balance is at its limit, so that the counter could be dropped
+//                (INT64_MAX: no such time; the time of the state if it already is, or has no
+//                windows); units, a mask of the windows that there are, by their place in the list
+//                of all. Then for each of these, rising: {time of the state, L} and {b's whole
+//                units, rounded down; the parts beyond, 0 to W - 1}. No cells at all: a counter
+//                that is not there.
 //   configure    Before anything else each named limit that is new or another is put in place, also
 //                if the request is then refused. A new window starts with b = L. In one that there
 //                is, what came back until now came at the old L, and b stays. So the request that
@@ -160,7 +161,7 @@ inline bool is_valid(std::span<const Duration> windows, std::span<const State> s
   const State* cell = &state[1];
   for (size_t i = 0; i < windows.size(); ++i) {
     if ((mask >> i & 1) == 0) continue;
-    const int64_t limit = cell[0].units, units = cell[1].mark_us, parts = cell[1].units;
+    const int64_t limit = cell[0].units, units = cell[1].fresh_at_us, parts = cell[1].units;
     if (limit < 1 || limit > limit_max || units > limit || units < -debt_max) return false;
     if (parts < 0 || parts >= windows[i].us || (units == limit && parts > 0)) return false;
     cell += 2;
@@ -178,7 +179,7 @@ inline Balances read(std::span<const Duration> windows, std::span<const State> s
   const State* cell = state.data() + 1;
   for (size_t i = 0; i < windows.size(); ++i) {
     if ((all.mask >> i & 1) == 0) continue;
-    all.of[i] = {cell[0].mark_us, cell[0].units, cell[1].mark_us, cell[1].units};
+    all.of[i] = {cell[0].fresh_at_us, cell[0].units, cell[1].fresh_at_us, cell[1].units};
     advance(all.of[i], windows[i].us, now);
     cell += 2;
   }
@@ -186,18 +187,18 @@ inline Balances read(std::span<const Duration> windows, std::span<const State> s
 }
 
 inline void write(std::span<const Duration> windows, const Balances& all, Time now, State* out) {
-  int64_t mark_us = now.us;
+  int64_t fresh_at_us = now.us;
   State* cell = out + 1;
   for (size_t i = 0; i < windows.size(); ++i) {
     if ((all.mask >> i & 1) == 0) continue;
     const Balance& b = all.of[i];
     const Duration wait = until(b, b.limit, windows[i].us, now);
-    mark_us = wait == base::never ? INT64_MAX : std::max(mark_us, now.us + wait.us);
+    fresh_at_us = wait == base::never ? INT64_MAX : std::max(fresh_at_us, now.us + wait.us);
     cell[0] = {b.time_us, b.limit};
     cell[1] = {b.units, b.parts};
     cell += 2;
   }
-  out[0] = {mark_us, all.mask};
+  out[0] = {fresh_at_us, all.mask};
 }
 
 // `windows` are all that a counter may have, rising. `in` is the counter, empty to begin with a

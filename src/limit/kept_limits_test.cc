@@ -22,7 +22,7 @@ const std::vector<Duration> periods = {{second}, {60 * second}, {hour},
 struct Ask {
   std::vector<Limit> limits;
   int64_t cost = 1;
-  bool hold = false, fresh = false;
+  bool hold = false, reset_first = false;
 };
 
 Limit of(int64_t quota, int64_t window_us) {
@@ -37,7 +37,7 @@ struct Counter {
   std::vector<Decision> decisions = {};
 
   bool take(const Ask& ask, int64_t now) {
-    if (ask.fresh) cells.clear();
+    if (ask.reset_first) cells.clear();
     Cells out(1 + 2 * windows.size());
     decisions.assign(windows.size(), {});
     const auto result = kept_limits::take(windows, cells, ask.limits, ask.cost, {now}, out.data(),
@@ -116,7 +116,7 @@ struct Naive {
   }
   bool take(const Ask& ask, Wide now, std::vector<Decision>& decisions) {
     for (size_t i = 0; i < windows.size(); ++i) {
-      if (ask.fresh) periods[i].reset();
+      if (ask.reset_first) periods[i].reset();
       if (periods[i]) *periods[i] = {periods[i]->limit, at(i, now), now};
     }
     std::vector<bool> named(windows.size());
@@ -175,7 +175,7 @@ std::string wrong_mark(const Counter& counter, int64_t now) {
       if (d.remaining != d.limit) return false;
     return true;
   };
-  const int64_t mark = counter.cells[0].mark_us;
+  const int64_t mark = counter.cells[0].fresh_at_us;
   if (mark < now) return "a mark in the past";
   if (mark < INT64_MAX && !full(mark)) return "not full at its mark";
   if (mark > now && mark < INT64_MAX && full(mark - 1)) return "full before its mark";
@@ -283,7 +283,7 @@ TEST(KeptLimits, RandomSequencesAsTheModel) {
       ask.cost = one_of({0, 1, 1, 1, 2, 5, -1, -3, 1000, -1000, INT32_MAX, INT32_MIN, UINT32_MAX,
                          one_of(limits), dice(int64_t{1} << 31)});
       ask.hold = dice(10) == 0;
-      ask.fresh = dice(30) == 0;
+      ask.reset_first = dice(30) == 0;
       ASSERT_EQ(compare(counter, model, ask, now), "")
           << "cost " << ask.cost << " at " << now << " of " << text(counter.cells);
       for (const Decision& d : counter.decisions) {
@@ -398,7 +398,7 @@ TEST(KeptLimits, DebtEndsAtItsBound) {
   const Wide parts = (kept_limits::debt_max + Wide{UINT32_MAX}) * second;
   EXPECT_EQ(c.decisions[0].reset_after.us, (parts - 1) / UINT32_MAX + 1);
   EXPECT_EQ(c.decisions[1].reset_after, base::never);
-  EXPECT_EQ(c.cells[0].mark_us, INT64_MAX);
+  EXPECT_EQ(c.cells[0].fresh_at_us, INT64_MAX);
   EXPECT_FALSE(c.take({{of(1, 30 * day)}, INT64_MAX}, 1));
   EXPECT_EQ(c.decisions[0].remaining, -kept_limits::debt_max);
   EXPECT_FALSE(c.take({{of(1, 30 * day)}, 1 - kept_limits::debt_max}, 1));

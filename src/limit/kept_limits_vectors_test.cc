@@ -41,7 +41,7 @@ class Server {
   void sleep(int64_t ms) {
     now_.us += 1'000 * ms;
     if (ms == 0 || !cleans_) return;
-    std::erase_if(buckets_, [&](const auto& b) { return b.second[0].mark_us <= now_.us; });
+    std::erase_if(buckets_, [&](const auto& b) { return b.second[0].fresh_at_us <= now_.us; });
   }
 
   // The response as droplet's clients decode it: balances are int32.

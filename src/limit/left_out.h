@@ -12,7 +12,7 @@
 //                that is used already. It always has the room that the smaller one has.
 //   cells        a head and the cells of its state; of a sliding_log only those that hold a run.
 //   The
-//                head: one cell, quota in `units`, and in mark_us, counted from INT64_MIN, the
+//                head: one cell, quota in `units`, and in fresh_at_us, counted from INT64_MIN, the
 //                algorithm (3 bits), whether a second cell follows (1 bit), how many cells of state
 //                follow (6 bits), and the window. The second one: the burst in `units`, where that
 //                is not the quota. So no mark of a head is a moment until which a counter is kept.
@@ -59,7 +59,7 @@ inline bool is_any_of_kind(std::span<const Limit> limits, const Limit& kind) {
 
 // Is a limit with these cells as a fresh one? True of one without a counter.
 inline bool is_fresh(std::span<const State> state, Time now) {
-  return state.empty() || state[0].units <= 0 || state[0].mark_us <= now.us;
+  return state.empty() || state[0].units <= 0 || state[0].fresh_at_us <= now.us;
 }
 
 namespace left_out {
@@ -102,7 +102,7 @@ inline size_t append(const LeftOut& one, State* out, size_t count) {
 // The first of what is left out, and what stands behind it. False: it is none.
 inline bool next(std::span<const State>& cells, LeftOut& one) {
   if (cells.empty()) return false;
-  const uint64_t packed = static_cast<uint64_t>(cells[0].mark_us) ^ uint64_t { 1 } << 63;
+  const uint64_t packed = static_cast<uint64_t>(cells[0].fresh_at_us) ^ uint64_t { 1 } << 63;
   if ((packed & algorithm_bits) >= algorithms.size() ||
       packed >> window_shift > uint64_t{base::bounds::window_us_max})
     return false;
@@ -113,7 +113,7 @@ inline bool next(std::span<const State>& cells, LeftOut& one) {
   const bool is_bucket = is_fixed_bucket || limit.algorithm == Algorithm::token_bucket;
   const bool second = (packed & second_bit) != 0;
   if (is_bucket) limit.burst = limit.quota;
-  if (second && cells.size() > 1 && cells[1].mark_us == INT64_MIN) limit.burst = cells[1].units;
+  if (second && cells.size() > 1 && cells[1].fresh_at_us == INT64_MIN) limit.burst = cells[1].units;
   const auto is_count = [](int64_t n) { return n >= 1 && n <= base::bounds::quota_max; };
   if (!is_count(limit.quota) || (is_bucket && !is_count(limit.burst)) ||
       is_fixed_bucket == (limit.window.us > 0) || second != (head_cells(limit) == 2))

@@ -49,9 +49,9 @@ constexpr bool has_counter(Algorithm algorithm) {
 // One cell of a counter's stored state; a limit has one or more of them (limit/decide.h). All zero
 // is a fresh one.
 struct State {
-  int64_t mark_us = 0;  // of a limit's first cell: the time from which the limit equals a fresh
-                        // one, and the store may forget it
-  int64_t units = 0;    // what it means is the algorithm's
+  int64_t fresh_at_us = 0;  // of a limit's first cell: the time from which the limit equals a fresh
+                            // one, and the store may forget it
+  int64_t units = 0;        // what it means is the algorithm's
   friend bool operator==(const State&, const State&) = default;
 };
 

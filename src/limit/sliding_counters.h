@@ -10,8 +10,8 @@
 // the one before; L = what is left of the window of `now`, 1 to W.
 //
 //   state        two cells, 32 bytes. The first: units C, above 0 unless the counter is fresh, and
-//                mark_us, the end of the window after the one that C is of: then the counter is
-//                fresh. The second: units P, and mark_us, the end of the window that C is of.
+//                fresh_at_us, the end of the window after the one that C is of: then the counter is
+//                fresh. The second: units P, and fresh_at_us, the end of the window that C is of.
 //                A state is moved to the window of `now` by a grant, and until then read as if.
 //   used         C + ceil(P * L / W): rounded up, so that rounding never admits a unit more.
 //   grant        iff cost <= Q - used. Cost 0 takes nothing.
@@ -71,7 +71,7 @@ constexpr size_t cells(const Limit&) {
 
 // Does the counter equal a fresh one, so that whoever stores it may forget it?
 inline bool fresh(std::span<const State> state, const Limit&, Time now) {
-  return state[0].units <= 0 || now.us >= state[0].mark_us;
+  return state[0].units <= 0 || now.us >= state[0].fresh_at_us;
 }
 
 // The window of `now`: how much of it is to come, 1 to W.
@@ -98,7 +98,7 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
 
   const State first = state[0], second = state[1];
   const bool live = !fresh(state, limit, now);
-  const bool moves_on = live && second.mark_us <= now.us;
+  const bool moves_on = live && second.fresh_at_us <= now.us;
   const int64_t current = live && !moves_on ? first.units : 0;
   const int64_t previous = !live ? 0 : moves_on ? first.units : second.units;
 
@@ -124,12 +124,12 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
     next[0] = {later_us(end_us, window_us), current + taken};
     next[1] = {end_us, previous};
   } else if (live) {
-    next[0] = {std::min(first.mark_us, end_us), first.units};  // less only under another window
+    next[0] = {std::min(first.fresh_at_us, end_us), first.units};  // less only under another window
     next[1] = second;
   } else {
     next[0] = next[1] = {};
   }
-  if (next[0].units > 0) decision.reset_after.us = next[0].mark_us - now.us;
+  if (next[0].units > 0) decision.reset_after.us = next[0].fresh_at_us - now.us;
   return decision;
 }
 
@@ -144,15 +144,15 @@ inline Decision put(std::span<const State> state, const Limit& limit, int64_t un
   if (fresh(std::array{first, second}, limit, now)) {
     // Nothing to give back.
   } else if (units < first.units) {
-    next[0] = {first.mark_us, first.units - units};
+    next[0] = {first.fresh_at_us, first.units - units};
     next[1] = second;
-  } else if (second.mark_us > now.us && units - first.units < second.units) {
+  } else if (second.fresh_at_us > now.us && units - first.units < second.units) {
     // Only the earlier window has units left: a state of that window.
     const int64_t left_us = to_come_us(limit.window.us, now);
     const int64_t past_us = limit.window.us - left_us;
     next[0] = {now.us > INT64_MAX - left_us ? INT64_MAX : now.us + left_us,
                second.units - (units - first.units)};
-    next[1].mark_us = now.us < INT64_MIN + past_us ? INT64_MIN : now.us - past_us;
+    next[1].fresh_at_us = now.us < INT64_MIN + past_us ? INT64_MIN : now.us - past_us;
   }
   Decision decision = decide(next, limit, 0, now, next);
   decision.allowed = true;

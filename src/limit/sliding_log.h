@@ -6,10 +6,10 @@
 // Times are integer microseconds. Q = quota, W = window. A run is what was taken in one
 // microsecond.
 //
-//   state        one run per cell, the newest first. mark_us: when the run ends to count, W after
-//                it was taken; units: taken, above 0. Units 0: no run here nor after. The first
-//                cell ends last, so from its mark_us on the counter is fresh. min(Q, 32) cells of
-//                16 bytes.
+//   state        one run per cell, the newest first. fresh_at_us: when the run ends to count, W
+//                after it was taken; units: taken, above 0. Units 0: no run here nor after. The
+//                first cell ends last, so from its fresh_at_us on the counter is fresh. min(Q, 32)
+//                cells of 16 bytes.
 //   used         the units of all runs whose end is after now.
 //   grant        iff cost <= Q - used. Cost 0 takes nothing.
 //   remaining    Q - used after the decision: the largest cost that would be granted next, now.
@@ -72,20 +72,20 @@ constexpr int64_t slot_us(int64_t window_us) {
 
 // Does the counter equal a fresh one, so that whoever stores it may forget it?
 inline bool fresh(std::span<const State> state, const Limit&, Time now) {
-  return state[0].units <= 0 || now.us >= state[0].mark_us;
+  return state[0].units <= 0 || now.us >= state[0].fresh_at_us;
 }
 
 // Merges the pair of one slot that loses least; one run less. There is one (see `exact`).
 inline void merge_pair(std::span<State> runs, int64_t window_us) {
   const int64_t length_us = slot_us(window_us);
   const auto slot = [length_us](const State& run) {
-    return run.mark_us / length_us - (run.mark_us % length_us < 0);
+    return run.fresh_at_us / length_us - (run.fresh_at_us % length_us < 0);
   };
   size_t best = 0;  // index of the older one
   Wide least = 0;
   for (size_t i = runs.size() - 1; i > 0; --i) {
     if (slot(runs[i]) != slot(runs[i - 1])) continue;
-    const Wide loss = (Wide{runs[i - 1].mark_us} - runs[i].mark_us) * runs[i].units;
+    const Wide loss = (Wide{runs[i - 1].fresh_at_us} - runs[i].fresh_at_us) * runs[i].units;
     if (best == 0 || loss < least) {
       best = i;
       least = loss;
@@ -114,10 +114,10 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
   size_t count = 0;
   int64_t used = 0;
   for (const State& run : state) {
-    if (run.units <= 0 || run.mark_us <= now.us) break;
-    const int64_t end_us = std::min(run.mark_us, latest_us);
+    if (run.units <= 0 || run.fresh_at_us <= now.us) break;
+    const int64_t end_us = std::min(run.fresh_at_us, latest_us);
     used += run.units;
-    if (count > 0 && room[count].mark_us == end_us) {
+    if (count > 0 && room[count].fresh_at_us == end_us) {
       room[count].units += run.units;
     } else {
       room[++count] = {end_us, run.units};
@@ -135,13 +135,13 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
     if (cost <= quota) {
       size_t oldest = count + 1;
       for (int64_t free = left; free < cost;) free += room[--oldest].units;
-      decision.retry_after.us = room[oldest].mark_us - now.us;
+      decision.retry_after.us = room[oldest].fresh_at_us - now.us;
     }
   }
 
   std::span<State> runs = std::span(room).subspan(1, count);
   if (taken > 0) {
-    if (count > 0 && runs[0].mark_us == latest_us) {
+    if (count > 0 && runs[0].fresh_at_us == latest_us) {
       runs[0].units += taken;
     } else {
       room[0] = {latest_us, taken};
@@ -152,7 +152,7 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
       }
     }
   }
-  if (!runs.empty()) decision.reset_after.us = runs[0].mark_us - now.us;
+  if (!runs.empty()) decision.reset_after.us = runs[0].fresh_at_us - now.us;
   std::fill(std::copy(runs.begin(), runs.end(), next.begin()), next.end(), State{});
   return decision;
 }

@@ -188,7 +188,7 @@ TEST(SlidingLog, MergedRunsCountLongerByLessThanASlot) {
       ASSERT_GE(d.reset_after.us, d.allowed && cost > 0 ? window : 0);
       longer += used > in_use(exact, now);
       for (size_t c = 1; c < next.size() && next[c].units > 0; ++c)
-        ASSERT_LT(next[c].mark_us, next[c - 1].mark_us);
+        ASSERT_LT(next[c].fresh_at_us, next[c - 1].fresh_at_us);
       state = next;
       now += dice(2 * pace) + (dice(50) == 0 ? dice(window) : 0);
     }

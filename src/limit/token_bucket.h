@@ -7,9 +7,9 @@
 // rounded, what is missing is counted in parts: a unit is W parts, and Q parts come back each
 // microsecond. The full bucket has B * W parts.
 //
-//   state        mark_us: the first microsecond at which the bucket is full; units: the parts that
-//                come back in the last one before it, 1 to Q. Units 0: it is full. 16 bytes.
-//                    missing(now) = (mark_us - 1 - now) * Q + units,    0 from mark_us on.
+//   state        fresh_at_us: the first microsecond at which the bucket is full; units: the parts
+//                that come back in the last one before it, 1 to Q. Units 0: it is full. 16 bytes.
+//                    missing(now) = (fresh_at_us - 1 - now) * Q + units,    0 from fresh_at_us on.
 //   grant        iff missing + cost * W <= B * W. Cost 0 takes nothing and is always granted.
 //   limit        B, the most that `remaining` can be.
 //   remaining    whole units in the bucket after the decision, floor((B * W - missing) / W): the
@@ -53,7 +53,7 @@
 namespace sluice::limit::token_bucket {
 
 inline bool is_filling(const State& state, Time now) {
-  return state.units > 0 && now.us < state.mark_us;
+  return state.units > 0 && now.us < state.fresh_at_us;
 }
 
 // Does the counter equal a fresh one, so that whoever stores it may forget it?
@@ -77,7 +77,7 @@ inline Wide capacity(const Limit& limit, int64_t burst, Time now) {
 
 inline Wide missing(const State& state, const Limit& limit, int64_t burst, Time now) {
   if (!is_filling(state, now)) return 0;
-  const Wide parts = (Wide{state.mark_us} - 1 - now.us) * limit.quota + state.units;
+  const Wide parts = (Wide{state.fresh_at_us} - 1 - now.us) * limit.quota + state.units;
   return std::min(parts, capacity(limit, burst, now));
 }
 
@@ -140,8 +140,8 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
   if (__builtin_mul_overflow(burst, window_us, &capacity) || ((capacity | now.us) >> 61) != 0)
       [[unlikely]]
     return wide::decide(state, limit, cost, now, burst);
-  if (state.mark_us > now.us) {
-    if (__builtin_mul_overflow(state.mark_us - 1 - now.us, quota, &missing)) [[unlikely]]
+  if (state.fresh_at_us > now.us) {
+    if (__builtin_mul_overflow(state.fresh_at_us - 1 - now.us, quota, &missing)) [[unlikely]]
       return wide::decide(state, limit, cost, now, burst);
     if (missing > capacity - state.units) [[unlikely]]
       return wide::decide(state, limit, cost, now, burst);
@@ -159,7 +159,7 @@ inline Outcome granted(Wide missing, const Limit& limit, int64_t burst, Time now
                             ? base::never
                             : Duration{(missing + cost * window_us - capacity - 1) / quota + 1};
   if (missing == 0) return {{false, burst, left, {}, wait}, {}};
-  return {{false, burst, left, {state.mark_us - now.us}, wait}, state};
+  return {{false, burst, left, {state.fresh_at_us - now.us}, wait}, state};
 }
 
 // Gives units back, to full at most; what does not fit is spilled. Always allowed.

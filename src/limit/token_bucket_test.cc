@@ -247,7 +247,7 @@ TEST(TokenBucket, AnyNumbersAtAnyTime) {
       }
       if (d.allowed && cost > 0) {
         ASSERT_GE(next[0].units, 1);
-        ASSERT_GT(next[0].mark_us, now);
+        ASSERT_GT(next[0].fresh_at_us, now);
         ++taken;
       }
       const Outcome put = token_bucket::put(next[0], subject.limit(), cost, {now}, b);

@@ -19,8 +19,8 @@ constexpr base::Duration forget_again_after = base::seconds(5);
 
 }  // namespace
 
-OverrideRegistry::OverrideRegistry(Deps world)
-    : deps_(std::move(world)), watching_(std::make_shared<Watching>(this)) {}
+OverrideRegistry::OverrideRegistry(Deps deps)
+    : deps_(std::move(deps)), watching_(std::make_shared<Watching>(this)) {}
 
 OverrideRegistry::~OverrideRegistry() {
   end();

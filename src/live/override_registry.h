@@ -49,7 +49,7 @@ class OverrideRegistry final : public metrics::Source {
     std::shared_ptr<spdlog::logger> log = {};
     size_t limits_max = base::bounds::override_limits_max;
   };
-  explicit OverrideRegistry(Deps world);
+  explicit OverrideRegistry(Deps deps);
   ~OverrideRegistry() override;
   OverrideRegistry(const OverrideRegistry&) = delete;
   OverrideRegistry& operator=(const OverrideRegistry&) = delete;

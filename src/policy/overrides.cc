@@ -211,9 +211,9 @@ std::string key_text(std::span<const std::string> values) {
   std::string room;
   const std::string_view text = key_text(
       values.size(), [&](size_t i) -> std::string_view { return values[i]; },
-      [&](size_t bytes) {
+      [&](size_t bytes) -> char* {
         room.resize(bytes);
-        return room.data();
+        return &room[0];
       });
   return std::string(text);
 }

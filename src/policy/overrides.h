@@ -1,7 +1,7 @@
 // What stands in place of a rule's limits for one actor, or for actors that a pattern fits, until a
 // time. Set while the server runs: any number of workers look up without a lock while one thread
 // changes, and a change is seen by the next look-up. A look-up allocates nothing, and what it costs
-// does not depend on how many overrides there are. Owned by the server's book of them, which keeps
+// does not depend on how many overrides there are. Owned by the registry of overrides, which keeps
 // their texts; what is here is only what decisions need.
 //
 //   rule         is called by a number (Rule::id), that its dialect, its name and the keys of its
@@ -10,8 +10,8 @@
 //   actor        a value for each entry of the rule's actor; none where it has none. `*` in it is
 //                any run of characters. Without a star it is exact.
 //   limits       those that hold: where an override replaces only some of its rule's, the others
-//   are
-//                among them. Its owner sets it anew when the rule's have changed.
+//                are among them. Its owner sets it anew when the rule's have changed.
+//
 //   precedence   exact ones before patterns; of patterns that fit, the one with the most characters
 //                that are not stars (bytes, in all values together), then the one that was set
 //                last, then the greater id. Those whose time has passed are as if they were not.

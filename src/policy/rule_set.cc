@@ -106,7 +106,7 @@ void Plan::open_group(bool may_fail) {
                       .key = key,
                       .verb = asked.verb == request::Verb::wait ? request::Verb::take : asked.verb,
                       .all = asked.all,
-                      .fresh = keeps_limits && asked.fresh,
+                      .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
                       .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits ? asked.limits : rule.limits,
@@ -187,7 +187,7 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
       // In place of those that come along; a request without any is not given some.
       if (!charge.limits.empty()) charge.limits = terms.limits;
     } else {
-      charge.keeps_limits = charge.fresh = false;
+      charge.keeps_limits = charge.reset_first = false;
       charge.cost = std::max<int64_t>(charge.cost, 0);
       charge.limits = terms.limits;
       charge.limits_id = terms.limits_id;
@@ -273,6 +273,9 @@ bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
   return went_through;
 }
 
+constexpr std::string_view too_many_charges =
+    "more rules apply to this request than can settle together";
+
 // Shadow rules that the last part's request meets go to `shadow`, enforced ones to Plan::enforced_.
 template <class Shadow>
 inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan& plan,
@@ -280,6 +283,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   const Descriptor descriptor = asked.descriptor;
   Plan::Part& part = plan.parts_.back();
   MatchSteps steps;
+  const size_t first = plan.enforced_.size();
   const auto visit = [&](const Rule& rule) {
     if (asked.now >= rule.until) return true;
     const Fit result = fit(rule, descriptor, part.error, steps);
@@ -290,8 +294,8 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
       shadow(rule, key);
       return true;
     }
-    if (plan.enforced_.size() == base::bounds::group_charges_max) {
-      part.error = "more rules apply to this request than can settle together";
+    if (plan.enforced_.size() - first == base::bounds::group_charges_max) {
+      part.error = too_many_charges;
       return false;
     }
     plan.enforced_.push_back({&rule, key});
@@ -305,7 +309,8 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     too_costly_->fetch_add(1, std::memory_order_relaxed);
 }
 
-void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
+// Each decision goes through it: what it calls is inlined, also where match_together calls it too.
+[[gnu::flatten]] void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
   plan.skip();
   if (asked.verb == request::Verb::noop) return;
   plan.enforced_.clear();
@@ -355,6 +360,8 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
         uint32_t charge = 0;
         if (!plan.add_joint_charge(*rule, key, requests[i], charge))
           error = "requests that settle together bring limits along for the same counter";
+        else if (plan.groups_.back().charge_count > base::bounds::group_charges_max)
+          error = too_many_charges;
         plan.joint_.push_back({{rule, group, charge, 0}, i});
       }
     }

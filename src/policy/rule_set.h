@@ -43,7 +43,7 @@ struct Asked {
   std::span<const request::Entry> descriptor;  // a key may stand twice: the last one counts
   request::Verb verb = request::Verb::take;    // none: no rule is asked
   bool all = false;                            // as in request::Charge, as are the next two
-  bool fresh = false;
+  bool reset_first = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
   limit::Time now{};                       // for rules and overrides that end at a time

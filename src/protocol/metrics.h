@@ -33,10 +33,10 @@ struct Metrics {
 
   // What a listener that serves its page is called.
   std::string_view page_name;
-  // The page, at `path`; `figures` outlives it.
+  // The page, at `path`; `server_stats` outlives it.
   std::unique_ptr<admin::HttpHandler> (*make_page)(const admin::ServerStats& server_stats,
                                                    Protocol protocol, std::string path);
-  // Lines for statsd, each behind `prefix`; `figures` outlives it.
+  // Lines for statsd, each behind `prefix`; `server_stats` outlives it.
   metrics::StatsdSender::Feed (*make_statsd_feed)(const admin::ServerStats& server_stats,
                                                   Protocol protocol, std::string prefix);
 };

@@ -30,7 +30,7 @@ enum class Reply : uint8_t { text, error };
 
 // `silent`: connected, and an answer is overdue. `refused`: it was sent away.
 enum class ConnectionState : uint8_t { down, refused, silent, up };
-inline constexpr size_t link_states = 4;
+inline constexpr size_t connection_states = 4;
 
 // Whose a command is; means something to the one who sent it.
 struct Sender {

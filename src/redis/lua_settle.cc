@@ -7,7 +7,7 @@
 //                      Divvy's counters), and so on; r take where limits are kept, refilled first
 //            cost
 //            ahead     units that are not there for it; 0 in the light script
-//            linger    ms to keep it when it is as fresh
+//            keep_fresh  ms to keep it once it equals a fresh one
 //            name      of its limits, with which a value begins: `s1;` and, for each limit,
 //                      letter, quota, window, burst; `s1;k` where it keeps its limits
 //            carry     u, l: what a bucket keeps of other limits; or the list of windows
@@ -48,8 +48,8 @@ local function read_states(text)
   end
   return states
 end
--- For as long as they matter, and `linger` ms; `old`: what there is; `tail`: what is left out.
-local function write_states(key, name, states, count, linger, old, tail)
+-- For as long as they matter, and `keep_fresh` ms; `old`: what there is; `tail`: what is left out.
+local function write_states(key, name, states, count, keep_fresh, old, tail)
   local texts, ttl = {}, 0
   if tail and #tail > 0 then
     local all = {}
@@ -77,7 +77,7 @@ local function write_states(key, name, states, count, linger, old, tail)
       texts[i] = '-'
     end
   end
-  ttl = ttl + linger
+  ttl = ttl + keep_fresh
   if ttl > 0 then
     call('SET', key, name .. ' ' .. table.concat(texts, ';'), 'PX', format('%.0f', ttl))
   elseif old then
@@ -92,7 +92,8 @@ local hold, at, charges = A[1] == '1', 2, {}
 local all = not hold
 for k = 1, #KEYS do
   local verb, cost, name, n = A[at], N(A[at + 1]), A[at + 4], tonumber(A[at + 6])
-  local c = {verb = verb, cost = cost, name = name, linger = tonumber(A[at + 3]), n = n, at = at + 7}
+  local c = {verb = verb, cost = cost, name = name, keep_fresh = tonumber(A[at + 3]), n = n,
+             at = at + 7}
   local v, states = call('GET', KEYS[k]), nil
   if v then
     if sub(v, 1, #name + 1) ~= name .. ' ' then return '~c' end
@@ -147,13 +148,13 @@ if esc then return esc end
                                           R"lua(
 for k = 1, #charges do
   local c = charges[k]
-  local linger, fresh = c.linger, c.linger > 0
+  local keep_fresh, fresh = c.keep_fresh, c.keep_fresh > 0
   for i = 1, fresh and c.n or 0 do
     if c.next[i][1] then fresh = false end
   end
-  if fresh and not c.refills then linger = 0 end  -- it is not listed
+  if fresh and not c.refills then keep_fresh = 0 end  -- it is not listed
   if c.verb == 't' and (all or c.cut or fresh) then
-    write_states(KEYS[k], c.name, c.next, c.n, linger, c.old)
+    write_states(KEYS[k], c.name, c.next, c.n, keep_fresh, c.old)
   end
 end
 return table.concat(out, ' ')
@@ -230,18 +231,19 @@ local function most_of(l)
   return l[2]
 end
 local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
--- How long a counter is kept once it is as fresh (store/pending_charge.h, skips_linger), and is it so?
-local function linger_of(c)
+-- How long a counter is kept once it equals a fresh one (store/pending_charge.h, drops_fresh), and
+-- does it?
+local function keep_fresh_of(c)
   for i = 1, #c.limits do
-    if c.next[i][1] then return c.linger, false end
+    if c.next[i][1] then return c.keep_fresh, false end
   end
   local whole, refills = c.verb == 'g', false
   for _, l in ipairs(c.limits) do
     if c.cost < most_of(l) then whole = false end
     if l[1] ~= 'b' then refills = true end
   end
-  if c.verb == 'a' or c.fresh or whole or not refills then return 0, true end
-  return c.linger, true
+  if c.verb == 'a' or c.reset_first or whole or not refills then return 0, true end
+  return c.keep_fresh, true
 end
 
 -- A counter stored as what is left; lua_remaining_text says how.
@@ -282,7 +284,7 @@ local function write_remaining(c, key)
   local l = c.limits[1]
   if c.verb == 't' then
     if c.cost <= Z then
-      if c.fresh and c.old then call('DEL', key) end
+      if c.reset_first and c.old then call('DEL', key) end
     elseif c.left then call('DECRBY', key, S(c.cost))
     else call('SET', key, S(c.after), 'PX', S(div(l[3], N('1000')))) end
   elseif c.left then
@@ -294,10 +296,10 @@ local hold, at, charges = A[1] == '1', 2, {}
 local all = not hold
 for k = 1, #KEYS do
   local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
-  local c = {verb = string.lower(verb), cost = cost, ahead = ahead, linger = tonumber(A[at + 3]),
-             name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
+  local c = {verb = string.lower(verb), cost = cost, ahead = ahead,
+             keep_fresh = tonumber(A[at + 3]), name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
              before = 0, tail = {}}
-  c.fresh = c.verb ~= verb
+  c.reset_first = c.verb ~= verb
   if sub(verb, 1, 1) == 'q' then
     c.verb, c.dry, c.before = 't', true, #verb - 1
   elseif verb == 'r' then
@@ -314,12 +316,12 @@ for k = 1, #KEYS do
     if v then
       c.balances = read_kept(v)
       if not c.balances then return foreign(KEYS[k]) end
-      if c.fresh then c.balances = nil end
+      if c.reset_first then c.balances = nil end
     end
     if not take_kept(c, false) then all = false end
   elseif c.name == 'remaining' then
     if v and not match(v, '^%-?%d+$') then return foreign(KEYS[k]) end
-    if c.fresh then v = nil end
+    if c.reset_first then v = nil end
     c.left = v and N(v)
     c.ms = v and call('PTTL', KEYS[k])
     if not take_remaining(c, false) then all = false end
@@ -331,7 +333,7 @@ for k = 1, #KEYS do
       for _, one in ipairs(left) do
         if not is_fresh(one) then waits[#waits + 1] = one end
       end
-      if c.fresh then
+      if c.reset_first then
         c.changed = true
       elseif name == c.name then
         for i = 1, n do c.states[i] = was[i].s end
@@ -339,7 +341,7 @@ for k = 1, #KEYS do
       else
         c.changed = true
         -- One that is as a fresh one is as one that is not there.
-        local live = c.linger > 0 or #waits > 0
+        local live = c.keep_fresh > 0 or #waits > 0
         for _, one in ipairs(was) do
           if one.s[1] and (one.s[1] > now or one.l[1] == 'b') then live = true end
         end
@@ -434,15 +436,15 @@ for k = 1, #charges do
     if c.old then call('DEL', KEYS[k]) end
   elseif c.name == 's1;k' then
     local value, ttl = write_kept(c)
-    call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.linger))
+    call('SET', KEYS[k], value, 'PX', format('%.0f', ttl + c.keep_fresh))
   elseif c.name == 'remaining' then
     if all then write_remaining(c, KEYS[k])
-    elseif c.fresh and c.old then call('DEL', KEYS[k]) end
+    elseif c.reset_first and c.old then call('DEL', KEYS[k]) end
   else
     if all and c.verb == 'a' then c.tail = {} end
-    local linger, fresh = linger_of(c)
-    if all or c.changed or fresh and c.linger > 0 then
-      write_states(KEYS[k], c.name, c.next, #c.limits, linger, c.old,
+    local keep_fresh, fresh = keep_fresh_of(c)
+    if all or c.changed or fresh and c.keep_fresh > 0 then
+      write_states(KEYS[k], c.name, c.next, #c.limits, keep_fresh, c.old,
                    all and c.tail_then or c.tail)
     end
   end

@@ -31,7 +31,7 @@ struct Options {
   unsigned servers = 1;
   // A bucket of droplet's that is full still tells its limits for as long as one round of its
   // cleanup takes.
-  base::Duration kept_linger = base::seconds(60);
+  base::Duration kept_fresh_for = base::seconds(60);
   size_t local_bytes = size_t{64} << 20;  // of the table that decides meanwhile
   size_t waiting_max = base::bounds::waiting_max;
   friend bool operator==(const Options&, const Options&) = default;

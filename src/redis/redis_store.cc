@@ -152,7 +152,7 @@ store::Stats RedisStore::stats() const {
 
 void RedisStore::collect(metrics::Page& page) const {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
-  std::array<uint64_t, link_states> states{};
+  std::array<uint64_t, connection_states> states{};
   uint64_t connects = 0, losses = 0;
   CallDistribution times;
   {
@@ -164,8 +164,9 @@ void RedisStore::collect(metrics::Page& page) const {
       client->connection().call_times().add_to(times);
     }
   }
-  constexpr std::array<const char*, link_states> state_names{"down", "refused", "silent", "up"};
-  for (size_t i = 0; i < link_states; ++i)
+  constexpr std::array<const char*, connection_states> state_names{"down", "refused", "silent",
+                                                                   "up"};
+  for (size_t i = 0; i < connection_states; ++i)
     page.gauge("sluice_redis_connections",
                "Connections to Redis, one for each worker; silent: an answer is overdue.",
                number(states[i]), {{"state", state_names[i]}});

@@ -27,7 +27,7 @@ constexpr Wide product_max = Wide{1} << 52;
 constexpr int64_t cost_max = int64_t{1} << 53;
 
 // What scripts are told in ms: they keep everything a second longer than need be.
-int64_t linger_of(base::Duration kept) {
+int64_t keep_fresh_ms(base::Duration kept) {
   return std::max<int64_t>(0, kept.us / 1000 - 1000);
 }
 
@@ -93,7 +93,7 @@ std::string_view verb_of(const Charge& charge) {
     return probe.substr(0, std::min<size_t>(size_t{1} + charge.before, probe.size()));
   if (charge.refill) return "r";
   if (charge.verb == Verb::put) return charge.all ? "a" : "g";
-  return charge.fresh ? "T" : "t";
+  return charge.reset_first ? "T" : "t";
 }
 
 size_t limits_of(const Charge& charge) {
@@ -172,7 +172,7 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
   for (const Charge& charge : ask.charges) {
     if (charge.space->encoding == request::KeyEncoding::remaining_text) {
       if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
-          charge.verb == Verb::take && !charge.fresh && charge.cost < cost_max)
+          charge.verb == Verb::take && !charge.reset_first && charge.cost < cost_max)
         return scripts.remaining_text();
       weight = std::max(weight, Weight::full);
       if (charge.cost >= cost_max) weight = Weight::wide;
@@ -188,7 +188,7 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
     algorithms |= text.algorithms;
     if (text.wide || charge.cost >= cost_max) weight = Weight::wide;
-    if (charge.verb == Verb::put || charge.fresh) weight = std::max(weight, Weight::full);
+    if (charge.verb == Verb::put || charge.reset_first) weight = std::max(weight, Weight::full);
   }
   for (size_t i = 0; i < ask.ahead.size(); ++i) {
     if (ask.ahead[i] <= 0) continue;
@@ -241,8 +241,8 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     append_bulk(out, verb_of(charge));
     append_bulk(out, charge.cost);
     append_bulk(out, i < ask.ahead.size() ? ask.ahead[i] : 0);
-    append_bulk(out,
-                charge.keeps_limits ? linger_of(ask.kept_linger) : charge.space->linger.us / 1000);
+    append_bulk(out, charge.keeps_limits ? keep_fresh_ms(ask.kept_fresh_for)
+                                         : charge.space->keep_fresh_for.us / 1000);
     if (charge.keeps_limits) {
       append_bulk(out, std::string_view("s1;k"));
       std::string windows;

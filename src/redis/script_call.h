@@ -51,8 +51,8 @@ struct ScriptCall {
   bool hold = false;                         // it is refused whatever they say
   Weight weight = Weight::light;             // at least
   std::string_view key_prefix{};
-  limit::Duration kept_linger{};  // Options::kept_linger
-  limit::Time told{-1};           // not negative: what time it is, for scripts that are told
+  limit::Duration kept_fresh_for{};  // Options::kept_fresh_for
+  limit::Time told{-1};              // not negative: what time it is, for scripts that are told
 };
 
 // The script to call for it; `weight` becomes what it was in the end.

@@ -115,7 +115,7 @@ std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges,
   if (!shared_.queues.any()) return {};
   for (const Charge& charge : charges) {
     key_.assign(charge.space->prefix).append(charge.key).append(charge.space->suffix);
-    const bool sets = charge.verb == Verb::put || charge.fresh;
+    const bool sets = charge.verb == Verb::put || charge.reset_first;
     ahead_.push_back(sets ? 0 : shared_.queues.ahead(key_, arrival));
   }
   return ahead_;
@@ -181,7 +181,7 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                         .hold = hold,
                         .weight = answer.weight,
                         .key_prefix = shared_.options.key_prefix,
-                        .kept_linger = shared_.options.kept_linger};
+                        .kept_fresh_for = shared_.options.kept_fresh_for};
   answer.what = Answer::What::awaited;
   ++pending.awaited;
   send(what, answer.weight, answer.by_text,

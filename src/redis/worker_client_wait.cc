@@ -165,7 +165,7 @@ bool WorkerClient::park_again(Group& group, const request::Batch& batch, const s
 // Something came back to these counters by us.
 void WorkerClient::brought(std::span<const Charge> charges) {
   for (const Charge& charge : charges)
-    if (charge.verb == Verb::put || charge.fresh) shared_.queues.call(name_of(charge));
+    if (charge.verb == Verb::put || charge.reset_first) shared_.queues.call(name_of(charge));
 }
 
 void WorkerClient::look_at(Waiting& w, base::Time now) {
@@ -200,7 +200,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
                         .hold = hold,
                         .weight = w.weight,
                         .key_prefix = shared_.options.key_prefix,
-                        .kept_linger = shared_.options.kept_linger};
+                        .kept_fresh_for = shared_.options.kept_fresh_for};
   // It has no deadline of its own; its connection has one.
   send(what, w.weight, w.by_text, {kind_waiting, 0, w.serial, 0},
        {now.us + shared_.options.deadline.us});
@@ -298,7 +298,7 @@ void WorkerClient::give_back(Waiting& w) {
   send({.charges = counted,
         .weight = Weight::full,
         .key_prefix = shared_.options.key_prefix,
-        .kept_linger = shared_.options.kept_linger},
+        .kept_fresh_for = shared_.options.kept_fresh_for},
        weight, true, {}, {now_.us + shared_.options.deadline.us});
 }
 

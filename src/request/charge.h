@@ -54,7 +54,7 @@ struct Space {
   std::string prefix, suffix;
   limit::CarryOver carry = limit::CarryOver::used;
   KeyEncoding encoding = KeyEncoding::own;
-  base::Duration linger{};  // how long a counter that equals a fresh one is kept, to be listed
+  base::Duration keep_fresh_for{};  // of a counter that equals a fresh one: so it can be listed
   // Not empty: limits come with the requests and stay in the counter (limit/kept_limits.h), one for
   // each of these windows at most; rising, at most slots_max.
   std::vector<base::Duration> windows{};
@@ -67,7 +67,7 @@ struct Charge {
   std::string_view key;       // within the space; lives for the batch
   Verb verb = Verb::take;     // take, peek, put or probe
   bool all = false;           // put: until it is as a fresh one, whatever the cost
-  bool fresh = false;         // take: forget the counter first, and with it what others wait for
+  bool reset_first = false;   // take: forget the counter first, and with it what others wait for
   bool keeps_limits = false;  // the space has windows
   bool refill = false;        // take, where it has: every balance is at its limit first
   uint8_t before = 0;         // probe: so many takes like it come first, each if it is allowed
@@ -125,8 +125,8 @@ struct Group {
   bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's
   bool may_wait = false;  // takes only: if it is refused it is parked until there is enough
   bool allowed = false;   // every slot of every charge allowed, and all were taken
-  // Its answer comes by the port, under its ticket. (Of one asked anew under the same limits the
-  // decisions are void.)
+  // Its answer comes by the completion queue, under its ticket. (Of one asked anew under the same
+  // limits the decisions are void.)
   bool parked = false;
   bool answered = false;              // it was parked and had its answer before: nothing was done
   Error error = Error::none;          // not none: nothing was taken, decisions are void

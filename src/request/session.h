@@ -22,10 +22,10 @@ namespace sluice::request {
 // Requests::limits(request).
 struct Request {
   Verb verb = Verb::take;
-  bool all = false;    // put: until the counter is as a fresh one, whatever the cost
-  bool fresh = false;  // take: forget the counter first
-  // It settles all or nothing with the request in front of it, which is of the same verb; neither
-  // waits, and at most base::bounds::together_max of one batch do so in a row.
+  bool all = false;          // put: until the counter is as a fresh one, whatever the cost
+  bool reset_first = false;  // take: forget the counter first
+  // It settles all or nothing with the request in front of it, of the same verb; neither waits nor
+  // has `all` or `reset_first`, and at most base::bounds::together_max of one batch do so in a row.
   bool joins = false;
   uint32_t note = 0;  // the session's own, as is `tag`: what it needs to write the reply
   // Units. Below 0 only where limits come with the request: they are added.
@@ -118,8 +118,8 @@ struct Verdict {
   std::span<const limit::Decision> slots{};
   uint32_t slot_mask = 0;
   // Of the enforced rules, where the reply does not come late and the request settles by itself:
-  // the decision of limit i of a charge
-  // that does not keep its limits is decisions[charge.decision_first + i].
+  // the decision of limit i of a charge that does not keep its limits is
+  // decisions[charge.decision_first + i].
   std::span<const Charge> charges{};
   const limit::Decision* decisions = nullptr;
   std::span<const Listed> listed{};  // list: in byte order of the keys

@@ -130,8 +130,8 @@ class Spaces {
 
   // The space with that id, which is known.
   const Space& at(uint32_t id) const { return spaces_[id].space; }
-  // Space::linger of the space with that id.
-  base::Duration linger(uint32_t id) const { return spaces_[id].space.linger; }
+  // Space::keep_fresh_for of the space with that id.
+  base::Duration keep_fresh_for(uint32_t id) const { return spaces_[id].space.keep_fresh_for; }
   // The list of that number, which is known.
   std::span<const limit::Limit> limits(uint32_t id) const;
 

@@ -78,14 +78,14 @@ TEST(Spaces, are_read_without_a_lock) {
         const auto limits = spaces.limits(1 + i);
         ASSERT_EQ(limits.size(), 1 + i % 3);
         for (const limit::Limit& l : limits) ASSERT_EQ(l.quota, 1 + i);
-        ASSERT_EQ(spaces.linger(i).us, i);
+        ASSERT_EQ(spaces.keep_fresh_for(i).us, i);
         ++read;
       }
     });
   }
   for (uint32_t i = 0; i < count; ++i) {
     Space like;
-    like.linger.us = i;
+    like.keep_fresh_for.us = i;
     ASSERT_EQ(spaces.intern("p", std::to_string(i), like)->id, i);
     ASSERT_EQ(spaces.intern_limits(limits_of(i)), 1 + i);
     told.store(i + 1);

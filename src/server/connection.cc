@@ -45,7 +45,7 @@ Connection::~Connection() {
   drop_batches();
   worker_.remove_unsent(unsent_.size());
   worker_.give_back({std::move(in_), in_capacity_});
-  worker_.hold(*this, held_, 0);
+  worker_.account(*this, held_, 0);
 }
 
 bool Connection::start() {
@@ -103,7 +103,7 @@ void Connection::release_input() {
   undecided_ = false;
   if (in_capacity_ > Worker::small_buffer_bytes) swap_buffer(Worker::small_buffer_bytes);
   session_.reset();
-  worker_.hold(*this, std::exchange(held_, 0), 0);
+  worker_.account(*this, std::exchange(held_, 0), 0);
 }
 
 void Connection::on_request_timeout() {
@@ -111,7 +111,7 @@ void Connection::on_request_timeout() {
   if (phase_ != Phase::serving || undecided_) return;
   worker_.stats().closed(protocol_, engine::Closed::request_timeout);
   if (stream_.is_handshaking()) return abort();  // it could not read why
-  refuse(too_slow);
+  refuse_behind_replies(too_slow);
 }
 
 void Connection::on_send_timeout() {
@@ -124,7 +124,15 @@ void Connection::give_way() {
   worker_.stats().closed(protocol_, engine::Closed::request_memory);
   lent_.leave();
   // Words would wait behind what the client does not take.
-  unsent_.empty() ? refuse(no_room) : abort();
+  unsent_.empty() ? refuse_behind_replies(no_room) : abort();
+}
+
+// What is under way may be charged already, so it is answered first; nothing more is received.
+void Connection::refuse_behind_replies(std::string_view why) {
+  if (under_way_.empty()) return refuse(why);
+  leaving_ = true;
+  refusal_ = why;
+  waits_.leave();
 }
 
 // Nothing is decided for it any more, so nothing is taken for it either.
@@ -176,7 +184,7 @@ void Connection::process() {
   while (decide()) {
     if (phase_ == Phase::flushing) return close_gently();
     if (end_) return under_way_.empty() ? close_gently() : void();
-    if (!hold()) return give_way();
+    if (!account()) return give_way();
     if (!finishing_) {
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
@@ -215,7 +223,8 @@ bool Connection::can_receive() const {
          (under_way_.empty() || under_way_.back().input != nullptr);
 }
 
-// Takes what is complete in the buffer, one batch of it. Returns its requests.
+// Takes what is complete in the buffer, one batch of it. Returns its requests, or how many its work
+// is worth.
 size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   engine::Engine& engine = worker_.engine();
   base::Buffer& out = worker_.out();
@@ -227,8 +236,13 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   leaving_ = received.closing;
   progressed = received.consumed > 0;
   if (progressed) completed_ |= held_ == 0 || count > 0;
+  if (count == 0) {
+    // What a session answers by itself may be as much as a batch: it ends the turn of a flood.
+    const size_t work = out.view().empty() ? 0 : base::bounds::batch_requests_max;
+    worker_.poller().add_work(work);
+    return work;
+  }
   worker_.poller().add_work(count);
-  if (count == 0) return 0;
   served = engine.serve(batch, protocol_, *session_, out, this);
   if (served == engine::Served::later) [[unlikely]]
     under_way_.push_back({&batch, nullptr, 0});
@@ -249,16 +263,16 @@ engine::Served Connection::resume_batch() {
 }
 
 // The requests of the last batch point into in_: sets that aside, and goes on with a copy of what
-// is behind. Counted with what waits for the rest of a request; without room for it the connection
-// is not read before the batch has its answer. Other connections may have to give way, which write
-// to the worker's output.
+// is behind. Counted with what waits for the rest of a request, but no connection gives way for it:
+// without room for it this one is not read before the batch has its answer.
 void Connection::keep_input() {
   const size_t rest = in_size_ - at_;
-  auto lent = worker_.lend(
-      rest < Worker::small_buffer_bytes ? Worker::small_buffer_bytes : in_capacity_, *this);
-  if (!lent) return;
+  const size_t bytes = rest < Worker::small_buffer_bytes     ? Worker::small_buffer_bytes
+                       : rest < base::bounds::read_bytes_max ? base::bounds::read_bytes_max
+                                                             : in_capacity_;
   const bool small = in_capacity_ == Worker::small_buffer_bytes;
-  if (small && !worker_.hold(*this, 0, in_capacity_)) return worker_.give_back(std::move(*lent));
+  auto lent = worker_.lend_aside(bytes, small ? in_capacity_ : 0);
+  if (!lent) return;
   std::memcpy(lent->bytes.get(), in_.get() + at_, rest);
   UnderWay& its = under_way_.back();
   its.input = std::exchange(in_, std::move(lent->bytes));
@@ -269,7 +283,8 @@ void Connection::keep_input() {
 
 void Connection::release(UnderWay& one) {
   if (one.input == nullptr) return;
-  if (one.input_capacity == Worker::small_buffer_bytes) worker_.hold(*this, one.input_capacity, 0);
+  if (one.input_capacity == Worker::small_buffer_bytes)
+    worker_.account(*this, one.input_capacity, 0);
   worker_.give_back({std::move(one.input), one.input_capacity});
 }
 
@@ -299,7 +314,10 @@ bool Connection::decide() {
     if (leaving_ && !closing && under_way_.empty()) {
       const std::string_view fault = session_->fault();
       if (!fault.empty()) worker_.stats().fault(protocol_, fault);
-      session_->farewell(out);
+      if (refusal_.empty())
+        session_->farewell(out);
+      else
+        session_->refuse(refusal_, out);
       closing = true;
     }
     const bool sent = flush(worker_.engine().needs_commit());
@@ -307,7 +325,7 @@ bool Connection::decide() {
         under_way_.back().input == nullptr) [[unlikely]]
       keep_input();
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
-      waits_.leave();
+      if (!waits_.is_in(send_ages_)) waits_.leave();
       return false;
     }
     if (!sent || !progressed) break;
@@ -316,6 +334,8 @@ bool Connection::decide() {
     turn_over = !closing && decided >= base::bounds::turn_requests_max;
     if (turn_over) break;
   }
+  // A batch that could not set its input aside points into what would move.
+  if (!closing && !under_way_.empty() && under_way_.back().input == nullptr) return false;
   in_size_ -= at_;
   if (at_ > 0 && in_size_ > 0) std::memmove(in_.get(), in_.get() + at_, in_size_);
   at_ = 0;
@@ -514,10 +534,10 @@ void Connection::abort() {
 }
 
 // False: the worker has no room for what the session holds.
-bool Connection::hold() {
+bool Connection::account() {
   const size_t held = session_->unfinished_bytes();
   if (held == held_) return true;
-  if (!worker_.hold(*this, held_, held)) return false;
+  if (!worker_.account(*this, held_, held)) return false;
   held_ = held;
   return true;
 }

@@ -99,6 +99,7 @@ class Connection final : public engine::ReplySink,
   bool can_receive() const;
   bool may_read() const { return phase_ == Phase::serving && unsent_.empty() && can_receive(); }
   void refuse(std::string_view why);
+  void refuse_behind_replies(std::string_view why);
   void release_input();
   void note_unfinished();
   void start_flushing();
@@ -109,7 +110,7 @@ class Connection final : public engine::ReplySink,
   void close_gently();
   void await_linger();
   void drain();
-  bool hold();
+  bool account();
   bool make_room();
   bool swap_buffer(size_t bytes);
 
@@ -155,6 +156,7 @@ class Connection final : public engine::ReplySink,
   bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered
   size_t last_bytes_ = 0;   // of that
   std::string_view turned_away_;  // why; a literal
+  std::string_view refusal_;      // leaving_: why, in place of the session's farewell; a literal
 };
 
 }  // namespace sluice::server

@@ -241,6 +241,19 @@ std::optional<Worker::Lent> Worker::lend(size_t bytes, const Connection& by) {
     if (!make_room_for(by, bytes)) return std::nullopt;
     lent_bytes_ += bytes;
   }
+  return take_buffer(bytes);
+}
+
+std::optional<Worker::Lent> Worker::lend_aside(size_t bytes, size_t beside) {
+  const size_t more = beside + (bytes == small_buffer_bytes ? 0 : bytes);
+  if (lent_bytes_ + more > base::bounds::unfinished_bytes_max / 2) return std::nullopt;
+  lent_bytes_ += more;
+  return take_buffer(bytes);
+}
+
+// An idle one of that size, or a new one.
+Worker::Lent Worker::take_buffer(size_t bytes) {
+  const bool small = bytes == small_buffer_bytes;
   auto& idle = small ? idle_small_ : idle_large_;
   if ((small || bytes == base::bounds::read_bytes_max) && !idle.empty()) {
     Lent lent{std::move(idle.back()), bytes};
@@ -260,7 +273,7 @@ void Worker::give_back(Lent buffer) {
   }
 }
 
-bool Worker::hold(const Connection& by, size_t before, size_t now) {
+bool Worker::account(const Connection& by, size_t before, size_t now) {
   if (now > before && !make_room_for(by, now - before)) return false;
   lent_bytes_ = lent_bytes_ - before + now;
   return true;

@@ -77,8 +77,11 @@ class Worker {
   // has been unfinished for the longest gives way; nothing: that is the one that `by` has.
   std::optional<Lent> lend(size_t bytes, const Connection& by);
   void give_back(Lent buffer);
+  // As `lend`, for the input of a batch that waits for the store: no request gives way for it, and
+  // half of the bound is left to these. `beside`: what the caller holds besides, as by `account`.
+  std::optional<Lent> lend_aside(size_t bytes, size_t beside);
   // A session holds `now` bytes in place of `before`, under the same bound. False: as above.
-  bool hold(const Connection& by, size_t before, size_t now);
+  bool account(const Connection& by, size_t before, size_t now);
   // Bytes that wait to be sent. Past base::bounds::unsent_bytes_max the connections that have taken
   // nothing for the longest are closed.
   void add_unsent(const Connection& by, size_t bytes);
@@ -101,7 +104,6 @@ class Worker {
   engine::WorkerStats& stats() { return stats_; }
   net::Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
-  request::Requests& requests() { return requests_; }
   base::Buffer& out() { return out_; }
   base::Buffer& late_out() { return late_out_; }
 
@@ -110,6 +112,7 @@ class Worker {
   void advance();
   void release_durable();
   bool make_room_for(const Connection& by, size_t bytes);
+  Lent take_buffer(size_t bytes);
   void wake_at(Ages::Time when);
   void end_waits();
 
@@ -128,7 +131,6 @@ class Worker {
   engine::WorkerStats& stats_;
   std::unique_ptr<engine::TopKeys> top_keys_;
   engine::Engine engine_;
-  request::Requests requests_;
   base::Buffer out_, late_out_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
   struct Held {

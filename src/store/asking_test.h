@@ -1,5 +1,5 @@
 // What tests of the store ask it in: limits in short, batches of groups built by hand, and a world
-// of a store with its spaces and ports, whose time is an argument. Single-threaded.
+// of a store with its spaces and completion queues, whose time is an argument. Single-threaded.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@ class Committer {
 
   // Must a grant be committed before it is told, always?
   virtual bool commits_first() const = 0;
-  // What is sent now has to wait until `committed` has reached this. 0: it has not to wait. Any
+  // What is sent now has to wait until `durable_seq` has reached this. 0: it has not to wait. Any
   // thread.
   // While it cannot be committed only what `needs_commit` waits: a grant that must not be told
   // then.

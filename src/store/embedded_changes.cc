@@ -19,22 +19,23 @@ namespace {
 int64_t end_us(const Entry& entry) {
   int64_t end_us = INT64_MIN;
   for (size_t cell = 0; cell < entry.cells(); ++cell)
-    end_us = std::max(end_us, entry.cell(cell).mark_us);
+    end_us = std::max(end_us, entry.cell(cell).fresh_at_us);
   return end_us;
 }
 
 int64_t end_us(const PendingCharge& s) {
   int64_t end_us = INT64_MIN;
   for (size_t cell = 0; cell < s.cells; ++cell)
-    end_us = std::max(end_us, s.next.data()[cell].mark_us);
+    end_us = std::max(end_us, s.next.data()[cell].fresh_at_us);
   return end_us;
 }
 
 // When the counter may be forgotten, as the sweep sees it.
 int64_t forget_us(const Entry& entry, const request::Space& space) {
   if (entry.keeps_limits()) return INT64_MAX;  // until it is purged
-  const int64_t mark_us = end_us(entry);
-  return mark_us > INT64_MAX - space.linger.us ? INT64_MAX : mark_us + space.linger.us;
+  const int64_t fresh_at_us = end_us(entry);
+  return fresh_at_us > INT64_MAX - space.keep_fresh_for.us ? INT64_MAX
+                                                           : fresh_at_us + space.keep_fresh_for.us;
 }
 
 bool holds(const Entry& entry, const State* cells) {
@@ -214,7 +215,7 @@ Restored EmbeddedStore::restore(const request::CounterRecord& record, bool newes
   entry->store(cells.data());
   entry->set_limits_id(record.limits_id, leaves_out);
   if (keeps_limits) entry->set_keeps_limits();
-  if (space.linger.us > 0) entry->set_lingers();
+  if (space.keep_fresh_for.us > 0) entry->set_keeps_fresh();
   return result;
 }
 

@@ -119,10 +119,10 @@ bool EmbeddedStore::make_place(PendingCharge& s, std::span<const PendingCharge> 
   const Charge& charge = *s.charge;
   if (!charge.counted || request::only_looks(charge.verb)) return true;
   if (charge.all && allowed && s.queue == nullptr) return true;
-  const bool lingers = charge.space->linger.us > 0;
-  if (lingers && s.queue == nullptr && s.skips_linger()) return true;
+  const bool keeps_fresh = charge.space->keep_fresh_for.us > 0;
+  if (keeps_fresh && s.queue == nullptr && s.drops_fresh()) return true;
   if (!s.is_there()) {
-    if (!s.worth_storing() && !lingers) return true;
+    if (!s.worth_storing() && !keeps_fresh) return true;
   } else if (s.entry->cells() == s.cells) [[likely]] {
     return true;
   }
@@ -134,7 +134,7 @@ bool EmbeddedStore::make_place(PendingCharge& s, std::span<const PendingCharge> 
   }
   if (s.place == nullptr) return false;
   if (charge.keeps_limits) s.place->set_keeps_limits();
-  if (lingers) s.place->set_lingers();
+  if (keeps_fresh) s.place->set_keeps_fresh();
   return true;
 }
 
@@ -199,12 +199,12 @@ void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
   if (!s.is_there() || request::only_looks(charge.verb)) return;
   if (s.queue == nullptr) {
     if (charge.all && allowed) return erase(s);
-    if (charge.space->linger.us > 0 && s.skips_linger()) return erase(s);
+    if (charge.space->keep_fresh_for.us > 0 && s.drops_fresh()) return erase(s);
   }
   // What is as fresh is kept for a while from now on. A second less: other workers' clocks may be
   // behind, and to them it must not look as if it were filling.
-  if (s.entry->lingers() && s.next.data()->units == 0)
-    s.next.data()->mark_us = now.us - base::seconds(1).us;
+  if (s.entry->keeps_fresh() && s.next.data()->units == 0)
+    s.next.data()->fresh_at_us = now.us - base::seconds(1).us;
   SLUICE_CHECK(s.entry->cells() == s.cells);
   write(s);
 }
@@ -224,7 +224,7 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   Locked& locked = locked_of(charge);
   const std::lock_guard lock(locked.mutex);
   find(s);
-  const Wide ahead = s.queue != nullptr && !charge.fresh ? s.queue->units() : 0;
+  const Wide ahead = s.queue != nullptr && !charge.reset_first ? s.queue->units() : 0;
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
     s.deny_all(spaces_, now, ahead, decisions);
@@ -323,7 +323,7 @@ void EmbeddedStore::housekeep(base::Time now) {
 
 void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
   // Where memory is short nothing is kept only to be listed.
-  const request::Spaces* const lingering = is_pressed() ? nullptr : &spaces_;
+  const request::Spaces* const keeping = is_pressed() ? nullptr : &spaces_;
   const bool loading = loading_.load();
   // An empty stripe costs a step as well, so that the call ends.
   for (uint64_t steps = 0; steps < chains;) {
@@ -334,7 +334,7 @@ void EmbeddedStore::sweep(base::Time now, uint64_t chains) {
     steps += 1 + count;
     chains_seen_ += count;
     const size_t dropped =
-        stripe.sweep(region_, {.now = now, .spaces = lingering, .loading = loading}, sweep_chain_,
+        stripe.sweep(region_, {.now = now, .spaces = keeping, .loading = loading}, sweep_chain_,
                      sweep_chains_per_lock);
     swept_.fetch_add(dropped, std::memory_order_relaxed);
     sweep_chain_ += sweep_chains_per_lock;

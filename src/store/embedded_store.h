@@ -105,8 +105,8 @@ class EmbeddedStore final : public Store, public Catalog {
   void set_loading(bool is) { loading_.store(is); }
 
   // Looks at the next `chains` chains, drops the counters that equal a fresh one, have done so for
-  // their space's linger, and that nobody waits for, and goes round for ever. Locks one stripe at a
-  // time, for at most sweep_chains_per_lock chains.
+  // their space's keep_fresh_for, and that nobody waits for, and goes round for ever. Locks one
+  // stripe at a time, for at most sweep_chains_per_lock chains.
   void sweep(base::Time now, uint64_t chains);
   // Drops those of the changed counters that equal a fresh one; `housekeep` does so while memory is
   // short. For as long as a round of the sweep may take. The same thread.

@@ -50,7 +50,7 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
   left_out = 0;
   cells = limit::cells(charge->limits);
   SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
-  if (entry == nullptr || charge->fresh || entry->erased()) {
+  if (entry == nullptr || charge->reset_first || entry->erased()) {
     std::fill_n(state, cells, State{});
     return;
   }
@@ -155,7 +155,7 @@ bool PendingCharge::is_behind(base::Time now, Wide ahead, Decision* decisions) {
 bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold) {
   Cells before;
   size_t count = 0;
-  if (entry != nullptr && !charge->fresh && !entry->erased()) {
+  if (entry != nullptr && !charge->reset_first && !entry->erased()) {
     count = entry->cells();
     entry->load(before.data());
   }
@@ -202,14 +202,14 @@ bool PendingCharge::worth_storing() const {
   return std::any_of(next.data(), next.data() + cells, [](const State& s) { return s != State{}; });
 }
 
-bool PendingCharge::skips_linger() const {
+bool PendingCharge::drops_fresh() const {
   if (charge->keeps_limits || worth_storing()) return false;
   bool whole = charge->verb == Verb::put, refills = false;
   for (const Limit& limit : charge->limits) {
     whole &= charge->cost >= (limit.burst > 0 ? limit.burst : limit.quota);
     refills |= limit.algorithm != limit::Algorithm::fixed_bucket;
   }
-  return charge->fresh || whole || !refills;
+  return charge->reset_first || whole || !refills;
 }
 
 }  // namespace sluice::store

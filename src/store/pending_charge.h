@@ -63,7 +63,9 @@ struct PendingCharge {
                 limit::Decision* decisions);
 
   // May there be more for those that wait, once it is stored?
-  bool brings() const { return charge->verb == request::Verb::put || charge->fresh || changed; }
+  bool brings() const {
+    return charge->verb == request::Verb::put || charge->reset_first || changed;
+  }
 
   // Is there a counter? One that is erased only looks like it.
   bool is_there() const { return entry != nullptr && !entry->erased(); }
@@ -83,15 +85,15 @@ struct PendingCharge {
   // Is there anything in `next` that a fresh counter does not have?
   bool worth_storing() const;
 
-  // Of a space with a linger: is its counter dropped at once, as it equals a fresh one in a way
-  // that limitd does not list? Such are a bucket that was set anew, one that a put of its whole
+  // Of a space with keep_fresh_for: is its counter dropped at once, as it equals a fresh one in a
+  // way that limitd does not list? Such are a bucket that was set anew, one that a put of its whole
   // size made full, and any without refill.
-  bool skips_linger() const;
+  bool drops_fresh() const;
 
  private:
   [[gnu::always_inline]] void load(const request::Spaces& spaces, base::Time now,
                                    limit::State* state) {
-    if (entry != nullptr && !charge->fresh && entry->is_just(charge->limits_id)) [[likely]] {
+    if (entry != nullptr && !charge->reset_first && entry->is_just(charge->limits_id)) [[likely]] {
       cells = entry->cells();
       entry->load(state);
     } else {

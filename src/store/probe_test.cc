@@ -125,7 +125,7 @@ TEST(Set, IsAsAFreshCounterAndATakeAtOneStroke) {
       w.ask({{"k", dice(int64_t{4}), old}}, now);
     const Part part{"k", dice(int64_t{5}), limits};
     Asked set = w.prepare({part});
-    set.charges[0].fresh = true;
+    set.charges[0].reset_first = true;
     w.apply(set, now);
     const Asked take = other.ask({part}, now);
     ASSERT_EQ(set.allowed(), take.allowed());
@@ -143,7 +143,7 @@ TEST(Set, LeavesTheRestToThoseThatWait) {
   w.ask({{"k", 10, {fixed(10)}}}, {0});
   for (uint32_t i = 1; i <= 3; ++i) w.wait(completions, i, {{"k", 2, {fixed(10)}}}, {0});
   Asked set = w.prepare({{"k", 5, {fixed(10)}}});
-  set.charges[0].fresh = true;
+  set.charges[0].reset_first = true;
   w.apply(set, {0});
   EXPECT_TRUE(set.allowed());
   EXPECT_EQ(set[0].remaining, 5);

@@ -157,7 +157,7 @@ bool Sweep::drops(const Entry& entry) const {
   if (replaces && loading && entry.erased() && !entry.newer()) return false;
   if (entry.erased()) return !purges;
   if (entry.keeps_limits() != purges) return false;
-  return purges ? entry.cell(0).mark_us <= now.us : is_as_fresh(entry);
+  return purges ? entry.cell(0).fresh_at_us <= now.us : is_as_fresh(entry);
 }
 
 bool Sweep::drops_changed(const Entry& entry) const {
@@ -167,10 +167,10 @@ bool Sweep::drops_changed(const Entry& entry) const {
 }
 
 bool Sweep::is_as_fresh(const Entry& entry) const {
-  int64_t linger_us = 0;
-  if (entry.lingers() && spaces != nullptr) linger_us = spaces->linger(entry.space()).us;
+  int64_t keep_us = 0;
+  if (entry.keeps_fresh() && spaces != nullptr) keep_us = spaces->keep_fresh_for(entry.space()).us;
   for (size_t cell = 0; cell < entry.cells(); ++cell) {
-    if (entry.cell(cell).mark_us > now.us - linger_us) return false;
+    if (entry.cell(cell).fresh_at_us > now.us - keep_us) return false;
   }
   return true;
 }

@@ -62,8 +62,9 @@ class Entry {
   void set_waited_for(bool is) { set(waited_for_flag, is); }
   bool keeps_limits() const { return (flags_ & keeps_limits_flag) != 0; }
   void set_keeps_limits() { set(keeps_limits_flag, true); }
-  bool lingers() const { return (flags_ & lingers_flag) != 0; }  // its space has a linger
-  void set_lingers() { set(lingers_flag, true); }
+  // Its space has keep_fresh_for.
+  bool keeps_fresh() const { return (flags_ & keeps_fresh_flag) != 0; }
+  void set_keeps_fresh() { set(keeps_fresh_flag, true); }
   // It has changed since it was committed.
   bool dirty() const { return (flags_ & dirty_flag) != 0; }
   void set_dirty(bool is) { set(dirty_flag, is); }
@@ -80,7 +81,7 @@ class Entry {
   bool outlived() const { return (flags_ & outlived_flag) != 0; }
   void set_outlived(bool is) { set(outlived_flag, is); }
   // Taking is all that can happen to it, and nothing else has to be seen to.
-  bool is_plain() const { return (flags_ & (lingers_flag | erased_flag)) == 0; }
+  bool is_plain() const { return (flags_ & (keeps_fresh_flag | erased_flag)) == 0; }
   // As a fresh one, under no limits.
   void clear() {
     __builtin_memset(bytes(), 0, cells_ * sizeof(limit::State));
@@ -90,7 +91,7 @@ class Entry {
  private:
   friend class Stripe;
   static constexpr uint32_t left_out_bit = uint32_t{1} << 31;
-  static constexpr uint8_t waited_for_flag = 1, keeps_limits_flag = 2, lingers_flag = 4,
+  static constexpr uint8_t waited_for_flag = 1, keeps_limits_flag = 2, keeps_fresh_flag = 4,
                            dirty_flag = 8, erased_flag = 16, newer_flag = 32, stored_flag = 64,
                            outlived_flag = 128;
   void set(uint8_t flag, bool is) {
@@ -111,7 +112,7 @@ class Entry {
 struct Sweep {
   base::Time now;
   bool purges = false;                      // counters that keep their limits, and no others
-  const request::Spaces* spaces = nullptr;  // who knows how long a counter lingers; null: none does
+  const request::Spaces* spaces = nullptr;  // knows how long a fresh counter is kept; null: none is
   bool loading = false;   // the disk may hold what is not in the table: see Entry::newer
   bool replaces = false;  // for one that wants the place; else a round, which comes by now and then
   std::span<const Entry* const> held = {};  // entries that the caller goes on using

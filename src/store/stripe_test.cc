@@ -20,11 +20,11 @@ struct Fixture {
   Entry* find(uint32_t space, std::string_view key) {
     return stripe.find(region, hash(space, key), space, key);
   }
-  Entry* insert(uint32_t space, std::string_view key, size_t cells, int64_t mark_us) {
+  Entry* insert(uint32_t space, std::string_view key, size_t cells, int64_t fresh_at_us) {
     Entry* entry = stripe.insert(region, hash, hash(space, key), space, key, cells);
     std::vector<limit::State> state;
     for (size_t cell = 0; cell < cells; ++cell)
-      state.push_back({mark_us, static_cast<int64_t>(cell) + 1});
+      state.push_back({fresh_at_us, static_cast<int64_t>(cell) + 1});
     if (entry != nullptr) entry->store(state.data());
     return entry;
   }
@@ -47,7 +47,7 @@ TEST(Stripe, is_a_map) {
   Fixture f;
   struct ScanPage {
     size_t cells;
-    int64_t mark_us;
+    int64_t fresh_at_us;
   };
   std::map<std::pair<uint32_t, std::string>, ScanPage> model;
   sluice::tests::Dice random(11);
@@ -65,7 +65,7 @@ TEST(Stripe, is_a_map) {
       ASSERT_EQ(entry->cells(), at->second.cells);
       for (size_t cell = 0; cell < entry->cells(); ++cell) {
         ASSERT_EQ(entry->cell(cell),
-                  (limit::State{at->second.mark_us, static_cast<int64_t>(cell) + 1}));
+                  (limit::State{at->second.fresh_at_us, static_cast<int64_t>(cell) + 1}));
       }
       if (random(3) == 0) {
         f.stripe.erase(f.region, f.hash(space, key), entry);
@@ -73,14 +73,14 @@ TEST(Stripe, is_a_map) {
       }
     } else {
       const ScanPage stored{1 + random(limit::cells_max), now_us + 1 + random(int64_t{100'000})};
-      ASSERT_NE(f.insert(space, key, stored.cells, stored.mark_us), nullptr);
+      ASSERT_NE(f.insert(space, key, stored.cells, stored.fresh_at_us), nullptr);
       model[{space, key}] = stored;
     }
     ASSERT_EQ(f.stripe.entries(), model.size());
     if (step % 30'000 == 29'999) {
       now_us += 60'000;
       f.sweep(now_us);
-      std::erase_if(model, [&](const auto& item) { return item.second.mark_us <= now_us; });
+      std::erase_if(model, [&](const auto& item) { return item.second.fresh_at_us <= now_us; });
       ASSERT_EQ(f.stripe.entries(), model.size());
     }
   }

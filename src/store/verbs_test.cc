@@ -135,7 +135,7 @@ TEST(Verbs, counters_that_keep_their_limits_as_the_function_does) {
     c.space = w.space;
     c.key = asked.keys.back();
     c.verb = dice(4) == 0 ? Verb::peek : Verb::take;
-    c.fresh = c.verb == Verb::take && dice(20) == 0;
+    c.reset_first = c.verb == Verb::take && dice(20) == 0;
     c.keeps_limits = true;
     c.cost = dice(int64_t{5}) - 1;
     c.limits = limits;
@@ -143,7 +143,7 @@ TEST(Verbs, counters_that_keep_their_limits_as_the_function_does) {
     w.apply(asked, now);
 
     auto& state = model[key];
-    if (c.fresh) state.clear();
+    if (c.reset_first) state.clear();
     std::array<State, limit::cells_max> next;
     std::array<Decision, limit::slots_max> decisions;
     const auto expected = c.verb == Verb::peek
@@ -162,7 +162,7 @@ TEST(Verbs, counters_that_keep_their_limits_as_the_function_does) {
   EXPECT_EQ(w.store.stats().counters, 4u);  // no sweep takes them
   EXPECT_EQ(w.store.purge({now.us - 1'000'000}), 0u);
   size_t full = 0;
-  for (const auto& [key, state] : model) full += state[0].mark_us <= now.us + 5'000 ? 1u : 0u;
+  for (const auto& [key, state] : model) full += state[0].fresh_at_us <= now.us + 5'000 ? 1u : 0u;
   EXPECT_EQ(w.store.purge({now.us + 5'000}), full);
   EXPECT_EQ(w.store.purge({now.us + second}), 4 - full);
   EXPECT_EQ(w.store.stats().counters, 0u);
@@ -171,7 +171,7 @@ TEST(Verbs, counters_that_keep_their_limits_as_the_function_does) {
 TEST(Verbs, a_counter_lingers_after_it_is_full) {
   World w;
   Space like;
-  like.linger = {10 * second};
+  like.keep_fresh_for = {10 * second};
   w.space = w.spaces.intern("lingering", "", like);
   const Limit five = bucket(5, 5, second);
   w.ask({{"taken", 5, {five}}}, {0});     // full again after 1 s
@@ -207,7 +207,7 @@ TEST(Verbs, a_counter_lingers_after_it_is_full) {
 struct Buckets {
   explicit Buckets(bool notes_changes) {
     Space like;
-    like.linger = {120 * second};
+    like.keep_fresh_for = {120 * second};
     for (const char* type : {"three", "one", "hourly", "single"})
       spaces[type] = w.spaces.intern(type, "", like);
     if (notes_changes) w.store.keep_changes();
@@ -251,12 +251,12 @@ TEST(Verbs, a_full_bucket_is_listed_where_limitd_stores_it) {
 TEST(Verbs, a_counter_that_is_set_anew_to_full_does_not_linger) {
   World w;
   Space like;
-  like.linger = {10 * second};
+  like.keep_fresh_for = {10 * second};
   w.space = w.spaces.intern("lingering", "", like);
   for (const Limit& l : {bucket(5, 5, second), fixed(5)}) {
     const auto set = [&](int64_t used) {
       Asked asked = w.prepare({{"k", used, {l}}});
-      asked.charges[0].fresh = true;
+      asked.charges[0].reset_first = true;
       w.apply(asked, {0});
       return w.store.list(*w.space, "", 9).size();
     };

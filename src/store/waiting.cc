@@ -152,7 +152,7 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
 
 Wide EmbeddedStore::units_ahead(const PendingCharge& s, uint64_t arrival) {
   // Who sets a counter anew sets it for those that wait as well.
-  if (s.queue == nullptr || s.charge->fresh) return 0;
+  if (s.queue == nullptr || s.charge->reset_first) return 0;
   return arrival == 0 ? s.queue->units() : s.queue->waiters.sum_before(arrival);
 }
 
@@ -213,8 +213,8 @@ void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
 // What the charge has brought is for those at its queue.
 void EmbeddedStore::release_for(const PendingCharge& s, base::Time now) {
   Locked& locked = locked_of(*s.charge);
-  s.charge->verb == Verb::put || s.charge->fresh ? release(locked, *s.queue, now)
-                                                 : release_anew(locked, *s.queue, now);
+  s.charge->verb == Verb::put || s.charge->reset_first ? release(locked, *s.queue, now)
+                                                       : release_anew(locked, *s.queue, now);
 }
 
 // The head of a queue, with one charge. True: it has its answer and is gone.

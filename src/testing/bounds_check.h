@@ -29,7 +29,7 @@ namespace sluice::limit {
 using Cells = std::vector<State>;
 
 inline bool operator<(const State& a, const State& b) {
-  return std::pair(a.mark_us, a.units) < std::pair(b.mark_us, b.units);
+  return std::pair(a.fresh_at_us, a.units) < std::pair(b.fresh_at_us, b.units);
 }
 
 namespace promises {
@@ -58,7 +58,7 @@ inline std::string text(const Cells& cells) {
   std::string out;
   for (const State& s : cells) {
     if (s != State{})
-      out += "{" + std::to_string(s.mark_us) + ", " + std::to_string(s.units) + "} ";
+      out += "{" + std::to_string(s.fresh_at_us) + ", " + std::to_string(s.units) + "} ";
   }
   return out;
 }
@@ -70,7 +70,7 @@ inline bool same(const Decision& a, const Decision& b) {
 
 // A store may forget a counter by its first cell alone.
 inline bool forgotten(const Cells& cells, int64_t now) {
-  return cells[0].units <= 0 || cells[0].mark_us <= now;
+  return cells[0].units <= 0 || cells[0].fresh_at_us <= now;
 }
 
 // The least t in 0..most with holds(t), which stays true; most + 1: none.
@@ -139,7 +139,7 @@ std::string broken(const Subject& subject, const Cells& before, int64_t cost, in
     if (d.reset_after.us != 0) return "fresh, but there is something to wait for";
     if (next != subject.zero()) return "fresh, but not all zero";
   } else {
-    if (d.reset_after.us != next[0].mark_us - now) return "reset_after is not up to the mark";
+    if (d.reset_after.us != next[0].fresh_at_us - now) return "reset_after is not up to the mark";
     const Wide reset = Wide{now} + d.reset_after.us;
     const Cells zero = subject.zero();
     if (remaining(subject, next, reset) != remaining(subject, zero, reset))

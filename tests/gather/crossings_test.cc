@@ -29,7 +29,10 @@ struct Line {
 
 struct Client {
   int fd = -1;
+  size_t serial = 0;
   bool in_order = false;
+  bool half_closed = false;          // it sends no more
+  bool gone = false;                 // it reads no more either
   std::deque<Line> sent;             // not taken yet, as too much is under way
   std::vector<Line> under_way;       // at the store
   std::string expected = "hello\n";  // all that comes, in its order
@@ -38,7 +41,8 @@ struct Client {
 };
 
 struct Counts {
-  size_t yes = 0, no = 0, left = 0, half_closed = 0, behind = 0, reloads = 0, overrides = 0;
+  size_t yes = 0, no = 0, left = 0, reset = 0, half_closed = 0, behind = 0, reloads = 0,
+         overrides = 0;
 };
 
 class Trial {
@@ -49,6 +53,7 @@ class Trial {
   }
 
   void run() {
+    ASSERT_TRUE(world_.store.await_waiting(waiting()));
     for (int step = 0; step < 120 && !testing::Test::HasFailure(); ++step) {
       switch (dice(12)) {
         case 0:
@@ -86,7 +91,8 @@ class Trial {
     Client& client = clients_.emplace_back();
     client.in_order = dice(3) == 0;
     client.fd = world_.client(client.in_order ? "gather_in_order" : "gather");
-    serial_.push_back(made_++);
+    client.serial = made_++;
+    send_lines(client);
   }
 
   std::string shared_key() { return "s" + std::to_string(dice(6)); }
@@ -108,12 +114,15 @@ class Trial {
   }
 
   void send_lines() {
-    const size_t at = dice(clients_.size());
-    Client& client = clients_[at];
+    Client& client = clients_[dice(clients_.size())];
+    if (!client.half_closed && !client.gone) send_lines(client);
+  }
+
+  void send_lines(Client& client) {
     std::string text;
     for (size_t n = 1 + dice(3); n > 0; --n) {
       Line line;
-      line.id = std::to_string(serial_[at]) + "." + std::to_string(client.lines++);
+      line.id = std::to_string(client.serial) + "." + std::to_string(client.lines++);
       const bool together = dice(2) == 0;
       std::vector<std::string> keys{"k" + line.id};
       for (size_t more = dice(4); more > 0; --more) keys.push_back(shared_key());
@@ -145,7 +154,7 @@ class Trial {
       for (const auto& group : line.groups)
         for (const std::string& key : group) line.quotas[key] = quota_of(key);
     }
-    counts.behind += client.sent.empty() ? 0 : 1;
+    counts.behind += client.sent.empty() ? 0u : 1u;
   }
 
   size_t waiting() const {
@@ -167,12 +176,13 @@ class Trial {
   }
 
   void answer() {
-    std::vector<std::pair<Client*, size_t>> all;
-    for (Client& client : clients_)
-      for (size_t i = 0; i < client.under_way.size(); ++i) all.emplace_back(&client, i);
+    std::vector<std::pair<size_t, size_t>> all;
+    for (size_t at = 0; at < clients_.size(); ++at)
+      for (size_t i = 0; i < clients_[at].under_way.size(); ++i) all.emplace_back(at, i);
     if (all.empty()) return;
-    const auto [client, i] = all[dice(all.size())];
-    Line& line = client->under_way[i];
+    const auto [at, i] = all[dice(all.size())];
+    Client& client = clients_[at];
+    Line& line = client.under_way[i];
     do {
       const bool allowed = settle(line.groups.front(), line.quotas);
       line.reply += allowed ? " yes" : " no";
@@ -181,47 +191,72 @@ class Trial {
     } while (!world_.store.in_steps && !line.groups.empty());
     const std::string first = line.first;
     if (line.groups.empty()) {
-      client->expected += line.id + line.reply + '\n';
-      client->under_way.erase(client->under_way.begin() + static_cast<ptrdiff_t>(i));
-      take(*client);
+      client.expected += line.id + line.reply + '\n';
+      client.under_way.erase(client.under_way.begin() + static_cast<ptrdiff_t>(i));
+      take(client);
     }
     world_.store.answer(first);
+    if ((client.half_closed || client.gone) && client.under_way.empty()) finish(at);
   }
 
   // What has been answered must have come before it leaves, as the model counts it.
   void leave() {
     const size_t at = dice(clients_.size());
     Client& client = clients_[at];
+    if (client.half_closed || client.gone) return;
     if (dice(2) == 0) {
       ASSERT_EQ(::shutdown(client.fd, SHUT_WR), 0);
+      client.half_closed = true;
       ++counts.half_closed;
-      while (!client.under_way.empty() && !testing::Test::HasFailure()) {
-        answer();
-        ASSERT_TRUE(world_.store.await_waiting(waiting()));
-      }
-      EXPECT_EQ(read_until(client.fd, "(end)"), client.expected + "(end)");
-    } else {
-      EXPECT_EQ(read_until(client.fd, client.expected), client.expected);
+    } else if (!client.in_order && client.sent.empty() &&
+               client.under_way.size() < base::bounds::batches_per_connection_max && dice(2) == 0) {
+      // With a reply that it has not read: the server reads of a reset, and gives up the rest.
+      char byte;
+      ASSERT_EQ(::recv(client.fd, &byte, 1, MSG_PEEK), 1);
       abandoned_ += client.under_way.size();
-      // With what was read last: the worker sees the end, and nothing else.
       world_.close(client.fd);
       ASSERT_TRUE(world_.store.await_abandoned(abandoned_));
+      ++counts.reset;
+      return remove(at);
+    } else {
+      // An end like any other: what was asked for is decided.
+      EXPECT_EQ(read_until(client.fd, client.expected), client.expected);
+      world_.close(client.fd);
+      client.gone = true;
       ++counts.left;
     }
+    if (client.under_way.empty()) finish(at);
+  }
+
+  // Of a client that sends no more: it has had all its replies.
+  void finish(size_t at) {
+    if (clients_[at].half_closed) expect_end(clients_[at]);
+    remove(at);
+  }
+
+  static void expect_end(const Client& client) {
+    EXPECT_EQ(read_until(client.fd, "(end)"), client.expected + "(end)");
+  }
+
+  // Another one comes in its place.
+  void remove(size_t at) {
     clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(at));
-    serial_.erase(serial_.begin() + static_cast<ptrdiff_t>(at));
-    add_client();
+    if (!stopping_) add_client();
   }
 
   // A stop answers what is under way; what was not taken yet is answered too, as it had arrived.
   void end() {
+    stopping_ = true;
     world_.worker->stop(std::chrono::minutes(2));
     while (waiting() > 0 && !testing::Test::HasFailure()) {
       answer();
       ASSERT_TRUE(world_.store.await_waiting(waiting()));
     }
-    for (Client& client : clients_)
-      EXPECT_EQ(read_until(client.fd, "(end)"), client.expected + "goodbye\n(end)");
+    for (Client& client : clients_) {
+      if (client.gone) continue;
+      client.expected += "goodbye\n";
+      expect_end(client);
+    }
   }
 
   std::mt19937 random_;
@@ -229,8 +264,8 @@ class Trial {
   int64_t quota_ = 2;
   Quotas overridden_, used_;
   std::vector<Client> clients_;
-  std::vector<size_t> serial_;  // of clients_
   size_t made_ = 0, abandoned_ = 0;
+  bool stopping_ = false;
 };
 
 TEST(GatherCrossings, EachReplyIsTheModels) {
@@ -240,6 +275,7 @@ TEST(GatherCrossings, EachReplyIsTheModels) {
     Trial trial(seed);
     trial.run();
     all.yes += trial.counts.yes, all.no += trial.counts.no, all.left += trial.counts.left;
+    all.reset += trial.counts.reset;
     all.half_closed += trial.counts.half_closed, all.behind += trial.counts.behind;
     all.reloads += trial.counts.reloads, all.overrides += trial.counts.overrides;
   }
@@ -248,6 +284,7 @@ TEST(GatherCrossings, EachReplyIsTheModels) {
   EXPECT_GT(all.yes, 500u);
   EXPECT_GT(all.no, 500u);
   EXPECT_GT(all.left, 10u);
+  EXPECT_GT(all.reset, 10u);
   EXPECT_GT(all.half_closed, 10u);
   EXPECT_GT(all.behind, 50u);
   EXPECT_GT(all.reloads, 100u);

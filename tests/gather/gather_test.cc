@@ -1,5 +1,6 @@
 // A worker whose store answers later, and a connection with several batches under way.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <random>
@@ -8,7 +9,9 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "tests/gather/session.h"
 #include "tests/gather/world.h"
+#include "tests/support/comes.h"
 
 namespace sluice::tests {
 namespace {
@@ -119,6 +122,107 @@ TEST(Gather, SoManyBatchesAreUnderWayAndNoMore) {
   const auto lines = [&all] { return std::count(all.begin(), all.end(), '\n'); };
   while (lines() < ptrdiff_t{2 * most + 1} && !all.ends_with(")")) all += read_until(client, "\n");
   EXPECT_EQ(lines(), ptrdiff_t{2 * most + 1}) << all;
+}
+
+// A send timeout goes on while a batch of that client is under way.
+TEST(Gather, WhoReadsNothingIsClosedThoughABatchIsUnderWay) {
+  for (const char* protocol : {"gather", "gather_in_order"}) {
+    SCOPED_TRACE(protocol);
+    World world;
+    const int client = world.client(protocol, {.send = base::milliseconds(50)}, 1);
+    send(client, "0 echo 1000000\n1 all a\n");
+    ASSERT_TRUE(world.store.await_abandoned(1));
+  }
+}
+
+// Where there is no memory to set a batch's input aside the batch keeps what it points to, and the
+// connection is not read before it has its answer.
+TEST(Gather, ABatchKeepsTheInputThatCouldNotBeSetAside) {
+  World world;
+  const int client = world.client("gather", {}, 1), other = world.client("gather");
+  send(client, "0 pad 1000000\n1 all a\n2 all b\n3 all c\n");
+  ASSERT_TRUE(world.store.await_waiting(3));
+  send(other, "0 hoard " + std::to_string(base::bounds::unfinished_bytes_max / 2) + "\n");
+  ASSERT_EQ(read_until(other, "\n"), "hello\n");
+  send(client, "4 all d\n5 all e\n");
+  ASSERT_TRUE(world.store.await_waiting(4)) << "5 is not received";
+  // The first reply fills the socket, so those of 2 and 3 wait behind it.
+  for (const char* key : {"a", "b", "c"}) world.store.answer(key);
+  std::string all;
+  const auto lines = [&all] { return std::count(all.begin(), all.end(), '\n'); };
+  while (lines() < 4 && !all.ends_with(")")) all += read_until(client, "\n");
+  EXPECT_EQ(world.store.waiting(), std::vector<std::string>{"d"});
+  world.store.answer("d");
+  while (lines() < 5 && !all.ends_with(")")) all += read_until(client, "\n");
+  ASSERT_TRUE(world.store.await_waiting(1)) << "5 is received";
+  world.store.answer("e");
+  while (lines() < 6 && !all.ends_with(")")) all += read_until(client, "\n");
+  std::erase(all, '.');
+  EXPECT_EQ(all, "hello\n1 yes\n2 yes\n3 yes\n4 yes\n5 yes\n");
+}
+
+// What is under way may be charged: it is answered before a client is told that it was too slow.
+TEST(Gather, ATimeoutComesBehindWhatIsOwed) {
+  World world;
+  const int client = world.client("gather", {.request = base::milliseconds(50)});
+  send(client, "1 all a\n2 al");
+  ASSERT_TRUE(world.store.await_waiting(1));
+  const auto& closed = world.stats.at(protocol::find("gather").value()).closed_for;
+  const auto& timeouts = closed[static_cast<size_t>(engine::Closed::request_timeout)];
+  ASSERT_TRUE(comes([&] { return timeouts.read() == 1; }));
+  world.store.answer("a");
+  const std::string all = read_until(client, "(end)");
+  EXPECT_EQ(all.substr(0, 12), "hello\n1 yes\n");
+  EXPECT_GT(all.size(), 12 + std::string("(end)").size()) << "why it is closed";
+}
+
+// What a batch that waits for the store points to is input of its own, not of an unfinished
+// request: nobody gives way for it.
+TEST(Gather, NobodyGivesWayForInputThatIsSetAside) {
+  World world;
+  const auto protocol = protocol::find("gather").value();
+  const auto& stats = world.stats.at(protocol);
+  // The one who would give way: the oldest that holds a part of a request in a lent buffer.
+  const int half = world.client("gather");
+  const std::string part = "9 all h" + std::string(3000, 'x');
+  send(half, part);
+  ASSERT_TRUE(comes([&] { return stats.received.read() == part.size(); }));
+  const int hoarder = world.client("gather");
+  constexpr size_t most = base::bounds::unfinished_bytes_max - base::bounds::read_bytes_max - 1000;
+  send(hoarder, "0 hoard " + std::to_string(most) + "\n");
+  ASSERT_EQ(read_until(hoarder, "\n"), "hello\n");
+  const int client = world.client("gather");
+  send(client, "1 all a\n2 all b\n");
+  ASSERT_TRUE(world.store.await_waiting(1)) << "there is no memory to set aside what 1 points to";
+  send(half, "\n");
+  ASSERT_TRUE(world.store.await_waiting(2)) << "the part is whole";
+  EXPECT_EQ(stats.closed_for[static_cast<size_t>(engine::Closed::request_memory)].read(), 0u);
+  world.store.answer("a");
+  ASSERT_TRUE(world.store.await_waiting(2)) << "and 2 is received";
+}
+
+// What a session answers without a request costs its connection a turn as a batch does.
+TEST(Gather, AFloodOfFramesWithoutRequestsIsManyTurns) {
+  World world;
+  constexpr size_t flood = 150, first = 50;  // what a socket takes unread
+  const int client = world.client("gather"), other = world.client("gather");
+  std::atomic<size_t> pongs{0}, before_other{0};
+  GatherSession::at_pong = [&](size_t count) {
+    pongs = count;
+    if (count == first) send(other, "o all o\n");
+  };
+  world.store.at_first = [&] { before_other = pongs - first; };
+  std::string text;
+  for (size_t i = 0; i < flood; ++i) text += "p pong\n";
+  send(client, text);
+  ASSERT_TRUE(world.store.await_waiting(1));
+  EXPECT_LE(before_other, 16u);
+  world.store.answer("o");
+  std::string all;
+  const auto lines = [&all] { return std::count(all.begin(), all.end(), '\n'); };
+  while (lines() < ptrdiff_t{1 + flood} && !all.ends_with(")")) all += read_until(client, "\n");
+  EXPECT_EQ(lines(), ptrdiff_t{1 + flood});
+  GatherSession::at_pong = nullptr;
 }
 
 // Clients of both kinds whose lines come in pieces, and a store that answers in any order: each

@@ -30,6 +30,18 @@ request::Received GatherSession::receive(std::string_view in, bool, request::Req
     consumed = end + 1;
     const std::string_view id = word(line), what = word(line);
     if (what == "end") return {consumed, true};
+    if (what == "pong") {
+      out.append("pong\n");
+      if (at_pong) at_pong(++pongs_);
+      return {consumed, false};
+    }
+    if (what == "hoard" || what == "pad" || what == "echo") {
+      const size_t bytes = std::stoul(std::string(line));
+      if (what == "hoard") hoarded_ = bytes;
+      if (what == "pad") pad_ = bytes;
+      if (what == "echo") out.append(std::string(bytes, '.') + '\n');
+      continue;
+    }
     for (bool begins = true; !line.empty(); begins = false) {
       // As a protocol would that has to decode its texts.
       const std::string_view key = requests.hold(word(line));
@@ -57,6 +69,7 @@ bool GatherSession::reply(const request::Request& request, const request::Verdic
   out.append(request.tag);
   out.append(gathered);
   gathered_.erase(gathered_.find(request.tag));
+  out.append(std::string(pad_, '.'));
   out.append('\n');
   return true;
 }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,7 @@ class SlowStore final : public store::tests::Forwarding {
       const std::lock_guard lock(mutex_);
       if (!answered_.erase(key(ticket))) {
         names_[key(ticket)] = batch.charges.front().key;
+        if (at_first) at_first();
         wait(completions, ticket);
         return {0, true};
       }
@@ -70,6 +72,7 @@ class SlowStore final : public store::tests::Forwarding {
   }
 
   std::atomic<bool> in_steps{false};  // it answers one group at a time
+  std::function<void()> at_first;     // called at each batch that it is asked about first
 
   // Lets the batch go on whose first charge was on that key.
   void answer(const std::string& first_key) {
@@ -126,10 +129,14 @@ struct World {
     worker->join();
     for (const int fd : clients) ::close(fd);
   }
-  int client(const char* protocol) {
+  // `send_bytes`: what its socket takes of replies that it does not read; 0: as the system has it.
+  int client(const char* protocol, const net::Timeouts& timeouts = {}, int send_bytes = 0) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    worker->adopt(ends[0], {protocol::find(protocol).value(), {}}, "");
+    if (send_bytes > 0) {
+      EXPECT_EQ(::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes), 0);
+    }
+    worker->adopt(ends[0], {protocol::find(protocol).value(), timeouts}, "");
     clients.push_back(ends[1]);
     return ends[1];
   }

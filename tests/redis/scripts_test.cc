@@ -140,12 +140,12 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
               verb, cost);
       }
       if (verb == Verb::put && dice(4) == 0) q.charges[0].all = true;
-      for (Charge& c : q.charges) c.fresh = verb == Verb::take && dice(12) == 0;
+      for (Charge& c : q.charges) c.reset_first = verb == Verb::take && dice(12) == 0;
       told += std::to_string(step) + ": at " + std::to_string(now - start_us) + " " +
               std::string(name_of(verb));
       for (const Charge& c : q.charges) {
         told += " " + std::string(c.key) + " " + std::to_string(c.cost) + (c.all ? " all" : "") +
-                (c.fresh ? " anew" : "");
+                (c.reset_first ? " anew" : "");
         for (const Limit& l : c.limits)
           told += " " + std::string(name_of(l.algorithm)) + " " + std::to_string(l.quota) + "/" +
                   std::to_string(l.window.us) + "/" + std::to_string(l.burst);
@@ -319,15 +319,15 @@ void play_kept(int64_t limits, int64_t costs, Weight least, uint32_t seed, int r
                            : Verb::take,
             cost);
       Charge& charge = q.charges[0];
-      if (charge.verb == Verb::take && dice(20) == 0) charge.fresh = true;
-      if (charge.verb == Verb::take && !charge.fresh && dice(12) == 0) charge.refill = true;
+      if (charge.verb == Verb::take && dice(20) == 0) charge.reset_first = true;
+      if (charge.verb == Verb::take && !charge.reset_first && dice(12) == 0) charge.refill = true;
       if (charge.verb == Verb::peek && dice(3) == 0) {
         charge.verb = Verb::put;
         charge.all = true;
       }
       told += std::to_string(step) + ": at " + std::to_string(now - start_us) + " " +
               std::string(name_of(charge.verb)) + (charge.refill ? " refilled" : "") +
-              (charge.fresh ? " anew" : "") + " cost " + std::to_string(cost);
+              (charge.reset_first ? " anew" : "") + " cost " + std::to_string(cost);
       for (const Limit& l : asked)
         told += " " + std::to_string(l.quota) + "/" + std::to_string(l.window.us);
       told += "\n";
@@ -374,11 +374,11 @@ TEST(Scripts, SetAndProbeWhatIsSharedWithDivvy) {
               dice(int64_t{3}));
       Charge& charge = q.charges[0];
       charge.all = verb == Verb::put && dice(3) == 0;
-      charge.fresh = verb == Verb::take && dice(4) == 0;
+      charge.reset_first = verb == Verb::take && dice(4) == 0;
       if (verb == Verb::would_take) charge.before = static_cast<uint8_t>(dice(4));
       told += std::string(name_of(verb)) + " " + std::to_string(cost) + (charge.all ? " all" : "") +
-              (charge.fresh ? " anew" : "") + " behind " + std::to_string(charge.before) + " of " +
-              std::to_string(q.charges.size()) + "\n";
+              (charge.reset_first ? " anew" : "") + " behind " + std::to_string(charge.before) +
+              " of " + std::to_string(q.charges.size()) + "\n";
       const std::string wrong =
           both.ask(q, {start_us}, dice(5) == 0 ? Weight::wide : Weight::light);
       ASSERT_EQ(wrong, "") << "round " << round << "\n" << told;
@@ -432,7 +432,7 @@ void play_ahead(const Sizes& sizes, uint32_t seed) {
 struct Buckets {
   explicit Buckets(Weight least_weight) : least(least_weight) {
     request::Space like;
-    like.linger = base::seconds(120);
+    like.keep_fresh_for = base::seconds(120);
     for (const char* type : {"three", "one", "hourly", "single"})
       spaces[type] = both.spaces.intern(std::string(type) + "/", "", like);
   }

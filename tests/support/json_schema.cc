@@ -40,9 +40,9 @@ std::string object_problem(const Json& document, const Json& schema, const Json&
 std::string schema_problem(const Json& document, const Json& schema, const Json& value,
                            const std::string& place) {
   static const std::set<std::string> known{
-      "$ref",        "type",    "properties", "required", "additionalProperties",
-      "items",       "enum",    "minimum",    "maximum",  "format",
-      "description", "default", "oneOf"};
+      "$ref",        "type",    "properties", "required",     "additionalProperties",
+      "items",       "enum",    "minimum",    "maximum",      "format",
+      "description", "default", "oneOf",      "x-sluice-list"};
   for (const auto& [keyword, ignored] : schema.items())
     if (!known.contains(keyword))
       throw std::runtime_error("a keyword that the test does not know: " + keyword);

@@ -65,7 +65,7 @@ void fill(const std::string& path, const std::string& space_of_rule, uint64_t co
                   .limits_id = limits_id,
                   .key = key,
                   .cells = {&cell, 1},
-                  .forget_us = cell.mark_us});
+                  .forget_us = cell.fresh_at_us});
     if (i % 100'000 == 99'999) {
       ASSERT_TRUE(journal->commit(problem)) << problem;
     }

@@ -1,10 +1,13 @@
 // A protocol that is one folder and one line: the program with it is served over a socket, asked,
-// counted by the protocol's name, explained and overridden, and nothing else was written for it.
+// counted by the protocol's name, explained, described and overridden, and nothing else was written
+// for it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -86,6 +89,22 @@ TEST_F(Toy, IsExplained) {
       http(admin_, "POST", "/v1/explain", R"({"protocol": "toys", "descriptor": {"key": "a"}})");
   EXPECT_EQ(other.status, 422);
   EXPECT_NE(other.body.find("toy"), std::string::npos) << "the list of names has it";
+}
+
+TEST_F(Toy, IsDescribed) {
+  const Json document = Json::parse(http(admin_, "GET", "/v1/openapi.json", "").body);
+  size_t lists = 0;
+  const std::function<void(const Json&)> look = [&](const Json& json) {
+    if (json.is_object() && json.value("x-sluice-list", "") == "protocols") {
+      const Json& names = json["enum"];
+      EXPECT_NE(std::find(names.begin(), names.end(), "toy"), names.end()) << names;
+      ++lists;
+    }
+    for (const Json& below : json)
+      if (below.is_structured()) look(below);
+  };
+  look(document);
+  EXPECT_EQ(lists, 1u);
 }
 
 TEST_F(Toy, IsOverridden) {

@@ -159,7 +159,7 @@ bool DropletSession::ask(std::string_view message, request::Requests& requests) 
       requests.add(limit::Limit{limit::Algorithm::token_bucket, limit, droplet_windows[i], limit});
   }
   requests.commit({.verb = request::Verb::take,
-                   .fresh = request.reset,
+                   .reset_first = request.reset,
                    .cost = request.count,
                    .prefix = {},
                    .tag = tag});

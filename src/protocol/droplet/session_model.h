@@ -170,7 +170,7 @@ inline std::string response(bool accept, uint32_t mask, const std::vector<limit:
 // ---- Connections ----
 
 struct Asked {
-  bool peek = false, fresh = false;
+  bool peek = false, reset_first = false;
   int64_t cost = 1;
   std::string bucket, tag;
   std::vector<limit::Limit> limits;
@@ -210,7 +210,7 @@ inline Asked asked(const DropletRequest& r) {
   asked.bucket = r.bucket;
   asked.tag = r.id.substr(0, 64 << 10);
   if (asked.peek) return asked;
-  asked.fresh = r.reset;
+  asked.reset_first = r.reset;
   asked.cost = r.count;
   const int64_t seconds[] = {1, 60, 3'600, 86'400, 604'800, 2'592'000};
   for (size_t i = 0; i < 6; ++i) {
@@ -327,7 +327,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
         const Answer answer = answer_of(t.requests.size());
         Asked& asked = t.requests.emplace_back();
         asked.peek = request.verb == request::Verb::peek;
-        asked.fresh = request.fresh;
+        asked.reset_first = request.reset_first;
         asked.cost = request.cost;
         asked.tag = request.tag;
         for (const request::Entry& e : requests.descriptor(request))

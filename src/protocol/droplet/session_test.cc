@@ -62,7 +62,7 @@ TEST(DropletSession, ATakeIsARequest) {
   const request::Request& r = requests.items()[0];
   EXPECT_EQ(r.verb, request::Verb::take);
   EXPECT_EQ(r.cost, 4);
-  EXPECT_TRUE(r.fresh);
+  EXPECT_TRUE(r.reset_first);
   EXPECT_FALSE(r.all);
   EXPECT_EQ(r.tag, "the id");
   const auto descriptor = requests.descriptor(r);
@@ -94,7 +94,7 @@ TEST(DropletSession, EveryTypeButTakeIsAPeekOfNothingElse) {
     const request::Request& r = requests.items()[0];
     EXPECT_EQ(r.verb, request::Verb::peek);
     EXPECT_EQ(r.cost, 1);
-    EXPECT_FALSE(r.fresh);
+    EXPECT_FALSE(r.reset_first);
     EXPECT_EQ(requests.limits(r).size(), 0u);
     EXPECT_EQ(requests.descriptor(r)[0].value, "b");
   }

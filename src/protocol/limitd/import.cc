@@ -189,7 +189,7 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
     const limit::State state = limit::has_counter(counter->limit.algorithm)
                                    ? state_of(bucket, counter->limit, now)
                                    : limit::State{};
-    if (state.mark_us <= now.us) {
+    if (state.fresh_at_us <= now.us) {
       ++report.full;
       continue;
     }
@@ -203,9 +203,9 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
       ++report.there;
       continue;
     }
-    const int64_t linger_us = counter->space->linger.us;
+    const int64_t keep_us = counter->space->keep_fresh_for.us;
     const int64_t forget_us =
-        state.mark_us > INT64_MAX - linger_us ? INT64_MAX : state.mark_us + linger_us;
+        state.fresh_at_us > INT64_MAX - keep_us ? INT64_MAX : state.fresh_at_us + keep_us;
     journal->add({counter->space, counter->limits_id, counter->key, {&state, 1}, forget_us});
     ++report.imported;
     if (journal->pending() >= commit_every && !journal->commit(problem)) return end_with(false);

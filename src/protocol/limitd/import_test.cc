@@ -28,7 +28,7 @@ class ImportTest : public testing::Test {
   ImportTest() {
     request::Space like;
     like.carry = limit::CarryOver::left;
-    like.linger = base::seconds(120);
+    like.keep_fresh_for = base::seconds(120);
     user = spaces.intern("limitd:user:", "", like);
     fixed = spaces.intern("limitd:fixed:", "", like);
   }

@@ -111,7 +111,7 @@ TEST(Limitd, TypesBecomeLimits) {
   EXPECT_EQ(rule.space->prefix, "limitd:fixed:");
   EXPECT_EQ(rule.space->suffix, "");
   EXPECT_EQ(rule.space->carry, limit::CarryOver::left);
-  EXPECT_EQ(rule.space->linger, base::seconds(120));
+  EXPECT_EQ(rule.space->keep_fresh_for, base::seconds(120));
   EXPECT_EQ(read.met("a:b\\c", "k")->space->prefix, "limitd:a\\:b\\\\c:");
 }
 

@@ -310,7 +310,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
         for (const request::Entry& e : requests.descriptor(r))
           descriptor.emplace_back(e.key, e.value);
         const size_t n = t.requests.size();
-        t.requests.push_back({r.verb, r.all, r.fresh, r.cost, std::move(descriptor),
+        t.requests.push_back({r.verb, r.all, r.reset_first, r.cost, std::move(descriptor),
                               std::string(r.prefix), requests.limits(r).size()});
         t.replies.emplace_back();
         if (r.verb != request::Verb::wait && r.verb != request::Verb::list) {

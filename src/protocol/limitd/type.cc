@@ -19,7 +19,7 @@ using limit::Limit;
 using policy::in_ticks;
 
 constexpr int64_t interval_ms_max = base::bounds::window_us_max / 1000;
-constexpr limit::Duration linger = base::seconds(120);
+constexpr limit::Duration keep_fresh_for = base::seconds(120);
 
 constexpr std::array<std::string_view, 11> type_keys = {
     "size",     "per_second", "per_minute", "per_hour", "per_day", "per_interval",
@@ -263,7 +263,7 @@ void add_limitd_rules(const LimitdType& type, request::Spaces& spaces, policy::R
   }
   request::Space like;
   like.carry = limit::CarryOver::left;
-  like.linger = linger;
+  like.keep_fresh_for = keep_fresh_for;
   const request::SpaceRef space = spaces.hold(prefix + ':', "", like);
   const auto add = [&](policy::Rule rule, const LimitdNumbers& numbers) {
     rule.file = type.file;
