@@ -13,6 +13,7 @@
 #include "limit/aligned_window.h"
 #include "limit/fixed_bucket.h"
 #include "limit/fixed_window.h"
+#include "limit/gcra.h"
 #include "limit/limit.h"
 #include "limit/sliding_counters.h"
 #include "limit/sliding_log.h"
@@ -43,6 +44,9 @@ inline size_t cells(const Limit& limit) {
     case Algorithm::fixed_window:
     case Algorithm::aligned_window:
     case Algorithm::token_bucket:
+    case Algorithm::gcra_cell:
+    case Algorithm::gcra_crab:
+    case Algorithm::gcra_redis:
       return 1;
     case Algorithm::sliding_window:
       return sliding_counters::cells(limit);
@@ -56,6 +60,14 @@ inline size_t cells(std::span<const Limit> limits) {
   size_t sum = 0;
   for (const Limit& limit : limits) sum += cells(limit);
   return sum;
+}
+
+// Not inlined, so that it costs the other algorithms nothing.
+[[gnu::noinline]] inline Decision decide_gcra(const State* state, const Limit& limit, int64_t cost,
+                                              Time now, State* next) {
+  const Outcome outcome = gcra::decide(*state, limit, cost, now);
+  *next = outcome.next;
+  return outcome.decision;
 }
 
 // `state` and `next` are the limit's cells(limit) cells, and may be the same. The preconditions are
@@ -83,6 +95,10 @@ inline size_t cells(std::span<const Limit> limits) {
       return always(limit);
     case Algorithm::fixed_bucket:
       return one_cell(fixed_bucket::decide(*state, limit, cost, now));
+    case Algorithm::gcra_cell:
+    case Algorithm::gcra_crab:
+    case Algorithm::gcra_redis:
+      return decide_gcra(state, limit, cost, now, next);
     case Algorithm::deny:
       break;
   }
@@ -132,6 +148,10 @@ inline Decision put(const State* state, const Limit& limit, int64_t units, bool 
       const size_t count = sliding_log::cells(limit);
       return sliding_log::put(std::span(state, count), limit, units, now, std::span(next, count));
     }
+    case Algorithm::gcra_cell:
+    case Algorithm::gcra_crab:
+    case Algorithm::gcra_redis:
+      return one_cell(gcra::put(*state, limit, units, now));
     case Algorithm::unlimited:
       return always(limit);
     case Algorithm::deny:

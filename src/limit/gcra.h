@@ -10,18 +10,19 @@
 //   units        cell and crab: nanoseconds; redis: microseconds, and `now` is cut to whole
 //                milliseconds. Signed 64 bits; products are taken in 128, and one that leaves 63 is
 //                an error, never wrapped.
-//   rate         E, the emission: the time that brings a unit. L, the limit. F, the tolerance.
+//   limit        window: E, the emission, in units: the time that brings a unit back. quota: L, the
+//                limit. burst: F, the tolerance, in units of time.
 //                  cell   E = trunc(period * 10^9 / count), divided as doubles, as the module does
 //                         L = max_burst + 1                 F = E * L
 //                  crab   E = floor(period * 10^9 / count)
 //                         L = max_burst                     F = E * (L - 1)
 //                  redis  E = max(1, round(period * 10^6 / count)), of doubles
 //                         L = max_burst + 1, 2^63-1 at most F = E * L
-//   state        units: the TAT, since 1970. mark_us: the time from which the counter equals a
+//   state        units: the TAT, since 1970. fresh_at_us: the time from which the counter equals a
 //                fresh one, rounded up: the TAT; of crab TAT + E of the call that wrote it. From
-//                mark_us on a counter is as one that is not there, whatever a call's numbers are.
-//                All zero: fresh. 16 bytes, and the TAT alone is enough to come back to it (tat_of,
-//                state_of), as for a counter that is shared with a Redis module.
+//                fresh_at_us on a counter is as one that is not there, whatever a call's numbers
+//                are. All zero: fresh. 16 bytes, and the TAT alone is enough to come back to it
+//                (tat_of, state_of), as for a counter that is shared with a Redis module.
 //   base         cell, redis  max(now, TAT); now if there is none
 //                crab         max(now - E, TAT); now - E if there is none
 //   new TAT      base + E * quantity, and at least the base of a fresh counter: units given back
@@ -36,8 +37,7 @@
 //                comes between. cell and redis: `never` when E * quantity > F or L < 0. (crab has
 //                no word for never: it tells the wait as if it could pass.)
 //   reset_after  cell and redis: T - now, until the counter is as fresh. crab: T - now + F, what
-//                throttlecrab tells, which is (L - 2) * E more than that; or with `true_reset`
-//                T - now + E.
+//                throttlecrab tells, which is (L - 2) * E more than that.
 //   rounding     Durations are of whole microseconds, rounded up. Seconds (`seconds_up`) are
 //                rounded up from these, which is as from nanoseconds: no wait is told as 0.
 //   bound        In T >= 1 microseconds, [a, a + T) for any a, calls with the same numbers take at
@@ -55,8 +55,9 @@
 //   clock        The bound holds while the clock does not step back; it may stand still. After a
 //                step back a counter owes what it owed and the step.
 //   other rate   The TAT stays: what was used stays as a debt in time, not in units.
-//   end of time  A grant whose TAT does not fit 63 bits is an error: out_of_range. A time before
-//                1970 counts as 1970.
+//   end of time  What would be a grant whose TAT or E * quantity leaves 63 bits is a refusal whose
+//                reset_after is `never` (is_out_of_range), and changes nothing. A time before 1970
+//                counts as 1970.
 //
 // Exact for every int64_t that the errors below do not name. The only floating point is that of the
 // emission.
@@ -73,175 +74,182 @@
 
 namespace sluice::limit::gcra {
 
-enum class Kind : uint8_t { cell, crab, redis };
-
-// Why there is no answer. Nothing is written then.
+// Why a call's numbers make no limit.
 enum class Error : uint8_t {
   none,
   zero_rate,     // cell: count or period 0, or an emission below a nanosecond
   not_positive,  // cell, redis: count or period below 0 (redis: 1); crab: one of three below 1, or
                  // an emission below a nanosecond
   bad_period,    // redis: not above 0 and below 10^12 s
-  negative,      // crab: the quantity; redis: max_burst
-  out_of_range,  // a product or a TAT leaves 63 bits
+  negative,      // redis: max_burst
+  out_of_range,  // a product leaves 63 bits
 };
 
-// What a call's numbers come to.
+// What a call's numbers come to: a limit, where there is no error.
 struct Rate {
-  Kind kind = Kind::cell;
-  bool true_reset = false;  // crab: reset_after is the time until the counter is as fresh
   Error error = Error::none;
-  int64_t emission = 1;
-  int64_t tolerance = 0;
-  int64_t limit = 0;
-  friend bool operator==(const Rate&, const Rate&) = default;
-};
-
-struct Answer {
-  Outcome outcome;  // `next` is the state itself where nothing is written
-  Error error = Error::none;
+  Limit limit{};
 };
 
 inline constexpr int64_t nanoseconds = 1'000'000'000;  // of a second
 
-inline constexpr bool fits(Wide value) {
+constexpr bool is_gcra(Algorithm algorithm) {
+  return algorithm >= Algorithm::gcra_cell && algorithm <= Algorithm::gcra_redis;
+}
+
+// What stands for such a limit where no call has brought its numbers along, as in a rule's list.
+constexpr Limit without_numbers(Algorithm algorithm) {
+  return {algorithm, 1, {1}, 1};
+}
+
+constexpr bool fits(Wide value) {
   return value >= INT64_MIN && value <= INT64_MAX;
 }
 
 // 2^63: the first double that does not fit.
 inline constexpr double past_int64 = 9223372036854775808.0;
 
-inline Rate failed(Kind kind, Error error) {
-  return {.kind = kind, .error = error};
-}
-
-inline Rate with_tolerance(Rate rate, int64_t units) {
-  const Wide tolerance = Wide{rate.emission} * units;
-  if (!fits(tolerance)) return failed(rate.kind, Error::out_of_range);
-  rate.tolerance = static_cast<int64_t>(tolerance);
-  return rate;
+// `units`: how many emissions the tolerance is.
+inline Rate rate_of(Algorithm algorithm, int64_t emission, int64_t limit, int64_t units) {
+  const Wide tolerance = Wide{emission} * units;
+  if (!fits(tolerance)) return {Error::out_of_range};
+  return {Error::none, {algorithm, limit, {emission}, static_cast<int64_t>(tolerance)}};
 }
 
 // CL.THROTTLE key max_burst count period, which is in seconds.
 inline Rate cell_rate(int64_t max_burst, int64_t count, int64_t period) {
-  if (count == 0 || period == 0) return failed(Kind::cell, Error::zero_rate);
-  if (count < 0 || period < 0) return failed(Kind::cell, Error::not_positive);
+  if (count == 0 || period == 0) return {Error::zero_rate};
+  if (count < 0 || period < 0) return {Error::not_positive};
   const Wide period_ns = Wide{period} * nanoseconds;
-  if (!fits(period_ns) || max_burst == INT64_MAX) return failed(Kind::cell, Error::out_of_range);
+  if (!fits(period_ns) || max_burst == INT64_MAX) return {Error::out_of_range};
   const double emission =
       static_cast<double>(static_cast<int64_t>(period_ns)) / static_cast<double>(count);
-  if (emission < 1) return failed(Kind::cell, Error::zero_rate);
-  if (emission >= past_int64) return failed(Kind::cell, Error::out_of_range);
-  Rate rate{.kind = Kind::cell};
-  rate.emission = static_cast<int64_t>(emission);
-  rate.limit = max_burst + 1;
-  return with_tolerance(rate, rate.limit);
+  if (emission < 1) return {Error::zero_rate};
+  if (emission >= past_int64) return {Error::out_of_range};
+  return rate_of(Algorithm::gcra_cell, static_cast<int64_t>(emission), max_burst + 1,
+                 max_burst + 1);
 }
 
 // THROTTLE key max_burst count_per_period period.
-inline Rate crab_rate(int64_t max_burst, int64_t count, int64_t period, bool true_reset = false) {
-  if (max_burst < 1 || count < 1 || period < 1) return failed(Kind::crab, Error::not_positive);
+inline Rate crab_rate(int64_t max_burst, int64_t count, int64_t period) {
+  if (max_burst < 1 || count < 1 || period < 1) return {Error::not_positive};
   const Wide period_ns = Wide{period} * nanoseconds;
-  if (!fits(period_ns)) return failed(Kind::crab, Error::out_of_range);
-  Rate rate{.kind = Kind::crab, .true_reset = true_reset};
-  rate.emission = static_cast<int64_t>(period_ns) / count;
-  if (rate.emission == 0) return failed(Kind::crab, Error::not_positive);
-  rate.limit = max_burst;
-  // The whole bucket is to be told in 63 bits too.
-  if (!fits(Wide{rate.emission} * rate.limit)) return failed(Kind::crab, Error::out_of_range);
-  return with_tolerance(rate, rate.limit - 1);
+  if (!fits(period_ns)) return {Error::out_of_range};
+  const int64_t emission = static_cast<int64_t>(period_ns) / count;
+  if (emission == 0) return {Error::not_positive};
+  // The whole bucket must be told in 63 bits too.
+  if (!fits(Wide{emission} * max_burst)) return {Error::out_of_range};
+  return rate_of(Algorithm::gcra_crab, emission, max_burst, max_burst - 1);
 }
 
 // GCRA key max_burst tokens_per_period period.
 inline Rate redis_rate(int64_t max_burst, int64_t tokens, double period) {
-  if (max_burst < 0) return failed(Kind::redis, Error::negative);
-  if (tokens < 1) return failed(Kind::redis, Error::not_positive);
-  if (!(period > 0 && period < 1e12)) return failed(Kind::redis, Error::bad_period);
+  if (max_burst < 0) return {Error::negative};
+  if (tokens < 1) return {Error::not_positive};
+  if (!(period > 0 && period < 1e12)) return {Error::bad_period};
   // Below 10^18, so it fits.
-  const double emission = std::round(period * 1e6 / static_cast<double>(tokens));
-  Rate rate{.kind = Kind::redis};
-  rate.emission = std::max<int64_t>(1, static_cast<int64_t>(emission));
-  rate.limit = max_burst == INT64_MAX ? max_burst : max_burst + 1;
-  return with_tolerance(rate, rate.limit);
+  const double rounded = std::round(period * 1e6 / static_cast<double>(tokens));
+  const auto emission = std::max<int64_t>(1, static_cast<int64_t>(rounded));
+  const int64_t limit = max_burst == INT64_MAX ? max_burst : max_burst + 1;
+  return rate_of(Algorithm::gcra_redis, emission, limit, limit);
 }
 
-// Of a rate's own unit in a microsecond.
-inline constexpr int64_t per_microsecond(Kind kind) {
-  return kind == Kind::redis ? 1 : 1000;
+// Of a limit's own unit of time in a microsecond.
+constexpr int64_t per_microsecond(Algorithm algorithm) {
+  return algorithm == Algorithm::gcra_redis ? 1 : 1000;
 }
 
-// `now` as a rate counts it.
-inline Wide instant(Kind kind, Time now) {
+// `now` as such a limit counts it.
+inline Wide instant(Algorithm algorithm, Time now) {
   const int64_t us = std::max<int64_t>(now.us, 0);
-  return kind == Kind::redis ? Wide{us / 1000 * 1000} : Wide{us} * 1000;
+  return algorithm == Algorithm::gcra_redis ? Wide{us / 1000 * 1000} : Wide{us} * 1000;
 }
 
-inline Duration rounded_up(Kind kind, Wide length) {
-  const int64_t per = per_microsecond(kind);
+inline Duration rounded_up(Algorithm algorithm, Wide length) {
+  const int64_t per = per_microsecond(algorithm);
   const Wide us = length <= 0 ? 0 : (length - 1) / per + 1;
   return us >= base::never.us ? base::never : Duration{static_cast<int64_t>(us)};
 }
 
 // The TAT at which a counter is as one that is not there: where its base would be at `now`.
-inline Wide fresh_tat(const Rate& rate, Wide now) {
-  return rate.kind == Kind::crab ? now - rate.emission : now;
+inline Wide fresh_tat(const Limit& limit, Wide now) {
+  return limit.algorithm == Algorithm::gcra_crab ? now - limit.window.us : now;
 }
 
-// The state with that TAT; of a rate, as crab's mark depends on it.
-inline State state_of(const Rate& rate, int64_t tat) {
-  if (rate.kind == Kind::redis) {
+// The state with that TAT; of a limit, as crab's end depends on it.
+inline State state_of(const Limit& limit, int64_t tat) {
+  if (limit.algorithm == Algorithm::gcra_redis) {
     // The first microsecond of the first millisecond that is not before it.
-    const Wide mark = (Wide{tat} + 999) / 1000 * 1000;
-    return {static_cast<int64_t>(std::min<Wide>(mark, INT64_MAX)), tat};
+    const Wide end = (Wide{tat} + 999) / 1000 * 1000;
+    return {static_cast<int64_t>(std::min<Wide>(end, INT64_MAX)), tat};
   }
-  const Wide fresh_from = rate.kind == Kind::crab ? Wide{tat} + rate.emission : Wide{tat};
-  return {rounded_up(rate.kind, fresh_from).us, tat};
+  const bool crab = limit.algorithm == Algorithm::gcra_crab;
+  const Wide fresh_from = crab ? Wide{tat} + limit.window.us : Wide{tat};
+  return {rounded_up(limit.algorithm, fresh_from).us, tat};
 }
 
 // Nothing: the counter is as fresh.
 inline std::optional<int64_t> tat_of(const State& state, Time now) {
-  if (state == State{} || state.mark_us <= std::max<int64_t>(now.us, 0)) return {};
+  if (state == State{} || state.fresh_at_us <= std::max<int64_t>(now.us, 0)) return {};
   return state.units;
 }
 
-// `rate` has no error. The state's kind is the rate's.
-inline Answer decide(const State& state, const Rate& rate, int64_t quantity, Time now) {
-  SLUICE_CHECK(rate.error == Error::none && rate.emission >= 1);
-  Answer answer{{{}, state}};
-  if (rate.kind == Kind::crab && quantity < 0) {
-    answer.error = Error::negative;
-    return answer;
-  }
-  const Wide cost = Wide{rate.emission} * quantity;
-  if (!fits(cost)) {
-    answer.error = Error::out_of_range;
-    return answer;
-  }
-  const Wide at = instant(rate.kind, now);
-  const Wide fresh = fresh_tat(rate, at);
+// Does the refusal stand for what cannot be counted?
+inline bool is_out_of_range(const Decision& decision) {
+  return !decision.allowed && decision.reset_after == base::never;
+}
+
+inline Outcome out_of_range(const State& state, const Limit& limit) {
+  return {{false, limit.quota, 0, base::never, base::never}, state};
+}
+
+// `limit` is of cell_rate, crab_rate or redis_rate, and the state of a counter of the same
+// algorithm. cost: the quantity; below 0 units are given back.
+inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
+  SLUICE_CHECK(limit.window.us >= 1);
+  const int64_t emission = limit.window.us, tolerance = limit.burst;
+  const Wide added = Wide{emission} * cost;
+  if (!fits(added)) return out_of_range(state, limit);
+  const bool crab = limit.algorithm == Algorithm::gcra_crab;
+  const Wide at = instant(limit.algorithm, now);
+  const Wide fresh = fresh_tat(limit, at);
   const std::optional<int64_t> stored = tat_of(state, now);
   const Wide from = stored ? std::max<Wide>(*stored, fresh) : fresh;
-  const Wide to = std::max(from + cost, fresh);
+  const Wide to = std::max(from + added, fresh);
 
-  Decision& d = answer.outcome.decision;
-  d.allowed = to - rate.tolerance <= at && rate.limit >= 0;
-  d.limit = rate.limit;
-  if (d.allowed && quantity != 0) {
-    if (!fits(to)) return {{{}, state}, Error::out_of_range};
-    answer.outcome.next = to == fresh ? State{} : state_of(rate, static_cast<int64_t>(to));
+  Outcome outcome{{}, state};
+  Decision& d = outcome.decision;
+  d.allowed = to - tolerance <= at && limit.quota >= 0;
+  d.limit = limit.quota;
+  if (d.allowed && cost != 0) {
+    if (!fits(to)) return out_of_range(state, limit);
+    outcome.next = to == fresh ? State{} : state_of(limit, static_cast<int64_t>(to));
   }
   const Wide current = d.allowed ? to : from;
-  const Wide room = at + rate.tolerance - current;
+  const Wide room = at + tolerance - current;
   // At most E * L, which fits.
-  if (room > 0) d.remaining = static_cast<int64_t>(room) / rate.emission;
-  Wide reset = current - at;
-  if (rate.kind == Kind::crab) reset += rate.true_reset ? rate.emission : rate.tolerance;
-  d.reset_after = rounded_up(rate.kind, reset);
+  if (room > 0) d.remaining = static_cast<int64_t>(room) / emission;
+  d.reset_after = rounded_up(limit.algorithm, current - at + (crab ? tolerance : 0));
   if (!d.allowed) {
-    const bool can_pass = rate.kind == Kind::crab || (cost <= rate.tolerance && rate.limit >= 0);
-    d.retry_after = can_pass ? rounded_up(rate.kind, to - rate.tolerance - at) : base::never;
+    const bool can_pass = crab || (added <= tolerance && limit.quota >= 0);
+    d.retry_after = can_pass ? rounded_up(limit.algorithm, to - tolerance - at) : base::never;
   }
-  return answer;
+  return outcome;
+}
+
+// Gives units back, to as many as were used. Allowed whatever is left.
+inline Outcome put(const State& state, const Limit& limit, int64_t units, Time now) {
+  const Wide fresh = fresh_tat(limit, instant(limit.algorithm, now));
+  const std::optional<int64_t> stored = tat_of(state, now);
+  Outcome outcome{{}, State{}};
+  if (stored) {
+    const Wide to = Wide{*stored} - Wide{limit.window.us} * units;
+    if (to > fresh) outcome.next = state_of(limit, static_cast<int64_t>(to));
+  }
+  outcome.decision = decide(outcome.next, limit, 0, now).decision;
+  outcome.decision.allowed = true;
+  outcome.decision.retry_after = {};
+  return outcome;
 }
 
 // Whole seconds, rounded up.

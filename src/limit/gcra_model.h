@@ -18,16 +18,16 @@ using Five = std::array<int64_t, 5>;
 inline const Int int_min = -(Int(1) << 63), int_max = (Int(1) << 63) - 1;
 
 struct Call {
-  gcra::Kind kind = gcra::Kind::cell;
+  Algorithm kind = Algorithm::gcra_cell;
   int64_t max_burst = 0, count = 1;
   int64_t period = 1;  // of redis in microseconds: the double is period / 10^6
   int64_t quantity = 1;
 };
 
 inline gcra::Rate rate_of(const Call& call) {
-  if (call.kind == gcra::Kind::cell)
+  if (call.kind == Algorithm::gcra_cell)
     return gcra::cell_rate(call.max_burst, call.count, call.period);
-  if (call.kind == gcra::Kind::crab)
+  if (call.kind == Algorithm::gcra_crab)
     return gcra::crab_rate(call.max_burst, call.count, call.period);
   return gcra::redis_rate(call.max_burst, call.count, static_cast<double>(call.period) / 1e6);
 }
@@ -42,19 +42,13 @@ inline Int ceil_div(const Int& a, const Int& b) {
 class Key {
  public:
   std::optional<Five> ask(const Call& call, int64_t now_us) {
-    switch (call.kind) {
-      case gcra::Kind::cell:
-        return cell(call, Int(now_us) * 1000);
-      case gcra::Kind::crab:
-        return crab(call, Int(now_us) * 1000);
-      case gcra::Kind::redis:
-        return redis(call, Int(now_us / 1000) * 1000);
-    }
-    return {};
+    if (call.kind == Algorithm::gcra_cell) return cell(call, Int(now_us) * 1000);
+    if (call.kind == Algorithm::gcra_crab) return crab(call, Int(now_us) * 1000);
+    return redis(call, Int(now_us / 1000) * 1000);
   }
   // Of a key that has been asked in one dialect alone.
-  bool fresh(gcra::Kind kind, int64_t now_us) const {
-    const int64_t us = kind == gcra::Kind::redis ? now_us / 1000 * 1000 : now_us;
+  bool fresh(Algorithm kind, int64_t now_us) const {
+    const int64_t us = kind == Algorithm::gcra_redis ? now_us / 1000 * 1000 : now_us;
     return !tat_ || Int(us) * 1000 >= fresh_from_;
   }
 
@@ -138,10 +132,10 @@ class Key {
 };
 
 // A decision in the words of its command.
-inline Five five_of(gcra::Kind kind, const Decision& d) {
+inline Five five_of(Algorithm kind, const Decision& d) {
   const int64_t retry = d.retry_after == base::never ? -1 : gcra::seconds_up(d.retry_after);
   const int64_t reset = gcra::seconds_up(d.reset_after);
-  if (kind == gcra::Kind::crab) return {d.allowed ? 1 : 0, d.limit, d.remaining, reset, retry};
+  if (kind == Algorithm::gcra_crab) return {d.allowed ? 1 : 0, d.limit, d.remaining, reset, retry};
   return {d.allowed ? 0 : 1, d.limit, d.remaining, d.allowed ? -1 : retry, reset};
 }
 
@@ -152,10 +146,11 @@ struct Counter {
   std::optional<Five> ask(const Call& call, int64_t now_us) {
     const gcra::Rate rate = rate_of(call);
     if (rate.error != gcra::Error::none) return {};
-    const gcra::Answer answer = gcra::decide(state, rate, call.quantity, {now_us});
-    if (answer.error != gcra::Error::none) return {};
-    state = answer.outcome.next;
-    return five_of(call.kind, answer.outcome.decision);
+    if (call.kind == Algorithm::gcra_crab && call.quantity < 0) return {};
+    const Outcome outcome = gcra::decide(state, rate.limit, call.quantity, {now_us});
+    state = outcome.next;
+    if (gcra::is_out_of_range(outcome.decision)) return {};
+    return five_of(call.kind, outcome.decision);
   }
 };
 

@@ -17,7 +17,6 @@ namespace sluice::limit::gcra_test {
 namespace {
 
 using gcra::Error;
-using gcra::Kind;
 using gcra_model::Call;
 using gcra_model::Counter;
 using gcra_model::Five;
@@ -50,7 +49,7 @@ struct Pair {
     const bool fresh = !gcra::tat_of(counter.state, {now_us}).has_value();
     EXPECT_EQ(found, expected) << show(call) << ": " << show(found) << ", not " << show(expected);
     EXPECT_EQ(fresh, model.fresh(call.kind, now_us)) << show(call);
-    const bool grants = found && (*found)[0] == (call.kind == Kind::crab ? 1 : 0);
+    const bool grants = found && (*found)[0] == (call.kind == Algorithm::gcra_crab ? 1 : 0);
     const bool writes = grants && call.quantity != 0;
     EXPECT_TRUE(writes || counter.state == before) << show(call);
     ++(!found ? errors : grants ? allowed : denied);
@@ -58,32 +57,39 @@ struct Pair {
   }
 };
 
-constexpr std::array<Kind, 3> kinds = {Kind::cell, Kind::crab, Kind::redis};
+Limit limit_of(const Call& call) {
+  const gcra::Rate rate = gcra_model::rate_of(call);
+  EXPECT_EQ(rate.error, Error::none);
+  return rate.limit;
+}
+
+constexpr std::array<Algorithm, 3> kinds = {Algorithm::gcra_cell, Algorithm::gcra_crab,
+                                            Algorithm::gcra_redis};
 
 // Units of a call's step in time, of the kind's own fineness.
-int64_t step_us(Kind kind) {
-  return kind == Kind::redis ? 500 : 1;
+int64_t step_us(Algorithm kind) {
+  return kind == Algorithm::gcra_redis ? 500 : 1;
 }
 
 // An emission of so many nanoseconds (redis: microseconds).
-Call call_of(Kind kind, int64_t max_burst, int64_t emission) {
-  if (kind == Kind::redis) return {kind, max_burst, 1, emission, 1};
+Call call_of(Algorithm kind, int64_t max_burst, int64_t emission) {
+  if (kind == Algorithm::gcra_redis) return {kind, max_burst, 1, emission, 1};
   return {kind, max_burst, 1'000'000'000 / emission, 1, 1};
 }
 
 TEST(Gcra, EveryShortSequence) {
   size_t sequences = 0;
   Pair sum;
-  for (const Kind kind : kinds) {
+  for (const Algorithm kind : kinds) {
     for (int64_t emission : {500, 1000, 2500}) {
       for (int64_t burst : {0, 1, 2}) {
-        const Call base = call_of(kind, burst + (kind == Kind::crab), emission);
+        const Call base = call_of(kind, burst + (kind == Algorithm::gcra_crab), emission);
         for (int code = 0; code < 12 * 12 * 12; ++code) {
           Pair pair;
           int64_t now = start;
           for (int left = code, i = 0; i < 3; ++i, left /= 12) {
             Call call = base;
-            call.quantity = left % 4 - (kind == Kind::crab ? 0 : 1);
+            call.quantity = left % 4 - (kind == Algorithm::gcra_crab ? 0 : 1);
             now += left % 12 / 4 * step_us(kind);
             if (!pair.ask(call, now)) return;
           }
@@ -104,7 +110,7 @@ TEST(Gcra, AnySequenceOfAnyNumbers) {
   const auto pick = [&](std::initializer_list<int64_t> from) {
     return *(from.begin() + static_cast<ptrdiff_t>(random() % from.size()));
   };
-  for (const Kind kind : kinds) {
+  for (const Algorithm kind : kinds) {
     Pair sum;
     for (int round = 0; round < 800; ++round) {
       Pair pair;
@@ -123,7 +129,7 @@ TEST(Gcra, AnySequenceOfAnyNumbers) {
               wild ? pick({-1, 0, 1, 60, 1'000'000'000, 9'223'372'036, 9'223'372'037, INT64_MAX})
                    : static_cast<int64_t>(random() % 100 + 1);
           // The model's period is in microseconds, of which a double has 2^53.
-          if (kind == Kind::redis)
+          if (kind == Algorithm::gcra_redis)
             call.period = std::min<int64_t>(call.period, int64_t{1} << 50) * (wild ? 1 : second);
         }
         call.quantity = random() % 4 == 0 ? pick({0, 1, -1, -3, 5, INT64_MAX, INT64_MIN, 100'000})
@@ -145,14 +151,16 @@ TEST(Gcra, AnySequenceOfAnyNumbers) {
 // clock stands still, and where calls come as fast as they can.
 TEST(Gcra, NoIntervalTakesMoreThanTheBound) {
   std::mt19937_64 random(19);
-  for (const Kind kind : kinds) {
+  for (const Algorithm kind : kinds) {
     size_t tight = 0, grants_seen = 0;
     for (int round = 0; round < 500; ++round) {
       const int64_t emission = int64_t{1} + static_cast<int64_t>(random() % 6'000);
       Call call = call_of(kind, static_cast<int64_t>(random() % 5) + 1, emission);
       const gcra::Rate rate = gcra_model::rate_of(call);
       ASSERT_EQ(rate.error, Error::none);
-      const bool gives_back = kind != Kind::crab && round % 2 == 0, greedy = round % 3 == 0;
+      const Limit& limit = rate.limit;
+      const bool gives_back = kind != Algorithm::gcra_crab && round % 2 == 0,
+                 greedy = round % 3 == 0;
       State state;
       int64_t now = start + static_cast<int64_t>(random() % 1000);
       struct Grant {
@@ -160,16 +168,16 @@ TEST(Gcra, NoIntervalTakesMoreThanTheBound) {
       };
       std::vector<Grant> grants;
       for (int i = 0; i < 60; ++i) {
-        now += static_cast<int64_t>(random() % 3 * (kind == Kind::redis ? random() % 1000 : 2));
+        now += static_cast<int64_t>(random() % 3 *
+                                    (kind == Algorithm::gcra_redis ? random() % 1000 : 2));
         call.quantity = static_cast<int64_t>(random() % 4) - (gives_back ? 1 : 0);
         if (greedy) {
-          const auto look = gcra::decide(state, rate, 0, {now});
-          call.quantity = look.outcome.decision.remaining;
+          call.quantity = gcra::decide(state, limit, 0, {now}).decision.remaining;
         }
-        const auto answer = gcra::decide(state, rate, call.quantity, {now});
-        ASSERT_EQ(answer.error, Error::none);
-        if (!answer.outcome.decision.allowed) continue;
-        state = answer.outcome.next;
+        const Outcome outcome = gcra::decide(state, limit, call.quantity, {now});
+        ASSERT_FALSE(gcra::is_out_of_range(outcome.decision));
+        if (!outcome.decision.allowed) continue;
+        state = outcome.next;
         grants.push_back({now, call.quantity});
       }
       grants_seen += grants.size();
@@ -179,10 +187,10 @@ TEST(Gcra, NoIntervalTakesMoreThanTheBound) {
           taken += grants[j].units;
           if (grants[j].units <= 0) continue;
           const int64_t t = grants[j].at - grants[i].at + 1;
-          const int64_t bound = kind == Kind::redis
-                                    ? rate.limit + (t + 998) / 1000 * 1000 / rate.emission
-                                    : rate.limit + (t - 1) * 1000 / rate.emission;
-          ASSERT_LE(taken, bound) << static_cast<int>(kind) << " " << rate.emission << " " << t;
+          const int64_t bound = kind == Algorithm::gcra_redis
+                                    ? limit.quota + (t + 998) / 1000 * 1000 / limit.window.us
+                                    : limit.quota + (t - 1) * 1000 / limit.window.us;
+          ASSERT_LE(taken, bound) << static_cast<int>(kind) << " " << limit.window.us << " " << t;
           tight += taken == bound;
         }
       }
@@ -193,30 +201,30 @@ TEST(Gcra, NoIntervalTakesMoreThanTheBound) {
 }
 
 TEST(Gcra, AClockThatStepsBackLosesNoDebt) {
-  for (const Kind kind : kinds) {
-    const gcra::Rate rate = gcra_model::rate_of(call_of(kind, 3, 10'000));
-    State state = gcra::decide({}, rate, 3, {start}).outcome.next;
+  for (const Algorithm kind : kinds) {
+    const Limit rate = limit_of(call_of(kind, 3, 10'000));
+    State state = gcra::decide({}, rate, 3, {start}).next;
     const auto back = gcra::decide(state, rate, 1, {start - 5 * second});
-    EXPECT_FALSE(back.outcome.decision.allowed);
-    EXPECT_EQ(back.outcome.next, state);
-    EXPECT_GT(back.outcome.decision.retry_after, Duration{4 * second});
+    EXPECT_FALSE(back.decision.allowed);
+    EXPECT_EQ(back.next, state);
+    EXPECT_GT(back.decision.retry_after, Duration{4 * second});
   }
 }
 
 // The wait is exact: a moment before it the same call is denied.
 TEST(Gcra, TheWaitIsNoMicrosecondTooLong) {
-  for (const Kind kind : kinds) {
+  for (const Algorithm kind : kinds) {
     for (int64_t quantity : {1, 2, 3}) {
-      const gcra::Rate rate = gcra_model::rate_of(call_of(kind, 3, 7'777));
-      const State state = gcra::decide({}, rate, 3, {start}).outcome.next;
+      const Limit rate = limit_of(call_of(kind, 3, 7'777));
+      const State state = gcra::decide({}, rate, 3, {start}).next;
       int64_t now = start;
       const auto denied = gcra::decide(state, rate, quantity, {now});
-      if (denied.outcome.decision.allowed) continue;  // of the larger limits
-      const int64_t wait = denied.outcome.decision.retry_after.us;
-      const int64_t unit = kind == Kind::redis ? 1000 : 1;  // of the clock that it has
+      if (denied.decision.allowed) continue;  // of the larger limits
+      const int64_t wait = denied.decision.retry_after.us;
+      const int64_t unit = kind == Algorithm::gcra_redis ? 1000 : 1;  // of the clock that it has
       const int64_t then = (start + wait + unit - 1) / unit * unit;
-      EXPECT_TRUE(gcra::decide(state, rate, quantity, {then}).outcome.decision.allowed);
-      EXPECT_FALSE(gcra::decide(state, rate, quantity, {then - 1}).outcome.decision.allowed);
+      EXPECT_TRUE(gcra::decide(state, rate, quantity, {then}).decision.allowed);
+      EXPECT_FALSE(gcra::decide(state, rate, quantity, {then - 1}).decision.allowed);
     }
   }
 }
@@ -246,61 +254,77 @@ TEST(Gcra, TellsTheErrors) {
   EXPECT_EQ(gcra::redis_rate(0, 1, 1e12).error, Error::bad_period);
   EXPECT_EQ(gcra::redis_rate(0, 1, std::nan("")).error, Error::bad_period);
   EXPECT_EQ(gcra::redis_rate(INT64_MAX, 1, 1e-6).error, Error::none);
-  EXPECT_EQ(gcra::redis_rate(INT64_MAX, 1, 1e-6).limit, INT64_MAX);
+  EXPECT_EQ(gcra::redis_rate(INT64_MAX, 1, 1e-6).limit.quota, INT64_MAX);
   EXPECT_EQ(gcra::redis_rate(INT64_MAX, 1, 2e-6).error, Error::out_of_range);
-  EXPECT_EQ(gcra::redis_rate(0, 1'000'000, 1e-6).emission, 1);
+  EXPECT_EQ(gcra::redis_rate(0, 1'000'000, 1e-6).limit.window.us, 1);
+}
 
-  const auto error_of = [](const gcra::Rate& rate, int64_t quantity, int64_t now) {
+TEST(Gcra, WhatLeavesSixtyThreeBitsIsRefusedAndChangesNothing) {
+  const auto leaves = [](const gcra::Rate& rate, int64_t quantity, int64_t now) {
     EXPECT_EQ(rate.error, Error::none);
-    return gcra::decide({}, rate, quantity, {now}).error;
+    const Outcome outcome = gcra::decide({}, rate.limit, quantity, {now});
+    EXPECT_EQ(outcome.next == State{}, !outcome.decision.allowed || quantity == 0);
+    return gcra::is_out_of_range(outcome.decision);
   };
-  EXPECT_EQ(error_of(gcra::crab_rate(5, 1, 60), -1, start), Error::negative);
-  EXPECT_EQ(error_of(gcra::cell_rate(5, 1, 60), INT64_MAX, start), Error::out_of_range);
-  EXPECT_EQ(error_of(gcra::cell_rate(5, 1, 60), INT64_MIN, start), Error::out_of_range);
+  EXPECT_TRUE(leaves(gcra::cell_rate(5, 1, 60), INT64_MAX, start));
+  EXPECT_TRUE(leaves(gcra::cell_rate(5, 1, 60), INT64_MIN, start));
   // 292 years from now and from 1970.
-  EXPECT_EQ(error_of(gcra::cell_rate(0, 1, 9'223'372'036), 1, 0), Error::none);
-  EXPECT_EQ(error_of(gcra::cell_rate(0, 1, 9'223'372'036), 1, start), Error::out_of_range);
+  EXPECT_FALSE(leaves(gcra::cell_rate(0, 1, 9'223'372'036), 1, 0));
+  EXPECT_TRUE(leaves(gcra::cell_rate(0, 1, 9'223'372'036), 1, start));
+  EXPECT_FALSE(leaves(gcra::cell_rate(0, 1, 9'223'372'036), 0, start));
 }
 
-TEST(Gcra, CrabTellsTheTimeToFullWhereThatIsWanted) {
-  const auto told = [](bool true_reset, int64_t quantity) {
-    const auto rate = gcra::crab_rate(3, 1, 60, true_reset);
-    return gcra::decide({}, rate, quantity, {start}).outcome.decision.reset_after;
-  };
-  EXPECT_EQ(told(false, 1), Duration{120 * second});
-  EXPECT_EQ(told(true, 1), Duration{60 * second});
-  EXPECT_EQ(told(false, 0), Duration{60 * second});
-  EXPECT_EQ(told(true, 0), Duration{});
-  EXPECT_EQ(told(true, 3), Duration{180 * second});
+// As many as were used, also where the counter owes more than the burst of that call.
+TEST(Gcra, UnitsThatArePutBackAreNoMoreThanWereUsed) {
+  std::mt19937_64 random(20);
+  for (const Algorithm kind : kinds) {
+    const Limit rate = limit_of(call_of(kind, 9, 7'777));
+    for (int round = 0; round < 2000; ++round) {
+      const int64_t used = static_cast<int64_t>(random() % 9) + 1;
+      const State state = gcra::decide({}, rate, used, {start}).next;
+      const int64_t now = start + static_cast<int64_t>(random() % 40'000);
+      const int64_t units = random() % 8 == 0 ? INT64_MAX : static_cast<int64_t>(random() % 10);
+      const int64_t before = gcra::decide(state, rate, 0, {now}).decision.remaining;
+      const Outcome outcome = gcra::put(state, rate, units, {now});
+      EXPECT_TRUE(outcome.decision.allowed);
+      EXPECT_EQ(outcome.decision.remaining, std::min(Wide{before} + units, Wide{rate.quota}));
+      EXPECT_EQ(gcra::decide(outcome.next, rate, 0, {now}).decision.remaining,
+                outcome.decision.remaining);
+    }
+    // Written under a larger burst.
+    const State owing = gcra::decide({}, limit_of(call_of(kind, 99, 7'777)), 50, {start}).next;
+    EXPECT_EQ(gcra::put(owing, rate, 20, {start}).decision.remaining, 0);
+    EXPECT_GT(gcra::put(owing, rate, 45, {start}).decision.remaining, 0);
+  }
 }
 
-// The mark is the first moment at which the store may forget the counter, with no reply changed.
-TEST(Gcra, IsAsFreshFromItsMarkOn) {
-  for (const Kind kind : kinds) {
-    const gcra::Rate rate = gcra_model::rate_of(call_of(kind, 3, 7'777));
-    const State state = gcra::decide({}, rate, 2, {start + 1}).outcome.next;
-    ASSERT_GT(state.mark_us, start);
+// It is the first moment at which the store may forget the counter, with no reply changed.
+TEST(Gcra, IsAsFreshFromThatTimeOn) {
+  for (const Algorithm kind : kinds) {
+    const Limit rate = limit_of(call_of(kind, 3, 7'777));
+    const State state = gcra::decide({}, rate, 2, {start + 1}).next;
+    ASSERT_GT(state.fresh_at_us, start);
     for (const int64_t quantity : {0, 1, 3, 4}) {
       const auto reply = [&](const State& of, int64_t at) {
-        return gcra::decide(of, rate, quantity, {at}).outcome.decision.remaining;
+        return gcra::decide(of, rate, quantity, {at}).decision.remaining;
       };
-      EXPECT_EQ(reply(state, state.mark_us), reply({}, state.mark_us));
+      EXPECT_EQ(reply(state, state.fresh_at_us), reply({}, state.fresh_at_us));
     }
-    EXPECT_LT(gcra::decide(state, rate, 0, {state.mark_us - 1}).outcome.decision.remaining,
-              gcra::decide({}, rate, 0, {state.mark_us - 1}).outcome.decision.remaining);
+    EXPECT_LT(gcra::decide(state, rate, 0, {state.fresh_at_us - 1}).decision.remaining,
+              gcra::decide({}, rate, 0, {state.fresh_at_us - 1}).decision.remaining);
     const auto tat = gcra::tat_of(state, {start + 1});
     ASSERT_TRUE(tat.has_value());
     EXPECT_EQ(gcra::state_of(rate, *tat), state);
-    EXPECT_FALSE(gcra::tat_of(state, {state.mark_us}).has_value());
+    EXPECT_FALSE(gcra::tat_of(state, {state.fresh_at_us}).has_value());
   }
 }
 
 TEST(Gcra, RoundsSecondsUp) {
   const auto denied = [](int64_t count, int64_t wait_us) {
-    const auto rate = gcra::cell_rate(0, count, 1);
-    const State state = gcra::decide({}, rate, 1, {start}).outcome.next;
-    return gcra_model::five_of(Kind::cell,
-                               gcra::decide(state, rate, 1, {start + wait_us}).outcome.decision);
+    const Limit rate = gcra::cell_rate(0, count, 1).limit;
+    const State state = gcra::decide({}, rate, 1, {start}).next;
+    return gcra_model::five_of(Algorithm::gcra_cell,
+                               gcra::decide(state, rate, 1, {start + wait_us}).decision);
   };
   EXPECT_EQ(denied(2500, 0), (Five{1, 1, 0, 1, 1}));    // 0.4 ms
   EXPECT_EQ(denied(2500, 399), (Five{1, 1, 0, 1, 1}));  // 1 us

@@ -31,7 +31,7 @@ std::optional<Call> call_of(const json& words) {
   for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
   if (name != "CL.THROTTLE" && name != "THROTTLE") return {};
   if (words.size() < 5 || words.size() > 6) return {};
-  Call call{name == "THROTTLE" ? gcra::Kind::crab : gcra::Kind::cell};
+  Call call{name == "THROTTLE" ? Algorithm::gcra_crab : Algorithm::gcra_cell};
   int64_t* const numbers[] = {&call.max_burst, &call.count, &call.period, &call.quantity};
   for (size_t i = 2; i < words.size(); ++i) {
     std::string text = words[i];

@@ -22,6 +22,12 @@ std::string_view name_of(Algorithm algorithm) {
       return "sliding_log";
     case Algorithm::fixed_bucket:
       return "fixed_bucket";
+    case Algorithm::gcra_cell:
+      return "gcra_cell";
+    case Algorithm::gcra_crab:
+      return "gcra_crab";
+    case Algorithm::gcra_redis:
+      return "gcra_redis";
   }
   SLUICE_CHECK(false);
   return "";

@@ -25,6 +25,11 @@ enum class Algorithm : uint8_t {
   sliding_window,  // two counters of the clock's windows, the older one weighted
   sliding_log,     // the times of units, exact while few enough are stored
   fixed_bucket,    // burst units that come back only by being put back
+  // The generic cell rate algorithm with the numbers and replies of other programs, whose requests
+  // bring the numbers along (limit/gcra.h). No policy has them.
+  gcra_cell,   // redis-cell's CL.THROTTLE
+  gcra_crab,   // throttlecrab's THROTTLE
+  gcra_redis,  // Redis' GCRA
 };
 
 // As policies spell it: "token_bucket".
@@ -32,7 +37,7 @@ std::string_view name_of(Algorithm algorithm);
 
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
 // algorithm has one, 0 for a fixed_bucket. burst: a bucket's capacity, 1 to quota_max, of a
-// fixed_bucket the same as its quota; 0 elsewhere.
+// fixed_bucket the same as its quota; 0 elsewhere. Of gcra_* limit/gcra.h says what the three hold.
 struct Limit {
   Algorithm algorithm = Algorithm::deny;
   int64_t quota = 0;
