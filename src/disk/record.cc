@@ -70,10 +70,11 @@ bool parse_state(std::string_view bytes, int64_t base_us, StoredCounter& counter
 }
 
 // Algorithms as they are stored, which no change of the enumeration's order may touch.
-constexpr std::array stored_algorithms = {Algorithm::unlimited,    Algorithm::deny,
-                                          Algorithm::fixed_window, Algorithm::aligned_window,
-                                          Algorithm::token_bucket, Algorithm::sliding_window,
-                                          Algorithm::sliding_log,  Algorithm::fixed_bucket};
+constexpr std::array stored_algorithms = {
+    Algorithm::unlimited,      Algorithm::deny,         Algorithm::fixed_window,
+    Algorithm::aligned_window, Algorithm::token_bucket, Algorithm::sliding_window,
+    Algorithm::sliding_log,    Algorithm::fixed_bucket, Algorithm::gcra_cell,
+    Algorithm::gcra_crab,      Algorithm::gcra_redis};
 
 // As the algorithms take it for granted.
 bool is_usable(const Limit& limit) {

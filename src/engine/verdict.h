@@ -34,6 +34,7 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     const auto& group = plan.group(step);
     if (group.error != request::Error::none) {
       verdict.error = store.message_for(group.error);
+      verdict.cause = group.error;
       return verdict;
     }
     verdict.matched = true;

@@ -98,18 +98,29 @@ void Plan::open_group(bool may_fail) {
                      .on_error = request::OnError::allow});
 }
 
+namespace {
+
+bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
+  return std::equal(limits.begin(), limits.end(), rule.limits.begin(), rule.limits.end(),
+                    [](const auto& a, const auto& b) { return a.algorithm == b.algorithm; });
+}
+
+}  // namespace
+
 // To the last group. Forced inline, as each decision goes through it.
 [[gnu::always_inline]] inline void Plan::add_charge(const Rule& rule, std::string_view key,
                                                     const Asked& asked) {
   const bool keeps_limits = rule.limits.empty();
+  const bool brings_numbers = rule.numbers_come_along && has_algorithms_of(asked.limits, rule);
+  const bool negative_costs = keeps_limits || rule.numbers_come_along;
   charges_.push_back({.space = rule.space,
                       .key = key,
                       .verb = asked.verb == request::Verb::wait ? request::Verb::take : asked.verb,
                       .all = asked.all,
                       .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
-                      .cost = keeps_limits ? asked.cost : std::max<int64_t>(asked.cost, 0),
-                      .limits = keeps_limits ? asked.limits : rule.limits,
+                      .cost = negative_costs ? asked.cost : std::max<int64_t>(asked.cost, 0),
+                      .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
   decisions_.resize(decisions_.size() + room_of(charges_.back()));

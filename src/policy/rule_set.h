@@ -79,6 +79,9 @@ struct Rule {
   bool counted_as_shadow = false;
   // 1 to limit::slots_max, on one counter; none where the space keeps the limits of requests.
   std::vector<limit::Limit> limits;
+  // The numbers of its limits come with each request; `limits` say the algorithms, and hold where a
+  // request brings none along.
+  bool numbers_come_along = false;
   uint32_t limits_id = 0;  // request::Spaces::hold_limits(limits)
   uint32_t number = 0;     // among all rules of its set, set by it
   // The same in every set and process for rules of one dialect, its name for them and actor; set

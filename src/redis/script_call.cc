@@ -49,6 +49,12 @@ char letter_of(Algorithm algorithm) {
       return 'l';
     case Algorithm::fixed_bucket:
       return 'b';
+    case Algorithm::gcra_cell:
+      return 'c';
+    case Algorithm::gcra_crab:
+      return 'h';
+    case Algorithm::gcra_redis:
+      return 'g';
   }
   return 0;
 }

@@ -109,6 +109,7 @@ struct Verdict {
   // be allowed.
   base::Duration more_after{};
   std::string_view error{};  // not empty: could not be decided, in words for the client
+  Error cause = Error::none;  // why not, if it was the store
   bool matched = false;      // a rule applies; if none does, only the error may be set
   bool delayed = false;      // it was allowed only after a wait
   bool counted = true;       // false: the tightest limit has no counter (unlimited, deny)

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "limit/limit.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {
@@ -18,6 +19,7 @@ struct CommandEntry {
   int first_key, last_key, key_step;
   std::string_view categories;
   std::string_view group, since, summary, arguments;
+  limit::Algorithm throttles = limit::Algorithm::deny;  // of the commands that do
 };
 
 std::span<const CommandEntry> command_entries();

@@ -8,14 +8,45 @@
 #include "base/bounds.h"
 #include "base/buffer.h"
 #include "protocol/resp/command_table.h"
+#include "protocol/resp/dialect.h"
 
 namespace sluice::resp {
 namespace {
 
 using base::bounds::batch_requests_max;
 
-// A request's note: what its tag is.
-enum Note : uint32_t { ready, bulk, time_of_day };
+// A request's note: what its tag is, or what its verdict is told as; and whether there is a reply.
+enum Note : uint32_t { ready, bulk, time_of_day, cell, crab, redis, silent = 1u << 31 };
+
+// The first word of the error that clients are told where the store cannot decide: they may try
+// again, unless it is a matter of room or of what is stored.
+std::string_view first_word(request::Error cause) {
+  switch (cause) {
+    case request::Error::none:
+      return "ERR ";
+    case request::Error::memory:
+    case request::Error::no_space:
+      return "OOM ";
+    case request::Error::overloaded:
+      return "BUSY ";
+    case request::Error::wrong_type:
+      return "WRONGTYPE ";
+    default:
+      return "TRYAGAIN ";
+  }
+}
+
+limit::Algorithm algorithm_of(uint32_t note) {
+  return note == cell   ? limit::Algorithm::gcra_cell
+         : note == crab ? limit::Algorithm::gcra_crab
+                        : limit::Algorithm::gcra_redis;
+}
+
+std::string_view database_text(uint32_t database) {
+  static constexpr std::string_view texts[] = {"0", "1", "2",  "3",  "4",  "5",  "6",  "7",
+                                               "8", "9", "10", "11", "12", "13", "14", "15"};
+  return texts[database];
+}
 
 constexpr std::string_view ok = "+OK\r\n";
 constexpr std::string_view no_integer = "ERR value is not an integer or out of range";
@@ -84,10 +115,20 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
   return {consumed, false};
 }
 
-bool RespSession::reply(const request::Request& request, const request::Verdict&, base::Time now,
-                        base::Buffer& out) {
+bool RespSession::reply(const request::Request& request, const request::Verdict& verdict,
+                        base::Time now, base::Buffer& out) {
   wire::RespWriter writer(out, version_);
   switch (request.note) {
+    case cell:
+    case crab:
+    case redis:
+      if (!verdict.error.empty())
+        writer.error(std::string(first_word(verdict.cause)) + std::string(verdict.error));
+      else if (verdict.tightest == nullptr)
+        writer.error("NORULE no rule applies");
+      else
+        append_throttle_reply(algorithm_of(request.note), *verdict.tightest, writer);
+      break;
     case bulk:
       writer.bulk(request.tag);
       break;
@@ -96,8 +137,11 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
       writer.bulk(std::to_string(now.us / 1'000'000));
       writer.bulk(std::to_string(now.us % 1'000'000));
       break;
-    default:
+    case ready:
       out.append(request.tag);
+      break;
+    default:
+      break;  // silent
   }
   return true;
 }
@@ -164,6 +208,7 @@ void RespSession::unknown(Words words) {
 void RespSession::ask(Words words) {
   const CommandEntry* const entry = find_command(words[0]);
   if (entry == nullptr) return unknown(words);
+  if (entry->throttles != limit::Algorithm::deny) return throttle(entry->throttles, words);
   const auto count = static_cast<int>(words.size());
   if (entry->arity > 0 ? count != entry->arity : count < -entry->arity)
     return wrong_count(entry->name);
@@ -184,6 +229,20 @@ void RespSession::ask(Words words) {
   if (name == "time") return commit(time_of_day, {});
   answer(ok);  // asking, readonly, readwrite, quit
   if (name == "quit") closing_ = true;
+}
+
+void RespSession::throttle(limit::Algorithm algorithm, Words words) {
+  if (!read_throttle(algorithm, words, throttle_)) return answer_error(throttle_.error);
+  const uint32_t note = algorithm == limit::Algorithm::gcra_cell   ? cell
+                        : algorithm == limit::Algorithm::gcra_crab ? crab
+                                                                   : redis;
+  requests_->open();
+  requests_->add(request::Entry{command_entry, command_of(algorithm)});
+  requests_->add(request::Entry{database_entry, database_text(database_)});
+  requests_->add(request::Entry{key_entry, throttle_.key});
+  requests_->add(throttle_.limit);
+  requests_->commit(
+      {.note = silent_ ? silent : note, .cost = throttle_.cost, .prefix = {}, .tag = {}});
 }
 
 void RespSession::hello(Words words) {

@@ -1,6 +1,6 @@
-// The Redis protocol, as far as it needs no store: what clients send when they connect, and about
-// the connection. One per connection, owned by it, used by its thread. Each command that has a
-// reply becomes a request of the verb `noop`, so that replies leave in the order of commands.
+// The Redis protocol: what clients send when they connect and about the connection, and the
+// commands that throttle. One per connection, owned by it, used by its thread. A command that needs
+// no store becomes a request of the verb `noop`, so that replies leave in the order of commands.
 //
 // Views in `requests` point into `in`, into texts that `requests` holds, or to literals.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/arena.h"
+#include "protocol/resp/throttle.h"
 #include "request/session.h"
 #include "wire/resp.h"
 
@@ -23,7 +24,7 @@ struct SessionOptions {
 
 class RespSession final : public request::Session {
  public:
-  explicit RespSession(const SessionOptions& options);
+  explicit RespSession(const SessionOptions& options = {});
 
   // Commands behind a breach of the protocol or QUIT are not read; once closing, for ever.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -62,6 +63,7 @@ class RespSession final : public request::Session {
   void unknown_subcommand(std::string_view word, std::string_view command);
   void wrong_count(std::string_view command);
   void commit(uint32_t note, std::string_view tag);
+  void throttle(limit::Algorithm algorithm, Words words);
 
   SessionOptions options_;
   wire::RespCommandReader reader_;
@@ -76,6 +78,7 @@ class RespSession final : public request::Session {
   bool silent_ = false;  // the command that is being read has no reply
   bool closing_ = false;
   std::string_view fault_{};
+  Throttle throttle_;  // the command that is being read
 };
 
 }  // namespace sluice::resp

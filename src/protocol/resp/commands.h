@@ -1,0 +1,13 @@
+// The commands of this protocol's own, as protocol/command.h wants them.
+#pragma once
+
+#include "protocol/command.h"
+#include "protocol/protocol.h"
+
+namespace sluice::resp {
+
+extern const protocol::Description description;
+
+int serve(const protocol::Words& words, config::CommandIo& io);
+
+}  // namespace sluice::resp

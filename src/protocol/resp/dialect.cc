@@ -1,0 +1,65 @@
+#include "protocol/resp/dialect.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "limit/gcra.h"
+
+namespace sluice::resp {
+namespace {
+
+using limit::Algorithm;
+
+std::optional<policy::LimitsProblem> check_override(std::span<const limit::Limit> limits) {
+  for (size_t i = 0; i < limits.size(); ++i)
+    if (limit::has_counter(limits[i].algorithm))
+      return policy::LimitsProblem{
+          "limits[" + std::to_string(i) + "]",
+          "the limits of this rule come with each command; only `unlimited` and `deny` can "
+          "replace them, or a rule of the policy for `command` and `key`"};
+  return std::nullopt;
+}
+
+struct Served {
+  Algorithm algorithm;
+  std::string_view command, prefix;
+};
+
+constexpr Served served[] = {{Algorithm::gcra_cell, "cl.throttle", "cell:"},
+                             {Algorithm::gcra_crab, "throttle", "crab:"},
+                             {Algorithm::gcra_redis, "gcra", "gcra:"}};
+
+}  // namespace
+
+constinit const policy::Dialect dialect = {
+    .name = "resp",
+    .written = false,
+    .check_override = check_override,
+};
+
+std::string_view command_of(Algorithm algorithm) {
+  for (const Served& one : served)
+    if (one.algorithm == algorithm) return one.command;
+  return {};
+}
+
+void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules) {
+  for (const Served& one : served) {
+    policy::Rule rule;
+    rule.name = one.command;
+    rule.comment = "the limit that comes with each command";
+    rule.pattern = std::string(command_entry) + "=" + std::string(one.command);
+    rule.file = "resp";
+    rule.conditions = {
+        {std::string(command_entry), policy::Pattern::equal_to(std::string(one.command))}};
+    rule.actor = {std::string(database_entry), std::string(key_entry)};
+    rule.limits = {limit::gcra::without_numbers(one.algorithm)};
+    rule.numbers_come_along = true;
+    rule.intern(spaces, spaces.hold(std::string(one.prefix), "", request::Space()));
+    rules.add(dialect, std::move(rule));
+  }
+}
+
+}  // namespace sluice::resp
