@@ -57,7 +57,8 @@ uint64_t StoreSettings::table_bytes() const {
 Config::Config() {
   const auto all = protocol::all();
   for (size_t i = 0; i < all.size(); ++i) {
-    listen.push_back({{static_cast<protocol::Protocol>(i), {"::", all[i]->port}}});
+    listen.push_back(
+        {{static_cast<protocol::Protocol>(i), {std::string(all[i]->host), all[i]->port}}});
     if (all[i]->settings != nullptr) own[i] = base::Cloned(all[i]->settings->make());
   }
   listen.push_back({{std::nullopt, {"127.0.0.1", admin_port}}});

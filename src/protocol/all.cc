@@ -68,8 +68,8 @@ Protocol number_of(const Description& description) {
   return static_cast<Protocol>(at - list.begin());
 }
 
-std::unique_ptr<request::Session> make_session(Protocol protocol) {
-  return describe(protocol).make_session();
+std::unique_ptr<request::Session> make_session(Protocol protocol, const request::Peer& peer) {
+  return describe(protocol).make_session(peer);
 }
 
 const policy::Dialect* dialect_of(Protocol protocol) {

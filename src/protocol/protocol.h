@@ -14,6 +14,7 @@
 
 #include "policy/dialect.h"
 #include "protocol/command.h"
+#include "request/peer.h"
 #include "request/session.h"
 #include "request/space.h"
 
@@ -36,10 +37,12 @@ inline constexpr size_t protocols_max = 16;
 struct Metrics;
 
 struct Description {
-  std::string_view name;   // in configuration, metrics and answers
-  std::string_view title;  // within a sentence
-  uint16_t port;           // where it is served by default
-  std::unique_ptr<request::Session> (*make_session)();
+  std::string_view name;         // in configuration, metrics and answers
+  std::string_view title;        // within a sentence
+  uint16_t port;                 // where it is served by default
+  std::string_view host = "::";  // as is this: an address
+  std::unique_ptr<request::Session> (*make_session)(const request::Peer& peer);
+  bool wants_address = false;  // its sessions tell clients by their addresses (Peer::address)
   // How long the client's last bytes are read once the last reply is sent, before the close.
   std::chrono::milliseconds linger{500};
   // Of the rules that see its requests alone; null: only native rules see its requests.
@@ -84,7 +87,7 @@ const policy::Dialect* find_dialect(std::string_view name);
 std::string names_bringing_limits();
 
 std::string_view name_of(Protocol protocol);
-std::unique_ptr<request::Session> make_session(Protocol protocol);
+std::unique_ptr<request::Session> make_session(Protocol protocol, const request::Peer& peer = {});
 // Null: it has none.
 const policy::Dialect* dialect_of(Protocol protocol);
 // How long the client's last bytes are waited for once everything is said.

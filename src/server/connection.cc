@@ -34,7 +34,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
       request_ages_(worker.request_ages(accepted.timeouts)),
       send_ages_(worker.send_ages(accepted.timeouts)),
       stream_(net::Stream::accepted(fd, accepted.tls)),
-      session_(protocol::make_session(accepted.protocol)),
+      session_(protocol::make_session(accepted.protocol, accepted.peer)),
       protocol_(accepted.protocol) {
   auto small = worker_.lend(Worker::small_buffer_bytes, *this);
   in_ = std::move(small->bytes);

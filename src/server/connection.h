@@ -30,6 +30,7 @@ struct Accepted {
   protocol::Protocol protocol{};
   net::Timeouts timeouts = {};
   net::TlsContext* tls = nullptr;  // outlives the worker; null: the bytes are plain
+  request::Peer peer = {};         // what its session is told
 };
 
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,

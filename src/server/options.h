@@ -38,6 +38,9 @@ struct Options {
   // How often full counters are forgotten, where the protocol is served that wants it; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
   std::optional<protocol::Protocol> cleaned_protocol = {};
+  // What sessions go by, by their protocol's number; null: the defaults.
+  std::array<std::shared_ptr<const request::SessionOptions>, protocol::protocols_max>
+      session_options = {};
   // Descriptors that the store will want beside those it has: on disk, and to Redis.
   size_t store_files = 0, redis_files = 0;
   uint64_t denials_every = 0;  // every Nth is logged; 0: none

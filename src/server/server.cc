@@ -12,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <deque>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -25,8 +26,10 @@
 #include "engine/table_scanner.h"
 #include "live/limits_collector.h"
 #include "net/listener.h"
+#include "net/socket_address.h"
 #include "server/admin_plane.h"
 #include "server/doors.h"
+#include "server/server_view.h"
 #include "server/worker.h"
 
 namespace sluice::server {
@@ -77,6 +80,9 @@ struct Server::Impl {
     counter_routes.emplace(admin::CounterRoutes::Deps{live, queries, clock, store,
                                                       overrides ? &overrides->table() : nullptr});
     if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
+    for (const protocol::Protocol protocol : protocol::numbers())
+      views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
+                         protocol);
   }
 
   // What other servers set is told to `io`, which goes before the registry of it does.
@@ -105,6 +111,7 @@ struct Server::Impl {
     return first;
   }
 
+  request::Peer peer_of(int fd, protocol::Protocol protocol) const;
   void take(int fd, const Service& service, const net::Timeouts& timeouts);
   bool has_room();
   std::optional<std::string> plan();
@@ -129,6 +136,7 @@ struct Server::Impl {
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
   Doors doors{log};
   AdminPlane admin_plane;
+  std::deque<ServerView> views;  // by the protocols' numbers
   live::Live live;
   base::Clock own_clock;
   base::Clock& clock = options.clock != nullptr ? *options.clock : own_clock;
@@ -272,6 +280,15 @@ bool Server::Impl::has_room() {
 }
 
 // The worker with the fewest connections serves this one.
+request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
+  const auto number = static_cast<size_t>(protocol);
+  request::Peer peer{.server = &views[number], .options = options.session_options[number].get()};
+  if (!describe(protocol).wants_address) return peer;
+  peer.address = net::peer_address(fd);
+  peer.port = net::local_port(fd);
+  return peer;
+}
+
 void Server::Impl::take(int fd, const Service& service, const net::Timeouts& timeouts) {
   if (admin_plane.take(fd, service)) return;
   size_t served = 0, turned_away = 0;
@@ -281,11 +298,11 @@ void Server::Impl::take(int fd, const Service& service, const net::Timeouts& tim
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  if (served < options.connections_max) return least->adopt(fd, {service.protocol, timeouts}, "");
+  const Accepted accepted{service.protocol, timeouts, nullptr, peer_of(fd, service.protocol)};
+  if (served < options.connections_max) return least->adopt(fd, accepted, "");
   doors.turned_away();
   // Being told costs a connection for a moment; a flood beyond that is just closed.
-  if (turned_away < base::bounds::turned_away_max)
-    return least->adopt(fd, {service.protocol, timeouts}, too_many);
+  if (turned_away < base::bounds::turned_away_max) return least->adopt(fd, accepted, too_many);
   ::close(fd);
 }
 

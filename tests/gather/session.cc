@@ -83,7 +83,9 @@ extern constinit const protocol::Description description = {
     .title = "gather",
     .port = 7001,
     .make_session =
-        [] { return std::unique_ptr<request::Session>(new tests::GatherSession(false)); },
+        [](const request::Peer&) {
+          return std::unique_ptr<request::Session>(new tests::GatherSession(false));
+        },
 };
 
 }  // namespace sluice::gather
@@ -95,7 +97,9 @@ extern constinit const protocol::Description description = {
     .title = "gather_in_order",
     .port = 7002,
     .make_session =
-        [] { return std::unique_ptr<request::Session>(new tests::GatherSession(true)); },
+        [](const request::Peer&) {
+          return std::unique_ptr<request::Session>(new tests::GatherSession(true));
+        },
 };
 
 }  // namespace sluice::gather_in_order

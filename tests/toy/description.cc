@@ -40,7 +40,8 @@ extern constinit const protocol::Description description = {
     .name = "toy",
     .title = "the toy",
     .port = port,
-    .make_session = [] { return std::unique_ptr<request::Session>(new ToySession); },
+    .make_session =
+        [](const request::Peer&) { return std::unique_ptr<request::Session>(new ToySession); },
     .ask = &ask_words,
 };
 

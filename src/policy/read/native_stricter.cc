@@ -32,6 +32,9 @@ Wide most(const Limit& limit, Wide length_us) {
     case Algorithm::fixed_bucket:  // as much as is put back
     case Algorithm::unlimited:
     case Algorithm::deny:
+    case Algorithm::gcra_cell:  // no policy has these
+    case Algorithm::gcra_crab:
+    case Algorithm::gcra_redis:
       break;
   }
   return 0;
@@ -65,6 +68,9 @@ bool within_bounds(const Limit& loose, const Limit& strict) {
     case Algorithm::fixed_bucket:  // what was taken stays taken
     case Algorithm::unlimited:
     case Algorithm::deny:
+    case Algorithm::gcra_cell:  // no policy has these
+    case Algorithm::gcra_crab:
+    case Algorithm::gcra_redis:
       break;
   }
   return false;
@@ -93,6 +99,9 @@ bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) 
     case Algorithm::fixed_bucket:
     case Algorithm::unlimited:
     case Algorithm::deny:
+    case Algorithm::gcra_cell:  // no policy has these
+    case Algorithm::gcra_crab:
+    case Algorithm::gcra_redis:
       break;
   }
   return false;

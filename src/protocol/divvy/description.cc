@@ -29,7 +29,8 @@ constinit const protocol::Description description = {
     .name = "divvy",
     .title = "Divvy",
     .port = 8321,
-    .make_session = [] { return std::unique_ptr<request::Session>(new DivvySession); },
+    .make_session =
+        [](const request::Peer&) { return std::unique_ptr<request::Session>(new DivvySession); },
     .dialect = &dialect,
     .metrics = &own_metrics,
     .ask = &ask_words,

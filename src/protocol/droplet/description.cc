@@ -26,7 +26,8 @@ constinit const protocol::Description description = {
     .name = "droplet",
     .title = "droplet",
     .port = 3000,
-    .make_session = [] { return std::unique_ptr<request::Session>(new DropletSession); },
+    .make_session =
+        [](const request::Peer&) { return std::unique_ptr<request::Session>(new DropletSession); },
     // Droplet's client answers a Close with its own, which takes a round trip and its event loop's
     // turn.
     .linger = std::chrono::milliseconds(1000),

@@ -27,7 +27,8 @@ constinit const protocol::Description description = {
     .name = "limitd",
     .title = "limitd",
     .port = 9231,
-    .make_session = [] { return std::unique_ptr<request::Session>(new LimitdSession); },
+    .make_session =
+        [](const request::Peer&) { return std::unique_ptr<request::Session>(new LimitdSession); },
     .dialect = &dialect,
     .ask = &ask_words,
     .commands = commands,

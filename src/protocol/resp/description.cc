@@ -14,7 +14,12 @@ constinit const protocol::Description description = {
     .name = "resp",
     .title = "RESP",
     .port = 6380,
-    .make_session = [] { return std::unique_ptr<request::Session>(new RespSession); },
+    .host = "127.0.0.1",
+    .make_session =
+        [](const request::Peer& peer) {
+          return std::unique_ptr<request::Session>(new RespSession(peer));
+        },
+    .wants_address = true,
     .dialect = &dialect,
     .commands = commands,
     .add_rules = add_throttle_rules,

@@ -6,25 +6,32 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "protocol/resp/throttle.h"
+#include "protocol/resp/transaction.h"
+#include "request/peer.h"
 #include "request/session.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {
 
-struct SessionOptions {
-  std::string_view version;  // of sluice; lives as long as the session
+struct CommandEntry;
+
+// What the sessions of a listener go by.
+struct RespOptions final : request::SessionOptions {
   wire::RespBounds bounds{};
 };
 
 class RespSession final : public request::Session {
  public:
-  explicit RespSession(const SessionOptions& options = {});
+  explicit RespSession(const request::Peer& peer = {});
 
   // Commands behind a breach of the protocol or QUIT are not read; once closing, for ever.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -33,12 +40,25 @@ class RespSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
+  size_t unfinished_bytes() const override { return open_ == nullptr ? 0 : open_->bytes(); }
 
   // The error of a breach; nothing to a web page, or after QUIT.
   void farewell(base::Buffer& out) override;
   void refuse(std::string_view why, base::Buffer& out) override;
 
  private:
+  // A request's note: what its tag is, or what its verdict is told as.
+  enum Note : uint32_t {
+    ready,        // its tag is the reply
+    bulk,         // its tag is the reply's text
+    time_of_day,  //
+    with_age,     // as `bulk`, with the connection's age in seconds in place of age_mark
+    cell,
+    crab,
+    redis,
+    silent = 1u << 31,  // there is no reply
+  };
+  static constexpr char age_mark = '\1';
   using Words = std::span<const std::string_view>;
 
   // Answers to the command that is being read.
@@ -46,31 +66,49 @@ class RespSession final : public request::Session {
   void answer_error(std::string_view text);
   void answer_bulk(std::string_view text);
   template <class Write>
-  void answer_with(Write write);
+  void answer_with(Write write) {
+    if (silent_) return;
+    base::Buffer bytes;
+    wire::RespWriter writer(bytes, version_);
+    write(writer);
+    answer(requests_->hold(bytes.view()));
+  }
 
   void ask(Words words);
+  void run(const CommandEntry& entry, Words words);
+  void transact(const CommandEntry& entry, Words words);
+  void queue(Words words);
+  void execute();
   void hello(Words words);
   void auth(Words words);
   void select(std::string_view word);
   void client(Words words);
   void client_reply(std::string_view word);
   void set_name(std::string_view name);
+  void set_library(std::string_view which, std::string_view value);
+  void client_info();
+  void info(Words sections);
   void command(Words words);
   void config(Words words);
   void cluster(Words words);
   void reset();
+  std::string_view server_version() const;
   void unknown(Words words);
   void unknown_subcommand(std::string_view word, std::string_view command);
   void wrong_count(std::string_view command);
   void commit(uint32_t note, std::string_view tag);
   void throttle(limit::Algorithm algorithm, Words words);
 
-  SessionOptions options_;
+  const request::Peer peer_;
+  const RespOptions& options_;
   wire::RespCommandReader reader_;
   base::Arena texts_;                      // of inline commands; since the last `receive`
+  std::unique_ptr<Transaction> open_;      // since MULTI
+  std::unique_ptr<Transaction> executed_;  // requests point into it; since the last `receive`
   request::Requests* requests_ = nullptr;  // while they are received
   int64_t id_;
-  std::string name_;
+  std::string name_, library_, library_version_;
+  std::optional<base::Time> since_;  // of its first reply
   uint32_t database_ = 0;
   wire::RespVersion version_ = wire::RespVersion::resp2;
   bool off_ = false;     // CLIENT REPLY OFF

@@ -11,6 +11,12 @@
 namespace sluice::resp {
 namespace {
 
+struct Server final : request::ServerView {
+  std::string_view version() const override { return "1.2.3"; }
+  request::ServerFigures figures() const override { return {}; }
+};
+const Server server;
+
 struct Talk {
   std::string said;
   bool closed = false;
@@ -21,7 +27,7 @@ struct Talk {
 // What a new connection answers to `text` that arrives in pieces of so many bytes, after a first.
 // The ids that there are in it become #.
 Talk talk(const std::string& text, size_t first, size_t piece) {
-  RespSession session({.version = "1.2.3"});
+  RespSession session({.server = &server});
   request::Requests requests;
   base::Buffer out, handshake;
   Talk result;
@@ -208,7 +214,7 @@ TEST(RespSession, Ends) {
   EXPECT_EQ(talk("PING\r\n*x\r\nPING\r\n"),
             (Talk{"+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n", true, "protocol"}));
   EXPECT_EQ(talk("POST / HTTP/1.1\r\nHost: a\r\n\r\nPING\r\n"), (Talk{"", true, "http"}));
-  RespSession session({.version = "1.2.3"});
+  RespSession session({.server = &server});
   base::Buffer out;
   session.refuse("too many connections", out);
   EXPECT_EQ(out.view(), "-ERR too many connections\r\n");

@@ -1,0 +1,323 @@
+// What clients send when they connect, and about the connection.
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "protocol/resp/command_table.h"
+#include "protocol/resp/session.h"
+
+namespace sluice::resp {
+namespace {
+
+constexpr std::string_view ok = "+OK\r\n";
+constexpr std::string_view no_integer = "ERR value is not an integer or out of range";
+constexpr int64_t databases = 16;
+constexpr size_t shown_bytes_max = 128;
+
+std::string lower(std::string_view text) {
+  std::string all(text);
+  for (char& c : all)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return all;
+}
+
+bool is_name(std::string_view name) {
+  return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+// The slot of a Redis cluster: CRC16 (XMODEM) of what stands in the first pair of braces, or all.
+int64_t slot_of(std::string_view key) {
+  if (const size_t open = key.find('{'); open != key.npos) {
+    const size_t close = key.find('}', open);
+    if (close != key.npos && close > open + 1) key = key.substr(open + 1, close - open - 1);
+  }
+  uint32_t crc = 0;
+  for (const char c : key) {
+    crc ^= static_cast<uint32_t>(static_cast<unsigned char>(c)) << 8;
+    for (int bit = 0; bit < 8; ++bit)
+      crc = (crc << 1 ^ ((crc & 0x8000) != 0 ? 0x1021 : 0)) & 0xFFFF;
+  }
+  return crc % 16384;
+}
+
+}  // namespace
+
+std::string_view RespSession::server_version() const {
+  return peer_.server == nullptr ? "0.0.0" : peer_.server->version();
+}
+
+void RespSession::hello(Words words) {
+  auto version = version_;
+  if (words.size() > 1) {
+    int64_t number;
+    if (!wire::read_resp_number(words[1], number))
+      return answer_error("ERR Protocol version is not an integer or out of range");
+    if (number < 2 || number > 3) return answer("-NOPROTO unsupported protocol version\r\n");
+    version = static_cast<wire::RespVersion>(number);
+  }
+  bool named = false;
+  std::string_view name;
+  for (size_t i = 2; i < words.size();) {
+    if (is_word(words[i], "AUTH") && words.size() - i > 2) {
+      if (words[i + 1] != "default")
+        return answer("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+      i += 3;
+    } else if (is_word(words[i], "SETNAME") && words.size() - i > 1) {
+      named = true;
+      name = words[i + 1];
+      if (!is_name(name))
+        return answer_error(
+            "ERR Client names cannot contain spaces, newlines or special characters.");
+      i += 2;
+    } else {
+      return answer_error("ERR Syntax error in HELLO option '" +
+                          std::string(words[i].substr(0, shown_bytes_max)) + "'");
+    }
+  }
+  version_ = version;
+  if (named) name_ = name;
+  answer_with([&](wire::RespWriter& out) {
+    out.map(7);
+    out.bulk("server");
+    out.bulk("sluice");
+    out.bulk("version");
+    out.bulk(server_version());
+    out.bulk("proto");
+    out.integer(static_cast<int64_t>(version_));
+    out.bulk("id");
+    out.integer(id_);
+    out.bulk("mode");
+    out.bulk("standalone");
+    out.bulk("role");
+    out.bulk("master");
+    out.bulk("modules");
+    out.list(0);
+  });
+}
+
+// No password is configured.
+void RespSession::auth(Words words) {
+  if (words.size() > 3) return answer("-ERR syntax error\r\n");
+  if (words.size() == 2)
+    return answer_error(
+        "ERR AUTH <password> called without any password configured for the default user. Are you "
+        "sure your configuration is correct?");
+  if (words[1] == "default") return answer(ok);
+  answer("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+}
+
+void RespSession::select(std::string_view word) {
+  int64_t number;
+  if (!wire::read_resp_number(word, number)) return answer_error(no_integer);
+  if (number < 0 || number >= databases) return answer("-ERR DB index is out of range\r\n");
+  database_ = static_cast<uint32_t>(number);
+  answer(ok);
+}
+
+void RespSession::client(Words words) {
+  struct Subcommand {
+    std::string_view name;
+    size_t least, most;
+  };
+  static constexpr Subcommand known[] = {
+      {"SETNAME", 3, 3}, {"GETNAME", 2, 2},     {"ID", 2, 2},       {"SETINFO", 4, 4},
+      {"REPLY", 3, 3},   {"NO-EVICT", 3, 3},    {"NO-TOUCH", 3, 3}, {"TRACKING", 3, SIZE_MAX},
+      {"INFO", 2, 2},    {"LIST", 2, SIZE_MAX},
+  };
+  const auto* const sub = std::find_if(std::begin(known), std::end(known), [&](const auto& one) {
+    return is_word(words[1], one.name);
+  });
+  if (sub == std::end(known)) return unknown_subcommand(words[1], "CLIENT");
+  if (words.size() < sub->least || words.size() > sub->most)
+    return wrong_count("client|" + lower(sub->name));
+  if (sub->name == "SETNAME") return set_name(words[2]);
+  if (sub->name == "REPLY") return client_reply(words[2]);
+  if (sub->name == "GETNAME") {
+    if (!name_.empty()) return answer_bulk(name_);
+    return answer_with([](wire::RespWriter& out) { out.null(); });
+  }
+  if (sub->name == "ID") return answer_with([&](wire::RespWriter& out) { out.integer(id_); });
+  if (sub->name == "TRACKING") return answer("-ERR client tracking is not supported\r\n");
+  if (sub->name == "INFO" || sub->name == "LIST") return client_info();
+  if (sub->name == "SETINFO") return set_library(words[2], words[3]);
+  if (!is_word(words[2], "ON") && !is_word(words[2], "OFF")) return answer("-ERR syntax error\r\n");
+  answer(ok);
+}
+
+void RespSession::set_name(std::string_view name) {
+  if (!is_name(name))
+    return answer_error("ERR Client names cannot contain spaces, newlines or special characters.");
+  name_ = name;
+  answer(ok);
+}
+
+void RespSession::set_library(std::string_view which, std::string_view value) {
+  const bool is_name_of = is_word(which, "LIB-NAME");
+  if (!is_name_of && !is_word(which, "LIB-VER"))
+    return answer_error("ERR Unrecognized option '" +
+                        std::string(which.substr(0, shown_bytes_max)) + "'");
+  if (!is_name(value))
+    return answer_error("ERR " + lower(which) +
+                        " cannot contain spaces, newlines or special characters.");
+  (is_name_of ? library_ : library_version_) = value;
+  answer(ok);
+}
+
+// The connection's own line: of others only those who run the server may know.
+void RespSession::client_info() {
+  std::string line = "id=" + std::to_string(id_) + " addr=" + peer_.address + " name=" + name_ +
+                     " age=" + age_mark + " db=" + std::to_string(database_) +
+                     " resp=" + std::to_string(static_cast<int>(version_)) +
+                     " user=default lib-name=" + library_ + " lib-ver=" + library_version_ + "\n";
+  commit(with_age, requests_->hold(line));
+}
+
+// `sections`: those that are wanted, by name; none: all.
+void RespSession::info(Words sections) {
+  const request::ServerFigures figures =
+      peer_.server == nullptr ? request::ServerFigures() : peer_.server->figures();
+  using Lines = std::vector<std::pair<std::string_view, std::string>>;
+  const auto number = [](auto n) { return std::to_string(n); };
+  utsname machine{};
+  ::uname(&machine);
+  const std::pair<std::string_view, Lines> all[] = {
+      {"Server",
+       {{"redis_version", "7.0.0"},
+        {"redis_mode", "standalone"},
+        {"sluice_version", std::string(server_version())},
+        {"os", std::string(machine.sysname) + " " + machine.release + " " + machine.machine},
+        {"process_id", number(::getpid())},
+        {"tcp_port", number(peer_.port)},
+        {"uptime_in_seconds", number(figures.uptime.us / 1'000'000)}}},
+      {"Clients", {{"connected_clients", number(figures.connections)}}},
+      {"Memory",
+       {{"used_memory", number(figures.memory_bytes)},
+        {"maxmemory", number(figures.memory_bytes_max)}}},
+      {"Persistence", {{"loading", "0"}}},
+      {"Stats",
+       {{"total_connections_received", number(figures.connections_total)},
+        {"total_commands_processed", number(figures.requests_total)}}},
+      {"Replication", {{"role", "master"}}},
+      {"Keyspace", {{"counters", number(figures.counters)}}},
+  };
+  const auto is_wanted = [&](std::string_view name) {
+    return sections.empty() || std::any_of(sections.begin(), sections.end(), [&](auto word) {
+             return lower(word) == lower(name) || is_word(word, "ALL") ||
+                    is_word(word, "DEFAULT") || is_word(word, "EVERYTHING");
+           });
+  };
+  std::string text;
+  for (const auto& [name, lines] : all) {
+    if (!is_wanted(name)) continue;
+    if (!text.empty()) text += "\r\n";
+    text += "# " + std::string(name) + "\r\n";
+    for (const auto& [key, value] : lines) text += std::string(key) + ":" + value + "\r\n";
+  }
+  answer_bulk(text);
+}
+
+void RespSession::client_reply(std::string_view word) {
+  if (is_word(word, "ON")) {
+    off_ = silent_ = false;
+    return answer(ok);
+  }
+  if (is_word(word, "OFF")) {
+    off_ = true;
+  } else if (is_word(word, "SKIP")) {
+    skip_ = !off_;
+  } else {
+    answer("-ERR syntax error\r\n");
+  }
+}
+
+void RespSession::command(Words words) {
+  const auto all = command_entries();
+  if (words.size() == 1)
+    return answer_with([&](wire::RespWriter& out) {
+      out.list(all.size());
+      for (const CommandEntry& entry : all) append_info(entry, out);
+    });
+  const Words names = words.subspan(2);
+  if (is_word(words[1], "COUNT")) {
+    if (!names.empty()) return wrong_count("command|count");
+    return answer_with(
+        [&](wire::RespWriter& out) { out.integer(static_cast<int64_t>(all.size())); });
+  }
+  if (is_word(words[1], "LIST")) {
+    if (!names.empty()) return answer("-ERR syntax error\r\n");
+    return answer_with([&](wire::RespWriter& out) {
+      out.list(all.size());
+      for (const CommandEntry& entry : all) out.bulk(entry.name);
+    });
+  }
+  if (is_word(words[1], "INFO"))
+    return answer_with([&](wire::RespWriter& out) {
+      out.list(names.empty() ? all.size() : names.size());
+      if (names.empty())
+        for (const CommandEntry& entry : all) append_info(entry, out);
+      for (const std::string_view name : names) {
+        const CommandEntry* const entry = find_command(name);
+        if (entry == nullptr)
+          out.null_list();
+        else
+          append_info(*entry, out);
+      }
+    });
+  if (is_word(words[1], "DOCS"))
+    return answer_with([&](wire::RespWriter& out) {
+      const auto is_known = [](std::string_view name) { return find_command(name) != nullptr; };
+      out.map(names.empty()
+                  ? all.size()
+                  : static_cast<size_t>(std::count_if(names.begin(), names.end(), is_known)));
+      if (names.empty())
+        for (const CommandEntry& entry : all) append_docs(entry, out);
+      for (const std::string_view name : names)
+        if (const CommandEntry* const entry = find_command(name)) append_docs(*entry, out);
+    });
+  if (is_word(words[1], "GETKEYS")) {
+    if (names.empty()) return wrong_count("command|getkeys");
+    const CommandEntry* const entry = find_command(names[0]);
+    if (entry == nullptr) return answer("-ERR Invalid command specified\r\n");
+    const auto first = static_cast<size_t>(entry->first_key);
+    if (first == 0) return answer("-ERR The command has no key arguments\r\n");
+    if (names.size() <= first)
+      return answer("-ERR Invalid number of arguments specified for command\r\n");
+    return answer_with([&](wire::RespWriter& out) {
+      out.list(1);
+      out.bulk(names[first]);
+    });
+  }
+  unknown_subcommand(words[1], "COMMAND");
+}
+
+void RespSession::config(Words words) {
+  if (!is_word(words[1], "GET")) return unknown_subcommand(words[1], "CONFIG");
+  if (words.size() < 3) return wrong_count("config|get");
+  answer_with([](wire::RespWriter& out) { out.map(0); });
+}
+
+void RespSession::cluster(Words words) {
+  if (is_word(words[1], "KEYSLOT")) {
+    if (words.size() != 3) return wrong_count("cluster|keyslot");
+    return answer_with([&](wire::RespWriter& out) { out.integer(slot_of(words[2])); });
+  }
+  answer("-ERR This instance has cluster support disabled\r\n");
+}
+
+void RespSession::reset() {
+  version_ = wire::RespVersion::resp2;
+  database_ = 0;
+  name_.clear();
+  off_ = silent_ = false;
+  open_.reset();
+  answer("+RESET\r\n");
+}
+
+}  // namespace sluice::resp

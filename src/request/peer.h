@@ -1,0 +1,47 @@
+// What a session is told of the server and the connection that it serves, for protocols whose
+// clients may ask about these.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+
+namespace sluice::request {
+
+// Sums over the whole server.
+struct ServerFigures {
+  uint64_t connections = 0;        // open, of the session's protocol
+  uint64_t connections_total = 0;  // since the start
+  uint64_t requests_total = 0;     // decided or answered
+  uint64_t counters = 0;
+  uint64_t memory_bytes = 0;      // held for counters
+  uint64_t memory_bytes_max = 0;  // 0: no bound is known
+  base::Duration uptime{};
+};
+
+// Outlives every session; any thread.
+class ServerView {
+ public:
+  virtual ~ServerView() = default;
+  virtual std::string_view version() const = 0;
+  // Adds up the workers' statistics: not for the hot path.
+  virtual ServerFigures figures() const = 0;
+};
+
+// Settings of a protocol's sessions, as its folder defines them; constant once the server runs.
+struct SessionOptions {
+  virtual ~SessionOptions() = default;
+};
+
+// All of it outlives the session, but for the texts.
+struct Peer {
+  const ServerView* server = nullptr;       // null: nothing is known of it
+  const SessionOptions* options = nullptr;  // null: the defaults
+  // The client's "ADDRESS:PORT"; empty where the protocol does not want it, or it has none.
+  std::string address{};
+  uint16_t port = 0;  // the listener's
+};
+
+}  // namespace sluice::request
