@@ -15,8 +15,7 @@ namespace {
 int64_t most_of(std::span<const CounterLimit> limits) {
   int64_t most = INT64_MAX;
   for (const CounterLimit& one : limits)
-    if (has_counter(one.limit.algorithm))
-      most = std::min(most, one.limit.burst > 0 ? one.limit.burst : one.limit.quota);
+    if (has_counter(one.limit.algorithm)) most = std::min(most, limit::units_max(one.limit));
   return most == INT64_MAX ? 0 : most;
 }
 

@@ -131,6 +131,10 @@ inline constexpr size_t override_limits_max = 1'000'000;
 // (request/space.h). Past it: a reload is refused, and the live policy stays. (One reload brings
 // rules_max of each at most.)
 inline constexpr size_t known_limits_max = 4'000'000;
+// The same where a list comes with a request. Past it: the request fails until some are forgotten.
+inline constexpr size_t inline_limits_max = 500'000;
+// Lists that came with requests which a worker keeps at hand. Past it: it begins anew.
+inline constexpr size_t inline_limits_kept_max = 4'096;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
 // are gone through by a request whose actor does. Past it: 507.
 inline constexpr size_t overrides_alike_max = 64;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/bounds.h"
+
 namespace sluice::engine {
 
 Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
@@ -11,6 +13,8 @@ Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
       rules_(policy_->rules.get()),
       completions_(deps_.wake) {
   if (deps_.overrides != nullptr) overrides_reader_.emplace(*deps_.overrides);
+  if (deps_.spaces != nullptr)
+    inline_limits_.emplace(*deps_.spaces, base::bounds::inline_limits_max);
 }
 
 Decider::~Decider() {
@@ -27,6 +31,15 @@ bool Decider::take_policy() {
     next_->plan.clear();  // it points into the old rules
     next_->policy = policy_;
   }
+  return true;
+}
+
+bool Decider::find_inline(policy::Asked& asked) {
+  if (!inline_limits_ || asked.limits.empty()) return false;
+  const policy::InlineLimits::Found* const found = inline_limits_->find(asked.limits);
+  if (found == nullptr) return false;
+  asked.inline_space = found->space.get();
+  asked.inline_limits_id = found->limits.id();
   return true;
 }
 

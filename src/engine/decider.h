@@ -15,6 +15,7 @@
 #include "engine/top_keys.h"
 #include "engine/worker_stats.h"
 #include "live/live_policy.h"
+#include "policy/inline_limits.h"
 #include "policy/overrides.h"
 #include "store/store.h"
 
@@ -32,9 +33,10 @@ class Decider {
     TableScanner* scanner = nullptr;               // null: lists are empty
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
-    TopKeys* top_keys = nullptr;                   // null: no top keys are kept
-    DenialSampler* denials = nullptr;              // null: no denial is logged
-    std::function<void()> wake = [] {};            // from any thread: call Engine::advance
+    request::Spaces* spaces = nullptr;  // null: requests bring no limits along in place of a rule's
+    TopKeys* top_keys = nullptr;        // null: no top keys are kept
+    DenialSampler* denials = nullptr;   // null: no denial is logged
+    std::function<void()> wake = [] {};  // from any thread: call Engine::advance
     // From any thread: call that on the worker's own.
     std::function<void(std::function<void()>)> run{};
   };
@@ -62,6 +64,10 @@ class Decider {
   uint64_t overrides_changes() const {
     return deps_.overrides == nullptr ? 0 : deps_.overrides->changes();
   }
+
+  // Of a request that brings limits along in place of a rule's (Request::limits_inline): the space
+  // and the number of these. False: there are too many of them, or may be none.
+  bool find_inline(policy::Asked& asked);
 
   // The batch that is filled next, under the live policy; the same one until it is taken.
   Batch& next();
@@ -101,6 +107,7 @@ class Decider {
   std::shared_ptr<const live::LivePolicy> policy_;
   const policy::RuleSet* rules_;  // of policy_
   store::CompletionQueue completions_;
+  std::optional<policy::InlineLimits> inline_limits_;
   Batches batches_;
   Batch* next_ = nullptr;
 };

@@ -20,6 +20,9 @@ using request::Verb;
 
 namespace {
 
+constexpr std::string_view too_many_inline_limits =
+    "too many different limits have come with requests; ask with fewer different ones, or later";
+
 // A reply sent before its commit must not grant anything that depends on it.
 bool must_be_committed(const policy::Plan& plan, const policy::Plan::Part& part) {
   for (const auto& step : plan.steps(part)) {
@@ -182,15 +185,18 @@ void Engine::match_all(Batch& batch) {
       return;
     }
     const auto descriptor = batch.requests.descriptor(request);
-    rules.match(dialect,
-                {.descriptor = descriptor,
-                 .verb = request.verb,
-                 .all = request.all,
-                 .reset_first = request.reset_first,
-                 .cost = request.cost,
-                 .limits = batch.requests.limits(request),
-                 .now = batch.now},
-                plan);
+    policy::Asked asked{.descriptor = descriptor,
+                        .verb = request.verb,
+                        .all = request.all,
+                        .reset_first = request.reset_first,
+                        .cost = request.cost,
+                        .limits = batch.requests.limits(request),
+                        .now = batch.now};
+    if (request.limits_inline && !decider_.find_inline(asked)) [[unlikely]] {
+      plan.refuse(too_many_inline_limits);
+      return;
+    }
+    rules.match(dialect, asked, plan);
     if (!plan.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && batch.sink != nullptr && plan.may_wait()) {
       batch.tickets.resize(plan.parts().size(), no_ticket);
@@ -205,6 +211,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
   const auto all = batch.requests.items();
   std::array<policy::Asked, base::bounds::together_max> asked;
   size_t end = first;
+  bool refused = false;
   do {
     const request::Request& request = all[end];
     SLUICE_CHECK(!request.all && !request.reset_first);  // a sum of these has no meaning
@@ -213,8 +220,13 @@ size_t Engine::match_together(Batch& batch, size_t first) {
                           .cost = request.cost,
                           .limits = batch.requests.limits(request),
                           .now = batch.now};
+    refused |= request.limits_inline && !decider_.find_inline(asked[end - first]);
     ++end;
   } while (end < all.size() && all[end].joins && end - first < asked.size());
+  if (refused) [[unlikely]] {
+    for (size_t i = first; i < end; ++i) batch.plan.refuse(too_many_inline_limits);
+    return end - 1;
+  }
   decider_.rules().match_together(protocol::dialect_of(batch.protocol),
                                   std::span(asked).first(end - first), batch.plan);
   return end - 1;

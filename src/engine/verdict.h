@@ -49,9 +49,11 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
       verdict.slots = decisions;
       verdict.slot_mask = charge.slot_mask;
     }
-    for (size_t i = 0; i < decisions.size(); ++i)
+    for (size_t i = 0; i < decisions.size(); ++i) {
       weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict,
             charge.space->encoding);
+      if (verdict.tightest == &decisions[i]) verdict.rule = step.rule->name;
+    }
   }
   if (verdict.tightest != nullptr && !verdict.allowed)
     verdict.more_after = verdict.tightest->retry_after;

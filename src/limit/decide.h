@@ -116,6 +116,10 @@ inline Decision peek(const State* state, const Limit& limit, Time now) {
   decision.retry_after = {};
   if (limit.algorithm == Algorithm::unlimited && limit.window == Duration{})
     decision.reset_after = base::never;
+  // Whatever numbers it is looked at by.
+  if (gcra::is_gcra(limit.algorithm))
+    decision.reset_after = {
+        std::max<int64_t>(0, state->fresh_at_us - std::max<int64_t>(0, now.us))};
   return decision;
 }
 

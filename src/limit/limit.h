@@ -46,6 +46,13 @@ struct Limit {
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
+// The most units that a fresh counter has.
+constexpr int64_t units_max(const Limit& limit) {
+  const bool bucket =
+      limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
+  return bucket ? limit.burst : limit.quota;
+}
+
 // Has the algorithm a counter to look up, or does the limit alone decide?
 constexpr bool has_counter(Algorithm algorithm) {
   return algorithm >= Algorithm::fixed_window;

@@ -123,6 +123,12 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
+  if (rule.limits_come_along && asked.inline_space != nullptr) [[unlikely]] {
+    request::Charge& charge = charges_.back();
+    charge.space = asked.inline_space;
+    charge.limits = asked.limits;
+    charge.limits_id = asked.inline_limits_id;
+  }
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
   request::Group& group = groups_.back();
   ++group.charge_count;
@@ -149,8 +155,11 @@ bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked&
                             uint32_t& charge) {
   for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
     request::Charge& other = charges_[charge];
-    if (other.space != rule.space || other.key != key) continue;
-    if (other.keeps_limits) return false;
+    const bool brings_limits = rule.limits_come_along && asked.inline_space != nullptr;
+    if (other.space != (brings_limits ? asked.inline_space : rule.space) || other.key != key)
+      continue;
+    if (other.keeps_limits || rule.numbers_come_along) return false;
+    if (brings_limits && other.limits_id != asked.inline_limits_id) return false;
     const int64_t cost = std::max<int64_t>(asked.cost, 0);
     other.cost = cost > INT64_MAX - other.cost ? INT64_MAX : other.cost + cost;
     return true;

@@ -46,7 +46,10 @@ struct Asked {
   bool reset_first = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
-  limit::Time now{};                       // for rules and overrides that end at a time
+  // Of limits that hold in place of a rule's: their counters' space, and their number.
+  const request::Space* inline_space = nullptr;
+  uint32_t inline_limits_id = 0;
+  limit::Time now{};  // for rules and overrides that end at a time
   // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. Who
   // matches is one of its readers.
   const Overrides* overrides = nullptr;
@@ -82,6 +85,8 @@ struct Rule {
   // The numbers of its limits come with each request; `limits` say the algorithms, and hold where a
   // request brings none along.
   bool numbers_come_along = false;
+  // Limits and space are those that the request brings along whole (Asked::inline_space).
+  bool limits_come_along = false;
   uint32_t limits_id = 0;  // request::Spaces::hold_limits(limits)
   uint32_t number = 0;     // among all rules of its set, set by it
   // The same in every set and process for rules of one dialect, its name for them and actor; set
@@ -133,6 +138,11 @@ class Plan {
   void clear();
   // One more part, of a request that is not asked about.
   void skip();
+  // The same, and why it cannot be decided: a literal.
+  void refuse(std::string_view why) {
+    skip();
+    parts_.back().error = why;
+  }
   // One more part: a counter of a rule's by itself, in a group that may fail; no descriptor is
   // looked at. `key` lives as long as the part. The charge may be changed until the next one is
   // added.

@@ -27,13 +27,15 @@ struct Request {
   // It settles all or nothing with the request in front of it, of the same verb; neither waits nor
   // has `all` or `reset_first`, and at most base::bounds::together_max of one batch do so in a row.
   bool joins = false;
+  // Its limits hold in place of a rule's, on a counter of theirs (policy/inline_limits.h).
+  bool limits_inline = false;
   uint32_t note = 0;  // the session's own, as is `tag`: what it needs to write the reply
   // Units. Below 0 only where limits come with the request: they are added.
   int64_t cost = 1;
   uint32_t entry_first = 0, entry_count = 0;
   uint32_t limit_first = 0, limit_count = 0;
-  std::string_view prefix;  // list: what the keys begin with
-  std::string_view tag;     // at most base::bounds::tag_bytes_max
+  std::string_view prefix{};  // list: what the keys begin with
+  std::string_view tag{};     // at most base::bounds::tag_bytes_max
 };
 
 // The requests of one batch; kept and reused, so that a settled server allocates nothing.
@@ -108,11 +110,12 @@ struct Verdict {
   // Of the same limit: until it is as fresh if it is allowed; at a refusal until the request could
   // be allowed.
   base::Duration more_after{};
-  std::string_view error{};  // not empty: could not be decided, in words for the client
+  std::string_view error{};   // not empty: could not be decided, in words for the client
   Error cause = Error::none;  // why not, if it was the store
-  bool matched = false;      // a rule applies; if none does, only the error may be set
-  bool delayed = false;      // it was allowed only after a wait
-  bool counted = true;       // false: the tightest limit has no counter (unlimited, deny)
+  std::string_view rule{};    // whose decision is shown; empty: it has no name, or came late
+  bool matched = false;       // a rule applies; if none does, only the error may be set
+  bool delayed = false;       // it was allowed only after a wait
+  bool counted = true;        // false: the tightest limit has no counter (unlimited, deny)
   KeyEncoding encoding = KeyEncoding::own;  // of the tightest limit's counter
   // Where limits come with the request: a decision for each window that the charge has a say on or,
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.

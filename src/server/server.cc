@@ -218,7 +218,9 @@ std::optional<std::string> Server::start() {
           Worker::Watch{.stats = s.admin_plane.server_stats().add_worker(),
                         .denials = s.admin_plane.denials(),
                         .keys_hash = board == nullptr ? nullptr : &board->hash()},
-          s.overrides ? &s.overrides->table() : nullptr, s.requests_log));
+          Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
+                           .spaces = s.options.spaces},
+          s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
       board->add(

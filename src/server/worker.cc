@@ -23,8 +23,8 @@ constexpr std::chrono::seconds look_at_clock_every{1};
 }  // namespace
 
 Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
-               engine::TableScanner& scanner, const Watch& watch,
-               const policy::Overrides* overrides, std::shared_ptr<spdlog::logger> log)
+               engine::TableScanner& scanner, const Watch& watch, const Matching& matching,
+               std::shared_ptr<spdlog::logger> log)
     : store_(store),
       committer_(store.committer()),
       work_(io_.get_executor()),
@@ -40,7 +40,8 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
                .live = live,
                .scanner = &scanner,
                .stats = &stats_,
-               .overrides = overrides,
+               .overrides = matching.overrides,
+               .spaces = matching.spaces,
                .top_keys = top_keys_.get(),
                .denials = &watch.denials,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },

@@ -41,8 +41,14 @@ class Worker {
     engine::DenialSampler& denials;
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
   };
+  // What requests are matched by beside the live policy; outlives the worker. Null: there are no
+  // overrides, or requests bring no limits along in place of a rule's.
+  struct Matching {
+    const policy::Overrides* overrides = nullptr;
+    request::Spaces* spaces = nullptr;
+  };
   Worker(store::Store& store, base::Clock& clock, const live::Live& live,
-         engine::TableScanner& scanner, const Watch& watch, const policy::Overrides* overrides,
+         engine::TableScanner& scanner, const Watch& watch, const Matching& matching,
          std::shared_ptr<spdlog::logger> log);
   ~Worker();
 

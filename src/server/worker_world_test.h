@@ -74,9 +74,9 @@ struct World {
     limitd::read_limitd({&hourly, 1}, {}, spaces, *rules, config, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
-    worker =
-        std::make_unique<Worker>(store, clock, *live, scanner,
-                                 Worker::Watch{.stats = stats, .denials = denials}, nullptr, log);
+    worker = std::make_unique<Worker>(store, clock, *live, scanner,
+                                      Worker::Watch{.stats = stats, .denials = denials},
+                                      Worker::Matching{}, log);
   }
   ~World() {
     if (started) worker->stop(std::chrono::milliseconds(0));

@@ -18,12 +18,8 @@ using request::Verb;
 
 namespace {
 
-int64_t most(const Limit& limit) {
-  return limit.burst > 0 ? limit.burst : limit.quota;
-}
-
 Decision refused(const Limit& limit) {
-  return {false, most(limit), 0, try_again_after, try_again_after};
+  return {false, limit::units_max(limit), 0, try_again_after, try_again_after};
 }
 
 bool as_kept(Charge& charge, Decision* decisions, OnError wanted, base::Time now) {

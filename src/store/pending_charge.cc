@@ -206,7 +206,7 @@ bool PendingCharge::drops_fresh() const {
   if (charge->keeps_limits || worth_storing()) return false;
   bool whole = charge->verb == Verb::put, refills = false;
   for (const Limit& limit : charge->limits) {
-    whole &= charge->cost >= (limit.burst > 0 ? limit.burst : limit.quota);
+    whole &= charge->cost >= limit::units_max(limit);
     refills |= limit.algorithm != limit::Algorithm::fixed_bucket;
   }
   return charge->reset_first || whole || !refills;

@@ -121,7 +121,7 @@ struct World {
     live = std::make_unique<live::Live>(policy(2));
     worker = std::make_unique<server::Worker>(
         store, clock, *live, scanner, server::Worker::Watch{.stats = stats, .denials = denials},
-        &overrides, log);
+        server::Worker::Matching{.overrides = &overrides, .spaces = &spaces}, log);
     worker->start([] {});
   }
   ~World() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "limit/gcra.h"
+#include "policy/inline_limits.h"
 
 namespace sluice::resp {
 namespace {
@@ -60,6 +61,18 @@ void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules) {
     rule.intern(spaces, spaces.hold(std::string(one.prefix), "", request::Space()));
     rules.add(dialect, std::move(rule));
   }
+  policy::Rule rule;
+  rule.name = inline_command;
+  rule.comment = "the limits that come with each request";
+  rule.pattern = std::string(command_entry) + "=" + std::string(inline_command);
+  rule.file = "resp";
+  rule.conditions = {
+      {std::string(command_entry), policy::Pattern::equal_to(std::string(inline_command))}};
+  rule.actor = {std::string(key_entry)};
+  rule.limits = {{limit::Algorithm::unlimited}};
+  rule.limits_come_along = true;
+  rule.intern(spaces, spaces.hold(policy::inline_prefix, "", request::Space()));
+  rules.add(dialect, std::move(rule));
 }
 
 }  // namespace sluice::resp

@@ -18,10 +18,15 @@ inline constexpr std::string_view command_entry = "command";  // "cl.throttle"
 inline constexpr std::string_view database_entry = "db";      // of SELECT
 inline constexpr std::string_view key_entry = "key";
 
+// The value of `command` in the requests of SLUICE.* that bring their limits along, which have no
+// `db`.
+inline constexpr std::string_view inline_command = "inline";
+
 // The value of `command` in the requests of that algorithm: "cl.throttle".
 std::string_view command_of(limit::Algorithm algorithm);
 
-// Adds a rule for each of the three commands to the dialect's: a counter for each database and key.
+// Adds a rule for each of the three commands to the dialect's, a counter for each database and key;
+// and one for requests that bring their limits along.
 void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules);
 
 }  // namespace sluice::resp

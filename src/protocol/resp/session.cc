@@ -33,12 +33,6 @@ std::string_view first_word(request::Error cause) {
   }
 }
 
-std::string_view database_text(uint32_t database) {
-  static constexpr std::string_view texts[] = {"0", "1", "2",  "3",  "4",  "5",  "6",  "7",
-                                               "8", "9", "10", "11", "12", "13", "14", "15"};
-  return texts[database];
-}
-
 constexpr std::string_view ok = "+OK\r\n";
 // Of an unknown command, and of all its arguments.
 constexpr size_t shown_bytes_max = 128;
@@ -52,6 +46,16 @@ int64_t next_id() {
 }
 
 }  // namespace
+
+std::string_view RespSession::database_text(uint32_t database) {
+  static constexpr std::string_view texts[] = {"0", "1", "2",  "3",  "4",  "5",  "6",  "7",
+                                               "8", "9", "10", "11", "12", "13", "14", "15"};
+  return texts[database];
+}
+
+std::string RespSession::error_of(const request::Verdict& verdict) {
+  return std::string(first_word(verdict.cause)) + std::string(verdict.error);
+}
 
 RespSession::RespSession(const request::Peer& peer)
     : peer_(peer),
@@ -94,7 +98,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case crab:
     case redis:
       if (!verdict.error.empty())
-        writer.error(std::string(first_word(verdict.cause)) + std::string(verdict.error));
+        writer.error(error_of(verdict));
       else if (verdict.tightest == nullptr)
         writer.error("NORULE no rule applies");
       else
@@ -121,8 +125,16 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case ready:
       out.append(request.tag);
       break;
+    case five:
+    case five_and_name:
+    case left_and_limit:
+    case explanation:
+      reply_sluice(request, verdict, writer);
+      break;
+    case silent:
+      break;
     default:
-      break;  // silent
+      reply_gathered(request, verdict, writer);
   }
   return true;
 }
@@ -212,6 +224,8 @@ void RespSession::run(const CommandEntry& entry, Words words) {
   if (name == "cluster") return cluster(words);
   if (name == "reset") return reset();
   if (name == "time") return commit(time_of_day, {});
+  if (entry.group == "sluice") return sluice(words);
+  if (entry.group == "keys") return look_at_keys(entry, words.subspan(1));
   answer(ok);  // asking, readonly, readwrite, quit
   if (name == "quit") closing_ = true;
 }

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
 #include "protocol/resp/transaction.h"
 #include "request/peer.h"
@@ -53,9 +54,21 @@ class RespSession final : public request::Session {
     bulk,         // its tag is the reply's text
     time_of_day,  //
     with_age,     // as `bulk`, with the connection's age in seconds in place of age_mark
-    cell,
+    cell,         // five integers, as the three commands that throttle have them
     crab,
     redis,
+    five,  // SLUICE.*, from here on (sluice_replies.h)
+    five_and_name,
+    left_and_limit,
+    explanation,
+    // Of several requests that have one reply together; all but the last have `gathered`.
+    joint_five,
+    each_five,
+    counters,  // that there are, or were: how many
+    ttl,
+    pttl,
+    type,
+    gathered = 1u << 30,
     silent = 1u << 31,  // there is no reply
   };
   static constexpr char age_mark = '\1';
@@ -65,6 +78,10 @@ class RespSession final : public request::Session {
   void answer(std::string_view bytes);
   void answer_error(std::string_view text);
   void answer_bulk(std::string_view text);
+  // The error that a client is told of a request that could not be decided, with its first word.
+  static std::string error_of(const request::Verdict& verdict);
+  static std::string_view database_text(uint32_t database);
+
   template <class Write>
   void answer_with(Write write) {
     if (silent_) return;
@@ -98,6 +115,16 @@ class RespSession final : public request::Session {
   void wrong_count(std::string_view command);
   void commit(uint32_t note, std::string_view tag);
   void throttle(limit::Algorithm algorithm, Words words);
+  void sluice(Words words);
+  void commit_subject(const SluiceSubject& subject, request::Request request);
+  void take_several();
+  void look_at_keys(const CommandEntry& entry, Words keys);
+
+  void reply_gathered(const request::Request& request, const request::Verdict& verdict,
+                      wire::RespWriter& out);
+  void write_gathered(uint32_t kind, wire::RespWriter& out);
+  void reply_sluice(const request::Request& request, const request::Verdict& verdict,
+                    wire::RespWriter& out);
 
   const request::Peer peer_;
   const RespOptions& options_;
@@ -116,7 +143,14 @@ class RespSession final : public request::Session {
   bool silent_ = false;  // the command that is being read has no reply
   bool closing_ = false;
   std::string_view fault_{};
-  Throttle throttle_;  // the command that is being read
+  Throttle throttle_;  // the command that is being read, as is the next
+  SluiceCommand sluice_;
+  // Of the reply that is being gathered.
+  base::Buffer gathered_;
+  std::string gathered_error_;
+  size_t gathered_parts_ = 0, gathered_count_ = 0, gathered_matched_ = 0;
+  base::Duration gathered_life_{};
+  bool gathered_allowed_ = true;
 };
 
 }  // namespace sluice::resp

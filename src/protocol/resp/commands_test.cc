@@ -1,0 +1,306 @@
+// The commands that charge counters, through the engine and the table in memory, at a time that the
+// test sets.
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "engine/engine.h"
+#include "limit/gcra_model.h"
+#include "policy/read/native.h"
+#include "protocol/resp/dialect.h"
+#include "protocol/resp/session.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
+
+namespace sluice::resp {
+namespace {
+
+using limit::Algorithm;
+
+constexpr int64_t second = 1'000'000;
+
+struct World {
+  World() {
+    static const protocol::Protocol number = protocol::find("resp").value();
+    protocol = number;
+    auto rules = std::make_shared<policy::RuleSet>(protocol::dialects());
+    base::Diagnostics diagnostics;
+    policy::read_native(
+        "rules:\n"
+        "- { name: login, match: { path: /login }, actor: ip, limit: { quota: 3, window: 1m, "
+        "algorithm: fixed_window } }\n"
+        "- { name: vip, match: { command: cl.throttle, key: 'vip*' }, actor: key, limit: { quota: "
+        "2, window: 10s, algorithm: fixed_window } }\n"
+        "- { name: '', match: { user: '*' }, actor: user, limit: { quota: 7, window: 1h } }\n",
+        "test.yaml", spaces, *rules, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    add_throttle_rules(spaces, *rules);
+    live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
+    engine = std::make_unique<engine::Engine>(
+        engine::Engine::Deps{.store = store, .clock = clock, .live = *live, .spaces = &spaces},
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+
+  // What the session replies to inline commands.
+  std::string say(RespSession& session, std::string text) {
+    base::Buffer replies;
+    while (!text.empty()) {
+      engine::Batch& batch = engine->next_batch();
+      base::Buffer out;
+      const auto received = session.receive(text, false, batch.requests, out);
+      if (received.consumed == 0) break;
+      if (batch.requests.size() > 0) {
+        EXPECT_EQ(engine->serve(batch, protocol, session, out), engine::Served::all);
+      }
+      replies.append(out.view());
+      text.erase(0, received.consumed);
+    }
+    return std::string(replies.view());
+  }
+  std::string say(const std::string& text) { return say(session, text); }
+  // A reply of integers as words.
+  std::string numbers(const std::string& command) {
+    const std::string reply = say(command + "\n");
+    std::string words;
+    for (size_t at = reply.find(':'); at != reply.npos; at = reply.find(':', at + 1))
+      words += (words.empty() ? "" : " ") + reply.substr(at + 1, reply.find('\r', at) - at - 1);
+    return reply.starts_with('-') ? reply.substr(0, reply.find('\r')) : words;
+  }
+
+  int64_t now_us = 1'795'000'000 * second;
+  protocol::Protocol protocol{};
+  request::Spaces spaces;
+  base::Clock clock{{[this] { return now_us; }, [this] { return now_us; }}};
+  store::EmbeddedStore store{0, base::Hash(1), spaces};
+  std::unique_ptr<live::Live> live;
+  std::unique_ptr<engine::Engine> engine;
+  RespSession session;
+};
+
+TEST(Throttle, TheThreeCommandsCountApart) {
+  World world;
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 1 -1 60");
+  EXPECT_EQ(world.numbers("cl.throttle k 1 1 60"), "0 2 0 -1 120");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "1 2 0 60 120");
+  EXPECT_EQ(world.numbers("THROTTLE k 3 1 60"), "1 3 2 120 0");
+  EXPECT_EQ(world.numbers("GCRA k 1 1 60"), "0 2 1 -1 60");
+  world.now_us += 60 * second;
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 0 -1 120");
+}
+
+TEST(Throttle, DatabasesCountApart) {
+  World world;
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 0 1 60"), "0 1 0 -1 60");
+  EXPECT_EQ(world.say("SELECT 3\n"), "+OK\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 0 1 60"), "0 1 0 -1 60");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 0 1 60"), "1 1 0 60 60");
+}
+
+// Every reply of a random sequence, against the naive model.
+TEST(Throttle, AnswersAsTheModelDoes) {
+  std::mt19937_64 random(5);
+  for (const auto& [algorithm, name] :
+       {std::pair(Algorithm::gcra_cell, "CL.THROTTLE"), std::pair(Algorithm::gcra_crab, "THROTTLE"),
+        std::pair(Algorithm::gcra_redis, "GCRA")}) {
+    World world;
+    std::map<int, limit::gcra_model::Key> keys;
+    size_t allowed = 0, denied = 0, errors = 0;
+    for (int step = 0; step < 4000; ++step) {
+      const int key = static_cast<int>(random() % 5);
+      limit::gcra_model::Call call{
+          algorithm, static_cast<int64_t>(random() % 6), static_cast<int64_t>(random() % 9 + 1),
+          static_cast<int64_t>(random() % 100 + 1), static_cast<int64_t>(random() % 4)};
+      if (algorithm == Algorithm::gcra_redis) call.quantity = std::max<int64_t>(1, call.quantity);
+      if (algorithm == Algorithm::gcra_cell && random() % 4 == 0) call.quantity = -1;
+      if (random() % 50 == 0) call.quantity = INT64_MAX;
+      const std::string text =
+          std::string(name) + " k" + std::to_string(key) + " " + std::to_string(call.max_burst) +
+          " " + std::to_string(call.count) + " " + std::to_string(call.period) +
+          (algorithm == Algorithm::gcra_redis ? " TOKENS " : " ") + std::to_string(call.quantity);
+      if (algorithm == Algorithm::gcra_redis) call.period *= second;
+      const auto expected = keys[key].ask(call, world.now_us);
+      std::string words = "-ERR";
+      if (expected) {
+        words.clear();
+        for (const int64_t n : *expected) words += (words.empty() ? "" : " ") + std::to_string(n);
+        ++((*expected)[0] == (algorithm == Algorithm::gcra_crab ? 1 : 0) ? allowed : denied);
+      } else {
+        ++errors;
+      }
+      ASSERT_EQ(world.numbers(text).substr(0, expected ? std::string::npos : 4), words) << text;
+      if (random() % 3 == 0) world.now_us += static_cast<int64_t>(random() % (20 * second));
+    }
+    EXPECT_GT(allowed, 500u) << name;
+    EXPECT_GT(denied, 500u) << name;
+    EXPECT_GT(errors, 20u) << name;
+  }
+}
+
+// The numbers of commands are not interned.
+TEST(Throttle, DistinctNumbersAreNotRemembered) {
+  World world;
+  const size_t known = world.spaces.known();
+  for (int i = 1; i < 5000; ++i)
+    world.say("CL.THROTTLE k" + std::to_string(i % 10) + " " + std::to_string(i) + " 5 60\n");
+  EXPECT_EQ(world.spaces.known(), known);
+}
+
+TEST(Throttle, ANativeRuleComesFirst) {
+  World world;
+  EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60"), "0 2 1 -1 10");
+  EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60"), "0 2 0 -1 10");
+  EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60"), "1 2 0 10 10");
+  EXPECT_EQ(world.numbers("CL.THROTTLE v 99 1 60"), "0 100 99 -1 60");
+}
+
+TEST(Throttle, SilentCommandsCharge) {
+  World world;
+  EXPECT_EQ(world.say("CLIENT REPLY SKIP\nCL.THROTTLE k 1 1 60\nPING\n"), "+PONG\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 0 -1 120");
+}
+
+TEST(Throttle, WorksWithinATransaction) {
+  World world;
+  EXPECT_EQ(world.say("MULTI\nCL.THROTTLE k 0 1 60\nPING\nCL.THROTTLE k 0 1 60\nEXEC\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n"
+            "+PONG\r\n*5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n");
+  EXPECT_EQ(world.say("MULTI\nNOSUCH\nCL.THROTTLE k9 0 1 60\nEXEC\nEXEC\n"),
+            "+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n+QUEUED\r\n"
+            "-EXECABORT Transaction discarded because of previous errors.\r\n"
+            "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k9 0 1 60"), "0 1 0 -1 60") << "it was not executed";
+  EXPECT_EQ(
+      world.say("MULTI\nMULTI\nWATCH k\nDISCARD\nDISCARD\nWATCH k\nUNWATCH\n"),
+      "+OK\r\n-ERR MULTI calls can not be nested\r\n-ERR WATCH inside MULTI is not allowed\r\n"
+      "+OK\r\n-ERR DISCARD without MULTI\r\n+OK\r\n+OK\r\n");
+}
+
+TEST(Throttle, ATransactionIsBounded) {
+  World world;
+  world.say("MULTI\n");
+  std::string all;
+  for (size_t i = 0; i < Transaction::commands_max; ++i) all += "PING\n";
+  const std::string queued = world.say(all);
+  EXPECT_EQ(queued.size(), Transaction::commands_max * std::string_view("+QUEUED\r\n").size());
+  EXPECT_TRUE(world.say("PING\n").starts_with("-ERR too many commands"));
+  EXPECT_TRUE(world.say("EXEC\n").starts_with("-EXECABORT"));
+  world.say("MULTI\n");
+  const std::string word(60'000, 'x');
+  for (int i = 0; i < 17; ++i) EXPECT_EQ(world.say("ECHO " + word + "\n"), "+QUEUED\r\n");
+  EXPECT_GT(world.session.unfinished_bytes(), 17u * 60'000);
+  EXPECT_TRUE(world.say("ECHO " + word + "\n").starts_with("-ERR too many commands"));
+  world.say("DISCARD\n");
+  EXPECT_EQ(world.session.unfinished_bytes(), 0u);
+}
+
+TEST(SluiceCommands, TakeByThePolicy) {
+  World world;
+  EXPECT_EQ(world.numbers("SLUICE.TAKE path=/login ip=10.0.0.1"), "1 3 2 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE path=/login ip=10.0.0.1 N 2"), "1 3 0 0 60000");
+  world.now_us += 1;
+  EXPECT_EQ(world.numbers("SLUICE.TAKE path=/login ip=10.0.0.1"), "0 3 0 60000 60000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE path=/login ip=10.0.0.1 N 4"), "0 3 0 -1 60000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE path=/login ip=10.0.0.1 N 0"), "1 3 0 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK path=/login ip=10.0.0.1"), "0 3 0 60000 60000");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK path=/login ip=10.0.0.2"), "1 3 2 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK path=/login ip=10.0.0.2"), "1 3 2 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE nothing=x"), "-NORULE no rule applies");
+  EXPECT_EQ(world.say("SLUICE.TAKE path=/login ip=10.0.0.3 WITHNAME\n"),
+            "*6\r\n:1\r\n:3\r\n:2\r\n:0\r\n:60000\r\n$5\r\nlogin\r\n");
+  EXPECT_EQ(world.say("SLUICE.TAKE user=u WITHNAME\n").substr(0, 8), "*6\r\n:1\r\n");
+}
+
+TEST(SluiceCommands, PutAndReset) {
+  World world;
+  world.numbers("SLUICE.TAKE path=/login ip=a N 3");
+  EXPECT_EQ(world.numbers("SLUICE.PUT path=/login ip=a"), "1 3");
+  EXPECT_EQ(world.numbers("SLUICE.PUT path=/login ip=a N 9"), "3 3");
+  world.numbers("SLUICE.TAKE path=/login ip=a N 2");
+  EXPECT_EQ(world.numbers("SLUICE.RESET path=/login ip=a"), "1");
+  EXPECT_EQ(world.numbers("SLUICE.RESET path=/login ip=a"), "0");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE path=/login ip=a"), "1 3 2 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.PUT path=/login ip=a ALL"), "3 3");
+  EXPECT_EQ(world.numbers("SLUICE.RESET nothing=x"), "-NORULE no rule applies");
+}
+
+TEST(SluiceCommands, InlineLimitsAreOneCounterForKeyAndAlgorithms) {
+  World world;
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 10 60 N 4"), "1 10 6 0 24000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 5 60"), "1 5 0 0 60000") << "4 of 10 were used";
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 10 60 ALGORITHM fixed_window"),
+            "1 10 9 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY j LIMIT 10 1s LIMIT 15 1h N 10"), "1 10 0 0 1000");
+  world.now_us += second;
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY j LIMIT 10 1s LIMIT 15 1h N 10"),
+            "0 15 5 1199000 2399000");
+  EXPECT_EQ(world.numbers("SLUICE.RESET KEY j LIMIT 10 1s LIMIT 15 1h"), "1");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK KEY j LIMIT 10 1s LIMIT 15 1h N 10"), "1 10 0 0 1000");
+}
+
+// Lists that came with requests are given back.
+TEST(SluiceCommands, InlineLimitsAreBounded) {
+  World world;
+  for (int i = 1; i <= 3 * static_cast<int>(base::bounds::inline_limits_kept_max); ++i)
+    world.say("SLUICE.TAKE KEY k LIMIT " + std::to_string(i) + " 60\n");
+  EXPECT_GT(world.spaces.known_lists(), 10'000u);
+  // A round of the collector over a store whose counters name the last one alone.
+  request::Marks marks = world.spaces.begin_round();
+  bool first = true;
+  while (world.store.catalog().mark_named(marks, first)) first = false;
+  world.spaces.end_round(marks);
+  EXPECT_LT(world.spaces.known_lists(), 2 * base::bounds::inline_limits_kept_max);
+}
+
+TEST(SluiceCommands, SeveralAllOrNothing) {
+  World world;
+  const std::string login = "ENTRIES 2 path=/login ip=a ", key = "KEY k LIMIT 10 60 ";
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + login + key + "N 2"),
+            "1 1 3 1 0 60000 1 10 8 0 12000");
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + login + key + "N 2"),
+            "0 0 3 1 60000 60000 1 10 8 0 12000");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK " + key + "N 8"), "1 10 0 0 60000") << "nothing was charged";
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + login + key + "EACH N 2"),
+            "0 0 3 1 60000 60000 1 10 6 0 24000");
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 1 ENTRIES 1 nothing=x"), "-NORULE no rule applies");
+  EXPECT_EQ(world.say("SLUICE.MTAKE 2 ENTRIES 1 nothing=x " + key + "\n"),
+            "*3\r\n:1\r\n*-1\r\n*5\r\n:1\r\n:10\r\n:5\r\n:0\r\n:30000\r\n");
+  EXPECT_EQ(world.say("SLUICE.MTAKE 2 ENTRIES 1 nothing=x " + key + "EACH\n"),
+            "*3\r\n:0\r\n-NORULE no rule applies\r\n*5\r\n:1\r\n:10\r\n:4\r\n:0\r\n:36000\r\n");
+}
+
+TEST(SluiceCommands, ExplainNamesCountersAndLimits) {
+  World world;
+  const std::string reply = world.say("SLUICE.EXPLAIN path=/login ip=10.0.0.1\n");
+  for (const char* part : {"$5\r\nlogin\r\n", "$12\r\nfixed_window\r\n", "10.0.0.1"})
+    EXPECT_NE(reply.find(part), reply.npos) << reply;
+  EXPECT_TRUE(reply.starts_with("*6\r\n")) << reply;
+  world.say("HELLO 3\n");
+  EXPECT_TRUE(world.say("SLUICE.EXPLAIN path=/login ip=10.0.0.1\n").starts_with("%3\r\n"));
+  EXPECT_EQ(world.numbers("SLUICE.TAKE path=/login ip=10.0.0.1"), "1 3 2 0 60000")
+      << "nothing taken";
+}
+
+TEST(Keys, AreTheCountersOfTheCommandsThatThrottle) {
+  World world;
+  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k\nTYPE k\nDEL k\n"),
+            ":-2\r\n:-2\r\n:0\r\n+none\r\n:0\r\n");
+  world.say("CL.THROTTLE k 4 1 60\n");
+  world.now_us += 500'000;
+  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k nothing k\nTYPE k\n"),
+            ":60\r\n:59500\r\n:2\r\n+string\r\n");
+  world.say("THROTTLE k 4 1 600\n");
+  EXPECT_EQ(world.say("TTL k\nEXISTS k\n"), ":600\r\n:2\r\n");
+  EXPECT_EQ(world.say("SELECT 1\nEXISTS k\nSELECT 0\nDEL k nothing\nEXISTS k\nTTL k\n"),
+            "+OK\r\n:0\r\n+OK\r\n:2\r\n:0\r\n:-2\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
+}
+
+}  // namespace
+}  // namespace sluice::resp

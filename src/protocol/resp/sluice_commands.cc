@@ -1,0 +1,196 @@
+// SLUICE.*, and the keyspace commands on the counters of the commands that throttle.
+#include <algorithm>
+
+#include "base/buffer.h"
+#include "protocol/resp/command_table.h"
+#include "protocol/resp/dialect.h"
+#include "protocol/resp/session.h"
+#include "protocol/resp/sluice_replies.h"
+
+namespace sluice::resp {
+
+using request::Verb;
+
+namespace {
+
+constexpr std::string_view no_rule = "NORULE no rule applies";
+
+// Algorithms whose counters have the names that clients gave them, database by database.
+constexpr limit::Algorithm keyed[] = {limit::Algorithm::gcra_cell, limit::Algorithm::gcra_crab,
+                                      limit::Algorithm::gcra_redis};
+
+}  // namespace
+
+void RespSession::sluice(Words words) {
+  if (!parse_sluice_command(words, sluice_)) return answer_error(sluice_.error);
+  if (sluice_.now) return answer_error("ERR NOW is not available in this version");
+  switch (sluice_.verb) {
+    case SluiceVerb::take:
+      return commit_subject(sluice_.subjects[0],
+                            {.note = sluice_.with_name ? five_and_name : five});
+    case SluiceVerb::peek:
+      return commit_subject(
+          sluice_.subjects[0],
+          {.verb = Verb::would_take, .note = sluice_.with_name ? five_and_name : five});
+    case SluiceVerb::put:
+      return commit_subject(sluice_.subjects[0],
+                            {.verb = Verb::put, .all = sluice_.all, .note = left_and_limit});
+    case SluiceVerb::reset:
+      commit_subject(sluice_.subjects[0], {.verb = Verb::peek, .note = counters | gathered});
+      return commit_subject(sluice_.subjects[0],
+                            {.verb = Verb::put, .all = true, .note = counters});
+    case SluiceVerb::explain:
+      return commit_subject(sluice_.subjects[0], {.verb = Verb::would_take, .note = explanation});
+    case SluiceVerb::mtake:
+      return take_several();
+    case SluiceVerb::wait:
+      return answer_error("ERR SLUICE.WAIT is not available in this version");
+    case SluiceVerb::info:
+      return answer_with([&](wire::RespWriter& out) {
+        const request::ServerFigures figures =
+            peer_.server == nullptr ? request::ServerFigures() : peer_.server->figures();
+        out.map(4);
+        out.bulk("version");
+        out.bulk(server_version());
+        out.bulk("uptime_seconds");
+        out.integer(figures.uptime.us / 1'000'000);
+        out.bulk("counters");
+        out.integer(static_cast<int64_t>(figures.counters));
+        out.bulk("counter_memory_bytes");
+        out.integer(static_cast<int64_t>(figures.memory_bytes));
+      });
+    case SluiceVerb::help:
+      return answer_with([](wire::RespWriter& out) {
+        out.list(help_lines().size());
+        for (const std::string_view line : help_lines()) out.simple(line);
+      });
+  }
+}
+
+void RespSession::commit_subject(const SluiceSubject& subject, request::Request request) {
+  requests_->open();
+  if (subject.is_inline) {
+    requests_->add(request::Entry{command_entry, inline_command});
+    requests_->add(request::Entry{key_entry, subject.key});
+    for (const limit::Limit& limit : sluice_.limits_of(subject)) requests_->add(limit);
+    request.limits_inline = true;
+  } else {
+    for (const request::Entry& entry : sluice_.entries_of(subject)) requests_->add(entry);
+  }
+  if (request.verb != Verb::peek && !request.all) request.cost = sluice_.n;
+  if (silent_) request.note = silent;
+  requests_->commit(request);
+}
+
+// One reply to all of them: its parts are gathered, and leave with the last one's.
+void RespSession::take_several() {
+  const size_t last = sluice_.subjects.size() - 1;
+  for (size_t i = 0; i <= last; ++i)
+    commit_subject(sluice_.subjects[i],
+                   {.joins = i > 0 && !sluice_.each,
+                    .note = (sluice_.each ? each_five : joint_five) | (i < last ? gathered : 0u)});
+}
+
+// DEL, UNLINK, EXISTS, TTL, PTTL and TYPE: of each key the counters of the three commands.
+void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
+  const bool deletes = entry.name == "del" || entry.name == "unlink";
+  const uint32_t note = entry.name == "ttl"    ? ttl
+                        : entry.name == "pttl" ? pttl
+                        : entry.name == "type" ? type
+                                               : counters;
+  const auto ask_for = [&](std::string_view key, limit::Algorithm algorithm, Verb verb,
+                           uint32_t its_note) {
+    requests_->open();
+    requests_->add(request::Entry{command_entry, command_of(algorithm)});
+    requests_->add(request::Entry{database_entry, database_text(database_)});
+    requests_->add(request::Entry{key_entry, key});
+    requests_->commit({.verb = verb,
+                       .all = verb == Verb::put,
+                       .note = silent_ ? silent : its_note,
+                       .prefix = {},
+                       .tag = {}});
+  };
+  for (size_t i = 0; i < keys.size(); ++i) {
+    for (const limit::Algorithm algorithm : keyed) {
+      const bool is_last = i + 1 == keys.size() && algorithm == std::end(keyed)[-1];
+      ask_for(keys[i], algorithm, Verb::peek, note | (is_last && !deletes ? 0u : gathered));
+      if (deletes) ask_for(keys[i], algorithm, Verb::put, note | (is_last ? 0u : gathered));
+    }
+  }
+}
+
+// ---- Replies ----
+
+// Adds the verdict to what is gathered, and writes the reply where it is the last of it.
+void RespSession::reply_gathered(const request::Request& request, const request::Verdict& verdict,
+                                 wire::RespWriter& out) {
+  if (!verdict.error.empty() && gathered_error_.empty()) gathered_error_ = error_of(verdict);
+  const uint32_t kind = request.note & ~gathered;
+  if (verdict.error.empty() && verdict.matched) {
+    ++gathered_matched_;
+    // What a put left is not there any more; a peek in front of it has seen it.
+    if (request.verb == Verb::peek) {
+      gathered_count_ += live_counters(verdict);
+      gathered_life_ = std::max(gathered_life_, lives_for(verdict));
+    }
+    gathered_allowed_ &= verdict.allowed;
+  }
+  if (kind == joint_five || kind == each_five) {
+    ++gathered_parts_;
+    wire::RespWriter parts(gathered_, version_);
+    if (!verdict.error.empty() && kind == each_five)
+      parts.error(error_of(verdict));
+    else if (verdict.tightest == nullptr)
+      kind == each_five ? parts.error(no_rule) : parts.null_list();
+    else
+      append_five(verdict, verdict.tightest->allowed, parts);
+  }
+  if ((request.note & gathered) != 0) return;
+  write_gathered(kind, out);
+  gathered_.clear();
+  gathered_error_.clear();
+  gathered_parts_ = gathered_count_ = gathered_matched_ = 0;
+  gathered_life_ = {};
+  gathered_allowed_ = true;
+}
+
+void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
+  const bool by_key = kind == ttl || kind == pttl || kind == type;
+  if (!gathered_error_.empty() && kind != each_five) return out.error(gathered_error_);
+  if (gathered_matched_ == 0 && kind != each_five && !by_key) return out.error(no_rule);
+  const bool is_there = gathered_life_.us > 0;
+  switch (kind) {
+    case ttl:
+      return out.integer(is_there ? limit::gcra::seconds_up(gathered_life_) : -2);
+    case pttl:
+      return out.integer(is_there ? milliseconds_up(gathered_life_) : -2);
+    case type:
+      return out.simple(is_there ? "string" : "none");
+    case counters:
+      return out.integer(static_cast<int64_t>(gathered_count_));
+    default:
+      out.list(1 + gathered_parts_);
+      out.integer(gathered_allowed_ && gathered_error_.empty() ? 1 : 0);
+      out.raw(gathered_.view());
+  }
+}
+
+void RespSession::reply_sluice(const request::Request& request, const request::Verdict& verdict,
+                               wire::RespWriter& out) {
+  if (!verdict.error.empty()) return out.error(error_of(verdict));
+  if (verdict.tightest == nullptr) return out.error(no_rule);
+  switch (request.note) {
+    case five:
+      return append_five(verdict, verdict.allowed, out);
+    case five_and_name:
+      return append_five_and_name(verdict, out);
+    case explanation:
+      return append_explanation(verdict, out);
+    default: {
+      const int64_t two[] = {verdict.tightest->remaining, verdict.tightest->limit};
+      out.integers(two);
+    }
+  }
+}
+
+}  // namespace sluice::resp
