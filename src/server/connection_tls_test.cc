@@ -135,6 +135,13 @@ bool serves_nobody(const World& world) {
   return false;
 }
 
+// The window's end comes nearer while a busy machine takes its time.
+std::string last_line(TlsClient& client) {
+  std::string heard(client.heard());
+  if (heard.ends_with('\n')) heard.pop_back();
+  return heard.substr(heard.rfind('\n') + 1);
+}
+
 // What is decrypted raises no event: the connection has to go on reading by itself.
 TEST(TlsConnection, ARecordThatIsLargerThanTheBufferIsAnsweredToItsEnd) {
   World w;
@@ -144,10 +151,10 @@ TEST(TlsConnection, ARecordThatIsLargerThanTheBufferIsAnsweredToItsEnd) {
   static_assert(many * 9 > 6 * Worker::small_buffer_bytes && many * 9 < 16'384);
   client.say(requests());
   ASSERT_TRUE(client.until_lines(many));
-  EXPECT_TRUE(client.heard().ends_with("\nOK true 99998500 600\n"));
+  EXPECT_TRUE(last_line(client).starts_with("OK true 99998500 "));
   client.say("HIT ip=1\n");
   ASSERT_TRUE(client.until_lines(many + 1));
-  EXPECT_TRUE(client.heard().ends_with("\nOK true 99998499 600\n"));
+  EXPECT_TRUE(last_line(client).starts_with("OK true 99998499 "));
   EXPECT_EQ(client.lines(), many + 1);
 }
 
@@ -163,7 +170,7 @@ TEST(TlsConnection, RecordsThatArriveAtOnceAreAllAnswered) {
     client.say({"HIT", " ip", "=1\n"});
     ASSERT_TRUE(client.until_lines(i));
   }
-  EXPECT_TRUE(client.heard().ends_with("\nOK true 99999980 600\n"));
+  EXPECT_TRUE(last_line(client).starts_with("OK true 99999980 "));
 }
 
 // Without the announcement somebody may have cut it off.
@@ -192,7 +199,7 @@ TEST(TlsConnection, RepliesThatTheClientDidNotTakeComeWhenItDoes) {
   ASSERT_TRUE(client.shake_hands());
   for (size_t i = 0; i < records; ++i) client.say(requests());
   ASSERT_TRUE(client.until_lines(records * many));
-  EXPECT_TRUE(client.heard().ends_with("\nOK true 99955000 600\n"));
+  EXPECT_TRUE(last_line(client).starts_with("OK true 99955000 "));
 }
 
 TEST(TlsConnection, AClientThatIsRefusedIsToldWhyAndThatItIsTheEnd) {
