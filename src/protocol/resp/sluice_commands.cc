@@ -137,6 +137,7 @@ void RespSession::reply_gathered(const request::Request& request, const request:
   }
   if (kind == joint_five || kind == each_five) {
     ++gathered_parts_;
+    gathered_allowed_ &= kind == joint_five || verdict.matched;
     wire::RespWriter parts(gathered_, version_);
     if (!verdict.error.empty() && kind == each_five)
       parts.error(error_of(verdict));
