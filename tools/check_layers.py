@@ -54,6 +54,7 @@ SIDE_ROOMS: dict[str, str] = {
     "engine": "policy/read disk durable protocol/*",
     "server": "protocol/*",
     "admin": "protocol/*",
+    "protocol/*": "store",
 }
 LINES_MAX = 600
 

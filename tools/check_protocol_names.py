@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 # Names of protocols that are words of other rooms as well, with the reason: of these only includes, and strings that are
 # nothing but the name, are breaches.
-SHARED_WORDS: dict[str, str] = {}
+SHARED_WORDS: dict[str, str] = {
+    "resp": "the codec of the same name in wire/, and the short form of response",
+}
 
 # What may name protocols: a file, or a folder that ends with `/`, and why. Product code is not among them.
 EXCEPTIONS: dict[str, str] = {
@@ -28,6 +30,7 @@ EXCEPTIONS: dict[str, str] = {
     "tools/bench_redis.py": "benchmarks name the protocols that they measure",
     "tools/bench_replies.py": "benchmarks name the protocols that they measure",
     "tools/bench_server.py": "benchmarks name the protocols that they measure",
+    "tools/check_protocol_names.py": "SHARED_WORDS names them",
     "tools/check_protocol_names_test.py": "its cases need names",
     "tools/configure_test.py": "builds one of the files of proto/",
     "tools/run_tests.py": "starts the program on a port of its own, and waits for that listener",

@@ -111,8 +111,9 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
 [[gnu::always_inline]] inline void Plan::add_charge(const Rule& rule, std::string_view key,
                                                     const Asked& asked) {
   const bool keeps_limits = rule.limits.empty();
-  const bool brings_numbers = rule.numbers_come_along && has_algorithms_of(asked.limits, rule);
-  const bool negative_costs = keeps_limits || rule.numbers_come_along;
+  const bool brings_numbers =
+      rule.limits_from == LimitsFrom::numbers && has_algorithms_of(asked.limits, rule);
+  const bool negative_costs = keeps_limits || rule.limits_from == LimitsFrom::numbers;
   charges_.push_back({.space = rule.space,
                       .key = key,
                       .verb = asked.verb == request::Verb::wait ? request::Verb::take : asked.verb,
@@ -123,7 +124,7 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
-  if (rule.limits_come_along && asked.inline_space != nullptr) [[unlikely]] {
+  if (rule.limits_from == LimitsFrom::request && asked.inline_space != nullptr) [[unlikely]] {
     request::Charge& charge = charges_.back();
     charge.space = asked.inline_space;
     charge.limits = asked.limits;
@@ -155,10 +156,11 @@ bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked&
                             uint32_t& charge) {
   for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
     request::Charge& other = charges_[charge];
-    const bool brings_limits = rule.limits_come_along && asked.inline_space != nullptr;
+    const bool brings_limits =
+        rule.limits_from == LimitsFrom::request && asked.inline_space != nullptr;
     if (other.space != (brings_limits ? asked.inline_space : rule.space) || other.key != key)
       continue;
-    if (other.keeps_limits || rule.numbers_come_along) return false;
+    if (other.keeps_limits || rule.limits_from == LimitsFrom::numbers) return false;
     if (brings_limits && other.limits_id != asked.inline_limits_id) return false;
     const int64_t cost = std::max<int64_t>(asked.cost, 0);
     other.cost = cost > INT64_MAX - other.cost ? INT64_MAX : other.cost + cost;

@@ -38,6 +38,14 @@ enum class Then : uint8_t {
   continue_,  // later rules must allow it too; all that apply settle together, all or nothing
 };
 
+// Where the numbers of a rule's limits come from. (A rule without limits keeps those of requests in
+// its counters: Space::windows.)
+enum class LimitsFrom : uint8_t {
+  rule,
+  numbers,  // a request brings the numbers along, for the algorithms of the rule's limits
+  request,  // it brings limits along whole, and their space (Asked::inline_space)
+};
+
 // A request as rules see it.
 struct Asked {
   std::span<const request::Entry> descriptor;  // a key may stand twice: the last one counts
@@ -82,11 +90,7 @@ struct Rule {
   bool counted_as_shadow = false;
   // 1 to limit::slots_max, on one counter; none where the space keeps the limits of requests.
   std::vector<limit::Limit> limits;
-  // The numbers of its limits come with each request; `limits` say the algorithms, and hold where a
-  // request brings none along.
-  bool numbers_come_along = false;
-  // Limits and space are those that the request brings along whole (Asked::inline_space).
-  bool limits_come_along = false;
+  LimitsFrom limits_from = LimitsFrom::rule;
   uint32_t limits_id = 0;  // request::Spaces::hold_limits(limits)
   uint32_t number = 0;     // among all rules of its set, set by it
   // The same in every set and process for rules of one dialect, its name for them and actor; set

@@ -15,10 +15,12 @@
 #include "protocol/droplet/session_model.h"
 #include "protocol/limitd/rules.h"
 #include "protocol/protocol.h"
+#include "protocol/resp/dialect.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/limitd_client.h"
 #include "tests/timed/allocations.h"
+#include "wire/resp.h"
 
 namespace sluice::tests {
 namespace {
@@ -38,9 +40,10 @@ class Server {
     limitd::read_limitd(files, {}, spaces_, *rules, config, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     sluice::droplet::add_droplet_rule(spaces_, *rules);
+    sluice::resp::add_throttle_rules(spaces_, *rules);
     live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine_ = std::make_unique<engine::Engine>(
-        engine::Engine::Deps{.store = store_, .clock = clock_, .live = *live_},
+        engine::Engine::Deps{.store = store_, .clock = clock_, .live = *live_, .spaces = &spaces_},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
@@ -101,6 +104,24 @@ TEST(EngineAllocation, droplets_requests_allocate_nothing) {
                                    droplet::number_field(11, i % 7 == 6 ? 1 : 0));
   }
   expect_no_allocation(protocol::find("droplet").value(), std::string(droplet::handshake), batch);
+}
+
+TEST(EngineAllocation, commands_that_throttle_allocate_nothing) {
+  std::string batch;
+  const auto add = [&](std::initializer_list<std::string_view> words) {
+    base::Buffer out;
+    wire::append_resp_command(std::span(words.begin(), words.size()), out);
+    batch += out.view();
+  };
+  for (int i = 0; i < 16; ++i) {
+    const std::string key = "k" + std::to_string(i), burst = std::to_string(i);
+    add({"CL.THROTTLE", key, burst, "30", "60"});
+    add({"THROTTLE", key, "5", "30", "60", "1"});
+    add({"GCRA", key, burst, "30", "60", "TOKENS", "2"});
+    add({"SLUICE.TAKE", "KEY", key, "LIMIT", "10", "60s", "N", "2"});
+    add({"PING"});
+  }
+  expect_no_allocation(protocol::find("resp").value(), "", batch);
 }
 
 }  // namespace

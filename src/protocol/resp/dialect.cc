@@ -57,7 +57,7 @@ void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules) {
         {std::string(command_entry), policy::Pattern::equal_to(std::string(one.command))}};
     rule.actor = {std::string(database_entry), std::string(key_entry)};
     rule.limits = {limit::gcra::without_numbers(one.algorithm)};
-    rule.numbers_come_along = true;
+    rule.limits_from = policy::LimitsFrom::numbers;
     rule.intern(spaces, spaces.hold(std::string(one.prefix), "", request::Space()));
     rules.add(dialect, std::move(rule));
   }
@@ -70,7 +70,7 @@ void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules) {
       {std::string(command_entry), policy::Pattern::equal_to(std::string(inline_command))}};
   rule.actor = {std::string(key_entry)};
   rule.limits = {{limit::Algorithm::unlimited}};
-  rule.limits_come_along = true;
+  rule.limits_from = policy::LimitsFrom::request;
   rule.intern(spaces, spaces.hold(policy::inline_prefix, "", request::Space()));
   rules.add(dialect, std::move(rule));
 }

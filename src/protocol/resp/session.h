@@ -30,6 +30,8 @@ struct RespOptions final : request::SessionOptions {
   wire::RespBounds bounds{};
 };
 
+// More than twenty members: what the connection has told and been told, what is being read and
+// what is being replied; each command moves some of them.
 class RespSession final : public request::Session {
  public:
   explicit RespSession(const request::Peer& peer = {});
@@ -145,12 +147,15 @@ class RespSession final : public request::Session {
   std::string_view fault_{};
   Throttle throttle_;  // the command that is being read, as is the next
   SluiceCommand sluice_;
-  // Of the reply that is being gathered.
-  base::Buffer gathered_;
-  std::string gathered_error_;
-  size_t gathered_parts_ = 0, gathered_count_ = 0, gathered_matched_ = 0;
-  base::Duration gathered_life_{};
-  bool gathered_allowed_ = true;
+  // The reply that is being gathered.
+  struct Gathered {
+    base::Buffer parts;
+    std::string error;  // the first one
+    size_t part_count = 0, counters = 0, matched = 0;
+    base::Duration life{};  // until the last of the counters is as fresh
+    bool allowed = true;
+  };
+  Gathered gathered_;
 };
 
 }  // namespace sluice::resp

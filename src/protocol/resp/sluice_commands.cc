@@ -124,21 +124,21 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
 // Adds the verdict to what is gathered, and writes the reply where it is the last of it.
 void RespSession::reply_gathered(const request::Request& request, const request::Verdict& verdict,
                                  wire::RespWriter& out) {
-  if (!verdict.error.empty() && gathered_error_.empty()) gathered_error_ = error_of(verdict);
+  if (!verdict.error.empty() && gathered_.error.empty()) gathered_.error = error_of(verdict);
   const uint32_t kind = request.note & ~gathered;
   if (verdict.error.empty() && verdict.matched) {
-    ++gathered_matched_;
+    ++gathered_.matched;
     // What a put left is not there any more; a peek in front of it has seen it.
     if (request.verb == Verb::peek) {
-      gathered_count_ += live_counters(verdict);
-      gathered_life_ = std::max(gathered_life_, lives_for(verdict));
+      gathered_.counters += live_counters(verdict);
+      gathered_.life = std::max(gathered_.life, lives_for(verdict));
     }
-    gathered_allowed_ &= verdict.allowed;
+    gathered_.allowed &= verdict.allowed;
   }
   if (kind == joint_five || kind == each_five) {
-    ++gathered_parts_;
-    gathered_allowed_ &= kind == joint_five || verdict.matched;
-    wire::RespWriter parts(gathered_, version_);
+    ++gathered_.part_count;
+    gathered_.allowed &= kind == joint_five || verdict.matched;
+    wire::RespWriter parts(gathered_.parts, version_);
     if (!verdict.error.empty() && kind == each_five)
       parts.error(error_of(verdict));
     else if (verdict.tightest == nullptr)
@@ -148,31 +148,32 @@ void RespSession::reply_gathered(const request::Request& request, const request:
   }
   if ((request.note & gathered) != 0) return;
   write_gathered(kind, out);
-  gathered_.clear();
-  gathered_error_.clear();
-  gathered_parts_ = gathered_count_ = gathered_matched_ = 0;
-  gathered_life_ = {};
-  gathered_allowed_ = true;
+  // The memory of its parts is kept.
+  gathered_.parts.clear();
+  gathered_.error.clear();
+  gathered_.part_count = gathered_.counters = gathered_.matched = 0;
+  gathered_.life = {};
+  gathered_.allowed = true;
 }
 
 void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
   const bool by_key = kind == ttl || kind == pttl || kind == type;
-  if (!gathered_error_.empty() && kind != each_five) return out.error(gathered_error_);
-  if (gathered_matched_ == 0 && kind != each_five && !by_key) return out.error(no_rule);
-  const bool is_there = gathered_life_.us > 0;
+  if (!gathered_.error.empty() && kind != each_five) return out.error(gathered_.error);
+  if (gathered_.matched == 0 && kind != each_five && !by_key) return out.error(no_rule);
+  const bool is_there = gathered_.life.us > 0;
   switch (kind) {
     case ttl:
-      return out.integer(is_there ? limit::gcra::seconds_up(gathered_life_) : -2);
+      return out.integer(is_there ? limit::gcra::seconds_up(gathered_.life) : -2);
     case pttl:
-      return out.integer(is_there ? milliseconds_up(gathered_life_) : -2);
+      return out.integer(is_there ? milliseconds_up(gathered_.life) : -2);
     case type:
       return out.simple(is_there ? "string" : "none");
     case counters:
-      return out.integer(static_cast<int64_t>(gathered_count_));
+      return out.integer(static_cast<int64_t>(gathered_.counters));
     default:
-      out.list(1 + gathered_parts_);
-      out.integer(gathered_allowed_ && gathered_error_.empty() ? 1 : 0);
-      out.raw(gathered_.view());
+      out.list(1 + gathered_.part_count);
+      out.integer(gathered_.allowed && gathered_.error.empty() ? 1 : 0);
+      out.raw(gathered_.parts.view());
   }
 }
 
