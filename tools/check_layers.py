@@ -110,7 +110,7 @@ def check_include(user: str, side_code: bool, quote: str, target: str) -> str | 
         return f'"{target}" is no path from src/ (write "folder/file.h")'
     allowed = {user, *ROOMS[line_of(user) or user].split()}
     if side_code:
-        allowed.update({"testing", *SIDE_ROOMS.get(user, "").split()})
+        allowed.update({"testing", *SIDE_ROOMS.get(line_of(user) or user, "").split()})
     if room in allowed or line_of(room) in allowed:
         return None
     return f"{user} must not include {room}: {target}"

@@ -418,7 +418,7 @@ TEST(RespReplyReader, ReadsWhatTheWriterWrites) {
                                "[:0,:16,:15,:-1,:9223372036854775807]"});
   third.insert(third.end(), {"[map['k',[]],true]", "false", ",1.500000", ",-0.100000", ",inf",
                              ",nan", "[:0,:16,:15,:-1,:9223372036854775807]"});
-  for (const size_t step : {1, 2, 3, 7, 50, 1000}) {
+  for (const size_t step : {1u, 2u, 3u, 7u, 50u, 1000u}) {
     EXPECT_EQ(read_replies(std::string(in_resp2), step), second) << step;
     EXPECT_EQ(read_replies(std::string(in_resp3), step), third) << step;
   }
