@@ -29,6 +29,8 @@ class Clock {
   explicit Clock(Source source = system());
 
   Time now();
+  // For lengths of time, whatever the wall clock does.
+  Time monotonic() const { return {source_.monotonic_us()}; }
   // The earliest that `now` may still fall back to: what is over by then stays over, so it may be
   // forgotten.
   Time settled();

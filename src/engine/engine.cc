@@ -200,7 +200,8 @@ void Engine::match_all(Batch& batch) {
     if (!plan.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && batch.sink != nullptr && plan.may_wait()) {
       batch.tickets.resize(plan.parts().size(), no_ticket);
-      batch.tickets.back() = late_.add(batch.protocol, request, descriptor, *batch.sink);
+      batch.tickets.back() = late_.add(batch.protocol, request, descriptor,
+                                       batch.requests.limits(request), *batch.sink);
       if (batch.tickets.back() != no_ticket) plan.let_wait(batch.tickets.back(), 0);
     }
   }

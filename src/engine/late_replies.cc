@@ -23,11 +23,13 @@ constexpr base::Duration match_again_slice = base::milliseconds(1);
 }  // namespace
 
 Ticket LateReplies::add(protocol::Protocol protocol, const request::Request& request,
-                        std::span<const request::Entry> descriptor, ReplySink& sink) {
+                        std::span<const request::Entry> descriptor,
+                        std::span<const limit::Limit> limits, ReplySink& sink) {
   Ticket ticket;
-  PendingReply* const pending = pending_.add(sink, protocol, request, descriptor, ticket);
+  PendingReply* const pending = pending_.add(sink, protocol, request, descriptor, limits, ticket);
   if (pending == nullptr) return no_ticket;
   pending->since = decider_.now();
+  pending->asked_at = decider_.deps().clock.monotonic();
   return ticket;
 }
 
@@ -81,11 +83,16 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& 
     pending->limits.insert(pending->limits.end(), limits.begin(), limits.end());
   }
   pending_.set_until(ticket, end_of(batch, part, now));
+  const base::Duration patience = pending->request.wait_at_most;
+  const bool has_deadline = patience.us > 0 && pending->deadline.us == INT64_MAX;
+  if (has_deadline) pending_.set_deadline(ticket, {pending->asked_at.us + patience.us});
   // Waiting requests are decided again where the clock goes back, also those without a time.
   advanced_ = std::max(advanced_, now);
   const auto& wake = decider_.deps().wake;
   if (!std::exchange(watching_, true)) wake();
-  if (pending_.next_end() == pending->until) wake();  // it may be earlier than what is waited for
+  // Either may be earlier than what is waited for.
+  if (pending_.next_end() == pending->until) wake();
+  if (has_deadline && pending_.next_deadline() == pending->deadline) wake();
   // match_again has passed over what the store did not keep yet.
   if (is_outdated(*pending, now)) match_later(ticket, {now.us + match_later_after.us});
   return true;
@@ -174,13 +181,15 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
   if (batch.policy != decider_.policy()) batch.policy = decider_.policy();
   batch.overrides_seen = decider_.overrides_changes();
   const auto entries = pending->entries();
-  decider_.rules().match(protocol::dialect_of(pending->protocol),
-                         {.descriptor = entries,
-                          .verb = Verb::wait,
-                          .cost = pending->request.cost,
-                          .now = now,
-                          .overrides = decider_.overrides()},
-                         batch.plan);
+  policy::Asked asked{.descriptor = entries,
+                      .verb = Verb::wait,
+                      .cost = pending->request.cost,
+                      .limits = pending->brought,
+                      .now = now,
+                      .overrides = decider_.overrides()};
+  if (pending->request.limits_inline && !decider_.find_inline(asked))
+    return match_later(ticket, {now.us + look_at_clock_after.us});
+  decider_.rules().match(protocol::dialect_of(pending->protocol), asked, batch.plan);
   const auto& part = batch.plan.parts().back();
   // If it is answered it was by the policy that it was given under.
   if (batch.plan.may_wait()) {
@@ -230,6 +239,13 @@ std::optional<base::Time> LateReplies::advance() {
   watching_ = pending_.size() > 0;
   if (watching_ && !next) next = base::Time{decider_.now().us + look_at_clock_after.us};
   take_answers();
+  expire();
+  if (const auto deadline = pending_.next_deadline()) {
+    const base::Time now = decider_.now();
+    const int64_t left_us = deadline->us - decider_.deps().clock.monotonic().us;
+    const base::Time then{now.us + std::max<int64_t>(left_us, 0)};
+    if (!next || then < *next) next = then;
+  }
   take_named();  // what the store has named since, it has woken for already
   flush();
   return next;
@@ -260,8 +276,24 @@ void LateReplies::take_answers() {
   }
 }
 
-void LateReplies::reply(Ticket ticket, const request::Verdict& verdict, base::Time now) {
+// Those whose time is over are told so, unless the store has their answer already: then that is on
+// its way.
+void LateReplies::expire() {
+  tickets_.clear();
+  pending_.take_expired(decider_.deps().clock.monotonic(), tickets_);
+  const base::Time now = decider_.now();
+  for (const Ticket ticket : tickets_) {
+    if (!decider_.deps().store.cancel(decider_.completions(), ticket, now)) continue;
+    request::Verdict verdict;
+    verdict.matched = verdict.expired = true;
+    reply(ticket, verdict, now);
+  }
+}
+
+void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time now) {
   const PendingReply* const pending = pending_.find(ticket);
+  request::Verdict verdict = given;
+  verdict.waited = {decider_.deps().clock.monotonic().us - pending->asked_at.us};
   ReplySink& sink = *pending->sink;
   if (!std::exchange(sink.has_replies_, true)) sinks_.push_back(&sink);
   log_late(decider_.log(), *pending, verdict, now);

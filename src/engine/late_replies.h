@@ -26,7 +26,8 @@ class LateReplies {
   // A request that may wait, by whose ticket the store is to know it; no_ticket: there is no room,
   // so it must not wait. The request is copied.
   request::Ticket add(protocol::Protocol protocol, const request::Request& request,
-                      std::span<const request::Entry> descriptor, ReplySink& sink);
+                      std::span<const request::Entry> descriptor,
+                      std::span<const limit::Limit> limits, ReplySink& sink);
   // The part of the batch is settled. True: its group waits, and what the reply will need is kept.
   // False: it does not, and the ticket is void.
   bool keep_or_release(const Batch& batch, const policy::Plan::Part& part, request::Ticket ticket,
@@ -53,6 +54,7 @@ class LateReplies {
   void match_later(request::Ticket ticket, base::Time at);
   void take_named();
   void take_answers();
+  void expire();
   void reply(request::Ticket ticket, const request::Verdict& verdict, base::Time now);
   void flush();
 

@@ -7,7 +7,9 @@
 namespace sluice::engine {
 
 void PendingReply::copy(protocol::Protocol its_protocol, const request::Request& its_request,
-                        std::span<const request::Entry> its_descriptor) {
+                        std::span<const request::Entry> its_descriptor,
+                        std::span<const limit::Limit> its_limits) {
+  brought.assign(its_limits.begin(), its_limits.end());
   protocol = its_protocol;
   tag = its_request.tag;
   prefix = its_request.prefix;
@@ -25,7 +27,7 @@ std::vector<request::Entry> PendingReply::entries() const {
 }
 
 size_t PendingReply::bytes() const {
-  size_t sum = sizeof *this + tag.size() + prefix.size();
+  size_t sum = sizeof *this + tag.size() + prefix.size() + brought.size() * sizeof(limit::Limit);
   for (const auto& [key, value] : descriptor)
     sum += sizeof descriptor.front() + key.size() + value.size();
   return sum;
@@ -34,7 +36,7 @@ size_t PendingReply::bytes() const {
 PendingReply* PendingReplies::add(ReplySink& sink, protocol::Protocol protocol,
                                   const request::Request& request,
                                   std::span<const request::Entry> descriptor,
-                                  request::Ticket& ticket) {
+                                  std::span<const limit::Limit> limits, request::Ticket& ticket) {
   if (sink.pending_.size() >= base::bounds::waiting_per_connection_max) return nullptr;
   if (bytes_ >= base::bounds::parked_bytes_max) return nullptr;
   if (free_.empty()) {
@@ -45,7 +47,7 @@ PendingReply* PendingReplies::add(ReplySink& sink, protocol::Protocol protocol,
   free_.pop_back();
   PendingReply& pending = *slots_[slot];
   pending.sink = &sink;
-  pending.copy(protocol, request, descriptor);
+  pending.copy(protocol, request, descriptor, limits);
   sink.pending_.insert(slot);
   ++size_;
   bytes_ += pending.bytes();
@@ -65,6 +67,7 @@ void PendingReplies::remove(request::Ticket ticket) {
   bytes_ -= pending->bytes();
   --size_;
   ends_.erase({pending->until.us, ticket.slot});
+  deadlines_.erase({pending->deadline.us, ticket.slot});
   pending->sink->pending_.erase(ticket.slot);
   const uint32_t generation = pending->generation + 1;
   *pending = PendingReply{};
@@ -108,6 +111,24 @@ void PendingReplies::take_ended(base::Time now, std::vector<request::Ticket>& en
     const uint32_t slot = ends_.begin()->second;
     ended.push_back({slot, slots_[slot]->generation});
     ends_.erase(ends_.begin());
+  }
+}
+
+void PendingReplies::set_deadline(request::Ticket ticket, base::Time deadline) {
+  find(ticket)->deadline = deadline;
+  deadlines_.emplace(deadline.us, ticket.slot);
+}
+
+std::optional<base::Time> PendingReplies::next_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return base::Time{deadlines_.begin()->first};
+}
+
+void PendingReplies::take_expired(base::Time monotonic, std::vector<request::Ticket>& expired) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= monotonic.us) {
+    const uint32_t slot = deadlines_.begin()->second;
+    expired.push_back({slot, slots_[slot]->generation});
+    deadlines_.erase(deadlines_.begin());
   }
 }
 

@@ -27,7 +27,9 @@ struct PendingReply {
   request::Request request;  // its tag and prefix are the two below
   std::string tag, prefix;
   std::vector<std::pair<std::string, std::string>> descriptor;
-  base::Time since{};         // when it was asked
+  std::vector<limit::Limit> brought;  // that came along with the request
+  base::Time since{};                 // when it was asked
+  base::Time asked_at{};              // the same by monotonic time
   bool needs_commit = false;  // its reply must not leave if what it says cannot be committed
   // The store keeps its group. Before, the group is only planned: its batch is being decided, or
   // suspended, and nobody but that batch may have the store settle it.
@@ -38,14 +40,16 @@ struct PendingReply {
   // What its decisions are of, in order; `policy` keeps the rules alive.
   std::shared_ptr<const live::LivePolicy> policy;
   std::vector<limit::Limit> limits;
-  std::vector<uint16_t> rules;  // what metrics count them by
-  uint64_t overrides_seen = 0;  // policy::Overrides::changes, when it was matched or before
-  base::Time until{INT64_MAX};  // a rule or an override that it was matched by ends then
+  std::vector<uint16_t> rules;     // what metrics count them by
+  uint64_t overrides_seen = 0;     // policy::Overrides::changes, when it was matched or before
+  base::Time deadline{INT64_MAX};  // by monotonic time: it waits no longer
+  base::Time until{INT64_MAX};     // a rule or an override that it was matched by ends then
   uint32_t generation = 0;
 
   // What was asked, with texts of its own; it cannot be moved from here on.
   void copy(protocol::Protocol its_protocol, const request::Request& its_request,
-            std::span<const request::Entry> its_descriptor);
+            std::span<const request::Entry> its_descriptor,
+            std::span<const limit::Limit> its_limits);
   std::vector<request::Entry> entries() const;
   size_t bytes() const;
 };
@@ -55,7 +59,8 @@ class PendingReplies {
   // Room for one more of that sink's; null: it, or this worker, has as many as it may
   // (base/bounds.h). The request is copied.
   PendingReply* add(ReplySink& sink, protocol::Protocol protocol, const request::Request& request,
-                    std::span<const request::Entry> descriptor, request::Ticket& ticket);
+                    std::span<const request::Entry> descriptor,
+                    std::span<const limit::Limit> limits, request::Ticket& ticket);
   // Null: it is gone.
   PendingReply* find(request::Ticket ticket);
   void remove(request::Ticket ticket);
@@ -67,6 +72,13 @@ class PendingReplies {
   // Moves the tickets of those whose time has come to the end of `ended`, each once.
   void take_ended(base::Time now, std::vector<request::Ticket>& ended);
 
+  // It waits until then, by monotonic time.
+  void set_deadline(request::Ticket ticket, base::Time deadline);
+  // The first deadline; none: all may wait for ever.
+  std::optional<base::Time> next_deadline() const;
+  // Moves the tickets of those past theirs to the end of `expired`, each once.
+  void take_expired(base::Time monotonic, std::vector<request::Ticket>& expired);
+
   // The tickets of a sink; and of all that the store keeps, in order of their arrival.
   std::vector<request::Ticket> of(const ReplySink& sink) const;
   std::vector<request::Ticket> kept() const;
@@ -76,6 +88,7 @@ class PendingReplies {
   std::vector<std::unique_ptr<PendingReply>> slots_;
   std::vector<uint32_t> free_;
   std::set<std::pair<int64_t, uint32_t>> ends_;  // times that set_until was told, with their slots
+  std::set<std::pair<int64_t, uint32_t>> deadlines_;
   size_t size_ = 0, bytes_ = 0;
 };
 

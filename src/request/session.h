@@ -29,6 +29,7 @@ struct Request {
   bool joins = false;
   // Its limits hold in place of a rule's, on a counter of theirs (policy/inline_limits.h).
   bool limits_inline = false;
+  base::Duration wait_at_most{};  // wait: past it the verdict is `expired`; 0: for ever
   uint32_t note = 0;  // the session's own, as is `tag`: what it needs to write the reply
   // Units. Below 0 only where limits come with the request: they are added.
   int64_t cost = 1;
@@ -115,6 +116,8 @@ struct Verdict {
   std::string_view rule{};    // whose decision is shown; empty: it has no name, or came late
   bool matched = false;       // a rule applies; if none does, only the error may be set
   bool delayed = false;       // it was allowed only after a wait
+  bool expired = false;       // it waited for as long as it may: nothing was taken
+  base::Duration waited{};    // of a reply that came late
   bool counted = true;        // false: the tightest limit has no counter (unlimited, deny)
   KeyEncoding encoding = KeyEncoding::own;  // of the tightest limit's counter
   // Where limits come with the request: a decision for each window that the charge has a say on or,
@@ -160,6 +163,10 @@ class Session {
   // reading while the store has not answered, and has up to
   // base::bounds::batches_per_connection_max batches under way.
   virtual bool takes_several_batches() const { return false; }
+
+  // Does its next request wait until the one that was received last has its reply, however late
+  // that comes? Then `receive` is not called before, and the client's end is the request's.
+  virtual bool holds_back() const { return false; }
 
   // Memory that it holds for a request of which parts are missing, and has consumed already.
   virtual size_t unfinished_bytes() const { return 0; }

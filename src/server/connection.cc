@@ -64,6 +64,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   readable_ |= readable || (writable && stream_.read_wants_write());
   if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
   if (phase_ == Phase::closed) return;
+  if (ended && session_->holds_back()) return abort();
   if (phase_ == Phase::draining) {
     if (writable) stream_.end();
     if (readable_) drain();
@@ -219,7 +220,8 @@ void Connection::note_unfinished() {
 
 bool Connection::can_receive() const {
   // Only the last one may have been left without an input of its own.
-  return !leaving_ && under_way_.size() < base::bounds::batches_per_connection_max &&
+  return !leaving_ && !session_->holds_back() &&
+         under_way_.size() < base::bounds::batches_per_connection_max &&
          (under_way_.empty() || under_way_.back().input != nullptr);
 }
 
@@ -326,6 +328,7 @@ bool Connection::decide() {
       keep_input();
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
       if (!waits_.is_in(send_ages_)) waits_.leave();
+      if (ending_ && session_->holds_back()) abort();
       return false;
     }
     if (!sent || !progressed) break;
@@ -365,6 +368,13 @@ void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
   finishing_ = true;
   last_bytes_ = stream_.unread_bytes();
+  if (session_->holds_back()) {
+    start_flushing();
+    worker_.out().clear();
+    session_->goodbye(worker_.out());
+    if (flush()) close_gently();
+    return;
+  }
   if (unsent_.empty()) process();
 }
 
@@ -400,7 +410,13 @@ void Connection::flush_late(bool needs_commit) {
   worker_.out().clear();
   worker_.out().append(late_);
   late_ = std::string();
-  flush(needs_commit);
+  if (!flush(needs_commit) || !may_read()) return;
+  // What the session held back, if it did.
+  if (in_size_ > at_)
+    undecided_ = true;
+  else
+    in_size_ = at_ = 0;
+  worker_.poller().again(*this);
 }
 
 // Writes the worker's output. False: the socket is full, or what was decided is not committed yet;

@@ -85,6 +85,7 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
       ask(reader_.words());
     }
     if (closing_) return {in.size(), true};
+    if (waiting_) break;
   }
   return {consumed, false};
 }
@@ -93,6 +94,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
                         base::Time now, base::Buffer& out) {
   wire::RespWriter writer(out, version_);
   if (!since_) since_ = now;
+  if (request.verb == request::Verb::wait) waiting_ = false;
   switch (request.note) {
     case cell:
     case crab:
@@ -129,6 +131,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case five_and_name:
     case left_and_limit:
     case explanation:
+    case waited:
       reply_sluice(request, verdict, writer);
       break;
     case silent:
@@ -265,11 +268,13 @@ void RespSession::execute() {
   if (executed_->failed())
     return answer("-EXECABORT Transaction discarded because of previous errors.\r\n");
   answer_with([&](wire::RespWriter& out) { out.list(executed_->size()); });
+  executing_ = true;
   executed_->each([&](Words words) {
     const CommandEntry& entry = *find_command(words[0]);
     if (entry.group == "transactions") return answer(ok);  // unwatch
     run(entry, words);
   });
+  executing_ = false;
 }
 
 void RespSession::throttle(limit::Algorithm algorithm, Words words) {

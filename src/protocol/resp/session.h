@@ -43,6 +43,7 @@ class RespSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
+  bool holds_back() const override { return waiting_; }
   size_t unfinished_bytes() const override { return open_ == nullptr ? 0 : open_->bytes(); }
 
   // The error of a breach; nothing to a web page, or after QUIT.
@@ -63,6 +64,7 @@ class RespSession final : public request::Session {
     five_and_name,
     left_and_limit,
     explanation,
+    waited,
     // Of several requests that have one reply together; all but the last have `gathered`.
     joint_five,
     each_five,
@@ -120,6 +122,7 @@ class RespSession final : public request::Session {
   void sluice(Words words);
   void commit_subject(const SluiceSubject& subject, request::Request request);
   void take_several();
+  void wait();
   void look_at_keys(const CommandEntry& entry, Words keys);
 
   void reply_gathered(const request::Request& request, const request::Verdict& verdict,
@@ -144,6 +147,8 @@ class RespSession final : public request::Session {
   bool skip_ = false;    // CLIENT REPLY SKIP: of the next command
   bool silent_ = false;  // the command that is being read has no reply
   bool closing_ = false;
+  bool waiting_ = false;    // the last command is SLUICE.WAIT, and has no reply yet
+  bool executing_ = false;  // EXEC
   std::string_view fault_{};
   Throttle throttle_;  // the command that is being read, as is the next
   SluiceCommand sluice_;

@@ -44,7 +44,7 @@ void RespSession::sluice(Words words) {
     case SluiceVerb::mtake:
       return take_several();
     case SluiceVerb::wait:
-      return answer_error("ERR SLUICE.WAIT is not available in this version");
+      return wait();
     case SluiceVerb::info:
       return answer_with([&](wire::RespWriter& out) {
         const request::ServerFigures figures =
@@ -80,6 +80,14 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
   if (request.verb != Verb::peek && !request.all) request.cost = sluice_.n;
   if (silent_) request.note = silent;
   requests_->commit(request);
+}
+
+// Within EXEC it does not wait.
+void RespSession::wait() {
+  commit_subject(sluice_.subjects[0], {.verb = executing_ ? Verb::take : Verb::wait,
+                                       .wait_at_most = sluice_.timeout,
+                                       .note = waited});
+  waiting_ = !executing_;
 }
 
 // One reply to all of them: its parts are gathered, and leave with the last one's.
@@ -180,8 +188,11 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
 void RespSession::reply_sluice(const request::Request& request, const request::Verdict& verdict,
                                wire::RespWriter& out) {
   if (!verdict.error.empty()) return out.error(error_of(verdict));
+  if (verdict.expired) return out.null_list();
   if (verdict.tightest == nullptr) return out.error(no_rule);
   switch (request.note) {
+    case waited:
+      return append_waited(verdict, out);
     case five:
       return append_five(verdict, verdict.allowed, out);
     case five_and_name:

@@ -49,6 +49,12 @@ void append_five_and_name(const request::Verdict& verdict, wire::RespWriter& out
     out.bulk(verdict.rule);
 }
 
+void append_waited(const request::Verdict& verdict, wire::RespWriter& out) {
+  out.list(6);
+  append_numbers(*verdict.tightest, verdict.allowed, out);
+  out.integer(milliseconds_up(verdict.waited));
+}
+
 void append_explanation(const request::Verdict& verdict, wire::RespWriter& out) {
   out.map(3);
   append_pair("allowed", verdict.allowed ? 1 : 0, out);

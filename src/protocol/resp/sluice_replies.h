@@ -13,6 +13,9 @@ void append_five(const request::Verdict& verdict, bool allowed, wire::RespWriter
 // The same five and the name of the rule that is shown; null where it has none.
 void append_five_and_name(const request::Verdict& verdict, wire::RespWriter& out);
 
+// The same five and how long it waited, in milliseconds.
+void append_waited(const request::Verdict& verdict, wire::RespWriter& out);
+
 // What each limit of each enforced rule says, with the names of the counters.
 void append_explanation(const request::Verdict& verdict, wire::RespWriter& out);
 

@@ -1,0 +1,150 @@
+// SLUICE.WAIT with the real program: it blocks its connection alone, in order of arrival, and ends
+// with its time, its units or its connection.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/support/comes.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/process.h"
+#include "tests/support/tcp_client.h"
+
+namespace sluice::tests {
+namespace {
+
+class RespWait : public testing::Test {
+ protected:
+  ~RespWait() override {
+    process_.signal(SIGTERM);
+    EXPECT_EQ(process_.wait(soon()), 0) << "the server's end on SIGTERM";
+  }
+  TcpClient connect() {
+    auto client = TcpClient::connect(port_);
+    if (!client) throw std::runtime_error("the server refused");
+    return *std::move(client);
+  }
+  // Sends an inline command.
+  static void send(TcpClient& client, const std::string& command) {
+    ASSERT_TRUE(client.send(command + "\r\n"));
+  }
+  // The numbers of a reply that is a list of so many, with blanks between; a null as "null".
+  static std::string numbers(TcpClient& client, size_t count) {
+    std::string all;
+    auto line = client.read_line();
+    if (line == "*-1\r") return "null";
+    if (line != "*" + std::to_string(count) + "\r") return line.value_or("(end)");
+    for (size_t i = 0; i < count; ++i) {
+      line = client.read_line();
+      if (!line || line->size() < 2) return all + "(end)";
+      all += (i > 0 ? " " : "") + line->substr(1, line->size() - 2);
+    }
+    return all;
+  }
+  std::string ask(TcpClient& client, const std::string& command, size_t count) {
+    send(client, command);
+    return numbers(client, count);
+  }
+  // How many requests wait, as the program's metrics have it.
+  bool await_waiting(size_t count) {
+    return comes([&] {
+      return http_get(admin_, "/metrics")
+                 .body.find("\nsluice_waiting_requests " + std::to_string(count) + "\n") !=
+             std::string::npos;
+    });
+  }
+
+  Process process_{{.arguments = {"resp", "--port", "0", "--admin", "127.0.0.1:0"},
+                    .environment = {{"SLUICE_LOG_LEVEL", "warn"}}}};
+  uint16_t port_ = await_listening(process_, "resp");
+  uint16_t admin_ = await_listening(process_, "admin");
+};
+
+constexpr const char* jar = "KEY jar LIMIT 2 0 ALGORITHM fixed_bucket";
+
+std::string of_jar(const std::string& before, const std::string& behind = "") {
+  return before + " " + jar + behind;
+}
+
+TEST_F(RespWait, TakesAtOnceWhatIsThere) {
+  TcpClient client = connect();
+  EXPECT_EQ(ask(client, of_jar("SLUICE.WAIT 5"), 6), "1 2 1 0 -1 0");
+  EXPECT_EQ(ask(client, of_jar("SLUICE.WAIT 5", " N 3"), 6).substr(0, 10), "0 2 1 -1 -");
+}
+
+TEST_F(RespWait, WaitsForWhatIsPutBackInOrderOfArrival) {
+  TcpClient first = connect(), second = connect(), other = connect();
+  EXPECT_EQ(ask(other, of_jar("SLUICE.TAKE", " N 2"), 5), "1 2 0 0 -1");
+  send(first, of_jar("SLUICE.WAIT 0", " N 2") + "\r\nPING");
+  ASSERT_TRUE(await_waiting(1));
+  send(second, of_jar("SLUICE.WAIT 0"));
+  ASSERT_TRUE(await_waiting(2));
+  EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "1 2");
+  // The first wants two, and the second does not pass it.
+  EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "2 2");
+  EXPECT_TRUE(numbers(first, 6).starts_with("1 2 0 0 -1 "));
+  EXPECT_EQ(first.read_line(), "+PONG\r") << "what was held back";
+  EXPECT_EQ(first.ask("PING"), "+PONG\r");
+  EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "1 2");
+  EXPECT_TRUE(numbers(second, 6).starts_with("1 2 0 0 -1 "));
+  ASSERT_TRUE(await_waiting(0));
+}
+
+TEST_F(RespWait, WhatTimeBringsEndsIt) {
+  TcpClient client = connect();
+  EXPECT_EQ(ask(client, "SLUICE.TAKE KEY k LIMIT 1 100ms", 5), "1 1 0 0 100");
+  EXPECT_TRUE(ask(client, "SLUICE.WAIT 60 KEY k LIMIT 1 100ms", 6).starts_with("1 1 0 0 "));
+}
+
+TEST_F(RespWait, EndsWithItsTimeAndTakesNothing) {
+  TcpClient client = connect(), other = connect();
+  ask(client, of_jar("SLUICE.TAKE", " N 2"), 5);
+  EXPECT_EQ(ask(client, of_jar("SLUICE.WAIT 0.05"), 6), "null");
+  ASSERT_TRUE(await_waiting(0));
+  EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "1 2");
+  EXPECT_EQ(ask(client, of_jar("SLUICE.PEEK"), 5), "1 2 0 0 -1") << "it is still there";
+  EXPECT_EQ(client.ask("PING"), "+PONG\r");
+}
+
+TEST_F(RespWait, EndsWithItsConnection) {
+  TcpClient other = connect();
+  ask(other, of_jar("SLUICE.TAKE", " N 2"), 5);
+  TcpClient behind = connect();
+  {
+    TcpClient first = connect();
+    send(first, of_jar("SLUICE.WAIT 0"));
+    ASSERT_TRUE(await_waiting(1));
+    send(behind, of_jar("SLUICE.WAIT 0"));
+    ASSERT_TRUE(await_waiting(2));
+  }
+  ASSERT_TRUE(await_waiting(1));
+  ask(other, of_jar("SLUICE.PUT"), 2);
+  EXPECT_TRUE(numbers(behind, 6).starts_with("1 2 0 0 -1 "));
+}
+
+TEST_F(RespWait, DoesNotWaitInATransaction) {
+  TcpClient client = connect();
+  ask(client, of_jar("SLUICE.TAKE", " N 2"), 5);
+  send(client, "MULTI\r\n" + of_jar("SLUICE.WAIT 0") + "\r\nEXEC\r\nPING");
+  for (const char* line : {"+OK\r", "+QUEUED\r", "*1\r"}) EXPECT_EQ(client.read_line(), line);
+  EXPECT_TRUE(numbers(client, 6).starts_with("0 2 0 -1 -1 "));
+  EXPECT_EQ(client.read_line(), "+PONG\r");
+}
+
+// The test's end stops the server while somebody waits.
+TEST_F(RespWait, AStopEndsIt) {
+  TcpClient client = connect();
+  ask(client, of_jar("SLUICE.TAKE", " N 2"), 5);
+  send(client, of_jar("SLUICE.WAIT 0"));
+  ASSERT_TRUE(await_waiting(1));
+  process_.signal(SIGTERM);
+  EXPECT_EQ(process_.wait(soon()), 0);
+  client.read_to_end();
+}
+
+}  // namespace
+}  // namespace sluice::tests
