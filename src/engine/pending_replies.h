@@ -49,7 +49,7 @@ struct PendingReply {
   // What was asked, with texts of its own; it cannot be moved from here on.
   void copy(protocol::Protocol its_protocol, const request::Request& its_request,
             std::span<const request::Entry> its_descriptor,
-            std::span<const limit::Limit> its_limits);
+            std::span<const limit::Limit> its_limits = {});
   std::vector<request::Entry> entries() const;
   size_t bytes() const;
 };

@@ -1,6 +1,7 @@
 #include "protocol/resp/commands.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
+#include "protocol/resp/settings.h"
 
 namespace sluice::resp {
 namespace {
@@ -23,6 +24,7 @@ constinit const protocol::Description description = {
     .dialect = &dialect,
     .commands = commands,
     .add_rules = add_throttle_rules,
+    .settings = &settings_format,
 };
 
 }  // namespace sluice::resp

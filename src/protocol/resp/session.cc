@@ -193,7 +193,8 @@ void RespSession::unknown(Words words) {
 // ---- Commands ----
 
 void RespSession::ask(Words words) {
-  const CommandEntry* const entry = find_command(words[0]);
+  const CommandEntry* entry = find_command(words[0]);
+  if (entry != nullptr && !is_answered(*entry)) entry = nullptr;
   const auto count = static_cast<int>(words.size());
   const bool fits =
       entry != nullptr && (entry->throttles != limit::Algorithm::deny ||
@@ -206,6 +207,23 @@ void RespSession::ask(Words words) {
   const bool at_once = entry->name == "quit" || entry->name == "reset";
   if (open_ != nullptr && !at_once) return queue(words);
   run(*entry, words);
+}
+
+// Has the configuration left it in?
+bool RespSession::is_answered(const CommandEntry& entry) const {
+  const auto answers = [&](CommandFamily family) {
+    return options_.answers[static_cast<size_t>(family)];
+  };
+  switch (entry.throttles) {
+    case limit::Algorithm::gcra_cell:
+      return answers(CommandFamily::cell);
+    case limit::Algorithm::gcra_crab:
+      return answers(CommandFamily::throttle);
+    case limit::Algorithm::gcra_redis:
+      return answers(CommandFamily::gcra);
+    default:
+      return entry.group != "sluice" || answers(CommandFamily::sluice);
+  }
 }
 
 // The command has as many words as it may have.

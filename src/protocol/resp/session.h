@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "protocol/resp/options.h"
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
 #include "protocol/resp/transaction.h"
@@ -24,11 +25,6 @@
 namespace sluice::resp {
 
 struct CommandEntry;
-
-// What the sessions of a listener go by.
-struct RespOptions final : request::SessionOptions {
-  wire::RespBounds bounds{};
-};
 
 // More than twenty members: what the connection has told and been told, what is being read and
 // what is being replied; each command moves some of them.
@@ -96,6 +92,7 @@ class RespSession final : public request::Session {
   }
 
   void ask(Words words);
+  bool is_answered(const CommandEntry& entry) const;
   void run(const CommandEntry& entry, Words words);
   void transact(const CommandEntry& entry, Words words);
   void queue(Words words);
@@ -128,6 +125,7 @@ class RespSession final : public request::Session {
   void reply_gathered(const request::Request& request, const request::Verdict& verdict,
                       wire::RespWriter& out);
   void write_gathered(uint32_t kind, wire::RespWriter& out);
+  void reply_unmatched(const request::Request& request, wire::RespWriter& out) const;
   void reply_sluice(const request::Request& request, const request::Verdict& verdict,
                     wire::RespWriter& out);
 

@@ -23,6 +23,11 @@ constexpr limit::Algorithm keyed[] = {limit::Algorithm::gcra_cell, limit::Algori
 
 void RespSession::sluice(Words words) {
   if (!parse_sluice_command(words, sluice_)) return answer_error(sluice_.error);
+  const auto is_inline = [](const SluiceSubject& subject) { return subject.is_inline; };
+  if (!options_.inline_limits &&
+      std::any_of(sluice_.subjects.begin(), sluice_.subjects.end(), is_inline))
+    return answer_error(
+        "ERR limits that come with a command are switched off (resp.inline_limits)");
   if (sluice_.now) return answer_error("ERR NOW is not available in this version");
   switch (sluice_.verb) {
     case SluiceVerb::take:
@@ -185,11 +190,20 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
   }
 }
 
+// No rule applies. What cannot be told of nothing is an error whatever the configuration says.
+void RespSession::reply_unmatched(const request::Request& request, wire::RespWriter& out) const {
+  const bool takes = request.note == five || request.note == waited;
+  if (options_.unmatched == Unmatched::error || !takes) return out.error(no_rule);
+  const bool allowed = options_.unmatched == Unmatched::allow;
+  const int64_t told[] = {allowed ? 1 : 0, 0, 0, allowed ? 0 : -1, 0, 0};
+  out.integers(std::span(told).first(request.note == five ? 5 : 6));
+}
+
 void RespSession::reply_sluice(const request::Request& request, const request::Verdict& verdict,
                                wire::RespWriter& out) {
   if (!verdict.error.empty()) return out.error(error_of(verdict));
   if (verdict.expired) return out.null_list();
-  if (verdict.tightest == nullptr) return out.error(no_rule);
+  if (verdict.tightest == nullptr) return reply_unmatched(request, out);
   switch (request.note) {
     case waited:
       return append_waited(verdict, out);
