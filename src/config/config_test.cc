@@ -182,7 +182,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"zzz: 4",
        "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
        "store, policy, "
-       "log, droplet, divvy, admin, rules"},
+       "log, droplet, resp, divvy, admin, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: is here twice, first on line 1; keep one of them"},
       {"workers: 0",
@@ -320,7 +320,7 @@ TEST(ReadConfig, ListensByPolicy) {
     for (const auto& listener : config.listen) got.push_back(listener.value.address.port);
     EXPECT_EQ(got, ports) << text;
   }
-  EXPECT_EQ(Config().listen.size(), 4u);
+  EXPECT_EQ(Config().listen.size(), protocol::all().size() + 1) << "and the admin port";
 }
 
 TEST(ReadConfig, TellsEverythingInOneRun) {

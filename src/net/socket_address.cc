@@ -9,10 +9,10 @@
 namespace sluice::net {
 namespace {
 
-using Endpoint = boost::asio::ip::tcp::endpoint;
+using TcpEndpoint = boost::asio::ip::tcp::endpoint;
 
 template <class Ask>
-bool read(int fd, Endpoint& endpoint, Ask ask) {
+bool read(int fd, TcpEndpoint& endpoint, Ask ask) {
   auto size = static_cast<socklen_t>(endpoint.capacity());
   if (ask(fd, endpoint.data(), &size) != 0 || size > endpoint.capacity()) return false;
   const int family = endpoint.data()->sa_family;
@@ -24,7 +24,7 @@ bool read(int fd, Endpoint& endpoint, Ask ask) {
 }  // namespace
 
 std::string peer_address(int fd) {
-  Endpoint endpoint;
+  TcpEndpoint endpoint;
   if (!read(fd, endpoint, ::getpeername)) return {};
   auto address = endpoint.address();
   if (address.is_v6() && address.to_v6().is_v4_mapped())
@@ -33,7 +33,7 @@ std::string peer_address(int fd) {
 }
 
 uint16_t local_port(int fd) {
-  Endpoint endpoint;
+  TcpEndpoint endpoint;
   return read(fd, endpoint, ::getsockname) ? endpoint.port() : uint16_t{0};
 }
 

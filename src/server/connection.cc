@@ -64,7 +64,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   readable_ |= readable || (writable && stream_.read_wants_write());
   if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
   if (phase_ == Phase::closed) return;
-  if (ended && session_->holds_back()) return abort();
+  if (ended && phase_ == Phase::serving && session_->holds_back()) return abort();
   if (phase_ == Phase::draining) {
     if (writable) stream_.end();
     if (readable_) drain();

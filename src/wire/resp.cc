@@ -66,7 +66,7 @@ bool is_blank(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-int hex_digit(char c) {
+int escaped_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char lower = static_cast<char>(c | 0x20);
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
@@ -110,9 +110,9 @@ size_t read_inline_word(std::string_view text, size_t& end, char* out) {
       const size_t left = text.size() - at;
       if (c != '\\' || left < 2 || (quote == '\'' && text[at + 1] != '\'')) {
         put(c);
-      } else if (text[at + 1] == 'x' && left >= 4 && hex_digit(text[at + 2]) >= 0 &&
-                 hex_digit(text[at + 3]) >= 0) {
-        put(static_cast<char>(hex_digit(text[at + 2]) << 4 | hex_digit(text[at + 3])));
+      } else if (text[at + 1] == 'x' && left >= 4 && escaped_digit(text[at + 2]) >= 0 &&
+                 escaped_digit(text[at + 3]) >= 0) {
+        put(static_cast<char>(escaped_digit(text[at + 2]) << 4 | escaped_digit(text[at + 3])));
         at += 3;
       } else {
         put(quote == '"' ? unescaped(text[at + 1]) : '\'');
