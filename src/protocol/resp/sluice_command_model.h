@@ -1,0 +1,238 @@
+// A naive writer of the SLUICE.* commands, from what the specification says: to hold the parser of
+// sluice_command.h to what was asked. It copies. For tests and fuzz targets.
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bounds.h"
+#include "limit/decide.h"
+#include "limit/limit.h"
+#include "protocol/resp/sluice_command.h"
+
+namespace sluice::resp::sluice_model {
+
+struct Subject {
+  std::optional<std::string> key;  // inline
+  std::vector<std::pair<std::string, std::string>> entries;
+  std::vector<limit::Limit> limits;
+  friend bool operator==(const Subject&, const Subject&) = default;
+};
+
+struct Asked {
+  SluiceVerb verb = SluiceVerb::info;
+  std::vector<Subject> subjects;
+  int64_t n = 1, timeout_us = 0;
+  bool all = false, each = false, with_name = false;
+  std::optional<int64_t> now_ms;
+  friend bool operator==(const Asked&, const Asked&) = default;
+};
+
+using Written = std::vector<std::string>;
+
+inline Asked asked_of(const SluiceCommand& command) {
+  Asked asked{command.verb, {},           command.n,         command.timeout.us,
+              command.all,  command.each, command.with_name, {}};
+  if (command.now) asked.now_ms = command.now->us / 1000;
+  for (const SluiceSubject& from : command.subjects) {
+    Subject& subject = asked.subjects.emplace_back();
+    if (from.is_inline) subject.key = std::string(from.key);
+    for (const auto& [key, value] : command.entries_of(from))
+      subject.entries.emplace_back(key, value);
+    for (const limit::Limit& limit : command.limits_of(from)) subject.limits.push_back(limit);
+  }
+  return asked;
+}
+
+inline std::string name_of(SluiceVerb verb) {
+  const char* const names[] = {"TAKE",  "PEEK",    "PUT",  "RESET", "WAIT",
+                               "MTAKE", "EXPLAIN", "INFO", "HELP"};
+  return std::string("SLUICE.") + names[static_cast<size_t>(verb)];
+}
+
+// Writes what is asked in one of the many ways there are; `choose(n)` says in which, 0 to n - 1.
+template <class Choose>
+class Writer {
+ public:
+  explicit Writer(Choose& choose) : choose_(choose) {}
+
+  Written write(const Asked& asked) {
+    Written words = {any_case(name_of(asked.verb))};
+    const bool many = asked.verb == SluiceVerb::mtake;
+    if (many) words.push_back(std::to_string(asked.subjects.size()));
+    if (asked.verb == SluiceVerb::wait) words.push_back(seconds(asked.timeout_us));
+    for (const Subject& subject : asked.subjects) append(words, written(subject, many));
+    std::vector<Written> options;
+    if (asked.all) options.push_back({any_case("ALL")});
+    if (asked.each) options.push_back({any_case("EACH")});
+    if (asked.with_name) options.push_back({any_case("WITHNAME")});
+    const bool has_n = asked.verb <= SluiceVerb::mtake && asked.verb != SluiceVerb::reset;
+    if (asked.n != 1 || (has_n && !asked.all && choose_(2) == 1))
+      options.push_back({any_case("N"), std::to_string(asked.n)});
+    if (asked.now_ms) options.push_back({any_case("NOW"), std::to_string(*asked.now_ms)});
+    append_shuffled(words, options);
+    return words;
+  }
+
+ private:
+  static void append(Written& to, const Written& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  }
+
+  void append_shuffled(Written& to, std::vector<Written> parts) {
+    for (size_t left = parts.size(); left > 0; --left) {
+      std::swap(parts[left - 1], parts[choose_(left)]);
+      append(to, parts[left - 1]);
+    }
+  }
+
+  std::string any_case(std::string word) {
+    for (char& c : word)
+      if (choose_(2) == 1) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return word;
+  }
+
+  Written written(const Subject& subject, bool many) {
+    Written words;
+    if (subject.key) {
+      words = {any_case("KEY"), *subject.key};
+      for (const limit::Limit& limit : subject.limits) append(words, written(limit));
+      return words;
+    }
+    if (many || choose_(2) == 1)
+      words = {any_case("ENTRIES"), std::to_string(subject.entries.size())};
+    for (const auto& [key, value] : subject.entries) words.push_back(key + "=" + value);
+    return words;
+  }
+
+  Written written(const limit::Limit& limit) {
+    Written words = {any_case("LIMIT"), units(limit.quota), window(limit.window.us)};
+    std::vector<Written> options;
+    const bool is_default = limit.algorithm == limit::Algorithm::token_bucket;
+    if (!is_default || choose_(2) == 1) {
+      std::string word(limit::name_of(limit.algorithm));
+      std::transform(word.begin(), word.end(), word.begin(),
+                     [](char c) { return c == '_' ? c : static_cast<char>(c - 'a' + 'A'); });
+      options.push_back({any_case("ALGORITHM"), any_case(word)});
+    }
+    if (is_default && (limit.burst != limit.quota || choose_(2) == 1))
+      options.push_back({any_case("BURST"), units(limit.burst)});
+    append_shuffled(words, options);
+    return words;
+  }
+
+  std::string units(int64_t n) {
+    const size_t way = choose_(3);
+    if (way == 1 && n % 1'000'000 == 0) return std::to_string(n / 1'000'000) + "M";
+    if (way == 2 && n % 1'000 == 0) return std::to_string(n / 1'000) + "k";
+    return std::to_string(n);
+  }
+
+  std::string window(int64_t us) {
+    const std::pair<int64_t, std::string> all[] = {
+        {1, "us"},         {1'000, "ms"},        {1'000'000, "s"},
+        {60'000'000, "m"}, {3'600'000'000, "h"}, {86'400'000'000, "d"}};
+    const auto& [length, name] = all[choose_(std::size(all))];
+    if (us % length != 0 || choose_(3) == 1) return seconds(us);
+    return std::to_string(us / length) + name;
+  }
+
+  // With as many places as it takes, or more.
+  std::string seconds(int64_t us) {
+    std::string places = std::to_string(1'000'000 + us % 1'000'000).substr(1);
+    for (size_t more = choose_(10); more > 0; --more) places += '0';
+    while (choose_(3) != 1 && places.ends_with('0')) places.pop_back();
+    return std::to_string(us / 1'000'000) + (places.empty() ? "" : "." + places);
+  }
+
+  Choose& choose_;
+};
+
+// Makes commands of whatever kind, with numbers at their ends more often than others. `dice(n)` is
+// 0 to n - 1, of n's type.
+template <class Dice>
+class AnyCommand {
+ public:
+  explicit AnyCommand(Dice& dice) : dice_(dice) {}
+
+  Asked make() {
+    Asked asked;
+    asked.verb = static_cast<SluiceVerb>(dice_(9));
+    using enum SluiceVerb;
+    const SluiceVerb verb = asked.verb;
+    const bool has_n = verb <= mtake && verb != reset;
+    size_t subjects = verb == info || verb == help ? 0 : 1;
+    if (verb == mtake) subjects += dice_(dice_(4) == 0 ? sluice_subjects_max : size_t{3});
+    while (asked.subjects.size() < subjects) asked.subjects.push_back(subject());
+    if (has_n) asked.n = number(verb == put ? 1 : 0, base::bounds::quota_max);
+    if (verb == put && dice_(2) == 0) {
+      asked.all = true;
+      asked.n = 1;
+    }
+    if (verb == wait) asked.timeout_us = number(0, (int64_t{1} << 62) - 1);
+    if (verb == mtake) asked.each = dice_(2) == 0;
+    if (verb == take || verb == peek) asked.with_name = dice_(2) == 0;
+    if (verb == take && dice_(2) == 0) asked.now_ms = number(0, INT64_MAX / 1000);
+    return asked;
+  }
+
+ private:
+  int64_t number(int64_t least, int64_t most) {
+    const int64_t range = dice_(2) == 0 ? std::min<int64_t>(most - least, 5000) : most - least;
+    const int64_t n = dice_(range + 1);
+    const size_t way = dice_(size_t{8});
+    return way == 0 ? least : way == 1 ? most : way == 2 ? least + n / 1000 * 1000 : least + n;
+  }
+
+  std::string text(size_t least) {
+    // Any bytes, and words that stand for something elsewhere.
+    static const std::string words[] = {"KEY", "LIMIT", "N", "ENTRIES",
+                                        "1",   "ALL",   "a", "WITHNAME"};
+    if (dice_(2) == 0) return words[dice_(std::size(words))];
+    std::string bytes;
+    for (size_t n = least + dice_(size_t{4}); n > 0; --n) bytes += static_cast<char>(dice_(256));
+    return bytes;
+  }
+
+  Subject subject() {
+    Subject subject;
+    if (dice_(2) == 0) {
+      for (size_t n = 1 + dice_(dice_(8) == 0 ? sluice_entries_max : size_t{4}); n > 0; --n) {
+        std::string key = text(1);
+        std::replace(key.begin(), key.end(), '=', ':');
+        subject.entries.emplace_back(key, text(0));
+      }
+      return subject;
+    }
+    subject.key = text(0);
+    for (size_t n = 1 + dice_(limit::slots_max); n > 0; --n) {
+      subject.limits.push_back(limit());
+      if (limit::cells(subject.limits) > limit::cells_max) subject.limits.pop_back();
+    }
+    return subject;
+  }
+
+  limit::Limit limit() {
+    using limit::Algorithm;
+    limit::Limit limit{.algorithm = static_cast<Algorithm>(2 + dice_(6)),
+                       .quota = number(1, base::bounds::quota_max)};
+    if (limit.algorithm != Algorithm::fixed_bucket)
+      limit.window.us = number(1, base::bounds::window_us_max);
+    if (limit.algorithm == Algorithm::fixed_bucket) limit.burst = limit.quota;
+    if (limit.algorithm == Algorithm::token_bucket)
+      limit.burst = dice_(2) == 0 ? limit.quota : number(1, base::bounds::quota_max);
+    return limit;
+  }
+
+  Dice& dice_;
+};
+
+}  // namespace sluice::resp::sluice_model
