@@ -6,12 +6,15 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/bounds.h"
+#include "limit/decide.h"
 #include "limit/limit.h"
 #include "protocol/resp/sluice_command.h"
 
@@ -151,6 +154,85 @@ class Writer {
   }
 
   Choose& choose_;
+};
+
+// Makes commands of whatever kind, with numbers at their ends more often than others. `dice(n)` is
+// 0 to n - 1, of n's type.
+template <class Dice>
+class AnyCommand {
+ public:
+  explicit AnyCommand(Dice& dice) : dice_(dice) {}
+
+  Asked make() {
+    Asked asked;
+    asked.verb = static_cast<SluiceVerb>(dice_(9));
+    using enum SluiceVerb;
+    const SluiceVerb verb = asked.verb;
+    const bool has_n = verb <= mtake && verb != reset;
+    size_t subjects = verb == info || verb == help ? 0 : 1;
+    if (verb == mtake) subjects += dice_(dice_(4) == 0 ? sluice_subjects_max : size_t{3});
+    while (asked.subjects.size() < subjects) asked.subjects.push_back(subject());
+    if (has_n) asked.n = number(verb == put ? 1 : 0, base::bounds::quota_max);
+    if (verb == put && dice_(2) == 0) {
+      asked.all = true;
+      asked.n = 1;
+    }
+    if (verb == wait) asked.timeout_us = number(0, (int64_t{1} << 62) - 1);
+    if (verb == mtake) asked.each = dice_(2) == 0;
+    if (verb == take || verb == peek) asked.with_name = dice_(2) == 0;
+    if (verb == take && dice_(2) == 0) asked.now_ms = number(0, INT64_MAX / 1000);
+    return asked;
+  }
+
+ private:
+  int64_t number(int64_t least, int64_t most) {
+    const int64_t range = dice_(2) == 0 ? std::min<int64_t>(most - least, 5000) : most - least;
+    const int64_t n = dice_(range + 1);
+    const size_t way = dice_(size_t{8});
+    return way == 0 ? least : way == 1 ? most : way == 2 ? least + n / 1000 * 1000 : least + n;
+  }
+
+  std::string text(size_t least) {
+    // Any bytes, and words that stand for something elsewhere.
+    static const std::string words[] = {"KEY", "LIMIT", "N", "ENTRIES",
+                                        "1",   "ALL",   "a", "WITHNAME"};
+    if (dice_(2) == 0) return words[dice_(std::size(words))];
+    std::string bytes;
+    for (size_t n = least + dice_(size_t{4}); n > 0; --n) bytes += static_cast<char>(dice_(256));
+    return bytes;
+  }
+
+  Subject subject() {
+    Subject subject;
+    if (dice_(2) == 0) {
+      for (size_t n = 1 + dice_(dice_(8) == 0 ? sluice_entries_max : size_t{4}); n > 0; --n) {
+        std::string key = text(1);
+        std::replace(key.begin(), key.end(), '=', ':');
+        subject.entries.emplace_back(key, text(0));
+      }
+      return subject;
+    }
+    subject.key = text(0);
+    for (size_t n = 1 + dice_(limit::slots_max); n > 0; --n) {
+      subject.limits.push_back(limit());
+      if (limit::cells(subject.limits) > limit::cells_max) subject.limits.pop_back();
+    }
+    return subject;
+  }
+
+  limit::Limit limit() {
+    using limit::Algorithm;
+    limit::Limit limit{.algorithm = static_cast<Algorithm>(2 + dice_(6)),
+                       .quota = number(1, base::bounds::quota_max)};
+    if (limit.algorithm != Algorithm::fixed_bucket)
+      limit.window.us = number(1, base::bounds::window_us_max);
+    if (limit.algorithm == Algorithm::fixed_bucket) limit.burst = limit.quota;
+    if (limit.algorithm == Algorithm::token_bucket)
+      limit.burst = dice_(2) == 0 ? limit.quota : number(1, base::bounds::quota_max);
+    return limit;
+  }
+
+  Dice& dice_;
 };
 
 }  // namespace sluice::resp::sluice_model
