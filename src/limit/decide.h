@@ -135,7 +135,10 @@ inline Decision put(const State* state, const Limit& limit, int64_t units, bool 
   };
   if (all && has_counter(limit.algorithm)) {
     std::fill_n(next, cells(limit), State{});
-    return decide(next, limit, 0, now, next);
+    Decision decision = decide(next, limit, 0, now, next);
+    decision.allowed = true;  // also under a limit below 0 of gcra_*
+    decision.retry_after = {};
+    return decision;
   }
   switch (limit.algorithm) {
     case Algorithm::fixed_window:

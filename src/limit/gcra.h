@@ -154,6 +154,20 @@ inline Rate redis_rate(int64_t max_burst, int64_t tokens, double period) {
   return rate_of(Algorithm::gcra_redis, emission, limit, limit);
 }
 
+// What each of so many servers grants that do not know of one another: its part of the units, one at
+// least, which come back as much more slowly.
+inline Limit share_of(const Limit& limit, unsigned servers) {
+  const auto cut = [](Wide n) {
+    return static_cast<int64_t>(std::clamp<Wide>(n, INT64_MIN, INT64_MAX));
+  };
+  Limit share = limit;
+  if (limit.quota > 0) share.quota = std::max<int64_t>(1, limit.quota / servers);
+  share.window.us = cut(Wide{limit.window.us} * servers);
+  const bool crab = limit.algorithm == Algorithm::gcra_crab;
+  share.burst = cut(Wide{share.window.us} * (crab ? share.quota - 1 : share.quota));
+  return share;
+}
+
 // Of a limit's own unit of time in a microsecond.
 constexpr int64_t per_microsecond(Algorithm algorithm) {
   return algorithm == Algorithm::gcra_redis ? 1 : 1000;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "limit/decide.h"
 #include "limit/gcra_model.h"
 
 namespace sluice::limit::gcra_test {
@@ -296,6 +297,54 @@ TEST(Gcra, UnitsThatArePutBackAreNoMoreThanWereUsed) {
     EXPECT_EQ(gcra::put(owing, rate, 20, {start}).decision.remaining, 0);
     EXPECT_GT(gcra::put(owing, rate, 45, {start}).decision.remaining, 0);
   }
+}
+
+// Allowed, as every put is; also under numbers that refuse whatever is asked.
+TEST(Gcra, PuttingAllBackIsAllowedUnderAnyLimit) {
+  for (const Algorithm kind : kinds) {
+    for (const int64_t quota : {-5, -1, 0, 3}) {
+      const State used = gcra::decide({}, limit_of(call_of(kind, 3, 7'777)), 2, {start}).next;
+      const Limit limit{kind, quota, {7'777}, quota * 7'777};
+      for (const bool all : {false, true}) {
+        State state = used;
+        const Decision d = put(&state, limit, 5, all, {start}, &state);
+        EXPECT_TRUE(d.allowed) << quota;
+        EXPECT_EQ(d.retry_after, Duration{});
+        EXPECT_EQ(state, State{});
+      }
+    }
+  }
+}
+
+// Together they grant what one would: as many at once, and as many in a long time.
+TEST(Gcra, SharesAreTheLimitTogether) {
+  for (const Algorithm kind : kinds) {
+    for (const unsigned servers : {1u, 2u, 4u}) {
+      const Limit limit = limit_of(call_of(kind, kind == Algorithm::gcra_crab ? 8 : 7, 10'000));
+      const Limit share = gcra::share_of(limit, servers);
+      ASSERT_EQ(limit.quota, 8);
+      int64_t at_once = 0, later = 0;
+      for (unsigned server = 0; server < servers; ++server) {
+        State state;
+        const auto grants = [&](int64_t now) {
+          const Outcome outcome = gcra::decide(state, share, 1, {now});
+          state = outcome.next;
+          return outcome.decision.allowed;
+        };
+        while (grants(start)) ++at_once;
+        const int64_t units = 400, us = units * 10'000 / gcra::per_microsecond(kind);
+        for (int64_t t = 1; t <= units; ++t) later += grants(start + t * us / units) ? 1 : 0;
+      }
+      EXPECT_EQ(at_once, 8) << servers;
+      EXPECT_EQ(later, 400) << servers;
+    }
+    // A unit at least, and no number past the last one.
+    EXPECT_EQ(gcra::share_of({kind, 2, {5}, 10}, 7).quota, 1);
+    EXPECT_EQ(gcra::share_of({kind, -2, {5}, -10}, 7).quota, -2);
+    EXPECT_EQ(gcra::share_of({kind, 1, {INT64_MAX}, INT64_MAX}, 2).window.us, INT64_MAX);
+  }
+  EXPECT_EQ(gcra::share_of({Algorithm::gcra_crab, 8, {5}, 35}, 2),
+            (Limit{Algorithm::gcra_crab, 4, {10}, 30}));
 }
 
 // It is the first moment at which the store may forget the counter, with no reply changed.

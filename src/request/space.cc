@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "limit/gcra.h"
 
 namespace sluice::request {
 
@@ -124,6 +125,7 @@ std::span<const limit::Limit> Spaces::limits(uint32_t id) const {
 }
 
 limit::Limit Spaces::share_of(limit::Limit limit, unsigned servers) {
+  if (limit::gcra::is_gcra(limit.algorithm)) return limit::gcra::share_of(limit, servers);
   const auto share = [servers](int64_t units) {
     return units <= 0 ? units : std::max<int64_t>(1, units / servers);
   };
