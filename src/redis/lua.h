@@ -20,6 +20,8 @@ extern const std::string_view lua_redis_time, lua_told_time;
 // list of marks and units, none for a fresh counter.
 extern const std::string_view lua_token_bucket, lua_sliding_window, lua_sliding_log,
     lua_fixed_bucket, lua_always;
+// The same of gcra_*, and their P.x; needs lua_wide. A state that stays is the table it was.
+extern const std::string_view lua_gcra;
 // Heads of two functions; lua_window is the rest of either.
 extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window;
 // P.x: gives units back.

@@ -12,7 +12,7 @@
 //                      letter, quota, window, burst; `s1;k` where it keeps its limits
 //            carry     u, l: what a bucket keeps of other limits; or the list of windows
 //            count     of limits that follow
-//            letter, quota, window, burst
+//            letter, quota, window, burst: of gcra_* this request's, for which the name has 1,1,1
 //   value  name, blank, a state for each limit, between semicolons: `-` fresh, else marks and
 //   units.
 //          Behind the limits in force the name may have `|` and limits that are left out, as they
@@ -71,7 +71,8 @@ local function write_states(key, name, states, count, keep_fresh, old, tail)
       texts[i] = table.concat(t, ' ')
       -- Only a fixed bucket has no moment from which it is as fresh.
       local ms = CENTURY
-      if s[1] > Z then ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE end
+      if s[1] > now then ms = tonumber(S(cdiv(s[1] - now, N('1000')))) + SPARE
+      elseif s[1] > Z then ms = SPARE end
       if ms > ttl then ttl = ms end
     else
       texts[i] = '-'
@@ -172,7 +173,7 @@ local function read(v)
   local states, limits = name and read_states(rest), {}
   if not states then return nil end
   local own = match(name, '^([^|]*)|')
-  for letter, q, w, b in gmatch(name, ';([fatslbud])(%d+),(%d+),(%d+)') do
+  for letter, q, w, b in gmatch(name, ';([fatslbudchg])(%d+),(%d+),(%d+)') do
     limits[#limits + 1] = {letter, N(q), N(w), N(b)}
     local s = states[#limits]
     if s and s[1] and (letter == 's') ~= (#s == 4) and letter ~= 'l' then return nil end
@@ -182,7 +183,7 @@ local function read(v)
   local was, left = {}, {}
   local at = own and 0 or #limits
   if own then
-    for _ in gmatch(own, ';[fatslbud]%d+,%d+,%d+') do at = at + 1 end
+    for _ in gmatch(own, ';[fatslbudchg]%d+,%d+,%d+') do at = at + 1 end
   end
   for i = 1, #limits do
     local one = {l = limits[i], s = states[i]}
@@ -223,6 +224,9 @@ local function look(s, l)
   local ok, left, reset, retry = F[l[1]](s, l[2], l[3], l[4], Z)
   if l[1] == 'd' then return ok, left, reset, retry end
   if l[1] == 'u' and l[3] == Z then reset = NEVER end
+  if find('chg', l[1], 1, true) then
+    reset = s[1] and s[1] > now and s[1] - now or Z
+  end
   return true, left, reset, Z
 end
 local function most_of(l)
@@ -244,6 +248,15 @@ local function keep_fresh_of(c)
   end
   if c.verb == 'a' or c.reset_first or whole or not refills then return 0, true end
   return c.keep_fresh, true
+end
+
+-- Are its states the very tables that were read?
+local function is_as_read(c)
+  if not c.read or #c.tail > 0 then return false end
+  for i = 1, #c.limits do
+    if not rawequal(c.next[i], c.read[i]) then return false end
+  end
+  return true
 end
 
 -- A counter stored as what is left; lua_remaining_text says how.
@@ -337,7 +350,7 @@ for k = 1, #KEYS do
         c.changed = true
       elseif name == c.name then
         for i = 1, n do c.states[i] = was[i].s end
-        c.tail = waits
+        c.read, c.tail = c.states, waits
       else
         c.changed = true
         -- One that is as a fresh one is as one that is not there.
@@ -443,7 +456,7 @@ for k = 1, #charges do
   else
     if all and c.verb == 'a' then c.tail = {} end
     local keep_fresh, fresh = keep_fresh_of(c)
-    if all or c.changed or fresh and c.keep_fresh > 0 then
+    if (all or c.changed) and not is_as_read(c) or fresh and c.keep_fresh > 0 then
       write_states(KEYS[k], c.name, c.next, #c.limits, keep_fresh, c.old,
                    all and c.tail_then or c.tail)
     end

@@ -4,10 +4,12 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <iterator>
 #include <optional>
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "limit/gcra.h"
 #include "limit/wide.h"
 
 namespace sluice::redis {
@@ -66,6 +68,10 @@ bool is_wide(const Limit& limit) {
     case Algorithm::sliding_window:
     case Algorithm::sliding_log:
       return Wide{limit.quota} * limit.window.us >= product_max;
+    case Algorithm::gcra_cell:
+    case Algorithm::gcra_crab:
+    case Algorithm::gcra_redis:
+      return true;
     default:
       return false;
   }
@@ -120,8 +126,10 @@ std::optional<int64_t> next_number(std::string_view& text) {
   return number;
 }
 
-int64_t most(const Limit& limit) {
-  return limit.burst > 0 ? limit.burst : limit.quota;
+// What a list's text is of.
+Limit named(const Limit& limit) {
+  using limit::gcra::is_gcra, limit::gcra::without_numbers;
+  return is_gcra(limit.algorithm) ? without_numbers(limit.algorithm) : limit;
 }
 
 }  // namespace
@@ -153,12 +161,12 @@ void append_bulk(std::string& out, int64_t number) {
 
 const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_id) {
   LimitText& text = known_[limits_id];
-  if (text.count > 0 && std::ranges::equal(text.limits, limits)) return text;
+  if (text.count > 0 && std::ranges::equal(text.limits, limits, {}, {}, named)) return text;
   text = {};
-  text.limits.assign(limits.begin(), limits.end());
+  std::ranges::transform(limits, std::back_inserter(text.limits), named);
   text.name = "s1";
   text.count = limits.size();
-  for (const Limit& limit : limits) {
+  for (const Limit& limit : text.limits) {
     const char letter = letter_of(limit.algorithm);
     text.name += ';';
     text.name += letter;
@@ -167,6 +175,7 @@ const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_i
     append_limit(text.arguments, letter, limit);
     text.algorithms |= algorithm_bit(limit.algorithm);
     text.wide |= is_wide(limit);
+    text.numbers_come_along |= limit::gcra::is_gcra(limit.algorithm);
   }
   return text;
 }
@@ -264,7 +273,10 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
                            : std::string_view(text.name));
       append_bulk(out, std::string_view(charge.space->carry == limit::CarryOver::left ? "l" : "u"));
       append_bulk(out, static_cast<int64_t>(text.count));
-      out += text.arguments;
+      if (!text.numbers_come_along)
+        out += text.arguments;
+      else
+        for (const Limit& one : charge.limits) append_limit(out, letter_of(one.algorithm), one);
     }
   }
   if (ask.told.us >= 0) append_bulk(out, ask.told.us);
@@ -312,7 +324,8 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
     }
     for (size_t i = 0; i < count; ++i) {
       const auto ok = next_number(text);
-      const auto limit = charge.keeps_limits ? next_number(text) : most(charge.limits[i]);
+      const auto limit =
+          charge.keeps_limits ? next_number(text) : limit::units_max(charge.limits[i]);
       const auto left = next_number(text), reset = next_number(text), retry = next_number(text);
       if (!ok || !limit || !left || !reset || !retry) return ScriptReply::nonsense;
       decisions[charge.decision_first + i] = {*ok == 1, *limit, *left, {*reset}, {*retry}};

@@ -21,6 +21,9 @@ struct LimitText {
   std::string arguments;  // carry and count excepted: letter, quota, window, burst of each, in RESP
   std::vector<limit::Limit> limits;  // that it is of
   size_t count = 0;
+  // There is a limit whose numbers come with each call: `arguments` hold for none, and in `name`
+  // and `limits` it is without numbers, so both are the same for all calls.
+  bool numbers_come_along = false;
   Algorithms algorithms = 0;
   bool wide = false;  // its numbers are too large for doubles
 };

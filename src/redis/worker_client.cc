@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "limit/decide.h"
+#include "limit/gcra.h"
 #include "redis/errors.h"
 #include "store/fallback.h"
 
@@ -323,7 +324,9 @@ void WorkerClient::decide_here(const Batch& batch, Group& group, base::Time now,
   std::vector<std::vector<limit::Limit>> kept;
   const std::vector<Charge> before(charges.begin(), charges.end());
   for (Charge& charge : charges) {
-    if (!charge.keeps_limits) {
+    // Numbers that come along are in no list.
+    if (!charge.keeps_limits &&
+        !std::ranges::any_of(charge.limits, limit::gcra::is_gcra, &limit::Limit::algorithm)) {
       charge.limits = shared_.divided(charge.limits, charge.limits_id);
       continue;
     }

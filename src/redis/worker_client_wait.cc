@@ -69,8 +69,7 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   // What can never fit blocks nobody, also where it could when it came.
   int64_t most = INT64_MAX;
   for (const limit::Limit& limit : charge.limits)
-    if (limit::has_counter(limit.algorithm))
-      most = std::min(most, limit.burst > 0 ? limit.burst : limit.quota);
+    if (limit::has_counter(limit.algorithm)) most = std::min(most, limit::units_max(limit));
   const std::string queue = charge.counted && charge.cost <= most ? name_of(charge) : std::string();
   if (queue != w.queue) {
     if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);

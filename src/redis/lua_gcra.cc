@@ -1,0 +1,72 @@
+// limit/gcra.h in Lua, for whole numbers of any size only (lua_wide): a limit has all of 63 bits.
+#include "redis/lua.h"
+
+namespace sluice::redis {
+
+const std::string_view lua_gcra = R"lua(
+local function gcra(letter, per_us)
+  local per, K, MIN = N(per_us), N('1000'), -END - ONE
+  local crab, redis = letter == 'h', letter == 'g'
+  local function fits(n) return n >= MIN and n <= END end
+  local function instant()
+    if redis then return mul(div(now, K), K) end
+    return mul(now, per)
+  end
+  local function told(length)
+    if length <= Z then return Z end
+    local us = cdiv(length, per)
+    if us >= END then return NEVER end
+    return us
+  end
+  -- The TAT of a fresh counter, and that of this one.
+  local function tats(s, e, at)
+    local fresh = at
+    if crab then fresh = at - e end
+    if s[1] and s[1] > now and s[2] > fresh then return fresh, s[2] end
+    return fresh, fresh
+  end
+  -- With a TAT above a fresh counter's, so the mark is in the future.
+  local function state_of(e, tat)
+    local mark
+    if redis then mark = mul(cdiv(tat, K), K)
+    elseif crab then mark = cdiv(tat + e, per)
+    else mark = cdiv(tat, per) end
+    return {least(mark, END), tat}
+  end
+  F[letter] = function(s, q, e, f, c)
+    local added, at = mul(e, c), instant()
+    local fresh, from = tats(s, e, at)
+    local to = from + added
+    if to < fresh then to = fresh end
+    local ok = to - f <= at and q >= Z
+    if not fits(added) or ok and c ~= Z and not fits(to) then
+      return false, Z, NEVER, NEVER, s, false
+    end
+    -- A refusal and a look leave the very table `s`, which is not written again.
+    local next, current, left, retry = s, from, Z, Z
+    if ok then
+      current = to
+      if c ~= Z then next = to > fresh and state_of(e, to) or {} end
+    elseif crab or added <= f and q >= Z then
+      retry = told(to - f - at)
+    else
+      retry = NEVER
+    end
+    local room, reset = at + f - current, current - at
+    if room > Z then left = div(room, e) end
+    if crab then reset = reset + f end
+    return ok, left, told(reset), retry, next, false
+  end
+  P[letter] = function(s, units, q, e, f)
+    local fresh, from = tats(s, e, instant())
+    local to = from - mul(e, units)
+    if to > fresh then return state_of(e, to) end
+    return {}
+  end
+end
+gcra('c', '1000')
+gcra('h', '1000')
+gcra('g', '1')
+)lua";
+
+}  // namespace sluice::redis
