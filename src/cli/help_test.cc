@@ -10,10 +10,10 @@ namespace sluice::cli {
 namespace {
 
 const Words commands[] = {
-    {},          {"serve"},    {"divvy"},        {"limitd"},        {"droplet"},        {"check"},
-    {"explain"}, {"ask"},      {"ask", "divvy"}, {"ask", "limitd"}, {"ask", "droplet"}, {"status"},
-    {"top"},     {"rules"},    {"counters"},     {"reset"},         {"override"},       {"reload"},
-    {"store"},   {"limitdctl"}};
+    {},          {"serve"},     {"divvy"},        {"limitd"},        {"droplet"},        {"check"},
+    {"explain"}, {"ask"},       {"ask", "divvy"}, {"ask", "limitd"}, {"ask", "droplet"}, {"status"},
+    {"top"},     {"rules"},     {"counters"},     {"reset"},         {"override"},       {"reload"},
+    {"store"},   {"limitdctl"}, {"resp"},         {"ask", "resp"}};
 
 int command(const Words& words, std::ostream& out, std::ostream& err) {
   config::CommandIo io{out, err, false, false, [](const char*) { return std::nullopt; }};
@@ -38,8 +38,9 @@ TEST(Help, IsNoWiderThanAPage) {
 
 TEST(Help, OfAskNamesThePortsOfAllProtocols) {
   const std::string help = help_of({"ask"});
-  for (const char* part : {"\n  8321  sluice ask divvy", "\n  9231  sluice ask limitd",
-                           "\n  3000  sluice ask droplet", "default localhost, on the protocol's"})
+  for (const char* part :
+       {"\n  8321  sluice ask divvy", "\n  9231  sluice ask limitd", "\n  3000  sluice ask droplet",
+        "\n  6380  sluice ask resp", "default localhost, on the protocol's"})
     EXPECT_NE(help.find(part), help.npos) << part << "\n" << help;
   EXPECT_NE(help_of({"ask", "limitd"}).find("default localhost:9231"), std::string::npos);
 }

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <map>
 
 #include "admin/backup_socket.h"
 #include "base/clock.h"
@@ -45,11 +47,22 @@ std::vector<const protocol::StoreTool*> protocol_tools() {
   return all;
 }
 
+// " --config FILE [--dry-run]"
+std::string options_of(const protocol::StoreTool& tool) {
+  std::string text;
+  for (const protocol::StoreOption& option : tool.options) {
+    std::string one(option.name);
+    if (!option.value.empty()) one += " " + std::string(option.value);
+    text += option.purpose.empty() ? " [" + one + "]" : " " + one;
+  }
+  return text;
+}
+
 std::string footer_of_store() {
   const std::string indent(22, ' ');
   std::string text = own_tools;
   for (const protocol::StoreTool* tool : protocol_tools()) {
-    text += "  " + std::string(tool->name) + " DIR --config FILE\n" + indent;
+    text += "  " + std::string(tool->name) + " DIR" + options_of(*tool) + "\n" + indent;
     for (const char c : tool->help) text += c == '\n' ? "\n" + indent : std::string(1, c);
     text += "\n";
   }
@@ -65,8 +78,9 @@ std::string footer_of_store() {
 
 struct StoreFlags {
   std::string dir, target;
-  std::optional<std::string> config;
   bool json = false;
+  // Options of protocols' tools, by their names.
+  std::map<std::string_view, std::optional<std::string>> of_protocols;
 };
 
 void tell_damages(const std::vector<std::string>& damages, config::CommandIo& io) {
@@ -285,13 +299,47 @@ constexpr Tool tools[] = {{"dump", 1, dump},
                           {"repair", 1, repair},
                           {"backup", 2, backup}};
 
-// What --config is for.
-std::string config_help() {
-  std::string text;
+// Whose option that is.
+std::vector<std::string_view> tools_with(std::string_view option) {
+  std::vector<std::string_view> names;
   for (const protocol::StoreTool* tool : protocol_tools())
-    text += (text.empty() ? "Of " : "; of ") + std::string(tool->name) + ": " +
-            std::string(tool->config);
-  return text;
+    for (const protocol::StoreOption& one : tool->options)
+      if (one.name == option) names.push_back(tool->name);
+  return names;
+}
+
+void add_options(CLI::App& app, StoreFlags& asked) {
+  std::map<std::string_view, std::string> helps;
+  for (const protocol::StoreTool* tool : protocol_tools())
+    for (const protocol::StoreOption& one : tool->options) {
+      std::string& help = helps[one.name];
+      help +=
+          (help.empty() ? "Of " : "; of ") + std::string(tool->name) + ": " + std::string(one.help);
+    }
+  for (const protocol::StoreTool* tool : protocol_tools())
+    for (const protocol::StoreOption& one : tool->options) {
+      const auto [at, is_new] = asked.of_protocols.try_emplace(one.name);
+      if (!is_new) continue;
+      const std::string name(one.name), help = wrapped(helps[one.name]);
+      std::optional<std::string>& value = at->second;
+      if (one.value.empty())
+        app.add_flag_callback(
+            name, [&value] { value.emplace(); }, help);
+      else
+        app.add_option(name, value, help)->type_name(std::string(one.value));
+    }
+}
+
+// Is there no option that the tool does not have? `problem`: which there is.
+bool has_own_options_only(std::string_view tool, const StoreFlags& asked, std::string& problem) {
+  for (const auto& [option, value] : asked.of_protocols) {
+    if (!value) continue;
+    const auto names = tools_with(option);
+    if (std::find(names.begin(), names.end(), tool) != names.end()) continue;
+    problem = std::string(option) + " is for " + config::one_of(names);
+    return false;
+  }
+  return true;
 }
 
 int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Arguments& arguments,
@@ -299,11 +347,8 @@ int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Argume
   if (said.size() != tool.words + 1)
     return arguments.misused(
         said.front() + (tool.words == 2 ? " wants DIR and TARGET" : " wants one DIR"), io);
-  if (asked.config) {
-    std::vector<std::string_view> names;
-    for (const protocol::StoreTool* one : protocol_tools()) names.push_back(one->name);
-    return arguments.misused("--config is for " + config::one_of(names), io);
-  }
+  std::string problem;
+  if (!has_own_options_only(tool.name, asked, problem)) return arguments.misused(problem, io);
   asked.dir = said[1];
   if (tool.words == 2) asked.target = said[2];
   return tool.run(asked, io);
@@ -312,10 +357,18 @@ int run_own(const Tool& tool, const Words& said, StoreFlags& asked, const Argume
 int run_protocols(const protocol::StoreTool& tool, const Words& said, const StoreFlags& asked,
                   const Arguments& arguments, config::CommandIo& io) {
   if (said.size() != 2) return arguments.misused(said.front() + " wants one DIR", io);
-  if (!asked.config)
+  std::string problem;
+  if (!has_own_options_only(tool.name, asked, problem)) return arguments.misused(problem, io);
+  protocol::StoreCall call{said[1], asked.json};
+  for (const protocol::StoreOption& one : tool.options) {
+    call.values.push_back(asked.of_protocols.at(one.name));
+    if (call.values.back() || one.purpose.empty()) continue;
+    const std::string value = one.value.empty() ? "" : " " + std::string(one.value);
     return arguments.misused(
-        said.front() + " wants --config FILE, " + std::string(tool.config_purpose), io);
-  return tool.run({said[1], *asked.config, asked.json}, io);
+        said.front() + " wants " + std::string(one.name) + value + ", " + std::string(one.purpose),
+        io);
+  }
+  return tool.run(call, io);
 }
 
 }  // namespace
@@ -324,8 +377,7 @@ int store(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice store TOOL [options] DIR [TARGET]", about_store, footer_of_store());
   StoreFlags asked;
   arguments.app().add_flag("--json", asked.json, "Print the result as JSON");
-  if (!protocol_tools().empty())
-    arguments.app().add_option("--config", asked.config, config_help())->type_name("FILE");
+  add_options(arguments.app(), asked);
   if (const auto status = arguments.parse(words, io)) return *status;
   const Words& said = arguments.positional();
   if (said.empty()) return arguments.misused("there is no TOOL", io);

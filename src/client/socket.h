@@ -27,6 +27,9 @@ class Socket {
   Socket(Socket&& other) = default;
   Socket& operator=(Socket&&) = delete;
 
+  // The deadline is `timeout` from now: for one who asks again over the same connection.
+  void renew(std::chrono::milliseconds timeout) { deadline_ = Clock::now() + timeout; }
+
   // True: all of it is on its way, or the peer does not take it, which reading will tell: a server
   // may refuse before it reads, and then its words say more than the failed write. False: not in
   // time.

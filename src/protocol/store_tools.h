@@ -2,9 +2,11 @@
 // stored. Constant data; the main thread.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/diagnostic.h"
 
@@ -14,18 +16,27 @@ struct CommandIo;
 
 namespace sluice::protocol {
 
-// What such a tool is told.
-struct StoreCall {
-  std::string dir, config;
-  bool json = false;  // print the result as JSON
+// An option of such a tool. One name means the same in all tools that have it.
+struct StoreOption {
+  std::string_view name;     // "--config"
+  std::string_view value;    // what its value is called: "FILE"; empty: a flag, without a value
+  std::string_view help;     // what the value is, or what the flag does
+  std::string_view purpose;  // "which names the types": why it must be given; empty: it need not be
 };
 
-// NAME DIR --config FILE
+// What such a tool is told.
+struct StoreCall {
+  std::string dir;
+  bool json = false;  // print the result as JSON
+  // Of each option of the tool, in their order. Of a flag that is given: an empty text.
+  std::vector<std::optional<std::string>> values{};
+};
+
+// NAME DIR [options]
 struct StoreTool {
   std::string_view name;
-  std::string_view help;            // what it does, in lines
-  std::string_view config;          // what FILE is: "limitd's configuration"
-  std::string_view config_purpose;  // what for: "which names the types"
+  std::string_view help;  // what it does, in lines
+  std::span<const StoreOption> options;
   int (*run)(const StoreCall& call, config::CommandIo& io);  // returns the exit status
 };
 

@@ -11,12 +11,11 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
 #include "base/printable.h"
-#include "disk/journal.h"
+#include "disk/importer.h"
 #include "disk/layout.h"
 #include "disk/owner.h"
 #include "limit/fixed_bucket.h"
@@ -29,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view mark = "\xc3\xbf";  // U+00FF
-constexpr size_t commit_every = 100'000;
 
 // Has a running limitd the database? LevelDB locks this file.
 int holder_of(const std::string& dir) {
@@ -127,25 +125,8 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
               "; stop that first";
     return false;
   }
-  disk::JournalOptions options;
-  options.path = dir;
-  options.sync = true;
-  options.now = [now] { return now; };
-  const auto journal = disk::Journal::open(std::move(options), spaces, problem);
-  if (!journal) return false;
-  std::set<std::pair<uint32_t, std::string>> there;
-  if (!journal->read_blocks(problem) || !journal->replay(
-                                            [&](const disk::Record& record) {
-                                              std::pair key(record.space->id,
-                                                            std::string(record.key));
-                                              if (record.cells.empty())
-                                                there.erase(key);
-                                              else
-                                                there.insert(std::move(key));
-                                            },
-                                            problem))
-    return false;
-  journal->start_folding();
+  const auto importer = disk::Importer::open(dir, now, spaces, problem);
+  if (!importer) return false;
 
   const std::string copy = disk::store_of(dir) + "/limitd.tmp";
   const auto end_with = [&](bool done) {
@@ -193,26 +174,15 @@ bool import_into(const std::string& dir, base::Time now, request::Spaces& spaces
       ++report.full;
       continue;
     }
-    const auto found = journal->find(*counter->space, counter->key, [](const disk::Record&) {});
-    if (found == disk::Journal::Found::failed) {
-      problem = "the store in " + shown + " cannot be read";
-      return end_with(false);
-    }
-    if (found == disk::Journal::Found::yes ||
-        there.contains({counter->space->id, std::string(counter->key)})) {
-      ++report.there;
-      continue;
-    }
-    const int64_t keep_us = counter->space->keep_fresh_for.us;
-    const int64_t forget_us =
-        state.fresh_at_us > INT64_MAX - keep_us ? INT64_MAX : state.fresh_at_us + keep_us;
-    journal->add({counter->space, counter->limits_id, counter->key, {&state, 1}, forget_us});
-    ++report.imported;
-    if (journal->pending() >= commit_every && !journal->commit(problem)) return end_with(false);
+    using Added = disk::Importer::Added;
+    const Added added =
+        importer->add(*counter->space, counter->limits_id, counter->key, state, problem);
+    if (added == Added::failed) return end_with(false);
+    ++(added == Added::there ? report.there : report.imported);
   }
   status = at->status();
   if (!status.ok()) return unreadable();
-  return end_with(journal->commit(problem));
+  return end_with(importer->finish(problem));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
   request::Spaces spaces;
   base::Diagnostics diagnostics;
   const auto rules =
-      cli::inspect(call.config, config::kind_named("limitd"), {}, spaces, diagnostics);
+      cli::inspect(*call.values[0], config::kind_named("limitd"), {}, spaces, diagnostics);
   tell(diagnostics, io);
   if (!rules) return config::exit_failure;
   const base::Time now = base::Clock().now();
@@ -74,11 +74,14 @@ void warn_of_database(const std::string& dir, const std::string& origin,
   diagnostics.push_back(std::move(d));
 }
 
+constexpr protocol::StoreOption import_options[] = {
+    {"--config", "FILE", "limitd's configuration", "which names the types"}};
+
 constexpr protocol::StoreTool tools[] = {
     {"import-limitd",
      "brings the buckets of limitd's own database in DIR into the store there;\n"
      "FILE is limitd's configuration, which names their types",
-     "limitd's configuration", "which names the types", import_command}};
+     import_options, import_command}};
 
 }  // namespace
 

@@ -9,5 +9,6 @@ namespace sluice::resp {
 extern const protocol::Description description;
 
 int serve(const protocol::Words& words, config::CommandIo& io);
+int ask(const protocol::Words& words, config::CommandIo& io);
 
 }  // namespace sluice::resp

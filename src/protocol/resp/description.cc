@@ -1,5 +1,6 @@
 #include "protocol/resp/commands.h"
 #include "protocol/resp/dialect.h"
+#include "protocol/resp/import.h"
 #include "protocol/resp/session.h"
 #include "protocol/resp/settings.h"
 
@@ -8,6 +9,14 @@ namespace {
 
 constexpr protocol::Command commands[] = {
     {"resp", "serve the Redis protocol with CL.THROTTLE, THROTTLE and GCRA", serve, true}};
+
+constexpr protocol::Ask ask_words = {
+    .usage = "take|peek|put|reset|explain SUBJECT..., or a command",
+    .example = {},
+    .question = "cl.throttle user:17 4 10 60",
+    .command = "echo cl.throttle user:17 4 10 60 | redis-cli -p ",
+    .run = ask,
+};
 
 }  // namespace
 
@@ -22,9 +31,11 @@ constinit const protocol::Description description = {
         },
     .wants_address = true,
     .dialect = &dialect,
+    .ask = &ask_words,
     .commands = commands,
     .add_rules = add_throttle_rules,
     .settings = &settings_format,
+    .store = &store_tools,
 };
 
 }  // namespace sluice::resp

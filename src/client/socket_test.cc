@@ -1,0 +1,28 @@
+#include "client/socket.h"
+
+#include <gtest/gtest.h>
+
+#include "testing/fake_server.h"
+
+namespace sluice::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Socket, GoesOnAfterItsDeadlineOnceThatIsRenewed) {
+  FakeServer server({"answer\n"});
+  std::string problem, got;
+  auto socket = Socket::connect("127.0.0.1", server.port(), milliseconds(20), problem);
+  ASSERT_TRUE(socket) << problem;
+  // It waits for a line first.
+  EXPECT_FALSE(socket->receive(got, problem));
+  EXPECT_EQ(problem, "no reply in time");
+  EXPECT_FALSE(socket->receive(got, problem));
+  socket->renew(milliseconds(20'000));
+  EXPECT_TRUE(socket->send("question\n"));
+  EXPECT_TRUE(socket->receive(got, problem)) << problem;
+  EXPECT_EQ(got, "answer\n");
+}
+
+}  // namespace
+}  // namespace sluice::client

@@ -1,0 +1,95 @@
+#include "cli/ask.h"
+
+#include "cli/inspect.h"
+#include "config/screen_text.h"
+#include "protocol/resp/answer.h"
+#include "protocol/resp/client.h"
+#include "protocol/resp/commands.h"
+#include "protocol/resp/reply_text.h"
+
+namespace sluice::resp {
+namespace {
+
+constexpr const char* about_ask_resp =
+    "Asks a running server over Redis' protocol, and says its answer in words.\n"
+    "  take     N units now, or none\n"
+    "  peek     would `take` be allowed? Takes nothing\n"
+    "  put      N units back; with ALL all of them\n"
+    "  reset    makes the counters of the subject as fresh\n"
+    "  explain  which limits apply, and how they stand\n"
+    "  info     the server (no SUBJECT)\n"
+    "Any other word is sent as the command that it is: `cl.throttle`, `throttle` and `gcra` are\n"
+    "answered in words too, all else as redis-cli prints it.";
+
+constexpr const char* footer_of_ask_resp =
+    "A subject is a request to the rules of the policy, KEY=VALUE..., or a key with limits of its\n"
+    "own, KEY key LIMIT quota window [ALGORITHM word] [BURST n]. Options of the command come "
+    "behind\n"
+    "it: N n, WITHNAME. What begins with `-` needs a `--` in front of the words. In capitals, "
+    "INFO\n"
+    "and RESET are the commands of Redis.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice ask resp cl.throttle user:17 4 10 60\n"
+    "  allowed: 4 of 5 left, all of them again within 6s\n"
+    "\n"
+    "  sluice ask resp take KEY user:17 LIMIT 100 1h N 3\n"
+    "  allowed: 97 of 100 left, all of them again within 1m48s\n"
+    "\n"
+    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no reply in time, an\n"
+    "error, wrong usage).";
+
+// One command, one reply.
+std::optional<RespValue> ask_server(const cli::AskTarget& target,
+                                    std::span<const std::string_view> words, std::string& problem) {
+  auto client =
+      RespClient::connect(target.address.host, target.address.port, target.timeout, problem);
+  if (!client) return std::nullopt;
+  client->add(words);
+  std::vector<RespValue> replies;
+  if (!client->exchange(replies, problem)) return std::nullopt;
+  return std::move(replies.front());
+}
+
+// The reply to a command that this program knows nothing of.
+int print_reply(const RespValue& reply, std::span<const std::string_view> words, bool json,
+                config::CommandIo& io) {
+  io.out << (json ? cli::to_text(json_of(reply)) : as_redis_cli(reply, words)) << std::flush;
+  return reply.is_error() ? cli::exit_undecided : cli::exit_allowed;
+}
+
+}  // namespace
+
+int ask(const protocol::Words& words, config::CommandIo& io) {
+  cli::Arguments arguments("sluice ask resp [options] COMMAND [WORD...]", about_ask_resp,
+                           footer_of_ask_resp);
+  cli::AskOptions options(description.port);
+  cli::add_ask_options(arguments.app(), options);
+  if (const auto status = arguments.parse(words, io)) return *status;
+  const cli::Words& positional = arguments.positional();
+  if (positional.empty())
+    return arguments.misused(
+        "behind `resp` comes take, peek, put, reset, explain or info, or a command of Redis' "
+        "protocol",
+        io);
+  std::string problem;
+  const auto target = cli::target_of(options, description.port, problem);
+  if (!target) return arguments.misused(problem, io);
+
+  const AskedCommand command = asked_command(positional);
+  std::vector<std::string_view> sent(positional.begin(), positional.end());
+  sent.front() = command.name;
+  const auto reply = ask_server(*target, sent, problem);
+  if (!reply) return cli::tell_undecided(problem, options.json, io);
+  if (command.form == ReplyForm::other) return print_reply(*reply, sent, options.json, io);
+  if (reply->is_error())
+    return cli::tell_undecided("the server refused: " + reply->text, options.json, io);
+  const auto answer = answer_to(command.form, *reply, options.json, io.out_colour);
+  if (!answer)
+    return cli::tell_undecided("that is no reply to " + std::string(command.name), options.json,
+                               io);
+  io.out << answer->text << std::flush;
+  return answer->denied ? cli::exit_denied : cli::exit_allowed;
+}
+
+}  // namespace sluice::resp

@@ -1,0 +1,309 @@
+// `sluice ask resp`: its client, what it prints, and how it ends, with servers that answer from a
+// script. tests/e2e/resp_ask_test.cc asks the real one.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_test.h"
+#include "protocol/resp/answer.h"
+#include "protocol/resp/client.h"
+#include "protocol/resp/reply_text.h"
+#include "testing/fake_server.h"
+
+namespace sluice::resp::ask_test {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+using Kind = RespValue::Kind;
+
+TEST(RespValues, HoldAllThatAReplyHolds) {
+  const auto list = resp_value("*3\r\n:-7\r\n%1\r\n+a\r\n$1\r\nb\r\n*-1\r\n");
+  ASSERT_TRUE(list);
+  ASSERT_EQ(list->items.size(), 3u);
+  EXPECT_EQ(list->items[0].number, -7);
+  EXPECT_EQ(list->items[1].kind, Kind::map);
+  ASSERT_EQ(list->items[1].items.size(), 2u);
+  EXPECT_EQ(list->items[1].items[0].text, "a");
+  EXPECT_EQ(list->items[1].items[1].text, "b");
+  EXPECT_EQ(list->items[2].kind, Kind::null);
+  // Attributes are about a reply, and none of it.
+  const auto with = resp_value("*2\r\n|1\r\n+ttl\r\n*1\r\n:3\r\n:1\r\n:2\r\n");
+  ASSERT_TRUE(with);
+  ASSERT_EQ(with->items.size(), 2u);
+  EXPECT_EQ(with->items[0].number, 1);
+  EXPECT_EQ(with->items[1].number, 2);
+}
+
+TEST(RespValues, AreNotNestedWithoutEnd) {
+  const auto nested = [](size_t depth) {
+    std::string bytes;
+    for (size_t i = 0; i < depth; ++i) bytes += "*1\r\n";
+    return resp_value(bytes + ":1\r\n");
+  };
+  EXPECT_TRUE(nested(resp_depth_max));
+  EXPECT_FALSE(nested(resp_depth_max + 1));
+}
+
+TEST(RespClients, ReadAReplyToEachCommand) {
+  client::FakeServer server({"+OK\r\n>2\r\n+news\r\n:1\r\n*2\r\n:5\r\n$1\r\nx\r\n"}, "last\r\n");
+  std::string problem;
+  auto client = RespClient::connect("127.0.0.1", server.port(), 20s, problem);
+  ASSERT_TRUE(client) << problem;
+  client->add({"A"});
+  client->add({"B", "last"});
+  std::vector<RespValue> replies;
+  ASSERT_TRUE(client->exchange(replies, problem)) << problem;
+  ASSERT_EQ(replies.size(), 2u);
+  EXPECT_EQ(replies[0].text, "OK");
+  EXPECT_EQ(replies[1].items.size(), 2u);
+  EXPECT_EQ(server.lines(), std::vector<std::string>{"*1\r\n$1\r\nA\r\n*2\r\n$1\r\nB\r\n$4\r\n"});
+}
+
+TEST(RespClients, SayWhatIsWrongWithAServer) {
+  const auto ask = [](uint16_t port, std::chrono::milliseconds timeout) {
+    std::string problem;
+    auto client = RespClient::connect("127.0.0.1", port, timeout, problem);
+    if (!client) return problem;
+    client->add({"PING"});
+    std::vector<RespValue> replies;
+    EXPECT_FALSE(client->exchange(replies, problem));
+    return problem;
+  };
+  uint16_t port = 0;
+  {
+    std::string deep = "*1\r\n";
+    for (size_t i = 0; i < resp_depth_max; ++i) deep += "*1\r\n";
+    client::FakeServer server(
+        {"HTTP/1.1 400 Bad Request\r\n\r\n", "+PON", deep + ":1\r\n", client::FakeServer::silence},
+        "PING\r\n");
+    port = server.port();
+    EXPECT_EQ(ask(port, 20s), "that is no reply of Redis' protocol");
+    EXPECT_EQ(ask(port, 20s), "the server closed the connection without a reply");
+    EXPECT_EQ(ask(port, 20s), "a reply is nested too deeply");
+    EXPECT_EQ(ask(port, 20ms), "no reply in time");
+  }
+  EXPECT_EQ(ask(port, 20s),
+            "cannot connect to 127.0.0.1 port " + std::to_string(port) + ": Connection refused");
+}
+
+std::string as_cli(std::string_view bytes) {
+  const auto value = resp_value(bytes);
+  return value ? as_redis_cli(*value) : "(none)";
+}
+
+TEST(RedisCliText, IsWhatRedisCliPrints) {
+  EXPECT_EQ(as_cli("+OK\r\n"), "OK\n");
+  EXPECT_EQ(as_cli("-ERR no\r\n"), "(error) ERR no\n");
+  EXPECT_EQ(as_cli(":-3\r\n"), "(integer) -3\n");
+  EXPECT_EQ(as_cli("$-1\r\n"), "(nil)\n");
+  EXPECT_EQ(as_cli("*-1\r\n"), "(nil)\n");
+  EXPECT_EQ(as_cli("$7\r\na\"\\\n\xff\x1b\x7f\r\n"), "\"a\\\"\\\\\\n\\xff\\x1b\\x7f\"\n");
+  EXPECT_EQ(as_cli("*0\r\n"), "(empty array)\n");
+  EXPECT_EQ(as_cli("%0\r\n"), "(empty hash)\n");
+  EXPECT_EQ(as_cli("#t\r\n"), "(true)\n");
+  EXPECT_EQ(as_cli(",1.1\r\n"), "(double) 1.1\n");
+  EXPECT_EQ(as_cli("*2\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n"),
+            "1) 1) (integer) 1\n   2) (integer) 2\n2) \"x\"\n");
+  EXPECT_EQ(as_cli("%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n*2\r\n:2\r\n:3\r\n"),
+            "1# \"a\" => (integer) 1\n2# \"b\" => 1) (integer) 2\n   2) (integer) 3\n");
+  std::string ten = "*10\r\n";
+  for (int i = 0; i < 10; ++i) ten += ":7\r\n";
+  EXPECT_TRUE(as_cli(ten).starts_with(" 1) (integer) 7\n 2) (integer) 7\n")) << as_cli(ten);
+  EXPECT_TRUE(as_cli(ten).ends_with("\n10) (integer) 7\n")) << as_cli(ten);
+  // What a server writes does nothing to the terminal.
+  EXPECT_EQ(as_cli("+a\x1b[31m\r\n"), "a\\x1b[31m\n");
+}
+
+TEST(RedisCliText, LeavesATextOfLinesAsItIs) {
+  const RespValue text{Kind::bulk, "# Server\r\na:\x1b\r\n", 0, 0, {}};
+  const std::string_view info[] = {"INFO", "server"}, list[] = {"client", "list"},
+                         get[] = {"GET", "info"};
+  EXPECT_EQ(as_redis_cli(text, info), "# Server\na:\\x1b\n");
+  EXPECT_EQ(as_redis_cli(text, list), "# Server\na:\\x1b\n");
+  EXPECT_EQ(as_redis_cli(text, get), "\"# Server\\r\\na:\\x1b\\r\\n\"\n");
+}
+
+TEST(AskedCommands, AreSluicesOwnByAShortWordAndOthersAsTheyStand) {
+  const auto of = [](const std::string& word) {
+    const std::string words[] = {word};
+    const AskedCommand command = asked_command(words);
+    return std::pair(std::string(command.name), command.form);
+  };
+  EXPECT_EQ(of("take"), std::pair(std::string("SLUICE.TAKE"), ReplyForm::take));
+  EXPECT_EQ(of("sluice.Peek"), std::pair(std::string("SLUICE.PEEK"), ReplyForm::take));
+  EXPECT_EQ(of("info"), std::pair(std::string("SLUICE.INFO"), ReplyForm::info));
+  EXPECT_EQ(of("INFO"), std::pair(std::string("INFO"), ReplyForm::other));
+  EXPECT_EQ(of("Cl.Throttle"), std::pair(std::string("CL.THROTTLE"), ReplyForm::cell));
+  EXPECT_EQ(of("throttle"), std::pair(std::string("THROTTLE"), ReplyForm::throttle));
+  EXPECT_EQ(of(""), std::pair(std::string(), ReplyForm::other));
+  EXPECT_EQ(of("get"), std::pair(std::string("get"), ReplyForm::other));
+}
+
+class RespAsk : public cli::CommandTest {
+ protected:
+  struct Said {
+    int status;
+    std::string text;
+    friend bool operator==(const Said&, const Said&) = default;
+    friend std::ostream& operator<<(std::ostream& out, const Said& said) {
+      return out << said.status << " " << said.text;
+    }
+  };
+  // What is printed where a server answers so to `words`. Standard error is added.
+  Said ask(const std::string& reply, cli::Words words, bool as_json = false) {
+    client::FakeServer server({reply}, "k=v\r\n");
+    words.insert(words.begin(),
+                 {"ask", "resp", "--server", "127.0.0.1:" + std::to_string(server.port()),
+                  "--timeout", "20000"});
+    if (as_json) words.insert(words.begin() + 2, "--json");
+    words.emplace_back("k=v");
+    const int status = command(words);
+    asked_ = server.lines().empty() ? "" : server.lines().front();
+    return {status, out + err};
+  }
+  json ask_json(const std::string& reply, const cli::Words& words, int status) {
+    EXPECT_EQ(ask(reply, words, true).status, status) << out;
+    return json::parse(out);
+  }
+
+  std::string asked_;  // what the server was sent, without its last word
+};
+
+TEST_F(RespAsk, SaysDecisionsInWords) {
+  EXPECT_EQ(ask("*5\r\n:1\r\n:10\r\n:9\r\n:0\r\n:5500\r\n", {"take", "a=b", "N", "1"}),
+            (Said{0, "allowed: 9 of 10 left, all of them again within 5s500ms\n"}));
+  EXPECT_EQ(asked_, "*5\r\n$11\r\nSLUICE.TAKE\r\n$3\r\na=b\r\n$1\r\nN\r\n$1\r\n1\r\n$3\r\n");
+  EXPECT_EQ(ask("*5\r\n:1\r\n:10\r\n:10\r\n:0\r\n:0\r\n", {"peek"}),
+            (Said{0, "allowed: 10 of 10 left\n"}));
+  EXPECT_EQ(ask("*5\r\n:1\r\n:10\r\n:9\r\n:0\r\n:-1\r\n", {"take"}),
+            (Said{0, "allowed: 9 of 10 left, more only when they are put back\n"}));
+  EXPECT_EQ(ask("*5\r\n:0\r\n:10\r\n:2\r\n:3000\r\n:9000\r\n", {"take"}),
+            (Said{1, "denied: 2 of 10 left, there are enough in 3s\n"}));
+  EXPECT_EQ(ask("*5\r\n:0\r\n:10\r\n:2\r\n:-1\r\n:9000\r\n", {"peek"}),
+            (Said{1, "denied: 2 of 10 left, and waiting does not help\n"}));
+  EXPECT_EQ(ask("*5\r\n:1\r\n:9007199254740991\r\n:9007199254740991\r\n:0\r\n:0\r\n", {"take"}),
+            (Said{0, "allowed: unlimited\n"}));
+  EXPECT_EQ(ask("*6\r\n:1\r\n:3\r\n:2\r\n:0\r\n:0\r\n$5\r\nlogin\r\n", {"take", "WITHNAME"}),
+            (Said{0, "allowed: 2 of 3 left (rule login)\n"}));
+  EXPECT_EQ(ask("*6\r\n:1\r\n:3\r\n:2\r\n:0\r\n:0\r\n$-1\r\n", {"take", "WITHNAME"}),
+            (Said{0, "allowed: 2 of 3 left\n"}));
+}
+
+TEST_F(RespAsk, SaysThoseOfTheThreeOtherProgramsAlike) {
+  EXPECT_EQ(
+      ask("*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:6\r\n", {"cl.throttle", "user:17", "4", "10", "60"}),
+      (Said{0, "allowed: 4 of 5 left, all of them again within 6s\n"}));
+  EXPECT_TRUE(asked_.starts_with("*6\r\n$11\r\nCL.THROTTLE\r\n$7\r\nuser:17\r\n")) << asked_;
+  EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:0\r\n:6\r\n:30\r\n", {"gcra"}),
+            (Said{1, "denied: 0 of 5 left, there are enough in 6s\n"}));
+  EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:0\r\n:-1\r\n:30\r\n", {"CL.THROTTLE"}),
+            (Said{1, "denied: 0 of 5 left, and waiting does not help\n"}));
+  // The flag means the opposite, and the last two are the other way round.
+  EXPECT_EQ(ask("*5\r\n:1\r\n:5\r\n:4\r\n:180\r\n:0\r\n", {"throttle"}),
+            (Said{0, "allowed: 4 of 5 left\n"}));
+  EXPECT_EQ(ask("*5\r\n:0\r\n:5\r\n:0\r\n:180\r\n:6\r\n", {"throttle"}),
+            (Said{1, "denied: 0 of 5 left, there are enough in 6s\n"}));
+}
+
+TEST_F(RespAsk, SaysTheOtherAnswersInWords) {
+  EXPECT_EQ(ask("*2\r\n:7\r\n:10\r\n", {"put", "N", "2"}), (Said{0, "7 of 10 left\n"}));
+  EXPECT_EQ(ask(":1\r\n", {"reset"}), (Said{0, "1 counter reset\n"}));
+  EXPECT_EQ(ask(":0\r\n", {"reset"}), (Said{0, "0 counters reset\n"}));
+  EXPECT_EQ(ask("*4\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n$8\r\ncounters\r\n:3\r\n", {"info"}),
+            (Said{0, "version: 0.1.0\ncounters: 3\n"}));
+}
+
+const std::string explanation =
+    "*6\r\n$7\r\nallowed\r\n:0\r\n$4\r\nrule\r\n$5\r\nlogin\r\n$6\r\nlimits\r\n*2\r\n"
+    "*16\r\n$7\r\ncounter\r\n$4\r\nip:7\r\n$9\r\nalgorithm\r\n$12\r\ntoken_bucket\r\n"
+    "$5\r\nlimit\r\n:10\r\n$9\r\nwindow_ms\r\n:60000\r\n$7\r\nallowed\r\n:1\r\n"
+    "$9\r\nremaining\r\n:4\r\n$14\r\nretry_after_ms\r\n:0\r\n$14\r\nreset_after_ms\r\n:30000\r\n"
+    "*16\r\n$7\r\ncounter\r\n$4\r\nip:7\r\n$9\r\nalgorithm\r\n$12\r\nfixed_window\r\n"
+    "$5\r\nlimit\r\n:50\r\n$9\r\nwindow_ms\r\n:3600000\r\n$7\r\nallowed\r\n:0\r\n"
+    "$9\r\nremaining\r\n:0\r\n$14\r\nretry_after_ms\r\n:2000\r\n$14\r\nreset_after_ms\r\n:2000\r\n";
+
+TEST_F(RespAsk, ExplainsEachLimit) {
+  EXPECT_EQ(ask(explanation, {"explain"}),
+            (Said{0,
+                  "denied by the rule login\n"
+                  "  token_bucket of ip:7: 4 of 10 left, all of them again within 30s\n"
+                  "  fixed_window of ip:7: denied, 0 of 50 left, there are enough in 2s\n"}));
+  const json told = ask_json(explanation, {"explain"}, 0);
+  EXPECT_EQ(told["allowed"], false);
+  EXPECT_EQ(told["rule"], "login");
+  ASSERT_EQ(told["limits"].size(), 2u);
+  EXPECT_EQ(told["limits"][1],
+            json::parse(R"({"counter": "ip:7", "algorithm": "fixed_window", "limit": 50,
+                "window_ms": 3600000, "allowed": false, "remaining": 0, "retry_after_ms": 2000,
+                "reset_after_ms": 2000})"));
+}
+
+TEST_F(RespAsk, SaysItInJson) {
+  EXPECT_EQ(ask_json("*5\r\n:0\r\n:10\r\n:2\r\n:3000\r\n:9000\r\n", {"take"}, 1),
+            json::parse(R"({"allowed": false, "limit": 10, "remaining": 2, "retry_after_ms": 3000,
+                            "reset_after_ms": 9000})"));
+  EXPECT_EQ(ask_json("*6\r\n:1\r\n:3\r\n:2\r\n:0\r\n:-1\r\n$-1\r\n", {"take"}, 0),
+            json::parse(R"({"allowed": true, "limit": 3, "remaining": 2, "retry_after_ms": 0,
+                            "reset_after_ms": -1, "rule": null})"));
+  EXPECT_EQ(ask_json("*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:6\r\n", {"cl.throttle"}, 0),
+            json::parse(R"({"allowed": true, "limit": 5, "remaining": 4, "retry_after_seconds": 0,
+                            "reset_after_seconds": 6})"));
+  EXPECT_EQ(ask_json("*5\r\n:0\r\n:5\r\n:0\r\n:180\r\n:6\r\n", {"throttle"}, 1),
+            json::parse(R"({"allowed": false, "limit": 5, "remaining": 0,
+                            "retry_after_seconds": 6})"));
+  EXPECT_EQ(ask_json("*2\r\n:7\r\n:10\r\n", {"put"}, 0),
+            json::parse(R"({"remaining": 7, "limit": 10})"));
+  EXPECT_EQ(ask_json(":2\r\n", {"reset"}, 0), json::parse(R"({"counters": 2})"));
+  EXPECT_EQ(ask_json("*2\r\n$1\r\na\r\n:3\r\n", {"info"}, 0), json::parse(R"({"a": 3})"));
+  EXPECT_EQ(ask_json("*4\r\n+a\r\n:1\r\n$-1\r\n-ERR x\r\n", {"any"}, 0),
+            json::parse(R"(["a", 1, null, {"error": "ERR x"}])"));
+  EXPECT_EQ(ask_json("%1\r\n+a\r\n#t\r\n", {"any"}, 0), json::parse(R"({"a": true})"));
+  EXPECT_EQ(ask_json("-ERR x\r\n", {"any"}, 2), json::parse(R"({"error": "ERR x"})"));
+}
+
+TEST_F(RespAsk, PrintsAnyOtherReplyAsRedisCli) {
+  EXPECT_EQ(ask("*2\r\n$1\r\na\r\n:2\r\n", {"sluice.mtake"}),
+            (Said{0, "1) \"a\"\n2) (integer) 2\n"}));
+  EXPECT_EQ(asked_, "*2\r\n$12\r\nsluice.mtake\r\n$3\r\n");
+  EXPECT_EQ(ask("-ERR unknown command\r\n", {"what"}), (Said{2, "(error) ERR unknown command\n"}));
+  EXPECT_EQ(ask(":1\r\n", {"--", "-1"}), (Said{0, "(integer) 1\n"}));
+}
+
+TEST_F(RespAsk, SaysWhyThereIsNoDecision) {
+  EXPECT_EQ(ask("-NORULE no rule applies\r\n", {"take"}),
+            (Said{2, "error: the server refused: NORULE no rule applies\n"}));
+  EXPECT_EQ(ask_json("-NORULE no rule applies\r\n", {"take"}, 2),
+            json::parse(R"({"error": "the server refused: NORULE no rule applies"})"));
+  const char* const wrong[] = {":1\r\n",
+                               "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+                               "*5\r\n:2\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+                               "*5\r\n:1\r\n:1\r\n+x\r\n:1\r\n:1\r\n",
+                               "*0\r\n",
+                               "$-1\r\n"};
+  for (const char* reply : wrong) {
+    EXPECT_EQ(ask(reply, {"take"}), (Said{2, "error: that is no reply to SLUICE.TAKE\n"})) << reply;
+    EXPECT_EQ(ask(reply, {"gcra"}), (Said{2, "error: that is no reply to GCRA\n"})) << reply;
+    EXPECT_EQ(ask(reply, {"put"}), (Said{2, "error: that is no reply to SLUICE.PUT\n"})) << reply;
+    EXPECT_EQ(ask(reply, {"explain"}), (Said{2, "error: that is no reply to SLUICE.EXPLAIN\n"}))
+        << reply;
+  }
+  EXPECT_EQ(ask("+OK\r\n", {"reset"}), (Said{2, "error: that is no reply to SLUICE.RESET\n"}));
+  EXPECT_EQ(ask("*1\r\n+a\r\n", {"info"}), (Said{2, "error: that is no reply to SLUICE.INFO\n"}));
+  EXPECT_EQ(ask("x\r\n", {"take"}), (Said{2, "error: that is no reply of Redis' protocol\n"}));
+}
+
+TEST_F(RespAsk, WantsACommandAndAServer) {
+  EXPECT_EQ(command({"ask", "resp"}), 2);
+  EXPECT_TRUE(said(err, "behind `resp` comes take, peek")) << err;
+  EXPECT_EQ(command({"ask", "resp", "--server", "::1:80", "take"}), 2);
+  EXPECT_EQ(command({"ask", "resp", "--timeout", "0", "take"}), 2);
+  EXPECT_EQ(command({"ask", "resp", "cl.throttle", "k", "1", "1", "1", "-1"}), 2);
+  EXPECT_TRUE(said(err, "behind a `--`")) << err;
+  EXPECT_EQ(command({"ask", "resp", "--help"}), 0);
+  for (const char* part : {"localhost:6380", "--json", "--timeout", "cl.throttle"})
+    EXPECT_TRUE(said(out, part)) << part << "\n" << out;
+}
+
+}  // namespace
+}  // namespace sluice::resp::ask_test
