@@ -1,0 +1,3 @@
+package resp
+
+import _ "github.com/redis/go-redis/v9"
