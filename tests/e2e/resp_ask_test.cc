@@ -14,9 +14,9 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-class RespServer {
+class AskedServer {
  public:
-  RespServer() {
+  AskedServer() {
     const std::string config = folder_.write("sluice.yaml",
                                              "listen:\n"
                                              "  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
@@ -51,7 +51,7 @@ class RespAsk : public testing::Test {
     return finished.out + finished.err;
   }
 
-  RespServer server_;
+  AskedServer server_;
 };
 
 TEST_F(RespAsk, TakesByTheRules) {
