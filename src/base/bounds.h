@@ -190,6 +190,9 @@ inline constexpr size_t commit_interval_ms_max = 60'000;
 inline constexpr size_t backup_line_bytes_max = 8 << 10;
 // A policy or server configuration file. Past it: refused, naming the bound.
 inline constexpr size_t config_bytes_max = 64 << 20;
+// Users of a server; bytes of a user's name. Past it: refused, naming the bound.
+inline constexpr size_t users_max = 10'000;
+inline constexpr size_t user_name_bytes_max = 64;
 // Rules of one rule set, all dialects together. Past it: refused, naming the bound.
 inline constexpr size_t rules_max = 1'000'000;
 // A regular expression of a policy. Past it: refused at load.

@@ -49,6 +49,10 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       config::load_policy(files, spaces, diagnostics);
       return nullptr;
     }
+    if (!config::make_users(config.users, diagnostics).users) {
+      config::load_policy(files, spaces, diagnostics);
+      return nullptr;
+    }
   } else {
     files.emplace_back(as->format().single(path, as->number));
   }

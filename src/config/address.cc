@@ -1,5 +1,7 @@
 #include "config/address.h"
 
+#include <arpa/inet.h>
+
 #include "base/units.h"
 
 namespace sluice::config {
@@ -56,6 +58,13 @@ std::optional<Address> parse_address(std::string_view text, std::optional<uint16
 std::string format_address(std::string_view host, uint16_t port) {
   const bool ipv6 = host.find(':') != std::string_view::npos;
   return (ipv6 ? "[" + std::string(host) + "]" : std::string(host)) + ":" + std::to_string(port);
+}
+
+bool is_loopback(std::string_view host) {
+  in_addr address;
+  if (::inet_pton(AF_INET, std::string(host).c_str(), &address) == 1)
+    return ntohl(address.s_addr) >> 24 == 127;
+  return host == "localhost" || host == "::1";
 }
 
 }  // namespace sluice::config

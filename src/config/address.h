@@ -24,4 +24,7 @@ std::optional<Address> parse_address(std::string_view text, std::optional<uint16
 // As parse_address reads it back.
 std::string format_address(std::string_view host, uint16_t port);
 
+// Does only this machine reach it?
+bool is_loopback(std::string_view host);
+
 }  // namespace sluice::config

@@ -21,6 +21,7 @@
 #include "config/address.h"
 #include "config/command_io.h"
 #include "config/load_policy.h"
+#include "config/users.h"
 #include "log/log.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
@@ -95,6 +96,7 @@ struct Config {
   LogConfig log;
   std::string log_file;  // empty: standard error
   Operations operations;
+  ConfiguredUsers users;  // of protocols whose clients authenticate; none: everybody may
   // Settings of protocols' own, by their numbers; empty where a protocol has none.
   std::array<base::Cloned<protocol::Settings>, protocol::protocols_max> own;
   std::vector<Policy> policy;

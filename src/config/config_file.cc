@@ -48,6 +48,9 @@ class ConfigReader {
                            config_.own[i]->read(reader_, node);
                          }});
       });
+    known.push_back({"users", [&](const auto& key, const auto& node) {
+                       read_users(reader_, key, node, config_.users);
+                     }});
     known.push_back({"admin", [&](const auto&, const auto& node) { admin(node); }});
     known.push_back({"rules", [&](const auto&, const auto& node) {
                        has_policy = true;

@@ -1,7 +1,5 @@
 #include "config/operations.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 
 #include "config/candidate.h"
@@ -21,13 +19,6 @@ base::Diagnostic place_of(std::string subject) {
 
 bool is_admin(const Setting<Listener>& listener) {
   return !listener.value.protocol;
-}
-
-bool is_loopback(std::string_view host) {
-  in_addr address;
-  if (::inet_pton(AF_INET, std::string(host).c_str(), &address) == 1)
-    return ntohl(address.s_addr) >> 24 == 127;
-  return host == "localhost" || host == "::1";
 }
 
 // What can stand in a header.

@@ -39,6 +39,8 @@ std::vector<std::string> PolicySource::files_of(const Config& config) const {
   if (!config.file.empty()) files.push_back(config.file);
   for (const auto& policy : config.policy)
     if (!policy.files->path.value.empty()) files.push_back(policy.files->path.value);
+  const auto passwords = config::files_of(config.users);
+  files.insert(files.end(), passwords.begin(), passwords.end());
   return files;
 }
 
@@ -109,13 +111,20 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
   if (!config.file.empty()) loaded.files.insert(loaded.files.begin(), config.file);
   loaded.missing = texts.missing;
   loaded.interval = texts.interval;
-  if (texts.complete) {
+  const MadeUsers made = make_users(config.users, loaded.diagnostics);
+  for (const std::string& path : config::files_of(config.users)) {
+    loaded.files.push_back(path);
+    if (is_missing(path)) loaded.missing.push_back(path);
+  }
+  if (texts.complete && made.users) {
     std::vector<uint64_t> digests;
     if (!config.file.empty()) digests.push_back(config.file_digest);
     digests.insert(digests.end(), texts.digests.begin(), texts.digests.end());
+    digests.insert(digests.end(), made.digests.begin(), made.digests.end());
     loaded.hash = base::digest_of(digests);
     if (loaded.hash == unless) return;
   }
+  if (!made.users) return;
   if (unless && spaces_.known() >= known_max_) {
     spaces_.want_round();
     base::Diagnostic place;
@@ -131,6 +140,7 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
   }
   loaded.rules = load_policy(texts, spaces_, loaded.diagnostics);
   if (!loaded.rules) return;
+  loaded.users = made.users;
   files_ = loaded.files;
   interval_ = loaded.interval;
 }

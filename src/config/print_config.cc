@@ -105,6 +105,7 @@ std::string print_config(const Config& config) {
     });
   };
   print_settings(protocol::SettingsFormat::Subject::store);
+  for (const auto& [text, origin] : lines_of(config.users)) out += line(text, origin);
   for (const auto& [text, origin] : lines_of(config.operations)) out += line(text, origin);
   print_settings(protocol::SettingsFormat::Subject::operations);
   if (!config.has_policy()) {

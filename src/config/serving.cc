@@ -98,6 +98,24 @@ void warn_of_idle(const Config& config, const policy::RuleSet& rules,
   }
 }
 
+// A listener that others reach, whose clients could authenticate and need not.
+void warn_of_open(const Config& config, base::Diagnostics& diagnostics) {
+  if (!config.users.value.empty()) return;
+  for (const auto& [listener, origin] : config.listen) {
+    if (!listener.protocol || !describe(*listener.protocol).authenticates ||
+        is_loopback(listener.address.host))
+      continue;
+    base::Diagnostic d;
+    d.severity = base::Diagnostic::Severity::warning;
+    d.subject = "listen";
+    d.message = origin + " serves " + std::string(describe(*listener.protocol).name) + " on " +
+                format_address(listener.address.host, listener.address.port) +
+                ", where others reach it, and there are no users: everybody may take, put and look";
+    d.remedy = "add `users:`, or listen on 127.0.0.1";
+    diagnostics.push_back(std::move(d));
+  }
+}
+
 }  // namespace
 
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
@@ -128,6 +146,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   PolicySource source(config, std::move(read), spaces);
   live::Loaded loaded = source.first();
   if (loaded.rules) warn_of_idle(config, *loaded.rules, loaded.diagnostics);
+  warn_of_open(config, loaded.diagnostics);
   say(loaded.diagnostics, config, *policy_log, io);
   if (!loaded.rules) return exit_failure;
   show_rules(*loaded.rules, *policy_log);
@@ -152,7 +171,9 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     if (!backups) store_log->warn("`sluice store backup` will not reach this server: {}", problem);
   }
   live::Policy policy;
-  policy.first = {std::move(loaded.rules), loaded.hash.value_or(0)};
+  policy.first = {.rules = std::move(loaded.rules),
+                  .hash = loaded.hash.value_or(0),
+                  .users = std::move(loaded.users)};
   if (source.is_repeatable()) {
     policy.files = std::move(loaded.files);
     policy.interval = loaded.interval;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "access/access.h"
 #include "base/clock.h"
 #include "engine/batch.h"
 #include "engine/denial_sampler.h"
@@ -34,6 +35,7 @@ class Decider {
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
     request::Spaces* spaces = nullptr;  // null: requests bring no limits along in place of a rule's
+    access::Access* access = nullptr;   // null: nobody logs in
     TopKeys* top_keys = nullptr;        // null: no top keys are kept
     DenialSampler* denials = nullptr;   // null: no denial is logged
     std::function<void()> wake = [] {};  // from any thread: call Engine::advance

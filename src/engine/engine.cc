@@ -39,12 +39,25 @@ bool must_be_committed(const policy::Plan& plan, const policy::Plan::Part& part)
   return false;
 }
 
+// Is more asked than one of the limits allows, ever?
+bool never_fits(const policy::Plan& plan, const policy::Plan::Part& part) {
+  for (const auto& step : plan.steps(part)) {
+    if (step.rule->mode != Mode::enforce) continue;
+    for (const limit::Decision& decision : plan.decisions(step))
+      if (!decision.allowed && decision.retry_after == base::never &&
+          plan.charge(step).cost > decision.limit)
+        return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Engine::Engine(Deps&& deps, std::shared_ptr<spdlog::logger> log)
     : decider_(std::move(deps), std::move(log)),
       late_(decider_),
       lists_(decider_),
+      errands_(decider_, late_),
       commits_(decider_.deps().store.committer() != nullptr &&
                decider_.deps().store.committer()->commits_first()) {}
 
@@ -125,6 +138,13 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
         if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
         continue;
       }
+      if (Errands::is_one(request.verb)) [[unlikely]] {
+        request::Verdict verdict;
+        if (errands_.begin(batch, request, verdict)) continue;
+        if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
+        if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
+        continue;
+      }
       // What is settled is seen to before the batch is suspended: the store may answer what it has
       // parked at any time from here on.
       if (batch.settled < part.groups_end &&
@@ -137,7 +157,11 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
       if (telling) log_decision(decider_.log(), batch, request, part);
       if (batch.next < batch.tickets.size() && batch.tickets[batch.next] != no_ticket)
           [[unlikely]] {
-        if (late_.keep_or_release(batch, part, batch.tickets[batch.next], batch.now)) continue;
+        const Ticket ticket = batch.tickets[batch.next];
+        const bool waits = request.must_fit && never_fits(plan, part)
+                               ? late_.give_up(ticket, batch.now)
+                               : late_.keep_or_release(batch, part, ticket, batch.now);
+        if (waits) continue;
       }
       const request::Verdict verdict = verdict_of(plan, part, deps.store);
       if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
@@ -178,7 +202,7 @@ void Engine::match_all(Batch& batch) {
       if (!plan.parts().back().error.empty()) return;
       continue;
     }
-    if (request.verb == Verb::list) {
+    if (request.verb == Verb::list || Errands::is_one(request.verb)) {
       // The plan ends here: a list may suspend the batch, and until it goes on the store must not
       // have settled, or parked, what is behind.
       plan.skip();
@@ -189,6 +213,7 @@ void Engine::match_all(Batch& batch) {
                         .verb = request.verb,
                         .all = request.all,
                         .reset_first = request.reset_first,
+                        .as_written = request.as_written,
                         .cost = request.cost,
                         .limits = batch.requests.limits(request),
                         .now = batch.now};
@@ -202,7 +227,10 @@ void Engine::match_all(Batch& batch) {
       batch.tickets.resize(plan.parts().size(), no_ticket);
       batch.tickets.back() = late_.add(batch.protocol, request, descriptor,
                                        batch.requests.limits(request), *batch.sink);
-      if (batch.tickets.back() != no_ticket) plan.let_wait(batch.tickets.back(), 0);
+      if (batch.tickets.back() == no_ticket) continue;
+      plan.let_wait(batch.tickets.back(), 0);
+      if (batch.session->is_interrupted()) [[unlikely]]
+        late_.interrupt(*batch.sink);
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "engine/batch.h"
 #include "engine/decider.h"
+#include "engine/errands.h"
 #include "engine/late_replies.h"
 #include "engine/lists.h"
 #include "engine/reply_sink.h"
@@ -61,6 +62,9 @@ class Engine {
   // The sink is gone: nothing is taken for it any more.
   void forget(ReplySink& sink);
 
+  // What the sink's session waits for is over, unless it has come: its verdict is `expired`.
+  void interrupt(ReplySink& sink) { late_.interrupt(sink); }
+
   // Has that sink lists without a reply?
   bool has_lists(ReplySink& sink) const { return lists_.has(sink); }
   // The sink has sent its output.
@@ -102,6 +106,7 @@ class Engine {
   Decider decider_;
   LateReplies late_;
   Lists lists_;
+  Errands errands_;
   const bool commits_;                                // store::Committer::commits_first
   bool needs_commit_ = false;                         // of what was appended last
   std::vector<std::shared_ptr<AdminQuery>> queries_;  // whose counters the store is asked about

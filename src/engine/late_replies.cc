@@ -84,8 +84,11 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& 
   }
   pending_.set_until(ticket, end_of(batch, part, now));
   const base::Duration patience = pending->request.wait_at_most;
-  const bool has_deadline = patience.us > 0 && pending->deadline.us == INT64_MAX;
-  if (has_deadline) pending_.set_deadline(ticket, {pending->asked_at.us + patience.us});
+  const bool has_deadline =
+      (patience.us > 0 || pending->interrupted) && pending->deadline.us == INT64_MAX;
+  if (has_deadline)
+    pending_.set_deadline(
+        ticket, {pending->interrupted ? pending->asked_at.us : pending->asked_at.us + patience.us});
   // Waiting requests are decided again where the clock goes back, also those without a time.
   advanced_ = std::max(advanced_, now);
   const auto& wake = decider_.deps().wake;
@@ -101,9 +104,34 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& 
 void LateReplies::forget(ReplySink& sink) {
   if (std::exchange(sink.has_replies_, false)) std::erase(sinks_, &sink);
   for (const Ticket ticket : pending_.of(sink)) {
-    decider_.deps().store.cancel(decider_.completions(), ticket, decider_.now());
+    if (pending_.find(ticket)->request.verb == Verb::wait)
+      decider_.deps().store.cancel(decider_.completions(), ticket, decider_.now());
     pending_.remove(ticket);
   }
+}
+
+// What the store has just parked nothing has been taken for.
+bool LateReplies::give_up(Ticket ticket, base::Time now) {
+  decider_.deps().store.cancel(decider_.completions(), ticket, now);
+  pending_.remove(ticket);
+  return false;
+}
+
+void LateReplies::answer(Ticket ticket, const request::Verdict& verdict) {
+  if (pending_.find(ticket) == nullptr) return;
+  reply(ticket, verdict, decider_.now());
+  flush();
+}
+
+// As if its time were over; where the store does not keep it yet, once it does.
+void LateReplies::interrupt(ReplySink& sink) {
+  for (const Ticket ticket : pending_.of(sink)) {
+    PendingReply& pending = *pending_.find(ticket);
+    if (pending.request.verb != Verb::wait) continue;
+    pending.interrupted = true;
+    if (pending.kept) pending_.set_deadline(ticket, pending.asked_at);
+  }
+  decider_.deps().wake();
 }
 
 void LateReplies::match_again() {

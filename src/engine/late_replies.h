@@ -23,8 +23,8 @@ class LateReplies {
  public:
   explicit LateReplies(Decider& decider) : decider_(decider) {}
 
-  // A request that may wait, by whose ticket the store is to know it; no_ticket: there is no room,
-  // so it must not wait. The request is copied.
+  // A request that may wait, by whose ticket the store, or an errand, knows it; no_ticket: there is
+  // no room, so it must not wait. The request is copied.
   request::Ticket add(protocol::Protocol protocol, const request::Request& request,
                       std::span<const request::Entry> descriptor,
                       std::span<const limit::Limit> limits, ReplySink& sink);
@@ -32,6 +32,14 @@ class LateReplies {
   // False: it does not, and the ticket is void.
   bool keep_or_release(const Batch& batch, const policy::Plan::Part& part, request::Ticket ticket,
                        base::Time now);
+  // The same of a request that is not to wait, whether or not the store has parked it: false.
+  bool give_up(request::Ticket ticket, base::Time now);
+  // Of a request that was added and no store knows: its sink gets the verdict, if it is there; or
+  // gets it by its batch.
+  void answer(request::Ticket ticket, const request::Verdict& verdict);
+  void drop(request::Ticket ticket) { pending_.remove(ticket); }
+  // What the sink waits for is over, unless it has come.
+  void interrupt(ReplySink& sink);
   // Nothing is taken for the sink any more.
   void forget(ReplySink& sink);
 

@@ -115,7 +115,9 @@ void PendingReplies::take_ended(base::Time now, std::vector<request::Ticket>& en
 }
 
 void PendingReplies::set_deadline(request::Ticket ticket, base::Time deadline) {
-  find(ticket)->deadline = deadline;
+  PendingReply& pending = *find(ticket);
+  deadlines_.erase({pending.deadline.us, ticket.slot});  // an earlier one
+  pending.deadline = deadline;
   deadlines_.emplace(deadline.us, ticket.slot);
 }
 

@@ -21,6 +21,7 @@
 
 namespace sluice::engine {
 
+// More than twenty members: what was asked, what it was matched by, and when either ends.
 struct PendingReply {
   ReplySink* sink = nullptr;  // null: the slot is free
   protocol::Protocol protocol{};
@@ -34,7 +35,8 @@ struct PendingReply {
   // The store keeps its group. Before, the group is only planned: its batch is being decided, or
   // suspended, and nobody but that batch may have the store settle it.
   bool kept = false;
-  bool later = false;    // it is in the engine's list of those that are matched again later
+  bool later = false;        // it is in the engine's list of those that are matched again later
+  bool interrupted = false;  // it is to wait no longer
   bool again = false;    // the store wants it matched again, whether or not anything has changed
   uint64_t arrival = 0;  // its place among those that wait; 0 unless it is kept
   // What its decisions are of, in order; `policy` keeps the rules alive.

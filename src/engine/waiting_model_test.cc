@@ -34,12 +34,14 @@ const Limit deny{Algorithm::deny, 0, {}, 0};
 struct Counts {
   size_t granted = 0, late = 0, refused = 0, suspended = 0, lost = 0, gone = 0, stopped = 0;
   size_t lists = 0, listed = 0, held_back = 0, beside_lists = 0, left_lists = 0, set_back = 0;
+  size_t expired = 0, interrupted = 0, did_not_fit = 0;
   void add(const Counts& other) {
     granted += other.granted, late += other.late, refused += other.refused;
     suspended += other.suspended, lost += other.lost, gone += other.gone, stopped += other.stopped;
     lists += other.lists, listed += other.listed, held_back += other.held_back;
     beside_lists += other.beside_lists, left_lists += other.left_lists;
     set_back += other.set_back;
+    expired += other.expired, interrupted += other.interrupted, did_not_fit += other.did_not_fit;
   }
 };
 
@@ -47,6 +49,7 @@ struct Counts {
 struct Also {
   size_t clients = 6;
   bool lists = false, clock_steps = false;
+  bool patience = false;  // some wait for a while at most, or are told to stop
 };
 
 constexpr int64_t item_size = 5;
@@ -60,6 +63,7 @@ struct Trial {
     for (const char* key : {"a", "b", "c"}) used["native:pool:" + std::string(key)] = used_before;
     reload();
     wavering.on_lost = [this](const Wavering::Waiting& waiting) {
+      if (!forgetting) return;  // it is going to be told
       for (const std::string& counter : waiting.counters) used[counter] += waiting.cost;
       ++counts.lost;
     };
@@ -86,6 +90,9 @@ struct Trial {
     int64_t cost = 0;
     // Of a list: changes of items by then, and its place among what was asked.
     uint64_t asked_at = 0, number = 0;
+    // Of one that waits, by monotonic time.
+    int64_t until_us = INT64_MAX;
+    bool must_fit = false, interrupted = false;
   };
   // Those without a reply, by tag.
   std::map<std::string, Request> open;
@@ -119,6 +126,14 @@ struct Trial {
         held[{request.rule, request.key}] += request.cost;  // it came back to nothing
       return;
     }
+    if (reply.expired) {
+      ASSERT_FALSE(reply.allowed);
+      ASSERT_TRUE(request.interrupted || request.until_us <= now_us) << "before its time";
+      ++(request.interrupted ? counts.interrupted : counts.expired);
+      return;
+    }
+    if (request.must_fit && !reply.allowed && reply.counted && request.cost > reply.limit)
+      ++counts.did_not_fit;
     (reply.allowed ? reply.delayed ? counts.late : counts.granted : counts.refused)++;
     if (!reply.allowed || !reply.counted) return;
     for (const auto& counter : counters_of(request)) used[counter] += request.cost;
@@ -214,18 +229,31 @@ struct Trial {
         if (request.cost == 0) continue;
         mine -= request.cost;  // nobody puts the same back twice
       }
-      const std::string tag = std::to_string(++tags);
-      open.emplace(tag, request);
-      wishes.push_back(
-          {tag, request.rule == "pool" ? "k" : "u", request.key, request.verb, request.cost});
+      Wish wish{{}, request.rule == "pool" ? "k" : "u", request.key, request.verb, request.cost};
+      if (also.patience && request.verb == Verb::wait) {
+        if (dice(2) == 0) wish.wait_at_most = {1 + dice(int64_t{5'000})};
+        if (wish.wait_at_most.us > 0) request.until_us = now_us + wish.wait_at_most.us;
+        wish.must_fit = request.must_fit = dice(2) == 0;
+      }
+      wish.tag = std::to_string(++tags);
+      open.emplace(wish.tag, request);
+      wishes.push_back(wish);
     }
     if (wishes.empty()) return;
     seat_of(i).ask(client, wishes);
     counts.suspended += client.suspended ? 1 : 0;
     counts.held_back += many && client.suspended ? 1 : 0;
   }
+  // Another client has its waits end.
+  void interrupt(size_t i) {
+    for (auto& [tag, request] : open)
+      if (request.client == i && request.verb == Verb::wait) request.interrupted = true;
+    seat_of(i).engine.interrupt(*clients[i]);
+  }
   void forget(size_t i) {
+    forgetting = true;
     seat_of(i).engine.forget(*clients[i]);
+    forgetting = false;
     std::erase_if(open, [&](const auto& one) {
       const Request& request = one.second;
       if (request.client != i) return false;
@@ -302,6 +330,7 @@ struct Trial {
       while (dice(8) != 0 && seat.run_posted()) continue;
       return;
     }
+    if (also.patience && dice(12) == 0) return interrupt(i);
     switch (dice(size_t{16})) {
       case 0:
         reload();
@@ -384,6 +413,8 @@ struct Trial {
     size_t waiting = 0;
     for (const auto& [tag, request] : open) {
       ASSERT_EQ(request.verb, Verb::wait) << tag;
+      ASSERT_GT(request.until_us, now_us) << tag << ": its time is over";
+      ASSERT_FALSE(request.interrupted) << tag;
       ++waiting;
     }
     ASSERT_EQ(world.store.stats().waiting, waiting);
@@ -484,6 +515,7 @@ struct Trial {
   std::map<std::string, int64_t> used;                          // by stored name
   std::map<std::pair<std::string, std::string>, int64_t> held;  // that may be put back
   uint64_t tags = 0;
+  bool forgetting = false;
   std::map<std::string, Past> items;
   uint64_t item_changes = 0;
   std::map<size_t, uint64_t> last_list;  // the tags of those that were answered last, by client
@@ -534,6 +566,26 @@ TEST(WaitingModel, beside_lists_and_over_a_clock_that_goes_back) {
   EXPECT_GT(all.set_back, 100u);
   std::printf("%zu lists of %zu counters, %zu batches held back, %zu lists left\n", all.lists,
               all.listed, all.held_back, all.left_lists);
+}
+
+// Some wait for a while at most, are ended by others, or are refused at once where they want more
+// than there ever is.
+TEST(WaitingModel, those_whose_patience_ends) {
+  Counts all;
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Trial trial(seed, 1 + seed % 3, {.clock_steps = seed % 3 == 0, .patience = true});
+    trial.run(600);
+    if (HasFailure()) return;
+    all.add(trial.counts);
+  }
+  EXPECT_GT(all.late, 1'000u);
+  EXPECT_GT(all.expired, 1'000u);
+  EXPECT_GT(all.interrupted, 1'000u);
+  EXPECT_GT(all.did_not_fit, 10u);
+  EXPECT_GT(all.suspended, 1'000u);
+  std::printf("%zu late, %zu expired, %zu interrupted, %zu did not fit\n", all.late, all.expired,
+              all.interrupted, all.did_not_fit);
 }
 
 // The same over a store whose counters are on disk and are fetched one by one, as it is loading all

@@ -130,7 +130,7 @@ class Wavering final : public store::tests::Forwarding {
 };
 
 struct Reply {
-  bool allowed = false, matched = false, delayed = false, counted = false;
+  bool allowed = false, matched = false, delayed = false, counted = false, expired = false;
   int64_t limit = -1, remaining = -1;
   std::string error;
   std::vector<std::pair<std::string, int64_t>> listed;  // keys, and what is left of each
@@ -167,6 +167,7 @@ struct Client final : request::Session, ReplySink {
     reply.matched = verdict.matched;
     reply.delayed = verdict.delayed;
     reply.counted = verdict.counted;
+    reply.expired = verdict.expired;
     reply.error = verdict.error;
     for (const request::Listed& item : verdict.listed)
       reply.listed.emplace_back(item.key, item.decision.remaining);
@@ -194,6 +195,8 @@ struct Wish {
   std::string tag, entry, key;
   request::Verb verb = request::Verb::take;
   int64_t cost = 1;
+  base::Duration wait_at_most{};
+  bool must_fit = false;
 };
 
 // Of every world: monotonic time, which never goes back, and how far ahead of it the wall clock is.
@@ -225,6 +228,8 @@ struct Seat {
       const std::string_view entry = kept.entry == "item" ? "key" : std::string_view(kept.entry);
       if (!lists) requests.add(request::Entry{entry, kept.key});
       requests.commit({.verb = kept.verb,
+                       .must_fit = kept.must_fit,
+                       .wait_at_most = kept.wait_at_most,
                        .cost = kept.cost,
                        .prefix = lists ? std::string_view(kept.key) : std::string_view(),
                        .tag = kept.tag});

@@ -93,7 +93,7 @@ void WorkerStats::late(protocol::Protocol protocol, Verb verb, const request::Ve
                        const std::vector<uint16_t>& rules, base::Duration waited) {
   const RequestOutcome outcome = outcome_of(verb, verdict);
   of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(outcome)].add();
-  if (verb == Verb::list) return;
+  if (verb != Verb::wait) return;
   of(protocol).waits.observe(static_cast<uint64_t>(std::max<int64_t>(waited.us, 0)));
   for (const uint16_t rule : rules)
     say(protocol, rule,

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "access/users.h"
 #include "base/diagnostic.h"
 #include "policy/rule_set.h"
 
@@ -29,6 +30,7 @@ struct LivePolicy {
   uint64_t generation = 1;  // 1 at the start, one more with each reload
   // What metrics count each rule by, by Rule::number; null: all rules as one.
   std::shared_ptr<const std::vector<uint16_t>> names = {};
+  std::shared_ptr<const access::Users> users = {};  // null: none
   uint64_t epoch = 0;  // which one it is of those that were ever live; set by Live
 };
 
@@ -47,6 +49,7 @@ struct Loaded {
   std::shared_ptr<const policy::RuleSet> rules;  // null: refused, or the texts are the same
   std::optional<uint64_t> hash;                  // nothing: not all of it could be read
   std::shared_ptr<const std::vector<uint16_t>> names = {};  // as in LivePolicy
+  std::shared_ptr<const access::Users> users = {};  // as in LivePolicy
   std::vector<std::string> files;    // whatever a change of which matters, read or not
   std::vector<std::string> missing;  // those of them that are not there
   // Look at the files that often even if nothing tells of a change; 0: no need to.

@@ -120,6 +120,7 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
                       .all = asked.all,
                       .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
+                      .as_written = asked.as_written,
                       .cost = negative_costs ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
                       .limits_id = rule.limits_id,

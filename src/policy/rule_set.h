@@ -50,8 +50,9 @@ enum class LimitsFrom : uint8_t {
 struct Asked {
   std::span<const request::Entry> descriptor;  // a key may stand twice: the last one counts
   request::Verb verb = request::Verb::take;    // none: no rule is asked
-  bool all = false;                            // as in request::Charge, as are the next two
+  bool all = false;                            // as in request::Charge, as are the next three
   bool reset_first = false;
+  bool as_written = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
   // Of limits that hold in place of a rule's: their counters' space, and their number.

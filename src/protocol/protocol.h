@@ -42,6 +42,7 @@ struct Description {
   uint16_t port;                 // where it is served by default
   std::string_view host = "::";  // as is this: an address
   std::unique_ptr<request::Session> (*make_session)(const request::Peer& peer);
+  bool authenticates = false;  // its clients may, as one of the server's users
   bool wants_address = false;  // its sessions tell clients by their addresses (Peer::address)
   // How long the client's last bytes are read once the last reply is sent, before the close.
   std::chrono::milliseconds linger{500};

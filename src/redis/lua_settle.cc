@@ -4,7 +4,8 @@
 //   ARGV   whether the group is refused whatever they say (0, 1), then for each charge
 //            verb      t take, g put, a put all, p peek; in capitals: forget the counter first;
 //                      q probe: as a take that is not written, qq behind another one like it (of
-//                      Divvy's counters), and so on; r take where limits are kept, refilled first
+//                      Divvy's counters), and so on; r take where limits are kept, refilled first;
+//                      i peek by the limits that the counter was written under
 //            cost
 //            ahead     units that are not there for it; 0 in the light script
 //            keep_fresh  ms to keep it once it equals a fresh one
@@ -191,6 +192,12 @@ local function read(v)
   end
   return own or name, was, left
 end
+local function has_letters_of(was, limits)
+  for i = 1, math.max(#was, #limits) do
+    if not was[i] or not limits[i] or was[i].l[1] ~= limits[i][1] then return false end
+  end
+  return true
+end
 -- What one limit answers with units that are not there for it.
 local function left_behind(left, ahead)
   local floor_ = left
@@ -317,6 +324,8 @@ for k = 1, #KEYS do
     c.verb, c.dry, c.before = 't', true, #verb - 1
   elseif verb == 'r' then
     c.verb, c.refill = 't', true
+  elseif verb == 'i' then
+    c.verb, c.as_written = 'p', true
   end
   at = at + 7
   for i = 1, n do
@@ -345,6 +354,10 @@ for k = 1, #KEYS do
       local waits = {}
       for _, one in ipairs(left) do
         if not is_fresh(one) then waits[#waits + 1] = one end
+      end
+      if c.as_written and has_letters_of(was, c.limits) then
+        for i = 1, n do c.limits[i] = was[i].l end
+        c.name = name
       end
       if c.reset_first then
         c.changed = true

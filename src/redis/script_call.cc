@@ -100,7 +100,7 @@ void append_limit(std::string& out, char letter, const Limit& limit) {
 // In capitals: the counter is forgotten first.
 std::string_view verb_of(const Charge& charge) {
   constexpr std::string_view probe = "qqqqqqqq";
-  if (charge.verb == Verb::peek) return "p";
+  if (charge.verb == Verb::peek) return charge.as_written ? "i" : "p";
   if (charge.verb == Verb::would_take)
     return probe.substr(0, std::min<size_t>(size_t{1} + charge.before, probe.size()));
   if (charge.refill) return "r";
@@ -202,7 +202,8 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     }
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
     algorithms |= text.algorithms;
-    if (text.wide || charge.cost >= cost_max) weight = Weight::wide;
+    // What it was written under may be wide.
+    if (text.wide || charge.cost >= cost_max || charge.as_written) weight = Weight::wide;
     if (charge.verb == Verb::put || charge.reset_first) weight = std::max(weight, Weight::full);
   }
   for (size_t i = 0; i < ask.ahead.size(); ++i) {

@@ -18,6 +18,10 @@ std::string_view name_of(Verb verb) {
       return "probe";
     case Verb::list:
       return "list";
+    case Verb::log_in:
+      return "log_in";
+    case Verb::scan:
+      return "scan";
   }
   return "";
 }

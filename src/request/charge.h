@@ -29,8 +29,10 @@ enum class Verb : uint8_t {
   put,         // gives units back
   list,        // which counters there are
   would_take,  // what a take would be answered now; takes nothing
+  log_in,      // nothing: whether a password is that user's
+  scan,        // the names of counters, some at a time
 };
-inline constexpr size_t verb_count = static_cast<size_t>(Verb::would_take) + 1;  // it is the last
+inline constexpr size_t verb_count = static_cast<size_t>(Verb::scan) + 1;  // it is the last
 
 // Does it leave every counter as it is?
 constexpr bool only_looks(Verb verb) {
@@ -69,6 +71,8 @@ struct Charge {
   bool all = false;           // put: until it is as a fresh one, whatever the cost
   bool reset_first = false;   // take: forget the counter first, and with it what others wait for
   bool keeps_limits = false;  // the space has windows
+  // Peek: by the limits that the counter was written under, where these have the same algorithms.
+  bool as_written = false;
   bool refill = false;        // take, where it has: every balance is at its limit first
   uint8_t before = 0;         // probe: so many takes like it come first, each if it is allowed
   int64_t cost = 1;           // 0 or more; less only where the counter keeps its limits

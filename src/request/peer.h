@@ -2,10 +2,13 @@
 // clients may ask about these.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "access/access.h"
 #include "base/time.h"
 
 namespace sluice::request {
@@ -28,6 +31,11 @@ class ServerView {
   virtual std::string_view version() const = 0;
   // Adds up the workers' statistics: not for the hot path.
   virtual ServerFigures figures() const = 0;
+  // The ends of the names of counters that begin with `prefix`, of those that this server has met;
+  // the first `max` of them. Takes a lock: not for the hot path.
+  virtual std::vector<std::string> suffixes(std::string_view prefix, size_t max) const = 0;
+  // Has every session that is_interrupted, of whatever worker, told so.
+  virtual void interrupt() const = 0;
 };
 
 // Settings of a protocol's sessions, as its folder defines them; constant once the server runs.
@@ -39,6 +47,7 @@ struct SessionOptions {
 struct Peer {
   const ServerView* server = nullptr;       // null: nothing is known of it
   const SessionOptions* options = nullptr;  // null: the defaults
+  const access::Access* access = nullptr;   // null: there are no users
   // The client's "ADDRESS:PORT"; empty where the protocol does not want it, or it has none.
   std::string address{};
   uint16_t port = 0;  // the listener's

@@ -18,6 +18,9 @@
 
 namespace sluice::request {
 
+// Keys of the two entries of a request of the verb `log_in`.
+inline constexpr std::string_view user_entry = "user", password_entry = "password";
+
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
 // Requests::limits(request).
 struct Request {
@@ -29,14 +32,16 @@ struct Request {
   bool joins = false;
   // Its limits hold in place of a rule's, on a counter of theirs (policy/inline_limits.h).
   bool limits_inline = false;
+  bool as_written = false;  // peek: as request::Charge has it
+  bool must_fit = false;  // wait: of more than a limit ever allows it is refused at once
   base::Duration wait_at_most{};  // wait: past it the verdict is `expired`; 0: for ever
   uint32_t note = 0;  // the session's own, as is `tag`: what it needs to write the reply
-  // Units. Below 0 only where limits come with the request: they are added.
+  // Units. Below 0 only where limits come with the request: they are added. Scan: names, at most.
   int64_t cost = 1;
   uint32_t entry_first = 0, entry_count = 0;
   uint32_t limit_first = 0, limit_count = 0;
-  std::string_view prefix{};  // list: what the keys begin with
-  std::string_view tag{};     // at most base::bounds::tag_bytes_max
+  std::string_view prefix{};  // list: what the keys begin with; scan: ScanPlace::from
+  std::string_view tag{};     // at most base::bounds::tag_bytes_max; scan: ScanPlace::after
 };
 
 // The requests of one batch; kept and reused, so that a settled server allocates nothing.
@@ -98,7 +103,13 @@ class Requests {
   uint32_t entry_first_ = 0, limit_first_ = 0;
 };
 
-// One counter that a list found.
+// Where a scan goes on, as its verdict says it; empty: at the beginning, or it is at its end.
+struct ScanPlace {
+  std::string_view from{}, after{};
+  bool is_end() const { return from.empty() && after.empty(); }
+};
+
+// One counter that a list found, by its key; or a scan, by its stored name and without a decision.
 struct Listed {
   std::string key;
   limit::Decision decision;
@@ -129,7 +140,8 @@ struct Verdict {
   // decisions[charge.decision_first + i].
   std::span<const Charge> charges{};
   const limit::Decision* decisions = nullptr;
-  std::span<const Listed> listed{};  // list: in byte order of the keys
+  std::span<const Listed> listed{};  // list, scan: in byte order
+  ScanPlace go_on{};                 // scan
 };
 
 struct Received {
@@ -142,8 +154,8 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // Takes complete frames from the front of `in`, adding at most base::bounds::batch_requests_max
-  // requests. Called again with the rest while it consumes, and with more bytes behind the same
+  // Takes complete frames from the front of `in`, up to one with which it has added
+  // base::bounds::batch_requests_max requests or more. Called again with the rest while it consumes, and with more bytes behind the same
   // rest later. `end`: no byte will follow `in`. What is no reply (a handshake, a pong, a window
   // update) it appends to `out`, where it stands before the replies to these `requests`. Views in
   // `requests` point into `in` or into the session and live until the next call; those of a session
@@ -165,8 +177,13 @@ class Session {
   virtual bool takes_several_batches() const { return false; }
 
   // Does its next request wait until the one that was received last has its reply, however late
-  // that comes? Then `receive` is not called before, and the client's end is the request's.
+  // that comes? Then `receive` is not called before.
   virtual bool holds_back() const { return false; }
+  // Does it hold back for a request that waits for units? Then the client's end is the request's.
+  virtual bool waits_for_units() const { return false; }
+  // Has another client ended that wait? Then its verdict is `expired`, unless units were there
+  // first (ServerView::interrupt).
+  virtual bool is_interrupted() const { return false; }
 
   // Memory that it holds for a request of which parts are missing, and has consumed already.
   virtual size_t unfinished_bytes() const { return 0; }

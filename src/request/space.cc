@@ -30,6 +30,18 @@ void Spaces::drop(Named& named) {
     unnamed_.fetch_add(1, std::memory_order_relaxed);
 }
 
+std::vector<SpaceRef> Spaces::hold_all(std::string_view prefix) {
+  const std::lock_guard lock(mutex_);
+  std::vector<SpaceRef> held;
+  for (auto at = by_identity_.lower_bound({prefix, {}});
+       at != by_identity_.end() && at->first.first == prefix; ++at) {
+    Place& place = spaces_[at->second];
+    take(place);
+    held.push_back(SpaceRef(*this, place.space));
+  }
+  return held;
+}
+
 SpaceRef Spaces::hold(std::string_view prefix, std::string_view suffix, const Space& like,
                       size_t most) {
   const std::lock_guard lock(mutex_);

@@ -120,6 +120,8 @@ class Spaces {
   // it settles it. None: it is none of those there are, which are `most` or more.
   SpaceRef hold(std::string_view prefix, std::string_view suffix, const Space& like = {},
                 size_t most = SIZE_MAX);
+  // All that begin with that prefix.
+  std::vector<SpaceRef> hold_all(std::string_view prefix);
   // A number for a list of limits, from 1, so that a counter can say under which it was written.
   // None: as above.
   LimitsRef hold_limits(std::span<const limit::Limit> limits, size_t most = SIZE_MAX);

@@ -64,7 +64,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   readable_ |= readable || (writable && stream_.read_wants_write());
   if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
   if (phase_ == Phase::closed) return;
-  if (ended && phase_ == Phase::serving && session_->holds_back()) return abort();
+  if (ended && phase_ == Phase::serving && session_->waits_for_units()) return abort();
   if (phase_ == Phase::draining) {
     if (writable) stream_.end();
     if (readable_) drain();
@@ -93,6 +93,10 @@ void Connection::refuse(std::string_view why) {
   start_flushing();
   release_input();
   if (flush()) close_gently();
+}
+
+void Connection::interrupt() {
+  if (phase_ == Phase::serving && session_->is_interrupted()) worker_.engine().interrupt(*this);
 }
 
 // Nothing of it is decided any more, so nothing that others may need is kept for it.
@@ -328,7 +332,7 @@ bool Connection::decide() {
       keep_input();
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
       if (!waits_.is_in(send_ages_)) waits_.leave();
-      if (ending_ && session_->holds_back()) abort();
+      if (ending_ && session_->waits_for_units()) abort();
       return false;
     }
     if (!sent || !progressed) break;
@@ -402,7 +406,7 @@ void Connection::reply_late(const request::Request& request, const request::Verd
 }
 
 void Connection::flush_late(bool needs_commit) {
-  if (phase_ != Phase::serving || late_.empty()) return;
+  if (phase_ != Phase::serving) return;
   if (late_.size() + unsent_.size() > base::bounds::late_bytes_max) {
     worker_.stats().closed(protocol_, engine::Closed::send_memory);
     return abort();

@@ -64,6 +64,8 @@ class Connection final : public engine::ReplySink,
     return phase_ == Phase::serving && under_way_.empty() && !undecided_;
   }
   void give_way();
+  // If its session is interrupted, what that waits for is not waited for any longer.
+  void interrupt();
   // Answers what has arrived, then closes: the server is stopping.
   void finish();
   // Closes now.

@@ -82,7 +82,9 @@ struct Server::Impl {
     if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
-                         protocol);
+                         protocol, options.spaces, [this] {
+                           for (auto& worker : workers) worker->interrupt();
+                         });
   }
 
   // What other servers set is told to `io`, which goes before the registry of it does.
@@ -138,6 +140,7 @@ struct Server::Impl {
   AdminPlane admin_plane;
   std::deque<ServerView> views;  // by the protocols' numbers
   live::Live live;
+  access::Access access{live.current()->users};
   base::Clock own_clock;
   base::Clock& clock = options.clock != nullptr ? *options.clock : own_clock;
   std::optional<live::OverrideRegistry> overrides;
@@ -219,7 +222,8 @@ std::optional<std::string> Server::start() {
                         .denials = s.admin_plane.denials(),
                         .keys_hash = board == nullptr ? nullptr : &board->hash()},
           Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
-                           .spaces = s.options.spaces},
+                           .spaces = s.options.spaces,
+                           .access = &s.access},
           s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
@@ -263,6 +267,7 @@ bool Server::run() {
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.io.run();
   for (auto& worker : s.workers) worker->join();
+  s.access.stop();
   s.queries.end();
   s.store.catalog().end_lists();
   if (s.reloader) s.reloader->stop();
@@ -284,7 +289,9 @@ bool Server::Impl::has_room() {
 // The worker with the fewest connections serves this one.
 request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   const auto number = static_cast<size_t>(protocol);
-  request::Peer peer{.server = &views[number], .options = options.session_options[number].get()};
+  request::Peer peer{.server = &views[number],
+                     .options = options.session_options[number].get(),
+                     .access = &access};
   if (!describe(protocol).wants_address) return peer;
   peer.address = net::peer_address(fd);
   peer.port = net::local_port(fd);
@@ -354,6 +361,7 @@ void Server::Impl::stop() {
 // On this thread, not on the reloader's: see Live::exchange.
 void Server::Impl::go_live(const std::shared_ptr<const live::LivePolicy>& next) {
   const auto old = live.exchange(next);
+  if (next->users != old->users) access.set(next->users);
   for (auto& worker : workers) worker->on_new_policy();
   policy_log->info("policy generation {}, was generation {}", to_text(*next), old->generation);
 }

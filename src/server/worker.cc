@@ -42,6 +42,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
                .stats = &stats_,
                .overrides = matching.overrides,
                .spaces = matching.spaces,
+               .access = matching.access,
                .top_keys = top_keys_.get(),
                .denials = &watch.denials,
                .wake = [this] { asio::post(io_, [this] { advance(); }); },
@@ -74,6 +75,12 @@ void Worker::adopt(int fd, const Accepted& accepted, std::string_view why) {
     all_.insert(connection);
     if (why.empty()) stats_.connected(accepted.protocol);
     if (!(why.empty() ? connection->start() : connection->turn_away(why))) connection->abort();
+  });
+}
+
+void Worker::interrupt() {
+  asio::post(io_, [this] {
+    for (const auto& connection : all_) connection->interrupt();
   });
 }
 

@@ -1,6 +1,6 @@
 // One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt`, `on_new_policy`, `on_new_overrides`, `run_query` and `stop` may be called from any
-// thread, all else belongs to the worker's own.
+// `adopt`, `on_new_policy`, `on_new_overrides`, `interrupt`, `run_query` and `stop` may be called
+// from any thread, all else belongs to the worker's own.
 #pragma once
 
 #include <atomic>
@@ -42,10 +42,11 @@ class Worker {
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
   };
   // What requests are matched by beside the live policy; outlives the worker. Null: there are no
-  // overrides, or requests bring no limits along in place of a rule's.
+  // overrides, requests bring no limits along in place of a rule's, or nobody logs in.
   struct Matching {
     const policy::Overrides* overrides = nullptr;
     request::Spaces* spaces = nullptr;
+    access::Access* access = nullptr;
   };
   Worker(store::Store& store, base::Clock& clock, const live::Live& live,
          engine::TableScanner& scanner, const Watch& watch, const Matching& matching,
@@ -62,6 +63,8 @@ class Worker {
   void on_new_policy();
   // Overrides have changed: what waits may no longer have to.
   void on_new_overrides() { on_new_policy(); }
+  // Sessions of its own that are interrupted wait no longer.
+  void interrupt();
   // Has the store answer it; not once the worker has ended: then nobody does.
   void run_query(std::shared_ptr<engine::AdminQuery> query);
   // Answers what has arrived and ends; what is not done by `limit` from now is cut off.

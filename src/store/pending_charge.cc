@@ -58,7 +58,9 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
   entry->load(before.data());
   const std::span<const State> all(before.data(), entry->cells());
   limit::CellCount count;
-  if (entry->limits_id() == charge->limits_id) {
+  const bool same = entry->limits_id() == charge->limits_id;
+  const bool as_written = !same && charge->as_written && take_written_limits(spaces);
+  if (same || as_written) {
     count = limit::drop_fresh(all, charge->limits, now, state);
   } else {
     changed = true;
@@ -67,6 +69,16 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
   }
   cells = count.all;
   left_out = count.left_out;
+}
+
+// The limits that the counter was written under, in place of the charge's. False: they have other
+// algorithms.
+bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
+  const std::span<const Limit> written = spaces.limits(entry->limits_id());
+  if (!std::ranges::equal(written, charge->limits, {}, &Limit::algorithm, &Limit::algorithm))
+    return false;
+  charge->limits = written;
+  return true;
 }
 
 [[gnu::noinline]] void PendingCharge::change_left_out(base::Time now) {

@@ -91,6 +91,7 @@ struct PendingCharge {
   bool drops_fresh() const;
 
  private:
+  bool take_written_limits(const request::Spaces& spaces);
   [[gnu::always_inline]] void load(const request::Spaces& spaces, base::Time now,
                                    limit::State* state) {
     if (entry != nullptr && !charge->reset_first && entry->is_just(charge->limits_id)) [[likely]] {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,12 @@ class AskedServer {
                                              "  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
                                              "rules:\n"
                                              "  - name: login\n"
-                                             "    match: { path: /login }\n"
+                                             "    match: { path: /login, ip: '*' }\n"
                                              "    actor: ip\n"
                                              "    limit: { quota: 3, window: 30d }\n"
                                              "  - name: free\n"
                                              "    match: { path: /free }\n"
-                                             "    limit: { algorithm: unlimited }\n");
+                                             "    unlimited: true\n");
     process_ = std::make_unique<Process>(
         Process::Options{.arguments = {"serve", "--config", config, "--log-level", "warn"}});
     port_ = await_listening(*process_, "resp");
@@ -66,7 +67,7 @@ TEST_F(RespAsk, TakesByTheRules) {
   EXPECT_EQ(ask(with("take", {"N", "3"}), 0).substr(0, 21), "allowed: 0 of 3 left,");
   EXPECT_EQ(ask(with("take"), 1).substr(0, 40), "denied: 0 of 3 left, there are enough in");
   EXPECT_EQ(ask(with("peek", {"N", "4"}), 1), "denied: 0 of 3 left, and waiting does not help\n");
-  EXPECT_EQ(ask(with("explain"), 0).substr(0, 52),
+  EXPECT_EQ(ask(with("explain"), 0).substr(0, 53),
             "denied by the rule login\n  token_bucket of native:log");
   EXPECT_EQ(ask(with("put", {"N", "2"}), 0), "2 of 3 left\n");
   EXPECT_NE(ask(with("take", {"WITHNAME"}), 0).find(" (rule login)\n"), std::string::npos);
@@ -93,7 +94,7 @@ TEST_F(RespAsk, SpeaksTheThreeOtherProgramsCommands) {
   const Words cell{"cl.throttle", "user:17", "1", "1", "864000"};
   EXPECT_EQ(ask(cell, 0), "allowed: 1 of 2 left, all of them again within 10d\n");
   EXPECT_EQ(ask(cell, 0).substr(0, 43), "allowed: 0 of 2 left, all of them again wit");
-  EXPECT_EQ(ask(cell, 1).substr(0, 42), "denied: 0 of 2 left, there are enough in 9");
+  EXPECT_EQ(ask(cell, 1).substr(0, 41), "denied: 0 of 2 left, there are enough in ");
   EXPECT_EQ(ask({"cl.throttle", "user:17", "1", "1", "864000", "3"}, 1),
             "denied: 0 of 2 left, and waiting does not help\n");
   EXPECT_EQ(ask({"--", "cl.throttle", "user:17", "1", "1", "864000", "-1"}, 0).substr(0, 21),
@@ -124,7 +125,7 @@ TEST_F(RespAsk, PrintsOtherRepliesAsRedisCliDoes) {
                             {"sluice.mtake", "2", "KEY", "a", "LIMIT", "5", "30d", "KEY", "b",
                              "LIMIT", "5", "30d", "N", "0"},
                             {"sluice.help"},
-                            {"cluster", "info"},
+                            {"cluster", "myid"},
                             {"client", "getname"},
                             {"hello", "7"},
                             {"hello", "2", "setname", "a b"},
@@ -154,7 +155,10 @@ TEST_F(RespAsk, TellsWhyThereIsNoDecision) {
       run({.arguments = {"ask", "resp", "--timeout", "20000", "--server",
                          "127.0.0.1:" + std::to_string(divvy.port()), "take", "a=b"}});
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_EQ(wrong.err, "error: that is no reply of Redis' protocol\n");
+  // It closes behind its own error, which may be lost with what it has not read.
+  EXPECT_TRUE(wrong.err == "error: that is no reply of Redis' protocol\n" ||
+              wrong.err == "error: the server closed the connection without a reply\n")
+      << wrong.err;
 }
 
 // What `sluice serve` says to try, without a policy, works.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/comes.h"
@@ -19,7 +20,9 @@ namespace {
 
 class RespWait : public testing::Test {
  protected:
-  ~RespWait() override {
+  ~RespWait() override { stop(); }
+  void stop() {
+    if (std::exchange(stopped_, true)) return;
     process_.signal(SIGTERM);
     EXPECT_EQ(process_.wait(soon()), 0) << "the server's end on SIGTERM";
   }
@@ -62,6 +65,7 @@ class RespWait : public testing::Test {
                     .environment = {{"SLUICE_LOG_LEVEL", "warn"}}}};
   uint16_t port_ = await_listening(process_, "resp");
   uint16_t admin_ = await_listening(process_, "admin");
+  bool stopped_ = false;
 };
 
 constexpr const char* jar = "KEY jar LIMIT 2 0 ALGORITHM fixed_bucket";
@@ -135,14 +139,12 @@ TEST_F(RespWait, DoesNotWaitInATransaction) {
   EXPECT_EQ(client.read_line(), "+PONG\r");
 }
 
-// The test's end stops the server while somebody waits.
 TEST_F(RespWait, AStopEndsIt) {
   TcpClient client = connect();
   ask(client, of_jar("SLUICE.TAKE", " N 2"), 5);
   send(client, of_jar("SLUICE.WAIT 0"));
   ASSERT_TRUE(await_waiting(1));
-  process_.signal(SIGTERM);
-  EXPECT_EQ(process_.wait(soon()), 0);
+  stop();
   client.read_to_end();
 }
 

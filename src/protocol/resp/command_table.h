@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
+#include "access/users.h"
 #include "limit/limit.h"
 #include "wire/resp.h"
 
@@ -19,7 +21,11 @@ struct CommandEntry {
   int first_key, last_key, key_step;
   std::string_view categories;
   std::string_view group, since, summary, arguments;
+  std::optional<access::Right> right = std::nullopt;    // that a user needs for it
   limit::Algorithm throttles = limit::Algorithm::deny;  // of the commands that do
+
+  // May it be asked before the client has authenticated?
+  bool is_open() const { return flags.ends_with("no_auth"); }
 };
 
 std::span<const CommandEntry> command_entries();

@@ -17,6 +17,8 @@ namespace sluice::resp {
 namespace {
 
 constexpr std::string_view ok = "+OK\r\n";
+constexpr std::string_view wrong_password =
+    "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 constexpr std::string_view no_integer = "ERR value is not an integer or out of range";
 constexpr int64_t databases = 16;
 constexpr size_t shown_bytes_max = 128;
@@ -54,70 +56,118 @@ std::string_view RespSession::server_version() const {
 }
 
 void RespSession::hello(Words words) {
-  auto version = version_;
+  auto login = std::make_unique<Login>();
+  login->version = version();
   if (words.size() > 1) {
     int64_t number;
     if (!wire::read_resp_number(words[1], number))
       return answer_error("ERR Protocol version is not an integer or out of range");
     if (number < 2 || number > 3) return answer("-NOPROTO unsupported protocol version\r\n");
-    version = static_cast<wire::RespVersion>(number);
+    login->version = static_cast<wire::RespVersion>(number);
   }
-  bool named = false;
-  std::string_view name;
+  std::string_view password;
+  bool authenticates = false;
   for (size_t i = 2; i < words.size();) {
     if (is_word(words[i], "AUTH") && words.size() - i > 2) {
-      if (words[i + 1] != "default")
-        return answer("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+      authenticates = true;
+      login->user = words[i + 1];
+      password = words[i + 2];
       i += 3;
     } else if (is_word(words[i], "SETNAME") && words.size() - i > 1) {
-      named = true;
-      name = words[i + 1];
-      if (!is_name(name))
+      if (!is_name(words[i + 1]))
         return answer_error(
             "ERR Client names cannot contain spaces, newlines or special characters.");
+      login->name = words[i + 1];
       i += 2;
     } else {
       return answer_error("ERR Syntax error in HELLO option '" +
                           std::string(words[i].substr(0, shown_bytes_max)) + "'");
     }
   }
-  version_ = version;
-  if (named) name_ = name;
-  answer_with([&](wire::RespWriter& out) {
-    out.map(7);
-    out.bulk("server");
-    out.bulk("sluice");
-    out.bulk("version");
-    out.bulk(server_version());
-    out.bulk("proto");
-    out.integer(static_cast<int64_t>(version_));
-    out.bulk("id");
-    out.integer(id_);
-    out.bulk("mode");
-    out.bulk("standalone");
-    out.bulk("role");
-    out.bulk("master");
-    out.bulk("modules");
-    out.list(0);
-  });
+  if (authenticates && identity_.is_needed()) return log_in(std::move(login), password);
+  if (authenticates && login->user != default_user) return answer(wrong_password);
+  if (!identity_.is_known())
+    return answer(
+        "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
+        "RESP protocol version at the same time\r\n");
+  facts_.version = static_cast<int>(*login->version);
+  if (login->name) facts_.name = *login->name;
+  publish();
+  answer_with([this](wire::RespWriter& out) { append_greeting(out); });
 }
 
-// No password is configured.
+void RespSession::append_greeting(wire::RespWriter& out) const {
+  out.map(7);
+  out.bulk("server");
+  out.bulk("sluice");
+  out.bulk("version");
+  out.bulk(server_version());
+  out.bulk("proto");
+  out.integer(facts_.version);
+  out.bulk("id");
+  out.integer(id_);
+  out.bulk("mode");
+  out.bulk("standalone");
+  out.bulk("role");
+  out.bulk("master");
+  out.bulk("modules");
+  out.list(0);
+}
+
 void RespSession::auth(Words words) {
   if (words.size() > 3) return answer("-ERR syntax error\r\n");
+  const std::string_view user = words.size() == 2 ? default_user : words[1];
+  if (identity_.is_needed()) {
+    auto login = std::make_unique<Login>();
+    login->user = user;
+    return log_in(std::move(login), words.back());
+  }
   if (words.size() == 2)
     return answer_error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
-  if (words[1] == "default") return answer(ok);
-  answer("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  answer(user == default_user ? ok : wrong_password);
+}
+
+// Its reply comes when the password has been checked; what is behind it waits until then.
+void RespSession::log_in(std::unique_ptr<Login> login, std::string_view password) {
+  if (executing_) return answer("-ERR a client cannot authenticate between MULTI and EXEC\r\n");
+  login->silent = silent_;
+  requests_->open();
+  requests_->add(request::Entry{request::user_entry, requests_->hold(login->user)});
+  requests_->add(request::Entry{request::password_entry, password});
+  requests_->commit({.verb = request::Verb::log_in, .note = logged_in, .prefix = {}, .tag = {}});
+  login_ = std::move(login);
+}
+
+void RespSession::reply_login(const request::Verdict& verdict, base::Buffer& out) {
+  const std::unique_ptr<Login> login = std::move(login_);
+  const bool right = verdict.error.empty() && verdict.allowed && identity_.log_in(login->user);
+  if (right) {
+    if (login->version) facts_.version = static_cast<int>(*login->version);
+    if (login->name) facts_.name = *login->name;
+    facts_.user = identity_.user();
+    publish();
+  }
+  if (login->silent) return;
+  wire::RespWriter writer(out, version());
+  if (!verdict.error.empty())
+    writer.error(error_of(verdict));
+  else if (!right)
+    out.append(wrong_password);
+  else if (login->version)
+    append_greeting(writer);
+  else
+    out.append(ok);
 }
 
 void RespSession::select(std::string_view word) {
   int64_t number;
   if (!wire::read_resp_number(word, number)) return answer_error(no_integer);
   if (number < 0 || number >= databases) return answer("-ERR DB index is out of range\r\n");
-  database_ = static_cast<uint32_t>(number);
+  facts_.database = static_cast<uint32_t>(number);
+  publish();
   answer(ok);
 }
 
@@ -129,7 +179,7 @@ void RespSession::client(Words words) {
   static constexpr Subcommand known[] = {
       {"SETNAME", 3, 3}, {"GETNAME", 2, 2},     {"ID", 2, 2},       {"SETINFO", 4, 4},
       {"REPLY", 3, 3},   {"NO-EVICT", 3, 3},    {"NO-TOUCH", 3, 3}, {"TRACKING", 3, SIZE_MAX},
-      {"INFO", 2, 2},    {"LIST", 2, SIZE_MAX},
+      {"INFO", 2, 2},    {"LIST", 2, SIZE_MAX}, {"UNBLOCK", 3, 4},
   };
   const auto* const sub = std::find_if(std::begin(known), std::end(known), [&](const auto& one) {
     return is_word(words[1], one.name);
@@ -140,12 +190,16 @@ void RespSession::client(Words words) {
   if (sub->name == "SETNAME") return set_name(words[2]);
   if (sub->name == "REPLY") return client_reply(words[2]);
   if (sub->name == "GETNAME") {
-    if (!name_.empty()) return answer_bulk(name_);
+    if (!facts_.name.empty()) return answer_bulk(facts_.name);
     return answer_with([](wire::RespWriter& out) { out.null(); });
   }
   if (sub->name == "ID") return answer_with([&](wire::RespWriter& out) { out.integer(id_); });
   if (sub->name == "TRACKING") return answer("-ERR client tracking is not supported\r\n");
-  if (sub->name == "INFO" || sub->name == "LIST") return client_info();
+  if (sub->name == "INFO") return commit(own_line, {});
+  // Of others only those who run the server may know.
+  if (sub->name == "LIST")
+    return commit(identity_.may(access::Right::admin) ? all_lines : own_line, {});
+  if (sub->name == "UNBLOCK") return unblock(words);
   if (sub->name == "SETINFO") return set_library(words[2], words[3]);
   if (!is_word(words[2], "ON") && !is_word(words[2], "OFF")) return answer("-ERR syntax error\r\n");
   answer(ok);
@@ -154,7 +208,8 @@ void RespSession::client(Words words) {
 void RespSession::set_name(std::string_view name) {
   if (!is_name(name))
     return answer_error("ERR Client names cannot contain spaces, newlines or special characters.");
-  name_ = name;
+  facts_.name = name;
+  publish();
   answer(ok);
 }
 
@@ -166,17 +221,29 @@ void RespSession::set_library(std::string_view which, std::string_view value) {
   if (!is_name(value))
     return answer_error("ERR " + lower(which) +
                         " cannot contain spaces, newlines or special characters.");
-  (is_name_of ? library_ : library_version_) = value;
+  (is_name_of ? facts_.library : facts_.library_version) = value;
+  publish();
   answer(ok);
 }
 
-// The connection's own line: of others only those who run the server may know.
-void RespSession::client_info() {
-  std::string line = "id=" + std::to_string(id_) + " addr=" + peer_.address + " name=" + name_ +
-                     " age=" + age_mark + " db=" + std::to_string(database_) +
-                     " resp=" + std::to_string(static_cast<int>(version_)) +
-                     " user=default lib-name=" + library_ + " lib-ver=" + library_version_ + "\n";
-  commit(with_age, requests_->hold(line));
+// A client may end the waits of its own user's connections; who may `admin`, those of all.
+void RespSession::unblock(Words words) {
+  int64_t id;
+  if (!wire::read_resp_number(words[2], id)) return answer_error(no_integer);
+  auto how = Clients::Ended::timeout;
+  if (words.size() == 4) {
+    if (is_word(words[3], "ERROR"))
+      how = Clients::Ended::error;
+    else if (!is_word(words[3], "TIMEOUT"))
+      return answer("-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR\r\n");
+  }
+  const bool ended = clients_.unblock(id, how, facts_.user, identity_.may(access::Right::admin));
+  if (ended && peer_.server != nullptr) peer_.server->interrupt();
+  answer(ended ? ":1\r\n" : ":0\r\n");
+}
+
+void RespSession::publish() {
+  clients_.set(id_, facts_);
 }
 
 // `sections`: those that are wanted, by name; none: all.
@@ -312,9 +379,12 @@ void RespSession::cluster(Words words) {
 }
 
 void RespSession::reset() {
-  version_ = wire::RespVersion::resp2;
-  database_ = 0;
-  name_.clear();
+  identity_.log_out();
+  facts_.version = static_cast<int>(wire::RespVersion::resp2);
+  facts_.database = 0;
+  facts_.name.clear();
+  facts_.user = identity_.user();
+  publish();
   off_ = silent_ = false;
   open_.reset();
   answer("+RESET\r\n");

@@ -29,6 +29,7 @@ constinit const protocol::Description description = {
         [](const request::Peer& peer) {
           return std::unique_ptr<request::Session>(new RespSession(peer));
         },
+    .authenticates = true,
     .wants_address = true,
     .dialect = &dialect,
     .ask = &ask_words,

@@ -205,8 +205,8 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
 constexpr protocol::StoreTool cell_tools[] = {
     {"import-redis-cell",
      "brings the keys of redis-cell in a running Redis into the store in DIR, as\n"
-     "counters of CL.THROTTLE. Redis is only read. Keys are skipped, and counted, that\n"
-     "are not 18 to 20 digits with the time to live that belongs to them",
+     "counters of CL.THROTTLE. Redis is only read. Keys are skipped, and counted,\n"
+     "that are not 18 to 20 digits with the time to live that belongs to them",
      cell_options, import_command}};
 
 }  // namespace

@@ -1,11 +1,14 @@
-// What the sessions of the Redis protocol go by. Constant once the server runs; any thread.
+// What the sessions of the Redis protocol go by, and what they share. Constant once the server
+// runs, but for the latter; any thread.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
+#include "protocol/resp/clients.h"
 #include "request/peer.h"
 #include "wire/resp.h"
 
@@ -24,7 +27,9 @@ struct RespOptions final : request::SessionOptions {
   std::array<bool, family_names.size()> answers = {true, true, true, true};  // by CommandFamily
   bool inline_limits = true;  // SLUICE commands may bring limits along (KEY ... LIMIT ...)
   Unmatched unmatched = Unmatched::error;
+  size_t waiting_max = 10'000;  // clients that wait at a time
   wire::RespBounds bounds{};
+  std::shared_ptr<Clients> clients = std::make_shared<Clients>();  // of the server
 };
 
 }  // namespace sluice::resp

@@ -1,7 +1,6 @@
 #include "protocol/resp/session.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <iterator>
 
@@ -39,10 +38,10 @@ constexpr size_t shown_bytes_max = 128;
 
 const RespOptions default_options;
 
-// Unique in this process, from 1.
-int64_t next_id() {
-  static std::atomic<int64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+// Replies are written by the version of the time when they are: what was asked in front of these is
+// a batch of its own.
+bool changes_version(std::string_view name) {
+  return name.size() == 5 && (is_word(name, "HELLO") || is_word(name, "RESET"));
 }
 
 }  // namespace
@@ -61,19 +60,35 @@ RespSession::RespSession(const request::Peer& peer)
     : peer_(peer),
       options_(peer.options == nullptr ? default_options
                                        : static_cast<const RespOptions&>(*peer.options)),
+      clients_(*options_.clients),
+      identity_(peer.access),
       reader_(options_.bounds),
-      id_(next_id()) {}
+      id_(clients_.add()) {
+  facts_.address = peer_.address;
+  facts_.user = identity_.user();
+  publish();
+}
+
+RespSession::~RespSession() {
+  clients_.remove(id_);
+}
 
 request::Received RespSession::receive(std::string_view in, bool, request::Requests& requests,
                                        base::Buffer&) {
   if (closing_) return {in.size(), true};
   using Found = wire::RespCommandReader::Found;
   requests_ = &requests;
+  if (identity_.refresh()) [[unlikely]] {
+    facts_.user = identity_.user();
+    publish();
+  }
   texts_.clear();
   executed_.reset();
   size_t consumed = 0;
-  for (size_t taken = 0; taken < batch_requests_max; ++taken) {
+  for (size_t taken = 0; taken < batch_requests_max && requests.size() < batch_requests_max;
+       ++taken) {
     const auto result = reader_.next(in.substr(consumed), texts_);
+    if (taken > 0 && result.found == Found::command && changes_version(reader_.words()[0])) break;
     consumed += result.consumed;
     if (result.found == Found::incomplete) break;
     if (result.found != Found::command) {
@@ -85,16 +100,31 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
       ask(reader_.words());
     }
     if (closing_) return {in.size(), true};
-    if (waiting_) break;
+    if (holds_back()) break;
   }
   return {consumed, false};
 }
 
 bool RespSession::reply(const request::Request& request, const request::Verdict& verdict,
                         base::Time now, base::Buffer& out) {
-  wire::RespWriter writer(out, version_);
-  if (!since_) since_ = now;
-  if (request.verb == request::Verb::wait) waiting_ = false;
+  if (!facts_.since) [[unlikely]] {
+    facts_.since = now;
+    publish();
+  }
+  if (request.verb == request::Verb::log_in) [[unlikely]] {
+    reply_login(verdict, out);
+    return true;
+  }
+  wire::RespWriter writer(out, version());
+  if (request.verb == request::Verb::scan) [[unlikely]] {
+    reply_scan(request, verdict, writer);
+    return true;
+  }
+  bool unblocked = false;
+  if (request.verb == request::Verb::wait) {
+    waiting_ = false;
+    unblocked = clients_.end_wait(id_) == Clients::Ended::error && verdict.expired;
+  }
   switch (request.note) {
     case cell:
     case crab:
@@ -117,13 +147,12 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
       writer.bulk(std::to_string(now.us / 1'000'000));
       writer.bulk(std::to_string(now.us % 1'000'000));
       break;
-    case with_age: {
-      const size_t at = request.tag.find(age_mark);
-      writer.bulk(std::string(request.tag.substr(0, at)) +
-                  std::to_string((now.us - since_->us) / 1'000'000) +
-                  std::string(request.tag.substr(at + 1)));
+    case own_line:
+      writer.bulk(client_line(id_, facts_, now));
       break;
-    }
+    case all_lines:
+      writer.bulk(clients_.lines(now));
+      break;
     case ready:
       out.append(request.tag);
       break;
@@ -131,8 +160,13 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case five_and_name:
     case left_and_limit:
     case explanation:
-    case waited:
       reply_sluice(request, verdict, writer);
+      break;
+    case waited:
+      if (unblocked)
+        writer.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+      else
+        reply_sluice(request, verdict, writer);
       break;
     case silent:
       break;
@@ -144,11 +178,11 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
 
 void RespSession::farewell(base::Buffer& out) {
   if (off_ || fault_ != "protocol") return;
-  wire::RespWriter(out, version_).error(reader_.error());
+  wire::RespWriter(out, version()).error(reader_.error());
 }
 
 void RespSession::refuse(std::string_view why, base::Buffer& out) {
-  wire::RespWriter(out, version_).error("ERR " + std::string(why));
+  wire::RespWriter(out, version()).error("ERR " + std::string(why));
 }
 
 // ---- Answers ----
@@ -203,10 +237,31 @@ void RespSession::ask(Words words) {
     if (open_ != nullptr) open_->fail();
     return entry == nullptr ? unknown(words) : wrong_count(entry->name);
   }
+  if (!is_permitted(*entry)) {
+    if (open_ != nullptr) open_->fail();
+    return;
+  }
   if (entry->group == "transactions") return transact(*entry, words);
   const bool at_once = entry->name == "quit" || entry->name == "reset";
   if (open_ != nullptr && !at_once) return queue(words);
   run(*entry, words);
+}
+
+// What is not is answered with why.
+bool RespSession::is_permitted(const CommandEntry& entry) {
+  if (!identity_.is_known() && !entry.is_open()) [[unlikely]] {
+    answer("-NOAUTH Authentication required.\r\n");
+    return false;
+  }
+  if (!entry.right || identity_.may(*entry.right)) [[likely]]
+    return true;
+  refuse_right(entry.name);
+  return false;
+}
+
+void RespSession::refuse_right(std::string_view command) {
+  answer_error("NOPERM User " + identity_.user() + " has no permissions to run the '" +
+               std::string(command) + "' command");
 }
 
 // Has the configuration left it in?
@@ -246,6 +301,8 @@ void RespSession::run(const CommandEntry& entry, Words words) {
   if (name == "reset") return reset();
   if (name == "time") return commit(time_of_day, {});
   if (entry.group == "sluice") return sluice(words);
+  if (name == "scan") return scan(words);
+  if (name == "keys") return list_keys(words[1]);
   if (entry.group == "keys") return look_at_keys(entry, words.subspan(1));
   answer(ok);  // asking, readonly, readwrite, quit
   if (name == "quit") closing_ = true;
@@ -297,12 +354,14 @@ void RespSession::execute() {
 
 void RespSession::throttle(limit::Algorithm algorithm, Words words) {
   if (!read_throttle(algorithm, words, throttle_)) return answer_error(throttle_.error);
+  if (throttle_.cost < 0 && !identity_.may(access::Right::put)) [[unlikely]]
+    return refuse_right(command_of(algorithm));  // it gives back
   const uint32_t note = algorithm == limit::Algorithm::gcra_cell   ? cell
                         : algorithm == limit::Algorithm::gcra_crab ? crab
                                                                    : redis;
   requests_->open();
   requests_->add(request::Entry{command_entry, command_of(algorithm)});
-  requests_->add(request::Entry{database_entry, database_text(database_)});
+  requests_->add(request::Entry{database_entry, database_text(facts_.database)});
   requests_->add(request::Entry{key_entry, throttle_.key});
   requests_->add(throttle_.limit);
   requests_->commit(

@@ -14,6 +14,8 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "protocol/resp/clients.h"
+#include "protocol/resp/identity.h"
 #include "protocol/resp/options.h"
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
@@ -31,6 +33,7 @@ struct CommandEntry;
 class RespSession final : public request::Session {
  public:
   explicit RespSession(const request::Peer& peer = {});
+  ~RespSession() override;
 
   // Commands behind a breach of the protocol or QUIT are not read; once closing, for ever.
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -39,7 +42,9 @@ class RespSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   std::string_view fault() const override { return fault_; }
-  bool holds_back() const override { return waiting_; }
+  bool holds_back() const override { return waiting_ || scan_ != nullptr || login_ != nullptr; }
+  bool waits_for_units() const override { return waiting_; }
+  bool is_interrupted() const override { return waiting_ && clients_.is_ended(id_); }
   size_t unfinished_bytes() const override { return open_ == nullptr ? 0 : open_->bytes(); }
 
   // The error of a breach; nothing to a web page, or after QUIT.
@@ -52,8 +57,12 @@ class RespSession final : public request::Session {
     ready,        // its tag is the reply
     bulk,         // its tag is the reply's text
     time_of_day,  //
-    with_age,     // as `bulk`, with the connection's age in seconds in place of age_mark
-    cell,         // five integers, as the three commands that throttle have them
+    own_line,     // of CLIENT INFO
+    all_lines,    // of CLIENT LIST
+    logged_in,
+    scanned,  // SCAN
+    all_keys,
+    cell,  // five integers, as the three commands that throttle have them
     crab,
     redis,
     five,  // SLUICE.*, from here on (sluice_replies.h)
@@ -71,7 +80,18 @@ class RespSession final : public request::Session {
     gathered = 1u << 30,
     silent = 1u << 31,  // there is no reply
   };
-  static constexpr char age_mark = '\1';
+  // Since AUTH, or HELLO with it, until its reply.
+  struct Login {
+    std::string user;
+    std::optional<wire::RespVersion> version{};  // of HELLO
+    std::optional<std::string> name{};
+    bool silent = false;
+  };
+  // Since SCAN or KEYS, until its reply.
+  struct Scan {
+    std::string pattern;
+    bool fits_type = true, silent = false;
+  };
   using Words = std::span<const std::string_view>;
 
   // Answers to the command that is being read.
@@ -81,12 +101,13 @@ class RespSession final : public request::Session {
   // The error that a client is told of a request that could not be decided, with its first word.
   static std::string error_of(const request::Verdict& verdict);
   static std::string_view database_text(uint32_t database);
+  wire::RespVersion version() const { return static_cast<wire::RespVersion>(facts_.version); }
 
   template <class Write>
   void answer_with(Write write) {
     if (silent_) return;
     base::Buffer bytes;
-    wire::RespWriter writer(bytes, version_);
+    wire::RespWriter writer(bytes, version());
     write(writer);
     answer(requests_->hold(bytes.view()));
   }
@@ -99,12 +120,19 @@ class RespSession final : public request::Session {
   void execute();
   void hello(Words words);
   void auth(Words words);
+  void log_in(std::unique_ptr<Login> login, std::string_view password);
+  void reply_login(const request::Verdict& verdict, base::Buffer& out);
+  void append_greeting(wire::RespWriter& out) const;
+  bool is_permitted(const CommandEntry& entry);
+  void refuse_right(std::string_view command);
   void select(std::string_view word);
   void client(Words words);
   void client_reply(std::string_view word);
   void set_name(std::string_view name);
   void set_library(std::string_view which, std::string_view value);
-  void client_info();
+  void unblock(Words words);
+  // Tells the list of clients what has changed.
+  void publish();
   void info(Words sections);
   void command(Words words);
   void config(Words words);
@@ -120,6 +148,11 @@ class RespSession final : public request::Session {
   void commit_subject(const SluiceSubject& subject, request::Request request);
   void take_several();
   void wait();
+  void scan(Words words);
+  void list_keys(std::string_view pattern);
+  void commit_scan(const Clients::Place& place, uint32_t note, int64_t names);
+  void reply_scan(const request::Request& request, const request::Verdict& verdict,
+                  wire::RespWriter& out);
   void look_at_keys(const CommandEntry& entry, Words keys);
 
   void reply_gathered(const request::Request& request, const request::Verdict& verdict,
@@ -131,16 +164,17 @@ class RespSession final : public request::Session {
 
   const request::Peer peer_;
   const RespOptions& options_;
+  Clients& clients_;
+  Identity identity_;
   wire::RespCommandReader reader_;
   base::Arena texts_;                      // of inline commands; since the last `receive`
   std::unique_ptr<Transaction> open_;      // since MULTI
   std::unique_ptr<Transaction> executed_;  // requests point into it; since the last `receive`
   request::Requests* requests_ = nullptr;  // while they are received
-  int64_t id_;
-  std::string name_, library_, library_version_;
-  std::optional<base::Time> since_;  // of its first reply
-  uint32_t database_ = 0;
-  wire::RespVersion version_ = wire::RespVersion::resp2;
+  const int64_t id_;
+  ClientFacts facts_;  // what `clients_` was told, or is about to be
+  std::unique_ptr<Login> login_;
+  std::unique_ptr<Scan> scan_;
   bool off_ = false;     // CLIENT REPLY OFF
   bool skip_ = false;    // CLIENT REPLY SKIP: of the next command
   bool silent_ = false;  // the command that is being read has no reply

@@ -14,6 +14,8 @@ namespace {
 struct Server final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
+  std::vector<std::string> suffixes(std::string_view, size_t) const override { return {}; }
+  void interrupt() const override {}
 };
 const Server server;
 
@@ -162,7 +164,7 @@ TEST(RespSession, IsSilentWhereThatIsWanted) {
 }
 
 TEST(RespSession, TellsOfItsCommands) {
-  EXPECT_EQ(said("COMMAND COUNT\r\n"), ":39\r\n");
+  EXPECT_EQ(said("COMMAND COUNT\r\n"), ":41\r\n");
   EXPECT_EQ(said("COMMAND INFO echo nosuch\r\n"),
             "*2\r\n*10\r\n$4\r\necho\r\n:2\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n"
             "*2\r\n+@fast\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n*-1\r\n");

@@ -70,6 +70,7 @@ void RespSettings::read(config::FileReader& reader, const YamlNode& section) {
                      choice(unmatched_names, *text, reader.place(key, value), reader.diagnostics());
                  if (at < unmatched_names.size()) its.unmatched = static_cast<Unmatched>(at);
                }},
+              {"max_waiting", number(its.waiting_max, 0, 1'000'000)},
               {"max_words", number(its.bounds.words, 16, 65'536)},
               {"max_word", number(its.bounds.word_bytes, 64, 1 << 20)}});
 }
@@ -82,14 +83,16 @@ std::vector<std::pair<std::string, std::string>> RespSettings::lines() const {
   return {{"resp: { dialects: [" + dialects +
                "], inline_limits: " + (its.inline_limits ? "true" : "false") +
                ", unmatched: " + std::string(unmatched_names[static_cast<size_t>(its.unmatched)]) +
+               ", max_waiting: " + std::to_string(its.waiting_max) +
                ", max_words: " + std::to_string(its.bounds.words) +
                ", max_word: " + std::to_string(its.bounds.word_bytes) + " }",
            options_.origin}};
 }
 
 void RespSettings::add_to(server::Options& options, protocol::Protocol self) const {
-  options.session_options[static_cast<size_t>(self)] =
-      std::make_shared<const RespOptions>(options_.value);
+  auto its = std::make_shared<RespOptions>(options_.value);
+  its->clients = std::make_shared<Clients>();  // this server's own
+  options.session_options[static_cast<size_t>(self)] = std::move(its);
 }
 
 constinit const protocol::SettingsFormat settings_format = {

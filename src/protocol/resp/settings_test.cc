@@ -39,7 +39,8 @@ TEST(RespSettings, AreThoseOfTheSessions) {
   EXPECT_EQ(its.bounds.word_bytes, 1000u);
   const auto number = *protocol::find("resp");
   EXPECT_EQ(config.settings_of(number).lines().front().first,
-            "resp: { dialects: [cell, gcra], inline_limits: false, unmatched: deny, max_words: 99, "
+            "resp: { dialects: [cell, gcra], inline_limits: false, unmatched: deny, max_waiting: "
+            "10000, max_words: 99, "
             "max_word: 1000 }");
 }
 

@@ -255,14 +255,12 @@ class SluiceCommandReader {
   }
 
   bool read_algorithm(std::string_view word, Algorithm& algorithm) {
-    for (const AlgorithmWord& known : algorithm_words) {
-      if (!is_word(word, known.word)) continue;
-      algorithm = known.algorithm;
-      return true;
-    }
-    return fail(
-        "ERR unknown algorithm '", quoted(word),
-        is_word(word, "GCRA") ? "': token_bucket makes the same promise in exact arithmetic" : "'");
+    const auto named = algorithm_named(word);
+    if (named) algorithm = *named;
+    return named ||
+           fail("ERR unknown algorithm '", quoted(word),
+                is_word(word, "GCRA") ? "': token_bucket makes the same promise in exact arithmetic"
+                                      : "'");
   }
 
   // ---- Options ----
@@ -363,6 +361,12 @@ class SluiceCommandReader {
 
 }  // namespace
 
+std::optional<Algorithm> algorithm_named(std::string_view word) {
+  for (const AlgorithmWord& known : algorithm_words)
+    if (is_word(word, known.word)) return known.algorithm;
+  return std::nullopt;
+}
+
 bool parse_sluice_command(std::span<const std::string_view> words, SluiceCommand& command) {
   command.verb = SluiceVerb::info;
   command.all = command.each = command.with_name = false;
@@ -374,13 +378,6 @@ bool parse_sluice_command(std::span<const std::string_view> words, SluiceCommand
   command.limits.clear();
   command.error.clear();
   return SluiceCommandReader(words, command).read();
-}
-
-void append_algorithms(std::span<const limit::Limit> limits, std::string& out) {
-  for (const limit::Limit& limit : limits) {
-    if (&limit != limits.data()) out += ',';
-    out += limit::name_of(limit.algorithm);
-  }
 }
 
 }  // namespace sluice::resp

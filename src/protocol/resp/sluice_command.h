@@ -84,9 +84,8 @@ struct SluiceCommand {
 // `command` is of no use then. What the error quotes of the input is cut at 128 bytes.
 bool parse_sluice_command(std::span<const std::string_view> words, SluiceCommand& command);
 
-// Appends the names of the algorithms of one subject's limits, in order: "token_bucket",
-// "token_bucket,fixed_window". With the key they name its counter, whatever the numbers are.
-void append_algorithms(std::span<const limit::Limit> limits, std::string& out);
+// The algorithm of that name, in whatever case; nothing: no command can ask for such a one.
+std::optional<limit::Algorithm> algorithm_named(std::string_view word);
 
 // The reply to SLUICE.HELP.
 std::span<const std::string_view> help_lines();

@@ -286,19 +286,21 @@ TEST(SluiceCommand, KeepsItsMemory) {
   }
 }
 
-TEST(SluiceCommand, NamesTheAlgorithms) {
-  SluiceCommand command;
-  const auto algorithms = [&](std::string_view text) {
-    EXPECT_TRUE(parse(split(text), command)) << command.error;
-    std::string out = ":";
-    append_algorithms(command.limits_of(command.subjects.back()), out);
-    return out;
-  };
-  EXPECT_EQ(algorithms("SLUICE.TAKE a=1"), ":");
-  EXPECT_EQ(algorithms("SLUICE.TAKE KEY k LIMIT 1 1"), ":token_bucket");
-  EXPECT_EQ(algorithms("SLUICE.MTAKE 2 KEY k LIMIT 1 1 KEY k LIMIT 9 1 LIMIT 1 1 ALGORITHM "
-                       "FIXED_WINDOW LIMIT 2 1"),
-            ":token_bucket,fixed_window,token_bucket");
+TEST(SluiceCommand, KnowsAlgorithmsByTheirNames) {
+  using enum limit::Algorithm;
+  for (const limit::Algorithm algorithm :
+       {token_bucket, fixed_window, aligned_window, sliding_window, sliding_log, fixed_bucket}) {
+    EXPECT_EQ(algorithm_named(limit::name_of(algorithm)), algorithm);
+    SluiceCommand command;
+    const std::string window = algorithm == fixed_bucket ? "0" : "1";
+    const std::string text = "SLUICE.TAKE KEY k LIMIT 1 " + window + " ALGORITHM " +
+                             std::string(limit::name_of(algorithm));
+    ASSERT_TRUE(parse(split(text), command)) << command.error;
+    EXPECT_EQ(command.limits.at(0).algorithm, algorithm);
+  }
+  EXPECT_EQ(algorithm_named("TOKEN_bucket"), token_bucket);
+  for (const char* const other : {"gcra", "gcra_cell", "unlimited", "deny", "", "token"})
+    EXPECT_FALSE(algorithm_named(other)) << other;
 }
 
 TEST(SluiceCommand, Helps) {

@@ -1,4 +1,4 @@
-// SLUICE.*, and the keyspace commands on the counters of the commands that throttle.
+// SLUICE.*, and replies that are gathered from several verdicts.
 #include <algorithm>
 
 #include "base/buffer.h"
@@ -14,10 +14,6 @@ using request::Verb;
 namespace {
 
 constexpr std::string_view no_rule = "NORULE no rule applies";
-
-// Algorithms whose counters have the names that clients gave them, database by database.
-constexpr limit::Algorithm keyed[] = {limit::Algorithm::gcra_cell, limit::Algorithm::gcra_crab,
-                                      limit::Algorithm::gcra_redis};
 
 }  // namespace
 
@@ -89,7 +85,10 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
 
 // Within EXEC it does not wait.
 void RespSession::wait() {
+  if (!executing_ && !clients_.begin_wait(id_, options_.waiting_max))
+    return answer("-BUSY too many clients wait, try again later\r\n");
   commit_subject(sluice_.subjects[0], {.verb = executing_ ? Verb::take : Verb::wait,
+                                       .must_fit = true,
                                        .wait_at_most = sluice_.timeout,
                                        .note = waited});
   waiting_ = !executing_;
@@ -102,34 +101,6 @@ void RespSession::take_several() {
     commit_subject(sluice_.subjects[i],
                    {.joins = i > 0 && !sluice_.each,
                     .note = (sluice_.each ? each_five : joint_five) | (i < last ? gathered : 0u)});
-}
-
-// DEL, UNLINK, EXISTS, TTL, PTTL and TYPE: of each key the counters of the three commands.
-void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
-  const bool deletes = entry.name == "del" || entry.name == "unlink";
-  const uint32_t note = entry.name == "ttl"    ? ttl
-                        : entry.name == "pttl" ? pttl
-                        : entry.name == "type" ? type
-                                               : counters;
-  const auto ask_for = [&](std::string_view key, limit::Algorithm algorithm, Verb verb,
-                           uint32_t its_note) {
-    requests_->open();
-    requests_->add(request::Entry{command_entry, command_of(algorithm)});
-    requests_->add(request::Entry{database_entry, database_text(database_)});
-    requests_->add(request::Entry{key_entry, key});
-    requests_->commit({.verb = verb,
-                       .all = verb == Verb::put,
-                       .note = silent_ ? silent : its_note,
-                       .prefix = {},
-                       .tag = {}});
-  };
-  for (size_t i = 0; i < keys.size(); ++i) {
-    for (const limit::Algorithm algorithm : keyed) {
-      const bool is_last = i + 1 == keys.size() && algorithm == std::end(keyed)[-1];
-      ask_for(keys[i], algorithm, Verb::peek, note | (is_last && !deletes ? 0u : gathered));
-      if (deletes) ask_for(keys[i], algorithm, Verb::put, note | (is_last ? 0u : gathered));
-    }
-  }
 }
 
 // ---- Replies ----
@@ -151,7 +122,7 @@ void RespSession::reply_gathered(const request::Request& request, const request:
   if (kind == joint_five || kind == each_five) {
     ++gathered_.part_count;
     gathered_.allowed &= kind == joint_five || verdict.matched;
-    wire::RespWriter parts(gathered_.parts, version_);
+    wire::RespWriter parts(gathered_.parts, version());
     if (!verdict.error.empty() && kind == each_five)
       parts.error(error_of(verdict));
     else if (verdict.tightest == nullptr)

@@ -1,0 +1,29 @@
+// What requests have other threads do: check a password, look for names of counters. Their verdicts
+// come late, as those of requests that wait for units do. Used by the worker's thread alone.
+#pragma once
+
+#include "engine/decider.h"
+#include "engine/late_replies.h"
+
+namespace sluice::engine {
+
+class Errands {
+ public:
+  Errands(Decider& decider, LateReplies& late) : decider_(decider), late_(late) {}
+
+  static bool is_one(request::Verb verb) {
+    return verb == request::Verb::log_in || verb == request::Verb::scan;
+  }
+  // Has it done; the batch's sink gets the verdict. False: it cannot be done now, and `verdict`
+  // says why.
+  bool begin(const Batch& batch, const request::Request& request, request::Verdict& verdict);
+
+ private:
+  bool check_password(const Batch& batch, const request::Request& request, request::Ticket ticket);
+  bool scan(const Batch& batch, const request::Request& request, request::Ticket ticket);
+
+  Decider& decider_;
+  LateReplies& late_;
+};
+
+}  // namespace sluice::engine

@@ -1,0 +1,214 @@
+// Passwords and names that other threads see to, for the requests of a worker.
+#include "engine/errands.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "access/access.h"
+#include "engine/engine.h"
+#include "engine/waiting_world_test.h"
+#include "policy/read/native.h"
+#include "tests/support/patience.h"
+
+namespace sluice::engine {
+namespace {
+
+using request::Verb;
+
+// A session that keeps what it is told.
+struct Asker final : request::Session, ReplySink {
+  struct Told {
+    bool allowed = false;
+    std::string error, from, after;
+    std::vector<std::string> names;
+  };
+  request::Received receive(std::string_view, bool, request::Requests&, base::Buffer&) override {
+    return {};
+  }
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time,
+             base::Buffer&) override {
+    Told one{verdict.allowed,
+             std::string(verdict.error),
+             std::string(verdict.go_on.from),
+             std::string(verdict.go_on.after),
+             {}};
+    for (const request::Listed& listed : verdict.listed) one.names.push_back(listed.key);
+    told.emplace_back(std::string(request.tag), one);
+    return true;
+  }
+  std::string_view fault() const override { return ""; }
+  void farewell(base::Buffer&) override {}
+  void refuse(std::string_view, base::Buffer&) override {}
+  void reply_late(const request::Request& request, const request::Verdict& verdict,
+                  base::Time now) override {
+    base::Buffer out;
+    reply(request, verdict, now, out);
+  }
+  void flush_late(bool) override { ++flushed; }
+  void resume(Batch&) override { ADD_FAILURE(); }
+
+  std::vector<std::pair<std::string, Told>> told;
+  size_t flushed = 0;
+};
+
+struct World {
+  explicit World(access::Access* users = nullptr)
+      : engine({.store = store,
+                .clock = clock,
+                .live = live,
+                .scanner = &scanner,
+                .spaces = &spaces,
+                .access = users,
+                .run =
+                    [this](std::function<void()> what) {
+                      const std::lock_guard lock(mutex);
+                      posted.push_back(std::move(what));
+                      some.notify_one();
+                    }},
+               std::make_shared<spdlog::logger>("test",
+                                                std::make_shared<spdlog::sinks::null_sink_mt>())) {}
+
+  void ask(Asker& asker, const request::Request& request,
+           const std::vector<request::Entry>& entries = {}) {
+    Batch& batch = engine.next_batch();
+    batch.requests.open();
+    for (const request::Entry& entry : entries) batch.requests.add(entry);
+    batch.requests.commit(request);
+    base::Buffer out;
+    EXPECT_EQ(engine.serve(batch, protocol::find("limitd").value(), asker, out, &asker),
+              Served::all);
+  }
+  void log_in(Asker& asker, std::string_view user, std::string_view password) {
+    ask(asker, {.verb = Verb::log_in, .prefix = {}, .tag = user},
+        {{request::user_entry, user}, {request::password_entry, password}});
+  }
+  // What another thread has for this one.
+  void run_posted() {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(some.wait_until(lock, sluice::tests::soon(), [this] { return !posted.empty(); }));
+    const auto what = std::move(posted.front());
+    posted.pop_front();
+    lock.unlock();
+    what();
+  }
+
+  request::Spaces spaces;
+  store::EmbeddedStore store{0, base::Hash(1), spaces};
+  base::Clock clock;
+  live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
+  TableScanner scanner{store};
+  std::mutex mutex;
+  std::condition_variable some;
+  std::deque<std::function<void()>> posted;
+  Engine engine;
+};
+
+std::shared_ptr<const access::Users> users() {
+  return std::make_shared<const access::Users>(
+      std::vector<access::User>{{"app", {access::Right::take}, "", "secret"}});
+}
+
+TEST(Errands, APasswordIsToldLate) {
+  access::Access access(users());
+  World world(&access);
+  Asker asker;
+  world.log_in(asker, "app", "secret");
+  EXPECT_TRUE(asker.told.empty());
+  EXPECT_EQ(world.engine.held().parked, 1u);
+  world.run_posted();
+  ASSERT_EQ(asker.told.size(), 1u);
+  EXPECT_TRUE(asker.told[0].second.allowed);
+  EXPECT_EQ(asker.flushed, 1u);
+  world.log_in(asker, "app", "wrong");
+  world.run_posted();
+  EXPECT_FALSE(asker.told.at(1).second.allowed);
+  EXPECT_EQ(asker.told[1].second.error, "");
+  EXPECT_EQ(world.engine.held(), Engine::Held());
+  access.stop();
+}
+
+TEST(Errands, WhoHasGoneIsToldNothing) {
+  access::Access access(users());
+  World world(&access);
+  {
+    Asker asker;
+    world.log_in(asker, "app", "secret");
+    world.engine.forget(asker);
+    world.run_posted();
+    EXPECT_TRUE(asker.told.empty());
+  }
+  EXPECT_EQ(world.engine.held(), Engine::Held());
+  access.stop();
+}
+
+TEST(Errands, TooManyPasswordsAreAnErrorAtOnce) {
+  access::Access access(users());
+  World world(&access);
+  std::promise<void> begun, go;
+  const auto may_go = go.get_future().share();
+  ASSERT_TRUE(access.check("app", "secret", [&begun, may_go](bool) {
+    begun.set_value();
+    may_go.wait();
+  }));
+  begun.get_future().wait();
+  for (size_t i = 0; i < access::Access::checks_max; ++i)
+    ASSERT_TRUE(access.check("app", "secret", [](bool) {}));
+  Asker asker;
+  world.log_in(asker, "app", "secret");
+  ASSERT_EQ(asker.told.size(), 1u);
+  EXPECT_EQ(asker.told[0].second.error, "too many passwords are being checked, try again later");
+  EXPECT_EQ(world.engine.held(), Engine::Held());
+  go.set_value();
+  access.stop();
+  World without;
+  without.log_in(asker, "app", "secret");
+  EXPECT_NE(asker.told.at(1).second.error, "");
+}
+
+TEST(Errands, NamesAreToldPageByPage) {
+  World world;
+  const limit::Limit limit{limit::Algorithm::fixed_window, 5, base::seconds(3600), 0};
+  const request::SpaceRef space = world.spaces.hold("inline:", ":fixed_window");
+  const uint32_t limits_id = world.spaces.intern_limits({&limit, 1});
+  for (const std::string key : {"a", "b", "c", "d", "e"}) {
+    request::Charge charge{.space = space.get(), .key = key, .limits = {&limit, 1}};
+    charge.limits_id = limits_id;
+    limit::Decision decision;
+    request::Group group{.charge_count = 1};
+    world.store.apply({{&group, 1}, {&charge, 1}, {&decision, 1}}, world.clock.now());
+  }
+  std::vector<std::string> all;
+  std::string from, after;
+  size_t pages = 0;
+  do {
+    Asker asker;
+    world.ask(asker, {.verb = Verb::scan, .cost = 2, .prefix = from, .tag = after});
+    EXPECT_TRUE(asker.told.empty());
+    world.run_posted();
+    ASSERT_EQ(asker.told.size(), 1u);
+    const Asker::Told& page = asker.told[0].second;
+    EXPECT_EQ(page.error, "");
+    EXPECT_LE(page.names.size(), 2u);
+    all.insert(all.end(), page.names.begin(), page.names.end());
+    from = page.from;
+    after = page.after;
+    ASSERT_LT(++pages, 10u);
+  } while (!from.empty() || !after.empty());
+  EXPECT_EQ(all, (std::vector<std::string>{"inline:a:fixed_window", "inline:b:fixed_window",
+                                           "inline:c:fixed_window", "inline:d:fixed_window",
+                                           "inline:e:fixed_window"}));
+  EXPECT_EQ(world.engine.held(), Engine::Held());
+}
+
+}  // namespace
+}  // namespace sluice::engine

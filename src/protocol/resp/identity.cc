@@ -1,0 +1,42 @@
+#include "protocol/resp/identity.h"
+
+namespace sluice::resp {
+
+Identity::Identity(const access::Access* access) : access_(access) {
+  refresh();
+}
+
+bool Identity::refresh() {
+  if (access_ == nullptr || access_->version() == version_) return false;
+  version_ = access_->version();
+  take_rights();
+  return true;
+}
+
+void Identity::take_rights() {
+  const auto users = access_->users();
+  needed_ = !users->empty();
+  const access::User* const user = logged_in_ ? users->find(user_) : nullptr;
+  if (user == nullptr) {
+    logged_in_ = false;
+    user_ = default_user;
+  }
+  known_ = !needed_ || user != nullptr;
+  rights_ = !needed_          ? access::rights_without_users
+            : user != nullptr ? user->rights
+                              : access::Rights();
+}
+
+bool Identity::log_in(std::string_view user) {
+  user_ = user;
+  logged_in_ = true;
+  take_rights();
+  return logged_in_;
+}
+
+void Identity::log_out() {
+  logged_in_ = false;
+  if (access_ != nullptr) take_rights();
+}
+
+}  // namespace sluice::resp

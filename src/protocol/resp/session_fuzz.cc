@@ -1,0 +1,165 @@
+// Any bytes, in one piece and in pieces, must bring the same requests and the same replies, whoever
+// asks. The first byte says how the rest is cut, and whether the server has users.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "access/access.h"
+#include "base/bounds.h"
+#include "protocol/resp/session.h"
+
+namespace {
+
+using namespace sluice;
+using request::Verb;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+struct Server final : request::ServerView {
+  std::string_view version() const override { return "1.2.3"; }
+  request::ServerFigures figures() const override { return {}; }
+  std::vector<std::string> suffixes(std::string_view, size_t) const override {
+    return {":token_bucket", ":fixed_window,sliding_log", ":gcra_cell", ":"};
+  }
+  void interrupt() const override {}
+};
+
+// What depends on nothing but the request.
+class Verdicts {
+ public:
+  const request::Verdict& of(const request::Request& request, const request::Requests& all) {
+    verdict_ = {};
+    const auto entries = all.descriptor(request);
+    if (request.verb == Verb::noop) return verdict_;
+    if (request.verb == Verb::log_in) {
+      verdict_.matched = true;
+      verdict_.allowed = entries[1].value == "p";
+      return verdict_;
+    }
+    if (request.verb == Verb::scan) {
+      listed_ = {{"cell:0|user:1", {}}, {"cell:3|x\\|y", {}}, {"inline:k:token_bucket", {}}};
+      verdict_.matched = true;
+      verdict_.listed = listed_;
+      if (request.tag.empty()) verdict_.go_on = {"from", "after"};
+      return verdict_;
+    }
+    if (entries.size() % 4 == 3 && entries[0].key != "command") return verdict_;  // no rule
+    size_t weight = static_cast<size_t>(std::max<int64_t>(request.cost, 0)) + entries.size();
+    for (const request::Entry& entry : entries) weight += entry.key.size() + entry.value.size();
+    verdict_.matched = true;
+    verdict_.allowed = weight % 2 == 0;
+    verdict_.expired = request.verb == Verb::wait && weight % 3 == 0;
+    decision_ = {.allowed = verdict_.allowed,
+                 .limit = 9,
+                 .remaining = static_cast<int64_t>(weight % 9),
+                 .reset_after = {static_cast<int64_t>(weight * 1'000)},
+                 .retry_after = verdict_.allowed ? base::Duration{} : base::never};
+    verdict_.tightest = &decision_;
+    verdict_.rule = weight % 5 == 0 ? "" : "a rule";
+    if (weight % 11 == 0) {
+      verdict_.error = "the store is away";
+      verdict_.cause = request::Error::store;
+    }
+    return verdict_;
+  }
+
+ private:
+  request::Verdict verdict_;
+  limit::Decision decision_;
+  std::vector<request::Listed> listed_;
+};
+
+struct Transcript {
+  std::string requests, replies, fault;
+  bool closed = false;
+  friend bool operator==(const Transcript&, const Transcript&) = default;
+};
+
+void append(const request::Request& request, const request::Requests& all, std::string& to) {
+  to += std::string(name_of(request.verb)) + " " + std::to_string(request.cost) + " " +
+        std::to_string(request.all) + std::to_string(request.joins) +
+        std::to_string(request.limits_inline) + std::to_string(request.as_written) +
+        std::to_string(request.must_fit) + " " + std::to_string(request.wait_at_most.us);
+  for (const request::Entry& entry : all.descriptor(request))
+    to += " " + std::string(entry.key) + "=" + std::string(entry.value);
+  for (const limit::Limit& limit : all.limits(request))
+    to += " " + std::string(name_of(limit.algorithm)) + " " + std::to_string(limit.quota) + " " +
+          std::to_string(limit.window.us) + " " + std::to_string(limit.burst);
+  to += "\n";
+}
+
+const Server server;
+
+Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
+               const access::Access& access) {
+  resp::RespOptions options;  // with clients of its own, so that the numbers are the same
+  resp::RespSession session({.server = &server, .options = &options, .access = &access});
+  request::Requests requests;
+  base::Buffer out, handshake;
+  Verdicts verdicts;
+  Transcript told;
+  std::string in;
+  size_t cut = 0;
+  for (size_t arrived = 0; arrived < bytes.size() && !told.closed;) {
+    const size_t count = cut < cuts.size() ? cuts[cut++] : bytes.size() - arrived;
+    in += bytes.substr(arrived, count);
+    arrived += count;
+    for (;;) {
+      requests.clear();
+      const auto received = session.receive(in, false, requests, handshake);
+      require(received.consumed <= in.size() && handshake.view().empty());
+      for (const request::Request& request : requests.items()) {
+        // Only the last one may be one that the others wait behind.
+        if (request.verb == Verb::wait || request.verb == Verb::log_in ||
+            request.verb == Verb::scan)
+          require(&request == &requests.items().back() && session.holds_back());
+        if (request.verb != Verb::noop) append(request, requests, told.requests);
+        require(
+            session.reply(request, verdicts.of(request, requests), {1'795'000'000'000'042}, out));
+      }
+      require(!session.holds_back() && !session.waits_for_units());
+      in.erase(0, received.consumed);
+      told.closed = received.closing;
+      if (told.closed) session.farewell(out);
+      if (told.closed || received.consumed == 0) break;
+    }
+  }
+  told.replies = out.view();
+  told.fault = session.fault();
+  return told;
+}
+
+std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
+  std::vector<size_t> cuts;
+  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 32;
+  for (size_t left = bytes; left > 0;) {
+    seed = seed * 1'664'525 + 1'013'904'223;
+    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
+    left -= cuts.back();
+  }
+  return cuts;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  static const access::Access nobody;
+  static const access::Access users(std::make_shared<const access::Users>(std::vector<access::User>{
+      {"default", {access::Right::take}, "", "p"},
+      {"all",
+       {access::Right::take, access::Right::put, access::Right::look, access::Right::admin},
+       "",
+       "p"}}));
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const access::Access& access = (data[0] & 0x80) == 0 ? nobody : users;
+  require(run(bytes, {}, access) == run(bytes, cuts_of(data[0], bytes.size()), access));
+  return 0;
+}

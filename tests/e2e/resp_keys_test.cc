@@ -1,0 +1,183 @@
+// Counters seen as keys, over the Redis protocol with the real program on each store: those of the
+// commands that throttle and those of inline limits.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/process.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/resp_client.h"
+
+namespace sluice::tests {
+namespace {
+
+class RespKeys : public testing::TestWithParam<const char*> {
+ protected:
+  RespKeys() {
+    folder_.write("all.password", "x\n");
+    std::string store;
+    if (GetParam() == std::string("durable")) store = "store: { path: data, durability: always }\n";
+    if (GetParam() == std::string("redis")) {
+      redis_ = std::make_unique<RedisServer>();
+      store = "store: { redis: { nodes: [\"" + redis_->address() + "\"] } }\n";
+    }
+    const std::string file = folder_.write(
+        "sluice.yaml",
+        "listen: [{ protocol: resp, address: \"127.0.0.1:0\" }]\n" + store +
+            "users: [{ name: default, password_file: all.password, rights: [take, put, look, "
+            "admin] }]\n");
+    process_ = std::make_unique<Process>(
+        Process::Options{.arguments = {"serve", "--config", file, "--log-level", "warn"}});
+    client_ = std::make_unique<RespClient>(await_listening(*process_, "resp"));
+    EXPECT_EQ(ask("AUTH x"), "OK");
+  }
+  ~RespKeys() override {
+    process_->signal(SIGTERM);
+    EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
+  }
+  std::string ask(const std::string& command) {
+    std::vector<std::string> words;
+    std::istringstream text(command);
+    for (std::string word; text >> word;) words.push_back(word);
+    return to_text((*client_)(words));
+  }
+  std::string take(const std::string& key, const std::string& limits) {
+    return ask("SLUICE.TAKE KEY " + key + " " + limits);
+  }
+  // What SCAN tells from the beginning to its end.
+  std::multiset<std::string> scan(const std::vector<std::string>& options = {}) {
+    std::multiset<std::string> keys;
+    std::string cursor = "0";
+    for (int calls = 0; calls < 10'000; ++calls) {
+      std::vector<std::string> words{"SCAN", cursor};
+      words.insert(words.end(), options.begin(), options.end());
+      const RespValue reply = (*client_)(words);
+      if (reply.list.size() != 2) {
+        ADD_FAILURE() << to_text(reply);
+        break;
+      }
+      for (const RespValue& key : reply.list[1].list) keys.insert(key.text);
+      cursor = reply.list[0].text;
+      if (cursor == "0") return keys;
+    }
+    ADD_FAILURE() << "SCAN does not end";
+    return keys;
+  }
+
+  Folder folder_;
+  std::unique_ptr<RedisServer> redis_;
+  std::unique_ptr<Process> process_;
+  std::unique_ptr<RespClient> client_;
+};
+
+using Keys = std::multiset<std::string>;
+
+TEST_P(RespKeys, TellsOfInlineCounters) {
+  EXPECT_EQ(ask("EXISTS a"), "0");
+  EXPECT_EQ(ask("TTL a"), "-2");
+  EXPECT_EQ(ask("TYPE a"), "none");
+  take("a", "LIMIT 2 1h");
+  EXPECT_EQ(ask("EXISTS a"), "1");
+  EXPECT_EQ(ask("TTL a"), "1800") << "by the limits that it was written under";
+  EXPECT_EQ(ask("TYPE a"), "string");
+  take("a", "LIMIT 1000 1h");  // another number, the same counter
+  EXPECT_EQ(ask("EXISTS a"), "1");
+  take("a", "LIMIT 5 2h ALGORITHM fixed_window");
+  EXPECT_EQ(ask("EXISTS a"), "2");
+  EXPECT_EQ(ask("TTL a"), "7200") << "the longest";
+  ask("CL.THROTTLE a 4 1 60");
+  EXPECT_EQ(ask("EXISTS a a b"), "6");
+  EXPECT_EQ(ask("DEL b a"), "3");
+  EXPECT_EQ(ask("EXISTS a"), "0");
+  EXPECT_EQ(ask("TTL a"), "-2");
+  EXPECT_EQ(take("a", "LIMIT 2 1h N 2").substr(0, 3), "[1,") << "it is a fresh one";
+}
+
+TEST_P(RespKeys, TellsOfEachAlgorithm) {
+  const std::vector<std::string> limits{"LIMIT 7 1h",
+                                        "LIMIT 7 1h BURST 20",
+                                        "LIMIT 7 1h ALGORITHM fixed_window",
+                                        "LIMIT 7 1h ALGORITHM aligned_window",
+                                        "LIMIT 7 1h ALGORITHM sliding_window",
+                                        "LIMIT 7 1h ALGORITHM sliding_log",
+                                        "LIMIT 7 1h LIMIT 3 1m ALGORITHM sliding_log"};
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const std::string key = "k" + std::to_string(i);
+    take(key, limits[i]);
+    EXPECT_EQ(ask("EXISTS " + key), "1") << limits[i];
+    // PEEK tells the same, in milliseconds.
+    const RespValue peek = (*client_)({"PTTL", key});
+    EXPECT_GT(peek.number, 0) << limits[i];
+    EXPECT_LE(peek.number, 7'200'000) << limits[i];
+    EXPECT_EQ(ask("DEL " + key), "1") << limits[i];
+    EXPECT_EQ(ask("EXISTS " + key), "0") << limits[i];
+  }
+}
+
+TEST_P(RespKeys, AreScanned) {
+  EXPECT_EQ(scan(), Keys());
+  Keys expected;
+  for (int i = 0; i < 57; ++i) {
+    const std::string key = "user:" + std::to_string(i);
+    if (i % 3 == 0) ask("CL.THROTTLE " + key + " 4 1 3600");
+    if (i % 3 == 1) ask("THROTTLE " + key + " 4 1 3600");
+    if (i % 3 == 2) take(key, "LIMIT 2 1h");
+    expected.insert(key);
+  }
+  (*client_)({"CL.THROTTLE", "a|b\\c*:", "4", "1", "3600"});
+  expected.insert("a|b\\c*:");
+  for (const char* const count : {"1", "7", "1000"}) {
+    const auto some = scan({"COUNT", count});
+    const std::set<std::string> each(some.begin(), some.end());
+    EXPECT_EQ(each, std::set<std::string>(expected.begin(), expected.end())) << count;
+  }
+  EXPECT_EQ(scan({"MATCH", "user:1?", "COUNT", "1000"}).size(), 10u);
+  EXPECT_EQ(scan({"MATCH", "a|b\\\\*", "COUNT", "1000"}), Keys{"a|b\\c*:"});
+  EXPECT_EQ(scan({"TYPE", "hash"}), Keys());
+  EXPECT_EQ(ask("KEYS user:0"), "[\"user:0\"]");
+  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), expected.size());
+  // What is of a database stays in it; inline counters are of all.
+  ask("SELECT 3");
+  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), 19u);
+  ask("GCRA deep 4 1 3600");
+  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), 20u);
+  ask("SELECT 0");
+  EXPECT_EQ((*client_)({"KEYS", "*"}).list.size(), expected.size());
+}
+
+TEST_P(RespKeys, WhatIsWrongWithAScanIsTold) {
+  for (const char* const command :
+       {"SCAN x", "SCAN -1", "SCAN 12345", "SCAN 0 MATCH", "SCAN 0 COUNT 0", "SCAN 0 COUNT x",
+        "SCAN 0 WHAT x", "SCAN", "KEYS", "KEYS a b"})
+    EXPECT_TRUE(ask(command).starts_with("(error) ERR ")) << command;
+  EXPECT_EQ(ask("MULTI"), "OK");
+  EXPECT_EQ(ask("SCAN 0"), "QUEUED");
+  EXPECT_TRUE(ask("EXEC").starts_with("[(error) ERR SCAN and KEYS are not available")) << "in one";
+  EXPECT_EQ(ask("PING"), "PONG");
+}
+
+// A cursor is good on another connection, and what is behind a SCAN waits for it.
+TEST_P(RespKeys, ScansAndWhatIsBehindThem) {
+  for (int i = 0; i < 30; ++i) ask("CL.THROTTLE k" + std::to_string(i) + " 4 1 3600");
+  ASSERT_TRUE(client_->send(to_resp({"SCAN", "0", "COUNT", "5"}) + to_resp({"PING"}) +
+                            to_resp({"CLIENT", "REPLY", "SKIP"}) + to_resp({"SCAN", "0"}) +
+                            to_resp({"ECHO", "end"})));
+  const auto first = client_->read();
+  ASSERT_TRUE(first);
+  ASSERT_EQ(first->list.size(), 2u) << to_text(*first);
+  EXPECT_NE(first->list[0].text, "0");
+  EXPECT_EQ(to_text(*client_->read()), "PONG");
+  EXPECT_EQ(to_text(*client_->read()), "\"end\"");
+}
+
+INSTANTIATE_TEST_SUITE_P(On, RespKeys, testing::Values("memory", "durable", "redis"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+}  // namespace
+}  // namespace sluice::tests

@@ -1,0 +1,281 @@
+// Users of the real program, as the Redis protocol's clients log in: what each may do, also after a
+// reload; and what those who may `admin` see and end of other clients.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/comes.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/process.h"
+#include "tests/support/resp_client.h"
+
+namespace sluice::tests {
+namespace {
+
+// Of "open sesame".
+constexpr const char* hash =
+    "$6$pepper$5P45aH7MwtajK5HdTCMcecrPnef9rVQGvNhnAISHB1Yjoggo2Xd0D2lf2AYAMuqJxan3yelO1NgncsZahdFc"
+    "M1";
+
+class RespUsers : public testing::Test {
+ protected:
+  RespUsers() {
+    write_users(all_users());
+    folder_.write("ops.password", "swordfish\n");
+    process_ = std::make_unique<Process>(
+        Process::Options{.arguments = {"serve", "--config", folder_.path() + "/sluice.yaml",
+                                       "--log-level", "warn"}});
+    port_ = await_listening(*process_, "resp");
+    admin_ = await_listening(*process_, "admin");
+  }
+  ~RespUsers() override {
+    process_->signal(SIGTERM);
+    EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
+  }
+
+  static std::string all_users() {
+    return "  - { name: default, password_hash: '" + std::string(hash) +
+           "', rights: [take, look] }\n"
+           "  - { name: app, password_hash: '" +
+           std::string(hash) +
+           "', rights: [take, put, look] }\n"
+           "  - { name: ops, password_file: ops.password, rights: [look, admin] }\n";
+  }
+  void write_users(const std::string& users) {
+    folder_.write("sluice.yaml",
+                  "listen:\n"
+                  "  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
+                  "  - { protocol: admin, address: \"127.0.0.1:0\" }\n" +
+                      (users.empty() ? users : "users:\n" + users));
+  }
+  // With these users from its return on.
+  void reload() {
+    const auto answer = http(admin_, "POST", "/v1/reload", "{}", "");
+    ASSERT_EQ(answer.status, 200) << answer.body;
+  }
+  RespClient connect() const { return RespClient(port_); }
+  RespClient logged_in(const std::string& user, const std::string& password) const {
+    RespClient client = connect();
+    EXPECT_EQ(to_text(client({"AUTH", user, password})), "OK");
+    return client;
+  }
+
+  Folder folder_;
+  std::unique_ptr<Process> process_;
+  uint16_t port_ = 0, admin_ = 0;
+};
+
+std::string ask(RespClient& client, const std::vector<std::string>& words) {
+  return to_text(client(words));
+}
+
+constexpr const char* no_auth = "(error) NOAUTH Authentication required.";
+constexpr const char* wrong =
+    "(error) WRONGPASS invalid username-password pair or user is disabled.";
+
+std::string no_permission(const std::string& user, const std::string& command) {
+  return "(error) NOPERM User " + user + " has no permissions to run the '" + command + "' command";
+}
+
+TEST_F(RespUsers, NothingIsAnsweredBeforeAPassword) {
+  RespClient client = connect();
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"PING"},
+                                                {"CL.THROTTLE", "k", "1", "1", "60"},
+                                                {"SLUICE.HELP"},
+                                                {"INFO"},
+                                                {"COMMAND"},
+                                                {"CLIENT", "LIST"},
+                                                {"MULTI"}})
+    EXPECT_EQ(ask(client, words), no_auth) << words[0];
+  EXPECT_TRUE(ask(client, {"HELLO", "3"}).starts_with("(error) NOAUTH HELLO must be called"));
+  EXPECT_EQ(ask(client, {"RESET"}), "RESET");
+  EXPECT_EQ(ask(client, {"AUTH", "app", "sesame"}), wrong);
+  EXPECT_EQ(ask(client, {"AUTH", "nobody", "open sesame"}), wrong);
+  EXPECT_EQ(ask(client, {"AUTH", "wrong"}), wrong);
+  EXPECT_EQ(ask(client, {"PING"}), no_auth);
+  EXPECT_EQ(ask(client, {"AUTH", "app", "open sesame"}), "OK");
+  EXPECT_EQ(ask(client, {"PING"}), "PONG");
+  EXPECT_EQ(ask(client, {"AUTH", "app", "sesame"}), wrong);
+  EXPECT_EQ(ask(client, {"PING"}), "PONG") << "it is who it was";
+  EXPECT_EQ(ask(client, {"RESET"}), "RESET");
+  EXPECT_EQ(ask(client, {"PING"}), no_auth);
+  EXPECT_EQ(ask(client, {"AUTH", "open sesame"}), "OK");
+  EXPECT_EQ(ask(client, {"PING"}), "PONG");
+  EXPECT_EQ(ask(client, {"QUIT"}), "OK");
+}
+
+TEST_F(RespUsers, HelloLogsIn) {
+  RespClient client = connect();
+  EXPECT_EQ(ask(client, {"HELLO", "3", "AUTH", "app", "sesame", "SETNAME", "me"}), wrong);
+  EXPECT_EQ(ask(client, {"PING"}), no_auth);
+  const std::string greeting =
+      ask(client, {"HELLO", "3", "AUTH", "app", "open sesame", "SETNAME", "me"});
+  EXPECT_NE(greeting.find("sluice"), greeting.npos) << greeting;
+  EXPECT_EQ(ask(client, {"CLIENT", "GETNAME"}), "\"me\"");
+  const std::string line = ask(client, {"CLIENT", "INFO"});
+  EXPECT_NE(line.find(" resp=3 user=app "), line.npos) << line;
+}
+
+// What is sent at once is answered in order, whenever the password is checked.
+TEST_F(RespUsers, WhatIsBehindAPasswordWaitsForIt) {
+  RespClient client = connect();
+  std::string all = to_resp({"PING"}) + to_resp({"AUTH", "app", "open sesame"}) +
+                    to_resp({"PING"}) + to_resp({"HELLO", "3", "AUTH", "default", "open sesame"}) +
+                    to_resp({"CLIENT", "GETNAME"}) + to_resp({"CLIENT", "REPLY", "SKIP"}) +
+                    to_resp({"AUTH", "app", "open sesame"}) + to_resp({"SLUICE.PUT", "a=b"}) +
+                    to_resp({"AUTH", "app", "wrong"}) + to_resp({"QUIT"});
+  ASSERT_TRUE(client.send(all));
+  client.socket().half_close();
+  const auto next = [&] {
+    const auto reply = client.read();
+    return reply ? to_text(*reply) : "(end)";
+  };
+  EXPECT_EQ(next(), no_auth);
+  EXPECT_EQ(next(), "OK");
+  EXPECT_EQ(next(), "PONG");
+  EXPECT_NE(next().find("sluice"), std::string::npos);
+  EXPECT_EQ(next(), "(nil)");
+  EXPECT_EQ(next(), "(error) NORULE no rule applies") << "the user that may put";
+  EXPECT_EQ(next(), wrong);
+  EXPECT_EQ(next(), "OK");
+  EXPECT_EQ(next(), "(end)");
+}
+
+TEST_F(RespUsers, EachMayDoWhatItsRightsAllow) {
+  RespClient nobody = logged_in("default", "open sesame"), app = logged_in("app", "open sesame"),
+             ops = logged_in("ops", "swordfish");
+  const std::vector<std::string> take{"CL.THROTTLE", "k", "4", "1", "60"};
+  EXPECT_EQ(ask(nobody, take).substr(0, 3), ask(app, take).substr(0, 3));
+  EXPECT_EQ(ask(ops, take), no_permission("ops", "cl.throttle"));
+  auto back = take;
+  back.push_back("-1");
+  EXPECT_EQ(ask(nobody, back), no_permission("default", "cl.throttle"));
+  EXPECT_FALSE(ask(app, back).starts_with("(error)"));
+  EXPECT_EQ(ask(nobody, {"DEL", "k"}), no_permission("default", "del"));
+  EXPECT_EQ(ask(ops, {"EXISTS", "k"}), "1");
+  EXPECT_EQ(ask(app, {"DEL", "k"}), "1");
+  EXPECT_EQ(ask(ops, {"EXISTS", "k"}), "0");
+  EXPECT_EQ(ask(nobody, {"SLUICE.RESET", "KEY", "k", "LIMIT", "1", "60"}),
+            no_permission("default", "sluice.reset"));
+  EXPECT_EQ(ask(app, {"SCAN", "0"}), no_permission("app", "scan"));
+  // A command that is not permitted fails the transaction.
+  EXPECT_EQ(ask(nobody, {"MULTI"}), "OK");
+  EXPECT_EQ(ask(nobody, {"DEL", "k"}), no_permission("default", "del"));
+  EXPECT_TRUE(ask(nobody, {"EXEC"}).starts_with("(error) EXECABORT"));
+}
+
+TEST_F(RespUsers, AreReadAgain) {
+  RespClient app = logged_in("app", "open sesame"), ops = logged_in("ops", "swordfish");
+  write_users("  - { name: ops, password_file: ops.password, rights: [take] }\n");
+  reload();
+  EXPECT_EQ(ask(app, {"PING"}), no_auth) << "its user is gone";
+  EXPECT_EQ(ask(app, {"AUTH", "app", "open sesame"}), wrong);
+  EXPECT_EQ(ask(ops, {"EXISTS", "k"}), no_permission("ops", "exists"));
+  EXPECT_FALSE(ask(ops, {"CL.THROTTLE", "k", "4", "1", "60"}).starts_with("(error)"));
+  folder_.write("ops.password", "tunafish\n");
+  reload();
+  EXPECT_EQ(ask(app, {"AUTH", "ops", "swordfish"}), wrong);
+  EXPECT_EQ(ask(app, {"AUTH", "ops", "tunafish"}), "OK");
+  EXPECT_EQ(ask(ops, {"PING"}), "PONG");
+  write_users("");
+  reload();
+  RespClient anybody = connect();
+  EXPECT_EQ(ask(anybody, {"PING"}), "PONG");
+}
+
+TEST_F(RespUsers, AFileOfAPasswordThatIsGoneChangesNothing) {
+  std::filesystem::remove(folder_.path() + "/ops.password");
+  const auto answer = http(admin_, "POST", "/v1/reload", "{}", "");
+  EXPECT_EQ(answer.status, 422) << answer.body;
+  EXPECT_NE(answer.body.find("ops.password"), std::string::npos) << answer.body;
+  logged_in("ops", "swordfish");
+}
+
+TEST_F(RespUsers, OnlyWhoMayAdminSeesOthers) {
+  RespClient app = logged_in("app", "open sesame"), ops = logged_in("ops", "swordfish");
+  EXPECT_EQ(ask(app, {"CLIENT", "SETNAME", "one"}), "OK");
+  EXPECT_EQ(ask(ops, {"CLIENT", "SETNAME", "two"}), "OK");
+  const std::string its = ask(app, {"CLIENT", "LIST"}), all = ask(ops, {"CLIENT", "LIST"});
+  EXPECT_NE(its.find(" name=one "), its.npos) << its;
+  EXPECT_EQ(its.find(" name=two "), its.npos) << its;
+  EXPECT_NE(all.find(" name=one "), all.npos) << all;
+  EXPECT_NE(all.find(" user=ops "), all.npos) << all;
+  EXPECT_LT(all.find(" name=one "), all.find(" name=two "));
+}
+
+class RespUnblock : public RespUsers {
+ protected:
+  // Waits, and until it does.
+  void wait(RespClient& client, int before) {
+    ASSERT_TRUE(client.send(to_resp(jar("SLUICE.WAIT", {"0"}))));
+    ASSERT_TRUE(comes([&] {
+      return http_get(admin_, "/metrics")
+                 .body.find("\nsluice_waiting_requests " + std::to_string(before + 1) + "\n") !=
+             std::string::npos;
+    }));
+  }
+  static std::vector<std::string> jar(const std::string& command,
+                                      std::vector<std::string> before = {}) {
+    before.insert(before.begin(), command);
+    for (const char* word : {"KEY", "jar", "LIMIT", "1", "0", "ALGORITHM", "fixed_bucket"})
+      before.emplace_back(word);
+    return before;
+  }
+  static std::string id_of(RespClient& client) { return ask(client, {"CLIENT", "ID"}); }
+};
+
+TEST_F(RespUnblock, EndsAWaitOfTheSameUser) {
+  RespClient waiting = logged_in("app", "open sesame"), other = logged_in("app", "open sesame");
+  ask(other, jar("SLUICE.TAKE"));
+  const std::string id = id_of(waiting);
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id}), "0") << "it does not wait";
+  wait(waiting, 0);
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id}), "1");
+  EXPECT_EQ(to_text(*waiting.read()), "(nil)");
+  wait(waiting, 0);
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id, "ERROR"}), "1");
+  EXPECT_EQ(to_text(*waiting.read()), "(error) UNBLOCKED client unblocked via CLIENT UNBLOCK");
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id}), "0");
+  EXPECT_EQ(ask(waiting, {"PING"}), "PONG");
+  // What was not taken is there when it comes.
+  ask(other, jar("SLUICE.PUT"));
+  EXPECT_EQ(ask(waiting, jar("SLUICE.TAKE")).substr(0, 2), "[1");
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", "x"}),
+            "(error) ERR value is not an integer or out of range");
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id, "NOW"}),
+            "(error) ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+}
+
+TEST_F(RespUnblock, OfOtherUsersOnlyWhoMayAdmin) {
+  RespClient waiting = logged_in("app", "open sesame"), other = logged_in("default", "open sesame"),
+             ops = logged_in("ops", "swordfish");
+  ask(other, jar("SLUICE.TAKE"));
+  const std::string id = id_of(waiting);
+  wait(waiting, 0);
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id}), "0");
+  EXPECT_EQ(ask(ops, {"CLIENT", "UNBLOCK", id, "TIMEOUT"}), "1");
+  EXPECT_EQ(to_text(*waiting.read()), "(nil)");
+}
+
+TEST_F(RespUnblock, LetsTheNextOneGetOn) {
+  RespClient first = logged_in("app", "open sesame"), second = logged_in("app", "open sesame"),
+             other = logged_in("app", "open sesame");
+  ask(other, jar("SLUICE.TAKE"));
+  const std::string id = id_of(first);
+  wait(first, 0);
+  wait(second, 1);
+  EXPECT_EQ(ask(other, {"CLIENT", "UNBLOCK", id}), "1");
+  EXPECT_EQ(to_text(*first.read()), "(nil)");
+  ask(other, jar("SLUICE.PUT"));
+  EXPECT_EQ(to_text(*second.read()).substr(0, 2), "[1");
+}
+
+}  // namespace
+}  // namespace sluice::tests
