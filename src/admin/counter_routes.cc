@@ -348,7 +348,8 @@ std::optional<HttpResponse> CounterRoutes::show(
   if (outcome != engine::AdminQueries::Outcome::answered) return problem_of(outcome);
   for (const CounterState& counter : query->counters()) {
     // One that is none hides no other.
-    const bool foreign = counter.error == request::Error::wrong_type;
+    const bool foreign =
+        counter.error == request::Error::wrong_type || counter.error == request::Error::no_number;
     if (counter.error != request::Error::none && !foreign)
       return problem_response(503, std::string(deps_.store.message_for(counter.error)));
     if (counter.moved) continue;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<const char*, engine::rule_outcome_count> rule_outcome_names{
     "allowed", "denied", "shadow_allowed", "shadow_denied", "error"};
 constexpr std::array<const char*, engine::closed_count> closed_names{
-    "request_timeout", "request_memory", "send_timeout", "send_memory"};
+    "request_timeout", "request_memory", "send_timeout", "send_memory", "idle_timeout"};
 constexpr std::array<const char*, engine::request_outcome_count> request_outcome_names{
     "allowed", "denied", "unmatched", "error", "answered"};
 

@@ -38,15 +38,15 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     return nullptr;
   }
   config::PolicyList files;
+  config::Config config;
   if (as->is_sluice()) {
-    config::Config config;
     base::Diagnostics of_config;
     config::read_config(*text, path, config, of_config);
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     // Policies that are named soundly are looked at all the same, so that one run tells everything.
     if (config.has_policy()) files = config.policy_files();
     if (base::has_errors(of_config)) {
-      config::load_policy(files, spaces, diagnostics);
+      config::load_policy(files, spaces, diagnostics, config.own);
       return nullptr;
     }
     if (!config::make_users(config.users, diagnostics).users) {
@@ -60,7 +60,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     for (auto& file : files)
       if (one.given && file->format() == one.format)
         file->set(one.flag->option, one.flag->value, std::string(one.flag->flag), {}, diagnostics);
-  return config::load_policy(files, spaces, diagnostics);
+  return config::load_policy(files, spaces, diagnostics, config.own);
 }
 
 int fail(const std::string& problem, config::CommandIo& io) {

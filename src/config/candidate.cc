@@ -77,7 +77,8 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     read_config(text, live_file.empty() ? body_name : live_file, config, candidate.diagnostics);
     const bool sound = !base::has_errors(candidate.diagnostics);
     if (check_files(config, live_file, candidate.diagnostics))
-      held->rules = load_policy(config.policy_files(), held->spaces, candidate.diagnostics);
+      held->rules =
+          load_policy(config.policy_files(), held->spaces, candidate.diagnostics, config.own);
     if (!sound) held->rules.reset();
     candidate.dialects = {&policy::native_dialect};
     for (const policy::Dialect* dialect : protocol::dialects())

@@ -131,6 +131,8 @@ void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& d
 }
 
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
+  for (const auto& its : config.own)
+    if (its) its->check(config, diagnostics);
   const StoreSettings& store = config.store;
   if (store.redis && !store.path.value.empty()) {
     base::Diagnostic place;

@@ -131,18 +131,24 @@ PolicyTexts read_texts(const PolicyList& files, protocol::Unusable unusable,
 }
 
 std::shared_ptr<const policy::RuleSet> load_policy(const PolicyList& files, request::Spaces& spaces,
-                                                   base::Diagnostics& diagnostics) {
-  return load_policy(read_texts(files, protocol::Unusable::error, diagnostics), spaces,
-                     diagnostics);
+                                                   base::Diagnostics& diagnostics,
+                                                   OwnSettings own) {
+  return load_policy(read_texts(files, protocol::Unusable::error, diagnostics), spaces, diagnostics,
+                     own);
 }
 
 std::shared_ptr<const policy::RuleSet> load_policy(const PolicyTexts& texts,
                                                    request::Spaces& spaces,
-                                                   base::Diagnostics& diagnostics) {
+                                                   base::Diagnostics& diagnostics,
+                                                   OwnSettings own) {
   const size_t told_before = diagnostics.size();
   auto rules = std::make_shared<policy::RuleSet>(protocol::dialects());
-  for (const protocol::Description* protocol : protocol::all())
-    if (protocol->add_rules != nullptr) protocol->add_rules(spaces, *rules);
+  const auto all = protocol::all();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i]->add_rules == nullptr) continue;
+    const bool has_own = i < own.size() && own[i];
+    all[i]->add_rules(has_own ? &*own[i] : nullptr, spaces, *rules);
+  }
   for (const auto& policy : texts.policies) policy->add_rules(spaces, *rules, diagnostics);
   const base::Diagnostics fresh(diagnostics.begin() + static_cast<ptrdiff_t>(told_before),
                                 diagnostics.end());

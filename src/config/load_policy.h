@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "policy/rule_set.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
+#include "protocol/settings.h"
 #include "request/space.h"
 
 namespace sluice::config {
@@ -82,12 +84,17 @@ struct PolicyTexts {
 PolicyTexts read_texts(const PolicyList& files, protocol::Unusable unusable,
                        base::Diagnostics& diagnostics);
 
+// Settings of protocols' own, by their numbers; none: the defaults.
+using OwnSettings = std::span<const base::Cloned<protocol::Settings>>;
+
 // The rules of all texts in their order, behind those that protocols have without a file; or null,
 // then `diagnostics` holds an error. Warnings come either way.
 std::shared_ptr<const policy::RuleSet> load_policy(const PolicyTexts& texts,
                                                    request::Spaces& spaces,
-                                                   base::Diagnostics& diagnostics);
+                                                   base::Diagnostics& diagnostics,
+                                                   OwnSettings own = {});
 std::shared_ptr<const policy::RuleSet> load_policy(const PolicyList& files, request::Spaces& spaces,
-                                                   base::Diagnostics& diagnostics);
+                                                   base::Diagnostics& diagnostics,
+                                                   OwnSettings own = {});
 
 }  // namespace sluice::config

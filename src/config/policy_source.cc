@@ -138,7 +138,8 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
              loaded.diagnostics);
     return;
   }
-  loaded.rules = load_policy(texts, spaces_, loaded.diagnostics);
+  // Protocols' own settings are those of the start, as they are elsewhere.
+  loaded.rules = load_policy(texts, spaces_, loaded.diagnostics, start_.own);
   if (!loaded.rules) return;
   loaded.users = made.users;
   files_ = loaded.files;

@@ -36,8 +36,14 @@ inline constexpr size_t rule_outcome_count = 5;
 enum class RequestOutcome : uint8_t { allowed, denied, unmatched, failed, answered };
 inline constexpr size_t request_outcome_count = 5;
 // Why the server closed a client's connection.
-enum class Closed : uint8_t { request_timeout, request_memory, send_timeout, send_memory };
-inline constexpr size_t closed_count = 4;
+enum class Closed : uint8_t {
+  request_timeout,
+  request_memory,
+  send_timeout,
+  send_memory,
+  idle_timeout
+};
+inline constexpr size_t closed_count = 5;
 
 // Of latencies, in ns.
 inline constexpr std::array<uint64_t, 18> latency_bounds_ns{

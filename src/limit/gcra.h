@@ -15,7 +15,7 @@
 //                  cell   E = trunc(period * 10^9 / count), divided as doubles, as the module does
 //                         L = max_burst + 1                 F = E * L
 //                  crab   E = floor(period * 10^9 / count)
-//                         L = max_burst                     F = E * (L - 1)
+//                         L = max_burst                     F = E * (L - 1), or ~F, below 0
 //                  redis  E = max(1, round(period * 10^6 / count)), of doubles
 //                         L = max_burst + 1, 2^63-1 at most F = E * L
 //   state        units: the TAT, since 1970. fresh_at_us: the time from which the counter equals a
@@ -37,7 +37,8 @@
 //                comes between. cell and redis: `never` when E * quantity > F or L < 0. (crab has
 //                no word for never: it tells the wait as if it could pass.)
 //   reset_after  cell and redis: T - now, until the counter is as fresh. crab: T - now + F, what
-//                throttlecrab tells, which is (L - 2) * E more than that.
+//                throttlecrab tells, which is (L - 2) * E more than that. crab whose burst is ~F:
+//                T - now + E, until the bucket is full (`telling_full`).
 //   rounding     Durations are of whole microseconds, rounded up. Seconds (`seconds_up`) are
 //                rounded up from these, which is as from nanoseconds: no wait is told as 0.
 //   bound        In T >= 1 microseconds, [a, a + T) for any a, calls with the same numbers take at
@@ -154,8 +155,19 @@ inline Rate redis_rate(int64_t max_burst, int64_t tokens, double period) {
   return rate_of(Algorithm::gcra_redis, emission, limit, limit);
 }
 
-// What each of so many servers grants that do not know of one another: its part of the units, one at
-// least, which come back as much more slowly.
+// A limit of crab_rate whose reset_after is the time until its bucket is full.
+constexpr Limit telling_full(Limit limit) {
+  if (limit.burst >= 0) limit.burst = ~limit.burst;
+  return limit;
+}
+
+// Is it such a one?
+constexpr bool tells_full(const Limit& limit) {
+  return limit.algorithm == Algorithm::gcra_crab && limit.burst < 0;
+}
+
+// What each of so many servers grants that do not know of one another: its part of the units, one
+// at least, which come back as much more slowly.
 inline Limit share_of(const Limit& limit, unsigned servers) {
   const auto cut = [](Wide n) {
     return static_cast<int64_t>(std::clamp<Wide>(n, INT64_MIN, INT64_MAX));
@@ -165,7 +177,7 @@ inline Limit share_of(const Limit& limit, unsigned servers) {
   share.window.us = cut(Wide{limit.window.us} * servers);
   const bool crab = limit.algorithm == Algorithm::gcra_crab;
   share.burst = cut(Wide{share.window.us} * (crab ? share.quota - 1 : share.quota));
-  return share;
+  return tells_full(limit) ? telling_full(share) : share;
 }
 
 // Of a limit's own unit of time in a microsecond.
@@ -221,7 +233,8 @@ inline Outcome out_of_range(const State& state, const Limit& limit) {
 // algorithm. cost: the quantity; below 0 units are given back.
 inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
   SLUICE_CHECK(limit.window.us >= 1);
-  const int64_t emission = limit.window.us, tolerance = limit.burst;
+  const bool to_full = tells_full(limit);
+  const int64_t emission = limit.window.us, tolerance = to_full ? ~limit.burst : limit.burst;
   const Wide added = Wide{emission} * cost;
   if (!fits(added)) return out_of_range(state, limit);
   const bool crab = limit.algorithm == Algorithm::gcra_crab;
@@ -243,7 +256,8 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   const Wide room = at + tolerance - current;
   // At most E * L, which fits.
   if (room > 0) d.remaining = static_cast<int64_t>(room) / emission;
-  d.reset_after = rounded_up(limit.algorithm, current - at + (crab ? tolerance : 0));
+  const int64_t told_besides = to_full ? emission : crab ? tolerance : 0;
+  d.reset_after = rounded_up(limit.algorithm, current - at + told_besides);
   if (!d.allowed) {
     const bool can_pass = crab || (added <= tolerance && limit.quota >= 0);
     d.retry_after = can_pass ? rounded_up(limit.algorithm, to - tolerance - at) : base::never;

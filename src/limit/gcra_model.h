@@ -22,13 +22,17 @@ struct Call {
   int64_t max_burst = 0, count = 1;
   int64_t period = 1;  // of redis in microseconds: the double is period / 10^6
   int64_t quantity = 1;
+  bool to_full = false;  // of crab: its reset_after is the time until the bucket is full
 };
 
 inline gcra::Rate rate_of(const Call& call) {
   if (call.kind == Algorithm::gcra_cell)
     return gcra::cell_rate(call.max_burst, call.count, call.period);
-  if (call.kind == Algorithm::gcra_crab)
-    return gcra::crab_rate(call.max_burst, call.count, call.period);
+  if (call.kind == Algorithm::gcra_crab) {
+    gcra::Rate rate = gcra::crab_rate(call.max_burst, call.count, call.period);
+    if (call.to_full && rate.error == gcra::Error::none) rate.limit = telling_full(rate.limit);
+    return rate;
+  }
   return gcra::redis_rate(call.max_burst, call.count, static_cast<double>(call.period) / 1e6);
 }
 
@@ -119,7 +123,7 @@ class Key {
     const Int current = allowed ? new_tat : tat;
     Int remaining = (now + tolerance - current) / emission;
     if (remaining < 0) remaining = 0;
-    Int reset = current - now + tolerance;
+    Int reset = current - now + (call.to_full ? emission : tolerance);
     if (reset < 0) reset = 0;
     const Int retry = allowed ? Int(0) : Int(new_tat - tolerance - now);
     const Int second = 1'000'000'000;

@@ -368,6 +368,44 @@ TEST(Gcra, IsAsFreshFromThatTimeOn) {
   }
 }
 
+// THROTTLE with resp.throttle_true_reset: of all else nothing changes.
+TEST(Gcra, TellsWhenTheBucketIsFull) {
+  std::mt19937_64 random(19);
+  size_t bursts_of_one = 0;
+  for (int round = 0; round < 400; ++round) {
+    Pair pair, as_told;
+    int64_t now = start;
+    for (int i = 0; i < 12; ++i) {
+      Call call{Algorithm::gcra_crab, static_cast<int64_t>(random() % 4 + 1),
+                static_cast<int64_t>(random() % 9 + 1), static_cast<int64_t>(random() % 100 + 1),
+                static_cast<int64_t>(random() % 3)};
+      auto told = as_told.counter.ask(call, now);
+      call.to_full = true;
+      auto full = pair.counter.ask(call, now);
+      EXPECT_EQ(full, pair.model.ask(call, now)) << show(call);
+      ASSERT_TRUE(told && full);
+      // The bucket is full from then on, and a second before it is not.
+      const int64_t reset = (*full)[3];
+      Call look = call;
+      look.quantity = 0;
+      Counter then = pair.counter;
+      EXPECT_EQ((*then.ask(look, now + reset * second))[2], call.max_burst) << show(call);
+      if (reset > 0) EXPECT_LT((*then.ask(look, now + (reset - 1) * second))[2], call.max_burst);
+      bursts_of_one += call.max_burst == 1 && reset > 0;
+      (*told)[3] = (*full)[3] = 0;
+      EXPECT_EQ(told, full) << show(call);
+      EXPECT_EQ(as_told.counter.state, pair.counter.state);
+      now += static_cast<int64_t>(random() % 3 == 0 ? 0 : random() % (20 * second));
+    }
+  }
+  EXPECT_GT(bursts_of_one, 100u);
+  const Limit limit = limit_of({Algorithm::gcra_crab, 4, 1, 60, 1, true}),
+              usual = limit_of({Algorithm::gcra_crab, 4, 1, 60});
+  EXPECT_TRUE(gcra::tells_full(gcra::share_of(limit, 2)));
+  EXPECT_EQ(gcra::share_of(limit, 2), gcra::telling_full(gcra::share_of(usual, 2)));
+  EXPECT_EQ(gcra::telling_full(limit), limit);
+}
+
 TEST(Gcra, RoundsSecondsUp) {
   const auto denied = [](int64_t count, int64_t wait_us) {
     const Limit rate = gcra::cell_rate(0, count, 1).limit;

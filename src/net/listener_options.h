@@ -10,10 +10,11 @@ namespace sluice::net {
 
 // What a listener's clients have time for. A request_timeout begins with the first byte of a
 // request and ends with its last; a send_timeout begins when the client stops taking what it is
-// sent.
+// sent. An idle_timeout begins when a client that waits for nothing has sent its last byte.
 struct Timeouts {
   base::Duration request = base::seconds(30);
   base::Duration send = base::seconds(30);
+  base::Duration idle = {};  // 0: none
   friend bool operator==(const Timeouts&, const Timeouts&) = default;
 };
 

@@ -134,7 +134,10 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
   request::Group& group = groups_.back();
   ++group.charge_count;
-  group.on_error = std::min(group.on_error, rule.on_store_error);
+  // A request without the numbers is about the counter itself, of which nothing else can tell.
+  const bool needs_store = rule.limits_from == LimitsFrom::numbers && !brings_numbers;
+  group.on_error =
+      std::min(group.on_error, needs_store ? request::OnError::error : rule.on_store_error);
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {

@@ -27,6 +27,7 @@ namespace sluice::protocol {
 struct PolicyFormat;    // protocol/policy_files.h
 struct SettingsFormat;  // protocol/settings.h
 struct StoreTools;      // protocol/store_tools.h
+class Settings;         // protocol/settings.h
 
 // A protocol's number: its place in the list, from 0.
 enum class Protocol : uint8_t {};
@@ -57,7 +58,9 @@ struct Description {
   // Policies in files of its own; null: there are none.
   const PolicyFormat* policy = nullptr;
   // Appends the rules that are there without any file; null: its requests need a policy.
-  void (*add_rules)(request::Spaces& spaces, policy::RuleSet& rules) = nullptr;
+  // `settings`: the protocol's own; null: the defaults.
+  void (*add_rules)(const Settings* settings, request::Spaces& spaces,
+                    policy::RuleSet& rules) = nullptr;
   // Settings of its own; null: there are none.
   const SettingsFormat* settings = nullptr;
   // What it brings to `sluice store`; null: nothing.

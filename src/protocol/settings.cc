@@ -5,4 +5,6 @@ namespace sluice::protocol {
 void Settings::set(const SettingsFlag&, std::string_view, const std::string&,
                    const base::Diagnostic&, base::Diagnostics&) {}
 
+void Settings::check(const config::Config&, base::Diagnostics&) const {}
+
 }  // namespace sluice::protocol

@@ -50,6 +50,8 @@ class Settings {
   virtual std::vector<std::pair<std::string, std::string>> lines() const = 0;
   // What comes of them for a server; `self` is the protocol's number.
   virtual void add_to(server::Options& options, Protocol self) const = 0;
+  // What of them does not go together with the others, once all has been said.
+  virtual void check(const config::Config& config, base::Diagnostics& diagnostics) const;
 
  protected:
   Settings() = default;

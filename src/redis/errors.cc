@@ -16,6 +16,7 @@ struct Known {
 constexpr std::array known{
     Known{"WRONGTYPE", Error::wrong_type},
     Known{"FOREIGN", Error::wrong_type},
+    Known{"NONUMBER", Error::no_number},
     Known{"ERR value is not an integer", Error::wrong_type},
     Known{"ERR increment or decrement would overflow", Error::wrong_type},
     Known{"OOM", Error::no_space},

@@ -34,6 +34,12 @@ local function gcra(letter, per_us)
     return {least(mark, END), tat}
   end
   F[letter] = function(s, q, e, f, c)
+    -- A burst of `h` below 0 is ~f: told is when the bucket is full.
+    local besides = Z
+    if crab then
+      besides = f
+      if f < Z then besides, f = e, -ONE - f end
+    end
     local added, at = mul(e, c), instant()
     local fresh, from = tats(s, e, at)
     local to = from + added
@@ -52,9 +58,8 @@ local function gcra(letter, per_us)
     else
       retry = NEVER
     end
-    local room, reset = at + f - current, current - at
+    local room, reset = at + f - current, current - at + besides
     if room > Z then left = div(room, e) end
-    if crab then reset = reset + f end
     return ok, left, told(reset), retry, next, false
   end
   P[letter] = function(s, units, q, e, f)
@@ -67,6 +72,31 @@ end
 gcra('c', '1000')
 gcra('h', '1000')
 gcra('g', '1')
+)lua";
+
+const std::string_view lua_tat_text = R"lua(
+-- A counter stored as redis-cell does: a TAT in nanoseconds, for as long as it lies ahead. (Of a
+-- part of a millisecond for all of it: without it a limit of quick units would hold nobody.)
+local function load_tat(c, v, key)
+  local tat = #v <= 20 and string.match(v, '^%-?%d+$') and N(v)
+  if not tat or tat > END or tat < -END - ONE then
+    return {err = 'NONUMBER the value of ' .. sub(key, 1, 200) .. ' is no number of 64 bits'}
+  end
+  if c.reset_first then
+    c.changed = true
+  else
+    c.states = {tat > Z and {cdiv(tat, N('1000')), tat} or {}}
+    c.read = c.states
+  end
+end
+local function write_tat(key, s, old)
+  local ahead = s[1] and s[2] - mul(now, N('1000'))
+  if ahead and ahead > Z then
+    call('SET', key, S(s[2]), 'PX', S(cdiv(ahead, N('1000000'))))
+  elseif old then
+    call('DEL', key)
+  end
+end
 )lua";
 
 }  // namespace sluice::redis

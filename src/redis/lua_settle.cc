@@ -10,7 +10,8 @@
 //            ahead     units that are not there for it; 0 in the light script
 //            keep_fresh  ms to keep it once it equals a fresh one
 //            name      of its limits, with which a value begins: `s1;` and, for each limit,
-//                      letter, quota, window, burst; `s1;k` where it keeps its limits
+//                      letter, quota, window, burst; `s1;k` where it keeps its limits;
+//                      `remaining` and `tat` where other programs share the counter
 //            carry     u, l: what a bucket keeps of other limits; or the list of windows
 //            count     of limits that follow
 //            letter, quota, window, burst: of gcra_* this request's, for which the name has 1,1,1
@@ -348,7 +349,10 @@ for k = 1, #KEYS do
     c.ms = v and call('PTTL', KEYS[k])
     if not take_remaining(c, false) then all = false end
   else
-    if v then
+    if v and c.name == 'tat' then
+      local problem = load_tat(c, v, KEYS[k])
+      if problem then return problem end
+    elseif v then
       local name, was, left = read(v)
       if not name then return foreign(KEYS[k]) end
       local waits = {}
@@ -469,7 +473,9 @@ for k = 1, #charges do
   else
     if all and c.verb == 'a' then c.tail = {} end
     local keep_fresh, fresh = keep_fresh_of(c)
-    if (all or c.changed) and not is_as_read(c) or fresh and c.keep_fresh > 0 then
+    if c.name == 'tat' then
+      if (all or c.changed) and not is_as_read(c) then write_tat(KEYS[k], c.next[1], c.old) end
+    elseif (all or c.changed) and not is_as_read(c) or fresh and c.keep_fresh > 0 then
       write_states(KEYS[k], c.name, c.next, #c.limits, keep_fresh, c.old,
                    all and c.tail_then or c.tail)
     end

@@ -183,8 +183,9 @@ void RedisStore::collect(metrics::Page& page) const {
     page.gauge("sluice_redis_kept_age_seconds",
                "How long ago this server last knew of all that servers keep in Redis: overrides.",
                static_cast<double>(age->count()) * 1e-6);
-  for (const Error error : {Error::store, Error::deadline, Error::overloaded, Error::no_space,
-                            Error::read_only, Error::auth_failed, Error::wrong_type})
+  for (const Error error :
+       {Error::store, Error::deadline, Error::overloaded, Error::no_space, Error::read_only,
+        Error::auth_failed, Error::wrong_type, Error::no_number})
     page.counter(
         "sluice_redis_failures_total",
         "Groups of charges that Redis did not decide; on_store_error says what was answered.",
@@ -214,6 +215,7 @@ std::string_view RedisStore::message_for(Error error) const {
       return "what Redis has under the counter's key is no counter; the log says which";
     case Error::none:
     case Error::memory:
+    case Error::no_number:
       break;
   }
   return Store::message_for(error);

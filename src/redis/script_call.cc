@@ -200,6 +200,10 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
       if (charge.cost >= cost_max || charge.cost <= -cost_max) weight = Weight::wide;
       continue;
     }
+    if (charge.space->encoding == request::KeyEncoding::tat_text) {
+      weight = Weight::wide;
+      continue;
+    }
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
     algorithms |= text.algorithms;
     // What it was written under may be wide.
@@ -221,6 +225,19 @@ void append_remaining(std::string& out, const ScriptCall& ask) {
   append_bulk(out, charge.cost);
   append_bulk(out, charge.limits.front().quota);
   append_bulk(out, charge.limits.front().window.us / 1'000'000);
+}
+
+// What stands for its limits: of counters that other programs share, how these are written.
+std::string_view name_for(request::KeyEncoding encoding, const LimitText& text) {
+  switch (encoding) {
+    case request::KeyEncoding::own:
+      break;
+    case request::KeyEncoding::remaining_text:
+      return "remaining";
+    case request::KeyEncoding::tat_text:
+      return "tat";
+  }
+  return text.name;
 }
 
 // Names that other programs share stand as they are.
@@ -269,9 +286,7 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
       for (const Limit& limit : charge.limits) append_limit(out, 'k', limit);
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
-      append_bulk(out, charge.space->encoding == request::KeyEncoding::remaining_text
-                           ? std::string_view("remaining")
-                           : std::string_view(text.name));
+      append_bulk(out, name_for(charge.space->encoding, text));
       append_bulk(out, std::string_view(charge.space->carry == limit::CarryOver::left ? "l" : "u"));
       append_bulk(out, static_cast<int64_t>(text.count));
       if (!text.numbers_come_along)

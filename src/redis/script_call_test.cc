@@ -69,5 +69,29 @@ TEST(ScriptCall, NumbersThatComeAlongAreNoPartOfACountersName) {
   }
 }
 
+// Its name is the client's, and so is its form.
+TEST(ScriptCall, ACounterThatRedisCellSharesHasItsKeyAndItsForm) {
+  request::Spaces spaces;
+  request::Space like;
+  like.encoding = request::KeyEncoding::tat_text;
+  const Limit limit{Algorithm::gcra_cell, 5, {7}, 35},
+      constant = limit::gcra::without_numbers(Algorithm::gcra_cell);
+  request::Charge charge;
+  charge.space = spaces.intern("", "", like);
+  charge.key = "user:17";
+  charge.limits = {&limit, 1};
+  charge.limits_id = spaces.intern_limits({&constant, 1});
+  Scripts scripts;
+  LimitTexts texts;
+  const ScriptCall call{.charges = {&charge, 1}, .key_prefix = "p:"};
+  Weight weight;
+  const Script& script = script_of(call, scripts, texts, weight);
+  EXPECT_EQ(&script, &scripts.full(true));
+  std::string bytes;
+  append_call(bytes, call, script, true, scripts, texts);
+  EXPECT_EQ(bytes, "*16\r\n" + bulks({"EVALSHA", script.sha, "1", "user:17", "0", "t", "1", "0",
+                                      "0", "tat", "u", "1", "c", "5", "7", "35"}));
+}
+
 }  // namespace
 }  // namespace sluice::redis

@@ -48,9 +48,11 @@ std::string full_text(bool wide, Scripts::Time time) {
   std::string text = head(wide, time);
   for (const Part& part : parts) text.append(part.text).append(part.rest);
   if (wide) text += lua_gcra;
-  for (const std::string_view part : {lua_always, lua_put, lua_carry_over, lua_carry_list,
-                                      lua_states, lua_kept_limits, lua_settle_full})
+  for (const std::string_view part :
+       {lua_always, lua_put, lua_carry_over, lua_carry_list, lua_states, lua_kept_limits})
     text += part;
+  if (wide) text += lua_tat_text;
+  text += lua_settle_full;
   return text;
 }
 

@@ -282,7 +282,7 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
 Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges) {
   const Error error = error_of(text);
   std::string told(text.substr(0, 300));
-  if (error == Error::wrong_type) {
+  if (error == Error::wrong_type || error == Error::no_number) {
     bool own = true;
     for (const Charge& charge : charges) {
       if (!is_counted(charge)) continue;
@@ -292,7 +292,7 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
       told.append(charge.space->prefix).append(charge.key.substr(0, 300));
       told += charge.space->suffix;
     }
-    // Divvy's keys are what they are.
+    // Keys that other programs share are what they are.
     told += own ? "; delete it, or choose another store.redis.key_prefix" : "; delete it";
   }
   shared_.log_refusal(told);

@@ -46,6 +46,8 @@ std::string_view name_of(Error error) {
       return "refused";
     case Error::wrong_type:
       return "foreign";
+    case Error::no_number:
+      return "no_number";
   }
   return "";
 }

@@ -46,6 +46,8 @@ std::string_view name_of(Verb verb);
 enum class KeyEncoding : uint8_t {
   own,             // in a form of its own, under a name with its own prefix
   remaining_text,  // what is left, in decimal, for as long as the window is open (Divvy's way)
+  tat_text,        // of one limit gcra_cell: its TAT in decimal, for as long as it lies ahead
+                   // (redis-cell's way)
 };
 
 // A family of counters: those of one rule, or of one limitd type. All its counters
@@ -98,6 +100,7 @@ enum class Error : uint8_t {
   read_only,    // it takes no change
   auth_failed,  // it does not let us in
   wrong_type,   // what it has under this key is no counter of ours
+  no_number,    // it is a text where other programs of the counter keep a number
 };
 
 // As logs and metrics have it.

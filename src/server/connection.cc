@@ -33,6 +33,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
     : worker_(worker),
       request_ages_(worker.request_ages(accepted.timeouts)),
       send_ages_(worker.send_ages(accepted.timeouts)),
+      idle_ages_(worker.idle_ages(accepted.timeouts)),
       stream_(net::Stream::accepted(fd, accepted.tls)),
       session_(protocol::make_session(accepted.protocol, accepted.peer)),
       protocol_(accepted.protocol) {
@@ -49,7 +50,7 @@ Connection::~Connection() {
 }
 
 bool Connection::start() {
-  if (stream_.is_tls()) note_handshake();
+  stream_.is_tls() ? note_handshake() : note_idle();
   return worker_.poller().add(stream_.fd(), *this);
 }
 
@@ -124,6 +125,16 @@ void Connection::on_send_timeout() {
   abort();
 }
 
+void Connection::on_idle_timeout() {
+  if (phase_ != Phase::serving) return;
+  const bool idle = !undecided_ && in_size_ == 0 && held_ == 0 && under_way_.empty() &&
+                    unsent_.empty() && late_.empty() && !session_->holds_back() &&
+                    !worker_.engine().has_lists(*this);
+  if (!idle) return note_idle();
+  worker_.stats().closed(protocol_, engine::Closed::idle_timeout);
+  close_gently();
+}
+
 void Connection::give_way() {
   const auto self = shared_from_this();
   worker_.stats().closed(protocol_, engine::Closed::request_memory);
@@ -177,9 +188,10 @@ void Connection::read_more() {
 // A handshake may take as long as a request, and times out as one that is not whole.
 void Connection::note_handshake() {
   if (stream_.is_handshaking()) {
-    if (!waits_.is_member()) worker_.begin_wait(waits_, request_ages_);
+    if (!waits_.is_in(request_ages_)) worker_.begin_wait(waits_, request_ages_);
   } else if (in_size_ == 0 && held_ == 0 && waits_.is_in(request_ages_)) {
     waits_.leave();
+    note_idle();
   }
 }
 
@@ -216,10 +228,21 @@ void Connection::process() {
 void Connection::note_unfinished() {
   const bool unfinished = in_size_ > 0 || held_ > 0;
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
-  if (!unfinished) waits_.leave();
+  if (!unfinished) {
+    waits_.leave();
+    note_idle();
+  }
   if (!lends) lent_.leave();
-  if (unfinished && (completed_ || !waits_.is_member())) worker_.begin_wait(waits_, request_ages_);
+  if (unfinished && (completed_ || !waits_.is_in(request_ages_)))
+    worker_.begin_wait(waits_, request_ages_);
   if (lends && (completed_ || !lent_.is_member())) worker_.begin_lent(lent_);
+}
+
+// From here on it has sent nothing, and waits for nothing.
+void Connection::note_idle() {
+  if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
+    return;
+  worker_.begin_wait(waits_, *idle_ages_);
 }
 
 bool Connection::can_receive() const {
@@ -415,6 +438,7 @@ void Connection::flush_late(bool needs_commit) {
   worker_.out().append(late_);
   late_ = std::string();
   if (!flush(needs_commit) || !may_read()) return;
+  note_idle();
   // What the session held back, if it did.
   if (in_size_ > at_)
     undecided_ = true;

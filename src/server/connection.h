@@ -55,9 +55,10 @@ class Connection final : public engine::ReplySink,
   protocol::Protocol protocol() const { return protocol_; }
   bool is_turned_away() const { return !turned_away_.empty(); }
   // What the client began to ask has not arrived whole in time; it has taken nothing of what it is
-  // sent for too long.
+  // sent for too long; it has sent nothing for too long, and waits for nothing.
   void on_request_timeout();
   void on_send_timeout();
+  void on_idle_timeout();
   // Gives what it holds of an unfinished request to others, which ends it. Not while the store has
   // its requests.
   bool can_give_way() const {
@@ -105,6 +106,7 @@ class Connection final : public engine::ReplySink,
   void refuse_behind_replies(std::string_view why);
   void release_input();
   void note_unfinished();
+  void note_idle();
   void start_flushing();
   bool flush(bool needs_commit = false);
   void write_more();
@@ -120,8 +122,9 @@ class Connection final : public engine::ReplySink,
   Worker& worker_;
   AgeList<Connection>& request_ages_;
   AgeList<Connection>& send_ages_;
+  AgeList<Connection>* const idle_ages_;  // null: it may be idle for ever
   // In the first while a request has not arrived whole, in the second while the socket takes no
-  // more; in neither while the server is what it waits for.
+  // more, in the third while it waits for nothing; in none while the server is what it waits for.
   AgeList<Connection>::Member waits_{*this};
   AgeList<Connection>::Member lent_{*this};  // while it holds more than the small buffer
   net::Stream stream_;

@@ -9,7 +9,8 @@ constexpr std::array<const char*, engine::closed_count> words{
     "did not finish a request in time (request_timeout)",
     "had the oldest unfinished requests when these reached their bound of memory",
     "took no replies in time (send_timeout)",
-    "had taken no replies for the longest when these reached their bound of memory"};
+    "had taken no replies for the longest when these reached their bound of memory",
+    nullptr};  // idle_timeout: they did nothing wrong
 
 }  // namespace
 
@@ -27,7 +28,8 @@ void Doors::tell(const ClosedFor& closed, std::chrono::steady_clock::time_point 
   if (!all && now < tell_again_) return;
   std::string text;
   const auto add = [&](uint64_t count, const char* what) {
-    if (count > 0) text += (text.empty() ? "" : "; ") + std::to_string(count) + " " + what;
+    if (count > 0 && what != nullptr)
+      text += (text.empty() ? "" : "; ") + std::to_string(count) + " " + what;
   };
   for (size_t i = 0; i < engine::closed_count; ++i) add(closed[i] - told_[i], words[i]);
   const uint64_t away = turned_away_.load(std::memory_order_relaxed);

@@ -181,6 +181,12 @@ Worker::Ages& Worker::send_ages(const net::Timeouts& timeouts) {
   return send_ages_.try_emplace(timeouts.send.us, length).first->second;
 }
 
+Worker::Ages* Worker::idle_ages(const net::Timeouts& timeouts) {
+  if (timeouts.idle.us == 0) return nullptr;
+  const std::chrono::microseconds length(timeouts.idle.us);
+  return &idle_ages_.try_emplace(timeouts.idle.us, length).first->second;
+}
+
 void Worker::begin_wait(Ages::Member& member, Ages& ages) {
   const auto now = std::chrono::steady_clock::now();
   member.join(ages, now);
@@ -215,6 +221,7 @@ void Worker::end_waits() {
   };
   for (auto& [length, ages] : request_ages_) end(ages, &Connection::on_request_timeout);
   for (auto& [length, ages] : send_ages_) end(ages, &Connection::on_send_timeout);
+  for (auto& [length, ages] : idle_ages_) end(ages, &Connection::on_idle_timeout);
 }
 
 bool Worker::make_room_for(const Connection& by, size_t bytes) {

@@ -95,10 +95,12 @@ class Worker {
   // nothing for the longest are closed.
   void add_unsent(const Connection& by, size_t bytes);
   void remove_unsent(size_t bytes) { unsent_bytes_ -= bytes; }
-  // Connections of which a request is unfinished, and that take nothing: until they time out.
+  // Connections of which a request is unfinished, that take nothing, and that wait for nothing:
+  // until they time out.
   using Ages = AgeList<Connection>;
   Ages& request_ages(const net::Timeouts& timeouts);
   Ages& send_ages(const net::Timeouts& timeouts);
+  Ages* idle_ages(const net::Timeouts& timeouts);  // null: they may be idle for ever
   void begin_wait(Ages::Member& member, Ages& ages);
   void begin_lent(Ages::Member& member);
   void leave(const std::shared_ptr<Connection>& connection);
@@ -127,9 +129,9 @@ class Worker {
 
   size_t lent_bytes_ = 0;  // small buffers aside, what sessions hold included
   size_t unsent_bytes_ = 0;
-  std::map<int64_t, Ages> request_ages_, send_ages_;  // by their lengths in us
-  Ages lent_ages_;                                    // outlive what io_ still holds, as buffers do
-  std::optional<Ages::Time> wakes_at_;                // of waits_timer_
+  std::map<int64_t, Ages> request_ages_, send_ages_, idle_ages_;  // by their lengths in us
+  Ages lent_ages_;                      // outlive what io_ still holds, as buffers do
+  std::optional<Ages::Time> wakes_at_;  // of waits_timer_
   store::Store& store_;
   store::Committer* const committer_;
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds

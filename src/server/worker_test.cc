@@ -115,6 +115,49 @@ TEST(Worker, ARequestThatComesByteByByteHasNoMoreTime) {
   EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
 }
 
+// Of what it has begun, and of replies that it does not take, other timeouts have a say.
+TEST(Worker, AClientThatSendsNothingIsClosedWhereThatIsWanted) {
+  World w;
+  const net::Timeouts brief{.idle = base::milliseconds(100)};
+  const int mute = w.client(brief), brisk = w.client(brief), half = w.client(brief),
+            patient = w.client();
+  w.start();
+  send(half, "HIT ip=");
+  send(patient, "HIT ip=1\n");
+  EXPECT_EQ(read_until(patient, "\n").substr(0, 8), "OK true ");
+  send(brisk, "HIT ip=1\n");
+  const std::string all = read_until(brisk, "never");
+  EXPECT_EQ(all.substr(0, 8), "OK true ");
+  EXPECT_TRUE(all.ends_with("\n(end)")) << all;
+  EXPECT_EQ(read_until(mute, "never"), "(end)");
+  const auto& of = w.stats.at(protocol::find("divvy").value());
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::idle_timeout)].read(), 2u);
+  send(half, "1\n");
+  EXPECT_EQ(read_until(half, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(read_until(half, "never"), "(end)");
+  send(patient, "HIT ip=1\n");
+  EXPECT_EQ(read_until(patient, "\n").substr(0, 8), "OK true ");
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::idle_timeout)].read(), 3u);
+}
+
+// Each byte that comes puts it off: some of these clients would be gone without that.
+TEST(Worker, AClientThatGoesOnSendingIsNotIdle) {
+  World w;
+  const int client = w.client({.idle = base::seconds(1)}),
+            other = w.client({.idle = base::seconds(2)});
+  w.start();
+  // Until the other one, which may be idle for twice as long, is closed.
+  for (const auto deadline = tests::soon(); std::chrono::steady_clock::now() < deadline;) {
+    pollfd ended{other, POLLIN, 0};
+    if (::poll(&ended, 1, 1) == 1) break;
+    send(client, "HIT ip=1\n");
+    ASSERT_EQ(read_until(client, "\n").substr(0, 8), "OK true ");
+  }
+  EXPECT_EQ(read_until(other, "never"), "(end)");
+  const auto& of = w.stats.at(protocol::find("divvy").value());
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::idle_timeout)].read(), 1u);
+}
+
 TEST(Worker, AClientThatTakesNothingIsClosed) {
   World w;
   const net::Timeouts brief{.send = base::milliseconds(100)};

@@ -18,6 +18,32 @@
 namespace sluice::tests {
 namespace {
 
+// Who waits for units is not idle; from the reply on it is.
+TEST(RespIdle, AConnectionThatWaitsForNothingIsClosed) {
+  Folder folder;
+  const std::string config =
+      folder.write("sluice.yaml",
+                   "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
+                   "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
+                   "resp: { idle_timeout: 200ms }\n");
+  Process process({.arguments = {"serve", "--config", config, "--log-level", "warn"}});
+  const uint16_t port = await_listening(process, "resp"), admin = await_listening(process, "admin");
+  TcpClient mute = TcpClient::connect(port).value(), waits = TcpClient::connect(port).value(),
+            half = TcpClient::connect(port).value();
+  ASSERT_TRUE(waits.send("SLUICE.TAKE KEY k LIMIT 1 1h\r\nSLUICE.WAIT 1.5 KEY k LIMIT 1 1h\r\n"));
+  ASSERT_TRUE(half.send("PING\r\nPIN"));
+  EXPECT_EQ(mute.read_to_end(), "");
+  EXPECT_EQ(waits.read_to_end(), "*5\r\n:1\r\n:1\r\n:0\r\n:0\r\n:3600000\r\n*-1\r\n");
+  ASSERT_TRUE(half.send("G\r\n"));
+  EXPECT_EQ(half.read_to_end(), "+PONG\r\n+PONG\r\n");
+  const std::string closed = "sluice_connections_closed_total{protocol=\"resp\",reason=";
+  EXPECT_EQ(sample(admin, closed + "\"idle_timeout\"}"), "3");
+  EXPECT_EQ(sample(admin, closed + "\"request_timeout\"}"), "0");
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(soon()), 0);
+  EXPECT_EQ(process.err().find("connections were closed"), std::string::npos) << process.err();
+}
+
 class RespWait : public testing::Test {
  protected:
   ~RespWait() override { stop(); }

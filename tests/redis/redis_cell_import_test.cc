@@ -175,7 +175,7 @@ TEST_F(RedisCellImport, TakesTheKeysThatMatch) {
   const auto finished = run({.arguments = {"store", "import-redis-cell", dir(), "--redis",
                                            redis_.address(), "--match", "user:*"}});
   EXPECT_EQ(finished.status, 0) << finished.err;
-  EXPECT_EQ(finished.out, "3,000 keys found, 3,000 counters imported\n");
+  EXPECT_EQ(finished.out, "3000 keys found, 3000 counters imported\n");
   CellServer server(dir());
   for (int i = 0; i < 3000; ++i) {
     ASSERT_EQ(server.throttle("user:" + std::to_string(i)), (Three{0, 5, 4 - i % 4})) << i;

@@ -85,11 +85,15 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader) {
   if (!node.is_map()) return limit;  // has been told
 
   if (algorithm && reader.has_text("algorithm", algorithm)) {
-    if (const auto named = algorithm_named(algorithm.text()))
+    const std::string_view name = algorithm.text();
+    if (const auto named = algorithm_named(name))
       limit.algorithm = *named;
+    else if (name.starts_with("gcra"))  // also as the commands' own are called
+      reader.error("algorithm", algorithm, in_ticks(name) + " is no algorithm of policies",
+                   "write `token_bucket`, which makes the same promise in exact arithmetic");
     else
-      reader.error("algorithm", algorithm, in_ticks(algorithm.text()) + " is no algorithm",
-                   known_words(algorithm.text(), algorithms));
+      reader.error("algorithm", algorithm, in_ticks(name) + " is no algorithm",
+                   known_words(name, algorithms));
   }
   if (!quota)
     reader.error("limit", node, "has no quota", "add `quota: N`, the units that a window allows");

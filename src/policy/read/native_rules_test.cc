@@ -233,6 +233,11 @@ TEST(ReadNative, SaysWhereAndWhatAndHow) {
        "`fixed_window`?"},
       {limited("quota: 1, window: 1s, algorithm: deny"),
        "`deny` is no algorithm; known here: token"},
+      {limited("quota: 1, window: 1s, algorithm: gcra"),
+       "f.yaml:3:47: error: rule a: algorithm: `gcra` is no algorithm of policies; write "
+       "`token_bucket`, which makes the same promise in exact arithmetic"},
+      {limited("quota: 1, window: 1s, algorithm: gcra_cell"),
+       "`gcra_cell` is no algorithm of policies; write `token_bucket`"},
       {limited("quota: 1, window: 1s, brust: 5"),
        "f.yaml:3:36: error: rule a: brust: is no key that "
        "is known here; did you mean `burst`?"},

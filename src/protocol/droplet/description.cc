@@ -34,7 +34,8 @@ constinit const protocol::Description description = {
     .dialect = &dialect,
     .ask = &ask_words,
     .commands = commands,
-    .add_rules = add_droplet_rule,
+    .add_rules = [](const protocol::Settings*, request::Spaces& spaces,
+                    policy::RuleSet& rules) { add_droplet_rule(spaces, rules); },
     .settings = &settings_format,
 };
 

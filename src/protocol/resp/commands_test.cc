@@ -29,7 +29,8 @@ constexpr int64_t second = 1'000'000;
 int64_t now_us;  // of all worlds, one at a time
 
 struct World {
-  World() {
+  explicit World(const RespOptions& its_options = {})
+      : options(its_options), session({.options = &options}) {
     now_us = 1'795'000'000 * second;
     static const protocol::Protocol number = protocol::find("resp").value();
     protocol = number;
@@ -44,7 +45,7 @@ struct World {
         "- { match: { user: '*' }, actor: user, limit: { quota: 7, window: 1h } }\n",
         "test.yaml", spaces, *rules, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
-    add_throttle_rules(spaces, *rules);
+    add_throttle_rules(spaces, *rules, options);
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<engine::Engine>(
         engine::Engine::Deps{.store = store, .clock = clock, .live = *live, .spaces = &spaces},
@@ -77,6 +78,7 @@ struct World {
     return reply.starts_with('-') ? reply.substr(0, reply.find('\r')) : words;
   }
 
+  const RespOptions options;
   protocol::Protocol protocol{};
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
@@ -95,6 +97,46 @@ TEST(Throttle, TheThreeCommandsCountApart) {
   EXPECT_EQ(world.numbers("GCRA k 1 1 60"), "0 2 1 -1 60");
   now_us += 60 * second;
   EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 0 -1 120");
+}
+
+TEST(Throttle, ResetIsTheTimeUntilTheBucketIsFullWhereThatIsWanted) {
+  RespOptions options;
+  options.throttle_true_reset = true;
+  World world(options);
+  EXPECT_EQ(world.numbers("THROTTLE k 5 1 60 0"), "1 5 5 0 0");
+  EXPECT_EQ(world.numbers("THROTTLE k 5 1 60"), "1 5 4 60 0");
+  EXPECT_EQ(world.numbers("THROTTLE k 5 1 60 4"), "1 5 0 300 0");
+  now_us += 1;
+  EXPECT_EQ(world.numbers("THROTTLE k 5 1 60"), "0 5 0 300 60");
+  now_us += second - 1;
+  EXPECT_EQ(world.numbers("THROTTLE k 5 1 60"), "0 5 0 299 59");
+  // A bucket of one, which is empty for an emission.
+  EXPECT_EQ(world.numbers("THROTTLE one 1 1 60 0"), "1 1 1 0 0");
+  EXPECT_EQ(world.numbers("THROTTLE one 1 1 60"), "1 1 0 60 0");
+  EXPECT_EQ(world.numbers("THROTTLE one 1 1 60"), "0 1 0 60 60");
+  now_us += 59 * second + 1;
+  EXPECT_EQ(world.numbers("THROTTLE one 1 1 60 0"), "1 1 0 1 0");
+  // The others are as ever.
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
+  EXPECT_EQ(World().numbers("THROTTLE k 5 1 60"), "1 5 4 240 0");
+}
+
+// Of other databases the name is a part, which redis-cell knows nothing of.
+TEST(Throttle, KeysThatRedisCellSharesAreOfOneDatabase) {
+  RespOptions options;
+  options.cell_shared = true;
+  World world(options);
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 0 1 60"), "0 1 0 -1 60");
+  EXPECT_EQ(world.say("EXISTS k\n"), ":1\r\n");
+  EXPECT_EQ(world.say("SELECT 3\n"), "+OK\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 0 1 60"),
+            "-ERR the keys that CL.THROTTLE shares with redis-cell (resp.cell_shared) are those of "
+            "database 0 alone");
+  EXPECT_EQ(world.say("EXISTS k\n"), ":0\r\n");
+  EXPECT_EQ(world.numbers("THROTTLE k 1 1 60"), "1 1 0 0 0");
+  EXPECT_EQ(world.say("SELECT 0\n"), "+OK\r\n");
+  EXPECT_EQ(world.say("DEL k\n"), ":1\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 0 1 60"), "0 1 0 -1 60");
 }
 
 TEST(Throttle, DatabasesCountApart) {

@@ -34,7 +34,13 @@ constinit const protocol::Description description = {
     .dialect = &dialect,
     .ask = &ask_words,
     .commands = commands,
-    .add_rules = add_throttle_rules,
+    .add_rules =
+        [](const protocol::Settings* settings, request::Spaces& spaces, policy::RuleSet& rules) {
+          add_throttle_rules(spaces, rules,
+                             settings == nullptr
+                                 ? RespOptions()
+                                 : static_cast<const RespSettings&>(*settings).options());
+        },
     .settings = &settings_format,
     .store = &store_tools,
 };

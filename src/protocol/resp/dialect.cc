@@ -32,6 +32,16 @@ constexpr Served served[] = {{Algorithm::gcra_cell, "cl.throttle", "cell:"},
                              {Algorithm::gcra_crab, "throttle", "crab:"},
                              {Algorithm::gcra_redis, "gcra", "gcra:"}};
 
+// As redis-cell has it: a key is stored as it is, whatever else Redis holds. That is one database.
+void share_with_cell(request::Spaces& spaces, policy::Rule& rule) {
+  request::Space like;
+  like.encoding = request::KeyEncoding::tat_text;
+  rule.pattern += " " + std::string(database_entry) + "=0";
+  rule.conditions.push_back({std::string(database_entry), policy::Pattern::equal_to("0")});
+  rule.actor = {std::string(key_entry)};
+  rule.intern(spaces, spaces.hold("", "", like));
+}
+
 }  // namespace
 
 constinit const policy::Dialect dialect = {
@@ -46,7 +56,8 @@ std::string_view command_of(Algorithm algorithm) {
   return {};
 }
 
-void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules) {
+void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules,
+                        const RespOptions& options) {
   for (const Served& one : served) {
     policy::Rule rule;
     rule.name = one.command;
@@ -58,7 +69,11 @@ void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules) {
     rule.actor = {std::string(database_entry), std::string(key_entry)};
     rule.limits = {limit::gcra::without_numbers(one.algorithm)};
     rule.limits_from = policy::LimitsFrom::numbers;
-    rule.intern(spaces, spaces.hold(std::string(one.prefix), "", request::Space()));
+    rule.on_store_error = options.on_store_error;
+    if (options.cell_shared && one.algorithm == Algorithm::gcra_cell)
+      share_with_cell(spaces, rule);
+    else
+      rule.intern(spaces, spaces.hold(std::string(one.prefix), "", request::Space()));
     rules.add(dialect, std::move(rule));
   }
   policy::Rule rule;
@@ -71,6 +86,7 @@ void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules) {
   rule.actor = {std::string(key_entry)};
   rule.limits = {{limit::Algorithm::unlimited}};
   rule.limits_from = policy::LimitsFrom::request;
+  rule.on_store_error = options.on_store_error;
   rule.intern(spaces, spaces.hold(policy::inline_prefix, "", request::Space()));
   rules.add(dialect, std::move(rule));
 }

@@ -7,6 +7,7 @@
 #include "limit/limit.h"
 #include "policy/dialect.h"
 #include "policy/rule_set.h"
+#include "protocol/resp/options.h"
 #include "request/space.h"
 
 namespace sluice::resp {
@@ -27,6 +28,7 @@ std::string_view command_of(limit::Algorithm algorithm);
 
 // Adds a rule for each of the three commands to the dialect's, a counter for each database and key;
 // and one for requests that bring their limits along.
-void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules);
+void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules,
+                        const RespOptions& options = {});
 
 }  // namespace sluice::resp

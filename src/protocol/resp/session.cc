@@ -19,6 +19,7 @@ using base::bounds::batch_requests_max;
 std::string_view first_word(request::Error cause) {
   switch (cause) {
     case request::Error::none:
+    case request::Error::no_number:
       return "ERR ";
     case request::Error::memory:
     case request::Error::no_space:
@@ -129,7 +130,10 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case cell:
     case crab:
     case redis:
-      if (!verdict.error.empty())
+      if (request.note == cell && options_.cell_shared &&
+          verdict.cause == request::Error::wrong_type)
+        writer.error("WRONGTYPE Operation against a key holding the wrong kind of value");
+      else if (!verdict.error.empty())
         writer.error(error_of(verdict));
       else if (verdict.tightest == nullptr)
         writer.error("NORULE no rule applies");
@@ -356,6 +360,12 @@ void RespSession::throttle(limit::Algorithm algorithm, Words words) {
   if (!read_throttle(algorithm, words, throttle_)) return answer_error(throttle_.error);
   if (throttle_.cost < 0 && !identity_.may(access::Right::put)) [[unlikely]]
     return refuse_right(command_of(algorithm));  // it gives back
+  if (algorithm == limit::Algorithm::gcra_cell && options_.cell_shared && facts_.database != 0)
+    return answer_error(
+        "ERR the keys that CL.THROTTLE shares with redis-cell (resp.cell_shared) are those of "
+        "database 0 alone");
+  if (algorithm == limit::Algorithm::gcra_crab && options_.throttle_true_reset)
+    throttle_.limit = limit::gcra::telling_full(throttle_.limit);
   const uint32_t note = algorithm == limit::Algorithm::gcra_cell   ? cell
                         : algorithm == limit::Algorithm::gcra_crab ? crab
                                                                    : redis;

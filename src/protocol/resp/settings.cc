@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "base/bounds.h"
+#include "base/units.h"
+#include "config/config.h"
 #include "config/file_reader.h"
 #include "config/settings.h"
+#include "protocol/protocol.h"
 #include "server/options.h"
 
 namespace sluice::resp {
@@ -27,6 +31,27 @@ size_t choice(const std::array<std::string_view, N>& names, std::string_view tex
     config::complain(place, "`" + std::string(text) + "` is not one of " + choices(names),
                      "write one of these", diagnostics);
   return static_cast<size_t>(at - names.begin());
+}
+
+// What is told of the answer where the store cannot decide.
+std::string_view name_of_answer(request::OnError answer) {
+  const auto at = std::find(store_error_answers.begin(), store_error_answers.end(), answer);
+  return store_error_names[static_cast<size_t>(at - store_error_answers.begin())];
+}
+
+void read_idle_timeout(config::FileReader& reader, const std::string& key, const YamlNode& value,
+                       base::Duration& to) {
+  const auto text = reader.text(key, value);
+  if (!text) return;
+  const auto length = *text == "0" ? base::Duration{} : base::parse_duration(*text);
+  const bool none = length && length->us == 0;
+  if (none || (length && length->us >= base::bounds::timeout_us_min &&
+               length->us <= base::bounds::timeout_us_max))
+    to = *length;
+  else
+    config::complain(reader.place(key, value), "`" + *text + "` is not a timeout",
+                     "write a length of time from `100ms` to `1d`, as in `5m`, or 0 for none",
+                     reader.diagnostics());
 }
 
 }  // namespace
@@ -71,6 +96,37 @@ void RespSettings::read(config::FileReader& reader, const YamlNode& section) {
                  if (at < unmatched_names.size()) its.unmatched = static_cast<Unmatched>(at);
                }},
               {"max_waiting", number(its.waiting_max, 0, 1'000'000)},
+              {"on_store_error",
+               [&](const std::string& key, const YamlNode& value) {
+                 const auto text = reader.text(key, value);
+                 if (!text) return;
+                 const size_t at = choice(store_error_names, *text, reader.place(key, value),
+                                          reader.diagnostics());
+                 if (at < store_error_names.size()) its.on_store_error = store_error_answers[at];
+               }},
+              {"throttle_true_reset",
+               [&](const std::string& key, const YamlNode& value) {
+                 its.throttle_true_reset =
+                     reader
+                         .truth(key, value,
+                                "write `throttle_true_reset: true` to have THROTTLE tell when the "
+                                "bucket is full")
+                         .value_or(its.throttle_true_reset);
+               }},
+              {"cell_shared",
+               [&](const std::string& key, const YamlNode& value) {
+                 shared_ = {reader
+                                .truth(key, value,
+                                       "write `cell_shared: true` to count together with "
+                                       "redis-cell in one Redis")
+                                .value_or(its.cell_shared),
+                            reader.origin(value)};
+                 its.cell_shared = shared_.value;
+               }},
+              {"idle_timeout",
+               [&](const std::string& key, const YamlNode& value) {
+                 read_idle_timeout(reader, key, value, its.idle_timeout);
+               }},
               {"max_words", number(its.bounds.words, 16, 65'536)},
               {"max_word", number(its.bounds.word_bytes, 64, 1 << 20)}});
 }
@@ -80,10 +136,17 @@ std::vector<std::pair<std::string, std::string>> RespSettings::lines() const {
   std::string dialects;
   for (size_t i = 0; i < family_names.size(); ++i)
     if (its.answers[i]) dialects += (dialects.empty() ? "" : ", ") + std::string(family_names[i]);
+  // These as far as they are not as usual.
+  std::string more;
+  if (its.on_store_error != request::OnError::error)
+    more += ", on_store_error: " + std::string(name_of_answer(its.on_store_error));
+  if (its.throttle_true_reset) more += ", throttle_true_reset: true";
+  if (its.cell_shared) more += ", cell_shared: true";
+  if (its.idle_timeout.us > 0) more += ", idle_timeout: " + config::in_one_unit(its.idle_timeout);
   return {{"resp: { dialects: [" + dialects +
                "], inline_limits: " + (its.inline_limits ? "true" : "false") +
                ", unmatched: " + std::string(unmatched_names[static_cast<size_t>(its.unmatched)]) +
-               ", max_waiting: " + std::to_string(its.waiting_max) +
+               more + ", max_waiting: " + std::to_string(its.waiting_max) +
                ", max_words: " + std::to_string(its.bounds.words) +
                ", max_word: " + std::to_string(its.bounds.word_bytes) + " }",
            options_.origin}};
@@ -93,6 +156,21 @@ void RespSettings::add_to(server::Options& options, protocol::Protocol self) con
   auto its = std::make_shared<RespOptions>(options_.value);
   its->clients = std::make_shared<Clients>();  // this server's own
   options.session_options[static_cast<size_t>(self)] = std::move(its);
+  for (server::ListenerOptions& listener : options.listeners)
+    if (listener.service.serves(self)) listener.timeouts.idle = options_.value.idle_timeout;
+}
+
+void RespSettings::check(const config::Config& config, base::Diagnostics& diagnostics) const {
+  if (!shared_.value || config.store.redis) return;
+  base::Diagnostic place;
+  place.subject = shared_.origin;
+  config::complain(
+      place,
+      "`cell_shared` has CL.THROTTLE keep its counters in Redis as redis-cell does, and "
+      "counters are not kept in Redis",
+      "name it: `store: { redis: { nodes: [\"HOST:PORT\"] } }` or --redis HOST:PORT; or "
+      "take `cell_shared` out",
+      diagnostics);
 }
 
 constinit const protocol::SettingsFormat settings_format = {

@@ -21,9 +21,12 @@ class RespSettings final : public protocol::Settings {
   void read(config::FileReader& reader, const policy::YamlNode& section) override;
   std::vector<std::pair<std::string, std::string>> lines() const override;
   void add_to(server::Options& options, protocol::Protocol self) const override;
+  void check(const config::Config& config, base::Diagnostics& diagnostics) const override;
+  const RespOptions& options() const { return options_.value; }
 
  private:
   base::Setting<RespOptions> options_{};
+  base::Setting<bool> shared_{};  // RespOptions::cell_shared
 };
 
 extern const protocol::SettingsFormat settings_format;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
+#include <utility>
+
 #include "config/config.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
@@ -44,6 +48,64 @@ TEST(RespSettings, AreThoseOfTheSessions) {
             "max_word: 1000 }");
 }
 
+TEST(RespSettings, ThatAreNotAsUsualAreShown) {
+  config::Config config;
+  EXPECT_EQ(problems("{ on_store_error: allow, throttle_true_reset: true, cell_shared: true, "
+                     "idle_timeout: 90s }",
+                     config),
+            "");
+  const RespOptions its = options_of(config);
+  EXPECT_EQ(its.on_store_error, request::OnError::allow);
+  EXPECT_TRUE(its.throttle_true_reset);
+  EXPECT_TRUE(its.cell_shared);
+  EXPECT_EQ(its.idle_timeout, base::seconds(90));
+  const auto number = *protocol::find("resp");
+  const std::string line = config.settings_of(number).lines().front().first;
+  EXPECT_NE(line.find("unmatched: error, on_store_error: allow, throttle_true_reset: true, "
+                      "cell_shared: true, idle_timeout: 90s, max_waiting: 10000, max_words: "),
+            std::string::npos)
+      << line;
+  // Of its listeners and no other's.
+  config.listen.push_back({{*protocol::find("divvy"), {"b", 1}}});
+  const server::Options options = config.options();
+  ASSERT_EQ(options.listeners.size(), 2u);
+  EXPECT_EQ(options.listeners[0].timeouts.idle, base::seconds(90));
+  EXPECT_EQ(options.listeners[1].timeouts.idle, base::Duration());
+  // They are what they were written as.
+  config::Config again;
+  EXPECT_EQ(problems(line.substr(line.find('{')), again), "");
+  EXPECT_EQ(again.settings_of(number).lines().front().first, line);
+  for (const auto& [word, answer] :
+       {std::pair("error", request::OnError::error), std::pair("deny", request::OnError::deny)}) {
+    EXPECT_EQ(problems(std::string("{ idle_timeout: 0, on_store_error: ") + word + " }", config),
+              "");
+    EXPECT_EQ(options_of(config).on_store_error, answer);
+    EXPECT_EQ(options_of(config).idle_timeout, base::Duration());
+  }
+}
+
+// Counters are shared in a Redis or nowhere.
+TEST(RespSettings, SharedCountersAreInRedis) {
+  for (const auto& [store, resp, sound] :
+       {std::tuple("", "cell_shared: true", false), std::tuple("", "cell_shared: false", true),
+        std::tuple("store: { redis: { nodes: [\"a:1\"] } }\n", "cell_shared: true", true)}) {
+    config::Config config;
+    base::Diagnostics diagnostics;
+    config::read_config(std::string("listen: [{ protocol: resp, address: a }]\n") + store +
+                            "resp: { " + resp + " }\n",
+                        "sluice.yaml", config, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics));
+    config::check_store(config, diagnostics);
+    EXPECT_EQ(base::has_errors(diagnostics), !sound) << store << resp;
+    if (!sound && !diagnostics.empty()) {
+      EXPECT_EQ(base::to_string(diagnostics.front()),
+                "sluice.yaml:2: error: `cell_shared` has CL.THROTTLE keep its counters in Redis as "
+                "redis-cell does, and counters are not kept in Redis; name it: `store: { redis: { "
+                "nodes: [\"HOST:PORT\"] } }` or --redis HOST:PORT; or take `cell_shared` out");
+    }
+  }
+}
+
 TEST(RespSettings, AreAllCommandsUnlessSaid) {
   const RespOptions its = options_of(config::Config());
   EXPECT_EQ(its.answers, (std::array{true, true, true, true}));
@@ -57,7 +119,14 @@ TEST(RespSettings, SayWhatIsWrong) {
         std::pair("{ dialects: cell }", "list"), std::pair("{ dialects: [] }", "list"),
         std::pair("{ unmatched: maybe }", "`maybe` is not one of error, allow, deny"),
         std::pair("{ max_words: 1 }", "max_words"), std::pair("{ max_word: 9999999 }", "max_word"),
-        std::pair("{ inline_limits: 3 }", "inline_limits"), std::pair("{ other: 3 }", "other")}) {
+        std::pair("{ inline_limits: 3 }", "inline_limits"),
+        std::pair("{ on_store_error: local }", "`local` is not one of error, allow, deny"),
+        std::pair("{ throttle_true_reset: 3 }", "throttle_true_reset"),
+        std::pair("{ cell_shared: maybe }", "cell_shared"),
+        std::pair("{ idle_timeout: 30 }", "`30` is not a timeout"),
+        std::pair("{ idle_timeout: 2d }", "`2d` is not a timeout"),
+        std::pair("{ idle_timeout: 1ms }", "`1ms` is not a timeout"),
+        std::pair("{ other: 3 }", "other")}) {
     config::Config config;
     EXPECT_NE(problems(section, config).find(told), std::string::npos)
         << section << ": " << problems(section, config);
