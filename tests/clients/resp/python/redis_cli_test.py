@@ -8,6 +8,7 @@ import pty
 import select
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
@@ -109,6 +110,7 @@ class RedisCliTest(RespTest):
         """It has the hints from COMMAND DOCS: CL.THROTTLE is in no list of its own."""
         with tempfile.TemporaryDirectory(prefix="sluice-redis-cli-") as home:
             here, there = pty.openpty()
+            termios.tcsetwinsize(there, (24, 120))  # of one without a width it asks the terminal for the cursor
             environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "HOME": home, "LC_ALL": "C"}
             with subprocess.Popen(self.command(), stdin=there, stdout=there, stderr=there, env=environment,
                                   start_new_session=True) as process:
