@@ -20,6 +20,8 @@ def resp(*words: str) -> bytes:
 
 
 class RedisCliTest(RespTest):
+    seen = b""  # on the terminal, and not awaited yet
+
     def command(self, *words: str) -> list[str]:
         return ["redis-cli", "-p", str(self.server.port), *words]
 
@@ -122,8 +124,10 @@ class RedisCliTest(RespTest):
                     os.write(here, b"k 0 1 60\r")
                     self.await_text(here, b"1) (integer) 0")
                     self.await_text(here, b"5) (integer) ")
+                    self.await_text(here, b"> ")  # what is typed before the prompt is dropped
                     os.write(here, b"help cl.throttle\r")
-                    self.await_text(here, b"summary: ")
+                    self.await_text(here, b"as redis-cell does.")
+                    self.await_text(here, b"> ")
                     os.write(here, b"quit\r")
                     self.assertEqual(process.wait(SECONDS_MAX), 0)
                 finally:
@@ -131,12 +135,12 @@ class RedisCliTest(RespTest):
                     os.close(here)
 
     def await_text(self, terminal: int, wanted: bytes) -> None:
-        """Reads what is on the terminal up to and with `wanted`, but for colours and other movements."""
-        seen = b""
+        """Reads what is on the terminal up to and with `wanted`, with its colours and other movements."""
         end = time.monotonic() + SECONDS_MAX
-        while wanted not in seen:
-            self.assertTrue(select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], seen)
-            seen += os.read(terminal, 4096)
+        while wanted not in self.seen:
+            self.assertTrue(select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], self.seen)
+            self.seen += os.read(terminal, 4096)
+        self.seen = self.seen.partition(wanted)[2]
 
 
 if __name__ == "__main__":
