@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import subprocess
 import time
 import unittest
@@ -17,6 +18,7 @@ REQUESTS = 20_000
 QUESTIONS = 2
 
 
+@unittest.skipUnless(shutil.which("redis-benchmark"), "there is no redis-benchmark")
 class RedisBenchmarkTest(RespTest):
     def run_benchmark(self, *words: str) -> tuple[str, float]:
         """What it prints, and how many seconds it ran at most."""

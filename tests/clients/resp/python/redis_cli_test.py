@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import tempfile
 import termios
@@ -19,6 +20,7 @@ def resp(*words: str) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
 
 
+@unittest.skipUnless(shutil.which("redis-cli"), "there is no redis-cli")
 class RedisCliTest(RespTest):
     seen = b""  # on the terminal, and not awaited yet
 
