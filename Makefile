@@ -48,4 +48,4 @@ install: build ## install under PREFIX (/usr/local), below DESTDIR if given
 	@cmake --install build/release --strip --prefix "$(PREFIX)"
 
 clean: ## remove everything built
-	rm -rf build tests/clients/*/node_modules
+	rm -rf build tests/clients/*/node_modules tests/clients/*/*/node_modules

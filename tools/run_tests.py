@@ -44,6 +44,11 @@ GTEST_SUMMARY = {
     "failed": r"^ *(\d+) FAILED TESTS?$",
     "skipped": r"^\[  SKIPPED \] (\d+) tests?, listed",
 }
+GO_SUMMARY = {  # of tests, not of what they run beneath themselves
+    "passed": r"^--- PASS: ",
+    "failed": r"^--- FAIL: ",
+    "skipped": r"^--- SKIP: ",
+}
 FUZZ_SUMMARY = {
     "passed": r"^fuzz: (\d+) targets passed",
     "failed": r"^fuzz: \d+ targets passed, (\d+) failed$",
@@ -178,7 +183,9 @@ def ctest(preset: str, seconds_max: float, prefix: Iterable[str] = (), extra: It
 def count_words(status: int, output: str, patterns: dict[str, str]) -> Tally:
     """Counts by the numbers that a runner prints; `patterns` finds them for passed, failed and skipped."""
     def number(kind: str) -> int:
-        return sum(int(found) for found in re.findall(patterns[kind], output, re.MULTILINE))
+        """The sum of the numbers; of a pattern without one, how often it is there."""
+        found = re.findall(patterns[kind], output, re.MULTILINE)
+        return sum(map(int, found)) if re.compile(patterns[kind]).groups else len(found)
 
     tally = Tally(number("passed"), number("skipped"))
     tally.failures += ["one of those above"] * number("failed")
@@ -187,38 +194,112 @@ def count_words(status: int, output: str, patterns: dict[str, str]) -> Tally:
     return tally
 
 
-def tools() -> Tally:
-    """The tests of the tools themselves."""
-    command = [sys.executable, "-m", "unittest", "discover", "-s", "tools", "-p", "*_test.py"]
-    status, output = run(command, 600, listen=True)
+def count_unittest(status: int, output: str) -> Tally:
     tally = count_words(status, output, UNITTEST_SUMMARY)
     tally.passed -= len(tally.failures) + tally.skipped
     return tally
+
+
+def tools() -> Tally:
+    """The tests of the tools themselves."""
+    command = [sys.executable, "-m", "unittest", "discover", "-s", "tools", "-p", "*_test.py"]
+    return count_unittest(*run(command, 600, listen=True))
+
+
+CLIENTS = ROOT / "tests/clients"
+CLIENT_SECONDS_MAX = 300
+FETCH_SECONDS_MAX = 300
+
+
+def in_folders(pattern: str) -> list[Path]:
+    """Files of ours under tests/clients."""
+    return sorted(path for path in CLIENTS.rglob(pattern) if "node_modules" not in path.parts)
+
+
+def run_client(
+    name: str, command: list[str], folder: Path, count: Callable[[int, str], Tally], total: Tally
+) -> None:
+    """Runs a script of tests, whose output appears only if one failed or was skipped, and adds what it counts to `total`."""
+    status, output = run(command, CLIENT_SECONDS_MAX, folder, listen=True, show=False)
+    tally = count(status, output)
+    if tally.failures or tally.skipped:
+        print(output, flush=True)
+    skipped = f", {tally.skipped} skipped" if tally.skipped else ""
+    print(f"{name}: {tally.passed} passed, {len(tally.failures)} failed{skipped}", flush=True)
+    total.passed += tally.passed
+    total.skipped += tally.skipped
+    total.failures += tally.failures
+
+
+def node_clients(total: Tally) -> None:
+    """*.test.mjs in folders with a package-lock.json."""
+    for lock in in_folders("package-lock.json"):
+        folder = lock.parent
+        wanted = [folder / "package.json", lock]
+        there = folder / "node_modules/.package-lock.json"
+        if not there.exists() or any(path.stat().st_mtime > there.stat().st_mtime for path in wanted):
+            say(f"clients: npm ci in {folder.relative_to(ROOT)}")
+            npm = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]
+            if run(npm, FETCH_SECONDS_MAX, folder)[0] != 0:
+                total.failures.append(f"npm ci in {folder.relative_to(ROOT)}")
+                continue
+        for script in sorted(folder.glob("*.test.mjs")):
+            run_client(str(script.relative_to(ROOT)), ["node", script.name], folder,
+                       lambda status, output: count_words(status, output, NODE_SUMMARY), total)
+
+
+def make_environment(requirements: Path) -> Path:
+    """The interpreter of a virtual environment with exactly the packages that a list with checksums names. Throws Failed."""
+    folder = ROOT / "build/clients" / requirements.name.removesuffix(".requirements.txt")
+    python, made_of = folder / "bin/python", folder / "made_of.txt"
+    text = f"{sys.version}\n{requirements.read_text(encoding='utf-8')}"
+    if not made_of.exists() or made_of.read_text(encoding="utf-8") != text:
+        say(f"clients: pip install -r {requirements.relative_to(ROOT)}")
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes",
+               "--requirement", str(requirements)]
+        for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], pip):
+            if run(command, FETCH_SECONDS_MAX)[0] != 0:
+                raise Failed(f"an environment with {requirements.relative_to(ROOT)}")
+        made_of.write_text(text, encoding="utf-8")
+    return python
+
+
+def python_clients(total: Tally) -> None:
+    """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package."""
+    for script in in_folders("*_test.py"):
+        lists = sorted(script.parent.glob(f"{script.name.removesuffix('_test.py')}-*.requirements.txt"))
+        for requirements in lists or [None]:
+            name = str(script.relative_to(ROOT))
+            python = Path(sys.executable)
+            if requirements:
+                name += f" with {requirements.name.removesuffix('.requirements.txt')}"
+                try:
+                    python = make_environment(requirements)
+                except Failed as error:
+                    total.failures.append(str(error))
+                    continue
+            run_client(name, [str(python), script.name, "--verbose"], script.parent, count_unittest, total)
+
+
+def go_clients(total: Tally) -> None:
+    """Folders with a go.mod; modules are what go.sum says."""
+    for module in in_folders("go.mod"):
+        if not shutil.which("go"):
+            print(f"{module.parent.relative_to(ROOT)}: skipped, there is no go", flush=True)
+            total.skipped += 1
+            continue
+        command = ["env", "GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly", "go", "test", "-count=1", "-v", "./..."]
+        run_client(str(module.parent.relative_to(ROOT)), command, module.parent,
+                   lambda status, output: count_words(status, output, GO_SUMMARY), total)
 
 
 def clients() -> Tally:
     """The real clients under tests/clients, against the release binary."""
     build("release")
     total = Tally()
-    for manifest in sorted((ROOT / "tests/clients").glob("*/package.json")):
-        folder = manifest.parent
-        wanted = [manifest, folder / "package-lock.json"]
-        there = folder / "node_modules/.package-lock.json"
-        if not there.exists() or any(path.stat().st_mtime > there.stat().st_mtime for path in wanted):
-            say(f"clients: npm ci in {folder.relative_to(ROOT)}")
-            npm = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]
-            if run(npm, 300, folder)[0] != 0:
-                total.failures.append(f"npm ci in {folder.relative_to(ROOT)}")
-                continue
-        for script in sorted(folder.glob("*.test.mjs")):
-            status, output = run(["node", script.name], 300, folder, listen=True, show=False)
-            tally = count_words(status, output, NODE_SUMMARY)
-            if tally.failures:
-                print(output, flush=True)
-            print(f"{script.relative_to(ROOT)}: {tally.passed} passed, {len(tally.failures)} failed", flush=True)
-            total.passed += tally.passed
-            total.skipped += tally.skipped
-            total.failures += tally.failures
+    node_clients(total)
+    python_clients(total)
+    go_clients(total)
     return total
 
 
@@ -284,10 +365,7 @@ def packages() -> Tally:
     """That the configuration misses each package that the program and the tests need (tools/configure_test.py)."""
     command = ["env", "SLUICE_ALL_PACKAGES=1", sys.executable, "-m", "unittest", "discover", "-s", "tools",
                "-p", "configure_test.py"]
-    status, output = run(command, 1200, listen=True)
-    tally = count_words(status, output, UNITTEST_SUMMARY)
-    tally.passed -= len(tally.failures) + tally.skipped
-    return tally
+    return count_unittest(*run(command, 1200, listen=True))
 
 
 def bare() -> Tally:

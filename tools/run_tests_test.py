@@ -84,6 +84,22 @@ class CountTest(unittest.TestCase):
         tally = run_tests.count_words(1, words, run_tests.UNITTEST_SUMMARY)
         self.assertEqual((tally.passed, len(tally.failures), tally.skipped), (7, 3, 1))
 
+    def test_unittest_of_which_some_failed(self) -> None:
+        tally = run_tests.count_unittest(1, "Ran 7 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=1)\n")
+        self.assertEqual((tally.passed, len(tally.failures), tally.skipped), (3, 3, 1))
+
+    def test_go(self) -> None:
+        words = "\n".join((
+            "=== RUN   TestA", "=== RUN   TestA/RESP2", "--- PASS: TestA (0.01s)", "    --- PASS: TestA/RESP2 (0.01s)",
+            "--- FAIL: TestB (0.00s)", "    --- FAIL: TestB/RESP2 (0.00s)", "--- SKIP: TestC (0.00s)",
+            "--- PASS: TestD (0.01s)", "FAIL", "FAIL\tsluice.test/resp\t0.5s"))
+        tally = run_tests.count_words(1, words, run_tests.GO_SUMMARY)
+        self.assertEqual((tally.passed, len(tally.failures), tally.skipped), (2, 1, 1))
+
+    def test_go_that_does_not_compile(self) -> None:
+        tally = run_tests.count_words(1, "FAIL\tsluice.test/resp [build failed]\n", run_tests.GO_SUMMARY)
+        self.assertEqual((tally.passed, len(tally.failures), tally.skipped), (0, 1, 0))
+
     def test_a_bad_status_alone_is_a_failure(self) -> None:
         tally = run_tests.count_words(139, "# pass 5\n# fail 0\n", run_tests.NODE_SUMMARY)
         self.assertEqual(len(tally.failures), 1)

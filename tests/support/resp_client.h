@@ -1,36 +1,19 @@
-// A client of the Redis protocol on loopback. It reads what a server writes by the form that RESP2
-// and RESP3 give it and by nothing of the program's, so that it may judge that. It waits for
-// everything it does, up to a deadline: too late is thrown, and so is what is no reply.
+// A client of the Redis protocol on loopback. It waits for everything it does, up to a deadline:
+// too late is thrown, and so is what is no reply.
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tests/support/process.h"
+#include "tests/support/resp_value.h"
 #include "tests/support/tcp_client.h"
 
 namespace sluice::tests {
-
-// A reply as a tree.
-struct RespValue {
-  enum class Type : uint8_t { simple, error, integer, bulk, null, boolean, real, list, map };
-  Type type = Type::null;
-  std::string text{};             // of simple, error, bulk, real
-  int64_t number = 0;             // of integer; boolean: 0 or 1
-  std::vector<RespValue> list{};  // of list; of map a key and a value in turn
-};
-// As redis-cli shows it, in one line.
-std::string to_text(const RespValue& value);
-void PrintTo(const RespValue& value, std::ostream* out);
-
-// A command as clients send it.
-std::string to_resp(const std::vector<std::string>& words);
 
 class RespClient {
  public:
@@ -48,10 +31,6 @@ class RespClient {
   TcpClient& socket() { return socket_; }
 
  private:
-  RespValue read_value(std::string_view head, Deadline deadline);
-  std::string read_bulk(std::string_view size, Deadline deadline);
-  std::vector<RespValue> read_items(size_t count, Deadline deadline);
-
   TcpClient socket_;
   bool byte_by_byte_;
 };

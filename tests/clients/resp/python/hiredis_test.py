@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -13,11 +14,12 @@ from sluice_server import SECONDS_MAX, RespTest
 SOURCE = Path(__file__).resolve().parent / "hiredis_client.c"
 
 
+@unittest.skipUnless(shutil.which("cc"), "there is no cc")
 class HiredisTest(RespTest):
     def test_commands_pipelines_and_transactions(self) -> None:
         with tempfile.TemporaryDirectory(prefix="sluice-hiredis-") as folder:
             program = str(Path(folder) / "hiredis_client")
-            subprocess.run(["cc", "-o", program, str(SOURCE), "-lhiredis"], timeout=SECONDS_MAX, check=True)
+            subprocess.run(["cc", "-Wall", "-Werror", "-o", program, str(SOURCE), "-lhiredis"], timeout=SECONDS_MAX, check=True)
             done = subprocess.run([program, str(self.server.port)], capture_output=True, text=True, timeout=SECONDS_MAX,
                                   check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)

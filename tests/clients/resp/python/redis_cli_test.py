@@ -6,8 +6,10 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
@@ -18,7 +20,10 @@ def resp(*words: str) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
 
 
+@unittest.skipUnless(shutil.which("redis-cli"), "there is no redis-cli")
 class RedisCliTest(RespTest):
+    seen = b""  # on the terminal, and not awaited yet
+
     def command(self, *words: str) -> list[str]:
         return ["redis-cli", "-p", str(self.server.port), *words]
 
@@ -109,6 +114,7 @@ class RedisCliTest(RespTest):
         """It has the hints from COMMAND DOCS: CL.THROTTLE is in no list of its own."""
         with tempfile.TemporaryDirectory(prefix="sluice-redis-cli-") as home:
             here, there = pty.openpty()
+            termios.tcsetwinsize(there, (24, 120))  # of one without a width it asks the terminal for the cursor
             environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "HOME": home, "LC_ALL": "C"}
             with subprocess.Popen(self.command(), stdin=there, stdout=there, stderr=there, env=environment,
                                   start_new_session=True) as process:
@@ -120,8 +126,10 @@ class RedisCliTest(RespTest):
                     os.write(here, b"k 0 1 60\r")
                     self.await_text(here, b"1) (integer) 0")
                     self.await_text(here, b"5) (integer) ")
+                    self.await_text(here, b"> ")  # what is typed before the prompt is dropped
                     os.write(here, b"help cl.throttle\r")
-                    self.await_text(here, b"summary: ")
+                    self.await_text(here, b"as redis-cell does.")
+                    self.await_text(here, b"> ")
                     os.write(here, b"quit\r")
                     self.assertEqual(process.wait(SECONDS_MAX), 0)
                 finally:
@@ -129,12 +137,12 @@ class RedisCliTest(RespTest):
                     os.close(here)
 
     def await_text(self, terminal: int, wanted: bytes) -> None:
-        """Reads what is on the terminal up to and with `wanted`, but for colours and other movements."""
-        seen = b""
+        """Reads what is on the terminal up to and with `wanted`, with its colours and other movements."""
         end = time.monotonic() + SECONDS_MAX
-        while wanted not in seen:
-            self.assertTrue(select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], seen)
-            seen += os.read(terminal, 4096)
+        while wanted not in self.seen:
+            self.assertTrue(select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], self.seen)
+            self.seen += os.read(terminal, 4096)
+        self.seen = self.seen.partition(wanted)[2]
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ class EveryProtocol:
         client = self.client(client_name="shop", db=3)
         self.assertIn(client.client_getname(), ("shop", b"shop"))
         self.assertTrue(client.client_setname("till"))
-        [info] = client.client_list(client_id=[client.client_id()])
+        [info] = client.client_list(client_id=[str(client.client_id())])
         self.assertEqual((info["name"], int(info["db"]), int(info["id"])), ("till", 3, client.client_id()))
         self.assertEqual((int(info["resp"]), info["lib-name"].split("(")[0]), (self.protocol, "redis-py"))
         self.assert_reply(client.execute_command(*throttle("k", 0, 1, 60)), [0, 1, 0, -1, 60])

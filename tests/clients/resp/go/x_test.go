@@ -1,3 +1,0 @@
-package resp
-
-import _ "github.com/redis/go-redis/v9"
