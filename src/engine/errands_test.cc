@@ -85,8 +85,7 @@ struct World {
     for (const request::Entry& entry : entries) batch.requests.add(entry);
     batch.requests.commit(request);
     base::Buffer out;
-    EXPECT_EQ(engine.serve(batch, protocol::find("limitd").value(), asker, out, &asker),
-              Served::all);
+    EXPECT_EQ(engine.serve(batch, protocol::Protocol{}, asker, out, &asker), Served::all);
   }
   void log_in(Asker& asker, std::string_view user, std::string_view password) {
     ask(asker, {.verb = Verb::log_in, .prefix = {}, .tag = user},

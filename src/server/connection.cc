@@ -22,11 +22,6 @@ constexpr size_t linger_bytes_max = 1 << 20;
 // small ones first.
 constexpr size_t short_input_bytes = 1024;
 
-constexpr std::string_view too_slow =
-    "the request did not arrive whole in time; see request_timeout of the listener";
-constexpr std::string_view no_room =
-    "too much memory is held by requests that have not arrived whole; send shorter ones, or later";
-
 }  // namespace
 
 Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
@@ -110,37 +105,6 @@ void Connection::release_input() {
   if (in_capacity_ > Worker::small_buffer_bytes) swap_buffer(Worker::small_buffer_bytes);
   session_.reset();
   worker_.account(*this, std::exchange(held_, 0), 0);
-}
-
-void Connection::on_request_timeout() {
-  // What waits for its turn may be whole; note_unfinished looks again when it has had it.
-  if (phase_ != Phase::serving || undecided_) return;
-  worker_.stats().closed(protocol_, engine::Closed::request_timeout);
-  if (stream_.is_handshaking()) return abort();  // it could not read why
-  refuse_behind_replies(too_slow);
-}
-
-void Connection::on_send_timeout() {
-  worker_.stats().closed(protocol_, engine::Closed::send_timeout);
-  abort();
-}
-
-void Connection::on_idle_timeout() {
-  if (phase_ != Phase::serving) return;
-  const bool idle = !undecided_ && in_size_ == 0 && held_ == 0 && under_way_.empty() &&
-                    unsent_.empty() && late_.empty() && !session_->holds_back() &&
-                    !worker_.engine().has_lists(*this);
-  if (!idle) return note_idle();
-  worker_.stats().closed(protocol_, engine::Closed::idle_timeout);
-  close_gently();
-}
-
-void Connection::give_way() {
-  const auto self = shared_from_this();
-  worker_.stats().closed(protocol_, engine::Closed::request_memory);
-  lent_.leave();
-  // Words would wait behind what the client does not take.
-  unsent_.empty() ? refuse_behind_replies(no_room) : abort();
 }
 
 // What is under way may be charged already, so it is answered first; nothing more is received.
@@ -236,13 +200,6 @@ void Connection::note_unfinished() {
   if (unfinished && (completed_ || !waits_.is_in(request_ages_)))
     worker_.begin_wait(waits_, request_ages_);
   if (lends && (completed_ || !lent_.is_member())) worker_.begin_lent(lent_);
-}
-
-// From here on it has sent nothing, and waits for nothing.
-void Connection::note_idle() {
-  if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
-    return;
-  worker_.begin_wait(waits_, *idle_ages_);
 }
 
 bool Connection::can_receive() const {

@@ -1,0 +1,81 @@
+// lua_settle (lua_settle.cc) for the usual case: takes and peeks of counters that were written under
+// the limits in force. Asked for anything else it does nothing and replies `~c`.
+#include "redis/lua.h"
+
+namespace sluice::redis {
+
+const std::string_view lua_settle_light = R"lua(
+local A = ARGV
+local hold, at, charges = A[1] == '1', 2, {}
+local all = not hold
+for k = 1, #KEYS do
+  local verb, cost, name, n = A[at], N(A[at + 1]), A[at + 4], tonumber(A[at + 6])
+  local c = {verb = verb, cost = cost, name = name, keep_fresh = tonumber(A[at + 3]), n = n,
+             at = at + 7}
+  local v, states = call('GET', KEYS[k]), nil
+  if v then
+    if sub(v, 1, #name + 1) ~= name .. ' ' then return '~c' end
+    states = read_states(sub(v, #name + 2))
+    if not states or #states ~= n then return '~c' end
+  end
+  c.old, c.states, c.next, c.said = v, states, {}, {}
+  at = at + 7
+  for i = 1, n do
+    local s = states and states[i] or {}
+    if A[at] ~= 'b' then c.refills = true end
+    local ok, left, reset, retry, next, cut =
+      F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]),
+               verb == 'p' and Z or cost)
+    if verb == 'p' then
+      if A[at] ~= 'd' then ok = true retry = Z end
+      if A[at] == 'u' and N(A[at + 2]) == Z then reset = NEVER end
+    end
+    if not ok then all = false end
+    if cut or #next ~= #s then c.cut = true end  -- what is over is over for good
+    c.next[i] = next
+    c.said[i] = {ok, left, reset, retry}
+    at = at + 4
+  end
+  charges[k] = c
+end
+)lua"
+                                          R"lua(
+local out = {all and '1' or '0'}
+for k = 1, #charges do
+  local c = charges[k]
+  for i = 1, c.n do
+    local d = c.said[i]
+    if not all and d[1] then
+      -- Nothing is taken: what there is.
+      local at = c.at + 4 * (i - 1)
+      local s = c.states and c.states[i] or {}
+      local ok, left, reset, retry, next, cut =
+        F[A[at]](s, N(A[at + 1]), N(A[at + 2]), N(A[at + 3]), Z)
+      d = {ok, left, reset, retry}
+      c.next[i] = next
+      if cut or #next ~= #s then c.cut = true end
+    end
+    out[#out + 1] = d[1] and '1' or '0'
+    out[#out + 1] = S(d[2])
+    out[#out + 1] = S(d[3])
+    out[#out + 1] = S(d[4])
+  end
+end
+if esc then return esc end
+)lua"
+                                          R"lua(
+for k = 1, #charges do
+  local c = charges[k]
+  local keep_fresh, fresh = c.keep_fresh, c.keep_fresh > 0
+  for i = 1, fresh and c.n or 0 do
+    if c.next[i][1] then fresh = false end
+  end
+  if fresh and not c.refills then keep_fresh = 0 end  -- it is not listed
+  if c.verb == 't' and (all or c.cut or fresh) then
+    write_states(KEYS[k], c.name, c.next, c.n, keep_fresh, c.old)
+  end
+end
+return table.concat(out, ' ')
+)lua";
+
+}  // namespace sluice::redis

@@ -1,0 +1,56 @@
+// What becomes of a connection whose client takes too long, and of one whose memory others need.
+#include <string_view>
+
+#include "server/connection.h"
+#include "server/worker.h"
+
+namespace sluice::server {
+
+namespace {
+
+constexpr std::string_view too_slow =
+    "the request did not arrive whole in time; see request_timeout of the listener";
+constexpr std::string_view no_room =
+    "too much memory is held by requests that have not arrived whole; send shorter ones, or later";
+
+}  // namespace
+
+void Connection::on_request_timeout() {
+  // What waits for its turn may be whole; note_unfinished looks again when it has had it.
+  if (phase_ != Phase::serving || undecided_) return;
+  worker_.stats().closed(protocol_, engine::Closed::request_timeout);
+  if (stream_.is_handshaking()) return abort();  // it could not read why
+  refuse_behind_replies(too_slow);
+}
+
+void Connection::on_send_timeout() {
+  worker_.stats().closed(protocol_, engine::Closed::send_timeout);
+  abort();
+}
+
+void Connection::on_idle_timeout() {
+  if (phase_ != Phase::serving) return;
+  const bool idle = !undecided_ && in_size_ == 0 && held_ == 0 && under_way_.empty() &&
+                    unsent_.empty() && late_.empty() && !session_->holds_back() &&
+                    !worker_.engine().has_lists(*this);
+  if (!idle) return note_idle();
+  worker_.stats().closed(protocol_, engine::Closed::idle_timeout);
+  close_gently();
+}
+
+void Connection::give_way() {
+  const auto self = shared_from_this();
+  worker_.stats().closed(protocol_, engine::Closed::request_memory);
+  lent_.leave();
+  // Words would wait behind what the client does not take.
+  unsent_.empty() ? refuse_behind_replies(no_room) : abort();
+}
+
+// From here on it has sent nothing, and waits for nothing.
+void Connection::note_idle() {
+  if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
+    return;
+  worker_.begin_wait(waits_, *idle_ages_);
+}
+
+}  // namespace sluice::server
