@@ -390,7 +390,9 @@ TEST(Gcra, TellsWhenTheBucketIsFull) {
       look.quantity = 0;
       Counter then = pair.counter;
       EXPECT_EQ((*then.ask(look, now + reset * second))[2], call.max_burst) << show(call);
-      if (reset > 0) EXPECT_LT((*then.ask(look, now + (reset - 1) * second))[2], call.max_burst);
+      if (reset > 0) {
+        EXPECT_LT((*then.ask(look, now + (reset - 1) * second))[2], call.max_burst);
+      }
       bursts_of_one += call.max_burst == 1 && reset > 0;
       (*told)[3] = (*full)[3] = 0;
       EXPECT_EQ(told, full) << show(call);
