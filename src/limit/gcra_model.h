@@ -30,7 +30,8 @@ inline gcra::Rate rate_of(const Call& call) {
     return gcra::cell_rate(call.max_burst, call.count, call.period);
   if (call.kind == Algorithm::gcra_crab) {
     gcra::Rate rate = gcra::crab_rate(call.max_burst, call.count, call.period);
-    if (call.to_full && rate.error == gcra::Error::none) rate.limit = gcra::telling_full(rate.limit);
+    if (call.to_full && rate.error == gcra::Error::none)
+      rate.limit = gcra::telling_full(rate.limit);
     return rate;
   }
   return gcra::redis_rate(call.max_burst, call.count, static_cast<double>(call.period) / 1e6);
