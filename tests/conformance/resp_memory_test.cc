@@ -115,13 +115,14 @@ constexpr size_t whole = SIZE_MAX;
 
 // Connections have numbers that no other one has: of a case that tells them they become #.
 std::string without_ids(const RespCase& c, std::string replies) {
-  static const std::regex told(R"re((\$2\r\nid\r\n:|id=)\d+)re"), alone(R"re(^:\d+\r\n)re");
+  static const std::regex told(R"re((\$2\r\nid\r\n:|id=)\d+)re"),
+      alone(R"re((^|\+OK\r\n):\d+\r\n)re");
   const std::string text = c.recorded.dump();
   const auto says = [&](const char* word) {
     return std::regex_search(text, std::regex(word, std::regex::icase));
   };
   if (says("hello|client")) replies = std::regex_replace(replies, told, "$1#");
-  if (says("CLIENT[^a-z]*ID")) replies = std::regex_replace(replies, alone, ":#\r\n");
+  if (says("client.{1,16}id\\b")) replies = std::regex_replace(replies, alone, "$1:#\r\n");
   return replies;
 }
 
@@ -192,7 +193,7 @@ TEST_P(RespInMemory, AnySplitAnswersTheSame) {
       const bool middle = size > 4 * end_bytes && at >= end_bytes && at + end_bytes < size;
       at = middle ? std::min(at + stride, size - end_bytes) : at + 1;
     }
-    for (const size_t piece : {1, 2, 3, 7, 61}) {
+    for (const size_t piece : {1u, 2u, 3u, 7u, 61u}) {
       if (size > 4 * end_bytes && piece < 61) continue;
       ASSERT_EQ(play_without_ids(c, {i, piece, piece}), expected)
           << "step " << i << " in pieces of " << piece;
