@@ -54,9 +54,10 @@ Limit any_limit(Dice& dice, Algorithm algorithm, bool wild) {
   // Both fit: the whole bucket, and the tolerance.
   const auto fits = [&](int64_t units) { return limit::gcra::fits(Wide{emission} * units); };
   if (!fits(quota) || !fits(quota - 1)) quota = 1 + dice(INT64_MAX / emission);
+  if (crab) quota = std::max<int64_t>(quota, 1);  // as limit::gcra::crab_rate makes them
   const Limit limit{algorithm, quota, {emission}, emission * (crab ? quota - 1 : quota)};
   // Some tell when they are full.
-  return crab && quota > 0 && emission % 3 == 0 ? limit::gcra::telling_full(limit) : limit;
+  return crab && emission % 3 == 0 ? limit::gcra::telling_full(limit) : limit;
 }
 
 int64_t any_cost(Dice& dice, bool wild) {

@@ -25,7 +25,7 @@ constexpr limit::Algorithm keyed[] = {limit::Algorithm::gcra_cell, limit::Algori
                                       limit::Algorithm::gcra_redis};
 
 // Different lists of algorithms that a key's inline counters are looked for by.
-constexpr size_t inline_lists_max = 64;
+constexpr size_t inline_lists_max = 16;
 
 // Limits with the algorithms of a counter's name, ":token_bucket,fixed_window"; their numbers stand
 // for nothing. Empty: it is no such name.
