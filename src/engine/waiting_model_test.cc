@@ -15,6 +15,7 @@ namespace sluice::engine::waiting_model_test {
 namespace {
 
 using namespace tests;
+using namespace waiting_trial;
 
 TEST(WaitingModel, every_unit_is_accounted_for_and_nothing_is_left) {
   Counts all;

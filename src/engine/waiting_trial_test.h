@@ -21,12 +21,13 @@
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"
 
-namespace sluice::engine::tests {
+namespace sluice::engine::waiting_trial {
 
 using limit::Algorithm;
 using limit::Limit;
 using request::Verb;
 using sluice::tests::Dice;
+using namespace tests;
 
 // A window that outlasts the test, as it never forgets what was used whatever becomes of its quota.
 inline Limit window(int64_t quota) {
@@ -67,9 +68,10 @@ struct Trial {
     for (const char* key : {"a", "b", "c"}) used["native:pool:" + std::string(key)] = used_before;
     reload();
     wavering.on_lost = [this](const Wavering::Waiting& waiting) {
-      if (!forgetting) return;  // it is going to be told
+      if (!forgetting) return false;
       for (const std::string& counter : waiting.counters) used[counter] += waiting.cost;
       ++counts.lost;
+      return true;
     };
     for (size_t i = 0; i < clients.size(); ++i) renew(i);
     waver();
@@ -238,6 +240,7 @@ struct Trial {
         if (dice(2) == 0) wish.wait_at_most = {1 + dice(int64_t{5'000})};
         if (wish.wait_at_most.us > 0) request.until_us = now_us + wish.wait_at_most.us;
         wish.must_fit = request.must_fit = dice(2) == 0;
+        if (request.must_fit && dice(4) == 0) wish.cost = request.cost = 20;  // more than any limit
       }
       wish.tag = std::to_string(++tags);
       open.emplace(wish.tag, request);
@@ -525,4 +528,4 @@ struct Trial {
   std::map<size_t, uint64_t> last_list;  // the tags of those that were answered last, by client
 };
 
-}  // namespace sluice::engine::tests
+}  // namespace sluice::engine::waiting_trial

@@ -70,8 +70,8 @@ class Wavering final : public store::tests::Forwarding {
               base::Time now) override {
     const bool cancelled = inner_.cancel(completions, ticket, now);
     const auto at = parked_.find({&completions, ticket.slot, ticket.generation});
-    if (!cancelled && at != parked_.end() && on_lost) on_lost(at->second);
-    if (at != parked_.end()) parked_.erase(at);
+    const bool lost = !cancelled && at != parked_.end() && on_lost && on_lost(at->second);
+    if (at != parked_.end() && (cancelled || lost)) parked_.erase(at);
     return cancelled;
   }
   // Names the n-th batch that was put off. False: there are not so many.
@@ -95,8 +95,8 @@ class Wavering final : public store::tests::Forwarding {
   // Those under their tickets' slots and generations, by completion queue; also those whose answer
   // is on its way.
   const auto& parked() const { return parked_; }
-  // It was granted, and its owner forgot it before it was told.
-  std::function<void(const Waiting&)> on_lost;
+  // It was granted, and is cancelled before its owner was told. False: it is told all the same.
+  std::function<bool(const Waiting&)> on_lost;
 
  private:
   store::Applied note(const request::Batch& batch, const store::Applied& applied,

@@ -117,7 +117,7 @@ TEST(RespOnRedis, AnswersAsTheModelDoes) {
   for (const Algorithm kind : {Algorithm::gcra_cell, Algorithm::gcra_crab, Algorithm::gcra_redis}) {
     std::map<std::string, Key> keys;
     size_t allowed = 0, denied = 0, errors = 0;
-    for (int i = 0; i < 400; ++i) {
+    for (int i = 0; i < 1000; ++i) {
       const std::string key = "k" + std::to_string(random() % 6);
       const Call call = any_call(random, kind);
       const auto expected = keys[key].ask(call, now_us);

@@ -13,6 +13,10 @@
 
 namespace sluice::resp {
 
+inline constexpr std::string_view ok = "+OK\r\n";
+// Of what an error quotes: of an unknown command, and of all its arguments.
+inline constexpr size_t shown_bytes_max = 128;
+
 // Lists are words with a blank between. Arguments are NAME:TYPE, `?` behind for an optional one.
 struct CommandEntry {
   std::string_view name;  // lower case

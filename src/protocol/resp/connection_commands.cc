@@ -16,12 +16,10 @@
 namespace sluice::resp {
 namespace {
 
-constexpr std::string_view ok = "+OK\r\n";
 constexpr std::string_view wrong_password =
     "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 constexpr std::string_view no_integer = "ERR value is not an integer or out of range";
 constexpr int64_t databases = 16;
-constexpr size_t shown_bytes_max = 128;
 
 std::string lower(std::string_view text) {
   std::string all(text);

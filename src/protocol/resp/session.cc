@@ -33,10 +33,6 @@ std::string_view first_word(request::Error cause) {
   }
 }
 
-constexpr std::string_view ok = "+OK\r\n";
-// Of an unknown command, and of all its arguments.
-constexpr size_t shown_bytes_max = 128;
-
 const RespOptions default_options;
 
 // Replies are written by the version of the time when they are: what was asked in front of these is

@@ -99,7 +99,7 @@ TEST(RespSettings, SharedCountersAreInRedis) {
     EXPECT_EQ(base::has_errors(diagnostics), !sound) << store << resp;
     if (!sound && !diagnostics.empty()) {
       EXPECT_EQ(base::to_string(diagnostics.front()),
-                "sluice.yaml:2: error: `cell_shared` has CL.THROTTLE keep its counters in Redis as "
+                "error: sluice.yaml:2: `cell_shared` has CL.THROTTLE keep its counters in Redis as "
                 "redis-cell does, and counters are not kept in Redis; name it: `store: { redis: { "
                 "nodes: [\"HOST:PORT\"] } }` or --redis HOST:PORT; or take `cell_shared` out");
     }

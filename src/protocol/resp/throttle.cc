@@ -14,9 +14,6 @@ using limit::gcra::Rate;
 using limit::gcra::seconds_up;
 using Words = std::span<const std::string_view>;
 
-// What is quoted of a word that is wrong.
-constexpr size_t shown_bytes_max = 128;
-
 std::string shown(std::string_view word) {
   return std::string(word.substr(0, shown_bytes_max));
 }
