@@ -118,7 +118,7 @@ TEST(RespOnRedis, AnswersAsTheModelDoes) {
     std::map<std::string, Key> keys;
     size_t allowed = 0, denied = 0, errors = 0;
     for (int i = 0; i < 1000; ++i) {
-      const std::string key = "k" + std::to_string(random() % 6);
+      const std::string key = "k" + std::to_string(random() % 60);
       const Call call = any_call(random, kind);
       const auto expected = keys[key].ask(call, now_us);
       const Words words = words_of(call, key);
