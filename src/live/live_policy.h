@@ -49,7 +49,7 @@ struct Loaded {
   std::shared_ptr<const policy::RuleSet> rules;  // null: refused, or the texts are the same
   std::optional<uint64_t> hash;                  // nothing: not all of it could be read
   std::shared_ptr<const std::vector<uint16_t>> names = {};  // as in LivePolicy
-  std::shared_ptr<const access::Users> users = {};  // as in LivePolicy
+  std::shared_ptr<const access::Users> users = {};          // as in LivePolicy
   std::vector<std::string> files;    // whatever a change of which matters, read or not
   std::vector<std::string> missing;  // those of them that are not there
   // Look at the files that often even if nothing tells of a change; 0: no need to.

@@ -242,10 +242,9 @@ void Reloader::go_live(Loaded loaded, uint64_t answered) {
   interval_ = loaded.interval;
   tell(loaded.diagnostics);
   live_told_ = first_of(std::move(loaded.diagnostics));
-  const auto old =
-      std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
-                               loaded.rules, *loaded.hash, live_->generation + 1, loaded.names,
-                               loaded.users}));
+  const auto old = std::exchange(
+      live_, std::make_shared<const LivePolicy>(LivePolicy{
+                 loaded.rules, *loaded.hash, live_->generation + 1, loaded.names, loaded.users}));
   publish_(live_);
   const auto begin = steady_clock::now();
   bool recorded = false;  // a caller that waits for it is not to wait for a stuck one

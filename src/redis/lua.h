@@ -22,7 +22,8 @@ extern const std::string_view lua_token_bucket, lua_sliding_window, lua_sliding_
     lua_fixed_bucket, lua_always;
 // The same of gcra_*, and their P.x; needs lua_wide. A state that stays is the table it was.
 extern const std::string_view lua_gcra;
-// A counter of gcra_cell that redis-cell shares: load_tat, write_tat. Needs lua_wide and lua_states.
+// A counter of gcra_cell that redis-cell shares: load_tat, write_tat. Needs lua_wide and
+// lua_states.
 extern const std::string_view lua_tat_text;
 // Heads of two functions; lua_window is the rest of either.
 extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window;

@@ -75,9 +75,9 @@ struct Charge {
   bool keeps_limits = false;  // the space has windows
   // Peek: by the limits that the counter was written under, where these have the same algorithms.
   bool as_written = false;
-  bool refill = false;        // take, where it has: every balance is at its limit first
-  uint8_t before = 0;         // probe: so many takes like it come first, each if it is allowed
-  int64_t cost = 1;           // 0 or more; less only where the counter keeps its limits
+  bool refill = false;  // take, where it has: every balance is at its limit first
+  uint8_t before = 0;   // probe: so many takes like it come first, each if it is allowed
+  int64_t cost = 1;     // 0 or more; less only where the counter keeps its limits
   std::span<const limit::Limit>
       limits;                   // 1 to slots_max; the rule's, live as long as the rule set. Where
                                 // the counter keeps its limits: those that came along, if any

@@ -32,8 +32,8 @@ struct Request {
   bool joins = false;
   // Its limits hold in place of a rule's, on a counter of theirs (policy/inline_limits.h).
   bool limits_inline = false;
-  bool as_written = false;  // peek: as request::Charge has it
-  bool must_fit = false;  // wait: of more than a limit ever allows it is refused at once
+  bool as_written = false;        // peek: as request::Charge has it
+  bool must_fit = false;          // wait: of more than a limit ever allows it is refused at once
   base::Duration wait_at_most{};  // wait: past it the verdict is `expired`; 0: for ever
   uint32_t note = 0;  // the session's own, as is `tag`: what it needs to write the reply
   // Units. Below 0 only where limits come with the request: they are added. Scan: names, at most.
@@ -155,11 +155,12 @@ class Session {
   virtual ~Session() = default;
 
   // Takes complete frames from the front of `in`, up to one with which it has added
-  // base::bounds::batch_requests_max requests or more. Called again with the rest while it consumes, and with more bytes behind the same
-  // rest later. `end`: no byte will follow `in`. What is no reply (a handshake, a pong, a window
-  // update) it appends to `out`, where it stands before the replies to these `requests`. Views in
-  // `requests` point into `in` or into the session and live until the next call; those of a session
-  // that takes several batches point into `in` or to what Requests::hold gave.
+  // base::bounds::batch_requests_max requests or more. Called again with the rest while it
+  // consumes, and with more bytes behind the same rest later. `end`: no byte will follow `in`. What
+  // is no reply (a handshake, a pong, a window update) it appends to `out`, where it stands before
+  // the replies to these `requests`. Views in `requests` point into `in` or into the session and
+  // live until the next call; those of a session that takes several batches point into `in` or to
+  // what Requests::hold gave.
   virtual Received receive(std::string_view in, bool end, Requests& requests,
                            base::Buffer& out) = 0;
 

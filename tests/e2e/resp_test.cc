@@ -77,10 +77,9 @@ TEST(Resp, TheManualsSession) {
   const auto compare = [&] {
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - began);
-    EXPECT_TRUE(is_as_printed(printed, expected, passed.count() + 1))
-        << command << "\n"
-        << printed << "in place of\n"
-        << expected;
+    EXPECT_TRUE(is_as_printed(printed, expected, passed.count() + 1)) << command << "\n"
+                                                                      << printed << "in place of\n"
+                                                                      << expected;
     printed.clear();
     expected.clear();
   };
