@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "limit/gcra_model.h"
+#include "tests/support/divvy_server.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/resp_client.h"
 
