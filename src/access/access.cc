@@ -26,10 +26,12 @@ void Access::set(std::shared_ptr<const Users> users) {
 }
 
 bool Access::check(std::string name, std::string password, std::function<void(bool)> done) {
+  const bool is_known = users()->knows(name, password);
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || checks_.size() >= checks_max) return false;
-    checks_.push_back({std::move(name), std::move(password), std::move(done)});
+    if (stopping_ || (!is_known && checks_.size() >= checks_max)) return false;
+    (is_known ? known_ : checks_)
+        .push_back({std::move(name), std::move(password), std::move(done)});
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_one();
@@ -41,6 +43,7 @@ void Access::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    known_.clear();
     checks_.clear();
     thread.swap(thread_);
   }
@@ -51,10 +54,11 @@ void Access::stop() {
 void Access::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !checks_.empty(); });
+    changed_.wait(lock, [this] { return stopping_ || !known_.empty() || !checks_.empty(); });
     if (stopping_) return;
-    const Check next = std::move(checks_.front());
-    checks_.pop_front();
+    std::deque<Check>& queue = known_.empty() ? checks_ : known_;
+    const Check next = std::move(queue.front());
+    queue.pop_front();
     const std::shared_ptr<const Users> users = users_;
     lock.unlock();
     next.done(users->check(next.name, next.password));

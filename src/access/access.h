@@ -18,7 +18,7 @@ namespace sluice::access {
 
 class Access {
  public:
-  // Passwords that wait to be checked, at most; those who come past it are told to try again.
+  // Passwords that wait for a slow check, at most; those who come past it are told to try again.
   static constexpr size_t checks_max = 1024;
 
   explicit Access(std::shared_ptr<const Users> users = {});
@@ -34,8 +34,9 @@ class Access {
   void set(std::shared_ptr<const Users> users);
 
   // Calls `done` with whether it is that user's password, by the list that is live when it is
-  // checked; on a thread of its own, never within this call. False: too many wait, and it is not
-  // called.
+  // checked; on a thread of its own, never within this call. A password that is known to be right
+  // waits for none that is not, and is always taken: callers ask once for each of their clients at
+  // a time. False: too many wait, and `done` is not called.
   bool check(std::string name, std::string password, std::function<void(bool)> done);
   // Nothing is checked any more; what waits is never answered. Returns once nothing is called.
   void stop();
@@ -51,7 +52,7 @@ class Access {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<const Users> users_;
-  std::deque<Check> checks_;
+  std::deque<Check> known_, checks_;  // known_: of passwords that are known to be right
   bool stopping_ = false;
   std::thread thread_;  // begins with the first check
 };

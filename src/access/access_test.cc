@@ -11,6 +11,10 @@
 namespace sluice::access {
 namespace {
 
+// Of "secret", with the least rounds that there are.
+constexpr const char* hash_of_secret =
+    "$5$rounds=1000$pepper$JROTJSt4tiA47bQ/K0e5W4RN/7VOstexNBFc.0mB6w9";
+
 std::shared_ptr<const Users> list_of(const std::string& password) {
   return std::make_shared<const Users>(std::vector<User>{{"app", {Right::take}, "", password}});
 }
@@ -55,15 +59,47 @@ TEST(Access, TakesNoMoreThanItsBound) {
     may_go.wait();
   }));
   begun.get_future().wait();  // that one does not wait any more
-  size_t right = 0;
+  size_t wrong = 0;
   for (size_t i = 0; i < Access::checks_max; ++i)
-    ASSERT_TRUE(access.check("app", "secret", [&](bool its) { right += its ? 1 : 0; })) << i;
-  EXPECT_FALSE(access.check("app", "secret", [](bool) { ADD_FAILURE(); }));
+    ASSERT_TRUE(access.check("app", "other", [&](bool its) { wrong += its ? 0 : 1; })) << i;
+  EXPECT_FALSE(access.check("app", "other", [](bool) { ADD_FAILURE(); }));
   std::promise<void> all;
   go.set_value();
-  while (!access.check("app", "secret", [&](bool) { all.set_value(); })) std::this_thread::yield();
+  while (!access.check("app", "other", [&](bool) { all.set_value(); })) std::this_thread::yield();
   all.get_future().wait();
-  EXPECT_EQ(right, Access::checks_max);
+  EXPECT_EQ(wrong, Access::checks_max);
+}
+
+// A fleet that comes back while somebody guesses passwords.
+TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
+  Access access(std::make_shared<const Users>(std::vector<User>{{"app", {}, hash_of_secret, ""}}));
+  EXPECT_TRUE(check(access, "app", "secret"));
+  std::promise<void> begun, go;
+  const auto may_go = go.get_future().share();
+  ASSERT_TRUE(access.check("app", "secret", [&begun, may_go](bool) {
+    begun.set_value();
+    may_go.wait();
+  }));
+  begun.get_future().wait();
+  std::vector<std::string> answered;
+  std::promise<void> guessed;
+  ASSERT_TRUE(access.check("app", "guess", [&](bool right) {
+    answered.emplace_back(right ? "guess is right" : "guess is wrong");
+    guessed.set_value();
+  }));
+  for (size_t i = 1; i < Access::checks_max; ++i)
+    ASSERT_TRUE(access.check("", "guess", [](bool) {})) << i;
+  ASSERT_FALSE(access.check("app", "guess", [](bool) {}));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(access.check("app", "secret", [&](bool right) {
+      answered.emplace_back(right ? "secret is right" : "secret is wrong");
+    }));
+  }
+  go.set_value();
+  guessed.get_future().wait();
+  const std::vector<std::string> expected = {"secret is right", "secret is right",
+                                             "guess is wrong"};
+  EXPECT_EQ(answered, expected);
 }
 
 TEST(Access, AnswersNothingOnceItIsStopped) {

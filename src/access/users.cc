@@ -73,6 +73,26 @@ Users::Digest Users::digest_of(std::string_view text) const {
   return digest;
 }
 
+// By the password itself, or by the memory of hashes' right ones.
+bool Users::is_known(const User& user, const Digest& digest) const {
+  Digest right;
+  if (user.password_hash.empty()) {
+    if (user.password.empty()) return false;
+    right = digest_of(user.password);
+  } else {
+    const std::lock_guard lock(mutex_);
+    const auto at = known_.find(user.name);
+    if (at == known_.end()) return false;
+    right = at->second;
+  }
+  return CRYPTO_memcmp(digest.data(), right.data(), digest.size()) == 0;
+}
+
+bool Users::knows(std::string_view name, std::string_view password) const {
+  const User* const user = find(name);
+  return user != nullptr && is_known(*user, digest_of(password));
+}
+
 bool Users::check(std::string_view name, std::string_view password) const {
   const User* const user = find(name);
   const Digest digest = digest_of(password);
@@ -82,16 +102,8 @@ bool Users::check(std::string_view name, std::string_view password) const {
     is_password_of(std::string(password), stand_in_);
     return false;
   }
-  if (user->password_hash.empty()) {
-    const Digest right = digest_of(user->password);
-    return CRYPTO_memcmp(digest.data(), right.data(), digest.size()) == 0;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    const auto at = known_.find(name);
-    if (at != known_.end() && CRYPTO_memcmp(digest.data(), at->second.data(), digest.size()) == 0)
-      return true;
-  }
+  if (is_known(*user, digest)) return true;
+  if (user->password_hash.empty()) return false;
   if (!is_password_of(std::string(password), user->password_hash) || has_nul) return false;
   const std::lock_guard lock(mutex_);
   known_.insert_or_assign(std::string(name), digest);

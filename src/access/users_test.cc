@@ -21,6 +21,20 @@ std::vector<User> some() {
   return {named("a", sha512), named("b", bcrypt), named("c", "", "a plain one")};
 }
 
+TEST(Users, KnowsAPasswordOnceItWasRight) {
+  const Users users(some());
+  EXPECT_FALSE(users.knows("a", "open sesame"));
+  EXPECT_FALSE(users.check("a", "guess"));
+  EXPECT_FALSE(users.knows("a", "guess"));
+  EXPECT_TRUE(users.check("a", "open sesame"));
+  EXPECT_TRUE(users.knows("a", "open sesame"));
+  EXPECT_FALSE(users.knows("a", "guess"));
+  EXPECT_FALSE(users.knows("b", "open sesame"));
+  EXPECT_TRUE(users.knows("c", "a plain one"));
+  EXPECT_FALSE(users.knows("c", "guess"));
+  EXPECT_FALSE(users.knows("d", "open sesame"));
+}
+
 TEST(Users, APasswordIsCheckedAgainstItsHash) {
   const Users users(some());
   for (int round = 0; round < 2; ++round) {  // the second one knows what was right
