@@ -100,12 +100,22 @@ void Poller::stop() {
 void Poller::wait() {
   epoll_.async_wait(asio::posix::descriptor_base::wait_read, [this](error_code ec) {
     if (ec) return;
-    turn();
+    turns();
     if (epoll_.is_open()) wait();
   });
 }
 
-void Poller::turn() {
+// Where many sockets are ready, more will be by the end of the turn: looking costs one call of the
+// system, going through the loop costs two and its handler. Whoever waits for the turn's end, or
+// for a turn, is not kept waiting.
+void Poller::turns() {
+  for (size_t turns = 1; turn() >= crowd_min && turns < crowded_turns_max; ++turns) {
+    if (!epoll_.is_open() || !at_end_.empty() || !again_.empty()) return;
+  }
+}
+
+// How many sockets it has served.
+size_t Poller::turn() {
   work_ = 0;
   const int count = ::epoll_wait(epoll_.native_handle(), events_.data(), events_max, 0);
   count_ = count > 0 ? static_cast<size_t>(count) : 0;
@@ -118,7 +128,8 @@ void Poller::turn() {
                      (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0,
                      (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
   }
-  at_ = count_ = 0;
+  at_ = 0;
+  return std::exchange(count_, 0);
 }
 
 }  // namespace sluice::net

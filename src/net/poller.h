@@ -55,7 +55,8 @@ class Poller final : public Loop {
 
  private:
   void wait();
-  void turn();
+  void turns();
+  size_t turn();
   void take_turns();
   void take_turns_later();
   void forget_events(const Watcher& watcher);
@@ -64,6 +65,9 @@ class Poller final : public Loop {
   static constexpr size_t events_max = 256;
   // Turns of clients before others of the loop (timers, what other threads post) have theirs.
   static constexpr size_t turns_max = 16;
+  // While a turn serves so many sockets at least, the next one follows at once, up to so often.
+  static constexpr size_t crowd_min = 4;
+  static constexpr size_t crowded_turns_max = 8;
   // Requests that are decided in turns before sockets are looked at again.
   static constexpr size_t work_max = 64;
 
