@@ -322,7 +322,10 @@ namespace {
 // The type, the number and the line end; where there is room.
 char* write_head(char* at, char type, int64_t value) {
   *at++ = type;
-  at = std::to_chars(at, at + integer_bytes_max, value).ptr;
+  if (value >= 0 && value <= 9)
+    *at++ = static_cast<char>('0' + value);
+  else
+    at = std::to_chars(at, at + integer_bytes_max, value).ptr;
   *at++ = '\r';
   *at++ = '\n';
   return at;

@@ -1,6 +1,8 @@
 #include "protocol/resp/command_table.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <iterator>
 
 namespace sluice::resp {
@@ -124,6 +126,32 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
+// Every command is looked up, so by a hash of its name, in whatever case: places of entries, from
+// 1, where a name's hash says or behind; 0: none.
+constexpr size_t slot_count = 128;
+static_assert(std::size(entries) < slot_count / 2 && std::size(entries) <= UINT8_MAX);
+
+constexpr size_t slot_of(std::string_view name) {
+  uint32_t hash = 0;
+  for (const char c : name) hash = hash * 31 + (static_cast<unsigned char>(c) | 0x20u);
+  return hash % slot_count;
+}
+
+constexpr auto slots = [] {
+  std::array<uint8_t, slot_count> made{};
+  for (size_t i = 0; i < std::size(entries); ++i) {
+    size_t at = slot_of(entries[i].name);
+    while (made[at] != 0) at = (at + 1) % slot_count;
+    made[at] = static_cast<uint8_t>(i + 1);
+  }
+  return made;
+}();
+
+constexpr size_t name_bytes_max =
+    std::max_element(std::begin(entries), std::end(entries), [](const auto& a, const auto& b) {
+      return a.name.size() < b.name.size();
+    }) -> name.size();
+
 }  // namespace
 
 std::span<const CommandEntry> command_entries() {
@@ -136,13 +164,15 @@ bool is_word(std::string_view word, std::string_view in_upper) {
 }
 
 const CommandEntry* find_command(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(entries), std::end(entries), [&](const CommandEntry& entry) {
-        return entry.name.size() == name.size() &&
-               std::equal(name.begin(), name.end(), entry.name.begin(),
-                          [](char c, char l) { return upper(c) == upper(l); });
-      });
-  return found == std::end(entries) ? nullptr : found;
+  if (name.size() > name_bytes_max) return nullptr;
+  for (size_t at = slot_of(name); slots[at] != 0; at = (at + 1) % slot_count) {
+    const CommandEntry& entry = entries[slots[at] - 1];
+    if (entry.name.size() == name.size() &&
+        std::equal(name.begin(), name.end(), entry.name.begin(),
+                   [](char c, char lower) { return c == lower || upper(c) == upper(lower); }))
+      return &entry;
+  }
+  return nullptr;
 }
 
 void append_info(const CommandEntry& entry, wire::RespWriter& out) {

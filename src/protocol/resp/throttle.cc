@@ -115,6 +115,21 @@ bool read_gcra(Words words, Throttle& throttle) {
 }  // namespace
 
 bool read_integer(std::string_view text, int64_t& value) {
+  // Most have few digits and nothing else.
+  constexpr size_t digits_max = 18;
+  if (text.size() - 1 < digits_max) [[likely]] {
+    int64_t number = 0;
+    size_t at = 0;
+    for (; at < text.size(); ++at) {
+      const int digit = text[at] - '0';
+      if (digit < 0 || digit > 9) break;
+      number = number * 10 + digit;
+    }
+    if (at == text.size()) {
+      value = number;
+      return true;
+    }
+  }
   if (text.starts_with('+')) {
     text.remove_prefix(1);
     if (text.starts_with('-')) return false;
