@@ -21,14 +21,14 @@ std::shared_ptr<const Users> list_of(const std::string& password) {
 
 bool check(Access& access, const std::string& name, const std::string& password) {
   std::promise<bool> told;
-  EXPECT_TRUE(access.check(name, password, [&](bool right) { told.set_value(right); }));
+  EXPECT_TRUE(access.check(name, password, "a", [&](bool right) { told.set_value(right); }));
   return told.get_future().get();
 }
 
 TEST(Access, ChecksOnAThreadOfItsOwn) {
   Access access(list_of("secret"));
   std::promise<std::thread::id> told;
-  ASSERT_TRUE(access.check("app", "secret", [&](bool right) {
+  ASSERT_TRUE(access.check("app", "secret", "a", [&](bool right) {
     EXPECT_TRUE(right);
     told.set_value(std::this_thread::get_id());
   }));
@@ -54,20 +54,21 @@ TEST(Access, TakesNoMoreThanItsBound) {
   Access access(list_of("secret"));
   std::promise<void> begun, go;
   const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", [&begun, may_go](bool) {
+  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
     begun.set_value();
     may_go.wait();
   }));
   begun.get_future().wait();  // that one does not wait any more
   size_t wrong = 0;
-  for (size_t i = 0; i < Access::checks_max; ++i)
-    ASSERT_TRUE(access.check("app", "other", [&](bool its) { wrong += its ? 0 : 1; })) << i;
-  EXPECT_FALSE(access.check("app", "other", [](bool) { ADD_FAILURE(); }));
+  for (size_t i = 0; i < Access::checks_of_source_max; ++i)
+    ASSERT_TRUE(access.check("app", "other", "a", [&](bool its) { wrong += its ? 0 : 1; })) << i;
+  EXPECT_FALSE(access.check("app", "other", "a", [](bool) { ADD_FAILURE(); }));
   std::promise<void> all;
   go.set_value();
-  while (!access.check("app", "other", [&](bool) { all.set_value(); })) std::this_thread::yield();
+  while (!access.check("app", "other", "a", [&](bool) { all.set_value(); }))
+    std::this_thread::yield();
   all.get_future().wait();
-  EXPECT_EQ(wrong, Access::checks_max);
+  EXPECT_EQ(wrong, Access::checks_of_source_max);
 }
 
 // A fleet that comes back while somebody guesses passwords.
@@ -76,22 +77,22 @@ TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
   EXPECT_TRUE(check(access, "app", "secret"));
   std::promise<void> begun, go;
   const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", [&begun, may_go](bool) {
+  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
     begun.set_value();
     may_go.wait();
   }));
   begun.get_future().wait();
   std::vector<std::string> answered;
   std::promise<void> guessed;
-  ASSERT_TRUE(access.check("app", "guess", [&](bool right) {
+  ASSERT_TRUE(access.check("app", "guess", "a", [&](bool right) {
     answered.emplace_back(right ? "guess is right" : "guess is wrong");
     guessed.set_value();
   }));
-  for (size_t i = 1; i < Access::checks_max; ++i)
-    ASSERT_TRUE(access.check("", "guess", [](bool) {})) << i;
-  ASSERT_FALSE(access.check("app", "guess", [](bool) {}));
+  for (size_t i = 1; i < Access::checks_of_source_max; ++i)
+    ASSERT_TRUE(access.check("", "guess", "a", [](bool) {})) << i;
+  ASSERT_FALSE(access.check("app", "guess", "a", [](bool) {}));
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(access.check("app", "secret", [&](bool right) {
+    ASSERT_TRUE(access.check("app", "secret", "a", [&](bool right) {
       answered.emplace_back(right ? "secret is right" : "secret is wrong");
     }));
   }
@@ -102,18 +103,47 @@ TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
   EXPECT_EQ(answered, expected);
 }
 
-TEST(Access, AnswersNothingOnceItIsStopped) {
+TEST(Access, SourcesHaveTheirTurns) {
   Access access(list_of("secret"));
   std::promise<void> begun, go;
   const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", [&begun, may_go](bool) {
+  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
     begun.set_value();
     may_go.wait();
   }));
   begun.get_future().wait();
-  ASSERT_TRUE(access.check("app", "secret", [](bool) { ADD_FAILURE() << "after the stop"; }));
+  std::string order;
+  std::promise<void> all;
+  for (const char* source : {"b", "b", "b", "a", "c", "a"})
+    ASSERT_TRUE(access.check("app", "other", source, [&order, source](bool) { order += source; }));
+  // The bound of all of them.
+  size_t others = 6;
+  for (int source = 0; others < Access::checks_max; ++source) {
+    const std::string name = "d" + std::to_string(source);
+    for (size_t i = 0; i < Access::checks_of_source_max && others < Access::checks_max;
+         ++i, ++others)
+      ASSERT_TRUE(access.check("app", "other", name, [](bool) {}));
+  }
+  EXPECT_FALSE(access.check("app", "other", "e", [](bool) { ADD_FAILURE(); }));
+  go.set_value();
+  while (!access.check("app", "other", "b", [&](bool) { all.set_value(); }))
+    std::this_thread::yield();
+  all.get_future().wait();
+  EXPECT_EQ(order, "abcabb");
+}
+
+TEST(Access, AnswersNothingOnceItIsStopped) {
+  Access access(list_of("secret"));
+  std::promise<void> begun, go;
+  const auto may_go = go.get_future().share();
+  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
+    begun.set_value();
+    may_go.wait();
+  }));
+  begun.get_future().wait();
+  ASSERT_TRUE(access.check("app", "secret", "a", [](bool) { ADD_FAILURE() << "after the stop"; }));
   std::thread stopping([&] { access.stop(); });
-  while (access.check("app", "secret", [](bool) { ADD_FAILURE() << "after the stop"; }))
+  while (access.check("app", "secret", "a", [](bool) { ADD_FAILURE() << "after the stop"; }))
     std::this_thread::yield();
   go.set_value();
   stopping.join();

@@ -63,7 +63,8 @@ class Users {
   const User* find(std::string_view name) const;
 
   // Is it that user's password? Slow, as hashes of passwords are meant to be, also where there is
-  // no such user; fast where the same password was right before. Compared in constant time.
+  // no such user or its password is not hashed: then as the first hash of the list is. Fast where
+  // the password is known to be right. Compared in constant time.
   bool check(std::string_view name, std::string_view password) const;
   // Is it known to be that user's password, without a slow check? In constant time.
   bool knows(std::string_view name, std::string_view password) const;

@@ -39,18 +39,6 @@ bool must_be_committed(const policy::Plan& plan, const policy::Plan::Part& part)
   return false;
 }
 
-// Is more asked than one of the limits allows, ever?
-bool never_fits(const policy::Plan& plan, const policy::Plan::Part& part) {
-  for (const auto& step : plan.steps(part)) {
-    if (step.rule->mode != Mode::enforce) continue;
-    for (const limit::Decision& decision : plan.decisions(step))
-      if (!decision.allowed && decision.retry_after == base::never &&
-          plan.charge(step).cost > decision.limit)
-        return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Engine::Engine(Deps&& deps, std::shared_ptr<spdlog::logger> log)

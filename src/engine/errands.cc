@@ -39,7 +39,7 @@ bool Errands::check_password(const Batch& batch, const request::Request& request
   if (access == nullptr) return false;
   const auto entries = batch.requests.descriptor(request);
   return access->check(std::string(entries[0].value), std::string(entries[1].value),
-                       [this, ticket](bool right) {
+                       entries[2].value, [this, ticket](bool right) {
                          decider_.deps().run([this, ticket, right] {
                            request::Verdict verdict;
                            verdict.matched = true;

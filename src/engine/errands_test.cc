@@ -89,7 +89,9 @@ struct World {
   }
   void log_in(Asker& asker, std::string_view user, std::string_view password) {
     ask(asker, {.verb = Verb::log_in, .prefix = {}, .tag = user},
-        {{request::user_entry, user}, {request::password_entry, password}});
+        {{request::user_entry, user},
+         {request::password_entry, password},
+         {request::address_entry, "127.0.0.1"}});
   }
   // What another thread has for this one.
   void run_posted() {

@@ -228,8 +228,12 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
     const request::Group& group = batch.plan.group(batch.plan.steps(part).back());
     if (group.answered) return;
     if (group.parked) {
-      keep_or_release(batch, part, ticket, now);
-      return;
+      const bool ends = pending->request.must_fit && never_fits(batch.plan, part) &&
+                        decider_.deps().store.cancel(decider_.completions(), ticket, now);
+      if (!ends) {
+        keep_or_release(batch, part, ticket, now);
+        return;
+      }
     }
   } else if (!decider_.deps().store.cancel(decider_.completions(), ticket, now)) {
     return;
@@ -290,6 +294,7 @@ void LateReplies::take_answers() {
     verdict.matched = true;
     if (settled.error != request::Error::none) {
       verdict.error = decider_.deps().store.message_for(settled.error);
+      verdict.cause = settled.error;
       reply(settled.ticket, verdict, settled.at);
       continue;
     }

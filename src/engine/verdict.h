@@ -25,6 +25,18 @@ inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verd
   verdict.more_after = d.allowed ? d.reset_after : d.retry_after;
 }
 
+// Is more asked than one of the limits allows, ever?
+inline bool never_fits(const policy::Plan& plan, const policy::Plan::Part& part) {
+  for (const auto& step : plan.steps(part)) {
+    if (step.rule->mode != policy::Mode::enforce) continue;
+    for (const limit::Decision& decision : plan.decisions(step))
+      if (!decision.allowed && decision.retry_after == base::never &&
+          plan.charge(step).cost > decision.limit)
+        return true;
+  }
+  return false;
+}
+
 inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan::Part& part,
                                    const store::Store& store) {
   request::Verdict verdict;

@@ -57,8 +57,8 @@
 //                step back a counter owes what it owed and the step.
 //   other rate   The TAT stays: what was used stays as a debt in time, not in units.
 //   end of time  What would be a grant whose TAT or E * quantity leaves 63 bits is a refusal whose
-//                reset_after is `never` (is_out_of_range), and changes nothing. A time before 1970
-//                counts as 1970.
+//                retry_after is 0 (is_out_of_range), as that of no other refusal; it changes
+//                nothing. A time before 1970 counts as 1970.
 //
 // Exact for every int64_t that the errors below do not name. The only floating point is that of the
 // emission.
@@ -222,11 +222,11 @@ inline std::optional<int64_t> tat_of(const State& state, Time now) {
 
 // Does the refusal stand for what cannot be counted?
 inline bool is_out_of_range(const Decision& decision) {
-  return !decision.allowed && decision.reset_after == base::never;
+  return !decision.allowed && decision.retry_after == Duration{};
 }
 
 inline Outcome out_of_range(const State& state, const Limit& limit) {
-  return {{false, limit.quota, 0, base::never, base::never}, state};
+  return {{false, limit.quota, 0, base::never, Duration{}}, state};
 }
 
 // `limit` is of cell_rate, crab_rate or redis_rate, and the state of a counter of the same

@@ -46,7 +46,7 @@ local function gcra(letter, per_us)
     if to < fresh then to = fresh end
     local ok = to - f <= at and q >= Z
     if not fits(added) or ok and c ~= Z and not fits(to) then
-      return false, Z, NEVER, NEVER, s, false
+      return false, Z, NEVER, Z, s, false
     end
     -- A refusal and a look leave the very table `s`, which is not written again.
     local next, current, left, retry = s, from, Z, Z

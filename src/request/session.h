@@ -18,8 +18,10 @@
 
 namespace sluice::request {
 
-// Keys of the two entries of a request of the verb `log_in`.
-inline constexpr std::string_view user_entry = "user", password_entry = "password";
+// Keys of the entries of a request of the verb `log_in`, in this order; the address without its
+// port.
+inline constexpr std::string_view user_entry = "user", password_entry = "password",
+                                  address_entry = "address";
 
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
 // Requests::limits(request).
@@ -156,11 +158,11 @@ class Session {
 
   // Takes complete frames from the front of `in`, up to one with which it has added
   // base::bounds::batch_requests_max requests or more. Called again with the rest while it
-  // consumes, and with more bytes behind the same rest later. `end`: no byte will follow `in`. What
-  // is no reply (a handshake, a pong, a window update) it appends to `out`, where it stands before
-  // the replies to these `requests`. Views in `requests` point into `in` or into the session and
-  // live until the next call; those of a session that takes several batches point into `in` or to
-  // what Requests::hold gave.
+  // consumes or adds requests, and with more bytes behind the same rest later. `end`: no byte will
+  // follow `in`. What is no reply (a handshake, a pong, a window update) it appends to `out`, where
+  // it stands before the replies to these `requests`. Views in `requests` point into `in` or into
+  // the session and live until the next call; those of a session that takes several batches point
+  // into `in` or to what Requests::hold gave.
   virtual Received receive(std::string_view in, bool end, Requests& requests,
                            base::Buffer& out) = 0;
 
@@ -188,6 +190,8 @@ class Session {
 
   // Memory that it holds for a request of which parts are missing, and has consumed already.
   virtual size_t unfinished_bytes() const { return 0; }
+  // May its client take as long as an idle one over the missing parts?
+  virtual bool may_pause() const { return false; }
 
   // What the client calls the request, for log lines; empty: nothing.
   virtual std::string_view id_of(const Request&) const { return {}; }

@@ -60,7 +60,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   readable_ |= readable || (writable && stream_.read_wants_write());
   if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
   if (phase_ == Phase::closed) return;
-  if (ended && phase_ == Phase::serving && session_->waits_for_units()) return abort();
+  if (ended && phase_ == Phase::serving) end_wait();
   if (phase_ == Phase::draining) {
     if (writable) stream_.end();
     if (readable_) drain();
@@ -89,6 +89,12 @@ void Connection::refuse(std::string_view why) {
   start_flushing();
   release_input();
   if (flush()) close_gently();
+}
+
+// The client sends nothing more: it may be gone, so no units are kept for it. What it sent behind
+// the wait is answered, as it may be there still.
+void Connection::end_wait() {
+  if (session_->waits_for_units()) worker_.engine().interrupt(*this);
 }
 
 void Connection::interrupt() {
@@ -190,7 +196,7 @@ void Connection::process() {
 
 // From when on is the request unfinished of which there is a part, and may it give way to others?
 void Connection::note_unfinished() {
-  const bool unfinished = in_size_ > 0 || held_ > 0;
+  const bool unfinished = in_size_ > 0 || (held_ > 0 && !session_->may_pause());
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
   if (!unfinished) {
     waits_.leave();
@@ -220,7 +226,7 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   const size_t count = batch.requests.size();
   at_ += received.consumed;
   leaving_ = received.closing;
-  progressed = received.consumed > 0;
+  progressed = received.consumed > 0 || count > 0;
   if (progressed) completed_ |= held_ == 0 || count > 0;
   if (count == 0) {
     // What a session answers by itself may be as much as a batch: it ends the turn of a flood.
@@ -312,7 +318,7 @@ bool Connection::decide() {
       keep_input();
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
       if (!waits_.is_in(send_ages_)) waits_.leave();
-      if (ending_ && session_->waits_for_units()) abort();
+      if (ending_) end_wait();
       return false;
     }
     if (!sent || !progressed) break;

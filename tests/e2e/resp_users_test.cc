@@ -190,6 +190,21 @@ TEST_F(RespUsers, AreReadAgain) {
   EXPECT_EQ(ask(anybody, {"PING"}), "PONG");
 }
 
+// What was queued is executed with the rights that its user has then.
+TEST_F(RespUsers, ATransactionIsExecutedWithTheRightsOfItsEnd) {
+  RespClient ops = logged_in("ops", "swordfish");
+  EXPECT_EQ(ask(ops, {"MULTI"}), "OK");
+  EXPECT_EQ(ask(ops, {"EXISTS", "k"}), "QUEUED");
+  EXPECT_EQ(ask(ops, {"PING"}), "QUEUED");
+  write_users("  - { name: ops, password_file: ops.password, rights: [take] }\n");
+  reload();
+  const std::string told = ask(ops, {"EXEC"});
+  EXPECT_NE(told.find("NOPERM User ops has no permissions to run the 'exists' command"),
+            std::string::npos)
+      << told;
+  EXPECT_NE(told.find("PONG"), std::string::npos) << told;
+}
+
 TEST_F(RespUsers, AFileOfAPasswordThatIsGoneChangesNothing) {
   std::filesystem::remove(folder_.path() + "/ops.password");
   const auto answer = http(admin_, "POST", "/v1/reload", "{}", "");

@@ -156,6 +156,76 @@ TEST_F(RespWait, EndsWithItsConnection) {
   EXPECT_TRUE(numbers(behind, 6).starts_with("1 2 0 0 -1 "));
 }
 
+// The client may still read: what it sent is answered, and the wait is over.
+TEST_F(RespWait, HalfACloseEndsItAndWhatIsBehindIsAnswered) {
+  TcpClient client = connect(), other = connect();
+  ask(other, of_jar("SLUICE.TAKE", " N 2"), 5);
+  send(client, "CL.THROTTLE k 1 1 60\r\n" + of_jar("SLUICE.WAIT 0") + "\r\nPING\r\n" +
+                   of_jar("SLUICE.WAIT 0") + "\r\nPING");
+  client.half_close();
+  EXPECT_EQ(client.read_to_end(),
+            "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n*-1\r\n+PONG\r\n*-1\r\n+PONG\r\n");
+  ASSERT_TRUE(await_waiting(0));
+  EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "1 2");
+  EXPECT_EQ(ask(other, of_jar("SLUICE.PEEK"), 5), "1 2 1 0 -1") << "nothing was taken";
+}
+
+// A reload that leaves no room for it ever.
+TEST(RespWaitReload, WhatNoLongerFitsIsRefused) {
+  Folder folder;
+  const auto write = [&](int quota) {
+    folder.write("policy.yaml",
+                 "rules:\n  - { name: r, match: { u: '*' }, actor: u, limit: { quota: " +
+                     std::to_string(quota) + ", window: 1h } }\n");
+  };
+  write(5);
+  const std::string config =
+      folder.write("sluice.yaml",
+                   "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
+                   "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
+                   "policy: policy.yaml\n");
+  Process process({.arguments = {"serve", "--config", config, "--log-level", "warn"}});
+  const uint16_t port = await_listening(process, "resp"), admin = await_listening(process, "admin");
+  TcpClient client = TcpClient::connect(port).value();
+  ASSERT_TRUE(client.send("SLUICE.TAKE u=1 N 3\r\n"));
+  ASSERT_TRUE(client.read_line());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(client.read_line());
+  ASSERT_TRUE(client.send("SLUICE.WAIT 0 u=1 N 5\r\nPING\r\n"));
+  ASSERT_TRUE(comes([&] {
+    return http_get(admin, "/metrics").body.find("\nsluice_waiting_requests 1\n") !=
+           std::string::npos;
+  }));
+  write(2);
+  ASSERT_EQ(http(admin, "POST", "/v1/reload", "{}", "").status, 200);
+  EXPECT_EQ(client.read_line(), "*6\r");
+  EXPECT_EQ(client.read_line(), ":0\r");
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(client.read_line());
+  EXPECT_EQ(client.read_line(), "+PONG\r");
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(soon()), 0);
+}
+
+// A person types what is between MULTI and EXEC; half a command is not a person's.
+TEST(RespIdle, AnOpenTransactionMayTakeItsTime) {
+  Folder folder;
+  const std::string config = folder.write(
+      "sluice.yaml",
+      "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\", request_timeout: 200ms }\n");
+  Process process({.arguments = {"serve", "--config", config, "--log-level", "warn"}});
+  const uint16_t port = await_listening(process, "resp");
+  TcpClient typing = TcpClient::connect(port).value(), half = TcpClient::connect(port).value();
+  ASSERT_TRUE(typing.send("MULTI\r\nPING\r\n"));
+  EXPECT_EQ(typing.read_line(), "+OK\r");
+  EXPECT_EQ(typing.read_line(), "+QUEUED\r");
+  ASSERT_TRUE(half.send("PIN"));
+  half.read_to_end();
+  ASSERT_TRUE(typing.send("EXEC\r\n"));
+  EXPECT_EQ(typing.read_line(), "*1\r");
+  EXPECT_EQ(typing.read_line(), "+PONG\r");
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(soon()), 0);
+}
+
 TEST_F(RespWait, DoesNotWaitInATransaction) {
   TcpClient client = connect();
   ask(client, of_jar("SLUICE.TAKE", " N 2"), 5);

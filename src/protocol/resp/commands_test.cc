@@ -42,6 +42,9 @@ struct World {
         "algorithm: fixed_window } }\n"
         "- { name: vip, match: { command: cl.throttle, key: 'vip*' }, actor: key, limit: { quota: "
         "2, window: 10s, algorithm: fixed_window } }\n"
+        "- { match: { command: '*', key: 'no*' }, deny: true }\n"
+        "- { match: { command: cl.throttle, key: 'jar*' }, actor: key, limit: { quota: 1, "
+        "algorithm: fixed_bucket } }\n"
         "- { match: { user: '*' }, actor: user, limit: { quota: 7, window: 1h } }\n",
         "test.yaml", spaces, *rules, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
@@ -59,8 +62,11 @@ struct World {
       engine::Batch& batch = engine->next_batch();
       base::Buffer out;
       const auto received = session.receive(text, false, batch.requests, out);
-      if (received.consumed == 0) break;
-      if (batch.requests.size() > 0) {
+      const size_t asked = batch.requests.size();
+      if (received.consumed == 0 && asked == 0) break;
+      // A command may be of several requests, of which the last reaches the bound.
+      EXPECT_LT(asked, base::bounds::batch_requests_max + 64);
+      if (asked > 0) {
         EXPECT_EQ(engine->serve(batch, protocol, session, out), engine::Served::all);
       }
       replies.append(out.view());
@@ -224,6 +230,70 @@ TEST(Throttle, WorksWithinATransaction) {
       world.say("MULTI\nMULTI\nWATCH k\nDISCARD\nDISCARD\nWATCH k\nUNWATCH\n"),
       "+OK\r\n-ERR MULTI calls can not be nested\r\n-ERR WATCH inside MULTI is not allowed\r\n"
       "+OK\r\n-ERR DISCARD without MULTI\r\n+OK\r\n+OK\r\n");
+}
+
+// Each in memory of its own while its requests are decided.
+TEST(Throttle, TransactionsInOneWriteChargeTheirOwnKeys) {
+  World world;
+  const std::string a(200, 'a'), b(200, 'b');
+  std::string all;
+  for (const std::string& key : {a, b, a, b})
+    all += "MULTI\nCL.THROTTLE " + key + " 3 1 600\nEXEC\n";
+  const std::string one = "+OK\r\n+QUEUED\r\n*1\r\n*5\r\n:0\r\n:4\r\n:";
+  EXPECT_EQ(world.say(all), one + "3\r\n:-1\r\n:600\r\n" + one + "3\r\n:-1\r\n:600\r\n" + one +
+                                "2\r\n:-1\r\n:1200\r\n" + one + "2\r\n:-1\r\n:1200\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE " + a + " 3 1 600 0"), "0 4 2 -1 1200");
+  EXPECT_EQ(world.numbers("CL.THROTTLE " + b + " 3 1 600 0"), "0 4 2 -1 1200");
+}
+
+// A batch of it at a time, as of commands outside of it.
+TEST(Throttle, ALongTransactionIsExecutedInParts) {
+  World world;
+  std::string all = "MULTI\n", expected = "+OK\r\n", replies;
+  for (int i = 0; i < 2000; ++i) {
+    all += "CL.THROTTLE k" + std::to_string(i % 3) + " 9999 1 1\nECHO " + std::to_string(i) + "\n";
+    expected += "+QUEUED\r\n+QUEUED\r\n";
+    const std::string n = std::to_string(i);
+    replies += "*5\r\n:0\r\n:10000\r\n:" + std::to_string(9999 - i / 3) +
+               "\r\n:-1\r\n:" + std::to_string(i / 3 + 1) + "\r\n$" + std::to_string(n.size()) +
+               "\r\n" + n + "\r\n";
+  }
+  EXPECT_EQ(world.say(all + "EXEC\nPING\n"), expected + "*4000\r\n" + replies + "+PONG\r\n");
+  // Nothing is left of it.
+  EXPECT_EQ(world.say("EXEC\nMULTI\nPING\nEXEC\n"),
+            "-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
+}
+
+// What changes how replies are written, or what one tells, holds from its own place on.
+TEST(Throttle, WithinATransactionEachReplyIsOfItsTime) {
+  World world;
+  const std::string told = world.say(
+      "MULTI\nCLIENT GETNAME\nCLIENT INFO\nCLIENT SETNAME later\nHELLO 3\nCLIENT GETNAME\nSELECT "
+      "3\nEXEC\nCLIENT INFO\nSELECT 4\n");
+  const size_t first = told.find("name= "), second = told.find("name=later");
+  EXPECT_NE(first, told.npos) << told;
+  EXPECT_LT(first, second);
+  EXPECT_NE(told.find("*6\r\n$-1\r\n"), told.npos) << "the null of RESP2";
+  EXPECT_NE(told.find(" db=3 "), told.npos) << told;
+  EXPECT_EQ(told.find(" db=4 "), told.npos) << told;
+}
+
+TEST(Throttle, SilenceWithinATransactionIsRefused) {
+  World world;
+  for (const char* how : {"SKIP", "OFF"})
+    EXPECT_EQ(world.say("MULTI\nCLIENT REPLY " + std::string(how) + "\nPING\nEXEC\nPING\n"),
+              "+OK\r\n-ERR CLIENT REPLY is not allowed in transactions\r\n+QUEUED\r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n");
+}
+
+// A rule or an override of another algorithm refuses, and never comes; it is no error.
+TEST(Throttle, WhatNeverComesIsMinusOne) {
+  World world;
+  EXPECT_EQ(world.numbers("CL.THROTTLE no1 3 1 60"), "1 0 0 -1 -1");
+  EXPECT_EQ(world.numbers("CL.THROTTLE jar1 3 1 60"), "0 1 0 -1 -1");
+  EXPECT_EQ(world.numbers("CL.THROTTLE jar1 3 1 60"), "1 1 0 -1 -1");
+  EXPECT_EQ(world.numbers("THROTTLE no1 3 1 60"), "0 0 0 -1 -1");
+  EXPECT_EQ(world.numbers("GCRA no1 3 1 60"), "1 0 0 -1 -1");
 }
 
 TEST(Throttle, ATransactionIsBounded) {

@@ -28,8 +28,15 @@ std::string lower(std::string_view text) {
   return all;
 }
 
+// Of what a connection calls itself and its library: all connections' are kept for CLIENT LIST.
+constexpr size_t name_bytes_max = 256;
+constexpr std::string_view bad_name =
+    "ERR Client names cannot contain spaces, newlines or special characters, or more than 256 "
+    "bytes.";
+
 bool is_name(std::string_view name) {
-  return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+  return name.size() <= name_bytes_max &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
 // The slot of a Redis cluster: CRC16 (XMODEM) of what stands in the first pair of braces, or all.
@@ -72,9 +79,7 @@ void RespSession::hello(Words words) {
       password = words[i + 2];
       i += 3;
     } else if (is_word(words[i], "SETNAME") && words.size() - i > 1) {
-      if (!is_name(words[i + 1]))
-        return answer_error(
-            "ERR Client names cannot contain spaces, newlines or special characters.");
+      if (!is_name(words[i + 1])) return answer_error(bad_name);
       login->name = words[i + 1];
       i += 2;
     } else {
@@ -135,6 +140,8 @@ void RespSession::log_in(std::unique_ptr<Login> login, std::string_view password
   requests_->open();
   requests_->add(request::Entry{request::user_entry, requests_->hold(login->user)});
   requests_->add(request::Entry{request::password_entry, password});
+  const std::string_view address = facts_.address;
+  requests_->add(request::Entry{request::address_entry, address.substr(0, address.rfind(':'))});
   requests_->commit({.verb = request::Verb::log_in, .note = logged_in, .prefix = {}, .tag = {}});
   login_ = std::move(login);
 }
@@ -142,12 +149,10 @@ void RespSession::log_in(std::unique_ptr<Login> login, std::string_view password
 void RespSession::reply_login(const request::Verdict& verdict, base::Buffer& out) {
   const std::unique_ptr<Login> login = std::move(login_);
   const bool right = verdict.error.empty() && verdict.allowed && identity_.log_in(login->user);
-  if (right) {
-    if (login->version) facts_.version = static_cast<int>(*login->version);
-    if (login->name) facts_.name = *login->name;
-    facts_.user = identity_.user();
-    publish();
-  }
+  if (right && login->version) facts_.version = static_cast<int>(*login->version);
+  if (right && login->name) facts_.name = *login->name;
+  facts_.user = identity_.user();
+  publish();
   if (login->silent) return;
   wire::RespWriter writer(out, version());
   if (!verdict.error.empty())
@@ -193,10 +198,13 @@ void RespSession::client(Words words) {
   }
   if (sub->name == "ID") return answer_with([&](wire::RespWriter& out) { out.integer(id_); });
   if (sub->name == "TRACKING") return answer("-ERR client tracking is not supported\r\n");
-  if (sub->name == "INFO") return commit(own_line, {});
-  // Of others only those who run the server may know.
-  if (sub->name == "LIST")
-    return commit(identity_.may(access::Right::admin) ? all_lines : own_line, {});
+  if (sub->name == "INFO" || sub->name == "LIST") {
+    // Of others only those who run the server may know.
+    const bool all = sub->name == "LIST" && identity_.may(access::Right::admin);
+    commit(all ? all_lines : own_line, {});
+    ends_batch_ = !silent_;  // the line is written with the reply: no later command may change it
+    return;
+  }
   if (sub->name == "UNBLOCK") return unblock(words);
   if (sub->name == "SETINFO") return set_library(words[2], words[3]);
   if (!is_word(words[2], "ON") && !is_word(words[2], "OFF")) return answer("-ERR syntax error\r\n");
@@ -204,8 +212,7 @@ void RespSession::client(Words words) {
 }
 
 void RespSession::set_name(std::string_view name) {
-  if (!is_name(name))
-    return answer_error("ERR Client names cannot contain spaces, newlines or special characters.");
+  if (!is_name(name)) return answer_error(bad_name);
   facts_.name = name;
   publish();
   answer(ok);
@@ -217,8 +224,9 @@ void RespSession::set_library(std::string_view which, std::string_view value) {
     return answer_error("ERR Unrecognized option '" +
                         std::string(which.substr(0, shown_bytes_max)) + "'");
   if (!is_name(value))
-    return answer_error("ERR " + lower(which) +
-                        " cannot contain spaces, newlines or special characters.");
+    return answer_error(
+        "ERR " + lower(which) +
+        " must have 256 bytes at most, without spaces, newlines or special characters.");
   (is_name_of ? facts_.library : facts_.library_version) = value;
   publish();
   answer(ok);
@@ -354,9 +362,12 @@ void RespSession::command(Words words) {
     if (first == 0) return answer("-ERR The command has no key arguments\r\n");
     if (names.size() <= first)
       return answer("-ERR Invalid number of arguments specified for command\r\n");
+    const size_t end =
+        entry->last_key < 0 ? names.size() : static_cast<size_t>(entry->last_key) + 1;
+    const Words keys = names.subspan(first, std::min(end, names.size()) - first);
     return answer_with([&](wire::RespWriter& out) {
-      out.list(1);
-      out.bulk(names[first]);
+      out.list(keys.size());
+      for (const std::string_view key : keys) out.bulk(key);
     });
   }
   unknown_subcommand(words[1], "COMMAND");

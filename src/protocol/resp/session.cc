@@ -35,6 +35,9 @@ std::string_view first_word(request::Error cause) {
 
 const RespOptions default_options;
 
+// Answers that are held before they are sent; one may be longer.
+constexpr size_t batch_bytes_max = size_t{64} << 10;
+
 // Replies are written by the version of the time when they are: what was asked in front of these is
 // a batch of its own.
 bool changes_version(std::string_view name) {
@@ -80,26 +83,38 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
     publish();
   }
   texts_.clear();
-  executed_.reset();
+  if (executed_ != nullptr && executed_->is_done()) executed_.reset();
+  ends_batch_ = false;
+  written_ = 0;
   size_t consumed = 0;
-  for (size_t taken = 0; taken < batch_requests_max && requests.size() < batch_requests_max;
-       ++taken) {
+  for (size_t taken = 0; taken < batch_requests_max && !is_batch_full(); ++taken) {
     const auto result = reader_.next(in.substr(consumed), texts_);
     if (taken > 0 && result.found == Found::command && changes_version(reader_.words()[0])) break;
+    if (result.found == Found::command) {
+      if (executed_ != nullptr) {
+        execute_some();
+      } else {
+        silent_ = off_ || skip_;
+        skip_ = false;
+        ask(reader_.words());
+      }
+      // EXEC is read again until all of its commands are executed: that takes several batches.
+      if (executed_ != nullptr && !executed_->is_done()) break;
+    }
     consumed += result.consumed;
     if (result.found == Found::incomplete) break;
     if (result.found != Found::command) {
       closing_ = true;
       fault_ = result.found == Found::http ? "http" : "protocol";
-    } else {
-      silent_ = off_ || skip_;
-      skip_ = false;
-      ask(reader_.words());
     }
     if (closing_) return {in.size(), true};
-    if (holds_back()) break;
+    if (holds_back() || executed_ != nullptr) break;
   }
   return {consumed, false};
+}
+
+bool RespSession::is_batch_full() const {
+  return ends_batch_ || written_ >= batch_bytes_max || requests_->size() >= batch_requests_max;
 }
 
 bool RespSession::reply(const request::Request& request, const request::Verdict& verdict,
@@ -243,7 +258,13 @@ void RespSession::ask(Words words) {
   }
   if (entry->group == "transactions") return transact(*entry, words);
   const bool at_once = entry->name == "quit" || entry->name == "reset";
-  if (open_ != nullptr && !at_once) return queue(words);
+  if (open_ != nullptr && !at_once) {
+    if (entry->name == "client" && is_word(words[1], "REPLY")) {
+      open_->fail();
+      return answer("-ERR CLIENT REPLY is not allowed in transactions\r\n");
+    }
+    return queue(words);
+  }
   run(*entry, words);
 }
 
@@ -335,20 +356,30 @@ void RespSession::queue(Words words) {
   answer("-ERR too many commands, or bytes of them, between MULTI and EXEC\r\n");
 }
 
-// One after the other, as they were queued. Other clients' requests may be decided in between where
-// the server has several workers; a denied command undoes none.
+// One after the other, as they were queued, and as many in a batch as are asked outside of
+// transactions. Other clients' requests may be decided in between; a denied command undoes none.
 void RespSession::execute() {
   if (open_ == nullptr) return answer("-ERR EXEC without MULTI\r\n");
-  executed_ = std::move(open_);
-  if (executed_->failed())
+  std::unique_ptr<Transaction> transaction = std::move(open_);
+  if (transaction->failed())
     return answer("-EXECABORT Transaction discarded because of previous errors.\r\n");
+  executed_ = std::move(transaction);
   answer_with([&](wire::RespWriter& out) { out.list(executed_->size()); });
+  execute_some();
+}
+
+void RespSession::execute_some() {
   executing_ = true;
-  executed_->each([&](Words words) {
+  for (; !executed_->is_done() && !is_batch_full(); executed_->pop()) {
+    const Words words = executed_->next();
+    if (changes_version(words[0]) && requests_->size() > 0) break;
     const CommandEntry& entry = *find_command(words[0]);
-    if (entry.group == "transactions") return answer(ok);  // unwatch
-    run(entry, words);
-  });
+    if (!is_permitted(entry)) continue;  // its user may have other rights since
+    if (entry.group == "transactions")
+      answer(ok);  // unwatch
+    else
+      run(entry, words);
+  }
   executing_ = false;
 }
 

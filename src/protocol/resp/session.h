@@ -46,6 +46,8 @@ class RespSession final : public request::Session {
   bool waits_for_units() const override { return waiting_; }
   bool is_interrupted() const override { return waiting_ && clients_.is_ended(id_); }
   size_t unfinished_bytes() const override { return open_ == nullptr ? 0 : open_->bytes(); }
+  // A person types what stands between MULTI and EXEC.
+  bool may_pause() const override { return true; }
 
   // The error of a breach; nothing to a web page, or after QUIT.
   void farewell(base::Buffer& out) override;
@@ -109,6 +111,7 @@ class RespSession final : public request::Session {
     base::Buffer bytes;
     wire::RespWriter writer(bytes, version());
     write(writer);
+    written_ += bytes.view().size();
     answer(requests_->hold(bytes.view()));
   }
 
@@ -118,6 +121,8 @@ class RespSession final : public request::Session {
   void transact(const CommandEntry& entry, Words words);
   void queue(Words words);
   void execute();
+  void execute_some();
+  bool is_batch_full() const;
   void hello(Words words);
   void auth(Words words);
   void log_in(std::unique_ptr<Login> login, std::string_view password);
@@ -169,7 +174,7 @@ class RespSession final : public request::Session {
   wire::RespCommandReader reader_;
   base::Arena texts_;                      // of inline commands; since the last `receive`
   std::unique_ptr<Transaction> open_;      // since MULTI
-  std::unique_ptr<Transaction> executed_;  // requests point into it; since the last `receive`
+  std::unique_ptr<Transaction> executed_;  // by EXEC; requests of the last `receive` point into it
   request::Requests* requests_ = nullptr;  // while they are received
   const int64_t id_;
   ClientFacts facts_;  // what `clients_` was told, or is about to be
@@ -181,6 +186,9 @@ class RespSession final : public request::Session {
   bool closing_ = false;
   bool waiting_ = false;    // the last command is SLUICE.WAIT, and has no reply yet
   bool executing_ = false;  // EXEC
+  // What follows waits until the replies to what was received are written.
+  bool ends_batch_ = false;
+  size_t written_ = 0;  // bytes of answers, since the last `receive`
   std::string_view fault_{};
   Throttle throttle_;  // the command that is being read, as is the next
   SluiceCommand sluice_;

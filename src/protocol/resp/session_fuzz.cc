@@ -128,7 +128,7 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
       in.erase(0, received.consumed);
       told.closed = received.closing;
       if (told.closed) session.farewell(out);
-      if (told.closed || received.consumed == 0) break;
+      if (told.closed || (received.consumed == 0 && requests.size() == 0)) break;
     }
   }
   told.replies = out.view();

@@ -52,7 +52,7 @@ Talk talk(const std::string& text, size_t first, size_t piece) {
         result.fault = session.fault();
         break;
       }
-      if (received.consumed == 0) break;
+      if (received.consumed == 0 && requests.size() == 0) break;
     }
   }
   EXPECT_TRUE(handshake.empty());
@@ -96,6 +96,23 @@ std::string greeting(char proto, std::string_view head, const std::string& text)
                                "$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
   EXPECT_EQ(all.substr(0, expected.size()), expected);
   return all.substr(std::min(expected.size(), all.size()));
+}
+
+TEST(RespSession, NamesOfConnectionsAreBounded) {
+  const std::string long_one(256, 'n'), too_long(257, 'n');
+  EXPECT_EQ(said("CLIENT SETNAME " + long_one + "\nCLIENT GETNAME\n"),
+            "+OK\r\n$256\r\n" + long_one + "\r\n");
+  for (const std::string command : {"CLIENT SETNAME ", "CLIENT SETINFO LIB-NAME ",
+                                    "CLIENT SETINFO lib-ver ", "HELLO 2 SETNAME "}) {
+    const std::string answer = said(command + too_long + "\nCLIENT GETNAME\n");
+    EXPECT_TRUE(answer.starts_with("-ERR ")) << answer;
+    EXPECT_TRUE(answer.ends_with("\r\n$-1\r\n")) << answer;
+  }
+}
+
+TEST(RespSession, TellsAllKeysOfACommand) {
+  EXPECT_EQ(said("COMMAND GETKEYS DEL a b c\nCOMMAND GETKEYS CL.THROTTLE k 1 1 1\n"),
+            "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n*1\r\n$1\r\nk\r\n");
 }
 
 TEST(RespSession, AnswersInOrder) {

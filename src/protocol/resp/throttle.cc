@@ -151,12 +151,15 @@ void append_throttle_reply(Algorithm algorithm, const limit::Decision& decision,
                            wire::RespWriter& out) {
   if (limit::gcra::is_out_of_range(decision))
     return out.error("ERR the quantity is out of range with these numbers");
-  const int64_t reset = seconds_up(decision.reset_after);
-  const int64_t retry = decision.allowed || decision.retry_after == base::never
-                            ? -1
-                            : seconds_up(decision.retry_after);
+  // What never comes is -1: as these commands have it, and for rules and overrides of other
+  // algorithms.
+  const auto seconds = [](base::Duration length) {
+    return length == base::never ? -1 : seconds_up(length);
+  };
+  const int64_t reset = seconds(decision.reset_after);
+  const int64_t retry = decision.allowed ? -1 : seconds(decision.retry_after);
   if (algorithm == Algorithm::gcra_crab) {
-    const int64_t wait = decision.allowed ? 0 : seconds_up(decision.retry_after);
+    const int64_t wait = decision.allowed ? 0 : seconds(decision.retry_after);
     const int64_t five[] = {decision.allowed ? 1 : 0, decision.limit, decision.remaining, reset,
                             wait};
     return out.integers(five);

@@ -27,26 +27,21 @@ class Transaction {
   // Memory held for it.
   size_t bytes() const { return text_.size() + lengths_.size() * sizeof(uint32_t); }
 
-  // Calls `visit(words)` for each command in order; the words live as long as this.
-  template <class Visit>
-  void each(Visit&& visit) const {
-    std::vector<std::string_view> words;
-    size_t at = 0, word = 0;
-    for (const uint32_t count : counts_) {
-      words.clear();
-      for (uint32_t i = 0; i < count; ++i, ++word) {
-        words.push_back(std::string_view(text_).substr(at, lengths_[word]));
-        at += lengths_[word];
-      }
-      visit(std::span<const std::string_view>(words));
-    }
-  }
+  // Are all of its commands executed?
+  bool is_done() const { return done_ == counts_.size(); }
+  // The words of the next command; the list lives until the next call, the words as long as this.
+  std::span<const std::string_view> next();
+  // It is executed.
+  void pop();
 
  private:
   std::string text_;               // all words, one behind the other
   std::vector<uint32_t> lengths_;  // of each word
   std::vector<uint32_t> counts_;   // of each command's words
   bool failed_ = false;
+  // Of what is executed: commands, words, bytes.
+  size_t done_ = 0, words_done_ = 0, bytes_done_ = 0;
+  std::vector<std::string_view> next_;
 };
 
 }  // namespace sluice::resp
