@@ -16,11 +16,17 @@
 //   refusal      takes nothing.
 //   put          U - units, or 0 if that is less. So what is put back counts as never taken, the
 //                latest first, in the bound as well.
+//   count        takes the units whether they fit or not, then allows iff U <= Q; so a refusal
+//                takes as well, and remaining = Q - U is below 0. U stops at counted_max, 2^53 - 1,
+//                and is above every quota then. Quota 0: only cost 0 of a fresh counter is allowed.
+//                retry_after of a refusal: to the end of the window, `never` when cost > Q.
+//                Envoy's ratelimit decides so (docs/algorithms.md).
 //   bound        T >= 1 microseconds, [a, a + T) for any a, admit at most (integer division)
 //                    Q * ((T + W - 2) / W + 1)
 //                and some do admit that many: so 2Q in the length of one window, when W > 1.
 //                Why: that is the most windows that [a, a + T) meets, reached when its first
 //                microsecond is the last of a window; each admits Q, all of it at any one moment.
+//                The same for `count`, as what it refuses is never given back but by put.
 //   clock        A state whose window ends later than the window of `now` (the clock stepped back)
 //                counts in the window of `now`: no wait is longer than W. The bound holds while the
 //                clock does not step back. An end past the last representable time is that time,
@@ -29,8 +35,8 @@
 //                that of the window of `now` if that is sooner: a smaller quota may find itself in
 //                debt (remaining < 0).
 //
-// Exact for every cost >= 0, quota >= 1, window >= 1 us and any time; no float, no overflow. A call
-// that breaks these preconditions ends the process.
+// Exact for every cost >= 0, quota >= 0, window >= 1 us and any time; no float, no
+// overflow. A call that breaks these preconditions ends the process.
 #pragma once
 
 #include <algorithm>
@@ -57,11 +63,14 @@ inline int64_t window_end_us(int64_t window_us, Time now) {
   return now.us > INT64_MAX - left_us ? INT64_MAX : now.us + left_us;
 }
 
+// Units that `count` counts to.
+inline constexpr int64_t counted_max = (int64_t{1} << 53) - 1;
+
 // `next` of a refusal is the same window; of a counter from which nothing was taken it is State{}.
 inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
   const int64_t quota = limit.quota;
   const int64_t window_us = limit.window.us;
-  SLUICE_CHECK(cost >= 0 && quota >= 1 && window_us >= 1);
+  SLUICE_CHECK(cost >= 0 && quota >= 0 && window_us >= 1);
 
   const bool open = is_open(state, now);
   const int64_t latest_us = window_end_us(window_us, now);
@@ -77,6 +86,31 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   out.decision.allowed = allowed;
   out.decision.limit = quota;
   out.decision.remaining = left - taken;
+  out.decision.reset_after = units > 0 ? to_end : Duration{};
+  out.decision.retry_after = allowed ? Duration{} : cost > quota ? base::never : to_end;
+  out.next = units > 0 ? State{end_us, units} : State{};
+  return out;
+}
+
+// Takes the cost in any case, then compares. `next` of cost 0 is the same window.
+inline Outcome count(const State& state, const Limit& limit, int64_t cost, Time now) {
+  const int64_t quota = limit.quota;
+  const int64_t window_us = limit.window.us;
+  SLUICE_CHECK(cost >= 0 && quota >= 0 && window_us >= 1);
+
+  const bool open = is_open(state, now);
+  const int64_t latest_us = window_end_us(window_us, now);
+  const int64_t end_us = open ? std::min(state.fresh_at_us, latest_us) : latest_us;
+  const int64_t used = open ? state.units : 0;
+  const int64_t units = used + std::min(cost, std::max<int64_t>(counted_max - used, 0));
+  // A counter that is full says nothing of what came past it.
+  const bool allowed = units <= quota && cost <= counted_max - used;
+  const Duration to_end{end_us - now.us};
+
+  Outcome out;
+  out.decision.allowed = allowed;
+  out.decision.limit = quota;
+  out.decision.remaining = quota - units;
   out.decision.reset_after = units > 0 ? to_end : Duration{};
   out.decision.retry_after = allowed ? Duration{} : cost > quota ? base::never : to_end;
   out.next = units > 0 ? State{end_us, units} : State{};

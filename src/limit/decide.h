@@ -105,6 +105,16 @@ inline size_t cells(std::span<const Limit> limits) {
   return refusal();
 }
 
+// Takes the cost in any case, then compares; of the algorithms with a counter aligned_window alone
+// does. `state` and `next` as in decide().
+inline Decision count(const State* state, const Limit& limit, int64_t cost, Time now, State* next) {
+  if (!has_counter(limit.algorithm)) return decide(state, limit, cost, now, next);
+  SLUICE_CHECK(limit.algorithm == Algorithm::aligned_window);
+  const Outcome outcome = aligned_window::count(*state, limit, cost, now);
+  *next = outcome.next;
+  return outcome.decision;
+}
+
 // What there is: the decision of cost 0, but allowed even in debt, as it asks for nothing. Only
 // `deny` refuses a look. Nothing ever happens to an unlimited counter; one whose limit has a window
 // tells that it is as fresh, one without that there is no time at which it would be.

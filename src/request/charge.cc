@@ -22,6 +22,8 @@ std::string_view name_of(Verb verb) {
       return "log_in";
     case Verb::scan:
       return "scan";
+    case Verb::count:
+      return "count";
   }
   return "";
 }

@@ -31,8 +31,9 @@ enum class Verb : uint8_t {
   would_take,  // what a take would be answered now; takes nothing
   log_in,      // nothing: whether a password is that user's
   scan,        // the names of counters, some at a time
+  count,       // of charges: takes in any case, then compares (limit/aligned_window.h)
 };
-inline constexpr size_t verb_count = static_cast<size_t>(Verb::scan) + 1;  // it is the last
+inline constexpr size_t verb_count = static_cast<size_t>(Verb::count) + 1;  // it is the last
 
 // Does it leave every counter as it is?
 constexpr bool only_looks(Verb verb) {
@@ -69,7 +70,7 @@ struct Space {
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;       // within the space; lives for the batch
-  Verb verb = Verb::take;     // take, peek, put or probe
+  Verb verb = Verb::take;     // take, peek, put, probe or count
   bool all = false;           // put: until it is as a fresh one, whatever the cost
   bool reset_first = false;   // take: forget the counter first, and with it what others wait for
   bool keeps_limits = false;  // the space has windows
@@ -126,7 +127,8 @@ struct Ticket {
 // Names none.
 inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
-// Charges on distinct (space, key) pairs that settle all or nothing.
+// Charges on distinct (space, key) pairs that settle all or nothing, but for those that count: they
+// are taken though the group is refused, and nobody waits for their counters.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
   bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's

@@ -50,6 +50,8 @@ bool as_fresh(const Charge& charge, Decision* decisions, OnError wanted, base::T
       *decisions = limit::put(cells.data(), limit, charge.cost, charge.all, now, cells.data());
     else if (charge.verb == Verb::peek)
       *decisions = limit::peek(cells.data(), limit, now);
+    else if (charge.verb == Verb::count)
+      *decisions = limit::count(cells.data(), limit, charge.cost, now, cells.data());
     else
       *decisions = limit::decide(cells.data(), limit, charge.cost, now, cells.data());
     allowed &= decisions->allowed;

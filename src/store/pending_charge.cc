@@ -104,6 +104,8 @@ bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisi
   for (const Limit& limit : charge->limits) {
     if (charge->verb == Verb::put) {
       *decisions = limit::put(state, limit, charge->cost, charge->all, now, state);
+    } else if (charge->verb == Verb::count) {
+      *decisions = limit::count(state, limit, charge->cost, now, state);
     } else {
       *decisions = limit::peek(state, limit, now);
     }
@@ -112,9 +114,11 @@ bool PendingCharge::evaluate_rarely(base::Time now, Wide ahead, Decision* decisi
     state += limit::cells(limit);
   }
   if (charge->verb == Verb::put && charge->all) forget_left_out();
-  if (charge->verb == Verb::put && left_out > 0) change_left_out(now);
+  if ((charge->verb == Verb::put || charge->verb == Verb::count) && left_out > 0)
+    change_left_out(now);
   // A put tells what it brought about, before those that wait for it have it (limitd's way).
-  if (charge->verb != Verb::put) tell_left(ahead, decisions - charge->limits.size());
+  if (charge->verb != Verb::put && charge->verb != Verb::count)
+    tell_left(ahead, decisions - charge->limits.size());
   return allowed;
 }
 
@@ -185,6 +189,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold
 
 [[gnu::noinline]] void PendingCharge::deny_all(const request::Spaces& spaces, base::Time now,
                                                Wide ahead, Decision* decisions) {
+  if (charge->verb == Verb::count) return;
   if (charge->keeps_limits) {
     evaluate_kept(now, decisions, true);
     return;

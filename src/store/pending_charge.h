@@ -57,8 +57,8 @@ struct PendingCharge {
     return evaluate_rarely(now, ahead, decisions);
   }
 
-  // The group is refused and nothing is taken: `next` and the decisions of the limits that would
-  // have allowed it say what there is behind `ahead`.
+  // The group is refused and nothing is taken but by what counts: `next` and the decisions of the
+  // limits that would have allowed it say what there is behind `ahead`.
   void deny_all(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
                 limit::Decision* decisions);
 
