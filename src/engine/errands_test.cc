@@ -157,15 +157,15 @@ TEST(Errands, TooManyPasswordsAreAnErrorAtOnce) {
   World world(&access);
   std::promise<void> begun, go;
   const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", [&begun, may_go](bool) {
+  ASSERT_TRUE(access.check("app", "secret", "127.0.0.1", [&begun, may_go](bool) {
     begun.set_value();
     may_go.wait();
   }));
   begun.get_future().wait();
-  for (size_t i = 0; i < access::Access::checks_max; ++i)
-    ASSERT_TRUE(access.check("app", "secret", [](bool) {}));
+  for (size_t i = 0; i < access::Access::checks_of_source_max; ++i)
+    ASSERT_TRUE(access.check("app", "other", "127.0.0.1", [](bool) {}));
   Asker asker;
-  world.log_in(asker, "app", "secret");
+  world.log_in(asker, "app", "other");
   ASSERT_EQ(asker.told.size(), 1u);
   EXPECT_EQ(asker.told[0].second.error, "too many passwords are being checked, try again later");
   EXPECT_EQ(world.engine.held(), Engine::Held());

@@ -270,9 +270,9 @@ TEST(Throttle, WithinATransactionEachReplyIsOfItsTime) {
   const std::string told = world.say(
       "MULTI\nCLIENT GETNAME\nCLIENT INFO\nCLIENT SETNAME later\nHELLO 3\nCLIENT GETNAME\nSELECT "
       "3\nEXEC\nCLIENT INFO\nSELECT 4\n");
-  const size_t first = told.find("name= "), second = told.find("name=later");
-  EXPECT_NE(first, told.npos) << told;
-  EXPECT_LT(first, second);
+  const size_t before = told.find("name= "), after = told.find("name=later");
+  EXPECT_NE(before, told.npos) << told;
+  EXPECT_LT(before, after);
   EXPECT_NE(told.find("*6\r\n$-1\r\n"), told.npos) << "the null of RESP2";
   EXPECT_NE(told.find(" db=3 "), told.npos) << told;
   EXPECT_EQ(told.find(" db=4 "), told.npos) << told;
