@@ -119,7 +119,7 @@ void expect_equal(const Decision& a, const Decision& b) {
 
 TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
-    tests::Dice random(seed);
+    sluice::tests::Dice random(seed);
     EmbeddedStore store(0, base::Hash(seed), no_spaces);
     Model model;
     std::vector<Space> spaces(4);
@@ -166,7 +166,7 @@ TEST(EmbeddedStore, random_groups_are_decided_as_the_model_does) {
 // and a group takes from all or none. The algorithms themselves are held to models of their own in
 // limit/.
 TEST(EmbeddedStore, limits_of_all_algorithms_share_a_counter) {
-  tests::Dice dice(9);
+  sluice::tests::Dice dice(9);
   EmbeddedStore store(0, base::Hash(3), no_spaces);
   const std::vector<Limit> limits = {
       {Algorithm::sliding_window, 9, {700}},  {Algorithm::token_bucket, 5, {300}, 7},
@@ -390,7 +390,7 @@ TEST(EmbeddedStoreThreads, the_sweep_drops_only_what_has_expired) {
   std::vector<std::thread> running;
   for (int t = 0; t < threads; ++t) {
     running.emplace_back([&, t] {
-      tests::Dice dice(static_cast<uint32_t>(t) + 1);
+      sluice::tests::Dice dice(static_cast<uint32_t>(t) + 1);
       for (int i = 0; i < rounds; ++i) {
         const Time now{now_us.fetch_add(1) + 1};
         take(store, brief, std::to_string(dice(5'000)), 1, short_limit, now);
@@ -425,7 +425,7 @@ TEST(EmbeddedStoreThreads, overlapping_groups_add_up_exactly) {
   std::vector<std::thread> running;
   for (int t = 0; t < threads; ++t) {
     running.emplace_back([&, t] {
-      tests::Dice random(static_cast<uint32_t>(t) + 1);
+      sluice::tests::Dice random(static_cast<uint32_t>(t) + 1);
       for (int round = 0; round < rounds; ++round) {
         Asking asking;
         asking.group();
