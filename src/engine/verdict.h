@@ -57,6 +57,10 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     if (verdict.decisions == nullptr && !part.joint)
       verdict.charges = {&charge, group.charge_count};
     verdict.decisions = decisions.data() - charge.decision_first;
+    if (step.rule->data != nullptr) [[unlikely]] {
+      verdict.own = step.rule->data;
+      verdict.own_charge = &charge;
+    }
     if (charge.keeps_limits) {
       verdict.slots = decisions;
       verdict.slot_mask = charge.slot_mask;

@@ -116,7 +116,9 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
   const bool negative_costs = keeps_limits || rule.limits_from == LimitsFrom::numbers;
   charges_.push_back({.space = rule.space,
                       .key = key,
-                      .verb = asked.verb == request::Verb::wait ? request::Verb::take : asked.verb,
+                      .verb = asked.verb == request::Verb::take || asked.verb == request::Verb::wait
+                                  ? rule.taken_by
+                                  : asked.verb,
                       .all = asked.all,
                       .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
@@ -258,6 +260,14 @@ void RuleSet::add(const Dialect& dialect, Rule rule) {
   list->add(std::move(rule));
 }
 
+void RuleSet::set_finder(const Dialect& dialect, std::unique_ptr<const Finder> finder) {
+  const auto list = std::find_if(lists_.begin(), lists_.end(),
+                                 [&](const List& one) { return one.dialect_ == &dialect; });
+  SLUICE_CHECK(list != lists_.end());
+  list->finder_ = std::move(finder);
+  has_finder_ = true;
+}
+
 uint64_t RuleSet::regexes_given_up() const {
   uint64_t all = 0;
   for (const Pattern& pattern : regexes_) all += pattern.regex()->given_up();
@@ -327,9 +337,22 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     plan.enforced_.push_back({&rule, key});
     return rule.then == Then::continue_;
   };
-  if (lists_.front().candidates(descriptor, visit)) {
+  const bool goes_on = lists_.front().candidates(descriptor, visit);
+  if (goes_on || has_finder_) {
     const List* const own = find(dialect);
-    if (own != nullptr) own->candidates(descriptor, visit);
+    if (own != nullptr && own->finder_ != nullptr) [[unlikely]] {
+      if (part.error.empty()) {
+        const auto found = own->finder_->find(asked, steps, plan.keys_);
+        if (steps.over())
+          part.error = too_many_steps;
+        else if (found && plan.enforced_.size() - first == base::bounds::group_charges_max)
+          part.error = too_many_charges;
+        else if (found)
+          plan.enforced_.push_back({&own->rules_[found->rule], found->key});
+      }
+    } else if (own != nullptr && goes_on) {
+      own->candidates(descriptor, visit);
+    }
   }
   if (steps.over()) [[unlikely]]
     too_costly_->fetch_add(1, std::memory_order_relaxed);

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "limit/limit.h"
 #include "policy/dialect.h"
+#include "policy/finder.h"
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
 #include "request/charge.h"
@@ -58,6 +59,9 @@ struct Asked {
   // Of limits that hold in place of a rule's: their counters' space, and their number.
   const request::Space* inline_space = nullptr;
   uint32_t inline_limits_id = 0;
+  // The descriptors of all requests that one message of the client makes, this one's among them,
+  // for finders; empty where there is one.
+  std::span<const std::span<const request::Entry>> siblings{};
   limit::Time now{};  // for rules and overrides that end at a time
   // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. Who
   // matches is one of its readers.
@@ -70,6 +74,7 @@ struct Condition {
   Pattern pattern;
 };
 
+// More than twenty members: what people wrote of it, what it matches, what it charges.
 struct Rule {
   std::string name;     // label of metrics; unique in its file; may be empty
   std::string comment;  // for people: logs, explain
@@ -89,6 +94,11 @@ struct Rule {
   // Metrics count its decisions as a shadow rule's: every shadow rule, and Divvy's default rule
   // with policy canary, which decides all the same.
   bool counted_as_shadow = false;
+  // What a take is of its counter: take, or count, which charges what it refuses too.
+  request::Verb taken_by = request::Verb::take;
+  // The protocol's own, for the verdicts of its requests (request::Verdict::own); null: nothing.
+  // Lives as long as the rule set.
+  const request::RuleData* data = nullptr;
   // 1 to limit::slots_max, on one counter; none where the space keeps the limits of requests.
   std::vector<limit::Limit> limits;
   LimitsFrom limits_from = LimitsFrom::rule;
@@ -216,6 +226,8 @@ class RuleSet {
 
     const Dialect& dialect() const { return *dialect_; }
     std::span<const Rule> rules() const { return rules_; }
+    // Null: they are searched in their order.
+    const Finder* finder() const { return finder_.get(); }
 
    private:
     friend class RuleSet;
@@ -228,6 +240,7 @@ class RuleSet {
     const Dialect* dialect_;
     std::vector<Rule> rules_;
     RuleIndex index_;
+    std::unique_ptr<const Finder> finder_;
   };
 
   // `dialects`: in the order in which `lists` has them.
@@ -236,6 +249,10 @@ class RuleSet {
   // Adds at the end of the dialect's rules; a dialect that is new goes behind the others. Only
   // while building, before any other thread sees the set.
   void add(const Dialect& dialect, Rule rule);
+
+  // Of a dialect that has rules here. Its rules must be enforced ones without conditions. While
+  // building, as `add`.
+  void set_finder(const Dialect& dialect, std::unique_ptr<const Finder> finder);
 
   // The native list first; all of them in this order wherever rules are listed.
   std::span<const List> lists() const { return lists_; }
@@ -248,6 +265,7 @@ class RuleSet {
 
   // Appends one Part to `plan`: the rules that the request meets, native ones first, then those of
   // its protocol's dialect (null: it has none), up to and with the first enforced one that stops.
+  // The rule that a finder finds applies besides, also behind a native one that stops.
   // Keys of charges are views into the descriptor or into the plan. One that takes too many steps
   // (MatchSteps) cannot be evaluated, as it must not pass by a rule that might limit it.
   void match(const Dialect* dialect, const Asked& asked, Plan& plan) const;
@@ -278,6 +296,7 @@ class RuleSet {
   std::vector<List> lists_;
   std::vector<Pattern> regexes_;  // of all rules
   uint32_t size_ = 0;
+  bool has_finder_ = false;
   std::unique_ptr<std::atomic<uint64_t>> too_costly_ = std::make_unique<std::atomic<uint64_t>>();
 };
 

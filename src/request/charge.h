@@ -66,6 +66,11 @@ struct Space {
   uint32_t serial = 0;  // how many spaces had that id before
 };
 
+// What a protocol keeps of a rule of its own for the replies to its requests.
+struct RuleData {
+  virtual ~RuleData() = default;
+};
+
 // One cost against one key with all its limits: one probe of the table, one slot per limit.
 struct Charge {
   const Space* space = nullptr;

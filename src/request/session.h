@@ -142,6 +142,10 @@ struct Verdict {
   // decisions[charge.decision_first + i].
   std::span<const Charge> charges{};
   const limit::Decision* decisions = nullptr;
+  // Of the rule of the protocol's own that applies and has data: these, and its charge, whose
+  // decisions are in `decisions`; not of a reply that comes late. Null: none does.
+  const RuleData* own = nullptr;
+  const Charge* own_charge = nullptr;
   std::span<const Listed> listed{};  // list, scan: in byte order
   ScanPlace go_on{};                 // scan
 };
