@@ -71,8 +71,6 @@ class RespCommandReader {
   // Of `broken`: "ERR Protocol error: ...", without line ends.
   std::string_view error() const { return error_; }
 
-  // Is there a command of which bytes are missing?
-  bool is_unfinished() const { return position_ > 0 || scanned_ > 0; }
   // Gives back the memory of the list, where it is a long one. `words` are void then.
   void release();
 
@@ -124,7 +122,6 @@ class RespWriter {
   // Followed by so many replies; of a map by a key and a value each.
   void list(size_t count) { head('*', static_cast<int64_t>(count)); }
   void map(size_t count);
-  void boolean(bool value);
   // Complete replies.
   void raw(std::string_view replies) { out_.append(replies); }
   void number(double value);

@@ -310,12 +310,19 @@ void RespSession::client_reply(std::string_view word) {
   }
 }
 
+// Of the commands that the configuration has left in.
 void RespSession::command(Words words) {
-  const auto all = command_entries();
+  std::vector<const CommandEntry*> all;
+  for (const CommandEntry& entry : command_entries())
+    if (is_answered(entry)) all.push_back(&entry);
+  const auto find = [this](std::string_view name) {
+    const CommandEntry* const entry = find_command(name);
+    return entry != nullptr && is_answered(*entry) ? entry : nullptr;
+  };
   if (words.size() == 1)
     return answer_with([&](wire::RespWriter& out) {
       out.list(all.size());
-      for (const CommandEntry& entry : all) append_info(entry, out);
+      for (const CommandEntry* entry : all) append_info(*entry, out);
     });
   const Words names = words.subspan(2);
   if (is_word(words[1], "COUNT")) {
@@ -327,16 +334,16 @@ void RespSession::command(Words words) {
     if (!names.empty()) return answer("-ERR syntax error\r\n");
     return answer_with([&](wire::RespWriter& out) {
       out.list(all.size());
-      for (const CommandEntry& entry : all) out.bulk(entry.name);
+      for (const CommandEntry* entry : all) out.bulk(entry->name);
     });
   }
   if (is_word(words[1], "INFO"))
     return answer_with([&](wire::RespWriter& out) {
       out.list(names.empty() ? all.size() : names.size());
       if (names.empty())
-        for (const CommandEntry& entry : all) append_info(entry, out);
+        for (const CommandEntry* entry : all) append_info(*entry, out);
       for (const std::string_view name : names) {
-        const CommandEntry* const entry = find_command(name);
+        const CommandEntry* const entry = find(name);
         if (entry == nullptr)
           out.null_list();
         else
@@ -345,18 +352,18 @@ void RespSession::command(Words words) {
     });
   if (is_word(words[1], "DOCS"))
     return answer_with([&](wire::RespWriter& out) {
-      const auto is_known = [](std::string_view name) { return find_command(name) != nullptr; };
+      const auto is_known = [&](std::string_view name) { return find(name) != nullptr; };
       out.map(names.empty()
                   ? all.size()
                   : static_cast<size_t>(std::count_if(names.begin(), names.end(), is_known)));
       if (names.empty())
-        for (const CommandEntry& entry : all) append_docs(entry, out);
+        for (const CommandEntry* entry : all) append_docs(*entry, out);
       for (const std::string_view name : names)
-        if (const CommandEntry* const entry = find_command(name)) append_docs(*entry, out);
+        if (const CommandEntry* const entry = find(name)) append_docs(*entry, out);
     });
   if (is_word(words[1], "GETKEYS")) {
     if (names.empty()) return wrong_count("command|getkeys");
-    const CommandEntry* const entry = find_command(names[0]);
+    const CommandEntry* const entry = find(names[0]);
     if (entry == nullptr) return answer("-ERR Invalid command specified\r\n");
     const auto first = static_cast<size_t>(entry->first_key);
     if (first == 0) return answer("-ERR The command has no key arguments\r\n");
