@@ -68,7 +68,7 @@ struct Model {
     d.retry_after = {};
     return d;
   }
-  Decision peek(Wide now) { return put(0, now); }
+  Decision peek(Wide now) const { return Model(*this).put(0, now); }
 };
 
 TEST(CountingPastTheLimit, EverySequenceOfFourAsTheModel) {

@@ -394,6 +394,13 @@ void RespWriter::map(size_t count) {
     list(count * 2);
 }
 
+void RespWriter::boolean(bool value) {
+  if (version_ == RespVersion::resp3)
+    out_.append(value ? "#t\r\n" : "#f\r\n");
+  else
+    integer(value ? 1 : 0);
+}
+
 void RespWriter::number(double value) {
   char text[32] = "nan";
   size_t bytes = 3;  // to_chars would tell its sign

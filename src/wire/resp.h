@@ -122,6 +122,7 @@ class RespWriter {
   // Followed by so many replies; of a map by a key and a value each.
   void list(size_t count) { head('*', static_cast<int64_t>(count)); }
   void map(size_t count);
+  void boolean(bool value);
   // Complete replies.
   void raw(std::string_view replies) { out_.append(replies); }
   void number(double value);

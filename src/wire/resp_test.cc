@@ -315,6 +315,8 @@ void write_all(RespWriter& out) {
   out.map(1);
   out.bulk("k");
   out.list(0);
+  out.boolean(true);
+  out.boolean(false);
   out.number(1.5);
   out.number(-0.1);
   out.number(std::numeric_limits<double>::infinity());
@@ -325,11 +327,11 @@ void write_all(RespWriter& out) {
 
 constexpr std::string_view in_resp2 =
     "+OK\r\n+a  b\r\n-ERR a b\r\n:0\r\n:-9223372036854775808\r\n$0\r\n\r\n$4\r\na\r\nb\r\n$-1\r\n"
-    "*-1\r\n*2\r\n*2\r\n$1\r\nk\r\n*0\r\n$3\r\n1.5\r\n$4\r\n-0.1\r\n$3\r\ninf\r\n"
+    "*-1\r\n*2\r\n*2\r\n$1\r\nk\r\n*0\r\n:1\r\n:0\r\n$3\r\n1.5\r\n$4\r\n-0.1\r\n$3\r\ninf\r\n"
     "$3\r\nnan\r\n*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:9223372036854775807\r\n";
 constexpr std::string_view in_resp3 =
     "+OK\r\n+a  b\r\n-ERR a b\r\n:0\r\n:-9223372036854775808\r\n$0\r\n\r\n$4\r\na\r\nb\r\n_\r\n"
-    "_\r\n*2\r\n%1\r\n$1\r\nk\r\n*0\r\n,1.5\r\n,-0.1\r\n,inf\r\n"
+    "_\r\n*2\r\n%1\r\n$1\r\nk\r\n*0\r\n#t\r\n#f\r\n,1.5\r\n,-0.1\r\n,inf\r\n"
     ",nan\r\n*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:9223372036854775807\r\n";
 
 TEST(RespWriter, WritesEachTypeInBothVersions) {

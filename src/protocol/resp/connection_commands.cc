@@ -30,13 +30,13 @@ std::string lower(std::string_view text) {
 
 // Of what a connection calls itself and its library: all connections' are kept for CLIENT LIST.
 constexpr size_t name_bytes_max = 256;
-constexpr std::string_view bad_name =
-    "ERR Client names cannot contain spaces, newlines or special characters, or more than 256 "
-    "bytes.";
 
-bool is_name(std::string_view name) {
-  return name.size() <= name_bytes_max &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+// What is wrong with a `what` of that name; empty: nothing.
+std::string problem_of_name(std::string_view what, std::string_view name) {
+  if (name.size() > name_bytes_max)
+    return "ERR " + std::string(what) + " must have 256 bytes at most.";
+  if (std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; })) return {};
+  return "ERR " + std::string(what) + " cannot contain spaces, newlines or special characters.";
 }
 
 // The slot of a Redis cluster: CRC16 (XMODEM) of what stands in the first pair of braces, or all.
@@ -79,7 +79,8 @@ void RespSession::hello(Words words) {
       password = words[i + 2];
       i += 3;
     } else if (is_word(words[i], "SETNAME") && words.size() - i > 1) {
-      if (!is_name(words[i + 1])) return answer_error(bad_name);
+      const std::string problem = problem_of_name("Client names", words[i + 1]);
+      if (!problem.empty()) return answer_error(problem);
       login->name = words[i + 1];
       i += 2;
     } else {
@@ -212,7 +213,8 @@ void RespSession::client(Words words) {
 }
 
 void RespSession::set_name(std::string_view name) {
-  if (!is_name(name)) return answer_error(bad_name);
+  const std::string problem = problem_of_name("Client names", name);
+  if (!problem.empty()) return answer_error(problem);
   facts_.name = name;
   publish();
   answer(ok);
@@ -223,10 +225,8 @@ void RespSession::set_library(std::string_view which, std::string_view value) {
   if (!is_name_of && !is_word(which, "LIB-VER"))
     return answer_error("ERR Unrecognized option '" +
                         std::string(which.substr(0, shown_bytes_max)) + "'");
-  if (!is_name(value))
-    return answer_error(
-        "ERR " + lower(which) +
-        " must have 256 bytes at most, without spaces, newlines or special characters.");
+  const std::string problem = problem_of_name(lower(which), value);
+  if (!problem.empty()) return answer_error(problem);
   (is_name_of ? facts_.library : facts_.library_version) = value;
   publish();
   answer(ok);
