@@ -200,7 +200,7 @@ TEST(AlignedWindow, Extremes) {
 
 TEST(AlignedWindowDeathTest, PreconditionsAreChecked) {
   EXPECT_DEATH(aligned_window::decide({}, Subject{1, 1}.limit(), -1, {}), "cost");
-  EXPECT_DEATH(aligned_window::decide({}, Subject{0, 1}.limit(), 1, {}), "quota");
+  EXPECT_DEATH(aligned_window::decide({}, Subject{-1, 1}.limit(), 1, {}), "quota");
   EXPECT_DEATH(aligned_window::decide({}, Subject{1, 0}.limit(), 1, {}), "window");
 }
 

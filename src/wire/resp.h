@@ -71,8 +71,6 @@ class RespCommandReader {
   // Of `broken`: "ERR Protocol error: ...", without line ends.
   std::string_view error() const { return error_; }
 
-  // Is there a command of which bytes are missing?
-  bool is_unfinished() const { return position_ > 0 || scanned_ > 0; }
   // Gives back the memory of the list, where it is a long one. `words` are void then.
   void release();
 

@@ -210,7 +210,6 @@ inline Transcript run(const std::string& text, std::span<const size_t> pieces,
       const size_t left = in.size() - result.consumed;
       if (result.found == Found::incomplete) {
         if (left > bounds.command_bytes + resp_line_bytes_max) failure = "left too much";
-        if (reader.is_unfinished() != (left > 0)) failure = "is wrong about what is unfinished";
         break;
       }
       if (reader.words().empty()) failure = "a command without words";

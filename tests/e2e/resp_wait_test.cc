@@ -167,23 +167,20 @@ TEST_F(RespWait, HalfACloseEndsItAndWhatIsBehindIsAnswered) {
             "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n*-1\r\n+PONG\r\n*-1\r\n+PONG\r\n");
   ASSERT_TRUE(await_waiting(0));
   EXPECT_EQ(ask(other, of_jar("SLUICE.PUT"), 2), "1 2");
-  EXPECT_EQ(ask(other, of_jar("SLUICE.PEEK"), 5), "1 2 1 0 -1") << "nothing was taken";
+  EXPECT_EQ(ask(other, of_jar("SLUICE.PEEK"), 5), "1 2 0 0 -1") << "nothing was taken";
 }
 
 // A reload that leaves no room for it ever.
 TEST(RespWaitReload, WhatNoLongerFitsIsRefused) {
   Folder folder;
   const auto write = [&](int quota) {
-    folder.write("policy.yaml",
-                 "rules:\n  - { name: r, match: { u: '*' }, actor: u, limit: { quota: " +
-                     std::to_string(quota) + ", window: 1h } }\n");
+    return folder.write("sluice.yaml",
+                        "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
+                        "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
+                        "rules:\n  - { name: r, match: { u: '*' }, actor: u, limit: { quota: " +
+                            std::to_string(quota) + ", window: 1h } }\n");
   };
-  write(5);
-  const std::string config =
-      folder.write("sluice.yaml",
-                   "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
-                   "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
-                   "policy: policy.yaml\n");
+  const std::string config = write(5);
   Process process({.arguments = {"serve", "--config", config, "--log-level", "warn"}});
   const uint16_t port = await_listening(process, "resp"), admin = await_listening(process, "admin");
   TcpClient client = TcpClient::connect(port).value();

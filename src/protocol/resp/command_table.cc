@@ -131,7 +131,7 @@ char upper(char c) {
 constexpr size_t slot_count = 128;
 static_assert(std::size(entries) < slot_count / 2 && std::size(entries) <= UINT8_MAX);
 
-constexpr size_t slot_of(std::string_view name) {
+constexpr size_t hash_of_name(std::string_view name) {
   uint32_t hash = 0;
   for (const char c : name) hash = hash * 31 + (static_cast<unsigned char>(c) | 0x20u);
   return hash % slot_count;
@@ -140,14 +140,14 @@ constexpr size_t slot_of(std::string_view name) {
 constexpr auto slots = [] {
   std::array<uint8_t, slot_count> made{};
   for (size_t i = 0; i < std::size(entries); ++i) {
-    size_t at = slot_of(entries[i].name);
+    size_t at = hash_of_name(entries[i].name);
     while (made[at] != 0) at = (at + 1) % slot_count;
     made[at] = static_cast<uint8_t>(i + 1);
   }
   return made;
 }();
 
-constexpr size_t name_bytes_max =
+constexpr size_t longest_name =
     std::max_element(std::begin(entries), std::end(entries), [](const auto& a, const auto& b) {
       return a.name.size() < b.name.size();
     }) -> name.size();
@@ -164,8 +164,8 @@ bool is_word(std::string_view word, std::string_view in_upper) {
 }
 
 const CommandEntry* find_command(std::string_view name) {
-  if (name.size() > name_bytes_max) return nullptr;
-  for (size_t at = slot_of(name); slots[at] != 0; at = (at + 1) % slot_count) {
+  if (name.size() > longest_name) return nullptr;
+  for (size_t at = hash_of_name(name); slots[at] != 0; at = (at + 1) % slot_count) {
     const CommandEntry& entry = entries[slots[at] - 1];
     if (entry.name.size() == name.size() &&
         std::equal(name.begin(), name.end(), entry.name.begin(),

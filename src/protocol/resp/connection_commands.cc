@@ -30,13 +30,13 @@ std::string lower(std::string_view text) {
 
 // Of what a connection calls itself and its library: all connections' are kept for CLIENT LIST.
 constexpr size_t name_bytes_max = 256;
-constexpr std::string_view bad_name =
-    "ERR Client names cannot contain spaces, newlines or special characters, or more than 256 "
-    "bytes.";
 
-bool is_name(std::string_view name) {
-  return name.size() <= name_bytes_max &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+// What is wrong with a `what` of that name; empty: nothing.
+std::string problem_of_name(std::string_view what, std::string_view name) {
+  if (name.size() > name_bytes_max)
+    return "ERR " + std::string(what) + " must have 256 bytes at most.";
+  if (std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; })) return {};
+  return "ERR " + std::string(what) + " cannot contain spaces, newlines or special characters.";
 }
 
 // The slot of a Redis cluster: CRC16 (XMODEM) of what stands in the first pair of braces, or all.
@@ -79,7 +79,8 @@ void RespSession::hello(Words words) {
       password = words[i + 2];
       i += 3;
     } else if (is_word(words[i], "SETNAME") && words.size() - i > 1) {
-      if (!is_name(words[i + 1])) return answer_error(bad_name);
+      const std::string problem = problem_of_name("Client names", words[i + 1]);
+      if (!problem.empty()) return answer_error(problem);
       login->name = words[i + 1];
       i += 2;
     } else {
@@ -212,7 +213,8 @@ void RespSession::client(Words words) {
 }
 
 void RespSession::set_name(std::string_view name) {
-  if (!is_name(name)) return answer_error(bad_name);
+  const std::string problem = problem_of_name("Client names", name);
+  if (!problem.empty()) return answer_error(problem);
   facts_.name = name;
   publish();
   answer(ok);
@@ -223,10 +225,8 @@ void RespSession::set_library(std::string_view which, std::string_view value) {
   if (!is_name_of && !is_word(which, "LIB-VER"))
     return answer_error("ERR Unrecognized option '" +
                         std::string(which.substr(0, shown_bytes_max)) + "'");
-  if (!is_name(value))
-    return answer_error(
-        "ERR " + lower(which) +
-        " must have 256 bytes at most, without spaces, newlines or special characters.");
+  const std::string problem = problem_of_name(lower(which), value);
+  if (!problem.empty()) return answer_error(problem);
   (is_name_of ? facts_.library : facts_.library_version) = value;
   publish();
   answer(ok);
@@ -310,12 +310,19 @@ void RespSession::client_reply(std::string_view word) {
   }
 }
 
+// Of the commands that the configuration has left in.
 void RespSession::command(Words words) {
-  const auto all = command_entries();
+  std::vector<const CommandEntry*> all;
+  for (const CommandEntry& entry : command_entries())
+    if (is_answered(entry)) all.push_back(&entry);
+  const auto find = [this](std::string_view name) {
+    const CommandEntry* const entry = find_command(name);
+    return entry != nullptr && is_answered(*entry) ? entry : nullptr;
+  };
   if (words.size() == 1)
     return answer_with([&](wire::RespWriter& out) {
       out.list(all.size());
-      for (const CommandEntry& entry : all) append_info(entry, out);
+      for (const CommandEntry* entry : all) append_info(*entry, out);
     });
   const Words names = words.subspan(2);
   if (is_word(words[1], "COUNT")) {
@@ -327,16 +334,16 @@ void RespSession::command(Words words) {
     if (!names.empty()) return answer("-ERR syntax error\r\n");
     return answer_with([&](wire::RespWriter& out) {
       out.list(all.size());
-      for (const CommandEntry& entry : all) out.bulk(entry.name);
+      for (const CommandEntry* entry : all) out.bulk(entry->name);
     });
   }
   if (is_word(words[1], "INFO"))
     return answer_with([&](wire::RespWriter& out) {
       out.list(names.empty() ? all.size() : names.size());
       if (names.empty())
-        for (const CommandEntry& entry : all) append_info(entry, out);
+        for (const CommandEntry* entry : all) append_info(*entry, out);
       for (const std::string_view name : names) {
-        const CommandEntry* const entry = find_command(name);
+        const CommandEntry* const entry = find(name);
         if (entry == nullptr)
           out.null_list();
         else
@@ -345,18 +352,18 @@ void RespSession::command(Words words) {
     });
   if (is_word(words[1], "DOCS"))
     return answer_with([&](wire::RespWriter& out) {
-      const auto is_known = [](std::string_view name) { return find_command(name) != nullptr; };
+      const auto is_known = [&](std::string_view name) { return find(name) != nullptr; };
       out.map(names.empty()
                   ? all.size()
                   : static_cast<size_t>(std::count_if(names.begin(), names.end(), is_known)));
       if (names.empty())
-        for (const CommandEntry& entry : all) append_docs(entry, out);
+        for (const CommandEntry* entry : all) append_docs(*entry, out);
       for (const std::string_view name : names)
-        if (const CommandEntry* const entry = find_command(name)) append_docs(*entry, out);
+        if (const CommandEntry* const entry = find(name)) append_docs(*entry, out);
     });
   if (is_word(words[1], "GETKEYS")) {
     if (names.empty()) return wrong_count("command|getkeys");
-    const CommandEntry* const entry = find_command(names[0]);
+    const CommandEntry* const entry = find(names[0]);
     if (entry == nullptr) return answer("-ERR Invalid command specified\r\n");
     const auto first = static_cast<size_t>(entry->first_key);
     if (first == 0) return answer("-ERR The command has no key arguments\r\n");

@@ -110,6 +110,7 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
     if (closing_) return {in.size(), true};
     if (holds_back() || executed_ != nullptr) break;
   }
+  reader_.release();
   return {consumed, false};
 }
 

@@ -110,6 +110,28 @@ TEST(RespSession, NamesOfConnectionsAreBounded) {
   }
 }
 
+TEST(RespSession, TellsOfTheCommandsThatAreLeftIn) {
+  RespOptions options;
+  options.answers[static_cast<size_t>(CommandFamily::throttle)] = false;
+  RespSession some({.options = &options}), all;
+  const auto say = [](RespSession& session, std::string_view text) {
+    request::Requests requests;
+    base::Buffer out;
+    session.receive(text, false, requests, out);
+    for (const request::Request& request : requests.items()) session.reply(request, {}, {0}, out);
+    return std::string(out.view());
+  };
+  const auto count = [&](RespSession& session) {
+    return std::stoi(say(session, "COMMAND COUNT\n").substr(1));
+  };
+  EXPECT_EQ(count(some), count(all) - 1);
+  EXPECT_EQ(say(some, "COMMAND LIST\n").find("\r\nthrottle\r\n"), std::string::npos);
+  EXPECT_NE(say(all, "COMMAND LIST\n").find("\r\nthrottle\r\n"), std::string::npos);
+  EXPECT_EQ(say(some, "COMMAND INFO throttle\n"), "*1\r\n*-1\r\n");
+  EXPECT_EQ(say(some, "COMMAND DOCS throttle\n"), "*0\r\n");
+  EXPECT_EQ(say(some, "COMMAND GETKEYS throttle k 1 1 1\n"), "-ERR Invalid command specified\r\n");
+}
+
 TEST(RespSession, TellsAllKeysOfACommand) {
   EXPECT_EQ(said("COMMAND GETKEYS DEL a b c\nCOMMAND GETKEYS CL.THROTTLE k 1 1 1\n"),
             "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n*1\r\n$1\r\nk\r\n");

@@ -128,7 +128,7 @@ void RespSettings::read(config::FileReader& reader, const YamlNode& section) {
                  read_idle_timeout(reader, key, value, its.idle_timeout);
                }},
               {"max_words", number(its.bounds.words, 16, 65'536)},
-              {"max_word", number(its.bounds.word_bytes, 64, 1 << 20)}});
+              {"max_word", number(its.bounds.word_bytes, 64, 1'000'000)}});
 }
 
 std::vector<std::pair<std::string, std::string>> RespSettings::lines() const {
