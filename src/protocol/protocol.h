@@ -43,6 +43,8 @@ struct Description {
   uint16_t port;                 // where it is served by default
   std::string_view host = "::";  // as is this: an address
   std::unique_ptr<request::Session> (*make_session)(const request::Peer& peer);
+  // Of what its sessions on one worker share (request::Peer::worker); null: nothing.
+  std::unique_ptr<request::WorkerState> (*make_worker_state)() = nullptr;
   bool authenticates = false;  // its clients may, as one of the server's users
   bool wants_address = false;  // its sessions tell clients by their addresses (Peer::address)
   // How long the client's last bytes are read once the last reply is sent, before the close.

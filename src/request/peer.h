@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "access/access.h"
+#include "base/clock.h"
 #include "base/time.h"
 
 namespace sluice::request {
@@ -43,11 +44,20 @@ struct SessionOptions {
   virtual ~SessionOptions() = default;
 };
 
+// What the sessions of one worker share, as their protocol's folder defines it; used by the
+// worker's thread alone.
+struct WorkerState {
+  virtual ~WorkerState() = default;
+};
+
 // All of it outlives the session, but for the texts.
 struct Peer {
   const ServerView* server = nullptr;       // null: nothing is known of it
   const SessionOptions* options = nullptr;  // null: the defaults
   const access::Access* access = nullptr;   // null: there are no users
+  WorkerState* worker = nullptr;            // null: the protocol makes none
+  // For the rates of what clients may send, not for decisions; null: there is none.
+  base::Clock* clock = nullptr;
   // The client's "ADDRESS:PORT"; empty where the protocol does not want it, or it has none.
   std::string address{};
   uint16_t port = 0;  // the listener's

@@ -22,6 +22,13 @@ constexpr size_t linger_bytes_max = 1 << 20;
 // small ones first.
 constexpr size_t short_input_bytes = 1024;
 
+std::unique_ptr<request::Session> make_session(Worker& worker, const Accepted& accepted) {
+  request::Peer peer = accepted.peer;
+  peer.worker = worker.state_of(accepted.protocol);
+  peer.clock = &worker.clock();
+  return protocol::make_session(accepted.protocol, peer);
+}
+
 }  // namespace
 
 Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
@@ -30,7 +37,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
       send_ages_(worker.send_ages(accepted.timeouts)),
       idle_ages_(worker.idle_ages(accepted.timeouts)),
       stream_(net::Stream::accepted(fd, accepted.tls)),
-      session_(protocol::make_session(accepted.protocol, accepted.peer)),
+      session_(make_session(worker, accepted)),
       protocol_(accepted.protocol) {
   auto small = worker_.lend(Worker::small_buffer_bytes, *this);
   in_ = std::move(small->bytes);

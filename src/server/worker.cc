@@ -25,7 +25,8 @@ constexpr std::chrono::seconds look_at_clock_every{1};
 Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
                engine::TableScanner& scanner, const Watch& watch, const Matching& matching,
                std::shared_ptr<spdlog::logger> log)
-    : store_(store),
+    : clock_(clock),
+      store_(store),
       committer_(store.committer()),
       work_(io_.get_executor()),
       deadline_(io_),
@@ -53,6 +54,13 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
 
 Worker::~Worker() {
   join();
+}
+
+request::WorkerState* Worker::state_of(protocol::Protocol protocol) {
+  auto& state = states_[static_cast<size_t>(protocol)];
+  const auto make = protocol::describe(protocol).make_worker_state;
+  if (state == nullptr && make != nullptr) state = make();
+  return state.get();
 }
 
 void Worker::start(std::function<void()> ended) {

@@ -3,6 +3,7 @@
 // from any thread, all else belongs to the worker's own.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -24,6 +25,8 @@
 #include "engine/admin_query.h"
 #include "engine/engine.h"
 #include "net/poller.h"
+#include "protocol/protocol.h"
+#include "request/peer.h"
 #include "server/age_list.h"
 #include "server/connection.h"
 
@@ -109,6 +112,9 @@ class Worker {
   // Empty texts, which keep their memory where it is little.
   std::string lend_text();
   void give_back_text(std::string text);
+  // Null: sessions of that protocol share nothing.
+  request::WorkerState* state_of(protocol::Protocol protocol);
+  base::Clock& clock() { return clock_; }
   engine::Engine& engine() { return engine_; }
   // Null: nothing that is sent has to wait.
   const store::Committer* committer() const { return committer_; }
@@ -132,6 +138,9 @@ class Worker {
   std::map<int64_t, Ages> request_ages_, send_ages_, idle_ages_;  // by their lengths in us
   Ages lent_ages_;                      // outlive what io_ still holds, as buffers do
   std::optional<Ages::Time> wakes_at_;  // of waits_timer_
+  // By protocol, each once there is a session; outlive sessions that io_ still holds.
+  std::array<std::unique_ptr<request::WorkerState>, protocol::protocols_max> states_;
+  base::Clock& clock_;
   store::Store& store_;
   store::Committer* const committer_;
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
