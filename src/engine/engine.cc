@@ -183,8 +183,14 @@ void Engine::match_all(Batch& batch) {
   const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
   policy::Plan& plan = batch.plan;
   const auto all = batch.requests.items();
+  siblings_.clear();
+  siblings_end_ = batch.first;
   for (size_t i = batch.first; i < all.size(); ++i) {
     const request::Request& request = all[i];
+    if (i >= siblings_end_ && (request.sibling || (i + 1 < all.size() && all[i + 1].sibling)))
+        [[unlikely]] {
+      find_siblings(batch, i);
+    }
     if (i + 1 < all.size() && all[i + 1].joins) [[unlikely]] {
       i = match_together(batch, i);
       if (!plan.parts().back().error.empty()) return;
@@ -204,6 +210,7 @@ void Engine::match_all(Batch& batch) {
                         .as_written = request.as_written,
                         .cost = request.cost,
                         .limits = batch.requests.limits(request),
+                        .siblings = siblings_of(i),
                         .now = batch.now};
     if (request.limits_inline && !decider_.find_inline(asked)) [[unlikely]] {
       plan.refuse(too_many_inline_limits);
@@ -223,6 +230,17 @@ void Engine::match_all(Batch& batch) {
   }
 }
 
+// All of the message that the request is of; those in front of it may be decided already.
+void Engine::find_siblings(const Batch& batch, size_t request) {
+  const auto all = batch.requests.items();
+  siblings_.clear();
+  while (all[request].sibling && request > 0) --request;
+  do {
+    siblings_.push_back(batch.requests.descriptor(all[request]));
+  } while (++request < all.size() && all[request].sibling);
+  siblings_end_ = request;
+}
+
 // The request and those behind that join it. Returns the last of them.
 size_t Engine::match_together(Batch& batch, size_t first) {
   const auto all = batch.requests.items();
@@ -236,6 +254,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
                           .verb = request.verb,
                           .cost = request.cost,
                           .limits = batch.requests.limits(request),
+                          .siblings = siblings_of(end),
                           .now = batch.now};
     refused |= request.limits_inline && !decider_.find_inline(asked[end - first]);
     ++end;

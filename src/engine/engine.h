@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -101,6 +102,11 @@ class Engine {
   void match(Batch& batch);
   void match_all(Batch& batch);
   size_t match_together(Batch& batch, size_t first);
+  void find_siblings(const Batch& batch, size_t request);
+  std::span<const std::span<const request::Entry>> siblings_of(size_t request) const {
+    return request < siblings_end_ ? std::span(siblings_)
+                                   : std::span<const std::span<const request::Entry>>();
+  }
   void continue_query(AdminQuery& query);
 
   Decider decider_;
@@ -111,6 +117,9 @@ class Engine {
   bool needs_commit_ = false;                         // of what was appended last
   std::vector<std::shared_ptr<AdminQuery>> queries_;  // whose counters the store is asked about
   std::vector<request::Ticket> ready_;                // scratch
+  // Of the requests that are being matched: those of one message, up to siblings_end_.
+  std::vector<std::span<const request::Entry>> siblings_;
+  size_t siblings_end_ = 0;
 };
 
 }  // namespace sluice::engine

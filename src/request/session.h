@@ -32,6 +32,9 @@ struct Request {
   // It settles all or nothing with the request in front of it, of the same verb; neither waits nor
   // has `all` or `reset_first`, and at most base::bounds::together_max of one batch do so in a row.
   bool joins = false;
+  // It is of the same message of the client as the one in front of it: rules that are found by a
+  // structure of the protocol's own may look at all of them (policy/finder.h).
+  bool sibling = false;
   // Its limits hold in place of a rule's, on a counter of theirs (policy/inline_limits.h).
   bool limits_inline = false;
   bool as_written = false;        // peek: as request::Charge has it
