@@ -1,0 +1,84 @@
+// A server's side of gRPC's unary calls over HTTP/2, without I/O: bytes in, calls out; statuses and
+// messages in, bytes out. One session per connection, used by one thread. Which methods there are,
+// what a message means, and deadlines are the owner's matter.
+//
+//   calls    Those that are whole and well-formed are told, each with a number; exactly one
+//            `answer` or `drop` must follow for each, also if it was cancelled meanwhile. What a
+//            call shows lives until then.
+//   refused  What is no gRPC call is answered here, and not told:
+//              another method than POST             405, INTERNAL
+//              another content-type                 415, INVALID_ARGUMENT
+//              grpc-timeout ill-formed              400, INTERNAL
+//              an encoding but gzip and identity    UNIMPLEMENTED, with grpc-accept-encoding
+//              no message, two, or a part of one    INTERNAL
+//              compressed without an encoding,
+//              or not by it                         INTERNAL
+//              a message above 4 MiB, also when
+//              unpacked, or past a bound of bytes   RESOURCE_EXHAUSTED
+//   gzip     The answer to a call that came with it has it too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/time.h"
+#include "wire/grpc.h"
+#include "wire/gzip.h"
+#include "wire/http2_pool.h"
+#include "wire/http2_session.h"
+
+namespace sluice::wire {
+
+// What the sessions of one worker share. One thread; outlives them.
+struct GrpcWorker {
+  explicit GrpcWorker(size_t bytes_max = http2_worker_bytes_max) : pool(bytes_max) {}
+
+  Http2Pool pool;
+  Gzip gzip;
+  std::string scratch;  // unpacked and packed messages, escaped texts
+};
+
+struct GrpcCall {
+  std::string_view path;       // "/package.Service/Method", as sent
+  std::string_view authority;  // as sent
+  std::string_view message;    // unpacked
+  base::Duration timeout;      // base::never: none
+  bool is_cancelled;           // no answer is awaited
+};
+
+class GrpcServerSession {
+ public:
+  explicit GrpcServerSession(GrpcWorker& worker) : GrpcServerSession(worker, {}) {}
+  GrpcServerSession(GrpcWorker& worker, const Http2Session::Bounds& bounds)
+      : worker_(worker), http_(worker.pool, bounds) {}
+
+  // As Http2Session::receive; a `request` event is a call, `reset` its cancellation.
+  size_t receive(std::string_view in, base::Time now, size_t calls_max = SIZE_MAX);
+  std::span<const Http2Event> events() const { return events_; }
+
+  GrpcCall call(uint32_t number) const;
+  // Any other status than ok goes without a message. `text`: any bytes, for people.
+  void answer(uint32_t number, GrpcStatus status, std::string_view text, std::string_view message);
+  void drop(uint32_t number) { http_.drop(number); }
+
+  // Output, the end, faults and figures.
+  Http2Session& http() { return http_; }
+  const Http2Session& http() const { return http_; }
+
+ private:
+  bool accept(uint32_t number);
+  bool take_message(uint32_t number, const Http2Request& request, std::string_view encoding);
+  void refuse(uint32_t number, uint16_t http_status, GrpcStatus status, std::string_view text,
+              bool with_encodings = false);
+
+  GrpcWorker& worker_;
+  Http2Session http_;
+  std::vector<Http2Event> events_;
+};
+
+}  // namespace sluice::wire

@@ -1,0 +1,337 @@
+// Bounds of bytes and streams, and windows both ways.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "wire/http2_server_test.h"
+#include "wire/http2_session.h"
+
+namespace sluice::wire::http2_bounds_test {
+namespace {
+
+using http2_peer::data;
+using http2_peer::frame;
+using http2_peer::Headers;
+using http2_peer::hello;
+using http2_peer::join;
+using http2_peer::Peer;
+using http2_peer::ping;
+using http2_peer::rst_stream;
+using http2_peer::Server;
+using http2_peer::settings;
+using http2_peer::settings_ack;
+using http2_peer::window_update;
+
+// A body in frames of 16 KiB, the last one of which ends the stream.
+std::string body_frames(uint32_t stream, size_t bytes, bool last = true) {
+  std::string frames;
+  while (bytes > 0) {
+    const size_t part = std::min<size_t>(bytes, 16 << 10);
+    bytes -= part;
+    frames += data(stream, std::string(part, 'b'), last && bytes == 0);
+  }
+  return frames;
+}
+
+// As a client that waits for windows, with none of the connection's in use: sends while those of
+// the stream and of the connection allow.
+void upload(Server& server, uint32_t stream, size_t bytes, bool last = true) {
+  const uint64_t connection = server.peer.window_updates[0];
+  for (size_t sent = 0; sent < bytes;) {
+    const uint64_t of_stream = 65'535 + server.peer.window_updates[stream] - sent;
+    const uint64_t of_connection =
+        http2_connection_window_bytes + server.peer.window_updates[0] - connection - sent;
+    const size_t part = std::min<size_t>({bytes - sent, 16'000, of_stream, of_connection});
+    ASSERT_GT(part, 0u) << "a window is shut behind " << sent << " bytes";
+    sent += part;
+    server.exchange(data(stream, std::string(part, 'b'), last && sent == bytes));
+  }
+}
+
+// ---- Streams ----
+
+TEST(Http2Streams, a_hundred_before_the_settings_are_acknowledged_a_thousand_after) {
+  Http2Pool pool;
+  Server server(pool);
+  server.exchange(hello());
+  uint32_t id = 1;
+  for (; id < 2 * 101; id += 2) server.take(server.peer.headers(id, Peer::get()));
+  server.flush();
+  EXPECT_EQ(server.told().size(), 100u);
+  EXPECT_EQ(server.answer(id - 2).reset, NGHTTP2_REFUSED_STREAM);
+  EXPECT_EQ(server.session.refused_streams(), 1u);
+  server.exchange(settings_ack());
+  for (; id < 2 * 1001; id += 2) server.take(server.peer.headers(id, Peer::get()));
+  server.flush();
+  EXPECT_EQ(server.told().size(), 900u);
+  EXPECT_EQ(server.session.unanswered(), 1000u);
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
+  // More than was announced is the client's fault.
+  server.exchange(server.peer.headers(id, Peer::get()));
+  EXPECT_EQ(server.session.fault(), Http2Fault::protocol);
+}
+
+TEST(Http2Streams, what_was_reset_counts_until_its_work_is_done) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  uint32_t id = 1;
+  for (; id < 2 * 1000; id += 2) {
+    server.take(server.peer.headers(id, Peer::get()) + rst_stream(id));
+    server.now.us += 1'000'000;  // never too many at a time
+  }
+  server.exchange(server.peer.headers(id, Peer::get()));
+  EXPECT_EQ(server.answer(id).reset, NGHTTP2_REFUSED_STREAM);
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
+  const auto told = server.told();
+  ASSERT_EQ(told.size(), 1000u);
+  server.respond(told[0], "");
+  server.exchange(server.peer.headers(id + 2, Peer::get("/on")));
+  server.echo_paths();
+  EXPECT_EQ(server.answer(id + 2).body, "/on");
+}
+
+// ---- Bytes ----
+
+TEST(Http2Bytes, a_body_past_the_bound_is_dropped_and_counted_and_others_go_on) {
+  Http2Pool pool;
+  Server server(pool, {.connection_bytes = 100'000});
+  server.begin();
+  server.exchange(server.peer.headers(1, Peer::post("/small"), false) + body_frames(1, 40'000));
+  server.exchange(server.peer.headers(3, Peer::post("/large"), false));
+  upload(server, 3, 300'000);
+  server.exchange(server.peer.headers(5, Peer::post("/after"), false) + body_frames(5, 40'000));
+  const auto told = server.told();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_TRUE(server.session.request(told[0]).is_whole);
+  EXPECT_EQ(server.session.request(told[0]).body.size(), 40'000u);
+  EXPECT_FALSE(server.session.request(told[1]).is_whole);
+  EXPECT_EQ(server.session.request(told[1]).body, "");
+  EXPECT_EQ(server.session.request(told[1]).body_bytes, 300'000u);
+  EXPECT_EQ(server.session.request(told[1]).path, "/large");
+  EXPECT_TRUE(server.session.request(told[2]).is_whole);
+  EXPECT_EQ(server.session.dropped_bodies(), 1u);
+  EXPECT_LE(server.session.held_bytes(), 100'000u);
+  server.session.respond(told[1], {.status = 413});
+  server.flush();
+  EXPECT_EQ(server.answer(3).status(), "413");
+  EXPECT_EQ(server.answer(3).reset, -1);
+}
+
+TEST(Http2Bytes, a_body_of_one_request_has_a_bound_of_its_own) {
+  Http2Pool pool;
+  Server server(pool, {.body_bytes = 10});
+  server.begin();
+  server.exchange(join({server.peer.request(1, Peer::post(), "0123456789"),
+                        server.peer.request(3, Peer::post(), "0123456789a")}));
+  const auto told = server.told();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_TRUE(server.session.request(told[0]).is_whole);
+  EXPECT_FALSE(server.session.request(told[1]).is_whole);
+  EXPECT_EQ(server.session.request(told[1]).body_bytes, 11u);
+}
+
+TEST(Http2Bytes, a_dropped_body_without_an_end_is_told_and_read_no_more) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  server.exchange(server.peer.headers(1, Peer::post(), false));
+  upload(server, 1, http2_dropped_body_bytes_max, false);
+  EXPECT_EQ(server.told().size(), 0u);
+  server.exchange(data(1, "x", false));
+  const auto told = server.told();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_FALSE(server.session.request(told[0]).is_whole);
+  const uint64_t window = server.peer.window_updates[1];
+  server.exchange(body_frames(1, 32'000, false));
+  EXPECT_EQ(server.peer.window_updates[1], window);
+  server.session.respond(told[0], {.status = 413});
+  server.flush();
+  EXPECT_EQ(server.answer(1).status(), "413");
+  EXPECT_EQ(server.answer(1).reset, NGHTTP2_NO_ERROR);  // the client may stop
+  EXPECT_EQ(server.session.held_bytes(), 0u);
+}
+
+TEST(Http2Bytes, sessions_of_one_worker_share_a_bound) {
+  Http2Pool pool(100'000);
+  Server first(pool), second(pool);
+  first.begin();
+  second.begin();
+  first.exchange(first.peer.headers(1, Peer::post(), false) + body_frames(1, 60'000));
+  second.exchange(second.peer.headers(1, Peer::post(), false) + body_frames(1, 60'000));
+  const auto told = first.told(), others = second.told();
+  ASSERT_EQ(told.size(), 1u);
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_TRUE(first.session.request(told[0]).is_whole);
+  EXPECT_FALSE(second.session.request(others[0]).is_whole);
+  EXPECT_EQ(pool.held_bytes(), first.session.held_bytes() + second.session.held_bytes());
+  first.respond(told[0], "");
+  first.flush();
+  second.respond(others[0], "");
+  second.exchange(second.peer.headers(3, Peer::post(), false) + body_frames(3, 60'000));
+  EXPECT_TRUE(second.session.request(second.told().at(0)).is_whole);
+}
+
+TEST(Http2Bytes, a_session_that_ends_gives_back_what_it_held) {
+  Http2Pool pool;
+  {
+    Server server(pool);
+    server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
+    server.exchange(join({server.peer.request(1, Peer::post(), std::string(1000, 'b')),
+                          server.peer.headers(3, Peer::post(), false), data(3, "part", false),
+                          server.peer.headers(5, Peer::get())}));
+    server.respond(server.told().at(0), std::string(5000, 'a'));
+    server.flush();
+    EXPECT_GT(pool.held_bytes(), 5000u);
+  }
+  EXPECT_EQ(pool.held_bytes(), 0u);
+  EXPECT_EQ(pool.blocks(), 0u);
+}
+
+TEST(Http2Bytes, headers_that_do_not_fit_are_refused) {
+  Http2Pool pool;
+  Server server(pool, {.connection_bytes = 10'000});
+  server.begin();
+  server.exchange(server.peer.headers(1, Peer::get("/", {{"x", std::string(20'000, 'h')}})));
+  EXPECT_EQ(server.told().size(), 0u);
+  EXPECT_EQ(server.answer(1).reset, NGHTTP2_REFUSED_STREAM);
+  EXPECT_EQ(server.session.refused_streams(), 1u);
+  EXPECT_EQ(server.session.held_bytes(), 0u);
+  EXPECT_EQ(server.session.unfinished(), 0u);
+  server.exchange(server.peer.headers(3, Peer::get("/on")));
+  server.echo_paths();
+  EXPECT_EQ(server.answer(3).body, "/on");
+}
+
+TEST(Http2Bytes, an_answer_that_does_not_fit_resets_its_stream) {
+  Http2Pool pool;
+  Server server(pool, {.connection_bytes = 10'000});
+  server.begin();
+  server.exchange(
+      join({server.peer.headers(1, Peer::get()), server.peer.headers(3, Peer::get("/on"))}));
+  const auto told = server.told();
+  server.respond(told[0], std::string(20'000, 'a'));
+  server.respond(told[1], "fits");
+  server.flush();
+  EXPECT_EQ(server.answer(1).reset, NGHTTP2_ENHANCE_YOUR_CALM);
+  EXPECT_EQ(server.answer(3).body, "fits");
+  EXPECT_EQ(server.session.held_bytes(), 0u);
+}
+
+TEST(Http2Bytes, another_body_may_take_the_place_of_the_one_that_came) {
+  Http2Pool pool;
+  Server server(pool, {.connection_bytes = 1'000});
+  server.begin();
+  server.exchange(server.peer.request(1, Peer::post("/p", {{"x", "y"}}), "packed"));
+  const uint32_t number = server.told().at(0);
+  EXPECT_FALSE(server.session.replace_body(number, std::string(2'000, 'u')));
+  EXPECT_EQ(server.session.request(number).body, "packed");
+  EXPECT_TRUE(server.session.replace_body(number, server.session.request(number).body.substr(2)));
+  EXPECT_TRUE(server.session.replace_body(number, std::string(500, 'u')));
+  EXPECT_EQ(server.session.request(number).body, std::string(500, 'u'));
+  EXPECT_EQ(server.session.request(number).path, "/p");
+  EXPECT_EQ(server.session.request(number).headers.find("x"), "y");
+  EXPECT_GT(server.session.held_bytes(), 500u);
+  server.respond(number, "");
+  server.flush();
+  EXPECT_EQ(server.session.held_bytes(), 0u);
+}
+
+// ---- Windows ----
+
+TEST(Http2Windows, the_connections_opens_as_bodies_leave) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  const uint64_t begun = server.peer.window_updates[0];
+  uint32_t id = 1;
+  for (size_t sent = 0; sent < 800'000; sent += 40'000, id += 2)
+    server.exchange(server.peer.headers(id, Peer::post(), false) + body_frames(id, 40'000));
+  EXPECT_EQ(server.peer.window_updates[0], begun);
+  server.echo_paths();
+  EXPECT_EQ(server.peer.window_updates[0], begun + 800'000);
+}
+
+TEST(Http2Windows, a_dropped_body_opens_both) {
+  Http2Pool pool;
+  Server server(pool, {.body_bytes = 1000});
+  server.begin();
+  const uint64_t begun = server.peer.window_updates[0];
+  server.exchange(server.peer.headers(1, Peer::post(), false));
+  upload(server, 1, 1'500'000, false);
+  EXPECT_GT(server.peer.window_updates[1], 1'400'000u);
+  EXPECT_GT(server.peer.window_updates[0], begun + 900'000);
+}
+
+TEST(Http2Windows, data_for_streams_that_are_gone_opens_the_connections) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  const uint64_t begun = server.peer.window_updates[0];
+  server.exchange(server.peer.headers(1, Peer::post(), false) + rst_stream(1));
+  for (int i = 0; i < 50; ++i) server.exchange(data(1, std::string(16'000, 'b'), false));
+  EXPECT_GT(server.peer.window_updates[0], begun + 500'000);
+}
+
+TEST(Http2Windows, a_client_that_opens_none_costs_its_own_connection_and_goes_on_when_it_does) {
+  Http2Pool pool;
+  Server server(pool), other(pool);
+  server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
+  other.begin();
+  uint32_t id = 1;
+  for (; id < 2 * 500; id += 2) server.exchange(server.peer.headers(id, Peer::get("/x")));
+  for (const uint32_t number : server.told()) server.respond(number, std::string(10'000, 'a'));
+  server.flush();
+  EXPECT_LE(server.session.held_bytes(), http2_connection_bytes_max);
+  EXPECT_GT(server.session.held_bytes(), 900'000u);
+  EXPECT_FALSE(server.session.has_output());
+  size_t refused = 0;
+  for (const auto& [stream, answer] : server.peer.answers)
+    refused += answer.reset == NGHTTP2_ENHANCE_YOUR_CALM;
+  EXPECT_NEAR(static_cast<double>(refused), 500 - 104, 2);
+  // The worker's others do not notice.
+  other.exchange(other.peer.headers(1, Peer::get("/on")));
+  other.echo_paths();
+  EXPECT_EQ(other.answer(1).body, "/on");
+  server.exchange(window_update(1, 10'000));
+  EXPECT_EQ(server.answer(1).body, std::string(10'000, 'a'));
+  EXPECT_TRUE(server.answer(1).ended);
+  server.exchange(settings({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 20'000}}) +
+                  window_update(0, 2'000'000));
+  EXPECT_EQ(server.session.held_bytes(), 0u);
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
+}
+
+TEST(Http2Windows, tiny_ones_are_served_piece_by_piece) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1}});
+  server.exchange(server.peer.headers(1, Peer::get("/0123456789")));
+  server.echo_paths();
+  EXPECT_EQ(server.answer(1).body, "/");
+  for (int i = 0; i < 10; ++i) server.exchange(window_update(1, 1));
+  EXPECT_EQ(server.answer(1).body, "/0123456789");
+  EXPECT_TRUE(server.answer(1).ended);
+}
+
+TEST(Http2Windows, output_is_written_up_to_a_size) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20}});
+  server.exchange(window_update(0, 1 << 20) + server.peer.headers(1, Peer::get()));
+  server.respond(server.told().at(0), std::string(600'000, 'a'));
+  size_t writes = 0;
+  while (server.session.has_output()) {
+    base::Buffer out;
+    server.session.write(out, 50'000);
+    EXPECT_LE(out.size(), 50'000u + (16 << 10) + 9);
+    server.peer.read(out.view());
+    ASSERT_LT(++writes, 100u);
+  }
+  EXPECT_GE(writes, 600'000u / (50'000 + 16'400));
+  EXPECT_EQ(server.answer(1).body.size(), 600'000u);
+}
+
+}  // namespace
+}  // namespace sluice::wire::http2_bounds_test

@@ -1,0 +1,72 @@
+// What Http2Session keeps of one stream, and how headers are packed in its texts: for the files of
+// the session alone. Lives in the session's pool from the first header block to the stream's end or
+// the owner's answer, whichever comes last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "wire/http2_session.h"
+
+namespace sluice::wire {
+
+struct Http2Session::Text {
+  char* bytes = nullptr;
+  uint32_t size = 0, capacity = 0;
+
+  std::string_view view() const { return {bytes, size}; }
+};
+
+// More than twenty members: a stream's phase, what was said of it, and where its texts are; there
+// are a thousand on a connection, and this is one block of each.
+struct Http2Session::Stream {
+  enum class Phase : uint8_t {
+    reading,    // the request has not come whole
+    told,       // it was told, and waits for the owner; the stream may be closed meanwhile
+    answering,  // the answer is nghttp2's
+    ending,     // RST_STREAM of ours is
+  };
+  struct Part {
+    uint32_t at = 0, size = 0;
+  };
+
+  explicit Stream(int32_t stream_id) : id(stream_id) {}
+
+  uint32_t kept_body_bytes() const { return headers_end == 0 ? 0 : request.size - headers_end; }
+
+  const int32_t id;
+  uint32_t number = 0, note = 0;
+  Phase phase = Phase::reading;
+  bool ended = false;        // the client has sent its last
+  bool is_closed = false;    // nghttp2 has forgotten it
+  bool is_lost = false;      // some of the request was not kept
+  bool is_consumed = false;  // the body that is kept is not the client's
+  bool is_head = false;      // no body may be sent
+  bool is_sent = false;      // the answer is
+  uint32_t list_bytes = 0;   // of headers, as SETTINGS_MAX_HEADER_LIST_SIZE counts
+  uint32_t frame_bytes = 0;  // of the DATA frame that is being read
+  uint64_t body_bytes = 0;
+  size_t held = 0;
+  // Values of pseudo headers, packed headers from headers_at to headers_end, the body.
+  Text request{};
+  uint32_t headers_at = 0, headers_end = 0;  // headers_end: 0 while headers are being read
+  Part method{}, scheme{}, path{}, authority{};
+  // Status and headers, the body, packed trailers.
+  Text answer{};
+  uint32_t sent_end = 0, body_end = 0;  // sent_end: of the body, what was sent ends here
+};
+
+// In front of a packed header's name and value.
+struct Http2PackedSizes {
+  uint32_t name, value;
+};
+
+inline Http2PackedSizes read_packed_sizes(const char* at) {
+  Http2PackedSizes sizes;
+  std::memcpy(&sizes, at, sizeof sizes);
+  return sizes;
+}
+
+}  // namespace sluice::wire
