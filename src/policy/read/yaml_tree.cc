@@ -35,7 +35,7 @@ size_t odd_break(std::string_view text, size_t i) {
 }
 
 // What a reader of YAML 1.1 would take for something else, or refuse without saying where.
-std::optional<YamlError> check_bytes(std::string_view text) {
+std::optional<YamlError> check_bytes(std::string_view text, const YamlReading& reading) {
   if (text.size() > base::bounds::config_bytes_max)
     return YamlError{.subject = "",
                      .message = "the file has " + std::to_string(text.size()) + " bytes; " +
@@ -50,7 +50,7 @@ std::optional<YamlError> check_bytes(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
-    const bool wide = c >= 0xc2 && odd_break(text, i) > 0;
+    const bool wide = c >= 0xc2 && !reading.line_breaks_of_1_1 && odd_break(text, i) > 0;
     if (!control && !wide) continue;
     return at(text, i,
               wide ? "here is a character that ends the line for some readers of YAML only"
@@ -112,8 +112,8 @@ class YamlCursor {
 // libyaml's events into nodes.
 class YamlBuilder {
  public:
-  YamlBuilder(std::string_view text, YamlDocument& document)
-      : text_(text), document_(document), cursor_(text) {
+  YamlBuilder(std::string_view text, YamlDocument& document, const YamlReading& reading)
+      : text_(text), document_(document), reading_(reading), cursor_(text) {
     document_.tags_.emplace_back();
   }
 
@@ -121,11 +121,14 @@ class YamlBuilder {
     Parser parser(text_);
     for (bool over = false; !over && !error_;) {
       Event event;
-      if (yaml_parser_parse(&parser.it, &event.it) == 0) return no_yaml(parser.it);
+      const bool parsed = yaml_parser_parse(&parser.it, &event.it) != 0;
+      if (!parsed && !passes_over()) return no_yaml(parser.it);
       base::yield_if_background();
-      cursor_.go_to(event.it.start_mark.index);
-      over = event.it.type == YAML_STREAM_END_EVENT;
-      take(event.it);
+      cursor_.go_to(parsed ? event.it.start_mark.index : parser.it.problem_mark.index);
+      over = event.it.type == YAML_STREAM_END_EVENT || passes_over();
+      if (!over) take(event.it);
+      if (over && event.it.type != YAML_STREAM_END_EVENT)
+        document_.passed_over_line_ = cursor_.line();
     }
     return std::move(error_);
   }
@@ -195,7 +198,11 @@ class YamlBuilder {
     }
   }
 
+  // Is the first document complete, and the rest of no interest?
+  bool passes_over() const { return reading_.first_document_only && ended_; }
+
   void end_document() {
+    ended_ = true;
     const bool empty = root_ == none || node(root_).kind == Kind::null;
     if (empty) return;
     if (document_.root_ == none) {
@@ -253,7 +260,8 @@ class YamlBuilder {
 
   // A tag of somebody's own would change what a value means, and nobody here would know.
   bool check_tag(std::string_view tag) {
-    if (tag.empty() || tag == "!" || tag.starts_with("tag:yaml.org,2002:")) return true;
+    if (tag.empty() || tag == "!" || tag.starts_with("tag:yaml.org,2002:") || reading_.foreign_tags)
+      return true;
     refuse("has the tag `" + shortened(tag, 64) + "`, which says nothing here", "take it out");
     return false;
   }
@@ -318,17 +326,20 @@ class YamlBuilder {
 
   std::string_view text_;
   YamlDocument& document_;
+  const YamlReading& reading_;
   YamlCursor cursor_;
   std::vector<Open> open_;
   std::unordered_map<std::string, uint32_t> anchored_, tags_;
   uint32_t root_ = none;
+  bool ended_ = false;  // a document
   std::optional<YamlError> error_;
 };
 
-std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document) {
-  if (auto error = check_bytes(text)) return error;
+std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document,
+                                    const YamlReading& reading) {
+  if (auto error = check_bytes(text, reading)) return error;
   if (text.starts_with("\uFEFF")) text.remove_prefix(3);
-  return YamlBuilder(text, document).build();
+  return YamlBuilder(text, document, reading).build();
 }
 
 base::Diagnostic to_diagnostic(YamlError error, std::string_view file) {

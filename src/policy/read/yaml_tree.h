@@ -38,6 +38,8 @@ class YamlDocument {
   // where it is.
   YamlNode root() const;
   size_t size() const { return nodes_.size(); }
+  // Where something follows the first document that YamlReading passes over, from 1; 0: nothing.
+  size_t passed_over_line() const { return passed_over_line_; }
 
  private:
   friend class YamlNode;
@@ -60,6 +62,7 @@ class YamlDocument {
   std::string text_;               // of all scalars
   std::vector<std::string> tags_;  // each once, behind the one of nodes that have none, ""
   uint32_t root_ = none;
+  size_t passed_over_line_ = 0;
 };
 
 // A handle on one node, aliases looked through. Cheap to copy; lives as long as its document.
@@ -72,6 +75,8 @@ class YamlNode {
   bool is_scalar() const { return kind() == YamlDocument::Kind::scalar; }
   bool is_list() const { return kind() == YamlDocument::Kind::list; }
   bool is_map() const { return kind() == YamlDocument::Kind::map; }
+  // A number below the document's size; that of an alias is its target's.
+  uint32_t id() const { return index_; }
 
   // Of a scalar, as written, escapes and folding resolved.
   std::string_view text() const;
@@ -109,10 +114,19 @@ struct YamlError {
   std::string subject, message, remedy;
 };
 
+// What is accepted beyond what the readers of sluice's own files want: files of other programs are
+// in use as they are.
+struct YamlReading {
+  bool first_document_only = false;  // what follows the first document is not even parsed
+  bool foreign_tags = false;         // tags beyond YAML's own, which mean nothing here
+  bool line_breaks_of_1_1 = false;   // U+0085, U+2028, U+2029
+};
+
 // Refuses what is no YAML, no UTF-8, longer than base::bounds::config_bytes_max, more than one
 // document, deeper than yaml_depth_max, tags beyond YAML's own, and nodes within themselves.
 inline constexpr size_t yaml_depth_max = 64;
-std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document);
+std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document,
+                                    const YamlReading& reading = {});
 base::Diagnostic to_diagnostic(YamlError error, std::string_view file);
 
 }  // namespace sluice::policy

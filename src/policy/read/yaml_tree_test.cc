@@ -136,5 +136,42 @@ TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
   }
 }
 
+// What the files of other programs have, and only who wants it reads.
+TEST(YamlTree, ReadsAsFilesOfOtherProgramsWantIt) {
+  const auto first = [](std::string_view text) {
+    YamlDocument document;
+    const auto error = parse_yaml(text, document, {.first_document_only = true});
+    if (error) return to_string(to_diagnostic(*error, "f"));
+    return shown(document.root()) + ", then " + std::to_string(document.passed_over_line());
+  };
+  EXPECT_EQ(first("a: 1\n---\nb: [\n"), "1:1 { 1:1 a 1:4 1 }, then 2");
+  EXPECT_EQ(first("---\n---\nb: 1\n"), "0:0 null, then 2");
+  EXPECT_EQ(first("a: 1\n...\n@\n"), "1:1 { 1:1 a 1:4 1 }, then 3");
+  EXPECT_EQ(first("---\na: 1\n...\n# done\n"), "2:1 { 2:1 a 2:4 1 }, then 0");
+  EXPECT_EQ(first(""), "0:0 null, then 0");
+  EXPECT_NE(first("a: [\n---\n").find("error"), std::string::npos);
+  EXPECT_EQ(read("a: 1\n---\nb: 1\n"),
+            "f:3:1: error: ---: begins a second document, which nobody would read; keep one");
+
+  YamlDocument document;
+  EXPECT_FALSE(parse_yaml("a: !own x", document, {.foreign_tags = true}));
+  EXPECT_EQ(shown(document.root()), "1:1 { 1:1 a 1:4<!own> 'x' }");
+  EXPECT_NE(read("a: !own x").find("which says nothing here"), std::string::npos);
+
+  YamlDocument broken;
+  EXPECT_FALSE(parse_yaml("a: 1 # \u2028b: 2", broken, {.line_breaks_of_1_1 = true}));
+  EXPECT_EQ(broken.root().size(), 4u);
+  EXPECT_NE(read("a: 1 # \u2028b: 2").find("some readers of YAML only"), std::string::npos);
+}
+
+TEST(YamlTree, AliasesHaveTheNumberOfWhatTheyName) {
+  YamlDocument document;
+  ASSERT_FALSE(parse_yaml("[&a x, *a, x]", document));
+  const YamlNode x = document.root().first_child(), alias = x.next(), other = alias.next();
+  EXPECT_EQ(x.id(), alias.id());
+  EXPECT_NE(x.id(), other.id());
+  EXPECT_LT(other.id(), document.size());
+}
+
 }  // namespace
 }  // namespace sluice::policy
