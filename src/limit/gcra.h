@@ -192,8 +192,13 @@ inline Wide instant(Algorithm algorithm, Time now) {
 }
 
 inline Duration rounded_up(Algorithm algorithm, Wide length) {
+  if (length <= 0) return {};
+  if (length <= INT64_MAX) [[likely]] {
+    const auto units = static_cast<int64_t>(length);
+    return {algorithm == Algorithm::gcra_redis ? units : units / 1000 + (units % 1000 > 0 ? 1 : 0)};
+  }
   const int64_t per = per_microsecond(algorithm);
-  const Wide us = length <= 0 ? 0 : (length - 1) / per + 1;
+  const Wide us = (length - 1) / per + 1;
   return us >= base::never.us ? base::never : Duration{static_cast<int64_t>(us)};
 }
 

@@ -40,6 +40,20 @@ Line find_line(std::string_view in, size_t from, size_t& scanned, std::string_vi
 // begins: where it has at most six digits, none too many, and is there whole. Else 0 is returned
 // and the slow way is gone.
 inline size_t read_short_header(std::string_view in, size_t from, uint32_t& value) {
+  // One digit or two are what most have.
+  if (in.size() - from >= 5) [[likely]] {
+    const char* const digits = in.data() + from + 1;
+    const uint32_t first = static_cast<unsigned char>(digits[0]) - uint32_t{'0'};
+    const uint32_t second = static_cast<unsigned char>(digits[1]) - uint32_t{'0'};
+    if (first <= 9 && digits[1] == '\r') {
+      value = first;
+      return from + 4;
+    }
+    if (first - 1 <= 8 && second <= 9 && digits[2] == '\r') {
+      value = first * 10 + second;
+      return from + 5;
+    }
+  }
   const char* const begin = in.data() + from + 1;
   const char* const end = in.data() + std::min(in.size(), from + 9);
   const char* at = begin;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
+#include <type_traits>
 
 namespace sluice::resp {
 namespace {
@@ -126,31 +129,84 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
-// Every command is looked up, so by a hash of its name, in whatever case: places of entries, from
-// 1, where a name's hash says or behind; 0: none.
-constexpr size_t slot_count = 128;
-static_assert(std::size(entries) < slot_count / 2 && std::size(entries) <= UINT8_MAX);
+// Every command is looked up, so by its name's first and last eight bytes, or four or two each,
+// which overlap or are the same.
+struct NameKey {
+  uint64_t first = 0, last = 0;
+  size_t size = 0;
+};
 
-constexpr size_t hash_of_name(std::string_view name) {
-  uint32_t hash = 0;
-  for (const char c : name) hash = hash * 31 + (static_cast<unsigned char>(c) | 0x20u);
-  return hash % slot_count;
+constexpr uint64_t small_letters = 0x2020202020202020;
+
+template <size_t bytes>
+constexpr uint64_t number_of(const char* at) {
+  if (std::is_constant_evaluated()) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < bytes; ++i)
+      number |= uint64_t{static_cast<unsigned char>(at[i])} << (8 * i);
+    return number;
+  }
+  std::conditional_t<bytes == 8, uint64_t, std::conditional_t<bytes == 4, uint32_t, uint16_t>> read;
+  std::memcpy(&read, at, bytes);
+  return read;
 }
 
+// The whole of a name of two to sixteen bytes.
+constexpr NameKey key_of(std::string_view name) {
+  const auto key = [&](auto read, size_t bytes) {
+    return NameKey{read(name.data()), read(name.data() + name.size() - bytes), name.size()};
+  };
+  if (name.size() >= 8) return key(number_of<8>, 8);
+  if (name.size() >= 4) return key(number_of<4>, 4);
+  if (name.size() >= 2) return key(number_of<2>, 2);
+  return NameKey{};
+}
+
+constexpr size_t slot_count = 256;
+
+constexpr size_t slot_of(const NameKey& key) {
+  const uint64_t all = (key.first | small_letters) * 3 + (key.last | small_letters) + key.size;
+  return (all * 0x9e3779b97f4a7c15) >> 56;
+}
+
+// An entry's key, and which bits of a name's count in comparing them: all but the case of letters.
+struct KeyedEntry {
+  NameKey key, mask;
+};
+
+constexpr auto keyed_entries = [] {
+  std::array<KeyedEntry, std::size(entries)> all{};
+  for (size_t i = 0; i < all.size(); ++i) {
+    const NameKey key = key_of(entries[i].name);
+    const auto mask = [](uint64_t number) {
+      uint64_t bits = 0;
+      for (int shift = 0; shift < 64; shift += 8) {
+        const uint64_t c = number >> shift & 0xff;
+        if (c >= 'a' && c <= 'z') bits |= uint64_t{0x20} << shift;
+      }
+      return bits;
+    };
+    all[i] = {key, {mask(key.first), mask(key.last), 0}};
+  }
+  return all;
+}();
+
+// Places of entries, from 1, where their names' hash says or behind; 0: none.
 constexpr auto slots = [] {
   std::array<uint8_t, slot_count> made{};
   for (size_t i = 0; i < std::size(entries); ++i) {
-    size_t at = hash_of_name(entries[i].name);
+    size_t at = slot_of(keyed_entries[i].key);
     while (made[at] != 0) at = (at + 1) % slot_count;
     made[at] = static_cast<uint8_t>(i + 1);
   }
   return made;
 }();
 
-constexpr size_t longest_name =
-    std::max_element(std::begin(entries), std::end(entries), [](const auto& a, const auto& b) {
-      return a.name.size() < b.name.size();
-    }) -> name.size();
+static_assert(std::endian::native == std::endian::little);
+static_assert(std::size(entries) < slot_count / 4 &&
+              std::all_of(std::begin(entries), std::end(entries), [](const CommandEntry& entry) {
+                return entry.name.size() >= 2 && entry.name.size() <= 16;
+              }));
 
 }  // namespace
 
@@ -164,13 +220,13 @@ bool is_word(std::string_view word, std::string_view in_upper) {
 }
 
 const CommandEntry* find_command(std::string_view name) {
-  if (name.size() > longest_name) return nullptr;
-  for (size_t at = hash_of_name(name); slots[at] != 0; at = (at + 1) % slot_count) {
-    const CommandEntry& entry = entries[slots[at] - 1];
-    if (entry.name.size() == name.size() &&
-        std::equal(name.begin(), name.end(), entry.name.begin(),
-                   [](char c, char lower) { return c == lower || upper(c) == upper(lower); }))
-      return &entry;
+  const NameKey key = key_of(name);
+  for (size_t at = slot_of(key); slots[at] != 0; at = (at + 1) % slot_count) {
+    const size_t place = slots[at] - size_t{1};
+    const auto& [its, mask] = keyed_entries[place];
+    if (its.size == name.size() && (key.first | mask.first) == its.first &&
+        (key.last | mask.last) == its.last)
+      return &entries[place];
   }
   return nullptr;
 }
