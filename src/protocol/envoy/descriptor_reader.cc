@@ -29,7 +29,7 @@ std::optional<Algorithm> algorithm_named(std::string_view word) {
   return std::nullopt;
 }
 
-// Of a value that is no more than a word check has refused already.
+// Has the check of the words refused the value already?
 bool has_been_told(YamlNode value) {
   const Kind kind = value.is_scalar() ? go_value(value).kind : Kind::null;
   return kind == Kind::number || kind == Kind::unreadable;
@@ -73,7 +73,7 @@ struct DescriptorReader::Fields {
 };
 
 // Where a key that is known elsewhere means nothing. One of sluice's own was never accepted by the
-// original, so nobody depends on it.
+// original, so no file in use has it there.
 void DescriptorReader::doubt_place(const GoMember& member, Place place) {
   const std::string_view word = member.key.text();
   Place own = Place::file;
@@ -84,7 +84,7 @@ void DescriptorReader::doubt_place(const GoMember& member, Place place) {
     own = each;
     known = true;
   }
-  if (!known) return;  // it has been told
+  if (!known) return;  // the check of the words has reported it
   const std::string message = "means nothing in " + std::string(name_of(place));
   const std::string remedy = "move it into " + std::string(name_of(own)) + ", or take it out";
   if (is_added_word(word))
@@ -127,7 +127,7 @@ void DescriptorReader::read_list(YamlNode list, const Parent& parent) {
   if (!list || list.is_null()) return;
   if (!list.is_list()) {
     if (!has_been_told(list))
-      maps_.error("descriptors", list, "is to be a list, and is " + shown(list),
+      maps_.error("descriptors", list, "must be a list, and is " + shown(list),
                   "write each descriptor as an item: `- key: ...`");
     return;
   }
@@ -165,7 +165,7 @@ std::optional<DescriptorReader::Fields> DescriptorReader::fields_of(YamlNode ite
       if (member.value.is_map())
         fields.metadata.push_back(member.value);
       else if (!member.value.is_null())
-        maps_.error(word, member.value, "is to be a map, and is " + shown(member.value),
+        maps_.error(word, member.value, "must be a map, and is " + shown(member.value),
                     "write `metadata: {key: value}`");
     } else {
       doubt_place(member, Place::descriptor);
@@ -182,7 +182,7 @@ bool DescriptorReader::add_rate_limit(YamlNode map, Fields& fields) {
   }
   if (!map.is_map()) {
     if (!has_been_told(map))
-      maps_.error("rate_limit", map, "is to be a map, and is " + shown(map),
+      maps_.error("rate_limit", map, "must be a map, and is " + shown(map),
                   "write `rate_limit: {unit: minute, requests_per_unit: 5}`");
     return true;
   }
@@ -293,7 +293,7 @@ bool DescriptorReader::read_window(const Fields& fields, Limit& limit) {
   if (window->empty()) {
     if (!unit) {
       maps_.error("unit", from.unit ? from.unit : from.map,
-                  word->empty() ? "is missing" : in_ticks(*word) + " is no unit",
+                  word->empty() ? "is missing" : in_ticks(*word) + " is not a unit",
                   word->empty() ? "write `unit: second`, or minute, hour, day, week, month or year"
                                 : policy::known_words(*word, unit_words));
       return false;
@@ -304,7 +304,7 @@ bool DescriptorReader::read_window(const Fields& fields, Limit& limit) {
   }
   const auto length = base::parse_duration(*window);
   if (!length || length->us == 0 || length->us > base::bounds::window_us_max) {
-    maps_.error("window", from.window, in_ticks(*window) + " is no length of a window",
+    maps_.error("window", from.window, in_ticks(*window) + " is not a length of a window",
                 "write a whole number and us, ms, s, m, h or d, as in `30s`, up to 36600d");
     return false;
   }
@@ -329,7 +329,7 @@ bool DescriptorReader::read_algorithm(const Fields& fields, Limit& limit) {
   if (!word->empty()) {
     const auto named = algorithm_named(*word);
     if (!named) {
-      maps_.error("algorithm", from.algorithm, in_ticks(*word) + " is no algorithm",
+      maps_.error("algorithm", from.algorithm, in_ticks(*word) + " is not an algorithm",
                   policy::known_words(*word, algorithm_words));
       return false;
     }
@@ -338,9 +338,10 @@ bool DescriptorReader::read_algorithm(const Fields& fields, Limit& limit) {
   }
   if (limit.algorithm != Algorithm::token_bucket) {
     if (has_burst)
-      maps_.error("burst", from.burst,
-                  "is a token bucket's, and this is a " + std::string(name_of(limit.algorithm)),
-                  "take it out, or write `algorithm: token_bucket`");
+      maps_.error(
+          "burst", from.burst,
+          "is a token bucket's, and the algorithm is " + std::string(name_of(limit.algorithm)),
+          "take it out, or write `algorithm: token_bucket`");
     return !has_burst;
   }
   limit.burst = has_burst ? *burst : limit.requests_per_unit;
@@ -359,14 +360,14 @@ bool DescriptorReader::read_replaces(const Fields& fields, LimitSetBuilder& buil
   if (!from.replaces || from.replaces.is_null()) return own.has_value();
   if (!from.replaces.is_list()) {
     if (!has_been_told(from.replaces))
-      maps_.error("replaces", from.replaces, "is to be a list, and is " + shown(from.replaces),
+      maps_.error("replaces", from.replaces, "must be a list, and is " + shown(from.replaces),
                   "write `replaces: [{name: ...}]`");
     return false;
   }
   bool sound = own.has_value();
   for (YamlNode item = from.replaces.first_child(); item; item = item.next()) {
     if (!item.is_map()) {
-      sound = false;  // it has been told
+      sound = false;  // the check of the words has reported it
       continue;
     }
     const auto members = maps_.take(item) ? maps_.members(item) : std::nullopt;
@@ -399,7 +400,7 @@ bool DescriptorReader::read_replaces(const Fields& fields, LimitSetBuilder& buil
 std::optional<std::string> DescriptorReader::text(std::string_view key, YamlNode value) {
   if (!value || value.is_null()) return "";
   if (!value.is_scalar()) {
-    maps_.error(key, value, "is to be a single value, and is " + shown(value), "write one word");
+    maps_.error(key, value, "must be a single value, and is " + shown(value), "write one word");
     return std::nullopt;
   }
   if (has_been_told(value)) return std::nullopt;
@@ -430,7 +431,7 @@ std::optional<uint32_t> DescriptorReader::count(std::string_view key, YamlNode v
   maps_.error(key, value,
               shown(value) + (quoted                     ? " is a text to YAML"
                               : read.kind == Kind::whole ? " is out of range"
-                                                         : " is no whole number"),
+                                                         : " is not a whole number"),
               quoted ? "take the quotes away" : "write a whole number, 0 to 4294967295");
   return std::nullopt;
 }

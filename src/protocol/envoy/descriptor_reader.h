@@ -29,9 +29,9 @@ class DescriptorReader {
   DescriptorReader(uint32_t file, MapReader& maps, ReadSoFar& so_far)
       : file_(file), maps_(maps), so_far_(so_far) {}
 
-  // What the file's map says; what is wrong is told.
+  // What the file's map says; errors are reported.
   struct File {
-    std::string domain;  // empty: there is none, which has been told
+    std::string domain;  // empty: there is none, which has been reported
     YamlNode domain_value, descriptors;
   };
   // Nothing: its entries cannot be had.

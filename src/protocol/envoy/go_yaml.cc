@@ -147,7 +147,7 @@ bool is_merge_key(YamlNode key) {
   return key.is_plain() || key.tag() == "tag:yaml.org,2002:merge";
 }
 
-constexpr std::string_view no_map = "merges something that is no map";
+constexpr std::string_view no_map = "merges something that is not a map";
 constexpr std::string_view too_many =
     "makes far more of the file than is written, by aliases and merge keys";
 

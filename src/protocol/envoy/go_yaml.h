@@ -30,7 +30,7 @@ struct GoValue {
   int64_t whole = 0;
   double number = 0;  // of a whole one as well
 };
-// `node` is no list and no map.
+// `node` is neither a list nor a map.
 GoValue go_value(YamlNode node);
 
 // The text that the value has as a key of a map whose keys are made into texts: `yes` is `true`,

@@ -131,7 +131,7 @@ TEST(GoYaml, MapsMergeWhereTheMergeKeyStands) {
 
 TEST(GoYaml, WhatCannotBeMerged) {
   for (const char* text : {"{<<: 5}", "{<<: }", "{<<: [{x: 1}, 5]}", "{<<: [[{x: 1}]]}"})
-    EXPECT_EQ(members_of(text), "merges something that is no map") << text;
+    EXPECT_EQ(members_of(text), "merges something that is not a map") << text;
 }
 
 TEST(GoYaml, MergingIsBounded) {

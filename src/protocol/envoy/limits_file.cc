@@ -102,7 +102,7 @@ class FilesReader {
     if (root.is_map() || root.is_null())
       read_map(file, document, told);
     else
-      told.error("", root, "is to be a map, and is " + shown(root),
+      told.error("", root, "must be a map, and is " + shown(root),
                  "write `domain: NAME` and `descriptors:`");
     // By their places; the check of the words comes before all else.
     std::stable_sort(diagnostics_.begin() + static_cast<std::ptrdiff_t>(before), diagnostics_.end(),

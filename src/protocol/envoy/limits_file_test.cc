@@ -116,7 +116,7 @@ TEST(EnvoyFile, ExtensionsOfALimit) {
 TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
   const std::pair<const char*, const char*> cases[] = {
       {"  - key: k\n    rate_limit: {unit: minute, requests_per_unit: many}\n",
-       "f.yaml:4:51: error: d.k: requests_per_unit: `many` is no whole number; write a whole "
+       "f.yaml:4:51: error: d.k: requests_per_unit: `many` is not a whole number; write a whole "
        "number, 0 to 4294967295\n"},
       {"  - key: k\n    rate_limit: {unit: minute, requests_per_unit: \"5\"}\n",
        "f.yaml:4:51: error: d.k: requests_per_unit: `5` is a text to YAML; take the quotes away\n"},
@@ -127,19 +127,21 @@ TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
        "f.yaml:4:12: error: value: `1.5` is a number with a fraction or an exponent, or is above "
        "64 bits, as YAML reads it; put it in quotes: `\"1.5\"`\n"},
       {"  - key: k\n    rate_limit: {unit: minutes}\n",
-       "f.yaml:4:24: error: d.k: unit: `minutes` is no unit; did you mean `minute`?\n"},
+       "f.yaml:4:24: error: d.k: unit: `minutes` is not a unit; did you mean `minute`?\n"},
       {"  - key: k\n    rate_limit: {requests_per_unit: 5}\n",
        "f.yaml:4:17: error: d.k: unit: is missing; write `unit: second`, or minute, hour, day, "
        "week, month or year\n"},
       {"  - key: k\n    rate_limit: {unlimited: true, unit: day}\n",
        "f.yaml:4:41: error: d.k: unit: contradicts `unlimited: true`; take one of them out\n"},
       {"  - key: k\n    ratelimit: {}\n",
-       "f.yaml:4:5: error: ratelimit: is no key of Envoy's limits; did you mean `rate_limit`?\n"},
+       "f.yaml:4:5: error: ratelimit: is not a key of Envoy's limits; did you mean "
+       "`rate_limit`?\n"},
       {"  - key: k\n    rate_limit: {unit: minute, unit_multiplier: 5}\n",
-       "f.yaml:4:32: error: unit_multiplier: is no key of Envoy's limits; write `window: 5m` in "
+       "f.yaml:4:32: error: unit_multiplier: is not a key of Envoy's limits; write `window: 5m` in "
        "the place of the unit\n"},
       {"  - key: k\n    rate_limit: {unit: month, calendar: true}\n",
-       "f.yaml:4:31: error: calendar: is no key of Envoy's limits; windows of the calendar are not "
+       "f.yaml:4:31: error: calendar: is not a key of Envoy's limits; windows of the calendar are "
+       "not "
        "there yet; a unit of month has 30 days, one of year 365\n"},
       {"  - value: v\n",
        "f.yaml:3:5: error: d: key: is missing, which each descriptor has; write `key: NAME`, as "
@@ -156,16 +158,16 @@ TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
       {"  - {key: k, rate_limit: {unit: day, replaces: [{name: }]}}\n",
        "f.yaml:3:49: error: d.k: replaces: has an item without a name; write `- name: ...`\n"},
       {"  - {key: k, rate_limit: {unit: day, replaces: n}}\n",
-       "f.yaml:3:48: error: d.k: replaces: is to be a list, and is `n`; write `replaces: [{name: "
+       "f.yaml:3:48: error: d.k: replaces: must be a list, and is `n`; write `replaces: [{name: "
        "...}]`\n"},
       {"  - {key: k, rate_limit: 5}\n",
-       "f.yaml:3:26: error: d: rate_limit: is to be a map, and is `5`; write `rate_limit: "
+       "f.yaml:3:26: error: d: rate_limit: must be a map, and is `5`; write `rate_limit: "
        "{unit: minute, requests_per_unit: 5}`\n"},
       {"  - {key: k, metadata: [a]}\n",
-       "f.yaml:3:24: error: d: metadata: is to be a map, and is a list; write `metadata: {key: "
+       "f.yaml:3:24: error: d: metadata: must be a map, and is a list; write `metadata: {key: "
        "value}`\n"},
       {"  - {key: {value: x}}\n",
-       "f.yaml:3:11: error: d: key: is to be a single value, and is a map; write one word\n"},
+       "f.yaml:3:11: error: d: key: must be a single value, and is a map; write one word\n"},
       {"  - {key: k, shadow_mode: 1}\n",
        "f.yaml:3:27: error: d.k: shadow_mode: `1` is neither true nor false; write `true` or "
        "`false`\n"},
@@ -178,16 +180,19 @@ TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
        "f.yaml:4:37: error: d.k: window: stands beside a unit, which it is in the place of; keep "
        "one of them\n"},
       {"  - key: k\n    rate_limit: {window: 30}\n",
-       "f.yaml:4:26: error: d.k: window: `30` is no length of a window; write a whole number and "
+       "f.yaml:4:26: error: d.k: window: `30` is not a length of a window; write a whole number "
+       "and "
        "us, ms, s, m, h or d, as in `30s`, up to 36600d\n"},
       {"  - key: k\n    rate_limit: {window: 0s}\n",
-       "f.yaml:4:26: error: d.k: window: `0s` is no length of a window; write a whole number and "
+       "f.yaml:4:26: error: d.k: window: `0s` is not a length of a window; write a whole number "
+       "and "
        "us, ms, s, m, h or d, as in `30s`, up to 36600d\n"},
       {"  - key: k\n    rate_limit: {unit: day, burst: 5}\n",
-       "f.yaml:4:36: error: d.k: burst: is a token bucket's, and this is a aligned_window; take it "
+       "f.yaml:4:36: error: d.k: burst: is a token bucket's, and the algorithm is aligned_window; "
+       "take it "
        "out, or write `algorithm: token_bucket`\n"},
       {"  - key: k\n    rate_limit: {unit: day, algorithm: token_buket}\n",
-       "f.yaml:4:40: error: d.k: algorithm: `token_buket` is no algorithm; did you mean "
+       "f.yaml:4:40: error: d.k: algorithm: `token_buket` is not an algorithm; did you mean "
        "`token_bucket`?\n"},
       {"  - key: k\n    rate_limit: {unit: day, algorithm: token_bucket}\n",
        "f.yaml:4:17: error: d.k: requests_per_unit: is 0, and a token bucket needs 1 or more; take "
@@ -200,10 +205,10 @@ TEST(EnvoyFile, WhatIsWrongHasItsPlaceAndARemedy) {
        "f.yaml:3:14: error: d: window: means nothing in a descriptor; move it into a rate_limit, "
        "or take it out\n"},
       {"  - {key: k, <<: 5}\n",
-       "f.yaml:3:18: error: d: <<: merges something that is no map; name maps only, as in `<<: "
+       "f.yaml:3:18: error: d: <<: merges something that is not a map; name maps only, as in `<<: "
        "*defaults` or `<<: [*a, *b]`\n"},
       {"  - {key: k, metadata: {a: {[b]: c}}}\n",
-       "f.yaml:3:29: error: d.k: metadata: has a key that is no single value; write a word\n"},
+       "f.yaml:3:29: error: d.k: metadata: has a key that is not a single value; write a word\n"},
       {"  - {key: k, metadata: {a: !!binary aGk=}}\n",
        "f.yaml:3:28: error: d.k: metadata: has a value that is not what its tag says, or is "
        "binary; take the tag out\n"},

@@ -63,7 +63,7 @@ class FolderReader {
       else if (at->is_regular_file(unknown) || !at->exists(unknown))
         names_.push_back(folder + name);
       else
-        fail(folder + name, "is no regular file", "take it out of the folder of limits");
+        fail(folder + name, "is not a regular file", "take it out of the folder of limits");
       if (names_.size() > files_max_) return;
     }
     if (problem) fail(folder, "cannot be read: " + problem.message(), "let this user read it");

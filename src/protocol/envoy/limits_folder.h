@@ -24,7 +24,7 @@ struct LimitsFolder {
   std::vector<std::string> paths;
   std::vector<uint64_t> digests;
   std::vector<std::string> missing;
-  bool complete = true;  // all could be read; else it is told what could not
+  bool complete = true;  // all could be read; else diagnostics name the rest
 };
 
 // Every file of the folder and of those below it, whatever its name, as the original reads them;

@@ -103,7 +103,7 @@ TEST_F(EnvoyFolder, APipeIsNoFileOfLimits) {
   EXPECT_EQ(read(), Names{});
   EXPECT_FALSE(last.complete);
   ASSERT_EQ(diagnostics.size(), 1u);
-  EXPECT_EQ(diagnostics[0].message, "is no regular file");
+  EXPECT_EQ(diagnostics[0].message, "is not a regular file");
 }
 
 TEST_F(EnvoyFolder, DigestsTellEveryChange) {

@@ -20,10 +20,10 @@ class MapReader {
   MapReader(const policy::YamlDocument& document, bool strict, policy::YamlReader& told);
 
   // The entries in the order in which they are set. Keys that the map has twice are doubtful.
-  // Nothing: they cannot be had, which has been told.
+  // Nothing: they cannot be had, which has been reported.
   std::optional<std::vector<GoMember>> members(YamlNode map);
 
-  // One more value is read. False: no more are, which has been told.
+  // One more value is read. False: the bound is reached, which has been reported.
   bool take(YamlNode value);
 
   // What the original passes over in silence; told once for each node.

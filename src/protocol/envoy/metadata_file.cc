@@ -23,7 +23,7 @@ class MetadataReader {
     if (failed_) return;
     for (const auto& [key, value, merged_by] : *members) {
       if (key.is_list() || key.is_map()) {
-        fail(key, "has a key that is no single value", "write a word");
+        fail(key, "has a key that is not a single value", "write a word");
         return;
       }
       std::string text = outermost ? std::string(key.text()) : go_key_text(key);

@@ -85,17 +85,17 @@ class WordCheck {
   bool check_key(YamlNode key) {
     const Kind kind = go_value(key).kind;
     if (!key.is_scalar() || kind != Kind::text) {
-      const std::string_view what = kind == Kind::boolean ? "true or false to YAML"
+      const std::string_view what = kind == Kind::boolean ? "true or false"
                                     : kind == Kind::whole || kind == Kind::number
-                                        ? "a number to YAML"
-                                        : "no word";
+                                        ? "a number"
+                                        : "something that is not a word";
       told_.error(key.is_scalar() ? key.text() : "", key,
-                  "is no key, as it is " + std::string(what), "take it out");
+                  "is not a key: YAML reads it as " + std::string(what), "take it out");
       return false;
     }
     static const std::vector<std::string_view> known = all_words();
     if (holds(known, key.text())) return true;
-    told_.error(key.text(), key, "is no key of Envoy's limits", remedy_for(key.text()));
+    told_.error(key.text(), key, "is not a key of Envoy's limits", remedy_for(key.text()));
     return false;
   }
 
@@ -104,7 +104,7 @@ class WordCheck {
     if (!value.is_list()) return check_scalar(key, value);
     for (YamlNode item = value.first_child(); item; item = item.next()) {
       if (!item.is_map())
-        told_.error(key, item, "is to be a list of maps, and has " + shown(item) + " in it",
+        told_.error(key, item, "must be a list of maps, and has " + shown(item) + " in it",
                     "write each item as a map: `- key: ...`, of replaces `- name: ...`");
       else if (is_first(item))
         check_map(item, depth + 1);
