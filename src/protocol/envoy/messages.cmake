@@ -1,7 +1,7 @@
 # The messages and the arithmetic of Envoy's protocol, a library of their own until the protocol is served (then sluice_folder
 # builds all of the folder).
 set(envoy_folder ${CMAKE_SOURCE_DIR}/src/protocol/envoy)
-set(envoy_messages headers hit_counts messages metadata request_check response window)
+set(envoy_messages headers hit_counts json messages metadata request_check response window)
 list(TRANSFORM envoy_messages PREPEND ${envoy_folder}/)
 list(TRANSFORM envoy_messages APPEND .cc)
 add_library(sluice_protocol_envoy_messages STATIC ${envoy_messages})
@@ -10,7 +10,7 @@ target_link_libraries(sluice_protocol_envoy_messages PUBLIC sluice_wire PRIVATE 
 sluice_precompile(sluice_protocol_envoy_messages WITHOUT_LOG)
 
 if(SLUICE_TESTS)
-  set(envoy_tests hit_counts messages)
+  set(envoy_tests hit_counts json messages response vectors)
   list(TRANSFORM envoy_tests PREPEND ${envoy_folder}/)
   list(TRANSFORM envoy_tests APPEND _test.cc)
   add_executable(protocol_envoy_messages_test ${envoy_tests})
@@ -21,7 +21,7 @@ if(SLUICE_TESTS)
   sluice_suites(protocol_envoy_messages_test protocol/envoy)
 endif()
 
-foreach(name messages)
+foreach(name messages json)
   set(target envoy_${name}_fuzz)
   if(SLUICE_FUZZ)
     add_executable(${target} ${envoy_folder}/${name}_fuzz.cc)
