@@ -410,6 +410,7 @@ TEST(EnvoyMetadata, MergesMapsAndKeepsTheFirstOfAllElse) {
       {"map or not", MetadataMap{}},
       {"only", text("b")}};
   EXPECT_EQ(merged, expected);
+  ASSERT_NE(find_member(merged, "only"), nullptr);
   EXPECT_EQ(*find_member(merged, "only"), text("b"));
   EXPECT_EQ(find_member(merged, "none"), nullptr);
 }
