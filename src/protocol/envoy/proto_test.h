@@ -26,7 +26,8 @@ inline std::string some_text(tests::Dice& dice) {
                                                "\xC3\xA9\xE6\x97\xA5",
                                                "\xF0\x9F\x8D\xAA",
                                                "\x01\x1F\x7F"};
-  return dice(8) == 0 ? std::string(dice(size_t{300}), 'x') : std::string(texts[dice(std::size(texts))]);
+  return dice(8) == 0 ? std::string(dice(size_t{300}), 'x')
+                      : std::string(texts[dice(std::size(texts))]);
 }
 
 // Small as a rule, so that random bytes meet them.
