@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -107,10 +108,10 @@ std::optional<int32_t> to_int32(const std::optional<WholeNumber>& number) {
   return static_cast<int32_t>(number->negative ? -magnitude : magnitude);
 }
 
-std::optional<Unit> parse_unit(std::string_view name) {
+std::optional<WireUnit> parse_unit(std::string_view name) {
   // An override's unit has no week.
-  for (int32_t i = 0; i <= static_cast<int32_t>(Unit::year); ++i)
-    if (unit_name(static_cast<Unit>(i)) == name) return static_cast<Unit>(i);
+  for (int32_t i = 0; i <= static_cast<int32_t>(WireUnit::year); ++i)
+    if (unit_name(static_cast<WireUnit>(i)) == name) return static_cast<WireUnit>(i);
   return std::nullopt;
 }
 
@@ -205,7 +206,7 @@ class JsonRequestReader {
       case Field::value:
         return take_text(text, request_.entries.back().value);
       case Field::unit: {
-        const std::optional<Unit> unit = parse_unit(text);
+        const std::optional<WireUnit> unit = parse_unit(text);
         if (!unit) return refuse_value();
         descriptor().limit->unit = *unit;
         return next();
@@ -221,13 +222,13 @@ class JsonRequestReader {
       case Field::document:
         return open(Place::request);
       case Field::descriptor_item:
-        if (request_.descriptors.size() == descriptors_max) return refuse_size();
+        if (request_.descriptors.size() == request_descriptors_max) return refuse_size();
         request_.descriptors.emplace_back().first_entry =
             static_cast<uint32_t>(request_.entries.size());
         return open(Place::descriptor);
       case Field::entry_item:
         if (descriptor().entry_count == descriptor_entries_max ||
-            request_.entries.size() == entries_max)
+            request_.entries.size() == request_entries_max)
           return refuse_size();
         ++descriptor().entry_count;
         request_.entries.emplace_back();
@@ -315,7 +316,7 @@ class JsonRequestReader {
       case Field::unit: {
         const std::optional<int32_t> unit = to_int32(number);
         if (!unit) return refuse_value();
-        descriptor().limit->unit = static_cast<Unit>(*unit);
+        descriptor().limit->unit = static_cast<WireUnit>(*unit);
         return next();
       }
       default:
@@ -446,6 +447,14 @@ void append_json_number(Number number, base::Buffer& out) {
   out.commit(static_cast<size_t>(written.ptr - at));
 }
 
+// JSON has no infinite numbers; protobuf has texts in their place.
+void append_json_double(double number, base::Buffer& out) {
+  if (std::isfinite(number))
+    append_json_number(number, out);
+  else
+    append_json_text(std::isnan(number) ? "NaN" : number < 0 ? "-Infinity" : "Infinity", out);
+}
+
 // An object's members one after the other.
 class Members {
  public:
@@ -508,7 +517,7 @@ void append_json_value(const MetadataValue& value, base::Buffer& out) {
         else if constexpr (std::is_same_v<Data, bool>)
           out.append(data ? "true" : "false");
         else if constexpr (std::is_same_v<Data, double>)
-          append_json_number(data, out);
+          append_json_double(data, out);
         else if constexpr (std::is_same_v<Data, std::string>)
           append_json_text(data, out);
         else if constexpr (std::is_same_v<Data, MetadataList>)

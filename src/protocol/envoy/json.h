@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "protocol/envoy/messages.h"
-#include "protocol/envoy/metadata.h"
+#include "protocol/envoy/metadata_value.h"
 
 namespace sluice::envoy {
 

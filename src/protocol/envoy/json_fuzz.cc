@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const RateLimitRequest& request = into.request;
-  require(request.descriptors.size() <= descriptors_max && request.entries.size() <= entries_max);
+  require(request.descriptors.size() <= request_descriptors_max &&
+          request.entries.size() <= request_entries_max);
   require(sluice::base::utf8::is_valid(request.domain));
   for (const Entry& entry : request.entries)
     require(sluice::base::utf8::is_valid(entry.key) && sluice::base::utf8::is_valid(entry.value));

@@ -5,6 +5,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -268,12 +269,12 @@ TEST(EnvoyJson, Bounds) {
     const auto problem = read_json_request(body, into);
     return problem && problem->too_large;
   };
-  EXPECT_EQ(problem_of(request(list(descriptors_max, "{}"))), "");
-  EXPECT_TRUE(is_too_large(request(list(descriptors_max + 1, "{}"))));
+  EXPECT_EQ(problem_of(request(list(request_descriptors_max, "{}"))), "");
+  EXPECT_TRUE(is_too_large(request(list(request_descriptors_max + 1, "{}"))));
   const std::string full = "{\"entries\":" + list(descriptor_entries_max, "{}") + "}";
   EXPECT_TRUE(is_too_large(
       request(list(1, "{\"entries\":" + list(descriptor_entries_max + 1, "{}") + "}"))));
-  constexpr size_t full_ones = entries_max / descriptor_entries_max;
+  constexpr size_t full_ones = request_entries_max / descriptor_entries_max;
   EXPECT_EQ(problem_of(request(list(full_ones, full))), "");
   EXPECT_TRUE(is_too_large(request(list(full_ones + 1, full))));
   EXPECT_TRUE(is_too_large("{}" + std::string(message_bytes_max - 1, ' ')));
@@ -316,13 +317,23 @@ TEST(EnvoyJson, WritesWhatProtobufReads) {
   }
 }
 
+TEST(EnvoyJson, WritesNumbersThatJsonHasNot) {
+  base::Buffer out;
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  append_json(
+      MetadataMap{
+          {"a", infinite}, {"b", -infinite}, {"c", std::numeric_limits<double>::quiet_NaN()}},
+      out);
+  EXPECT_EQ(out.view(), R"({"a":"Infinity","b":"-Infinity","c":"NaN"})");
+}
+
 TEST(EnvoyJson, Writes) {
   RateLimitResponse response;
   EXPECT_EQ(written(response), "{}");
   response.overall_code = Code::over_limit;
   response.statuses.resize(2);
-  response.statuses[0] = {Code::over_limit, CurrentLimit{5, Unit::minute, "a \"name\"\n", 30}, 0,
-                          12};
+  response.statuses[0] = {Code::over_limit, CurrentLimit{5, WireUnit::minute, "a \"name\"\n", 30},
+                          0, 12};
   response.response_headers_to_add.push_back({"k", "v"});
   response.dynamic_metadata =
       MetadataMap{{"n", MetadataValue()}, {"f", MetadataValue(1.5)}, {"whole", MetadataValue(3.0)}};

@@ -92,7 +92,7 @@ class MessageReader {
   }
 
   void read_descriptor(std::string_view message) {
-    if (request_.descriptors.size() == descriptors_max) {
+    if (request_.descriptors.size() == request_descriptors_max) {
       set_problem(ReadProblem::too_large);
       return;
     }
@@ -102,7 +102,7 @@ class MessageReader {
       switch (key) {
         case protobuf_key(1, bytes):
           if (++descriptor.entry_count > descriptor_entries_max ||
-              request_.entries.size() == entries_max)
+              request_.entries.size() == request_entries_max)
             return set_problem(ReadProblem::too_large);
           return read_message(in, [&](std::string_view body) { read_entry(body); });
         case protobuf_key(2, bytes):
@@ -142,7 +142,7 @@ class MessageReader {
         case protobuf_key(2, varint): {
           uint32_t unit;
           if (!read_number(in, unit)) return false;
-          limit.unit = static_cast<Unit>(static_cast<int32_t>(unit));
+          limit.unit = static_cast<WireUnit>(static_cast<int32_t>(unit));
           return true;
         }
         case protobuf_key(3, bytes):
@@ -266,7 +266,7 @@ void append_message(const RateLimitResponse& response, const StructWriter* metad
 
 }  // namespace
 
-std::string_view unit_name(Unit unit) {
+std::string_view unit_name(WireUnit unit) {
   const auto number = static_cast<uint32_t>(unit);
   return number < unit_names.size() ? unit_names[number] : std::string_view();
 }

@@ -1,7 +1,7 @@
 # The messages and the arithmetic of Envoy's protocol, a library of their own until the protocol is served (then sluice_folder
 # builds all of the folder).
 set(envoy_folder ${CMAKE_SOURCE_DIR}/src/protocol/envoy)
-set(envoy_messages headers hit_counts json messages metadata request_check response window)
+set(envoy_messages headers hit_counts json messages metadata_value request_check response window)
 list(TRANSFORM envoy_messages PREPEND ${envoy_folder}/)
 list(TRANSFORM envoy_messages APPEND .cc)
 add_library(sluice_protocol_envoy_messages STATIC ${envoy_messages})

@@ -14,20 +14,20 @@
 
 #include "base/bounds.h"
 #include "base/buffer.h"
-#include "protocol/envoy/metadata.h"
+#include "protocol/envoy/metadata_value.h"
 
 namespace sluice::envoy {
 
 // Bounds of a request. Past any of them: ReadProblem::too_large.
 inline constexpr size_t message_bytes_max = size_t{4} << 20;
-inline constexpr size_t descriptors_max = 1'024;  // of a request
-inline constexpr size_t entries_max = 16'384;     // of all its descriptors
+inline constexpr size_t request_descriptors_max = 1'024;  // of a request
+inline constexpr size_t request_entries_max = 16'384;     // of all its descriptors
 // Of one descriptor; the engine's own bound.
 inline constexpr size_t descriptor_entries_max = base::bounds::descriptor_entries_max;
 
-// envoy.type.v3.RateLimitUnit, and RateLimit.Unit of a response, which has `week` besides. Open:
-// any other number is kept.
-enum class Unit : int32_t {
+// envoy.type.v3.RateLimitUnit, and RateLimit.Unit of a response, which has `week` besides.
+// Open: any other number is kept.
+enum class WireUnit : int32_t {
   unknown = 0,
   second = 1,
   minute = 2,
@@ -38,7 +38,7 @@ enum class Unit : int32_t {
   week = 7
 };
 // "MINUTE"; empty for a number without a name.
-std::string_view unit_name(Unit unit);
+std::string_view unit_name(WireUnit unit);
 
 enum class Code : int32_t { unknown = 0, ok = 1, over_limit = 2 };
 // "OVER_LIMIT"; empty for a number without a name.
@@ -53,7 +53,7 @@ struct Entry {
 // A limit that comes with the request.
 struct LimitOverride {
   uint32_t requests_per_unit = 0;
-  Unit unit = Unit::unknown;
+  WireUnit unit = WireUnit::unknown;
   std::optional<uint32_t> unit_multiplier;  // a wrapper that is there and empty is 0
 };
 
@@ -101,7 +101,7 @@ ReadProblem read_request(std::string_view message, RateLimitRequest& request);
 
 struct CurrentLimit {
   uint32_t requests_per_unit = 0;
-  Unit unit = Unit::unknown;
+  WireUnit unit = WireUnit::unknown;
   std::string_view name;
   uint32_t unit_multiplier = 0;  // 0: absent
 };

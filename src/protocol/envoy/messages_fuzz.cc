@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Entry& entry : fresh.entries) require(within(entry.key) && within(entry.value));
   if (problem == ReadProblem::none) {
     require(entries == fresh.entries.size());
-    require(fresh.descriptors.size() <= descriptors_max && entries <= entries_max);
+    require(fresh.descriptors.size() <= request_descriptors_max && entries <= request_entries_max);
     require(same(fresh, used));
   }
 

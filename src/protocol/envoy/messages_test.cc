@@ -255,12 +255,13 @@ TEST(EnvoyMessages, Bounds) {
     return all;
   };
   const std::string entry = bytes_field(1, "");
-  EXPECT_EQ(problem_of(repeated(descriptors_max, descriptor(""))), ReadProblem::none);
-  EXPECT_EQ(problem_of(repeated(descriptors_max + 1, descriptor(""))), ReadProblem::too_large);
+  EXPECT_EQ(problem_of(repeated(request_descriptors_max, descriptor(""))), ReadProblem::none);
+  EXPECT_EQ(problem_of(repeated(request_descriptors_max + 1, descriptor(""))),
+            ReadProblem::too_large);
   const std::string full = repeated(descriptor_entries_max, entry);
   EXPECT_EQ(problem_of(descriptor(full)), ReadProblem::none);
   EXPECT_EQ(problem_of(descriptor(full + entry)), ReadProblem::too_large);
-  const std::string most = repeated(entries_max / descriptor_entries_max, descriptor(full));
+  const std::string most = repeated(request_entries_max / descriptor_entries_max, descriptor(full));
   EXPECT_EQ(problem_of(most), ReadProblem::none);
   EXPECT_EQ(problem_of(most + descriptor(entry)), ReadProblem::too_large);
   // The length of a text of this size has four bytes.
@@ -347,10 +348,10 @@ TEST(EnvoyMessages, Health) {
 }
 
 TEST(EnvoyMessages, NamesOfNumbers) {
-  EXPECT_EQ(unit_name(Unit::week), "WEEK");
-  EXPECT_EQ(unit_name(Unit::month), "MONTH");
-  EXPECT_EQ(unit_name(static_cast<Unit>(8)), "");
-  EXPECT_EQ(unit_name(static_cast<Unit>(-1)), "");
+  EXPECT_EQ(unit_name(WireUnit::week), "WEEK");
+  EXPECT_EQ(unit_name(WireUnit::month), "MONTH");
+  EXPECT_EQ(unit_name(static_cast<WireUnit>(8)), "");
+  EXPECT_EQ(unit_name(static_cast<WireUnit>(-1)), "");
   EXPECT_EQ(code_name(Code::over_limit), "OVER_LIMIT");
   EXPECT_EQ(code_name(static_cast<Code>(3)), "");
 }

@@ -27,7 +27,7 @@ namespace sluice::envoy::naive {
 struct Limit {
   bool unlimited = false;
   uint32_t requests_per_unit = 0;
-  Unit unit = Unit::unknown;
+  WireUnit unit = WireUnit::unknown;
   std::string name;
   std::vector<std::string> replaces;
 };
@@ -103,11 +103,11 @@ inline std::string text_of(policy::YamlNode map, std::string_view key) {
   return node && node.is_scalar() ? std::string(node.text()) : "";
 }
 
-inline Unit unit_of(std::string word) {
+inline WireUnit unit_of(std::string word) {
   std::ranges::transform(word, word.begin(), [](char c) { return static_cast<char>(toupper(c)); });
   for (int i = 1; i <= 7; ++i)
-    if (unit_name(static_cast<Unit>(i)) == word) return static_cast<Unit>(i);
-  return Unit::unknown;
+    if (unit_name(static_cast<WireUnit>(i)) == word) return static_cast<WireUnit>(i);
+  return WireUnit::unknown;
 }
 
 inline std::vector<Rule> rules_of(policy::YamlNode list) {

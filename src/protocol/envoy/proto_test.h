@@ -11,7 +11,7 @@
 
 #include "base/buffer.h"
 #include "protocol/envoy/messages.h"
-#include "protocol/envoy/metadata.h"
+#include "protocol/envoy/metadata_value.h"
 #include "tests/support/dice.h"
 
 namespace sluice::envoy::judge {
@@ -164,9 +164,9 @@ inline RateLimitResponse some_response(tests::Dice& dice, std::vector<std::strin
     DescriptorStatus& status = response.statuses.emplace_back();
     status.code = static_cast<Code>(dice(5) - 1);
     if (dice(2) == 0)
-      status.current_limit =
-          CurrentLimit{static_cast<uint32_t>(some_number(dice)), static_cast<Unit>(dice(11) - 1),
-                       keep(), static_cast<uint32_t>(some_number(dice))};
+      status.current_limit = CurrentLimit{static_cast<uint32_t>(some_number(dice)),
+                                          static_cast<WireUnit>(dice(11) - 1), keep(),
+                                          static_cast<uint32_t>(some_number(dice))};
     status.limit_remaining = static_cast<uint32_t>(some_number(dice));
     if (dice(2) == 0) status.seconds_until_reset = dice(int64_t{400}) * dice(int64_t{100'000});
   }

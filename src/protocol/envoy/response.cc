@@ -57,7 +57,7 @@ std::string override_text(const LimitOverride& limit) {
   };
   if (limit.requests_per_unit != 0)
     begin("requests_per_unit:") += std::to_string(limit.requests_per_unit);
-  if (limit.unit != Unit::unknown) {
+  if (limit.unit != WireUnit::unknown) {
     const std::string_view name = unit_name(limit.unit);
     begin("unit:") +=
         name.empty() ? std::to_string(static_cast<int32_t>(limit.unit)) : std::string(name);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "protocol/envoy/messages.h"
-#include "protocol/envoy/metadata.h"
+#include "protocol/envoy/metadata_value.h"
 
 namespace sluice::envoy {
 

@@ -24,7 +24,7 @@ using tests::Dice;
 DescriptorResult limited(uint32_t limit, int64_t count, std::string_view name = "") {
   DescriptorResult result;
   result.kind = Kind::limited;
-  result.limit = {limit, Unit::hour, name, 0};
+  result.limit = {limit, WireUnit::hour, name, 0};
   result.standing = standing_at(count, limit);
   result.seconds_until_reset = 3'000;
   result.window_seconds = 3'600;
@@ -397,8 +397,8 @@ TEST(EnvoyResponse, MetadataTellsTheRequestBack) {
   request.descriptors[0].hits_addend = 0;
   request.descriptors[1].first_entry = 2;
   request.descriptors[1].entry_count = 1;
-  request.descriptors[1].limit = LimitOverride{2, Unit::hour, std::nullopt};
-  request.descriptors[2].limit = LimitOverride{0, Unit::minute, 30};
+  request.descriptors[1].limit = LimitOverride{2, WireUnit::hour, std::nullopt};
+  request.descriptors[2].limit = LimitOverride{0, WireUnit::minute, 30};
   EXPECT_EQ(metadata_of(request, {none, holds, holds}),
             R"({"domain":"d","descriptors":[{"entries":["a=x","b="],"hitsAddend":0},)"
             R"({"entries":["c=y"],"limit":"requests_per_unit:2 unit:HOUR"},)"
@@ -452,7 +452,7 @@ TEST(EnvoyRequestCheck, Overrides) {
   request.descriptors.resize(2);
   EXPECT_EQ(check_overrides(request), std::nullopt);
   LimitOverride& limit = request.descriptors[1].limit.emplace();
-  const auto error = [&](Unit unit, std::optional<uint32_t> multiplier = std::nullopt) {
+  const auto error = [&](WireUnit unit, std::optional<uint32_t> multiplier = std::nullopt) {
     limit.unit = unit;
     limit.unit_multiplier = multiplier;
     const auto problem = check_overrides(request);
@@ -462,18 +462,19 @@ TEST(EnvoyRequestCheck, Overrides) {
     }
     return problem ? problem->message : "";
   };
-  EXPECT_EQ(error(Unit::unknown), "descriptors[1].limit.unit: UNKNOWN is not a unit");
-  EXPECT_EQ(error(static_cast<Unit>(8)), "descriptors[1].limit.unit: 8 is not a unit");
-  EXPECT_EQ(error(static_cast<Unit>(-1)), "descriptors[1].limit.unit: -1 is not a unit");
-  EXPECT_EQ(error(Unit::hour, 0), "descriptors[1].limit.unit_multiplier: 0 units are not a window");
-  EXPECT_EQ(error(Unit::year, UINT32_MAX),
+  EXPECT_EQ(error(WireUnit::unknown), "descriptors[1].limit.unit: UNKNOWN is not a unit");
+  EXPECT_EQ(error(static_cast<WireUnit>(8)), "descriptors[1].limit.unit: 8 is not a unit");
+  EXPECT_EQ(error(static_cast<WireUnit>(-1)), "descriptors[1].limit.unit: -1 is not a unit");
+  EXPECT_EQ(error(WireUnit::hour, 0),
+            "descriptors[1].limit.unit_multiplier: 0 units are not a window");
+  EXPECT_EQ(error(WireUnit::year, UINT32_MAX),
             "descriptors[1].limit.unit_multiplier: 4294967295 units are not a window");
-  for (int i = 1; i <= 7; ++i) EXPECT_EQ(error(static_cast<Unit>(i)), "") << i;
-  EXPECT_EQ(error(Unit::week, 2), "");
+  for (int i = 1; i <= 7; ++i) EXPECT_EQ(error(static_cast<WireUnit>(i)), "") << i;
+  EXPECT_EQ(error(WireUnit::week, 2), "");
   EXPECT_EQ(override_window(limit), base::seconds(14 * 86'400));
   // 2^63 microseconds are 292,471 years of 365 days and some.
-  EXPECT_EQ(error(Unit::year, 292'471), "");
-  EXPECT_NE(error(Unit::year, 292'472), "");
+  EXPECT_EQ(error(WireUnit::year, 292'471), "");
+  EXPECT_NE(error(WireUnit::year, 292'472), "");
 }
 
 // ---- Windows ----
@@ -485,23 +486,23 @@ TEST(EnvoyWindow, EndsWhereTheNextBegins) {
   EXPECT_EQ(seconds_until_window_ends(1'795'334'123, 1), 1);
   EXPECT_EQ(seconds_until_window_ends(-1, 60), 1);
   // Thursday, 2026-12-17, begins a week, and the day behind it a year.
-  EXPECT_EQ(seconds_until_window_ends(1'797'465'600, unit_seconds(Unit::week)), 7 * 86'400);
-  EXPECT_EQ(seconds_until_window_ends(1'797'465'600 - 1, unit_seconds(Unit::week)), 1);
-  EXPECT_EQ(seconds_until_window_ends(1'797'552'000 - 1, unit_seconds(Unit::year)), 1);
-  EXPECT_EQ(unit_seconds(Unit::month), 2'592'000);
-  EXPECT_EQ(unit_seconds(Unit::unknown), 0);
+  EXPECT_EQ(seconds_until_window_ends(1'797'465'600, unit_seconds(WireUnit::week)), 7 * 86'400);
+  EXPECT_EQ(seconds_until_window_ends(1'797'465'600 - 1, unit_seconds(WireUnit::week)), 1);
+  EXPECT_EQ(seconds_until_window_ends(1'797'552'000 - 1, unit_seconds(WireUnit::year)), 1);
+  EXPECT_EQ(unit_seconds(WireUnit::month), 2'592'000);
+  EXPECT_EQ(unit_seconds(WireUnit::unknown), 0);
 }
 
 TEST(EnvoyWindow, IsToldInUnits) {
   const auto told = [](int64_t seconds) { return window_in_units(base::seconds(seconds)); };
-  EXPECT_EQ(told(1), (WindowInUnits{Unit::second, 0}));
-  EXPECT_EQ(told(30), (WindowInUnits{Unit::second, 30}));
-  EXPECT_EQ(told(60), (WindowInUnits{Unit::minute, 0}));
-  EXPECT_EQ(told(90), (WindowInUnits{Unit::second, 90}));
-  EXPECT_EQ(told(3'600), (WindowInUnits{Unit::hour, 0}));
-  EXPECT_EQ(told(7'200), (WindowInUnits{Unit::hour, 2}));
-  EXPECT_EQ(told(86'400), (WindowInUnits{Unit::day, 0}));
-  EXPECT_EQ(told(7 * 86'400), (WindowInUnits{Unit::day, 7}));
+  EXPECT_EQ(told(1), (WindowInUnits{WireUnit::second, 0}));
+  EXPECT_EQ(told(30), (WindowInUnits{WireUnit::second, 30}));
+  EXPECT_EQ(told(60), (WindowInUnits{WireUnit::minute, 0}));
+  EXPECT_EQ(told(90), (WindowInUnits{WireUnit::second, 90}));
+  EXPECT_EQ(told(3'600), (WindowInUnits{WireUnit::hour, 0}));
+  EXPECT_EQ(told(7'200), (WindowInUnits{WireUnit::hour, 2}));
+  EXPECT_EQ(told(86'400), (WindowInUnits{WireUnit::day, 0}));
+  EXPECT_EQ(told(7 * 86'400), (WindowInUnits{WireUnit::day, 7}));
   EXPECT_EQ(told(0), WindowInUnits{});
   EXPECT_EQ(told((int64_t{1} << 32) + 1), WindowInUnits{});
   EXPECT_EQ(window_in_units(base::milliseconds(1'500)), WindowInUnits{});

@@ -10,7 +10,7 @@ constexpr int64_t us_per_second = base::seconds(1).us;
 WindowInUnits window_in_units(base::Duration window) {
   if (window.us <= 0 || window.us % us_per_second != 0) return {};
   const int64_t seconds = window.us / us_per_second;
-  for (const Unit unit : {Unit::day, Unit::hour, Unit::minute, Unit::second}) {
+  for (const WireUnit unit : {WireUnit::day, WireUnit::hour, WireUnit::minute, WireUnit::second}) {
     if (seconds % unit_seconds(unit) != 0) continue;
     const int64_t units = seconds / unit_seconds(unit);
     if (units > UINT32_MAX) break;

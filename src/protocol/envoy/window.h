@@ -10,21 +10,21 @@
 namespace sluice::envoy {
 
 // In seconds: a month has 30 days, a year 365. 0: not a unit.
-constexpr int64_t unit_seconds(Unit unit) {
+constexpr int64_t unit_seconds(WireUnit unit) {
   switch (unit) {
-    case Unit::second:
+    case WireUnit::second:
       return 1;
-    case Unit::minute:
+    case WireUnit::minute:
       return 60;
-    case Unit::hour:
+    case WireUnit::hour:
       return 3'600;
-    case Unit::day:
+    case WireUnit::day:
       return 86'400;
-    case Unit::week:
+    case WireUnit::week:
       return 7 * 86'400;
-    case Unit::month:
+    case WireUnit::month:
       return 30 * 86'400;
-    case Unit::year:
+    case WireUnit::year:
       return 365 * 86'400;
     default:
       return 0;
@@ -40,9 +40,9 @@ constexpr int64_t seconds_until_window_ends(int64_t unix_seconds, int64_t window
 
 // How a window that a rule gives as a length is told: in the largest of day, hour, minute and
 // second that it is a whole number of. 0 in place of 1, as `unit_multiplier` is then left out;
-// Unit::unknown: it is not a whole number of seconds, or of more units than 32 bits hold.
+// WireUnit::unknown: it is not a whole number of seconds, or of more units than 32 bits hold.
 struct WindowInUnits {
-  Unit unit = Unit::unknown;
+  WireUnit unit = WireUnit::unknown;
   uint32_t multiplier = 0;
   friend bool operator==(const WindowInUnits&, const WindowInUnits&) = default;
 };

@@ -1,4 +1,4 @@
-#include "protocol/envoy/metadata.h"
+#include "protocol/envoy/metadata_value.h"
 
 #include <algorithm>
 #include <bit>

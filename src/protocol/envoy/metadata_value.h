@@ -20,7 +20,7 @@ using MetadataMap = std::vector<std::pair<std::string, MetadataValue>>;
 
 // Maps and lists within each other, the outermost included, that a rule's metadata may have. Envoy
 // reads messages at most 100 deep, and a level is up to three of them. Who loads metadata refuses
-// what is deeper, and numbers that are not finite.
+// what is deeper.
 inline constexpr size_t metadata_depth_max = 24;
 
 class MetadataValue {
