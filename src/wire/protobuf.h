@@ -27,9 +27,13 @@ constexpr uint32_t protobuf_key(uint32_t field, ProtobufType type) {
   return field << 3 | type;
 }
 
+// Keys of fields: `any`, of which the low 32 bits count; or only those that protobuf allows, whose
+// field is 1 to 2^29 - 1.
+enum class ProtobufKeys { any, valid };
+
 // Number: uint64_t, or uint32_t for readers to whom the low 32 bits of a longer number count, of a
 // length too. False from any function: the message is broken, and there is nothing more to read.
-template <class Number>
+template <class Number, ProtobufKeys keys = ProtobufKeys::any>
 class ProtobufReader {
   static_assert(std::is_same_v<Number, uint64_t> || std::is_same_v<Number, uint32_t>);
 
@@ -40,6 +44,14 @@ class ProtobufReader {
 
   bool at_end() const { return position() == body_.size(); }
 
+  bool read_key(uint32_t& key) {
+    if constexpr (keys == ProtobufKeys::any) return in_.ReadVarint32(&key);
+    uint64_t wide;
+    if (!in_.ReadVarint64(&wide) || wide < protobuf_key(1, varint) || wide > UINT32_MAX)
+      return false;
+    key = static_cast<uint32_t>(wide);
+    return true;
+  }
   // A varint: a key, or a number.
   bool read_number(Number& value) {
     if constexpr (std::is_same_v<Number, uint32_t>)
@@ -98,7 +110,7 @@ class ProtobufReader {
   }
   bool skip_group(uint32_t field, int groups_max) {
     uint32_t key;
-    while (in_.ReadVarint32(&key)) {
+    while (read_key(key)) {
       if ((key & 7) == group_end) return key >> 3 == field;
       if (!skip(key, groups_max)) return false;
     }
@@ -136,6 +148,10 @@ class ProtobufWriter {
     open(field, value.size());
     if (!value.empty()) std::memcpy(at_, value.data(), value.size());
     at_ += value.size();
+  }
+  void fixed64(uint32_t field, uint64_t bits) {
+    key(field, wire::fixed64);
+    at_ = google::protobuf::io::CodedOutputStream::WriteLittleEndian64ToArray(bits, at_);
   }
   // A message within the message, of so many bytes, which follow.
   void open(uint32_t field, size_t size) {
