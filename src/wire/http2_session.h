@@ -12,7 +12,7 @@
 //              against bytes_max of the session and of its pool. A stream whose headers do not fit
 //              is refused (REFUSED_STREAM); a body that does not is read to its end and dropped
 //              (Http2Request::is_whole); an answer that does not resets its stream. Beside that a
-//              stream takes some 600 bytes, a session 25 KB.
+//              stream takes some 600 bytes, a session 38 KB.
 //   windows    A stream's is opened again as its body is taken, the connection's as bodies leave
 //              the session, answered or dropped.
 //   floods     http2_faults.h. A fault ends the session: GOAWAY, and all later input is ignored.
