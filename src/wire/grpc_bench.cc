@@ -69,7 +69,8 @@ void unary_calls(benchmark::State& state) {
       sent = 0;
     }
   }
-  if (calls != static_cast<uint64_t>(state.iterations()) * batch) state.SkipWithError("calls are missing");
+  if (calls != static_cast<uint64_t>(state.iterations()) * batch)
+    state.SkipWithError("calls are missing");
   state.SetItemsProcessed(static_cast<int64_t>(calls));
   state.counters["bytes/call"] = static_cast<double>(in.size()) / static_cast<double>(batch);
 }

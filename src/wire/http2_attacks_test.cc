@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
         Flood{"too_much_data", Http2Fault::flow_control, NGHTTP2_FLOW_CONTROL_ERROR, 1,
               [](Server& s, uint32_t) {
                 std::string all;
-                for (uint32_t i = 0; i < 18; ++i) {
+                for (uint32_t i = 0; i < 36; ++i) {
                   all += s.peer.headers(2 * i + 101, Peer::post(), false);
                   for (int part = 0; part < 4; ++part)
                     all += data(2 * i + 101, std::string(16'000, 'b'), false);

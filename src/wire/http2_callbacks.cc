@@ -77,9 +77,13 @@ nghttp2_session* Http2Session::Callbacks::make_session(Http2Session& owner, Http
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, http2_header_list_bytes_max},
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
   }};
+  constexpr size_t window_min = 65'535, window_max = size_t{1} << 30;
+  const size_t window =
+      std::clamp(std::min(owner.bounds_.connection_bytes, window_max) * http2_window_per_byte_held,
+                 window_min, window_max);
   if (nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings.data(), settings.size()) == 0 &&
       nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0,
-                                            http2_connection_window_bytes) == 0)
+                                            static_cast<int32_t>(window)) == 0)
     return session;
   nghttp2_session_del(session);
   return nullptr;

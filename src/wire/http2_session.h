@@ -12,9 +12,9 @@
 //              against bytes_max of the session and of its pool. A stream whose headers do not fit
 //              is refused (REFUSED_STREAM); a body that does not is read to its end and dropped
 //              (Http2Request::is_whole); an answer that does not resets its stream. Beside that a
-//              stream takes some 600 bytes, a session 25 KB.
+//              stream takes some 600 bytes, a session 38 KB.
 //   windows    A stream's is opened again as its body is taken, the connection's as bodies leave
-//              the session, so that unanswered bodies hold back the client before they are refused.
+//              the session, answered or dropped.
 //   floods     http2_faults.h. A fault ends the session: GOAWAY, and all later input is ignored.
 //
 // By nghttp2 1.52 itself (the fault is then one of protocol to settings_size): order of pseudo
@@ -58,9 +58,9 @@ inline constexpr size_t http2_connection_bytes_max = size_t{1} << 20;
 inline constexpr uint64_t http2_dropped_body_bytes_max = (uint64_t{4} << 20) + 5;
 // Headers of one answer, and trailers of one. Not to be passed.
 inline constexpr size_t http2_answer_headers_max = 32;
-// The connection's window for bodies; at least what may be held of them, as otherwise unfinished
-// ones could fill it before one is dropped.
-inline constexpr size_t http2_connection_window_bytes = http2_connection_bytes_max;
+// The connection's window for bodies, as a multiple of what it may hold: nghttp2 opens a window
+// when half of it has been used up, and a body that has to be dropped must not wait for that.
+inline constexpr size_t http2_window_per_byte_held = 2;
 
 struct Http2Header {
   std::string_view name, value;

@@ -73,7 +73,7 @@ TEST(Http2Session, announces_its_bounds) {
   EXPECT_EQ(server.peer.server_settings[NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS], 1000u);
   EXPECT_EQ(server.peer.server_settings[NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE], 65536u);
   EXPECT_EQ(server.peer.acknowledged_settings, 1u);
-  EXPECT_EQ(server.peer.window_updates[0], (1u << 20) - 65535);
+  EXPECT_EQ(server.peer.window_updates[0], (2u << 20) - 65535);
 }
 
 TEST(Http2Session, answers_in_any_order_with_headers_body_and_trailers) {

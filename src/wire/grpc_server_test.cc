@@ -1,0 +1,266 @@
+#include "wire/grpc_server.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/http2_peer_test.h"
+
+namespace sluice::wire::grpc_server_test {
+namespace {
+
+using http2_peer::Answer;
+using http2_peer::data;
+using http2_peer::Headers;
+using http2_peer::hello;
+using http2_peer::join;
+using http2_peer::Peer;
+using http2_peer::rst_stream;
+using http2_peer::settings_ack;
+
+std::string framed(std::string_view message, uint8_t flags = 0) {
+  std::string text(grpc_prefix_bytes, '\0');
+  GrpcPrefix{flags, static_cast<uint32_t>(message.size())}.write(text.data());
+  return text += message;
+}
+
+struct Server {
+  explicit Server(const Http2Session::Bounds& bounds = {}) : session(worker, bounds) {
+    exchange(hello());
+    exchange(settings_ack());
+  }
+
+  void exchange(std::string_view in, size_t step = SIZE_MAX) {
+    while (!in.empty()) {
+      std::string_view piece = in.substr(0, step);
+      in.remove_prefix(piece.size());
+      while (!piece.empty()) {
+        piece.remove_prefix(session.receive(piece, {}));
+        events.insert(events.end(), session.events().begin(), session.events().end());
+      }
+    }
+    flush();
+  }
+  void flush() {
+    base::Buffer out;
+    session.http().write(out);
+    peer.read(out.view());
+  }
+  // A call on the next stream, and its answer, if it has one already.
+  const Answer& call(const Headers& headers, std::string_view body) {
+    stream += 2;
+    std::string in = peer.headers(stream, headers, body.empty());
+    while (!body.empty()) {
+      const uint64_t window = 65'535 + peer.window_updates[0] - sent;
+      const std::string_view part = body.substr(0, std::min<uint64_t>(window, 16'000));
+      if (part.empty()) throw std::runtime_error("the window is shut");
+      body.remove_prefix(part.size());
+      sent += part.size();
+      in += data(stream, part, body.empty());
+      exchange(in);  // which opens windows
+      in.clear();
+    }
+    if (!in.empty()) exchange(in);
+    return peer.answers[stream];
+  }
+
+  GrpcWorker worker;
+  GrpcServerSession session;
+  Peer peer;
+  std::vector<Http2Event> events;
+  uint32_t stream = UINT32_MAX;
+  uint64_t sent = 0;  // of bodies
+};
+
+TEST(GrpcServer, tells_a_call_and_answers_it) {
+  for (const size_t step : {SIZE_MAX, size_t{1}}) {
+    Server server;
+    server.exchange(
+        server.peer.request(1, Peer::grpc("/p.S/M", {{"grpc-timeout", "20m"}}), framed("request")),
+        step);
+    ASSERT_EQ(server.events.size(), 1u);
+    const uint32_t number = server.events[0].request;
+    const GrpcCall call = server.session.call(number);
+    EXPECT_EQ(call.path, "/p.S/M");
+    EXPECT_EQ(call.authority, "test");
+    EXPECT_EQ(call.message, "request");
+    EXPECT_EQ(call.timeout, base::milliseconds(20));
+    EXPECT_FALSE(call.is_cancelled);
+    server.session.answer(number, GrpcStatus::ok, "", "answer");
+    server.flush();
+    const Answer& answer = server.peer.answers[1];
+    EXPECT_EQ(answer.status(), "200");
+    EXPECT_EQ(answer.header("content-type"), "application/grpc");
+    EXPECT_EQ(answer.header("grpc-encoding"), "");
+    EXPECT_EQ(answer.body, framed("answer"));
+    EXPECT_EQ(answer.trailer("grpc-status"), "0");
+    EXPECT_EQ(answer.data_frames, 1u);
+    EXPECT_TRUE(answer.ended);
+  }
+}
+
+TEST(GrpcServer, empty_messages_are_messages) {
+  Server server;
+  server.call(Peer::grpc("/p.S/M"), framed(""));
+  ASSERT_EQ(server.events.size(), 1u);
+  EXPECT_EQ(server.session.call(server.events[0].request).message, "");
+  EXPECT_EQ(server.session.call(server.events[0].request).timeout, base::never);
+  server.session.answer(server.events[0].request, GrpcStatus::ok, "", "");
+  server.flush();
+  EXPECT_EQ(server.peer.answers[1].body, framed(""));
+  EXPECT_EQ(server.peer.answers[1].trailer("grpc-status"), "0");
+}
+
+TEST(GrpcServer, other_statuses_go_alone_with_their_text_escaped) {
+  Server server;
+  server.call(Peer::grpc("/p.S/M"), framed("x"));
+  server.session.answer(server.events.at(0).request, GrpcStatus::unimplemented, "unknown\n100%",
+                        "not sent");
+  server.flush();
+  const Answer& answer = server.peer.answers[1];
+  EXPECT_EQ(answer.status(), "200");
+  EXPECT_EQ(answer.header("content-type"), "application/grpc");
+  EXPECT_EQ(answer.header("grpc-status"), "12");
+  EXPECT_EQ(answer.header("grpc-message"), "unknown%0A100%25");
+  EXPECT_EQ(answer.data_frames, 0u);
+  EXPECT_TRUE(answer.trailers.empty());
+  EXPECT_TRUE(answer.ended);
+}
+
+TEST(GrpcServer, the_subtype_is_answered_as_asked) {
+  Server server;
+  Headers headers = Peer::post("/p.S/M", {{"content-type", "application/grpc+proto"}});
+  server.call(headers, framed("x"));
+  server.session.answer(server.events.at(0).request, GrpcStatus::ok, "", "y");
+  server.flush();
+  EXPECT_EQ(server.peer.answers[1].header("content-type"), "application/grpc+proto");
+}
+
+TEST(GrpcServer, a_gzipped_call_is_unpacked_and_its_answer_packed) {
+  Server server;
+  Gzip gzip;
+  std::string packed;
+  const std::string message(50'000, 'm');
+  ASSERT_TRUE(gzip.compress(message, packed));
+  server.call(Peer::grpc("/p.S/M", {{"grpc-encoding", "gzip"}}), framed(packed, 1));
+  ASSERT_EQ(server.events.size(), 1u);
+  const GrpcCall call = server.session.call(server.events[0].request);
+  EXPECT_EQ(call.message, message);
+  EXPECT_EQ(call.path, "/p.S/M");
+  server.session.answer(server.events[0].request, GrpcStatus::ok, "", std::string(30'000, 'a'));
+  server.flush();
+  const Answer& answer = server.peer.answers[1];
+  EXPECT_EQ(answer.header("grpc-encoding"), "gzip");
+  ASSERT_GT(answer.body.size(), grpc_prefix_bytes);
+  EXPECT_LT(answer.body.size(), 1'000u);
+  EXPECT_EQ(answer.body[0], 1);
+  EXPECT_EQ(GrpcPrefix::read(answer.body).bytes, answer.body.size() - grpc_prefix_bytes);
+  std::string unpacked;
+  EXPECT_EQ(gzip.decompress(answer.body.substr(grpc_prefix_bytes), 100'000, unpacked),
+            Gzip::Result::done);
+  EXPECT_EQ(unpacked, std::string(30'000, 'a'));
+  // What was said to be gzip may still go as it is.
+  server.call(Peer::grpc("/p.S/M", {{"grpc-encoding", "gzip"}}), framed("plain"));
+  ASSERT_EQ(server.events.size(), 2u);
+  EXPECT_EQ(server.session.call(server.events[1].request).message, "plain");
+}
+
+TEST(GrpcServer, refuses_what_is_no_call) {
+  Server server;
+  const auto grpc = [](Headers more = {}) { return Peer::grpc("/p.S/M", std::move(more)); };
+  const auto status = [](const Answer& answer) {
+    EXPECT_EQ(answer.header("content-type"), "application/grpc");
+    EXPECT_TRUE(answer.ended);
+    return answer.status() + " " + answer.header("grpc-status");
+  };
+  const auto with_type = [](const char* type) {
+    return Peer::post("/p.S/M", {{"content-type", type}});
+  };
+  EXPECT_EQ(status(server.call(with_type("application/json"), framed("x"))), "415 3");
+  EXPECT_EQ(status(server.call(Peer::post("/p.S/M"), framed("x"))), "415 3");
+  Headers get = grpc();
+  get[0].second = "GET";
+  EXPECT_EQ(status(server.call(get, framed("x"))), "405 13");
+  EXPECT_EQ(status(server.call(grpc({{"grpc-timeout", "soon"}}), framed("x"))), "400 13");
+  EXPECT_EQ(status(server.call(grpc(), "")), "200 13");
+  EXPECT_EQ(status(server.call(grpc(), framed("one") + framed("two"))), "200 13");
+  EXPECT_EQ(status(server.call(grpc(), framed("cut").substr(0, 4))), "200 13");
+  EXPECT_EQ(status(server.call(grpc(), framed("cut").substr(0, 7))), "200 13");
+  EXPECT_EQ(status(server.call(grpc(), framed("x", 2))), "200 13");
+  EXPECT_EQ(status(server.call(grpc(), framed("x", 1))), "200 13");
+  EXPECT_EQ(status(server.call(grpc({{"grpc-encoding", "identity"}}), framed("x", 1))), "200 13");
+  EXPECT_EQ(status(server.call(grpc({{"grpc-encoding", "gzip"}}), framed("x", 1))), "200 13");
+  const Answer& unknown = server.call(grpc({{"grpc-encoding", "snappy"}}), framed("x", 1));
+  EXPECT_EQ(status(unknown), "200 12");
+  EXPECT_EQ(unknown.header("grpc-accept-encoding"), "identity,gzip");
+  EXPECT_NE(unknown.header("grpc-message").find("snappy"), std::string::npos);
+  EXPECT_EQ(server.events.size(), 0u);
+  EXPECT_EQ(server.session.http().unanswered(), 0u);
+  EXPECT_EQ(server.session.http().held_bytes(), 0u);
+}
+
+TEST(GrpcServer, messages_that_are_too_large_are_told_so_and_others_go_on) {
+  Server server({.connection_bytes = size_t{8} << 20, .body_bytes = size_t{8} << 20});
+  const auto status = [](const Answer& answer) {
+    return answer.status() + " " + answer.header("grpc-status");
+  };
+  // Above the connection's bound it is dropped as it comes.
+  Server small;
+  EXPECT_EQ(status(small.call(Peer::grpc("/p.S/M"), framed(std::string(2'000'000, 'x')))), "200 8");
+  EXPECT_EQ(status(small.call(Peer::grpc("/p.S/M"),
+                              framed(std::string(grpc_message_bytes_max + 1, 'x')))),
+            "200 8");
+  small.call(Peer::grpc("/p.S/M"), framed("on"));
+  ASSERT_EQ(small.events.size(), 1u);
+  EXPECT_EQ(small.session.call(small.events[0].request).message, "on");
+  // A prefix alone may promise too much.
+  std::string prefix(grpc_prefix_bytes, '\0');
+  GrpcPrefix{0, grpc_message_bytes_max + 1}.write(prefix.data());
+  EXPECT_EQ(status(server.call(Peer::grpc("/p.S/M"), prefix)), "200 8");
+
+  Gzip gzip;
+  std::string bomb, fits;
+  ASSERT_TRUE(gzip.compress(std::string(grpc_message_bytes_max + 1, '\0'), bomb));
+  ASSERT_TRUE(gzip.compress(std::string(grpc_message_bytes_max, '\0'), fits));
+  const Headers packed = Peer::grpc("/p.S/M", {{"grpc-encoding", "gzip"}});
+  EXPECT_EQ(status(server.call(packed, framed(bomb, 1))), "200 8");
+  EXPECT_EQ(server.events.size(), 0u);
+  server.call(packed, framed(fits, 1));
+  ASSERT_EQ(server.events.size(), 1u);
+  EXPECT_EQ(server.session.call(server.events[0].request).message.size(), grpc_message_bytes_max);
+  // It fits in a message and not in what the connection may hold.
+  EXPECT_EQ(status(small.call(packed, framed(fits, 1))), "200 8");
+}
+
+TEST(GrpcServer, a_cancelled_call_is_told_and_needs_no_answer) {
+  Server server;
+  server.exchange(server.peer.request(1, Peer::grpc("/p.S/M"), framed("x")) + rst_stream(1));
+  ASSERT_EQ(server.events.size(), 2u);
+  EXPECT_EQ(server.events[1].kind, Http2Event::Kind::reset);
+  const uint32_t number = server.events[1].request;
+  EXPECT_TRUE(server.session.call(number).is_cancelled);
+  EXPECT_EQ(server.session.call(number).message, "x");
+  server.session.answer(number, GrpcStatus::ok, "", "y");
+  server.flush();
+  EXPECT_TRUE(server.peer.answers[1].headers.empty());
+  // One that was refused here is not told as cancelled either.
+  server.events.clear();
+  server.exchange(server.peer.request(3, Peer::post("/p.S/M"), framed("x")) + rst_stream(3));
+  EXPECT_EQ(server.events.size(), 0u);
+  EXPECT_EQ(server.session.http().unanswered(), 0u);
+}
+
+TEST(GrpcServer, a_dropped_call_resets_its_stream) {
+  Server server;
+  server.call(Peer::grpc("/p.S/M"), framed("x"));
+  server.session.drop(server.events.at(0).request);
+  server.flush();
+  EXPECT_EQ(server.peer.answers[1].reset, NGHTTP2_INTERNAL_ERROR);
+}
+
+}  // namespace
+}  // namespace sluice::wire::grpc_server_test
