@@ -8,8 +8,6 @@
 namespace sluice::envoy {
 namespace {
 
-using Kind = DescriptorResult::Kind;
-
 // The status that the three fields tell: the last enforced one over; else the first one of those
 // with the least remaining. Nothing: no limit.
 const DescriptorStatus* shown_status(std::span<const DescriptorResult> results,
@@ -42,7 +40,7 @@ int64_t seconds_until_more(const DescriptorResult& result) {
 
 // Limits that IETF's fields have a member for: enforced ones, quotas among them.
 bool has_member(const DescriptorResult& result) {
-  return result.kind == Kind::limited && !result.shadow;
+  return result.kind == DescriptorResult::Kind::limited && !result.shadow;
 }
 
 std::string_view member_name(const DescriptorResult& result) {

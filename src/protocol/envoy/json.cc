@@ -116,7 +116,15 @@ std::optional<WireUnit> parse_unit(std::string_view name) {
 }
 
 // What a value may stand in.
-enum class Place : uint8_t { document, request, descriptors, descriptor, entries, entry, limit };
+enum class Container : uint8_t {
+  document,
+  request,
+  descriptors,
+  descriptor,
+  entries,
+  entry,
+  limit
+};
 
 enum class Field : uint8_t {
   document,
@@ -137,24 +145,24 @@ enum class Field : uint8_t {
 };
 
 struct FieldName {
-  Place place;
+  Container place;
   Field field;
   std::string_view name, original;
 };
 
 constexpr FieldName field_names[] = {
-    {Place::request, Field::domain, "domain", "domain"},
-    {Place::request, Field::descriptors, "descriptors", "descriptors"},
-    {Place::request, Field::request_hits, "hitsAddend", "hits_addend"},
-    {Place::descriptor, Field::entries, "entries", "entries"},
-    {Place::descriptor, Field::limit, "limit", "limit"},
-    {Place::descriptor, Field::descriptor_hits, "hitsAddend", "hits_addend"},
-    {Place::descriptor, Field::is_negative_hits, "isNegativeHits", "is_negative_hits"},
-    {Place::entry, Field::key, "key", "key"},
-    {Place::entry, Field::value, "value", "value"},
-    {Place::limit, Field::requests_per_unit, "requestsPerUnit", "requests_per_unit"},
-    {Place::limit, Field::unit, "unit", "unit"},
-    {Place::limit, Field::unit_multiplier, "unitMultiplier", "unit_multiplier"},
+    {Container::request, Field::domain, "domain", "domain"},
+    {Container::request, Field::descriptors, "descriptors", "descriptors"},
+    {Container::request, Field::request_hits, "hitsAddend", "hits_addend"},
+    {Container::descriptor, Field::entries, "entries", "entries"},
+    {Container::descriptor, Field::limit, "limit", "limit"},
+    {Container::descriptor, Field::descriptor_hits, "hitsAddend", "hits_addend"},
+    {Container::descriptor, Field::is_negative_hits, "isNegativeHits", "is_negative_hits"},
+    {Container::entry, Field::key, "key", "key"},
+    {Container::entry, Field::value, "value", "value"},
+    {Container::limit, Field::requests_per_unit, "requestsPerUnit", "requests_per_unit"},
+    {Container::limit, Field::unit, "unit", "unit"},
+    {Container::limit, Field::unit_multiplier, "unitMultiplier", "unit_multiplier"},
 };
 
 std::string_view name_of(Field field) {
@@ -220,22 +228,22 @@ class JsonRequestReader {
   bool start_object(size_t) {
     switch (field_) {
       case Field::document:
-        return open(Place::request);
+        return open(Container::request);
       case Field::descriptor_item:
         if (request_.descriptors.size() == request_descriptors_max) return refuse_size();
         request_.descriptors.emplace_back().first_entry =
             static_cast<uint32_t>(request_.entries.size());
-        return open(Place::descriptor);
+        return open(Container::descriptor);
       case Field::entry_item:
         if (descriptor().entry_count == descriptor_entries_max ||
             request_.entries.size() == request_entries_max)
           return refuse_size();
         ++descriptor().entry_count;
         request_.entries.emplace_back();
-        return open(Place::entry);
+        return open(Container::entry);
       case Field::limit:
         descriptor().limit.emplace();
-        return open(Place::limit);
+        return open(Container::limit);
       default:
         return refuse_value();
     }
@@ -253,8 +261,8 @@ class JsonRequestReader {
   }
   bool end_object() { return close(); }
   bool start_array(size_t) {
-    if (field_ == Field::descriptors) return open(Place::descriptors, Field::descriptor_item);
-    if (field_ == Field::entries) return open(Place::entries, Field::entry_item);
+    if (field_ == Field::descriptors) return open(Container::descriptors, Field::descriptor_item);
+    if (field_ == Field::entries) return open(Container::entries, Field::entry_item);
     return refuse_value();
   }
   bool end_array() { return close(); }
@@ -266,7 +274,7 @@ class JsonRequestReader {
 
  private:
   struct Level {
-    Place place = Place::document;
+    Container place = Container::document;
     uint32_t seen = 0;  // a bit for each field
   };
 
@@ -274,10 +282,10 @@ class JsonRequestReader {
     return field == Field::descriptor_item || field == Field::entry_item;
   }
 
-  Place place() const { return levels_[depth_].place; }
+  Container place() const { return levels_[depth_].place; }
   Descriptor& descriptor() { return request_.descriptors.back(); }
 
-  bool open(Place place, Field item = Field::document) {
+  bool open(Container place, Field item = Field::document) {
     SLUICE_CHECK(depth_ + 1 < levels_.size());
     levels_[++depth_] = {place, 0};
     field_ = item;
@@ -289,9 +297,9 @@ class JsonRequestReader {
   }
   // A value has been read: in a list another item may follow, elsewhere a key or nothing.
   bool next() {
-    if (place() == Place::descriptors)
+    if (place() == Container::descriptors)
       field_ = Field::descriptor_item;
-    else if (place() == Place::entries)
+    else if (place() == Container::entries)
       field_ = Field::entry_item;
     return true;
   }
@@ -376,13 +384,13 @@ class JsonRequestReader {
     std::string path;
     for (size_t i = 1; i <= depth_; ++i) {
       switch (levels_[i].place) {
-        case Place::descriptor:
+        case Container::descriptor:
           path = "descriptors[" + std::to_string(request_.descriptors.size() - 1) + "]";
           break;
-        case Place::entry:
+        case Container::entry:
           path += ".entries[" + std::to_string(request_.descriptors.back().entry_count - 1) + "]";
           break;
-        case Place::limit:
+        case Container::limit:
           path += ".limit";
           break;
         default:
@@ -456,12 +464,12 @@ void append_json_double(double number, base::Buffer& out) {
 }
 
 // An object's members one after the other.
-class Members {
+class MemberWriter {
  public:
-  explicit Members(base::Buffer& out) : out_(out) { out_.append('{'); }
-  Members(const Members&) = delete;
-  Members& operator=(const Members&) = delete;
-  ~Members() { out_.append('}'); }
+  explicit MemberWriter(base::Buffer& out) : out_(out) { out_.append('{'); }
+  MemberWriter(const MemberWriter&) = delete;
+  MemberWriter& operator=(const MemberWriter&) = delete;
+  ~MemberWriter() { out_.append('}'); }
 
   // The value follows.
   void name(std::string_view name) {
@@ -530,12 +538,12 @@ void append_json_value(const MetadataValue& value, base::Buffer& out) {
 }
 
 void append_json_status(const DescriptorStatus& status, base::Buffer& out) {
-  Members members(out);
+  MemberWriter members(out);
   members.enumeration("code", status.code, code_name(status.code));
   if (status.current_limit) {
     const CurrentLimit& limit = *status.current_limit;
     members.name("currentLimit");
-    Members of_limit(out);
+    MemberWriter of_limit(out);
     of_limit.number("requestsPerUnit", limit.requests_per_unit);
     of_limit.enumeration("unit", limit.unit, unit_name(limit.unit));
     of_limit.text("name", limit.name);
@@ -553,7 +561,7 @@ void append_json_status(const DescriptorStatus& status, base::Buffer& out) {
 }  // namespace
 
 void append_json_response(const RateLimitResponse& response, base::Buffer& out) {
-  Members members(out);
+  MemberWriter members(out);
   members.enumeration("overallCode", response.overall_code, code_name(response.overall_code));
   if (!response.statuses.empty()) {
     members.name("statuses");
@@ -563,7 +571,7 @@ void append_json_response(const RateLimitResponse& response, base::Buffer& out) 
   if (!response.response_headers_to_add.empty()) {
     members.name("responseHeadersToAdd");
     append_json_list(response.response_headers_to_add, out, [&](const HeaderValue& header) {
-      Members of_header(out);
+      MemberWriter of_header(out);
       of_header.text("key", header.key);
       of_header.text("value", header.value);
     });
@@ -575,7 +583,7 @@ void append_json_response(const RateLimitResponse& response, base::Buffer& out) 
 }
 
 void append_json(const MetadataMap& map, base::Buffer& out) {
-  Members members(out);
+  MemberWriter members(out);
   for (const auto& [key, value] : map) {
     members.name(key);
     append_json_value(value, out);

@@ -107,14 +107,14 @@ class Joined {
   std::string_view key_, value_;
 };
 
-bool is_digit(char c) {
+bool is_decimal(char c) {
   return c >= '0' && c <= '9';
 }
 
 // How many digits stand at `at`, 4: more than three.
 size_t digits(std::string_view text, size_t at) {
   size_t n = 0;
-  while (n < 4 && at + n < text.size() && is_digit(text[at + n])) ++n;
+  while (n < 4 && at + n < text.size() && is_decimal(text[at + n])) ++n;
   return n;
 }
 
@@ -136,7 +136,7 @@ void sanitize(std::string& text, size_t from) {
   for (size_t at = from; at < text.size(); ++at)
     if (text[at] == ':' || text[at] == '|') text[at] = '_';
   for (size_t at = from; at < text.size();) {
-    const size_t end = is_digit(text[at]) ? address_end(text, at) : 0;
+    const size_t end = is_decimal(text[at]) ? address_end(text, at) : 0;
     for (size_t i = at; i < end; ++i)
       if (text[i] == '.') text[i] = '_';
     at = end > 0 ? end : at + 1;

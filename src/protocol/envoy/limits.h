@@ -21,7 +21,7 @@
 #include "base/time.h"
 #include "limit/limit.h"
 #include "policy/match_steps.h"
-#include "protocol/envoy/metadata.h"
+#include "protocol/envoy/metadata_value.h"
 #include "request/charge.h"
 
 namespace sluice::envoy {
@@ -56,9 +56,9 @@ struct Limit {
   bool shadow_mode = false;
   bool quota_mode = false;
   bool detailed_metric = false;
-  uint32_t name = none;                        // LimitSet::name
-  std::vector<uint32_t> replaces{};            // names; each once
-  std::shared_ptr<const Metadata> metadata{};  // a map; null: there is none
+  uint32_t name = none;                           // LimitSet::name
+  std::vector<uint32_t> replaces{};               // names; each once
+  std::shared_ptr<const MetadataMap> metadata{};  // null: there is none
   uint32_t node = none;
   uint32_t file = 0;  // LimitSet::file
   uint32_t line = 0;  // of its descriptor, from 1

@@ -47,7 +47,7 @@ void check(const LimitSet& set, const Limit& limit) {
   require((numbers.burst > 0) == (numbers.algorithm == limit::Algorithm::token_bucket));
   require(limit.extended || limit.unlimited || numbers.window == length_of(limit.unit));
   require(set.nodes()[limit.node].parent != none && limit.line > 0);
-  require(!limit.metadata || limit.metadata->is_map());
+  require(!limit.metadata || !limit.metadata->empty());
 }
 
 // A request whose entries are the composite keys from the domain to the node, each cut at an

@@ -308,9 +308,8 @@ descriptors:
   EXPECT_EQ(limits[1].unit, Unit::hour);
   EXPECT_EQ(read.set->name(limits[1].name), "n");
   ASSERT_TRUE(limits[1].metadata);
-  EXPECT_EQ(limits[1].metadata->find("x")->number, 1);
-  EXPECT_EQ(limits[1].metadata->find("y")->number, 3);
-  EXPECT_EQ(limits[0].metadata->find("y")->items.at(0).number, 2);
+  EXPECT_EQ(*limits[1].metadata, (MetadataMap{{"x", 1.0}, {"y", 3.0}}));
+  EXPECT_EQ(*find_member(*limits[0].metadata, "y"), MetadataValue(MetadataMap{{"z", 2.0}}));
 }
 
 TEST(EnvoyFile, KeysOfMetadataAreTexts) {
@@ -319,11 +318,11 @@ TEST(EnvoyFile, KeysOfMetadataAreTexts) {
       "    metadata: {yes: 1, 0x10: 2, ~: 3, in: {yes: 1, 0x10: 2, ~: 3, 1.50: 4, 2020-01-01: 5, "
       "true: 6}}\n");
   ASSERT_TRUE(only(read).metadata);
-  const Metadata& metadata = *only(read).metadata;
-  EXPECT_EQ(metadata.keys, (std::vector<std::string>{"yes", "0x10", "", "in"}));
-  const Metadata& inner = *metadata.find("in");
-  EXPECT_EQ(inner.keys, (std::vector<std::string>{"true", "16", "<nil>", "1.5", "2020-01-01"}));
-  EXPECT_EQ(inner.find("true")->number, 6);  // `yes` is the same key
+  // Within, `yes` and `true` are the same key.
+  const MetadataMap inner{
+      {"true", 6.0}, {"16", 2.0}, {"<nil>", 3.0}, {"1.5", 4.0}, {"2020-01-01", 5.0}};
+  EXPECT_EQ(*only(read).metadata,
+            (MetadataMap{{"yes", 1.0}, {"0x10", 2.0}, {"", 3.0}, {"in", inner}}));
 }
 
 TEST(EnvoyFile, FilesOfOneDomainAreMergedInTheirOrder) {

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "protocol/envoy/limits_file.h"
@@ -52,11 +54,11 @@ struct Loaded {
 };
 
 // One descriptor of a recorded request.
-struct Descriptor {
+struct RecordedDescriptor {
   std::vector<request::Entry> entries;
   bool is_override = false;
 
-  explicit Descriptor(const json& recorded) : is_override(recorded.contains("limit")) {
+  explicit RecordedDescriptor(const json& recorded) : is_override(recorded.contains("limit")) {
     const auto text = [](const json& entry, const char* member) -> std::string_view {
       const auto at = entry.find(member);
       if (at == entry.end()) return {};
@@ -105,7 +107,7 @@ class Request {
     return text;
   }
 
-  std::vector<Descriptor> descriptors;
+  std::vector<RecordedDescriptor> descriptors;
   std::vector<Walk> walks;
   std::vector<uint32_t> limits;
 
@@ -281,27 +283,30 @@ TEST(EnvoyVectors, MetricsAreCalledAsTheyWere) {
   EXPECT_EQ(cases, 15u);
 }
 
-json to_json(const Metadata& metadata) {
-  switch (metadata.kind) {
-    case Metadata::Kind::null:
-      return nullptr;
-    case Metadata::Kind::boolean:
-      return metadata.boolean;
-    case Metadata::Kind::number:
-      return metadata.number;
-    case Metadata::Kind::text:
-      return metadata.text;
-    case Metadata::Kind::list: {
-      json all = json::array();
-      for (const Metadata& item : metadata.items) all.push_back(to_json(item));
-      return all;
-    }
-    case Metadata::Kind::map:
-      break;
-  }
+json to_json(const MetadataMap& metadata);
+
+json to_json(const MetadataValue& value) {
+  return std::visit(
+      [](const auto& data) -> json {
+        using Data = std::decay_t<decltype(data)>;
+        if constexpr (std::is_same_v<Data, std::monostate>) {
+          return nullptr;
+        } else if constexpr (std::is_same_v<Data, MetadataMap>) {
+          return to_json(data);
+        } else if constexpr (std::is_same_v<Data, MetadataList>) {
+          json all = json::array();
+          for (const MetadataValue& item : data) all.push_back(to_json(item));
+          return all;
+        } else {
+          return data;
+        }
+      },
+      value.data);
+}
+
+json to_json(const MetadataMap& metadata) {
   json all = json::object();
-  for (size_t i = 0; i < metadata.keys.size(); ++i)
-    all[metadata.keys[i]] = to_json(metadata.items[i]);
+  for (const auto& [key, value] : metadata) all[key] = to_json(value);
   return all;
 }
 
@@ -317,11 +322,12 @@ TEST(EnvoyVectors, MetadataIsMergedAsItWas) {
       const json decision = step.value("decision", json::object());
       const json& answer = decision.contains("reply") ? decision.at("reply") : step.at("reply");
       const Request request(*loaded.set, step.at("call"));
-      Metadata all{.kind = Metadata::Kind::map};
+      MetadataMap all;
       for (size_t i = 0; i < request.limits.size(); ++i) {
         if (request.limits[i] == none) continue;
         const auto& metadata = loaded.set->limits()[request.limits[i]].metadata;
-        if (metadata && answer.at("statuses")[i].value("code", "") == "OK") merge(all, *metadata);
+        if (metadata && answer.at("statuses")[i].value("code", "") == "OK")
+          merge_metadata(*metadata, all);
       }
       const json expected = answer.at("dynamicMetadata").value("metadata", json::object());
       EXPECT_EQ(to_json(all), expected);

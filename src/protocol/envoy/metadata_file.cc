@@ -1,5 +1,6 @@
 #include "protocol/envoy/metadata_file.h"
 
+#include <cmath>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -7,17 +8,15 @@
 namespace sluice::envoy {
 namespace {
 
-using Kind = Metadata::Kind;
-
 class MetadataReader {
  public:
   MetadataReader(size_t& values, size_t values_max, MapReader& reader)
       : values_(values), values_max_(values_max), reader_(reader) {}
 
-  void add_members(YamlNode map, bool outermost, size_t depth, Metadata& to) {
-    // Many keys are looked up, and Metadata compares them.
+  void add_members(YamlNode map, bool outermost, size_t depth, MetadataMap& to) {
+    // Many keys are looked up, and a map compares them.
     std::unordered_map<std::string, size_t> places;
-    for (size_t i = 0; i < to.keys.size(); ++i) places.emplace(to.keys[i], i);
+    for (size_t i = 0; i < to.size(); ++i) places.emplace(to[i].first, i);
     const auto members = reader_.members(map);
     failed_ = failed_ || !members;
     if (failed_) return;
@@ -27,48 +26,48 @@ class MetadataReader {
         return;
       }
       std::string text = outermost ? std::string(key.text()) : go_key_text(key);
-      Metadata read = value_of(value, depth + 1);
+      MetadataValue read = value_of(value, depth + 1);
       if (failed_) return;
-      const auto [at, added] = places.emplace(text, to.keys.size());
+      const auto [at, added] = places.emplace(text, to.size());
       if (!added) {
-        to.items[at->second] = std::move(read);
+        to[at->second].second = std::move(read);
         continue;
       }
-      to.keys.push_back(std::move(text));
-      to.items.push_back(std::move(read));
+      to.emplace_back(std::move(text), std::move(read));
     }
   }
 
   bool failed() const { return failed_; }
 
  private:
-  Metadata value_of(YamlNode node, size_t depth) {
-    Metadata value;
-    if (failed_ || !may_have(node, depth)) return value;
+  MetadataValue value_of(YamlNode node, size_t depth) {
+    if (failed_ || !may_have(node, depth)) return {};
     if (node.is_map()) {
-      value.kind = Kind::map;
-      add_members(node, false, depth, value);
-      return value;
+      MetadataMap map;
+      add_members(node, false, depth, map);
+      return map;
     }
     if (!node.is_list()) return scalar(node);
-    value.kind = Kind::list;
+    MetadataList list;
     for (YamlNode item = node.first_child(); item && !failed_; item = item.next())
-      value.items.push_back(value_of(item, depth + 1));
-    return value;
+      list.push_back(value_of(item, depth + 1));
+    return list;
   }
 
-  Metadata scalar(YamlNode node) {
+  MetadataValue scalar(YamlNode node) {
     const GoValue value = go_value(node);
     switch (value.kind) {
       case GoValue::Kind::null:
         return {};
       case GoValue::Kind::boolean:
-        return {.kind = Kind::boolean, .boolean = value.boolean};
+        return value.boolean;
       case GoValue::Kind::whole:
       case GoValue::Kind::number:
-        return {.kind = Kind::number, .number = value.number};
+        if (std::isfinite(value.number)) return value.number;
+        fail(node, "has a number that messages cannot hold", "put it into quotes");
+        return {};
       case GoValue::Kind::text:
-        return {.kind = Kind::text, .text = std::string(node.text())};
+        return std::string(node.text());
       case GoValue::Kind::unreadable:
         break;
     }
@@ -77,10 +76,9 @@ class MetadataReader {
   }
 
   bool may_have(YamlNode node, size_t depth) {
-    if (depth > policy::yaml_depth_max) {
-      fail(node,
-           "is nested deeper than " + std::to_string(policy::yaml_depth_max) + " lists and maps",
-           "name fewer levels by alias");
+    if (depth > metadata_depth_max) {
+      fail(node, "is nested deeper than " + std::to_string(metadata_depth_max) + " lists and maps",
+           "write fewer levels, as clients read no more");
     } else if (values_ >= values_max_) {
       if (values_++ == values_max_)  // told once
         fail(node, "there are " + std::to_string(values_max_) + " values of metadata, the most",
@@ -106,13 +104,13 @@ class MetadataReader {
 
 }  // namespace
 
-std::shared_ptr<const Metadata> read_metadata(std::span<const YamlNode> maps, size_t& values,
-                                              size_t values_max, MapReader& reader) {
+std::shared_ptr<const MetadataMap> read_metadata(std::span<const YamlNode> maps, size_t& values,
+                                                 size_t values_max, MapReader& reader) {
   MetadataReader read(values, values_max, reader);
-  Metadata all{.kind = Kind::map};
+  MetadataMap all;
   for (const YamlNode map : maps) read.add_members(map, true, 0, all);
-  if (read.failed() || all.keys.empty()) return nullptr;
-  return std::make_shared<const Metadata>(std::move(all));
+  if (read.failed() || all.empty()) return nullptr;
+  return std::make_shared<const MetadataMap>(std::move(all));
 }
 
 }  // namespace sluice::envoy

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "protocol/envoy/map_reader.h"
-#include "protocol/envoy/metadata.h"
+#include "protocol/envoy/metadata_value.h"
 
 namespace sluice::envoy {
 
@@ -15,7 +15,7 @@ namespace sluice::envoy {
 // those that Go makes of what YAML takes them for. Null: there is none, or something is wrong,
 // which is reported. `values` grows by those of the result, which are at most `values_max`; more is
 // told once.
-std::shared_ptr<const Metadata> read_metadata(std::span<const YamlNode> maps, size_t& values,
-                                              size_t values_max, MapReader& reader);
+std::shared_ptr<const MetadataMap> read_metadata(std::span<const YamlNode> maps, size_t& values,
+                                                 size_t values_max, MapReader& reader);
 
 }  // namespace sluice::envoy

@@ -10,13 +10,11 @@
 namespace sluice::envoy {
 namespace {
 
-using Kind = DescriptorResult::Kind;
-
 DescriptorStatus status_of(const DescriptorResult& result) {
   DescriptorStatus status;
   status.code = Code::ok;
-  if (result.kind == Kind::unlimited) status.limit_remaining = UINT32_MAX;
-  if (result.kind != Kind::limited) return status;
+  if (result.kind == DescriptorResult::Kind::unlimited) status.limit_remaining = UINT32_MAX;
+  if (result.kind != DescriptorResult::Kind::limited) return status;
   if (result.standing.over && !result.shadow) status.code = Code::over_limit;
   status.current_limit = result.limit;
   status.limit_remaining = result.standing.remaining;
@@ -31,7 +29,7 @@ bool is_over(std::span<const DescriptorResult> results, std::span<const Descript
   size_t quotas = 0, quotas_over = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     const bool over = statuses[i].code == Code::over_limit;
-    if (all_quotas || (results[i].kind == Kind::limited && results[i].quota)) {
+    if (all_quotas || (results[i].kind == DescriptorResult::Kind::limited && results[i].quota)) {
       ++quotas;
       quotas_over += over;
     } else if (over) {
