@@ -161,7 +161,7 @@ TEST(RuleSet, ARequestThatNeedsItsStoreFailsWithItWhateverItsRulesWant) {
   rules.add(native_dialect, std::move(rule));
   Plan plan;
   rules.match(nullptr, {}, plan);
-  rules.match(nullptr, {.needs_store = true}, plan);
+  rules.match(nullptr, {.descriptor = {}, .needs_store = true}, plan);
   const request::Batch batch = plan.batch();
   ASSERT_EQ(batch.groups.size(), 2u);
   EXPECT_EQ(batch.groups[0].on_error, OnError::allow);
