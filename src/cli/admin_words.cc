@@ -18,10 +18,16 @@ std::string window_words(const Json& limit) {
   return ms ? base::format_duration({std::llround(*ms * 1000)}) : "";
 }
 
+// Of those whose numbers no policy has: what is told of these is nobody's limit.
+bool comes_with_requests(const std::string& algorithm) {
+  return algorithm.starts_with("gcra_");
+}
+
 std::string limit_words(const Json& limit) {
   const std::string algorithm = text_field(limit, "algorithm");
   if (algorithm == "unlimited") return "always allowed";
   if (algorithm == "deny") return "always denied";
+  if (comes_with_requests(algorithm)) return "limit comes with the command, " + algorithm;
   const int64_t quota = integer_field(limit, "quota"), burst = integer_field(limit, "burst");
   std::string text = std::to_string(quota);
   const std::string window = window_words(limit);
@@ -71,6 +77,11 @@ std::string level_words(const Json& limit) {
   const std::string words = limit_words(limit);
   const std::string algorithm = text_field(limit, "algorithm");
   if (algorithm == "unlimited" || algorithm == "deny") return words;
+  if (comes_with_requests(algorithm)) {
+    const Json& reset = field(limit, "reset_after");
+    const bool is_used = reset.is_number() && reset.get<double>() > 0;
+    return words + (is_used ? ", as fresh in " + seconds_words(reset) : ", as fresh");
+  }
   std::string text = std::to_string(integer_field(limit, "remaining")) + " left of " + words;
   if (!true_field(limit, "allowed")) {
     const Json& retry = field(limit, "retry_after");

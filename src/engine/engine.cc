@@ -208,6 +208,8 @@ void Engine::match_all(Batch& batch) {
                         .all = request.all,
                         .reset_first = request.reset_first,
                         .as_written = request.as_written,
+                        .scope = request.scope,
+                        .needs_store = request.needs_store,
                         .cost = request.cost,
                         .limits = batch.requests.limits(request),
                         .siblings = siblings_of(i),
@@ -252,6 +254,8 @@ size_t Engine::match_together(Batch& batch, size_t first) {
     SLUICE_CHECK(!request.all && !request.reset_first);  // a sum of these has no meaning
     asked[end - first] = {.descriptor = batch.requests.descriptor(request),
                           .verb = request.verb,
+                          .scope = request.scope,
+                          .needs_store = request.needs_store,
                           .cost = request.cost,
                           .limits = batch.requests.limits(request),
                           .siblings = siblings_of(end),

@@ -137,7 +137,8 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
   request::Group& group = groups_.back();
   ++group.charge_count;
   // A request without the numbers is about the counter itself, of which nothing else can tell.
-  const bool needs_store = rule.limits_from == LimitsFrom::numbers && !brings_numbers;
+  const bool needs_store =
+      asked.needs_store || (rule.limits_from == LimitsFrom::numbers && !brings_numbers);
   group.on_error =
       std::min(group.on_error, needs_store ? request::OnError::error : rule.on_store_error);
 }
@@ -337,8 +338,9 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     plan.enforced_.push_back({&rule, key});
     return rule.then == Then::continue_;
   };
-  const bool goes_on = lists_.front().candidates(descriptor, visit);
-  if (goes_on || has_finder_) {
+  const bool goes_on =
+      asked.scope == request::RuleScope::dialect || lists_.front().candidates(descriptor, visit);
+  if ((goes_on || has_finder_) && asked.scope != request::RuleScope::native) {
     const List* const own = find(dialect);
     if (own != nullptr && own->finder_ != nullptr) [[unlikely]] {
       if (part.error.empty()) {
@@ -408,7 +410,7 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
         const auto& [rule, key] = plan.enforced_[at];
         uint32_t charge = 0;
         if (!plan.add_joint_charge(*rule, key, requests[i], charge))
-          error = "requests that settle together bring limits along for the same counter";
+          error = "a key comes twice, with different limits along for the same counter";
         else if (plan.groups_.back().charge_count > base::bounds::group_charges_max)
           error = too_many_charges;
         plan.joint_.push_back({{rule, group, charge, 0}, i});

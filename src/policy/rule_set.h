@@ -54,6 +54,8 @@ struct Asked {
   bool all = false;                            // as in request::Charge, as are the next three
   bool reset_first = false;
   bool as_written = false;
+  request::RuleScope scope = request::RuleScope::all;
+  bool needs_store = false;  // as in request::Request
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
   // Of limits that hold in place of a rule's: their counters' space, and their number.
@@ -264,8 +266,9 @@ class RuleSet {
   size_t written() const;
 
   // Appends one Part to `plan`: the rules that the request meets, native ones first, then those of
-  // its protocol's dialect (null: it has none), up to and with the first enforced one that stops.
-  // The rule that a finder finds applies besides, also behind a native one that stops.
+  // its protocol's dialect (null: it has none), up to and with the first enforced one that stops;
+  // of these the ones in its scope. The rule that a finder finds applies besides, also behind a
+  // native one that stops.
   // Keys of charges are views into the descriptor or into the plan. One that takes too many steps
   // (MatchSteps) cannot be evaluated, as it must not pass by a rule that might limit it.
   void match(const Dialect* dialect, const Asked& asked, Plan& plan) const;

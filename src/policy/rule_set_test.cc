@@ -122,6 +122,52 @@ TEST(RuleSet, RequestsOfNoDialectMeetNativeRulesAlone) {
   EXPECT_EQ(rules.decider(&first_dialect, {}, error), rules.rules(&first_dialect).data());
 }
 
+TEST(RuleSet, ARequestMeetsTheRulesOfItsScope) {
+  using request::RuleScope;
+  RuleSet rules;
+  Rule goes_on = rule_of({});
+  goes_on.then = Then::continue_;
+  rules.add(native_dialect, goes_on);
+  rules.add(native_dialect, rule_of({{"path", "/stops"}}));
+  rules.add(first_dialect, rule_of({}));
+  const std::vector<Entry> request = {{"path", "/stops"}};
+  const auto met = [&](std::span<const Entry> descriptor, RuleScope scope, bool together) {
+    Plan plan;
+    const Asked asked{.descriptor = descriptor, .scope = scope};
+    if (together)
+      rules.match_together(&first_dialect, {&asked, 1}, plan);
+    else
+      rules.match(&first_dialect, asked, plan);
+    std::vector<uint32_t> numbers;
+    for (const Plan::Step& step : plan.steps(plan.parts()[0])) numbers.push_back(step.rule->number);
+    return numbers;
+  };
+  using Numbers = std::vector<uint32_t>;
+  for (const bool together : {false, true}) {
+    EXPECT_EQ(met({}, RuleScope::all, together), (Numbers{0, 2}));
+    EXPECT_EQ(met(request, RuleScope::all, together), (Numbers{0, 1}));
+    EXPECT_EQ(met({}, RuleScope::native, together), (Numbers{0}));
+    EXPECT_EQ(met(request, RuleScope::native, together), (Numbers{0, 1}));
+    EXPECT_EQ(met({}, RuleScope::dialect, together), (Numbers{2}));
+    EXPECT_EQ(met(request, RuleScope::dialect, together), (Numbers{2}));
+  }
+}
+
+TEST(RuleSet, ARequestThatNeedsItsStoreFailsWithItWhateverItsRulesWant) {
+  using request::OnError;
+  RuleSet rules;
+  Rule rule = rule_of({});
+  rule.on_store_error = OnError::allow;
+  rules.add(native_dialect, std::move(rule));
+  Plan plan;
+  rules.match(nullptr, {}, plan);
+  rules.match(nullptr, {.descriptor = {}, .needs_store = true}, plan);
+  const request::Batch batch = plan.batch();
+  ASSERT_EQ(batch.groups.size(), 2u);
+  EXPECT_EQ(batch.groups[0].on_error, OnError::allow);
+  EXPECT_EQ(batch.groups[1].on_error, OnError::error);
+}
+
 TEST(RuleSet, TheStrictestRuleOfAGroupSaysWhatAFailingStoreMeans) {
   using request::OnError;
   request::Spaces spaces;

@@ -76,7 +76,8 @@ gcra('g', '1')
 
 const std::string_view lua_tat_text = R"lua(
 -- A counter stored as redis-cell does: a TAT in nanoseconds, for as long as it lies ahead. (Of a
--- part of a millisecond for all of it: without it a limit of quick units would hold nobody.)
+-- part of a millisecond for all of it: without it a limit of quick units would hold nobody.) Any
+-- other number may be another program's: it counts as nothing, and is never deleted.
 local function load_tat(c, v, key)
   local tat = #v <= 20 and string.match(v, '^%-?%d+$') and N(v)
   if not tat or tat > END or tat < -END - ONE then
@@ -90,10 +91,10 @@ local function load_tat(c, v, key)
   end
 end
 local function write_tat(key, s, old)
-  local ahead = s[1] and s[2] - mul(now, N('1000'))
-  if ahead and ahead > Z then
-    call('SET', key, S(s[2]), 'PX', S(cdiv(ahead, N('1000000'))))
-  elseif old then
+  local function ahead(state) return state and state[1] and state[2] - mul(now, N('1000')) or Z end
+  if ahead(s) > Z then
+    call('SET', key, S(s[2]), 'PX', S(cdiv(ahead(s), N('1000000'))))
+  elseif ahead(old) > Z then
     call('DEL', key)
   end
 end

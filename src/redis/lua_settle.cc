@@ -400,7 +400,7 @@ for k = 1, #charges do
     if all and c.verb == 'a' then c.tail = {} end
     local keep_fresh, fresh = keep_fresh_of(c)
     if c.name == 'tat' then
-      if (all or c.changed) and not is_as_read(c) then write_tat(KEYS[k], c.next[1], c.old) end
+      if (all or c.changed) and not is_as_read(c) then write_tat(KEYS[k], c.next[1], c.read and c.read[1]) end
     elseif (all or c.changed) and not is_as_read(c) or fresh and c.keep_fresh > 0 then
       write_states(KEYS[k], c.name, c.next, #c.limits, keep_fresh, c.old,
                    all and c.tail_then or c.tail)

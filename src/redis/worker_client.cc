@@ -283,17 +283,20 @@ Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> ch
   const Error error = error_of(text);
   std::string told(text.substr(0, 300));
   if (error == Error::wrong_type || error == Error::no_number) {
-    bool own = true;
+    bool own = true, clients_key = false;
     for (const Charge& charge : charges) {
       if (!is_counted(charge)) continue;
       own &= charge.space->encoding == request::KeyEncoding::own;
+      clients_key |= charge.space->encoding == request::KeyEncoding::tat_text;
       told += "; key ";
       if (charge.space->encoding == request::KeyEncoding::own) told += shared_.options.key_prefix;
       told.append(charge.space->prefix).append(charge.key.substr(0, 300));
       told += charge.space->suffix;
     }
     // Keys that other programs share are what they are.
-    told += own ? "; delete it, or choose another store.redis.key_prefix" : "; delete it";
+    told += clients_key ? "; it may be another program's: use another key for the limit"
+            : own       ? "; delete it, or choose another store.redis.key_prefix"
+                        : "; delete it";
   }
   shared_.log_refusal(told);
   return error;

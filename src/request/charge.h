@@ -43,6 +43,13 @@ constexpr bool only_looks(Verb verb) {
 // As logs and metrics have it.
 std::string_view name_of(Verb verb);
 
+// Which rules a request meets.
+enum class RuleScope : uint8_t {
+  all,      // native ones, then those of its protocol's dialect
+  native,   // native ones alone
+  dialect,  // those of the dialect alone: it is about their counters, whatever a policy adds
+};
+
 // How a store that is shared with other programs writes a counter down.
 enum class KeyEncoding : uint8_t {
   own,             // in a form of its own, under a name with its own prefix

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "access/access.h"
 #include "base/clock.h"
 #include "base/time.h"
+#include "limit/limit.h"
 
 namespace sluice::request {
 
@@ -32,9 +34,9 @@ class ServerView {
   virtual std::string_view version() const = 0;
   // Adds up the workers' statistics: not for the hot path.
   virtual ServerFigures figures() const = 0;
-  // The ends of the names of counters that begin with `prefix`, of those that this server has met;
-  // the first `max` of them. Takes a lock: not for the hot path.
-  virtual std::vector<std::string> suffixes(std::string_view prefix, size_t max) const = 0;
+  // Limits with the lists of algorithms by which counters of limits that come with requests are
+  // looked for by their key alone; their numbers stand for nothing.
+  virtual std::span<const std::vector<limit::Limit>> inline_lists() const { return {}; }
   // Has every session that is_interrupted, of whatever worker, told so.
   virtual void interrupt() const = 0;
 };

@@ -37,6 +37,10 @@ struct Request {
   bool sibling = false;
   // Its limits hold in place of a rule's, on a counter of theirs (policy/inline_limits.h).
   bool limits_inline = false;
+  RuleScope scope = RuleScope::all;
+  // Where the store cannot decide it fails, whatever its rules want then: what they answer in place
+  // of the store says nothing of a counter.
+  bool needs_store = false;
   bool as_written = false;        // peek: as request::Charge has it
   bool must_fit = false;          // wait: of more than a limit ever allows it is refused at once
   base::Duration wait_at_most{};  // wait: past it the verdict is `expired`; 0: for ever

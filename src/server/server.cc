@@ -27,6 +27,7 @@
 #include "live/limits_collector.h"
 #include "net/listener.h"
 #include "net/socket_address.h"
+#include "policy/inline_limits.h"
 #include "server/admin_plane.h"
 #include "server/doors.h"
 #include "server/server_view.h"
@@ -61,6 +62,7 @@ struct Server::Impl {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr) {
+      inline_lists.add_known(*options.spaces);
       overrides.emplace(live::OverrideRegistry::Deps{*options.spaces, live, clock, options.metadata,
                                                      [this] { on_overrides(); }, policy_log});
       collector.emplace(*options.spaces, live, store.catalog(), [this](std::function<void()> done) {
@@ -82,7 +84,7 @@ struct Server::Impl {
     if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
-                         protocol, options.spaces, [this] {
+                         protocol, inline_lists, [this] {
                            for (auto& worker : workers) worker->interrupt();
                          });
   }
@@ -138,6 +140,7 @@ struct Server::Impl {
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
   Doors doors{log};
   AdminPlane admin_plane;
+  policy::InlineLists inline_lists;
   std::deque<ServerView> views;  // by the protocols' numbers
   live::Live live;
   access::Access access{live.current()->users};
@@ -223,6 +226,7 @@ std::optional<std::string> Server::start() {
                         .keys_hash = board == nullptr ? nullptr : &board->hash()},
           Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
                            .spaces = s.options.spaces,
+                           .inline_lists = &s.inline_lists,
                            .access = &s.access},
           s.requests_log));
       if (board == nullptr) continue;

@@ -4,14 +4,6 @@
 
 namespace sluice::server {
 
-std::vector<std::string> ServerView::suffixes(std::string_view prefix, size_t max) const {
-  std::vector<std::string> all;
-  if (spaces_ == nullptr) return all;
-  for (const request::SpaceRef& space : spaces_->hold_all(prefix))
-    if (all.size() < max && !space.get()->suffix.empty()) all.push_back(space.get()->suffix);
-  return all;
-}
-
 request::ServerFigures ServerView::figures() const {
   request::ServerFigures figures;
   for (const engine::WorkerStats* const worker : stats_.worker_stats()) {

@@ -3,15 +3,17 @@
 
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "admin/server_stats.h"
+#include "limit/limit.h"
+#include "policy/inline_limits.h"
 #include "protocol/protocol.h"
 #include "request/peer.h"
-#include "request/space.h"
 #include "store/catalog.h"
 
 namespace sluice::server {
@@ -20,17 +22,20 @@ class ServerView final : public request::ServerView {
  public:
   // All of it outlives this.
   ServerView(std::string_view version, const admin::ServerStats& stats, const store::Catalog& store,
-             protocol::Protocol protocol, request::Spaces* spaces, std::function<void()> interrupt)
+             protocol::Protocol protocol, const policy::InlineLists& inline_lists,
+             std::function<void()> interrupt)
       : version_(version),
         stats_(stats),
         store_(store),
         protocol_(protocol),
-        spaces_(spaces),
+        inline_lists_(inline_lists),
         interrupt_(std::move(interrupt)) {}
 
   std::string_view version() const override { return version_; }
   request::ServerFigures figures() const override;
-  std::vector<std::string> suffixes(std::string_view prefix, size_t max) const override;
+  std::span<const std::vector<limit::Limit>> inline_lists() const override {
+    return inline_lists_.all();
+  }
   void interrupt() const override { interrupt_(); }
 
  private:
@@ -38,7 +43,7 @@ class ServerView final : public request::ServerView {
   const admin::ServerStats& stats_;
   const store::Catalog& store_;
   const protocol::Protocol protocol_;
-  request::Spaces* const spaces_;  // null: there are none that counters are found by
+  const policy::InlineLists& inline_lists_;
   const std::function<void()> interrupt_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };

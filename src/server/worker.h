@@ -25,6 +25,7 @@
 #include "engine/admin_query.h"
 #include "engine/engine.h"
 #include "net/poller.h"
+#include "policy/inline_limits.h"
 #include "protocol/protocol.h"
 #include "request/peer.h"
 #include "server/age_list.h"
@@ -45,10 +46,12 @@ class Worker {
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
   };
   // What requests are matched by beside the live policy; outlives the worker. Null: there are no
-  // overrides, requests bring no limits along in place of a rule's, or nobody logs in.
+  // overrides, requests bring no limits along in place of a rule's, nobody wants to know by which
+  // algorithms these are charged, or nobody logs in.
   struct Matching {
     const policy::Overrides* overrides = nullptr;
     request::Spaces* spaces = nullptr;
+    policy::InlineLists* inline_lists = nullptr;
     access::Access* access = nullptr;
   };
   Worker(store::Store& store, base::Clock& clock, const live::Live& live,

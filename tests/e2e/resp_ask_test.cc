@@ -107,6 +107,25 @@ TEST_F(RespAsk, SpeaksTheThreeOtherProgramsCommands) {
             "error: the server refused: ERR wrong number of arguments for 'gcra' command\n");
 }
 
+// A script goes by the status: whether units were taken.
+TEST_F(RespAsk, WaitsAndTakesOfSeveral) {
+  const Words jar{"KEY", "jar", "LIMIT", "1", "0", "ALGORITHM", "fixed_bucket"};
+  const auto of_jar = [&](Words words) {
+    words.insert(words.end(), jar.begin(), jar.end());
+    return words;
+  };
+  EXPECT_EQ(ask(of_jar({"mtake", "1"}), 0).substr(0, 14), "1) (integer) 1");
+  EXPECT_EQ(ask(of_jar({"mtake", "1"}), 1).substr(0, 14), "1) (integer) 0");
+  EXPECT_EQ(ask(of_jar({"wait", "0.01"}), 1), "(nil)\n");
+  EXPECT_EQ(ask(of_jar({"SLUICE.WAIT", "0.01"}), 1), "(nil)\n");
+  Words two = of_jar({"wait", "0.01"});
+  two.insert(two.end(), {"N", "2"});
+  EXPECT_EQ(ask(two, 1).substr(0, 14), "1) (integer) 0") << "it never fits";
+  ask(of_jar({"put"}), 0);
+  EXPECT_EQ(ask(of_jar({"wait", "0.01"}), 0).substr(0, 14), "1) (integer) 1");
+  EXPECT_NE(ask({"wait", "2s", "path=/free"}, 2).find("timeout"), std::string::npos);
+}
+
 TEST_F(RespAsk, TellsOfTheServer) {
   EXPECT_TRUE(ask({"info"}, 0).starts_with("version: "));
   EXPECT_EQ(json::parse(ask({"info", "--json"}, 0))["counters"], 0);

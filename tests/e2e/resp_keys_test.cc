@@ -27,17 +27,24 @@ class RespKeys : public testing::TestWithParam<const char*> {
       redis_ = std::make_unique<RedisServer>();
       store = "store: { redis: { nodes: [\"" + redis_->address() + "\"] } }\n";
     }
-    const std::string file = folder_.write(
+    file_ = folder_.write(
         "sluice.yaml",
         "listen: [{ protocol: resp, address: \"127.0.0.1:0\" }]\n" + store +
+            "rules: [{ match: { command: throttle, key: 'ruled*' }, limit: { quota: 3, window: 1h, "
+            "algorithm: "
+            "fixed_window }, then: continue }]\n"
             "users: [{ name: default, password_file: all.password, rights: [take, put, look, "
             "admin] }]\n");
+    start();
+  }
+  ~RespKeys() override { stop(); }
+  void start() {
     process_ = std::make_unique<Process>(
-        Process::Options{.arguments = {"serve", "--config", file, "--log-level", "warn"}});
+        Process::Options{.arguments = {"serve", "--config", file_, "--log-level", "warn"}});
     client_ = std::make_unique<RespClient>(await_listening(*process_, "resp"));
     EXPECT_EQ(ask("AUTH x"), "OK");
   }
-  ~RespKeys() override {
+  void stop() {
     process_->signal(SIGTERM);
     EXPECT_EQ(process_->wait(soon()), 0) << "the server's end on SIGTERM";
   }
@@ -71,6 +78,7 @@ class RespKeys : public testing::TestWithParam<const char*> {
   }
 
   Folder folder_;
+  std::string file_;
   std::unique_ptr<RedisServer> redis_;
   std::unique_ptr<Process> process_;
   std::unique_ptr<RespClient> client_;
@@ -118,6 +126,49 @@ TEST_P(RespKeys, TellsOfEachAlgorithm) {
     EXPECT_EQ(ask("DEL " + key), "1") << limits[i];
     EXPECT_EQ(ask("EXISTS " + key), "0") << limits[i];
   }
+}
+
+TEST_P(RespKeys, TellsOfABucketThatFillsByPutsAlone) {
+  const std::string bucket = "LIMIT 5 0 ALGORITHM fixed_bucket";
+  take("other", bucket);
+  EXPECT_EQ(ask("SLUICE.PEEK KEY x " + bucket), "[1, 5, 4, 0, -1]");
+  EXPECT_EQ(ask("EXISTS x"), "0");
+  EXPECT_EQ(ask("TTL x"), "-2");
+  EXPECT_EQ(ask("DEL x"), "0");
+  EXPECT_EQ(ask("SLUICE.RESET KEY x " + bucket), "0");
+  take("x", bucket);
+  EXPECT_EQ(ask("EXISTS x"), "1");
+  EXPECT_EQ(ask("TTL x"), "-1");
+  EXPECT_EQ(ask("PTTL x"), "-1");
+  EXPECT_EQ(ask("TYPE x"), "string");
+  EXPECT_EQ(ask("DEL x"), "1");
+  EXPECT_EQ(ask("EXISTS x"), "0");
+}
+
+// By the lists of algorithms that were charged, whatever others were looked at.
+TEST_P(RespKeys, TellsOfCountersWhoseListWasCharged) {
+  take("u", "LIMIT 5 1h");
+  for (int i = 0; i < 64; ++i) {
+    static constexpr const char* algorithms[] = {"aligned_window", "fixed_window", "sliding_window",
+                                                 "token_bucket"};
+    std::string limits;
+    for (int rest = i + 64; rest > 1; rest /= 4)
+      limits += std::string(" LIMIT 5 1h ALGORITHM ") + algorithms[rest % 4];
+    ask("SLUICE.PEEK KEY other" + limits);
+  }
+  EXPECT_EQ(ask("EXISTS u"), "1");
+  EXPECT_GT((*client_)({"TTL", "u"}).number, 0);
+  EXPECT_EQ(ask("DEL u"), "1");
+  EXPECT_EQ(take("u", "LIMIT 5 1h"), "[1, 5, 4, 0, 720000]");
+}
+
+// A rule of the policy that a request of an own counter would meet keeps its counter.
+TEST_P(RespKeys, AreNotTheCountersOfAPolicysRules) {
+  for (const char* key : {"ruled1", "ruled2", "ruled3"})
+    EXPECT_EQ((*client_)({"THROTTLE", key, "9", "1", "60"}).list[0].number, 1);
+  EXPECT_EQ(ask("EXISTS ruled"), "0");
+  EXPECT_EQ(ask("DEL ruled ruled1"), "1");
+  EXPECT_EQ((*client_)({"THROTTLE", "ruled4", "9", "1", "60"}).list[0].number, 0);
 }
 
 TEST_P(RespKeys, AreScanned) {
@@ -176,6 +227,21 @@ TEST_P(RespKeys, ScansAndWhatIsBehindThem) {
   EXPECT_EQ(to_text(*client_->read()), "\"end\"");
 }
 
+class RespKeysKept : public RespKeys {};
+
+TEST_P(RespKeysKept, AreThereAfterARestart) {
+  take("a", "LIMIT 2 1h");
+  take("a", "LIMIT 5 0 ALGORITHM fixed_bucket");
+  ask("CL.THROTTLE a 4 1 3600");
+  stop();
+  start();
+  EXPECT_EQ(ask("EXISTS a"), "3");
+  EXPECT_EQ(ask("DEL a"), "3");
+  EXPECT_EQ(ask("EXISTS a"), "0");
+}
+
+INSTANTIATE_TEST_SUITE_P(On, RespKeysKept, testing::Values("durable"),
+                         [](const auto& tested) { return std::string(tested.param); });
 INSTANTIATE_TEST_SUITE_P(On, RespKeys, testing::Values("memory", "durable", "redis"),
                          [](const auto& tested) { return std::string(tested.param); });
 

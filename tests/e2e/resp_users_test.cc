@@ -190,6 +190,25 @@ TEST_F(RespUsers, AreReadAgain) {
   EXPECT_EQ(ask(anybody, {"PING"}), "PONG");
 }
 
+TEST_F(RespUsers, AreWhomSluiceAskIs) {
+  const auto ask_as = [&](const std::string& password, std::vector<std::string> more) {
+    std::vector<std::string> words = {"ask",   "resp",     "--timeout",
+                                      "20000", "--server", "localhost:" + std::to_string(port_)};
+    words.insert(words.end(), more.begin(), more.end());
+    Process::Options options{.arguments = std::move(words)};
+    if (!password.empty()) options.environment = {{"REDISCLI_AUTH", password}};
+    const auto finished = run(std::move(options));
+    return std::to_string(finished.status) + " " + finished.out + finished.err;
+  };
+  EXPECT_EQ(ask_as("", {"ping"}), "2 (error) NOAUTH Authentication required.\n\n");
+  EXPECT_EQ(ask_as("open sesame", {"ping"}), "0 PONG\n") << "as `default`";
+  EXPECT_EQ(ask_as("swordfish", {"--user", "ops", "exists", "k"}), "0 (integer) 0\n");
+  EXPECT_EQ(ask_as("swordfish", {"ping"}).substr(0, 45),
+            "2 error: the server refused the password: WRO");
+  EXPECT_EQ(ask_as("", {"--user", "ops", "ping"}).substr(0, 52),
+            "2 error: --user wants the password in REDISCLI_AUTH");
+}
+
 // What was queued is executed with the rights that its user has then.
 TEST_F(RespUsers, ATransactionIsExecutedWithTheRightsOfItsEnd) {
   RespClient ops = logged_in("ops", "swordfish");

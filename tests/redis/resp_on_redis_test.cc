@@ -267,6 +267,31 @@ TEST(RespOnRedis, WhatIsNoCountersValueIsAnErrorAndStays) {
   EXPECT_EQ(client({"THROTTLE", "k", "4", "1", "1000"}).list[0].number, 1);
 }
 
+// A number that does not lie ahead counts as nothing, and may be another program's.
+TEST(RespOnRedis, ANumberThatIsNoCounterStays) {
+  const RedisServer redis;
+  Server server(redis.address(), "resp: { cell_shared: true }\n");
+  server.connected();
+  RespClient client = server.client();
+  RedisClient beside = redis.client();
+  for (const char* number : {"12345", "0", "-7", "1000000000000000000"}) {
+    beside({"SET", "foreign", number});
+    EXPECT_EQ(client({"EXISTS", "foreign"}).number, 0);
+    EXPECT_EQ(client({"DEL", "foreign"}).number, 0);
+    EXPECT_EQ(beside({"GET", "foreign"}).text, number);
+    EXPECT_EQ(to_text(client({"CL.THROTTLE", "foreign", "4", "1", "1000", "-1"})),
+              "[0, 5, 5, -1, 0]");
+    EXPECT_EQ(beside({"GET", "foreign"}).text, number);
+  }
+  // One that does is a counter.
+  client({"CL.THROTTLE", "foreign", "4", "1", "1000"});
+  EXPECT_EQ(client({"CL.THROTTLE", "foreign", "4", "1", "1000", "-1"}).list[4].number, 0);
+  EXPECT_EQ(beside({"EXISTS", "foreign"}).number, 0);
+  client({"CL.THROTTLE", "foreign", "4", "1", "1000"});
+  EXPECT_EQ(client({"DEL", "foreign"}).number, 1);
+  EXPECT_EQ(beside({"EXISTS", "foreign"}).number, 0);
+}
+
 // Each group of commands without a Redis, as `on_store_error` has it.
 TEST(RespOnRedis, WithoutRedisTheSettingDecides) {
   const std::string nowhere = "127.0.0.1:" + std::to_string(free_port());
@@ -281,7 +306,11 @@ TEST(RespOnRedis, WithoutRedisTheSettingDecides) {
              "[1, 5, 3, 0, 24000]"}},
            {"deny",
             {"[1, 5, 0, 1, 1]", "[0, 4, 0, 1, 1]", "[1, 5, 0, 1, 1]", "[0, 5, 0, 1000, 1000]"}}}) {
-    Server server(nowhere, "resp: { on_store_error: " + word + " }\n");
+    Server server(nowhere,
+                  "resp: { on_store_error: " + word +
+                      " }\nrules: [{ match: { user: '*' }, actor: user, limit: { quota: 5, "
+                      "window: 1h }, on_store_error: " +
+                      word + " }]\n");
     RespClient client = server.client();
     for (size_t i = 0; i < asked.size(); ++i) {
       // Nothing is charged: it is answered so as often as it is asked.
@@ -296,6 +325,12 @@ TEST(RespOnRedis, WithoutRedisTheSettingDecides) {
     // What asks about a counter itself has no other answer.
     for (const char* command : {"TTL", "EXISTS", "DEL", "TYPE"})
       EXPECT_EQ(client({command, "k"}).text.substr(0, 9), "TRYAGAIN ") << word;
+    for (const char* command : {"SLUICE.PUT", "SLUICE.RESET"}) {
+      EXPECT_EQ(client({command, "KEY", "k", "LIMIT", "5", "60s"}).text.substr(0, 9), "TRYAGAIN ")
+          << command << ", " << word;
+      EXPECT_EQ(client({command, "user=u"}).text.substr(0, 9), "TRYAGAIN ")
+          << command << " by a rule, " << word;
+    }
     // Numbers that make no limit are an error whatever the store does.
     EXPECT_EQ(client({"THROTTLE", "k", "0", "1", "60"}).type, RespValue::Type::error);
   }

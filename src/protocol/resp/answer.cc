@@ -31,6 +31,8 @@ constexpr KnownCommand known_commands[] = {
     {"reset", "SLUICE.RESET", ReplyForm::reset},
     {"explain", "SLUICE.EXPLAIN", ReplyForm::explain},
     {"info", "SLUICE.INFO", ReplyForm::info},
+    {"wait", "SLUICE.WAIT", ReplyForm::verdict},
+    {"mtake", "SLUICE.MTAKE", ReplyForm::verdict},
     {"", "CL.THROTTLE", ReplyForm::cell},
     {"", "GCRA", ReplyForm::cell},
     {"", "THROTTLE", ReplyForm::throttle},
@@ -206,6 +208,11 @@ AskedCommand asked_command(std::span<const std::string> words) {
   return {first, ReplyForm::other};
 }
 
+bool is_denied(const RespValue& reply) {
+  return !reply.is_list() || reply.items.empty() || !reply.items[0].is_integer() ||
+         reply.items[0].number == 0;
+}
+
 std::optional<AskedDecision> read_decision(ReplyForm form, const RespValue& reply) {
   const bool may_name = form == ReplyForm::take;
   if (!reply.is_list() || reply.items.size() < 5 || reply.items.size() > (may_name ? 6u : 5u))
@@ -250,6 +257,7 @@ std::optional<AskedAnswer> answer_to(ReplyForm form, const RespValue& reply, boo
       return answer_of_explain(reply, json, coloured);
     case ReplyForm::info:
       return answer_of_info(reply, json);
+    case ReplyForm::verdict:
     case ReplyForm::other:
       break;
   }

@@ -22,6 +22,7 @@ enum class ReplyForm : uint8_t {
   info,      // SLUICE.INFO
   cell,      // CL.THROTTLE, GCRA
   throttle,  // THROTTLE
+  verdict,   // SLUICE.WAIT, SLUICE.MTAKE: the first number says whether units were taken
   other      // any other command's
 };
 
@@ -30,8 +31,8 @@ struct AskedCommand {
   std::string_view name;  // the command, in place of the first word
   ReplyForm form = ReplyForm::other;
 };
-// `take`, `peek`, `put`, `reset`, `explain` and `info`, written so, are the SLUICE commands of that
-// name; all else is a command as it stands, in any case. There is a first word.
+// `take`, `peek`, `put`, `reset`, `explain`, `info`, `wait` and `mtake`, written so, are the SLUICE
+// commands of that name; all else is a command as it stands, in any case. There is a first word.
 AskedCommand asked_command(std::span<const std::string> words);
 
 // A decision, whatever the command.
@@ -48,7 +49,11 @@ std::optional<AskedDecision> read_decision(ReplyForm form, const RespValue& repl
 // "allowed: 4 of 5 left, all of them again within 15s", without a line end.
 std::string words_for(const AskedDecision& decision, bool coloured);
 
-// The reply to any of these as lines, or as JSON. Nothing: it is none of that form, or an error.
+// Of `verdict`: were no units taken?
+bool is_denied(const RespValue& reply);
+
+// The reply to any other of these as lines, or as JSON. Nothing: it is none of that form, or an
+// error.
 struct AskedAnswer {
   std::string text;
   bool denied = false;

@@ -17,6 +17,8 @@ constexpr const char* about_ask_resp =
     "  put      N units back; with ALL all of them\n"
     "  reset    makes the counters of the subject as fresh\n"
     "  explain  which limits apply, and how they stand\n"
+    "  wait     N units, waiting for them for at most so many seconds: `wait 2 SUBJECT`\n"
+    "  mtake    N units of each of several subjects, or of none: `mtake 2 SUBJECT SUBJECT`\n"
     "  info     the server (no SUBJECT)\n"
     "Any other word is sent as the command that it is: `cl.throttle`, `throttle` and `gcra` are\n"
     "answered in words too, all else as redis-cli prints it.";
@@ -36,19 +38,37 @@ constexpr const char* footer_of_ask_resp =
     "  sluice ask resp take KEY user:17 LIMIT 100 1h N 3\n"
     "  allowed: 97 of 100 left, all of them again within 1m48s\n"
     "\n"
+    "Where the server has users the password is that of REDISCLI_AUTH, as redis-cli has it.\n"
+    "\n"
     "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no reply in time, an\n"
     "error, wrong usage).";
 
+constexpr const char* password_variable = "REDISCLI_AUTH";
+
+// Whom to be; nobody without a password.
+struct Login {
+  std::string user, password;
+};
+
 // One command, one reply.
-std::optional<RespValue> ask_server(const cli::AskTarget& target,
+std::optional<RespValue> ask_server(const cli::AskTarget& target, const Login& login,
                                     std::span<const std::string_view> words, std::string& problem) {
   auto client =
       RespClient::connect(target.address.host, target.address.port, target.timeout, problem);
   if (!client) return std::nullopt;
+  if (!login.password.empty()) {
+    std::vector<std::string_view> auth = {"AUTH", login.user, login.password};
+    if (login.user.empty()) auth.erase(auth.begin() + 1);
+    client->add(auth);
+  }
   client->add(words);
   std::vector<RespValue> replies;
   if (!client->exchange(replies, problem)) return std::nullopt;
-  return std::move(replies.front());
+  if (replies.size() > 1 && replies.front().is_error()) {
+    problem = "the server refused the password: " + replies.front().text;
+    return std::nullopt;
+  }
+  return std::move(replies.back());
 }
 
 // The reply to a command that this program knows nothing of.
@@ -65,23 +85,34 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
                            footer_of_ask_resp);
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments.app(), options);
+  Login login;
+  arguments.app()
+      .add_option("--user", login.user, "Whom to be, with the password in REDISCLI_AUTH")
+      ->type_name("NAME");
   if (const auto status = arguments.parse(words, io)) return *status;
   const cli::Words& positional = arguments.positional();
   if (positional.empty())
     return arguments.misused(
-        "behind `resp` comes take, peek, put, reset, explain or info, or a command of Redis' "
-        "protocol",
+        "behind `resp` comes take, peek, put, reset, explain, info, wait or mtake, or a command of "
+        "Redis' protocol",
         io);
   std::string problem;
   const auto target = cli::target_of(options, description.port, problem);
   if (!target) return arguments.misused(problem, io);
 
+  login.password = io.environment(password_variable).value_or("");
+  if (!login.user.empty() && login.password.empty())
+    return arguments.misused("--user wants the password in REDISCLI_AUTH", io);
   const AskedCommand command = asked_command(positional);
   std::vector<std::string_view> sent(positional.begin(), positional.end());
   sent.front() = command.name;
-  const auto reply = ask_server(*target, sent, problem);
+  const auto reply = ask_server(*target, login, sent, problem);
   if (!reply) return cli::tell_undecided(problem, options.json, io);
   if (command.form == ReplyForm::other) return print_reply(*reply, sent, options.json, io);
+  if (command.form == ReplyForm::verdict) {
+    const int status = print_reply(*reply, sent, options.json, io);
+    return status == cli::exit_allowed && is_denied(*reply) ? cli::exit_denied : status;
+  }
   if (reply->is_error())
     return cli::tell_undecided("the server refused: " + reply->text, options.json, io);
   const auto answer = answer_to(command.form, *reply, options.json, io.out_colour);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
+#include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +15,11 @@
 #include "base/hash.h"
 #include "engine/engine.h"
 #include "limit/gcra_model.h"
+#include "policy/inline_limits.h"
 #include "policy/read/native.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
+#include "request/peer.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
 
@@ -28,9 +32,21 @@ constexpr int64_t second = 1'000'000;
 
 int64_t now_us;  // of all worlds, one at a time
 
+// Tells nothing of a server but the lists of algorithms that were met.
+struct View final : request::ServerView {
+  explicit View(const policy::InlineLists& its_lists) : lists(its_lists) {}
+  std::string_view version() const override { return "1.2.3"; }
+  request::ServerFigures figures() const override { return {}; }
+  std::span<const std::vector<limit::Limit>> inline_lists() const override { return lists.all(); }
+  void interrupt() const override {}
+
+  const policy::InlineLists& lists;
+};
+
 struct World {
-  explicit World(const RespOptions& its_options = {})
-      : options(its_options), session({.options = &options}) {
+  // `more_rules`: items of a policy's list of rules, behind those below.
+  explicit World(const RespOptions& its_options = {}, const std::string& more_rules = "")
+      : options(its_options), session({.server = &view, .options = &options}) {
     now_us = 1'795'000'000 * second;
     static const protocol::Protocol number = protocol::find("resp").value();
     protocol = number;
@@ -45,13 +61,18 @@ struct World {
         "- { match: { command: '*', key: 'no*' }, deny: true }\n"
         "- { match: { command: cl.throttle, key: 'jar*' }, actor: key, limit: { quota: 1, "
         "algorithm: fixed_bucket } }\n"
-        "- { match: { user: '*' }, actor: user, limit: { quota: 7, window: 1h } }\n",
+        "- { match: { user: '*' }, actor: user, limit: { quota: 7, window: 1h } }\n" +
+            more_rules,
         "test.yaml", spaces, *rules, diagnostics);
     EXPECT_FALSE(base::has_errors(diagnostics));
     add_throttle_rules(spaces, *rules, options);
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<engine::Engine>(
-        engine::Engine::Deps{.store = store, .clock = clock, .live = *live, .spaces = &spaces},
+        engine::Engine::Deps{.store = store,
+                             .clock = clock,
+                             .live = *live,
+                             .spaces = &spaces,
+                             .inline_lists = &inline_lists},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
@@ -85,6 +106,8 @@ struct World {
   }
 
   const RespOptions options;
+  policy::InlineLists inline_lists;
+  const View view{inline_lists};
   protocol::Protocol protocol{};
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
@@ -401,6 +424,80 @@ TEST(SluiceCommands, ExplainNamesCountersAndLimits) {
       << "nothing taken";
 }
 
+// A rule of the policy takes part where units are taken, and is looked at with what would be; what
+// is given back to a key, or reset, is the key's own.
+TEST(SluiceCommands, APolicysRulesForKeySubjectsKeepTheirCounters) {
+  World world({},
+              "- { match: { command: inline, key: 'r*' }, actor: key, limit: { quota: 2, window: "
+              "1h, algorithm: fixed_window }, then: continue }\n");
+  const std::string subject = "KEY r1 LIMIT 5 100s";
+  EXPECT_EQ(world.numbers("SLUICE.TAKE " + subject + " N 2"), "1 2 0 0 3600000");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK " + subject), "0 2 0 3600000 3600000");
+  EXPECT_EQ(world.numbers("SLUICE.PUT " + subject), "4 5");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE " + subject), "0 2 0 3600000 3600000");
+  EXPECT_EQ(world.numbers("SLUICE.RESET " + subject), "1");
+  EXPECT_EQ(world.numbers("SLUICE.RESET " + subject), "0");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE " + subject), "0 2 0 3600000 3600000");
+  // The rule's counter has a subject of its own.
+  EXPECT_EQ(world.numbers("SLUICE.PUT command=inline key=r1"), "1 2");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE " + subject), "1 2 0 0 3600000");
+  EXPECT_EQ(world.numbers("SLUICE.RESET command=inline key=r1"), "1");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK " + subject + " N 2"), "1 2 0 0 3600000");
+}
+
+TEST(SluiceCommands, SubjectsOfEntriesMeetTheRulesOfThePolicyAlone) {
+  for (const Unmatched unmatched : {Unmatched::error, Unmatched::deny, Unmatched::allow}) {
+    RespOptions options;
+    options.unmatched = unmatched;
+    World world(options);
+    const std::string no_rule = "-NORULE no rule applies";
+    const std::string taken = unmatched == Unmatched::error  ? no_rule
+                              : unmatched == Unmatched::deny ? "0 0 0 -1 0"
+                                                             : "1 0 0 0 0";
+    EXPECT_EQ(world.numbers("CL.THROTTLE x 0 1 60"), "0 1 0 -1 60");
+    EXPECT_EQ(world.numbers("SLUICE.TAKE KEY x LIMIT 1 1m"), "1 1 0 0 60000");
+    for (const std::string subject :
+         {"command=cl.throttle db=0 key=x", "command=throttle db=0 key=x",
+          "command=gcra db=0 key=x", "command=inline key=x"}) {
+      EXPECT_EQ(world.numbers("SLUICE.TAKE " + subject), taken) << subject;
+      EXPECT_EQ(world.numbers("SLUICE.PEEK " + subject), taken);
+      EXPECT_EQ(world.numbers("SLUICE.WAIT 1 " + subject),
+                unmatched == Unmatched::error ? no_rule : taken + " 0");
+      for (const char* command : {"SLUICE.PUT ", "SLUICE.RESET ", "SLUICE.EXPLAIN "})
+        EXPECT_EQ(world.numbers(command + subject), no_rule) << command << subject;
+    }
+    EXPECT_EQ(world.numbers("SLUICE.MTAKE 1 ENTRIES 3 command=cl.throttle db=0 key=x"), no_rule);
+    EXPECT_EQ(world.numbers("CL.THROTTLE x 0 1 60"), "1 1 0 60 60");
+    EXPECT_EQ(world.numbers("SLUICE.PEEK KEY x LIMIT 1 1m"), "0 1 0 60000 60000");
+  }
+}
+
+TEST(SluiceCommands, WhatNoRuleAppliesToIsToldWithANameAsWithoutOne) {
+  RespOptions options;
+  options.unmatched = Unmatched::allow;
+  World allows(options);
+  for (const std::string command : {"SLUICE.TAKE", "SLUICE.PEEK"}) {
+    EXPECT_EQ(allows.say(command + " x=1\n"), "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n");
+    EXPECT_EQ(allows.say(command + " x=1 WITHNAME\n"),
+              "*6\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n$-1\r\n");
+  }
+  options.unmatched = Unmatched::deny;
+  World denies(options);
+  denies.say("HELLO 3\n");
+  EXPECT_EQ(denies.say("SLUICE.TAKE x=1 WITHNAME\n"), "*6\r\n:0\r\n:0\r\n:0\r\n:-1\r\n:0\r\n_\r\n");
+  EXPECT_EQ(World().say("SLUICE.TAKE x=1 WITHNAME\n"), "-NORULE no rule applies\r\n");
+}
+
+TEST(SluiceCommands, AKeyThatComesTwiceIsChargedBothUnderOneListOfLimits) {
+  World world;
+  const std::string three = "KEY s LIMIT 3 1h ";
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + three + "N 2").substr(0, 1), "0") << "4 of 3";
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + three).substr(0, 1), "1");
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + "KEY s LIMIT 4 1h"),
+            "-ERR a key comes twice, with different limits along for the same counter");
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + "KEY s LIMIT 4 1h EACH").substr(0, 1), "1");
+}
+
 TEST(Keys, AreTheCountersOfTheCommandsThatThrottle) {
   World world;
   EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k\nTYPE k\nDEL k\n"),
@@ -414,6 +511,98 @@ TEST(Keys, AreTheCountersOfTheCommandsThatThrottle) {
   EXPECT_EQ(world.say("SELECT 1\nEXISTS k\nSELECT 0\nDEL k nothing\nEXISTS k\nTTL k\n"),
             "+OK\r\n:0\r\n+OK\r\n:2\r\n:0\r\n:-2\r\n");
   EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
+}
+
+// A policy's rule that all keys share, or that decides in place of a key's counter, is no key's.
+TEST(Keys, AreNotTheCountersOfAPolicysRules) {
+  World world({},
+              "- { match: { command: throttle }, limit: { quota: 3, window: 1h, algorithm: "
+              "fixed_window }, then: continue }\n");
+  for (const char* key : {"a", "b", "c"})
+    EXPECT_EQ(world.numbers("THROTTLE " + std::string(key) + " 9 1 60").substr(0, 1), "1");
+  EXPECT_EQ(world.say("EXISTS never\nTTL never\nTYPE never\nDEL never\n"),
+            ":0\r\n:-2\r\n+none\r\n:0\r\n");
+  EXPECT_EQ(world.numbers("THROTTLE d 9 1 60"), "0 3 0 3600 3600") << "the rule's counter is full";
+  EXPECT_EQ(world.say("EXISTS a\nDEL a\nEXISTS a\n"), ":1\r\n:1\r\n:0\r\n");
+  EXPECT_EQ(world.numbers("THROTTLE d 9 1 60").substr(0, 1), "0");
+  // Of these a rule of the policy decides.
+  EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60 2"), "0 2 0 -1 10");
+  EXPECT_EQ(world.say("EXISTS vip1\nDEL vip1\n"), ":0\r\n:0\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60"), "1 2 0 10 10");
+}
+
+TEST(Keys, ABucketThatFillsByPutsAloneIsThereWhileItLacksUnits) {
+  World world;
+  const std::string bucket = "KEY x LIMIT 5 0 ALGORITHM fixed_bucket";
+  const std::string all = "EXISTS x\nTTL x\nPTTL x\nTYPE x\n";
+  world.say("SLUICE.TAKE KEY other LIMIT 5 0 ALGORITHM fixed_bucket\n");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK " + bucket), "1 5 4 0 -1");
+  EXPECT_EQ(world.say(all + "DEL x\n"), ":0\r\n:-2\r\n:-2\r\n+none\r\n:0\r\n");
+  EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "0");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE " + bucket), "1 5 4 0 -1");
+  EXPECT_EQ(world.say(all), ":1\r\n:-1\r\n:-1\r\n+string\r\n");
+  EXPECT_EQ(world.numbers("SLUICE.PUT " + bucket), "5 5");
+  EXPECT_EQ(world.say(all), ":0\r\n:-2\r\n:-2\r\n+none\r\n");
+  world.numbers("SLUICE.TAKE " + bucket);
+  EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "1");
+  EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "0");
+  world.numbers("SLUICE.TAKE " + bucket);
+  world.numbers("SLUICE.TAKE KEY x LIMIT 5 1m");
+  EXPECT_EQ(world.say("EXISTS x\nTTL x\nDEL x\nEXISTS x\n"), ":2\r\n:-1\r\n:2\r\n:0\r\n");
+}
+
+// SLUICE commands for that key with each of so many lists of algorithms.
+std::string lists_of(const std::string& command, const std::string& key, size_t count) {
+  static constexpr const char* algorithms[] = {"aligned_window", "fixed_window", "sliding_log",
+                                               "token_bucket"};
+  std::string all;
+  for (size_t i = 0; i < count; ++i) {
+    all += command + " KEY " + key;
+    for (size_t at = 0, rest = i; at < 3; ++at, rest /= 4)
+      all += std::string(" LIMIT 5 1h ALGORITHM ") + algorithms[rest % 4];
+    all += '\n';
+  }
+  return all;
+}
+
+TEST(Keys, AreFoundWhateverOtherListsWereLookedAtBy) {
+  World world;
+  world.say("SLUICE.TAKE KEY u LIMIT 5 1h\n");
+  for (const char* look : {"SLUICE.PEEK", "SLUICE.EXPLAIN", "SLUICE.PUT", "SLUICE.RESET"})
+    world.say(lists_of(look, "other", 40));
+  EXPECT_EQ(world.inline_lists.all().size(), 1u);
+  EXPECT_EQ(world.say("EXISTS u\nTTL u\nDEL u\nEXISTS u\n"), ":1\r\n:720\r\n:1\r\n:0\r\n");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY u LIMIT 5 1h"), "1 5 4 0 720000");
+}
+
+TEST(Keys, AreFoundByTheFirstListsThatWereCharged) {
+  World world;
+  constexpr size_t most = base::bounds::inline_lists_max;
+  world.say(lists_of("SLUICE.TAKE", "u", most + 5));
+  EXPECT_EQ(world.inline_lists.all().size(), most);
+  EXPECT_EQ(world.numbers("EXISTS u"), std::to_string(most));
+  EXPECT_EQ(world.numbers("DEL u"), std::to_string(most));
+  EXPECT_EQ(world.numbers("EXISTS u"), "0");
+  // The others are still reached by what they are.
+  size_t left = 0;
+  const std::string resets = world.say(lists_of("SLUICE.RESET", "u", most + 5));
+  for (size_t at = resets.find(":1"); at != resets.npos; at = resets.find(":1", at + 1)) ++left;
+  EXPECT_EQ(left, 5u);
+}
+
+TEST(Keys, AreBoundedInACommand) {
+  World world;
+  const auto command = [](const std::string& name, size_t keys) {
+    std::string text = name;
+    for (size_t i = 0; i < keys; ++i) text += " k" + std::to_string(i);
+    return text + "\n";
+  };
+  world.say("CL.THROTTLE k127 0 1 60\n");
+  EXPECT_EQ(world.say(command("EXISTS", 128)), ":1\r\n");
+  for (const char* name : {"EXISTS", "DEL", "UNLINK"})
+    EXPECT_EQ(world.say(command(name, 129)), "-ERR a command takes at most 128 keys\r\n");
+  EXPECT_EQ(world.say(command("DEL", 128)), ":1\r\n");
+  EXPECT_EQ(world.say("EXISTS k127\n"), ":0\r\n");
 }
 
 }  // namespace

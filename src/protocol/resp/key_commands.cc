@@ -4,16 +4,18 @@
 #include <charconv>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/bounds.h"
 #include "policy/inline_limits.h"
 #include "protocol/resp/command_table.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/glob.h"
 #include "protocol/resp/session.h"
-#include "protocol/resp/sluice_command.h"
 
 namespace sluice::resp {
 namespace {
@@ -24,27 +26,10 @@ using request::Verb;
 constexpr limit::Algorithm keyed[] = {limit::Algorithm::gcra_cell, limit::Algorithm::gcra_crab,
                                       limit::Algorithm::gcra_redis};
 
-// Different lists of algorithms that a key's inline counters are looked for by.
-constexpr size_t inline_lists_max = 16;
-
-// Limits with the algorithms of a counter's name, ":token_bucket,fixed_window"; their numbers stand
-// for nothing. Empty: it is no such name.
-std::vector<limit::Limit> limits_named(std::string_view suffix) {
-  std::vector<limit::Limit> limits;
-  while (!suffix.empty()) {
-    suffix.remove_prefix(1);  // `:` or `,`
-    const size_t end = std::min(suffix.find(','), suffix.size());
-    const auto algorithm = algorithm_named(suffix.substr(0, end));
-    if (!algorithm) return {};
-    const bool refills = *algorithm != limit::Algorithm::fixed_bucket;
-    limits.push_back({.algorithm = *algorithm,
-                      .quota = 1,
-                      .window = base::Duration{refills ? 1'000'000 : 0},
-                      .burst = 1});
-    suffix.remove_prefix(end);
-  }
-  return limits;
-}
+// Of one command, so that it holds a worker for some milliseconds at most: a key takes up to 38
+// requests, for each algorithm and each list of them a look and, to delete it, a put.
+constexpr size_t keys_per_command_max = 128;
+static_assert(2 * (std::size(keyed) + base::bounds::inline_lists_max) == 38);
 
 constexpr int64_t scan_count_default = 10, scan_count_max = 1000;
 // Names that KEYS looks at; where there are more it is an error.
@@ -72,19 +57,25 @@ std::optional<std::string> key_of(std::string_view name, std::string_view databa
 }  // namespace
 
 void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
+  if (keys.size() > keys_per_command_max)
+    return answer_error("ERR a command takes at most " + std::to_string(keys_per_command_max) +
+                        " keys");
   const bool deletes = entry.name == "del" || entry.name == "unlink";
   const uint32_t note = entry.name == "ttl"    ? ttl
                         : entry.name == "pttl" ? pttl
                         : entry.name == "type" ? type
                                                : counters;
-  std::vector<std::vector<limit::Limit>> lists;
-  if (options_.inline_limits && peer_.server != nullptr)
-    for (const std::string& suffix :
-         peer_.server->suffixes(policy::inline_prefix, inline_lists_max))
-      if (auto limits = limits_named(suffix); !limits.empty()) lists.push_back(std::move(limits));
+  std::span<const std::vector<limit::Limit>> lists;
+  if (options_.inline_limits && peer_.server != nullptr) lists = peer_.server->inline_lists();
   const auto ask_for = [&](std::string_view key, size_t which, Verb verb, bool last) {
     requests_->open();
-    request::Request request{.verb = verb, .all = verb == Verb::put, .prefix = {}, .tag = {}};
+    // The counters of the key, whatever rules a policy has for such commands.
+    request::Request request{.verb = verb,
+                             .all = verb == Verb::put,
+                             .scope = request::RuleScope::dialect,
+                             .needs_store = true,
+                             .prefix = {},
+                             .tag = {}};
     if (which < std::size(keyed)) {
       requests_->add(request::Entry{command_entry, command_of(keyed[which])});
       requests_->add(request::Entry{database_entry, database_text(facts_.database)});

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "access/access.h"
 #include "base/bounds.h"
+#include "policy/inline_limits.h"
 #include "protocol/resp/session.h"
 
 namespace {
@@ -25,10 +27,11 @@ void require(bool holds) {
 struct Server final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
-  std::vector<std::string> suffixes(std::string_view, size_t) const override {
-    return {":token_bucket", ":fixed_window,sliding_log", ":gcra_cell", ":"};
-  }
+  std::span<const std::vector<limit::Limit>> inline_lists() const override { return lists; }
   void interrupt() const override {}
+
+  const std::vector<std::vector<limit::Limit>> lists{
+      policy::limits_named("token_bucket"), policy::limits_named("fixed_window,sliding_log")};
 };
 
 // What depends on nothing but the request.

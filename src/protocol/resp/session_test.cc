@@ -14,7 +14,6 @@ namespace {
 struct Server final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
-  std::vector<std::string> suffixes(std::string_view, size_t) const override { return {}; }
   void interrupt() const override {}
 };
 const Server server;

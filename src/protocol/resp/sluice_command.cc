@@ -54,9 +54,6 @@ constexpr SluiceForm sluice_forms[] = {
     {"SLUICE.HELP", SluiceVerb::help, 1, 0},
 };
 
-constexpr std::string_view reserved_names[] = {"SLUICE.RESERVE", "SLUICE.COMMIT", "SLUICE.CANCEL",
-                                               "SLUICE.ACQUIRE", "SLUICE.RENEW",  "SLUICE.RELEASE"};
-
 struct AlgorithmWord {
   std::string_view word;
   Algorithm algorithm;
@@ -124,9 +121,6 @@ class SluiceCommandReader {
     const std::string_view name = words_[at_++];
     for (const SluiceForm& form : sluice_forms)
       if (is_word(name, form.name)) return read_form(form);
-    for (const std::string_view reserved : reserved_names)
-      if (is_word(name, reserved))
-        return fail("ERR ", reserved, " is not available in this version");
     return fail("ERR unknown command '", quoted(name), "'");
   }
 

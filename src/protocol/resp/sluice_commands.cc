@@ -68,7 +68,15 @@ void RespSession::sluice(Words words) {
   }
 }
 
+// A key's own counter is given back and reset, whatever rules a policy has for such takes. The
+// rules of the program are for its own requests: what a subject of entries says in their words must
+// not reach their counters.
 void RespSession::commit_subject(const SluiceSubject& subject, request::Request request) {
+  const bool is_about_counters = request.verb == Verb::put || request.verb == Verb::peek;
+  request.scope = !subject.is_inline  ? request::RuleScope::native
+                  : is_about_counters ? request::RuleScope::dialect
+                                      : request::RuleScope::all;
+  request.needs_store = is_about_counters;
   requests_->open();
   if (subject.is_inline) {
     requests_->add(request::Entry{command_entry, inline_command});
@@ -147,9 +155,12 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
   const bool is_there = gathered_.life.us > 0;
   switch (kind) {
     case ttl:
-      return out.integer(is_there ? limit::gcra::seconds_up(gathered_.life) : -2);
-    case pttl:
-      return out.integer(is_there ? milliseconds_up(gathered_.life) : -2);
+    case pttl: {
+      if (!is_there) return out.integer(-2);
+      if (gathered_.life == base::never) return out.integer(-1);
+      return out.integer(kind == ttl ? limit::gcra::seconds_up(gathered_.life)
+                                     : milliseconds_up(gathered_.life));
+    }
     case type:
       return out.simple(is_there ? "string" : "none");
     case counters:
@@ -163,11 +174,16 @@ void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
 
 // No rule applies. What cannot be told of nothing is an error whatever the configuration says.
 void RespSession::reply_unmatched(const request::Request& request, wire::RespWriter& out) const {
-  const bool takes = request.note == five || request.note == waited;
+  const bool named = request.note == five_and_name;
+  const bool takes = named || request.note == five || request.note == waited;
   if (options_.unmatched == Unmatched::error || !takes) return out.error(no_rule);
   const bool allowed = options_.unmatched == Unmatched::allow;
   const int64_t told[] = {allowed ? 1 : 0, 0, 0, allowed ? 0 : -1, 0, 0};
-  out.integers(std::span(told).first(request.note == five ? 5 : 6));
+  const auto numbers = std::span(told).first(request.note == waited ? 6 : 5);
+  if (!named) return out.integers(numbers);
+  out.list(numbers.size() + 1);
+  for (const int64_t number : numbers) out.integer(number);
+  out.null();
 }
 
 void RespSession::reply_sluice(const request::Request& request, const request::Verdict& verdict,

@@ -7,7 +7,7 @@ namespace {
 // As Redis writes its helps: what to type, and below it what that does.
 constexpr std::string_view sluice_help[] = {
     "SLUICE.<command> [<arg> ...]. Commands are:",
-    "SLUICE.TAKE <subject> [N <n>] [NOW <ms>] [WITHNAME]",
+    "SLUICE.TAKE <subject> [N <n>] [WITHNAME]",
     "    Take n units (default 1) if there are enough, else none.",
     "SLUICE.PEEK <subject> [N <n>] [WITHNAME]",
     "    Tell what TAKE would reply, and take nothing.",

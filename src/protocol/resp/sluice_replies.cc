@@ -15,6 +15,22 @@ std::span<const Decision> decisions_of(const request::Verdict& verdict, const Ch
   return {verdict.decisions + charge.decision_first, charge.limits.size()};
 }
 
+// Is there a counter that such a look has seen? What a fixed bucket lacks never comes back by
+// itself, and of one that is full the same is told.
+bool is_live(const limit::Limit& limit, const Decision& look) {
+  if (limit.algorithm == limit::Algorithm::fixed_bucket) return look.remaining < look.limit;
+  return limit::has_counter(limit.algorithm) && look.reset_after.us > 0;
+}
+
+// Calls `visit(decision)` for the limits of a charge behind which there is a counter.
+template <class Visit>
+void each_live(const request::Verdict& verdict, const Charge& charge, Visit visit) {
+  if (!charge.counted) return;
+  const auto decisions = decisions_of(verdict, charge);
+  for (size_t i = 0; i < decisions.size(); ++i)
+    if (is_live(charge.limits[i], decisions[i])) visit(decisions[i]);
+}
+
 void append_numbers(const Decision& decision, bool allowed, wire::RespWriter& out) {
   out.integer(allowed ? 1 : 0);
   out.integer(decision.limit);
@@ -85,21 +101,20 @@ void append_explanation(const request::Verdict& verdict, wire::RespWriter& out) 
 }
 
 size_t live_counters(const request::Verdict& verdict) {
-  return static_cast<size_t>(
-      std::count_if(verdict.charges.begin(), verdict.charges.end(), [&](const Charge& charge) {
-        const auto decisions = decisions_of(verdict, charge);
-        return charge.counted && std::any_of(decisions.begin(), decisions.end(),
-                                             [](const auto& d) { return d.reset_after.us > 0; });
-      }));
+  size_t count = 0;
+  for (const Charge& charge : verdict.charges) {
+    bool live = false;
+    each_live(verdict, charge, [&](const Decision&) { live = true; });
+    count += live ? 1 : 0;
+  }
+  return count;
 }
 
 base::Duration lives_for(const request::Verdict& verdict) {
   base::Duration longest{};
-  for (const Charge& charge : verdict.charges) {
-    if (!charge.counted) continue;
-    for (const Decision& decision : decisions_of(verdict, charge))
-      longest = std::max(longest, decision.reset_after);
-  }
+  for (const Charge& charge : verdict.charges)
+    each_live(verdict, charge,
+              [&](const Decision& decision) { longest = std::max(longest, decision.reset_after); });
   return longest;
 }
 

@@ -20,7 +20,7 @@ void append_waited(const request::Verdict& verdict, wire::RespWriter& out);
 void append_explanation(const request::Verdict& verdict, wire::RespWriter& out);
 
 // How many counters the verdict of a peek found that are not as fresh, and how long until the last
-// of them is; 0: there is none.
+// of them is; 0: there is none, base::never: one of them never is.
 size_t live_counters(const request::Verdict& verdict);
 base::Duration lives_for(const request::Verdict& verdict);
 
