@@ -1,121 +1,19 @@
-// The commands that charge counters, through the engine and the table in memory, at a time that the
-// test sets.
+// The commands that charge counters: the three that throttle, and SLUICE.*.
 #include <gtest/gtest.h>
-#include <spdlog/sinks/null_sink.h>
 
 #include <map>
-#include <memory>
 #include <random>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/hash.h"
-#include "engine/engine.h"
 #include "limit/gcra_model.h"
-#include "policy/inline_limits.h"
-#include "policy/read/native.h"
-#include "protocol/resp/dialect.h"
-#include "protocol/resp/session.h"
-#include "request/peer.h"
-#include "request/space.h"
-#include "store/embedded_store.h"
+#include "protocol/resp/commands_world_test.h"
 
-namespace sluice::resp {
+namespace sluice::resp::commands_test {
 namespace {
 
 using limit::Algorithm;
-
-constexpr int64_t second = 1'000'000;
-
-int64_t now_us;  // of all worlds, one at a time
-
-// Tells nothing of a server but the lists of algorithms that were met.
-struct View final : request::ServerView {
-  explicit View(const policy::InlineLists& its_lists) : lists(its_lists) {}
-  std::string_view version() const override { return "1.2.3"; }
-  request::ServerFigures figures() const override { return {}; }
-  std::span<const std::vector<limit::Limit>> inline_lists() const override { return lists.all(); }
-  void interrupt() const override {}
-
-  const policy::InlineLists& lists;
-};
-
-struct World {
-  // `more_rules`: items of a policy's list of rules, behind those below.
-  explicit World(const RespOptions& its_options = {}, const std::string& more_rules = "")
-      : options(its_options), session({.server = &view, .options = &options}) {
-    now_us = 1'795'000'000 * second;
-    static const protocol::Protocol number = protocol::find("resp").value();
-    protocol = number;
-    auto rules = std::make_shared<policy::RuleSet>(protocol::dialects());
-    base::Diagnostics diagnostics;
-    policy::read_native(
-        "rules:\n"
-        "- { name: login, match: { path: /login }, actor: ip, limit: { quota: 3, window: 1m, "
-        "algorithm: fixed_window } }\n"
-        "- { name: vip, match: { command: cl.throttle, key: 'vip*' }, actor: key, limit: { quota: "
-        "2, window: 10s, algorithm: fixed_window } }\n"
-        "- { match: { command: '*', key: 'no*' }, deny: true }\n"
-        "- { match: { command: cl.throttle, key: 'jar*' }, actor: key, limit: { quota: 1, "
-        "algorithm: fixed_bucket } }\n"
-        "- { match: { user: '*' }, actor: user, limit: { quota: 7, window: 1h } }\n" +
-            more_rules,
-        "test.yaml", spaces, *rules, diagnostics);
-    EXPECT_FALSE(base::has_errors(diagnostics));
-    add_throttle_rules(spaces, *rules, options);
-    live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
-    engine = std::make_unique<engine::Engine>(
-        engine::Engine::Deps{.store = store,
-                             .clock = clock,
-                             .live = *live,
-                             .spaces = &spaces,
-                             .inline_lists = &inline_lists},
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
-  }
-
-  // What the session replies to inline commands.
-  std::string say(RespSession& session, std::string text) {
-    base::Buffer replies;
-    while (!text.empty()) {
-      engine::Batch& batch = engine->next_batch();
-      base::Buffer out;
-      const auto received = session.receive(text, false, batch.requests, out);
-      const size_t asked = batch.requests.size();
-      if (received.consumed == 0 && asked == 0) break;
-      // A command may be of several requests, of which the last reaches the bound.
-      EXPECT_LT(asked, base::bounds::batch_requests_max + 64);
-      if (asked > 0) {
-        EXPECT_EQ(engine->serve(batch, protocol, session, out), engine::Served::all);
-      }
-      replies.append(out.view());
-      text.erase(0, received.consumed);
-    }
-    return std::string(replies.view());
-  }
-  std::string say(const std::string& text) { return say(session, text); }
-  // A reply of integers as words.
-  std::string numbers(const std::string& command) {
-    const std::string reply = say(command + "\n");
-    std::string words;
-    for (size_t at = reply.find(':'); at != reply.npos; at = reply.find(':', at + 1))
-      words += (words.empty() ? "" : " ") + reply.substr(at + 1, reply.find('\r', at) - at - 1);
-    return reply.starts_with('-') ? reply.substr(0, reply.find('\r')) : words;
-  }
-
-  const RespOptions options;
-  policy::InlineLists inline_lists;
-  const View view{inline_lists};
-  protocol::Protocol protocol{};
-  request::Spaces spaces;
-  base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
-  store::EmbeddedStore store{0, base::Hash(1), spaces};
-  std::unique_ptr<live::Live> live;
-  std::unique_ptr<engine::Engine> engine;
-  RespSession session;
-};
 
 TEST(Throttle, TheThreeCommandsCountApart) {
   World world;
@@ -239,76 +137,6 @@ TEST(Throttle, SilentCommandsCharge) {
   EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60"), "0 2 0 -1 120");
 }
 
-TEST(Throttle, WorksWithinATransaction) {
-  World world;
-  EXPECT_EQ(world.say("MULTI\nCL.THROTTLE k 0 1 60\nPING\nCL.THROTTLE k 0 1 60\nEXEC\n"),
-            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n"
-            "+PONG\r\n*5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n");
-  EXPECT_EQ(world.say("MULTI\nNOSUCH\nCL.THROTTLE k9 0 1 60\nEXEC\nEXEC\n"),
-            "+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n+QUEUED\r\n"
-            "-EXECABORT Transaction discarded because of previous errors.\r\n"
-            "-ERR EXEC without MULTI\r\n");
-  EXPECT_EQ(world.numbers("CL.THROTTLE k9 0 1 60"), "0 1 0 -1 60") << "it was not executed";
-  EXPECT_EQ(
-      world.say("MULTI\nMULTI\nWATCH k\nDISCARD\nDISCARD\nWATCH k\nUNWATCH\n"),
-      "+OK\r\n-ERR MULTI calls can not be nested\r\n-ERR WATCH inside MULTI is not allowed\r\n"
-      "+OK\r\n-ERR DISCARD without MULTI\r\n+OK\r\n+OK\r\n");
-}
-
-// Each in memory of its own while its requests are decided.
-TEST(Throttle, TransactionsInOneWriteChargeTheirOwnKeys) {
-  World world;
-  const std::string a(200, 'a'), b(200, 'b');
-  std::string all;
-  for (const std::string& key : {a, b, a, b})
-    all += "MULTI\nCL.THROTTLE " + key + " 3 1 600\nEXEC\n";
-  const std::string one = "+OK\r\n+QUEUED\r\n*1\r\n*5\r\n:0\r\n:4\r\n:";
-  EXPECT_EQ(world.say(all), one + "3\r\n:-1\r\n:600\r\n" + one + "3\r\n:-1\r\n:600\r\n" + one +
-                                "2\r\n:-1\r\n:1200\r\n" + one + "2\r\n:-1\r\n:1200\r\n");
-  EXPECT_EQ(world.numbers("CL.THROTTLE " + a + " 3 1 600 0"), "0 4 2 -1 1200");
-  EXPECT_EQ(world.numbers("CL.THROTTLE " + b + " 3 1 600 0"), "0 4 2 -1 1200");
-}
-
-// A batch of it at a time, as of commands outside of it.
-TEST(Throttle, ALongTransactionIsExecutedInParts) {
-  World world;
-  std::string all = "MULTI\n", expected = "+OK\r\n", replies;
-  for (int i = 0; i < 2000; ++i) {
-    all += "CL.THROTTLE k" + std::to_string(i % 3) + " 9999 1 1\nECHO " + std::to_string(i) + "\n";
-    expected += "+QUEUED\r\n+QUEUED\r\n";
-    const std::string n = std::to_string(i);
-    replies += "*5\r\n:0\r\n:10000\r\n:" + std::to_string(9999 - i / 3) +
-               "\r\n:-1\r\n:" + std::to_string(i / 3 + 1) + "\r\n$" + std::to_string(n.size()) +
-               "\r\n" + n + "\r\n";
-  }
-  EXPECT_EQ(world.say(all + "EXEC\nPING\n"), expected + "*4000\r\n" + replies + "+PONG\r\n");
-  // Nothing is left of it.
-  EXPECT_EQ(world.say("EXEC\nMULTI\nPING\nEXEC\n"),
-            "-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
-}
-
-// What changes how replies are written, or what one tells, holds from its own place on.
-TEST(Throttle, WithinATransactionEachReplyIsOfItsTime) {
-  World world;
-  const std::string told = world.say(
-      "MULTI\nCLIENT GETNAME\nCLIENT INFO\nCLIENT SETNAME later\nHELLO 3\nCLIENT GETNAME\nSELECT "
-      "3\nEXEC\nCLIENT INFO\nSELECT 4\n");
-  const size_t before = told.find("name= "), after = told.find("name=later");
-  EXPECT_NE(before, told.npos) << told;
-  EXPECT_LT(before, after);
-  EXPECT_NE(told.find("*6\r\n$-1\r\n"), told.npos) << "the null of RESP2";
-  EXPECT_NE(told.find(" db=3 "), told.npos) << told;
-  EXPECT_EQ(told.find(" db=4 "), told.npos) << told;
-}
-
-TEST(Throttle, SilenceWithinATransactionIsRefused) {
-  World world;
-  for (const char* how : {"SKIP", "OFF"})
-    EXPECT_EQ(world.say("MULTI\nCLIENT REPLY " + std::string(how) + "\nPING\nEXEC\nPING\n"),
-              "+OK\r\n-ERR CLIENT REPLY is not allowed in transactions\r\n+QUEUED\r\n"
-              "-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n");
-}
-
 // A rule or an override of another algorithm refuses, and never comes; it is no error.
 TEST(Throttle, WhatNeverComesIsMinusOne) {
   World world;
@@ -317,24 +145,6 @@ TEST(Throttle, WhatNeverComesIsMinusOne) {
   EXPECT_EQ(world.numbers("CL.THROTTLE jar1 3 1 60"), "1 1 0 -1 -1");
   EXPECT_EQ(world.numbers("THROTTLE no1 3 1 60"), "0 0 0 -1 -1");
   EXPECT_EQ(world.numbers("GCRA no1 3 1 60"), "1 0 0 -1 -1");
-}
-
-TEST(Throttle, ATransactionIsBounded) {
-  World world;
-  world.say("MULTI\n");
-  std::string all;
-  for (size_t i = 0; i < Transaction::commands_max; ++i) all += "PING\n";
-  const std::string queued = world.say(all);
-  EXPECT_EQ(queued.size(), Transaction::commands_max * std::string_view("+QUEUED\r\n").size());
-  EXPECT_TRUE(world.say("PING\n").starts_with("-ERR too many commands"));
-  EXPECT_TRUE(world.say("EXEC\n").starts_with("-EXECABORT"));
-  world.say("MULTI\n");
-  const std::string word(60'000, 'x');
-  for (int i = 0; i < 17; ++i) EXPECT_EQ(world.say("ECHO " + word + "\n"), "+QUEUED\r\n");
-  EXPECT_GT(world.session.unfinished_bytes(), 17u * 60'000);
-  EXPECT_TRUE(world.say("ECHO " + word + "\n").starts_with("-ERR too many commands"));
-  world.say("DISCARD\n");
-  EXPECT_EQ(world.session.unfinished_bytes(), 0u);
 }
 
 TEST(SluiceCommands, TakeByThePolicy) {
@@ -498,112 +308,5 @@ TEST(SluiceCommands, AKeyThatComesTwiceIsChargedBothUnderOneListOfLimits) {
   EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + "KEY s LIMIT 4 1h EACH").substr(0, 1), "1");
 }
 
-TEST(Keys, AreTheCountersOfTheCommandsThatThrottle) {
-  World world;
-  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k\nTYPE k\nDEL k\n"),
-            ":-2\r\n:-2\r\n:0\r\n+none\r\n:0\r\n");
-  world.say("CL.THROTTLE k 4 1 60\n");
-  now_us += 500'000;
-  EXPECT_EQ(world.say("TTL k\nPTTL k\nEXISTS k nothing k\nTYPE k\n"),
-            ":60\r\n:59500\r\n:2\r\n+string\r\n");
-  world.say("THROTTLE k 4 1 600\n");
-  EXPECT_EQ(world.say("TTL k\nEXISTS k\n"), ":600\r\n:2\r\n");
-  EXPECT_EQ(world.say("SELECT 1\nEXISTS k\nSELECT 0\nDEL k nothing\nEXISTS k\nTTL k\n"),
-            "+OK\r\n:0\r\n+OK\r\n:2\r\n:0\r\n:-2\r\n");
-  EXPECT_EQ(world.numbers("CL.THROTTLE k 4 1 60"), "0 5 4 -1 60");
-}
-
-// A policy's rule that all keys share, or that decides in place of a key's counter, is no key's.
-TEST(Keys, AreNotTheCountersOfAPolicysRules) {
-  World world({},
-              "- { match: { command: throttle }, limit: { quota: 3, window: 1h, algorithm: "
-              "fixed_window }, then: continue }\n");
-  for (const char* key : {"a", "b", "c"})
-    EXPECT_EQ(world.numbers("THROTTLE " + std::string(key) + " 9 1 60").substr(0, 1), "1");
-  EXPECT_EQ(world.say("EXISTS never\nTTL never\nTYPE never\nDEL never\n"),
-            ":0\r\n:-2\r\n+none\r\n:0\r\n");
-  EXPECT_EQ(world.numbers("THROTTLE d 9 1 60"), "0 3 0 3600 3600") << "the rule's counter is full";
-  EXPECT_EQ(world.say("EXISTS a\nDEL a\nEXISTS a\n"), ":1\r\n:1\r\n:0\r\n");
-  EXPECT_EQ(world.numbers("THROTTLE d 9 1 60").substr(0, 1), "0");
-  // Of these a rule of the policy decides.
-  EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60 2"), "0 2 0 -1 10");
-  EXPECT_EQ(world.say("EXISTS vip1\nDEL vip1\n"), ":0\r\n:0\r\n");
-  EXPECT_EQ(world.numbers("CL.THROTTLE vip1 99 1 60"), "1 2 0 10 10");
-}
-
-TEST(Keys, ABucketThatFillsByPutsAloneIsThereWhileItLacksUnits) {
-  World world;
-  const std::string bucket = "KEY x LIMIT 5 0 ALGORITHM fixed_bucket";
-  const std::string all = "EXISTS x\nTTL x\nPTTL x\nTYPE x\n";
-  world.say("SLUICE.TAKE KEY other LIMIT 5 0 ALGORITHM fixed_bucket\n");
-  EXPECT_EQ(world.numbers("SLUICE.PEEK " + bucket), "1 5 4 0 -1");
-  EXPECT_EQ(world.say(all + "DEL x\n"), ":0\r\n:-2\r\n:-2\r\n+none\r\n:0\r\n");
-  EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "0");
-  EXPECT_EQ(world.numbers("SLUICE.TAKE " + bucket), "1 5 4 0 -1");
-  EXPECT_EQ(world.say(all), ":1\r\n:-1\r\n:-1\r\n+string\r\n");
-  EXPECT_EQ(world.numbers("SLUICE.PUT " + bucket), "5 5");
-  EXPECT_EQ(world.say(all), ":0\r\n:-2\r\n:-2\r\n+none\r\n");
-  world.numbers("SLUICE.TAKE " + bucket);
-  EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "1");
-  EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "0");
-  world.numbers("SLUICE.TAKE " + bucket);
-  world.numbers("SLUICE.TAKE KEY x LIMIT 5 1m");
-  EXPECT_EQ(world.say("EXISTS x\nTTL x\nDEL x\nEXISTS x\n"), ":2\r\n:-1\r\n:2\r\n:0\r\n");
-}
-
-// SLUICE commands for that key with each of so many lists of algorithms.
-std::string lists_of(const std::string& command, const std::string& key, size_t count) {
-  static constexpr const char* algorithms[] = {"aligned_window", "fixed_window", "sliding_log",
-                                               "token_bucket"};
-  std::string all;
-  for (size_t i = 0; i < count; ++i) {
-    all += command + " KEY " + key;
-    for (size_t at = 0, rest = i; at < 3; ++at, rest /= 4)
-      all += std::string(" LIMIT 5 1h ALGORITHM ") + algorithms[rest % 4];
-    all += '\n';
-  }
-  return all;
-}
-
-TEST(Keys, AreFoundWhateverOtherListsWereLookedAtBy) {
-  World world;
-  world.say("SLUICE.TAKE KEY u LIMIT 5 1h\n");
-  for (const char* look : {"SLUICE.PEEK", "SLUICE.EXPLAIN", "SLUICE.PUT", "SLUICE.RESET"})
-    world.say(lists_of(look, "other", 40));
-  EXPECT_EQ(world.inline_lists.all().size(), 1u);
-  EXPECT_EQ(world.say("EXISTS u\nTTL u\nDEL u\nEXISTS u\n"), ":1\r\n:720\r\n:1\r\n:0\r\n");
-  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY u LIMIT 5 1h"), "1 5 4 0 720000");
-}
-
-TEST(Keys, AreFoundByTheFirstListsThatWereCharged) {
-  World world;
-  constexpr size_t most = base::bounds::inline_lists_max;
-  world.say(lists_of("SLUICE.TAKE", "u", most + 5));
-  EXPECT_EQ(world.inline_lists.all().size(), most);
-  EXPECT_EQ(world.numbers("EXISTS u"), std::to_string(most));
-  EXPECT_EQ(world.numbers("DEL u"), std::to_string(most));
-  EXPECT_EQ(world.numbers("EXISTS u"), "0");
-  // The others are still reached by what they are.
-  size_t left = 0;
-  const std::string resets = world.say(lists_of("SLUICE.RESET", "u", most + 5));
-  for (size_t at = resets.find(":1"); at != resets.npos; at = resets.find(":1", at + 1)) ++left;
-  EXPECT_EQ(left, 5u);
-}
-
-TEST(Keys, AreBoundedInACommand) {
-  World world;
-  const auto command = [](const std::string& name, size_t keys) {
-    std::string text = name;
-    for (size_t i = 0; i < keys; ++i) text += " k" + std::to_string(i);
-    return text + "\n";
-  };
-  world.say("CL.THROTTLE k127 0 1 60\n");
-  EXPECT_EQ(world.say(command("EXISTS", 128)), ":1\r\n");
-  for (const char* name : {"EXISTS", "DEL", "UNLINK"})
-    EXPECT_EQ(world.say(command(name, 129)), "-ERR a command takes at most 128 keys\r\n");
-  EXPECT_EQ(world.say(command("DEL", 128)), ":1\r\n");
-  EXPECT_EQ(world.say("EXISTS k127\n"), ":0\r\n");
-}
-
 }  // namespace
-}  // namespace sluice::resp
+}  // namespace sluice::resp::commands_test

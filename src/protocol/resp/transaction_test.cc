@@ -1,0 +1,103 @@
+// MULTI and EXEC: what is executed, when, and as what its replies are written.
+#include "protocol/resp/transaction.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "protocol/resp/commands_world_test.h"
+
+namespace sluice::resp::commands_test {
+namespace {
+
+TEST(Transactions, WorksWithinATransaction) {
+  World world;
+  EXPECT_EQ(world.say("MULTI\nCL.THROTTLE k 0 1 60\nPING\nCL.THROTTLE k 0 1 60\nEXEC\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n"
+            "+PONG\r\n*5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n");
+  EXPECT_EQ(world.say("MULTI\nNOSUCH\nCL.THROTTLE k9 0 1 60\nEXEC\nEXEC\n"),
+            "+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n+QUEUED\r\n"
+            "-EXECABORT Transaction discarded because of previous errors.\r\n"
+            "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE k9 0 1 60"), "0 1 0 -1 60") << "it was not executed";
+  EXPECT_EQ(
+      world.say("MULTI\nMULTI\nWATCH k\nDISCARD\nDISCARD\nWATCH k\nUNWATCH\n"),
+      "+OK\r\n-ERR MULTI calls can not be nested\r\n-ERR WATCH inside MULTI is not allowed\r\n"
+      "+OK\r\n-ERR DISCARD without MULTI\r\n+OK\r\n+OK\r\n");
+}
+
+// Each in memory of its own while its requests are decided.
+TEST(Transactions, TransactionsInOneWriteChargeTheirOwnKeys) {
+  World world;
+  const std::string a(200, 'a'), b(200, 'b');
+  std::string all;
+  for (const std::string& key : {a, b, a, b})
+    all += "MULTI\nCL.THROTTLE " + key + " 3 1 600\nEXEC\n";
+  const std::string one = "+OK\r\n+QUEUED\r\n*1\r\n*5\r\n:0\r\n:4\r\n:";
+  EXPECT_EQ(world.say(all), one + "3\r\n:-1\r\n:600\r\n" + one + "3\r\n:-1\r\n:600\r\n" + one +
+                                "2\r\n:-1\r\n:1200\r\n" + one + "2\r\n:-1\r\n:1200\r\n");
+  EXPECT_EQ(world.numbers("CL.THROTTLE " + a + " 3 1 600 0"), "0 4 2 -1 1200");
+  EXPECT_EQ(world.numbers("CL.THROTTLE " + b + " 3 1 600 0"), "0 4 2 -1 1200");
+}
+
+// A batch of it at a time, as of commands outside of it.
+TEST(Transactions, ALongTransactionIsExecutedInParts) {
+  World world;
+  std::string all = "MULTI\n", expected = "+OK\r\n", replies;
+  for (int i = 0; i < 2000; ++i) {
+    all += "CL.THROTTLE k" + std::to_string(i % 3) + " 9999 1 1\nECHO " + std::to_string(i) + "\n";
+    expected += "+QUEUED\r\n+QUEUED\r\n";
+    const std::string n = std::to_string(i);
+    replies += "*5\r\n:0\r\n:10000\r\n:" + std::to_string(9999 - i / 3) +
+               "\r\n:-1\r\n:" + std::to_string(i / 3 + 1) + "\r\n$" + std::to_string(n.size()) +
+               "\r\n" + n + "\r\n";
+  }
+  EXPECT_EQ(world.say(all + "EXEC\nPING\n"), expected + "*4000\r\n" + replies + "+PONG\r\n");
+  // Nothing is left of it.
+  EXPECT_EQ(world.say("EXEC\nMULTI\nPING\nEXEC\n"),
+            "-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
+}
+
+// What changes how replies are written, or what one tells, holds from its own place on.
+TEST(Transactions, WithinATransactionEachReplyIsOfItsTime) {
+  World world;
+  const std::string told = world.say(
+      "MULTI\nCLIENT GETNAME\nCLIENT INFO\nCLIENT SETNAME later\nHELLO 3\nCLIENT GETNAME\nSELECT "
+      "3\nEXEC\nCLIENT INFO\nSELECT 4\n");
+  const size_t before = told.find("name= "), after = told.find("name=later");
+  EXPECT_NE(before, told.npos) << told;
+  EXPECT_LT(before, after);
+  EXPECT_NE(told.find("*6\r\n$-1\r\n"), told.npos) << "the null of RESP2";
+  EXPECT_NE(told.find(" db=3 "), told.npos) << told;
+  EXPECT_EQ(told.find(" db=4 "), told.npos) << told;
+}
+
+TEST(Transactions, SilenceWithinATransactionIsRefused) {
+  World world;
+  for (const char* how : {"SKIP", "OFF"})
+    EXPECT_EQ(world.say("MULTI\nCLIENT REPLY " + std::string(how) + "\nPING\nEXEC\nPING\n"),
+              "+OK\r\n-ERR CLIENT REPLY is not allowed in transactions\r\n+QUEUED\r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n");
+}
+
+TEST(Transactions, ATransactionIsBounded) {
+  World world;
+  world.say("MULTI\n");
+  std::string all;
+  for (size_t i = 0; i < Transaction::commands_max; ++i) all += "PING\n";
+  const std::string queued = world.say(all);
+  EXPECT_EQ(queued.size(), Transaction::commands_max * std::string_view("+QUEUED\r\n").size());
+  EXPECT_TRUE(world.say("PING\n").starts_with("-ERR too many commands"));
+  EXPECT_TRUE(world.say("EXEC\n").starts_with("-EXECABORT"));
+  world.say("MULTI\n");
+  const std::string word(60'000, 'x');
+  for (int i = 0; i < 17; ++i) EXPECT_EQ(world.say("ECHO " + word + "\n"), "+QUEUED\r\n");
+  EXPECT_GT(world.session.unfinished_bytes(), 17u * 60'000);
+  EXPECT_TRUE(world.say("ECHO " + word + "\n").starts_with("-ERR too many commands"));
+  world.say("DISCARD\n");
+  EXPECT_EQ(world.session.unfinished_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace sluice::resp::commands_test
