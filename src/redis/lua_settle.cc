@@ -22,7 +22,8 @@
 //          was before there was such a thing; and one with `|` is read by servers that do not know
 //          it: they take its limits in their order and forget those that they have no place for.
 //   reply  allowed (0, 1), then for each limit: allowed, remaining, reset_after, retry_after (`n`:
-//          never); where limits are kept, instead: mask, then for each allowed, limit and so on
+//          never); where limits are kept, instead: mask, then for each allowed, limit and so on;
+//          of a peek by the limits that the counter was written under: allowed, limit and so on
 //          `~c`: it was written under other limits, `~w`: the numbers are too large, ask the other
 //          script; nothing was done
 #include "redis/lua.h"
@@ -341,7 +342,7 @@ for k = 1, #KEYS do
         end
         if not ok then all = false granted = false end
         if cut then c.changed = true end
-        c.said[i] = {ok, left, reset, retry}
+        c.said[i] = {ok, left, reset, retry, c.as_written and most_of(l) or nil}
         c.next[i] = next
       end
     end
@@ -372,7 +373,7 @@ for k = 1, #charges do
       local l, s = c.limits[i], c.states[i] or {}
       local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
       if counted(l) then left = left_behind(left, c.ahead) end
-      d = {ok, left, reset, retry}
+      d = {ok, left, reset, retry, d[5]}
       c.next[i] = next
       if cut or #next ~= #s then c.changed = true end
     end

@@ -338,10 +338,13 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
       charge.slot_mask = static_cast<uint32_t>(*mask);
       count = static_cast<size_t>(std::popcount(charge.slot_mask));
     }
+    // The limits that it answers by are not always those of the charge.
+    const bool as_written = charge.verb == Verb::peek && charge.as_written &&
+                            charge.space->encoding != request::KeyEncoding::remaining_text;
     for (size_t i = 0; i < count; ++i) {
       const auto ok = next_number(text);
-      const auto limit =
-          charge.keeps_limits ? next_number(text) : limit::units_max(charge.limits[i]);
+      const auto limit = charge.keeps_limits || as_written ? next_number(text)
+                                                           : limit::units_max(charge.limits[i]);
       const auto left = next_number(text), reset = next_number(text), retry = next_number(text);
       if (!ok || !limit || !left || !reset || !retry) return ScriptReply::nonsense;
       decisions[charge.decision_first + i] = {*ok == 1, *limit, *left, {*reset}, {*retry}};

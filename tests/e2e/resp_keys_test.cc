@@ -25,7 +25,7 @@ class RespKeys : public testing::TestWithParam<const char*> {
     if (GetParam() == std::string("durable")) store = "store: { path: data, durability: always }\n";
     if (GetParam() == std::string("redis")) {
       redis_ = std::make_unique<RedisServer>();
-      store = "store: { redis: { nodes: [\"" + redis_->address() + "\"] } }\n";
+      store = "store: { redis: { nodes: [\"" + redis_->address() + "\"], deadline_ms: 20000 } }\n";
     }
     file_ = folder_.write(
         "sluice.yaml",

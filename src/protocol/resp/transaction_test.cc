@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/bounds.h"
 #include "protocol/resp/commands_world_test.h"
 
 namespace sluice::resp::commands_test {
@@ -54,6 +55,7 @@ TEST(Transactions, ALongTransactionIsExecutedInParts) {
                "\r\n" + n + "\r\n";
   }
   EXPECT_EQ(world.say(all + "EXEC\nPING\n"), expected + "*4000\r\n" + replies + "+PONG\r\n");
+  EXPECT_LE(world.most_asked, base::bounds::batch_requests_max);
   // Nothing is left of it.
   EXPECT_EQ(world.say("EXEC\nMULTI\nPING\nEXEC\n"),
             "-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
