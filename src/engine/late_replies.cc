@@ -211,6 +211,7 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
   const auto entries = pending->entries();
   policy::Asked asked{.descriptor = entries,
                       .verb = Verb::wait,
+                      .scope = pending->request.scope,
                       .cost = pending->request.cost,
                       .limits = pending->brought,
                       .now = now,

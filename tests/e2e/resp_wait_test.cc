@@ -202,6 +202,31 @@ TEST(RespWaitReload, WhatNoLongerFitsIsRefused) {
   EXPECT_EQ(process.wait(soon()), 0);
 }
 
+// Also when it is matched again a request of entries meets rules of the policy alone: not the one
+// that CL.THROTTLE has.
+TEST(RespWaitReload, WhatHasNoRuleAnyMoreIsToldSo) {
+  Folder folder;
+  const auto write = [&](const std::string& key) {
+    return folder.write("sluice.yaml",
+                        "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
+                        "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
+                        "rules:\n  - { name: r, match: { " +
+                            key + ": '*' }, limit: { quota: 5, window: 1h } }\n");
+  };
+  Process process({.arguments = {"serve", "--config", write("key"), "--log-level", "warn"}});
+  const uint16_t port = await_listening(process, "resp"), admin = await_listening(process, "admin");
+  TcpClient client = TcpClient::connect(port).value();
+  ASSERT_TRUE(client.send("SLUICE.TAKE command=cl.throttle db=0 key=k N 3\r\n"));
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(client.read_line());
+  ASSERT_TRUE(client.send("SLUICE.WAIT 0 command=cl.throttle db=0 key=k N 3\r\n"));
+  ASSERT_TRUE(comes([&] { return sample(admin, "sluice_waiting_requests") == "1"; }));
+  write("other");
+  ASSERT_EQ(http(admin, "POST", "/v1/reload", "{}", "").status, 200);
+  EXPECT_EQ(client.read_line(), "-NORULE no rule applies\r");
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(soon()), 0);
+}
+
 // A person types what is between MULTI and EXEC; half a command is not a person's.
 TEST(RespIdle, AnOpenTransactionMayTakeItsTime) {
   Folder folder;
