@@ -174,36 +174,45 @@ struct KeyedEntry {
   NameKey key, mask;
 };
 
-constexpr auto keyed_entries = [] {
-  std::array<KeyedEntry, std::size(entries)> all{};
-  for (size_t i = 0; i < all.size(); ++i) {
-    const NameKey key = key_of(entries[i].name);
-    const auto mask = [](uint64_t number) {
-      uint64_t bits = 0;
-      for (int shift = 0; shift < 64; shift += 8) {
-        const uint64_t c = number >> shift & 0xff;
-        if (c >= 'a' && c <= 'z') bits |= uint64_t{0x20} << shift;
-      }
-      return bits;
-    };
-    all[i] = {key, {mask(key.first), mask(key.last), 0}};
+// The bits by which small letters differ from large ones, where `number` has letters.
+constexpr uint64_t case_bits(uint64_t number) {
+  uint64_t bits = 0;
+  for (int shift = 0; shift < 64; shift += 8) {
+    const uint64_t c = number >> shift & 0xff;
+    if (c >= 'a' && c <= 'z') bits |= uint64_t{0x20} << shift;
   }
-  return all;
-}();
+  return bits;
+}
+
+constexpr size_t entry_count = std::size(entries);
+using KeyedEntries = std::array<KeyedEntry, entry_count>;
+
+constexpr KeyedEntries make_keyed_entries() {
+  KeyedEntries made;
+  for (size_t i = 0; i < entry_count; ++i) {
+    const NameKey key = key_of(entries[i].name);
+    made[i] = {key, {case_bits(key.first), case_bits(key.last), 0}};
+  }
+  return made;
+}
+constexpr KeyedEntries keyed_entries = make_keyed_entries();
 
 // Places of entries, from 1, where their names' hash says or behind; 0: none.
-constexpr auto slots = [] {
-  std::array<uint8_t, slot_count> made{};
-  for (size_t i = 0; i < std::size(entries); ++i) {
+using Slots = std::array<uint8_t, slot_count>;
+
+constexpr Slots make_slots() {
+  Slots made{};
+  for (size_t i = 0; i < entry_count; ++i) {
     size_t at = slot_of(keyed_entries[i].key);
     while (made[at] != 0) at = (at + 1) % slot_count;
     made[at] = static_cast<uint8_t>(i + 1);
   }
   return made;
-}();
+}
+constexpr Slots slots = make_slots();
 
 static_assert(std::endian::native == std::endian::little);
-static_assert(std::size(entries) < slot_count / 4 &&
+static_assert(entry_count < slot_count / 4 &&
               std::all_of(std::begin(entries), std::end(entries), [](const CommandEntry& entry) {
                 return entry.name.size() >= 2 && entry.name.size() <= 16;
               }));
