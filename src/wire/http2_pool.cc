@@ -25,14 +25,18 @@ constexpr std::array<size_t, 11> class_bytes{48,   112,  176,  240,  368,   496,
 
 // Classes of the smaller ones, by 16 bytes, as most blocks are small.
 constexpr size_t small_bytes = 1008;
-constexpr std::array<uint8_t, small_bytes / 16 + 1> small_classes = [] {
-  std::array<uint8_t, small_bytes / 16 + 1> all{};
-  for (size_t i = 0, index = 0; i < all.size(); ++i) {
+using SmallClasses = std::array<uint8_t, small_bytes / 16 + 1>;
+
+constexpr SmallClasses make_small_classes() {
+  SmallClasses made{};
+  size_t index = 0;
+  for (size_t i = 0; i < made.size(); ++i) {
     while (class_bytes[index] < 16 * i) ++index;
-    all[i] = static_cast<uint8_t>(index);
+    made[i] = static_cast<uint8_t>(index);
   }
-  return all;
-}();
+  return made;
+}
+constexpr SmallClasses small_classes = make_small_classes();
 
 }  // namespace
 
