@@ -102,6 +102,7 @@ def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequen
             "divvy": [sluice, "divvy", str(divvy)],
             "limitd": [sluice, "limitd", "-c", str(limitd), "-p", "0", "-h", "127.0.0.1"],
             "droplet": [sluice, "droplet", "--host", "127.0.0.1"],
+            "resp": [sluice, "resp", "--port", "0"],
         }[protocol]
         with serving([*wrapper, *command], PORT="0") as server:
             yield server

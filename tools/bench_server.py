@@ -19,7 +19,8 @@ from bench_common import Server, load, serving_floor, serving_sluice
 CONNECTIONS = 50
 KEYS = 100_000
 # The most that sluice may cost, in floors, by protocol and by the requests outstanding on each connection.
-TARGETS = {"divvy": {1: 1.2, 16: 2.5}, "limitd": {1: 1.25, 16: 3.0}, "droplet": {1: 1.25, 16: 3.0}}
+TARGETS = {"divvy": {1: 1.2, 16: 2.5}, "limitd": {1: 1.25, 16: 3.0}, "droplet": {1: 1.25, 16: 3.0},
+           "resp": {1: 1.2, 16: 2.2}}
 
 
 def arguments() -> argparse.Namespace:
