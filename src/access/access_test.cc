@@ -19,6 +19,22 @@ std::shared_ptr<const Users> list_of(const std::string& password) {
   return std::make_shared<const Users>(std::vector<User>{{"app", {Right::take}, "", password}});
 }
 
+// Keeps the thread that checks passwords busy until it is released; `secret` is app's password.
+class Held {
+ public:
+  explicit Held(Access& access) {
+    EXPECT_TRUE(access.check("app", "secret", "a", [this, may_go = go_.get_future().share()](bool) {
+      begun_.set_value();
+      may_go.wait();
+    }));
+    begun_.get_future().wait();
+  }
+  void release() { go_.set_value(); }
+
+ private:
+  std::promise<void> begun_, go_;
+};
+
 bool check(Access& access, const std::string& name, const std::string& password) {
   std::promise<bool> told;
   EXPECT_TRUE(access.check(name, password, "a", [&](bool right) { told.set_value(right); }));
@@ -52,19 +68,13 @@ TEST(Access, GoesByTheListThatIsLive) {
 
 TEST(Access, TakesNoMoreThanItsBound) {
   Access access(list_of("secret"));
-  std::promise<void> begun, go;
-  const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
-    begun.set_value();
-    may_go.wait();
-  }));
-  begun.get_future().wait();  // that one does not wait any more
+  Held held(access);  // its check does not wait any more
   size_t wrong = 0;
   for (size_t i = 0; i < Access::checks_of_source_max; ++i)
     ASSERT_TRUE(access.check("app", "other", "a", [&](bool its) { wrong += its ? 0 : 1; })) << i;
   EXPECT_FALSE(access.check("app", "other", "a", [](bool) { ADD_FAILURE(); }));
   std::promise<void> all;
-  go.set_value();
+  held.release();
   while (!access.check("app", "other", "a", [&](bool) { all.set_value(); }))
     std::this_thread::yield();
   all.get_future().wait();
@@ -75,13 +85,7 @@ TEST(Access, TakesNoMoreThanItsBound) {
 TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
   Access access(std::make_shared<const Users>(std::vector<User>{{"app", {}, hash_of_secret, ""}}));
   EXPECT_TRUE(check(access, "app", "secret"));
-  std::promise<void> begun, go;
-  const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
-    begun.set_value();
-    may_go.wait();
-  }));
-  begun.get_future().wait();
+  Held held(access);
   std::vector<std::string> answered;
   std::promise<void> guessed;
   ASSERT_TRUE(access.check("app", "guess", "a", [&](bool right) {
@@ -96,7 +100,7 @@ TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
       answered.emplace_back(right ? "secret is right" : "secret is wrong");
     }));
   }
-  go.set_value();
+  held.release();
   guessed.get_future().wait();
   const std::vector<std::string> expected = {"secret is right", "secret is right",
                                              "guess is wrong"};
@@ -105,13 +109,7 @@ TEST(Access, KnownPasswordsPassByThoseThatHaveToBeChecked) {
 
 TEST(Access, SourcesHaveTheirTurns) {
   Access access(list_of("secret"));
-  std::promise<void> begun, go;
-  const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
-    begun.set_value();
-    may_go.wait();
-  }));
-  begun.get_future().wait();
+  Held held(access);
   std::string order;
   std::promise<void> all;
   for (const char* source : {"b", "b", "b", "a", "c", "a"})
@@ -125,7 +123,7 @@ TEST(Access, SourcesHaveTheirTurns) {
       ASSERT_TRUE(access.check("app", "other", name, [](bool) {}));
   }
   EXPECT_FALSE(access.check("app", "other", "e", [](bool) { ADD_FAILURE(); }));
-  go.set_value();
+  held.release();
   while (!access.check("app", "other", "b", [&](bool) { all.set_value(); }))
     std::this_thread::yield();
   all.get_future().wait();
@@ -134,18 +132,12 @@ TEST(Access, SourcesHaveTheirTurns) {
 
 TEST(Access, AnswersNothingOnceItIsStopped) {
   Access access(list_of("secret"));
-  std::promise<void> begun, go;
-  const auto may_go = go.get_future().share();
-  ASSERT_TRUE(access.check("app", "secret", "a", [&begun, may_go](bool) {
-    begun.set_value();
-    may_go.wait();
-  }));
-  begun.get_future().wait();
+  Held held(access);
   ASSERT_TRUE(access.check("app", "secret", "a", [](bool) { ADD_FAILURE() << "after the stop"; }));
   std::thread stopping([&] { access.stop(); });
   while (access.check("app", "secret", "a", [](bool) { ADD_FAILURE() << "after the stop"; }))
     std::this_thread::yield();
-  go.set_value();
+  held.release();
   stopping.join();
 }
 

@@ -18,7 +18,7 @@ std::string window_words(const Json& limit) {
   return ms ? base::format_duration({std::llround(*ms * 1000)}) : "";
 }
 
-// Of those whose numbers no policy has: what is told of these is nobody's limit.
+// Do the numbers of such a limit come with each command? The server then reports placeholders.
 bool comes_with_requests(const std::string& algorithm) {
   return algorithm.starts_with("gcra_");
 }

@@ -35,9 +35,9 @@ class Decider {
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
     request::Spaces* spaces = nullptr;  // null: requests bring no limits along in place of a rule's
-    // Is told the lists of algorithms that these are charged by; null: nobody wants to know.
+    // Collects the algorithms of limits that requests bring along; null: they are not collected.
     policy::InlineLists* inline_lists = nullptr;
-    access::Access* access = nullptr;    // null: nobody logs in
+    access::Access* access = nullptr;    // null: requests cannot log in
     TopKeys* top_keys = nullptr;         // null: no top keys are kept
     DenialSampler* denials = nullptr;    // null: no denial is logged
     std::function<void()> wake = [] {};  // from any thread: call Engine::advance

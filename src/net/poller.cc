@@ -105,9 +105,9 @@ void Poller::wait() {
   });
 }
 
-// Where many sockets are ready, more will be by the end of the turn: looking costs one call of the
-// system, going through the loop costs two and its handler. Whoever waits for the turn's end, or
-// for a turn, is not kept waiting.
+// When a turn has served many sockets, more have become ready meanwhile. Polling them at once costs
+// one system call; returning to the loop costs two and a handler. Stops when a client waits for the
+// end of the turn, or for a turn of its own.
 void Poller::turns() {
   for (size_t turns = 1; turn() >= crowd_min && turns < crowded_turns_max; ++turns) {
     if (!epoll_.is_open() || !at_end_.empty() || !again_.empty()) return;

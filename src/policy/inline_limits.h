@@ -37,7 +37,7 @@ class InlineLists {
  public:
   // Those of counters that a store has kept, in the order in which it met them.
   void add_known(request::Spaces& spaces);
-  // Unless it is there, or there is no room.
+  // Does nothing for a list that it has, and once it is full.
   void add(std::span<const limit::Limit> limits);
   // In order. Their numbers stand for nothing.
   std::span<const std::vector<limit::Limit>> all() const {

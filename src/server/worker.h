@@ -46,8 +46,8 @@ class Worker {
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: nobody asks for them
   };
   // What requests are matched by beside the live policy; outlives the worker. Null: there are no
-  // overrides, requests bring no limits along in place of a rule's, nobody wants to know by which
-  // algorithms these are charged, or nobody logs in.
+  // overrides, requests bring no limits along in place of a rule's, their algorithms are not
+  // collected, or requests cannot log in.
   struct Matching {
     const policy::Overrides* overrides = nullptr;
     request::Spaces* spaces = nullptr;

@@ -136,7 +136,7 @@ TEST(YamlTree, SaysWhatIsNoYamlAndWhere) {
   }
 }
 
-// What the files of other programs have, and only who wants it reads.
+// What files of other programs contain; a reader must ask for it (YamlReading).
 TEST(YamlTree, ReadsAsFilesOfOtherProgramsWantIt) {
   const auto first = [](std::string_view text) {
     YamlDocument document;
