@@ -83,7 +83,6 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
     publish();
   }
   texts_.clear();
-  if (executed_ != nullptr && executed_->is_done()) executed_.reset();
   ends_batch_ = false;
   written_ = 0;
   size_t consumed = 0;
@@ -91,15 +90,19 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
     const auto result = reader_.next(in.substr(consumed), texts_);
     if (taken > 0 && result.found == Found::command && changes_version(reader_.words()[0])) break;
     if (result.found == Found::command) {
-      if (executed_ != nullptr) {
-        execute_some();
-      } else {
+      if (executed_ == nullptr) {
         silent_ = off_ || skip_;
         skip_ = false;
         ask(reader_.words());
+      } else if (!executed_->is_done()) {
+        execute_some();
+      } else {
+        executed_.reset();
       }
-      // EXEC is read again until all of its commands are executed: that takes several batches.
-      if (executed_ != nullptr && !executed_->is_done()) break;
+      // EXEC is read again until all of its commands are executed, which takes several batches, and
+      // their replies are written: then nothing points into the transaction.
+      if (executed_ != nullptr && executed_->is_done() && requests.size() == 0) executed_.reset();
+      if (executed_ != nullptr) break;
     }
     consumed += result.consumed;
     if (result.found == Found::incomplete) break;
@@ -108,7 +111,7 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
       fault_ = result.found == Found::http ? "http" : "protocol";
     }
     if (closing_) return {in.size(), true};
-    if (holds_back() || executed_ != nullptr) break;
+    if (holds_back()) break;
   }
   reader_.release();
   return {consumed, false};

@@ -45,7 +45,10 @@ class RespSession final : public request::Session {
   bool holds_back() const override { return waiting_ || scan_ != nullptr || login_ != nullptr; }
   bool waits_for_units() const override { return waiting_; }
   bool is_interrupted() const override { return waiting_ && clients_.is_ended(id_); }
-  size_t unfinished_bytes() const override { return open_ == nullptr ? 0 : open_->bytes(); }
+  size_t unfinished_bytes() const override {
+    return (open_ == nullptr ? 0 : open_->bytes()) +
+           (executed_ == nullptr ? 0 : executed_->bytes());
+  }
   // A person types what stands between MULTI and EXEC.
   bool may_pause() const override { return true; }
 
@@ -174,7 +177,7 @@ class RespSession final : public request::Session {
   wire::RespCommandReader reader_;
   base::Arena texts_;                      // of inline commands; since the last `receive`
   std::unique_ptr<Transaction> open_;      // since MULTI
-  std::unique_ptr<Transaction> executed_;  // by EXEC; requests of the last `receive` point into it
+  std::unique_ptr<Transaction> executed_;  // by EXEC, until its replies are written
   request::Requests* requests_ = nullptr;  // while they are received
   const int64_t id_;
   ClientFacts facts_;  // what `clients_` was told, or is about to be

@@ -56,6 +56,7 @@ TEST(Transactions, ALongTransactionIsExecutedInParts) {
   }
   EXPECT_EQ(world.say(all + "EXEC\nPING\n"), expected + "*4000\r\n" + replies + "+PONG\r\n");
   EXPECT_LE(world.most_asked, base::bounds::batch_requests_max);
+  EXPECT_EQ(world.session.unfinished_bytes(), 0u) << "its memory is given back";
   // Nothing is left of it.
   EXPECT_EQ(world.say("EXEC\nMULTI\nPING\nEXEC\n"),
             "-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
@@ -81,6 +82,16 @@ TEST(Transactions, SilenceWithinATransactionIsRefused) {
     EXPECT_EQ(world.say("MULTI\nCLIENT REPLY " + std::string(how) + "\nPING\nEXEC\nPING\n"),
               "+OK\r\n-ERR CLIENT REPLY is not allowed in transactions\r\n+QUEUED\r\n"
               "-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n");
+}
+
+TEST(Transactions, OneWithoutRepliesIsDone) {
+  World world;
+  for (const std::string commands : {"PING\n", "PING\nCL.THROTTLE k 1 1 60\n", ""}) {
+    EXPECT_EQ(world.say("CLIENT REPLY OFF\nMULTI\n" + commands + "EXEC\n"), "");
+    EXPECT_EQ(world.session.unfinished_bytes(), 0u);
+    EXPECT_EQ(world.say("CLIENT REPLY ON\nPING\n"), "+OK\r\n+PONG\r\n");
+  }
+  EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60 0"), "0 2 1 -1 60") << "it was executed once";
 }
 
 TEST(Transactions, ATransactionIsBounded) {
