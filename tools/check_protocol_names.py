@@ -56,7 +56,6 @@ EXCEPTIONS: dict[str, str] = {
     "src/limit/kept_limits_vectors_test.cc": "vectors recorded from another server",
     "src/policy/pattern_test.cc": "patterns as a dialect matches them",
     "src/policy/read/native_review_test.cc": "rules of each dialect",
-    "src/policy/rule_set_bench.cc": "rules of each dialect",
     "src/policy/rule_set_scan_test.cc": "rules of each dialect",
     "src/request/space_test.cc": "spaces as rules of a protocol make them",
     "src/server/reloader_test.cc": "rules of a dialect, reloaded",
