@@ -1,5 +1,6 @@
 // Any bytes as the parts of a gRPC call: its deadline, content type and encoding, and its message,
-// gzipped or not. What is told must be the message that was framed, by another way to read it.
+// gzipped or not. What is told must be the message that was framed, by another way to read it. Then
+// as the messages of a call that streams, likewise.
 //
 // The first byte chooses: encoding, what is done to the message, and how the input is cut.
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/buffer.h"
 #include "wire/grpc_server.h"
@@ -53,6 +55,102 @@ void check_texts(std::string_view text) {
   for (const char c : escaped) require(c >= ' ' && c <= '~', "a text is not escaped");
 }
 
+// What a call that streams must show of its body: messages up to the first that is broken, and
+// whether there is one.
+struct Expected {
+  std::vector<std::string> messages;
+  bool broken = false;
+};
+
+Expected expected_of(std::string_view body, bool says_gzip) {
+  Expected all;
+  wire::Gzip gzip;
+  while (!body.empty()) {
+    all.broken = true;
+    if (body.size() < wire::grpc_prefix_bytes) return all;
+    uint32_t size = 0;
+    for (size_t i = 1; i < wire::grpc_prefix_bytes; ++i)
+      size = size * 256 + static_cast<unsigned char>(body[i]);
+    const char flags = body[0];
+    body.remove_prefix(wire::grpc_prefix_bytes);
+    if (size > body.size() || (flags != 0 && !(flags == 1 && says_gzip))) return all;
+    std::string message(body.substr(0, size));
+    if (flags == 1) {
+      std::string unpacked;
+      if (gzip.decompress(message, wire::grpc_message_bytes_max, unpacked) !=
+          wire::Gzip::Result::done)
+        return all;
+      message = unpacked;
+    }
+    all.broken = false;
+    all.messages.push_back(message);
+    body.remove_prefix(size);
+  }
+  return all;
+}
+
+// The body in frames, the second in the middle of whatever it is, and in pieces; each message is
+// sent back.
+void check_streaming(std::string_view body, bool says_gzip, size_t step) {
+  const Expected expected = expected_of(body, says_gzip);
+  wire::GrpcWorker worker;
+  {
+    wire::GrpcServerSession session(
+        worker, wire::Http2Session::Bounds{.connection_bytes = 32'000, .body_bytes = 20'000},
+        [](std::string_view path) { return path == "/p.S/Stream"; });
+    Peer peer;
+    std::string in = wire::http2_peer::hello() + wire::http2_peer::settings_ack();
+    in += peer.headers(
+        1,
+        Peer::grpc("/p.S/Stream", says_gzip ? wire::http2_peer::Headers{{"grpc-encoding", "gzip"}}
+                                            : wire::http2_peer::Headers{}),
+        false);
+    in += wire::http2_peer::data(1, body.substr(0, body.size() / 3), false);
+    in += wire::http2_peer::data(1, body.substr(body.size() / 3), true);
+    base::Buffer out;
+    std::vector<std::string> messages;
+    bool refused = false, reset = false, ended = false;
+    for (std::string_view rest = in; !rest.empty();) {
+      rest.remove_prefix(session.receive(rest.substr(0, step), {}));
+      for (const wire::Http2Event& event : session.events()) {
+        std::string_view message;
+        wire::GrpcNext next = wire::GrpcNext::none;
+        while ((next = session.next(event.request, message)) == wire::GrpcNext::message) {
+          messages.emplace_back(message);
+          if (!session.send(event.request, message)) {
+            reset = true;
+            break;
+          }
+          session.http().write(out);
+        }
+        refused |= next == wire::GrpcNext::refused;
+        if (next == wire::GrpcNext::end) {
+          ended = true;
+          session.answer(event.request, wire::GrpcStatus::ok, {}, {});
+        }
+      }
+      require(session.http().held_bytes() <= 32'000, "a connection holds too much");
+    }
+    session.http().write(out);
+    peer.read(out.view());
+    if (reset) {
+      require(messages.size() <= expected.messages.size(), "there are more messages");
+    } else {
+      require(messages == expected.messages, "the messages are others");
+      require(refused == expected.broken && ended != refused, "the end is another");
+      // The client's window may not have taken all.
+      const auto& answer = peer.answers[1];
+      if (answer.ended) {
+        const std::string status =
+            answer.trailers.empty() ? answer.header("grpc-status") : answer.trailer("grpc-status");
+        require(status != "" && (status == "0") == ended, "the status is another");
+      }
+    }
+    require(session.http().unanswered() == 0, "a call is left");
+  }
+  require(worker.pool.held_bytes() == 0 && worker.pool.blocks() == 0, "memory was lost");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -91,6 +189,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                      : wire::http2_peer::Headers{}),
       body);
   const size_t step = (choice & 8) != 0 ? 7 : in.size();
+  check_streaming(body, says_gzip, step);
   base::Buffer out;
   size_t calls = 0;
   for (std::string_view rest = in; !rest.empty();) {

@@ -2,79 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <vector>
 
+#include "wire/grpc_server_test.h"
 #include "wire/http2_peer_test.h"
 
 namespace sluice::wire::grpc_server_test {
 namespace {
 
+using grpc_peer::framed;
+using grpc_peer::Server;
 using http2_peer::Answer;
-using http2_peer::data;
 using http2_peer::Headers;
-using http2_peer::hello;
-using http2_peer::join;
 using http2_peer::Peer;
 using http2_peer::rst_stream;
-using http2_peer::settings_ack;
-
-std::string framed(std::string_view message, uint8_t flags = 0) {
-  std::string text(grpc_prefix_bytes, '\0');
-  GrpcPrefix{flags, static_cast<uint32_t>(message.size())}.write(text.data());
-  return text += message;
-}
-
-struct Server {
-  explicit Server(const Http2Session::Bounds& bounds = {}) : session(worker, bounds) {
-    exchange(hello());
-    exchange(settings_ack());
-  }
-
-  void exchange(std::string_view in, size_t step = SIZE_MAX) {
-    while (!in.empty()) {
-      std::string_view piece = in.substr(0, step);
-      in.remove_prefix(piece.size());
-      while (!piece.empty()) {
-        piece.remove_prefix(session.receive(piece, {}));
-        events.insert(events.end(), session.events().begin(), session.events().end());
-      }
-    }
-    flush();
-  }
-  void flush() {
-    base::Buffer out;
-    session.http().write(out);
-    peer.read(out.view());
-  }
-  // A call on the next stream, and its answer, if it has one already.
-  const Answer& call(const Headers& headers, std::string_view body) {
-    stream += 2;
-    std::string in = peer.headers(stream, headers, body.empty());
-    while (!body.empty()) {
-      const uint64_t window = 65'535 + peer.window_updates[0] - sent;
-      const std::string_view part = body.substr(0, std::min<uint64_t>(window, 16'000));
-      if (part.empty()) throw std::runtime_error("the window is shut");
-      body.remove_prefix(part.size());
-      sent += part.size();
-      in += data(stream, part, body.empty());
-      exchange(in);  // which opens windows
-      in.clear();
-    }
-    if (!in.empty()) exchange(in);
-    return peer.answers[stream];
-  }
-
-  GrpcWorker worker;
-  GrpcServerSession session;
-  Peer peer;
-  std::vector<Http2Event> events;
-  uint32_t stream = UINT32_MAX;
-  uint64_t sent = 0;  // of bodies
-};
 
 TEST(GrpcServer, tells_a_call_and_answers_it) {
   for (const size_t step : {SIZE_MAX, size_t{1}}) {
@@ -232,6 +173,8 @@ TEST(GrpcServer, messages_that_are_too_large_are_told_so_and_others_go_on) {
   server.call(packed, framed(fits, 1));
   ASSERT_EQ(server.events.size(), 1u);
   EXPECT_EQ(server.session.call(server.events[0].request).message.size(), grpc_message_bytes_max);
+  server.session.answer(server.events[0].request, GrpcStatus::ok, "", "");
+  EXPECT_LT(server.worker.scratch.capacity(), size_t{1} << 20);  // the memory is given back
   // It fits in a message and not in what the connection may hold.
   EXPECT_EQ(status(small.call(packed, framed(fits, 1))), "200 8");
 }

@@ -190,6 +190,74 @@ INSTANTIATE_TEST_SUITE_P(
               }}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(Http2Bounds, streams_above_those_that_are_served_are_refused_so_often) {
+  Http2Pool pool;
+  Server server(pool);
+  server.exchange(http2_peer::hello());  // which has not acknowledged that there may be more
+  uint32_t id = 1;
+  for (uint32_t i = 0; i < http2_unacknowledged_streams_max; ++i, id += 2)
+    server.exchange(server.peer.headers(id, Peer::get()));
+  int64_t refused = 0;
+  for (; server.session.fault() == Http2Fault::none && refused < 20'000; ++refused, id += 2)
+    server.exchange(server.peer.headers(id, Peer::get()));
+  EXPECT_EQ(server.session.fault(), Http2Fault::refused_streams);
+  EXPECT_NEAR(static_cast<double>(refused), http2_frames_max, 2);
+  EXPECT_EQ(server.told().size(), http2_unacknowledged_streams_max);
+}
+
+TEST(Http2Bounds, requests_that_are_taken_back_before_their_answer_has_left_are_a_flood) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  uint32_t id = 1;
+  for (; server.session.fault() == Http2Fault::none && id < 10'000; id += 2) {
+    server.take(server.peer.headers(id, Peer::get()));
+    for (const uint32_t number : server.told()) server.respond(number, "too late");
+    server.take(rst_stream(id));
+  }
+  EXPECT_EQ(server.session.fault(), Http2Fault::resets);
+  EXPECT_NEAR(id / 2, http2_resets_max, 3);
+}
+
+TEST(Http2Bounds, what_the_server_drops_is_no_flood) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  for (uint32_t id = 1; id < 2 * 3 * http2_resets_max; id += 2) {
+    server.exchange(server.peer.headers(id, Peer::get()));
+    server.session.drop(server.told().at(0));
+    server.flush();
+  }
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
+}
+
+TEST(Http2Bounds, continuations_are_counted_for_each_header_block) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  for (uint32_t id = 1; id < 20; id += 2) {
+    const std::string block = server.peer.block(Peer::get("/parts"));
+    std::string in = frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, id, block);
+    for (size_t i = 1; i < http2_continuations_max; ++i)
+      in += frame(NGHTTP2_CONTINUATION, 0, id, "");
+    server.exchange(in + frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, id, ""));
+  }
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
+  EXPECT_EQ(server.told().size(), 10u);
+}
+
+TEST(Http2Bounds, a_fault_tells_which_streams_were_looked_at) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  server.exchange(join({server.peer.headers(1, Peer::get()), server.peer.headers(7, Peer::get())}));
+  std::string pings;
+  for (int64_t i = 0; i < http2_frames_max + 1; ++i) pings += ping(1);
+  server.exchange(pings);
+  ASSERT_EQ(server.peer.goaways.size(), 1u);
+  EXPECT_EQ(server.peer.goaways[0], (std::pair<uint32_t, uint32_t>{7, NGHTTP2_ENHANCE_YOUR_CALM}));
+}
+
 TEST(Http2Bounds, a_client_that_is_answered_may_send_frames_in_proportion) {
   Http2Pool pool;
   Server server(pool);
@@ -225,6 +293,61 @@ TEST(Http2Bounds, a_header_list_above_what_was_announced_is_told_431) {
   server.exchange(server.peer.headers(3, Peer::get("/on")));
   server.echo_paths();
   EXPECT_EQ(server.answer(3).body, "/on");
+}
+
+TEST(Http2Bounds, a_header_list_four_times_as_large_ends_the_connection) {
+  // One value in the table, and a byte for each time that it is meant.
+  const size_t entry = 1 + 2'900 + 32;
+  for (const bool is_over : {false, true}) {
+    Http2Pool pool;
+    Server server(pool);
+    server.begin();
+    std::string block = server.peer.block(Peer::get("/", {{"x", std::string(2'900, 'h')}}));
+    block += std::string(4 * http2_header_list_bytes_max / entry - (is_over ? 0 : 2), '\xBE');
+    server.exchange(
+        frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1, block));
+    EXPECT_EQ(server.session.fault(), is_over ? Http2Fault::header_list : Http2Fault::none);
+    EXPECT_EQ(server.answer(1).status(), is_over ? "" : "431");
+  }
+}
+
+TEST(Http2Bounds, a_client_that_is_answered_may_take_back_others) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  for (uint32_t id = 1; id < 4 * 3 * http2_resets_max; id += 4) {
+    server.exchange(server.peer.headers(id, Peer::get("/answered")));
+    server.echo_paths();
+    server.exchange(server.peer.headers(id + 2, Peer::get("/taken-back")) + rst_stream(id + 2));
+    server.session.drop(server.told().at(0));
+  }
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
+}
+
+TEST(Http2Bounds, a_rate_above_the_allowed_one_is_a_flood_in_the_end) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  int64_t sent = 0;
+  for (; server.session.fault() == Http2Fault::none && sent < 40'000; ++sent) {
+    if (sent % (2 * http2_frames_per_second) == 0) server.now.us += 1'000'000;
+    server.exchange(ping(1));
+  }
+  EXPECT_EQ(server.session.fault(), Http2Fault::pings);
+  EXPECT_NEAR(static_cast<double>(sent), 2 * http2_frames_max, 2 * http2_frames_per_second);
+}
+
+TEST(Http2Bounds, a_clock_that_goes_back_allows_nothing_more) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  server.exchange(ping(1));
+  server.now.us -= 900'000'000;
+  int64_t sent = 1;
+  for (; server.session.fault() == Http2Fault::none && sent < 20'000; ++sent)
+    server.exchange(ping(1));
+  EXPECT_EQ(server.session.fault(), Http2Fault::pings);
+  EXPECT_NEAR(static_cast<double>(sent), http2_frames_max, 2);
 }
 
 TEST(Http2Bounds, names_of_faults_differ) {

@@ -236,6 +236,28 @@ TEST(Http2Bytes, another_body_may_take_the_place_of_the_one_that_came) {
   EXPECT_EQ(server.session.held_bytes(), 0u);
 }
 
+TEST(Http2Bytes, an_answer_has_the_place_of_its_request) {
+  Http2Pool pool(9'000);
+  Server server(pool, {.connection_bytes = 9'000});
+  server.begin();
+  server.exchange(server.peer.request(1, Peer::post(), std::string(8'000, 'b')));
+  server.respond(server.told().at(0), std::string(8'000, 'a'));
+  server.flush();
+  EXPECT_EQ(server.answer(1).body, std::string(8'000, 'a'));
+}
+
+TEST(Http2Bytes, a_body_that_took_anothers_place_counts_in_its_place) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  server.exchange(server.peer.request(1, Peer::post(), std::string(500, 'b')));
+  const uint32_t number = server.told().at(0);
+  const size_t held = server.session.held_bytes();
+  EXPECT_TRUE(server.session.replace_body(number, std::string(500, 'u')));
+  EXPECT_EQ(server.session.held_bytes(), held);
+  EXPECT_EQ(pool.held_bytes(), held);
+}
+
 // ---- Windows ----
 
 TEST(Http2Windows, the_connections_opens_as_bodies_leave) {
@@ -254,6 +276,32 @@ TEST(Http2Windows, the_connections_opens_as_bodies_leave) {
   EXPECT_EQ(server.peer.window_updates[0], begun);  // not before half of it is used up and free
   server.echo_paths();
   EXPECT_EQ(server.peer.window_updates[0], begun + 1'600'000);
+}
+
+TEST(Http2Windows, a_body_that_another_took_the_place_of_has_left_once) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  const uint64_t begun = server.peer.window_updates[0];
+  uint32_t id = 1;
+  const auto send = [&](size_t count, bool replace) {
+    for (size_t i = 0; i < count; ++i, id += 2) {
+      server.exchange(server.peer.headers(id, Peer::post(), false) + body_frames(id, 50'000));
+      if (!replace) continue;
+      const uint32_t number = server.told().at(0);
+      ASSERT_TRUE(server.session.replace_body(number, std::string(40'000, 'u')));
+      server.respond(number, "");
+      server.flush();
+    }
+  };
+  // The window opens when half of it, 1 MiB, has been used up and is free.
+  send(12, true);
+  send(12, false);
+  EXPECT_EQ(server.peer.window_updates[0], begun);
+  send(8, true);
+  EXPECT_EQ(server.peer.window_updates[0], begun);
+  send(1, true);
+  EXPECT_EQ(server.peer.window_updates[0], begun + 1'050'000);
 }
 
 TEST(Http2Windows, a_body_is_dropped_wherever_the_windows_stand) {
@@ -296,6 +344,20 @@ TEST(Http2Windows, data_for_streams_that_are_gone_opens_the_connections) {
   const uint64_t begun = server.peer.window_updates[0];
   server.exchange(server.peer.headers(1, Peer::post(), false) + rst_stream(1));
   for (int i = 0; i < 100; ++i) server.exchange(data(1, std::string(16'000, 'b'), false));
+  EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
+}
+
+TEST(Http2Windows, bodies_of_refused_streams_open_the_connections) {
+  Http2Pool pool;
+  Server server(pool);
+  server.exchange(hello());
+  const uint64_t begun = server.peer.window_updates[0];
+  uint32_t id = 1;
+  for (; id < 2 * http2_unacknowledged_streams_max; id += 2)
+    server.exchange(server.peer.headers(id, Peer::get()));
+  for (int i = 0; i < 30; ++i, id += 2)
+    server.exchange(server.peer.headers(id, Peer::post(), false) + body_frames(id, 60'000));
+  EXPECT_EQ(server.session.refused_streams(), 30u);
   EXPECT_GT(server.peer.window_updates[0], begun + 1'000'000);
 }
 

@@ -215,6 +215,23 @@ ssize_t Http2Session::Callbacks::read_body(nghttp2_session* session, int32_t, ui
   return static_cast<ssize_t>(left);
 }
 
+ssize_t Http2Session::Callbacks::read_pieces(nghttp2_session* session, int32_t id, uint8_t* to,
+                                             size_t bytes, uint32_t* flags,
+                                             nghttp2_data_source* source, void* self) {
+  Stream& stream = *static_cast<Stream*>(source->ptr);
+  if (stream.phase == Stream::Phase::answering)
+    return read_body(session, id, to, bytes, flags, source, self);
+  // Only if there was no memory for its reset, which goes before.
+  if (stream.phase == Stream::Phase::ending) return NGHTTP2_ERR_DEFERRED;
+  const size_t left = stream.body_end - stream.sent_end;
+  if (left == 0) {
+    static_cast<Http2Session*>(self)->on_pieces_sent(stream);
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  return static_cast<ssize_t>(std::min(left, bytes));
+}
+
 int Http2Session::Callbacks::send_data(nghttp2_session*, nghttp2_frame*, const uint8_t* header,
                                        size_t bytes, nghttp2_data_source* source, void* self) {
   auto& owner = *static_cast<Http2Session*>(self);

@@ -27,6 +27,8 @@ struct Http2Session::Callbacks {
   static int on_sent(nghttp2_session* session, const nghttp2_frame* frame, void* self);
   static ssize_t read_body(nghttp2_session* session, int32_t id, uint8_t* to, size_t bytes,
                            uint32_t* flags, nghttp2_data_source* source, void* self);
+  static ssize_t read_pieces(nghttp2_session* session, int32_t id, uint8_t* to, size_t bytes,
+                             uint32_t* flags, nghttp2_data_source* source, void* self);
   static int send_data(nghttp2_session* session, nghttp2_frame* frame, const uint8_t* header,
                        size_t bytes, nghttp2_data_source* source, void* self);
 

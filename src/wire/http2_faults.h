@@ -69,7 +69,7 @@ class Http2Allowances {
     --left;
     return true;
   }
-  void on_answer() { ++answers_; }
+  void on_answers(int64_t count) { answers_ += count; }
   // Time only goes on; one that goes back counts as standing still.
   void on_time(base::Time now);
 

@@ -1,12 +1,15 @@
 // Any bytes as what a client of HTTP/2 sends, in one piece and in pieces: the same events and the
 // same bytes must come of it, and no bound may be passed. Then again with answers between the
-// pieces. The first byte says how the rest is cut, and whether the client's preface goes before it;
-// the second how large answers are.
+// pieces. Requests for a path with an `s` stream. The first byte says how the rest is cut, and
+// whether the client's preface goes before it; the second how large answers are.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,17 +35,93 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-std::string shown(const Http2Session& session, const Http2Event& event) {
-  const wire::Http2Request request = session.request(event.request);
-  std::string text =
-      std::to_string(static_cast<int>(event.kind)) + " " + std::to_string(event.request) + " ";
+std::string shown(const Http2Session& session, uint32_t number) {
+  const wire::Http2Request request = session.request(number);
+  std::string text = std::to_string(number) + " ";
   for (const std::string_view part :
        {request.method, request.path, request.authority, request.body})
     text += std::string(part) + "|";
   for (const wire::Http2Header& header : request.headers)
     text += std::string(header.name) + "=" + std::string(header.value) + "|";
-  return text + std::to_string(request.is_whole) + "\n";
+  return text + std::to_string(request.is_whole) +
+         std::to_string(request.body_bytes > request.body.size()) + "\n";
 }
+
+// Of one that streams, more may have come since.
+std::string shown(const Http2Session& session, const Http2Event& event) {
+  const std::string kind = std::to_string(static_cast<int>(event.kind)) + " ";
+  if (session.request(event.request).is_streaming)
+    return kind + std::to_string(event.request) + "\n";
+  return kind + shown(session, event.request);
+}
+
+bool is_streamed(std::string_view path) {
+  return path.find('s') != path.npos;
+}
+
+// Requests that were told and have had no answer.
+class Owner {
+ public:
+  Owner(Http2Session& session, size_t answer_bytes) : session_(session), text_(answer_bytes, 'a') {}
+
+  void take(const Http2Event& event) {
+    require(session_.is_waiting(event.request), "what is told is not waiting");
+    const bool is_new =
+        event.kind == Http2Event::Kind::request || event.kind == Http2Event::Kind::begun;
+    require(waiting_.contains(event.request) != is_new, "a number is told again");
+    if (is_new) waiting_[event.request];
+    waiting_[event.request].push_back(event.kind);
+  }
+  // All that was told, in part for those that stream and have not ended, unless `to_the_end`.
+  void answer(bool to_the_end) {
+    for (auto one = waiting_.begin(); one != waiting_.end();) {
+      const uint32_t number = one->first;
+      const wire::Http2Request request = session_.request(number);
+      bool is_over = !request.is_streaming || request.is_reset || request.is_whole || to_the_end;
+      if (request.is_streaming && !one->second.empty()) is_over |= !answer_part(number);
+      one->second.clear();
+      if (!is_over) {
+        ++one;
+        continue;
+      }
+      one = waiting_.erase(one);
+      if (!session_.is_waiting(number)) continue;
+      if (number % 7 == 6)
+        session_.drop(number);
+      else
+        session_.respond(number, {.body = session_.request(number).body,
+                                  .more_body = text_,
+                                  .trailers = number % 2 == 0 ? trailers_ : no_trailers_});
+    }
+  }
+  size_t waiting() const { return waiting_.size(); }
+  std::string shown_waiting() const {
+    std::string text;
+    for (const auto& [number, events] : waiting_) text += shown(session_, number);
+    return text;
+  }
+
+ private:
+  // False: the request is over.
+  bool answer_part(uint32_t number) {
+    const std::string_view body = session_.request(number).body;
+    const size_t part = body.size() - body.size() / 3;
+    const bool sent = session_.send(number, trailers_, body.substr(0, part), text_);
+    require(sent == session_.is_waiting(number), "a reset request is waiting");
+    if (!sent) return false;
+    const std::string rest(body.substr(part));
+    session_.take_body(number, part);
+    require(session_.request(number).body == rest, "another part of the body was taken");
+    return true;
+  }
+
+  static constexpr std::array<wire::Http2Header, 1> trailer{{{"x-end", "1"}}};
+  static constexpr std::span<const wire::Http2Header> trailers_{trailer}, no_trailers_{};
+
+  Http2Session& session_;
+  const std::string text_;
+  std::map<uint32_t, std::vector<Http2Event::Kind>> waiting_;
+};
 
 struct Run {
   std::string events, written;
@@ -53,23 +132,13 @@ Run run(std::string_view text, size_t step, bool answer_at_once, size_t answer_b
   Run result;
   wire::Http2Pool pool(6000);
   {
-    Http2Session session(pool, bounds);
+    Http2Session session(pool, bounds, is_streamed);
     base::Buffer out;
-    std::vector<uint32_t> waiting;
-    const std::string body(answer_bytes, 'a');
-    const auto answer = [&] {
-      for (const uint32_t number : waiting) {
-        if (number % 7 == 6)
-          session.drop(number);
-        else
-          session.respond(number, {.body = session.request(number).body, .more_body = body});
-      }
-      waiting.clear();
-    };
+    Owner owner(session, answer_bytes);
     const auto check = [&] {
       require(session.held_bytes() <= bounds.connection_bytes, "a connection holds too much");
       require(session.held_bytes() == pool.held_bytes(), "the worker counts otherwise");
-      require(session.unanswered() == waiting.size(), "not all are waiting");
+      require(session.unanswered() == owner.waiting(), "not all are waiting");
       require(session.unfinished() + session.unanswered() <= wire::http2_streams_max,
               "too many streams");
     };
@@ -79,17 +148,19 @@ Run run(std::string_view text, size_t step, bool answer_at_once, size_t answer_b
       text.remove_prefix(consumed);
       for (const Http2Event& event : session.events()) {
         result.events += shown(session, event);
-        if (event.kind == Http2Event::Kind::request) waiting.push_back(event.request);
+        owner.take(event);
       }
       check();
       if (!answer_at_once) continue;
-      answer();
+      owner.answer(false);
       out.clear();
       session.write(out, 1000);
       require(out.size() <= 1000 + frame_bytes, "too much was written");
       check();
     }
-    answer();
+    result.events += owner.shown_waiting();
+    owner.answer(false);
+    owner.answer(true);
     session.begin_shutdown();
     out.clear();
     session.write(out);

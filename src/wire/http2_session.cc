@@ -44,7 +44,8 @@ void append_frame_header(base::Buffer& out, size_t payload, uint8_t type) {
 
 // ---- Bytes in ----
 
-Http2Session::Http2Session(Http2Pool& pool, const Bounds& bounds) : pool_(pool), bounds_(bounds) {
+Http2Session::Http2Session(Http2Pool& pool, const Bounds& bounds, Http2PathTest is_streamed)
+    : pool_(pool), bounds_(bounds), is_streamed_(is_streamed) {
   session_ = Callbacks::make_session(*this, pool);
   if (session_ == nullptr) fault_ = Http2Fault::memory;
 }
@@ -60,6 +61,14 @@ size_t Http2Session::receive(std::string_view in, base::Time now, size_t events_
   events_.clear();
   if (fault_ != Http2Fault::none) return in.size();
   allowances_.on_time(now);
+  size_t size = read(in, events_max);
+  while (reads_by_frame_ && fault_ == Http2Fault::none && size < in.size() &&
+         events_.size() < events_max)
+    size += read(in.substr(size), events_max);
+  return fault_ == Http2Fault::none ? size : in.size();
+}
+
+size_t Http2Session::read(std::string_view in, size_t events_max) {
   const size_t size = scan(in, events_max);
   const Http2Fault breach = std::exchange(fault_, Http2Fault::none);
   if (size > 0) {
@@ -68,7 +77,7 @@ size_t Http2Session::receive(std::string_view in, base::Time now, size_t events_
     if (read < 0 && fault_ == Http2Fault::none) fail(Callbacks::fault_of(static_cast<int>(read)));
   }
   if (fault_ == Http2Fault::none) fault_ = breach;
-  return fault_ == Http2Fault::none ? size : in.size();
+  return size;
 }
 
 // How much of `in` may be read by nghttp2: up to a frame that is one too many of its kind, or to
@@ -83,7 +92,7 @@ size_t Http2Session::scan(std::string_view in, size_t events_max) {
       at += bytes;
       continue;
     }
-    if (header_read_ == 0 && events >= events_max) break;
+    if (header_read_ == 0 && (events >= events_max || (reads_by_frame_ && at > 0))) break;
     const size_t begin = at;
     const size_t bytes = std::min(frame_header_bytes - header_read_, in.size() - at);
     std::memcpy(header_.data() + header_read_, in.data() + at, bytes);
@@ -144,6 +153,9 @@ bool Http2Session::admit_frame(const unsigned char* header, size_t& events) {
     case NGHTTP2_WINDOW_UPDATE:
       kind = Http2Fault::window_updates;
       break;
+    case NGHTTP2_GOAWAY:
+      reads_by_frame_ = true;
+      break;
     case NGHTTP2_CONTINUATION:
       if (++continuations_ <= http2_continuations_max) return true;
       fail(Http2Fault::continuations);
@@ -188,7 +200,7 @@ Http2Session::Stream* Http2Session::open(int32_t id) {
 
 void Http2Session::on_headers(Stream& stream, bool last) {
   if (stream.phase != Stream::Phase::reading) return;
-  stream.headers_end = stream.request.size;
+  stream.headers_end = stream.body_at = stream.request.size;
   if (stream.list_bytes > http2_header_list_bytes_max) {
     stream.ended = last;
     refuse(stream, 431);
@@ -197,6 +209,8 @@ void Http2Session::on_headers(Stream& stream, bool last) {
     --unfinished_;
     stream.phase = Stream::Phase::ending;
     reset(stream, NGHTTP2_REFUSED_STREAM);
+  } else if (is_streamed_ != nullptr && streams(stream)) {
+    begin_streaming(stream, last);
   } else if (last) {
     stream.ended = true;
     tell(stream);
@@ -206,7 +220,7 @@ void Http2Session::on_headers(Stream& stream, bool last) {
 void Http2Session::on_body(Stream& stream, std::string_view bytes) {
   stream.frame_bytes += static_cast<uint32_t>(bytes.size());
   stream.body_bytes += bytes.size();
-  if (stream.phase == Stream::Phase::reading && !stream.is_lost) {
+  if (stream.keeps_body() && !stream.is_lost) {
     if (stream.body_bytes <= bounds_.body_bytes && hold(stream, bytes.size())) {
       if (append(stream.request, bytes)) return;
       give_up(stream, bytes.size());
@@ -219,6 +233,10 @@ void Http2Session::on_body(Stream& stream, std::string_view bytes) {
 // At the end of a frame, so that windows are opened at the same places however the input is cut.
 void Http2Session::on_data_frame(Stream& stream, bool last) {
   const uint32_t bytes = std::exchange(stream.frame_bytes, 0);
+  if (stream.phase == Stream::Phase::streaming) {
+    on_streamed_frame(stream, bytes, last);
+    return;
+  }
   if (last) {
     stream.ended = true;
     if (stream.phase == Stream::Phase::reading) tell(stream);
@@ -235,12 +253,9 @@ void Http2Session::drop_body(Stream& stream) {
   const uint32_t bytes = stream.kept_body_bytes();
   unconsumed_ += bytes;
   give_up(stream, bytes);
-  stream.request.size = stream.headers_end;
+  stream.request.size = stream.body_at = stream.headers_end;
   if (bytes == 0) return;
-  // The memory of what is gone goes too.
-  Text shorter;
-  if (append(shorter, stream.request.view())) std::swap(shorter, stream.request);
-  pool_.release(shorter.bytes);
+  shrink(stream.request);  // the memory of what is gone goes too
 }
 
 void Http2Session::tell(Stream& stream) {
@@ -252,11 +267,11 @@ void Http2Session::tell(Stream& stream) {
 
 void Http2Session::on_close(Stream& stream) {
   if (stream.phase == Stream::Phase::answering && stream.is_sent)
-    allowances_.on_answer();
+    allowances_.on_answers(1);
   else if (stream.phase != Stream::Phase::ending && !allowances_.spend(Http2Fault::resets))
     fail(Http2Fault::resets);
   stream.is_closed = true;
-  if (stream.phase == Stream::Phase::told) {
+  if (stream.waits()) {
     events_.push_back({Http2Event::Kind::reset, stream.number});
     return;
   }
@@ -307,11 +322,19 @@ bool Http2Session::append(Text& text, std::string_view bytes) {
   return true;
 }
 
+// What takes much more memory than it has bytes. Without memory for that it stays.
+void Http2Session::shrink(Text& text) {
+  if (text.capacity <= 4 * size_t{text.size} + 2048) return;
+  Text shorter;
+  if (append(shorter, text.view())) std::swap(shorter, text);
+  pool_.release(shorter.bytes);
+}
+
 void Http2Session::release_request(Stream& stream) {
   if (!stream.is_consumed) unconsumed_ += stream.kept_body_bytes();
   pool_.release(stream.request.bytes);
   stream.request = Text{};
-  stream.headers_end = 0;
+  stream.headers_end = stream.body_at = 0;
 }
 
 void Http2Session::release(Stream& stream) {
@@ -327,7 +350,7 @@ void Http2Session::release(Stream& stream) {
 // ---- Requests and answers ----
 
 bool Http2Session::is_waiting(uint32_t number) const {
-  return streams_[number] != nullptr && streams_[number]->phase == Stream::Phase::told;
+  return streams_[number] != nullptr && streams_[number]->waits();
 }
 
 Http2Request Http2Session::request(uint32_t number) const {
@@ -343,10 +366,11 @@ Http2Request Http2Session::request(uint32_t number) const {
           part(stream.path),
           authority,
           headers,
-          text.substr(stream.headers_end),
+          text.substr(stream.body_at),
           stream.body_bytes,
           !stream.is_lost && stream.ended,
-          stream.is_closed};
+          stream.is_closed,
+          stream.phase == Stream::Phase::streaming};
 }
 
 uint32_t& Http2Session::note(uint32_t number) {
@@ -380,7 +404,7 @@ void Http2Session::respond(uint32_t number, const Http2Response& response) {
     return;
   }
   stream.phase = Stream::Phase::answering;
-  if (answer(stream, response)) return;
+  if (stream.is_begun ? finish(stream, response) : answer(stream, response)) return;
   stream.phase = Stream::Phase::ending;
   reset(stream, NGHTTP2_ENHANCE_YOUR_CALM);
 }
@@ -481,6 +505,7 @@ void Http2Session::finish_shutdown() {
   if (shutdown_ == Shutdown::last || fault_ != Http2Fault::none) return;
   shutdown_ = Shutdown::last;
   if (preface_read_ < preface.size()) return;
+  reads_by_frame_ = true;
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
                         nullptr, 0);

@@ -7,14 +7,18 @@
 //              `drop`, one of which must follow exactly once, in any order and at any time, also
 //              if the client has reset the stream meanwhile. A stream that was reset before its
 //              request was told is not told at all.
+//   streaming  Requests whose path the owner's `is_streamed` names are told when their headers have
+//              come (`begun`), and then at the end of each DATA frame that brought something or was
+//              the last (`body`). The owner takes from the front of the body, and may `send` pieces
+//              of the answer before it ends it by `respond`. HEAD does not stream.
 //   splits     Events and answers do not depend on how the input is cut.
 //   bytes      Texts of unfinished and unanswered requests and of answers that have not left count
 //              against bytes_max of the session and of its pool. A stream whose headers do not fit
 //              is refused (REFUSED_STREAM); a body that does not is read to its end and dropped
-//              (Http2Request::is_whole); an answer that does not resets its stream. Beside that a
-//              stream takes some 600 bytes, a session 38 KB.
-//   windows    A stream's is opened again as its body is taken, the connection's as bodies leave
-//              the session, answered or dropped.
+//              (Http2Request::is_whole); an answer that does not resets its stream, and so does a
+//              piece of one. Beside that a stream takes some 600 bytes, a session 38 KB.
+//   windows    A stream's is opened again as its body comes, the connection's as bodies leave the
+//              session, taken, answered or dropped.
 //   floods     http2_faults.h. A fault ends the session: GOAWAY, and all later input is ignored.
 //
 // By nghttp2 1.52 itself (the fault is then one of protocol to settings_size): order of pseudo
@@ -90,19 +94,25 @@ class Http2Headers {
   std::string_view packed_;
 };
 
+// Does a request for that path stream?
+using Http2PathTest = bool (*)(std::string_view path);
+
 struct Http2Request {
   std::string_view method, scheme, path, authority;  // authority: else that of `host`
   Http2Headers headers;                              // but for those; no trailers
-  std::string_view body;                             // empty if not whole
-  uint64_t body_bytes;                               // that came
+  std::string_view body;                             // but for what was taken; empty if not whole
+  uint64_t body_bytes;                               // that came and were not taken, or were lost
   bool is_whole;                                     // the body is there, and the client is done
   bool is_reset;                                     // by either side: no answer is awaited
+  bool is_streaming;                                 // and was begun
 };
 
 struct Http2Event {
   enum class Kind : uint8_t {
     request,  // a request has come
     reset,    // one that was told and has no answer yet will not need it
+    begun,    // the headers of one that streams have come
+    body,     // more of its body has, or was lost, or it has ended
   };
   Kind kind;
   uint32_t request;
@@ -128,17 +138,19 @@ class Http2Session {
   };
 
   explicit Http2Session(Http2Pool& pool) : Http2Session(pool, Bounds{}) {}
-  Http2Session(Http2Pool& pool, const Bounds& bounds);
+  // `is_streamed`: null is none.
+  Http2Session(Http2Pool& pool, const Bounds& bounds, Http2PathTest is_streamed = nullptr);
   ~Http2Session();
   Http2Session(const Http2Session&) = delete;
   Http2Session& operator=(const Http2Session&) = delete;
 
   // Reads from the front of `in`, and says how much: all of it, unless some `events_max` events
-  // come first. `now` is what the rates of floods go by. Ends the list of events before.
+  // come first, not counting those of requests that stream, of which a frame is one, or two. `now`
+  // is what the rates of floods go by. Ends the list of events before.
   size_t receive(std::string_view in, base::Time now, size_t events_max = SIZE_MAX);
   std::span<const Http2Event> events() const { return events_; }
 
-  // Was it told, without an answer so far?
+  // Was it told, without `respond` or `drop` so far?
   bool is_waiting(uint32_t number) const;
   Http2Request request(uint32_t number) const;
   // A number of the owner's, 0 at first.
@@ -146,11 +158,20 @@ class Http2Session {
   // Puts another text in the place of the body, which may be a part of it. False: it does not fit.
   bool replace_body(uint32_t number, std::string_view body);
 
-  // Texts are copied. What is asked by the response may lie in the request.
+  // Of one that streams: the first so many bytes of the body that is shown are done with.
+  void take_body(uint32_t number, size_t bytes);
+
+  // A piece of the answer to one that streams; headers go out with the first one, whose status is
+  // 200, and are not looked at later. False: what has not left leaves no place for it. Then the
+  // stream was reset, and neither `respond` nor `drop` may follow.
+  bool send(uint32_t number, std::span<const Http2Header> headers, std::string_view body,
+            std::string_view more_body = {});
+  // Texts are copied. What is asked by the response may lie in the request. Where a piece was sent
+  // before, only its body and trailers count.
   void respond(uint32_t number, const Http2Response& response);
   // No answer: RST_STREAM with INTERNAL_ERROR, if the stream is open.
   void drop(uint32_t number);
-  // Requests that have not come whole: RST_STREAM with CANCEL.
+  // Requests that have not come whole, but for those that were begun: RST_STREAM with CANCEL.
   void reset_unfinished();
 
   // Appends what there is to send, frame by frame, until `out` holds `bytes_max`; past that at most
@@ -171,7 +192,7 @@ class Http2Session {
   Http2Fault fault() const { return fault_; }
 
   uint32_t unfinished() const { return unfinished_; }  // requests that have not come whole
-  uint32_t unanswered() const { return unanswered_; }  // that were told
+  uint32_t unanswered() const { return unanswered_; }  // that were told, or begun
   size_t held_bytes() const { return held_; }
   uint64_t refused_streams() const { return refused_streams_; }
   uint64_t dropped_bodies() const { return dropped_bodies_; }
@@ -181,6 +202,7 @@ class Http2Session {
   struct Callbacks;
   struct Text;
 
+  size_t read(std::string_view in, size_t events_max);
   size_t scan(std::string_view in, size_t events_max);
   bool read_preface(std::string_view in, size_t& at);
   bool admit_frame(const unsigned char* header, size_t& events);
@@ -191,9 +213,12 @@ class Http2Session {
   void on_headers(Stream& stream, bool last);
   void on_body(Stream& stream, std::string_view bytes);
   void on_data_frame(Stream& stream, bool last);
+  void on_streamed_frame(Stream& stream, uint32_t bytes, bool last);
   void drop_body(Stream& stream);
   void on_acknowledged_ping(const unsigned char* opaque);
   void tell(Stream& stream);
+  bool streams(const Stream& stream) const;
+  void begin_streaming(Stream& stream, bool last);
   void on_close(Stream& stream);
   void refuse(Stream& stream, uint16_t status);
   void release(Stream& stream);
@@ -203,12 +228,18 @@ class Http2Session {
   char* extend(Text& text, size_t bytes);
   bool append(Text& text, std::string_view bytes);
   bool append_packed(Text& text, std::string_view name, std::string_view value);
+  void shrink(Text& text);
   void give_up(Stream& stream, size_t bytes);
   bool answer(Stream& stream, const Http2Response& response);
+  bool begin_answer(Stream& stream, std::span<const Http2Header> headers);
+  bool queue(Stream& stream, std::string_view body, std::string_view more_body);
+  bool finish(Stream& stream, const Http2Response& response);
+  void on_pieces_sent(Stream& stream);
   void reset(Stream& stream, uint32_t code);
 
   Http2Pool& pool_;
   const Bounds bounds_;
+  const Http2PathTest is_streamed_;
   nghttp2_session* session_ = nullptr;
   std::vector<Http2Event> events_;
   std::vector<Stream*> streams_;  // by number; null: not in use
@@ -228,6 +259,9 @@ class Http2Session {
   bool acknowledged_ = false;
   enum class Shutdown : uint8_t { none, noticed, last } shutdown_ = Shutdown::none;
   Http2Fault fault_ = Http2Fault::none;
+  // A GOAWAY came, or ours is the last: once no stream is open nghttp2 ignores what it is given,
+  // and looks only at each call whether that is so.
+  bool reads_by_frame_ = false;
   bool is_begun_ = false;     // something was written
   bool end_written_ = false;  // of a fault
   bool speaks_http1_ = false;

@@ -138,6 +138,22 @@ TEST(Http2Session, HEAD_is_answered_without_a_body) {
   EXPECT_TRUE(server.answer(1).ended);
 }
 
+TEST(Http2Session, HEAD_does_not_stream) {
+  Http2Pool pool;
+  Http2Session session(pool, {}, [](std::string_view path) { return path == "/streams"; });
+  Peer peer;
+  auto head = Peer::get("/streams");
+  head[0].second = "HEAD";
+  session.receive(join({hello(), settings_ack(), peer.headers(1, head),
+                        peer.headers(3, Peer::get("/streams")), peer.headers(5, Peer::get("/"))}),
+                  {});
+  ASSERT_EQ(session.events().size(), 4u);
+  EXPECT_EQ(session.events()[0].kind, Http2Event::Kind::request);
+  EXPECT_EQ(session.events()[1].kind, Http2Event::Kind::begun);
+  EXPECT_EQ(session.events()[2].kind, Http2Event::Kind::body);
+  EXPECT_EQ(session.events()[3].kind, Http2Event::Kind::request);
+}
+
 TEST(Http2Session, trailers_of_a_request_are_passed_over) {
   Http2Pool pool;
   Server server(pool);
@@ -240,6 +256,29 @@ TEST(Http2Session, any_cut_of_the_input_gives_the_same_events_and_answers) {
               whole)
         << "trial " << trial;
   }
+}
+
+TEST(Http2Session, what_comes_behind_a_GOAWAY_is_read_alike_however_it_is_cut) {
+  // nghttp2 ignores it while no stream is open, as of the second request here.
+  Peer peer;
+  std::string in = hello() + settings_ack() + peer.headers(1, Peer::get("/before"));
+  in += frame(NGHTTP2_GOAWAY, 0, 0, std::string(8, '\0')) + peer.headers(3, Peer::get("/behind"));
+  std::string ignored = hello() + settings_ack();
+  ignored += frame(NGHTTP2_GOAWAY, 0, 0, std::string(8, '\0')) + data(99, "of an idle stream");
+  for (const std::string& one : {in, ignored}) {
+    const Outcome whole = outcome_of(one, [] { return SIZE_MAX; });
+    for (const size_t step : {size_t{1}, size_t{2}, size_t{5}, size_t{30}})
+      EXPECT_EQ(outcome_of(one, [=] { return step; }), whole) << step;
+    EXPECT_EQ(outcome_of(
+                  one, [] { return SIZE_MAX; }, 1),
+              whole);
+  }
+  Http2Pool pool;
+  Server server(pool);
+  server.exchange(ignored);
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
+  server.exchange(data(99, "of an idle stream"));
+  EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
 TEST(Http2Session, reads_no_more_requests_than_are_wanted) {
@@ -377,6 +416,8 @@ TEST(Http2Session, shuts_down_in_two_steps_and_answers_what_it_owes) {
   ASSERT_EQ(server.peer.goaways.size(), 1u);
   EXPECT_EQ(server.peer.goaways[0], (std::pair<uint32_t, uint32_t>{0x7FFFFFFF, 0}));
   ASSERT_EQ(server.peer.pings.size(), 1u);
+  server.exchange(ping(server.peer.pings[0]));  // no answer to ours, though it looks alike
+  EXPECT_EQ(server.peer.goaways.size(), 1u);
   // What the client had sent before it knew is served.
   server.exchange(server.peer.headers(3, Peer::get("/3")));
   server.exchange(ping(server.peer.pings[0], true));
@@ -392,6 +433,27 @@ TEST(Http2Session, shuts_down_in_two_steps_and_answers_what_it_owes) {
   EXPECT_EQ(server.session.fault(), Http2Fault::none);
 }
 
+TEST(Http2Session, what_comes_behind_the_last_GOAWAY_is_read_alike_however_it_is_cut) {
+  // Once the last stream has gone nothing is read.
+  std::string written;
+  for (const size_t step : {SIZE_MAX, size_t{1}, size_t{13}}) {
+    Http2Pool pool;
+    Server server(pool);
+    server.begin();
+    server.exchange(server.peer.headers(1, Peer::get()));
+    server.session.begin_shutdown();
+    server.session.finish_shutdown();
+    server.flush();
+    server.take(ping(3) + rst_stream(1) + ping(4), step);
+    server.session.drop(server.told().at(0));
+    server.flush();
+    EXPECT_EQ(server.peer.acknowledged_pings, std::vector<uint64_t>{3});
+    EXPECT_TRUE(server.session.is_drained());
+    if (written.empty()) written = server.written;
+    EXPECT_EQ(server.written, written);
+  }
+}
+
 TEST(Http2Session, an_idle_connection_is_drained_when_its_shutdown_is_seen) {
   Http2Pool pool;
   Server silent(pool);
@@ -405,6 +467,7 @@ TEST(Http2Session, an_idle_connection_is_drained_when_its_shutdown_is_seen) {
   server.exchange(ping(1, true));  // another ping's
   EXPECT_FALSE(server.session.is_drained());
   server.session.finish_shutdown();
+  EXPECT_FALSE(server.session.is_drained());  // which the client has yet to be told
   server.flush();
   EXPECT_TRUE(server.session.is_drained());
   EXPECT_EQ(server.peer.goaways.size(), 2u);

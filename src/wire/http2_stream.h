@@ -24,6 +24,7 @@ struct Http2Session::Text {
 struct Http2Session::Stream {
   enum class Phase : uint8_t {
     reading,    // the request has not come whole
+    streaming,  // its headers were told, and its body is told as it comes; else as `told`
     told,       // it was told, and waits for the owner; the stream may be closed meanwhile
     answering,  // the answer is nghttp2's
     ending,     // RST_STREAM of ours is
@@ -34,7 +35,9 @@ struct Http2Session::Stream {
 
   explicit Stream(int32_t stream_id) : id(stream_id) {}
 
-  uint32_t kept_body_bytes() const { return headers_end == 0 ? 0 : request.size - headers_end; }
+  uint32_t kept_body_bytes() const { return body_at == 0 ? 0 : request.size - body_at; }
+  bool keeps_body() const { return phase == Phase::reading || phase == Phase::streaming; }
+  bool waits() const { return phase == Phase::streaming || phase == Phase::told; }
 
   const int32_t id;
   uint32_t number = 0, note = 0;
@@ -45,17 +48,21 @@ struct Http2Session::Stream {
   bool is_consumed = false;  // the body that is kept is not the client's
   bool is_head = false;      // no body may be sent
   bool is_sent = false;      // the answer is
+  bool is_begun = false;     // a part of the answer is nghttp2's, and more may follow
   uint32_t list_bytes = 0;   // of headers, as SETTINGS_MAX_HEADER_LIST_SIZE counts
   uint32_t frame_bytes = 0;  // of the DATA frame that is being read
-  uint64_t body_bytes = 0;
+  uint64_t body_bytes = 0;   // that came and were not taken
   size_t held = 0;
-  // Values of pseudo headers, packed headers from headers_at to headers_end, the body.
+  // Values of pseudo headers, packed headers from headers_at to headers_end, the body from body_at.
   Text request{};
-  uint32_t headers_at = 0, headers_end = 0;  // headers_end: 0 while headers are being read
+  // 0 while headers are being read: headers_end, and body_at, which is that or behind what of a
+  // streaming request's body was taken.
+  uint32_t headers_at = 0, headers_end = 0, body_at = 0;
   Part method{}, scheme{}, path{}, authority{};
-  // Status and headers, the body, packed trailers.
+  // Status and headers, the body, packed trailers. Of a begun one what has not left, and trailers.
   Text answer{};
   uint32_t sent_end = 0, body_end = 0;  // sent_end: of the body, what was sent ends here
+  uint32_t pieces = 0;                  // of a begun one, in `answer`
 };
 
 // In front of a packed header's name and value.

@@ -187,11 +187,12 @@ void HttpSession::take_head() {
   request_.path = target.substr(0, cut);
   request_.query = target.substr(std::min(cut + 1, target.size()));
   request_.origin = text_of(message[http::field::origin]);
-  request_.sec_fetch_site = text_of(message["Sec-Fetch-HttpHandler"]);
+  request_.sec_fetch_site = text_of(message["Sec-Fetch-Site"]);
   request_.sec_fetch_mode = text_of(message["Sec-Fetch-Mode"]);
   request_.sec_fetch_dest = text_of(message["Sec-Fetch-Dest"]);
   request_.authorization = text_of(message[http::field::authorization]);
   request_.content_type = text_of(message[http::field::content_type]);
+  request_.accept = text_of(message[http::field::accept]);
   request_.body_bytes = parser_->one.content_length().value_or(0);
   keep_alive_ = message.keep_alive();
   is_head_ = message.method() == http::verb::head;
@@ -201,9 +202,13 @@ void HttpSession::append_go_ahead(std::string& out) {
   out += "HTTP/1.1 100 Continue\r\n\r\n";
 }
 
+std::string http_reason(unsigned status) {
+  return text_of(http::obsolete_reason(http::int_to_status(status)));
+}
+
 bool HttpSession::reply(const HttpResponse& response, bool last, std::string& out) {
   const bool goes_on = keep_alive_ && !last && refusal_status_ == 0;
-  const auto reason = http::obsolete_reason(http::int_to_status(response.status));
+  const std::string reason = http_reason(response.status);
   out.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
   out.append(reason.data(), reason.size()).append("\r\n");
   if (!response.content_type.empty())

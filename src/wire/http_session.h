@@ -22,7 +22,7 @@ struct HttpRequest {
   std::string body;
   // Headers; empty: not there. The host of a target in absolute form is that one's.
   std::string host, origin, sec_fetch_site, sec_fetch_mode, sec_fetch_dest, authorization,
-      content_type;
+      content_type, accept;
   uint64_t body_bytes = 0;  // of the body, as the head has it
 };
 
@@ -41,6 +41,9 @@ std::string percent_encoded(std::string_view text);
 
 // The value of a query's key, decoded; nothing: it is not there or ill-formed.
 std::optional<std::string> query_value(std::string_view query, std::string_view key);
+
+// "Not Found"; "<unknown-status>" of a status that has none.
+std::string http_reason(unsigned status);
 
 class HttpSession {
  public:

@@ -95,7 +95,7 @@ TEST(HttpSession, knows_how_long_a_body_will_be) {
   HttpSession session(body_max);
   EXPECT_EQ(session
                 .receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 77\r\n"
-                         "Sec-Fetch-HttpHandler: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
+                         "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
                          "Sec-Fetch-Dest: document\r\n\r\n")
                 .found,
             Found::head);
