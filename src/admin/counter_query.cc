@@ -73,7 +73,7 @@ request::Charge& CounterQuery::ask(policy::Plan& plan, const CounterState& one,
                             .limits = limits,
                             .now = asking.now,
                             .overrides = one.owner.overridden ? asking.overrides : nullptr};
-  return plan.ask(*one.owner.rule, one.key, asked);
+  return plan.ask(*one.owner.rule, one.key, one.owner.actor, asked);
 }
 
 bool CounterQuery::plan_change(policy::Plan& plan, const engine::QueryContext& asking) {

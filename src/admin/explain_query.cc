@@ -12,6 +12,8 @@ namespace sluice::admin {
 ExplainQuery::ExplainQuery(std::shared_ptr<const live::LivePolicy> policy, ExplainedRequest request)
     : engine::AdminQuery(std::move(policy)), request_(std::move(request)) {
   for (const auto& [key, value] : request_.descriptor) entries_.push_back({key, value});
+  if (request_.dialect != nullptr && request_.dialect->arrange != nullptr)
+    request_.dialect->arrange(entries_);
 }
 
 policy::Asked ExplainQuery::asked() const {
@@ -39,7 +41,7 @@ void ExplainQuery::plan(policy::Plan& plan, const policy::Overrides* overrides) 
   for (const auto& step : plan.steps(plan.parts().front())) {
     policy::Override::Terms terms;
     const bool has_one =
-        step.override_id != 0 && overrides->find(step.rule->id, plan.charge(step).key, now_, terms);
+        step.override_id != 0 && overrides->find(step.rule->id, step.actor, now_, terms);
     own_.push_back(has_one && terms.id == step.override_id ? terms.own : policy::OwnLimits{0});
   }
   // Shadow rules take first, each by itself. One that shares a counter has taken by then.

@@ -28,6 +28,7 @@ class LiveCounters {
     const policy::Dialect* dialect = nullptr;
     const request::Space* space = nullptr;
     std::string_view key;     // in that; a view of what was asked
+    std::string actor{};      // by which overrides know it
     bool overridden = false;  // the counter is one of an override, or its limits are
   };
   // Where rules share their counters (limitd's type and its overrides), the first that would apply
@@ -39,7 +40,12 @@ class LiveCounters {
     const policy::Rule* rule;
     const policy::Dialect* dialect;
   };
+  Owner found_owner(const request::Space& space, std::string_view key,
+                    const policy::RuleSet::List& list) const;
+
   request::SpaceIndex spaces_;
+  // Of whose dialect's rules a finder tells.
+  std::unordered_map<uint32_t, const policy::RuleSet::List*> with_finder_;
   // In order: by their space's id; and those whose overrides have other spaces, by its prefix.
   std::unordered_map<uint32_t, std::vector<Member>> members_;
   std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;

@@ -1,6 +1,7 @@
 // What the admin port and those who collect metrics are told at the start. Plain values.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -41,6 +42,7 @@ struct StatsdOptions {
   std::string prefix;
   bool tcp = false;
   protocol::Protocol protocol{};
+  std::chrono::milliseconds period{0};  // as in metrics::StatsdSender::Options
 };
 
 }  // namespace sluice::admin

@@ -96,6 +96,9 @@ int explain(const Words& words, config::CommandIo& io) {
   std::vector<request::Entry> descriptor;
   for (const auto& [key, value] : *pairs) descriptor.push_back({key, value});
   if (!protocol) protocol = usual_protocol(*rules);
+  if (const policy::Dialect* const its = protocol::dialect_of(*protocol);
+      its != nullptr && its->arrange != nullptr)
+    its->arrange(descriptor);
   const auto explanation = policy::explain(*rules, protocol::dialect_of(*protocol),
                                            {.descriptor = descriptor, .now = base::Clock().now()});
   io.out << (json ? to_text(to_json(explanation, *pairs))

@@ -1,5 +1,8 @@
 #include "cli/inspect.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "config/read_file.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
@@ -10,6 +13,11 @@ namespace {
 // Looks into a file whose name does not say what it is. False: it cannot be read.
 bool find_kind(const std::string& path, std::optional<config::FileKind>& as,
                std::optional<std::string>& text, base::Diagnostics& diagnostics) {
+  std::error_code unknown;
+  if (!as && std::filesystem::is_directory(path, unknown)) {
+    as = config::kind_of_folder();
+    if (as) return true;
+  }
   const bool told = as.has_value();
   if (!as) as = config::kind_of(path);
   const bool has_to_be_read = as ? as->is_sluice() : config::is_doubtful(path);

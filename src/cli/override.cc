@@ -72,7 +72,7 @@ void add_flags(CLI::App& app, OverrideFlags& asked) {
   app.add_option("--rule", asked.rule, "The rule, by its name, else its pattern")
       ->type_name("RULE");
   app.add_option("--dialect", asked.dialect,
-                 config::one_of(dialect_names()) + ", where several have such a rule")
+                 wrapped(config::one_of(dialect_names()) + ", where several have such a rule"))
       ->type_name("NAME");
   app.add_option("--actor", asked.actors,
                  "Whose counter: a value, or KEY=VALUE once for each key that the rule\n"

@@ -181,59 +181,84 @@ class ConfigReader {
     if (config_.store.redis) config_.store.redis->value.servers = servers;
   }
 
+  // Where one Redis is, and who asks: redis::Options, or its Second.
+  template <class Server>
+  std::vector<Known> redis_server(Server& options, bool& named, std::string& origin) {
+    return {{"nodes",
+             [&](const std::string& key, const YamlNode& value) {
+               origin = reader_.origin(value);
+               named = reader_.sequence(key, value, "write `nodes: [\"localhost:6379\"]`");
+               options.nodes.clear();
+               for (YamlNode one = value.first_child(); named && one; one = one.next()) {
+                 const auto name = text(key, one);
+                 if (!name) continue;
+                 if (auto address = redis_node_of(*name, place(key, one), diagnostics_))
+                   options.nodes.push_back(std::move(*address));
+               }
+             }},
+            {"username",
+             [&](const std::string& key, const YamlNode& value) {
+               if (const auto t = text(key, value)) options.username = *t;
+             }},
+            {"password",
+             [&](const std::string& key, const YamlNode& value) {
+               if (const auto t = text(key, value)) options.password = *t;
+             }},
+            {"tls",
+             [&](const std::string& key, const YamlNode& value) {
+               const auto tls = reader_.truth(key, value, "write `true` or `false`");
+               if (tls) options.tls = *tls;
+             }},
+            {"database", [&](const std::string& key, const YamlNode& value) {
+               if (const auto n = reader_.number(key, value, 0, 1'000'000))
+                 options.database = static_cast<int>(*n);
+             }}};
+  }
+
   void redis(const YamlNode& node) {
     Setting<redis::Options> setting;
     redis::Options& options = setting.value;
-    bool named = false;
-    map(node, "redis",
-        {{"nodes",
-          [&](const std::string& key, const YamlNode& value) {
-            setting.origin = reader_.origin(value);
-            named = reader_.sequence(key, value, "write `nodes: [\"localhost:6379\"]`");
-            options.nodes.clear();
-            for (YamlNode one = value.first_child(); named && one; one = one.next()) {
-              const auto name = text(key, one);
-              if (!name) continue;
-              if (auto address = redis_node_of(*name, place(key, one), diagnostics_))
-                options.nodes.push_back(std::move(*address));
-            }
-          }},
-         {"username",
-          [&](const std::string& key, const YamlNode& value) {
-            if (const auto t = text(key, value)) options.username = *t;
-          }},
-         {"password",
-          [&](const std::string& key, const YamlNode& value) {
-            if (const auto t = text(key, value)) options.password = *t;
-          }},
-         {"tls",
-          [&](const std::string& key, const YamlNode& value) {
-            const auto tls = reader_.truth(key, value, "write `true` or `false`");
-            if (tls) options.tls = *tls;
-          }},
-         {"database",
-          [&](const std::string& key, const YamlNode& value) {
-            if (const auto n = reader_.number(key, value, 0, 1'000'000))
-              options.database = static_cast<int>(*n);
-          }},
-         {"key_prefix",
-          [&](const std::string& key, const YamlNode& value) {
-            const auto t = text(key, value);
-            if (!t) return;
-            options.key_prefix = *t;
-            const std::string problem = problem_of_prefix(*t);
-            if (!problem.empty())
-              complain(place(key, value), problem, "choose another, as in `sluice:`", diagnostics_);
-          }},
-         {"deadline_ms",
-          [&](const std::string& key, const YamlNode& value) {
-            if (const auto n = reader_.number(key, value, 1, 60'000))
-              options.deadline = base::milliseconds(static_cast<int64_t>(*n));
-          }},
-         {"patience_ms", [&](const std::string& key, const YamlNode& value) {
-            if (const auto n = reader_.number(key, value, 1, 60'000))
-              options.patience = base::milliseconds(static_cast<int64_t>(*n));
-          }}});
+    bool named = false, second_named = false;
+    std::string second_origin;
+    std::vector<Known> known = redis_server(options, named, setting.origin);
+    const std::vector<Known> more = {
+        {"per_second",
+         [&](const std::string&, const YamlNode& value) {
+           map(value, "per_second", redis_server(options.second, second_named, second_origin));
+           if (!second_named && value.is_map())
+             complain(place("per_second", value), "names no Redis",
+                      "write `per_second: { nodes: [\"localhost:6380\"] }`", diagnostics_);
+         }},
+        {"over_cache",
+         [&](const std::string& key, const YamlNode& value) {
+           const auto t = text(key, value);
+           const auto bytes = t ? base::parse_size(*t) : std::nullopt;
+           if (bytes && *bytes <= base::bounds::table_bytes_max)
+             options.over_cache_bytes = *bytes;
+           else if (t)
+             complain(place(key, value), "`" + *t + "` is not a size of at most 16G",
+                      "write one as in `16M`, or take it out for none", diagnostics_);
+         }},
+        {"key_prefix",
+         [&](const std::string& key, const YamlNode& value) {
+           const auto t = text(key, value);
+           if (!t) return;
+           options.key_prefix = *t;
+           const std::string problem = problem_of_prefix(*t);
+           if (!problem.empty())
+             complain(place(key, value), problem, "choose another, as in `sluice:`", diagnostics_);
+         }},
+        {"deadline_ms",
+         [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 1, 60'000))
+             options.deadline = base::milliseconds(static_cast<int64_t>(*n));
+         }},
+        {"patience_ms", [&](const std::string& key, const YamlNode& value) {
+           if (const auto n = reader_.number(key, value, 1, 60'000))
+             options.patience = base::milliseconds(static_cast<int64_t>(*n));
+         }}};
+    known.insert(known.end(), more.begin(), more.end());
+    map(node, "redis", known);
     if (!named && node.is_map() && setting.origin == "default")
       complain(place("redis", node), "names no Redis",
                "write `redis: { nodes: [\"localhost:6379\"] }`", diagnostics_);

@@ -182,7 +182,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"zzz: 4",
        "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
        "store, policy, "
-       "log, droplet, resp, divvy, users, admin, rules"},
+       "log, droplet, resp, envoy, divvy, users, admin, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: is here twice, first on line 1; keep one of them"},
       {"workers: 0",
@@ -201,6 +201,11 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"store: { redis: { database: 1 } }", "error: redis: names no Redis; write"},
       {"store: { redis: { nodes: [a], deadline_ms: 0 } }",
        "error: deadline_ms: `0` is no number that fits here; write 1 to 60000"},
+      {"store: { redis: { nodes: [a], per_second: { tls: true } } }",
+       "error: per_second: names no Redis; write `per_second: { nodes: [\"localhost:6380\"] }`"},
+      {"store: { redis: { nodes: [a], over_cache: much } }",
+       "error: over_cache: `much` is not a size of at most 16G; write one as in `16M`, or take it "
+       "out for none"},
       {"store: { redis: { nodes: [a], patience_ms: 60001 } }",
        "error: patience_ms: `60001` is no number that fits here; write 1 to 60000"},
       {"store: { redis: { nodes: [a], key_prefix: \"divvy:\" } }",

@@ -68,6 +68,12 @@ std::optional<FileKind> kind_of(std::string_view file_name) {
   return std::nullopt;
 }
 
+std::optional<FileKind> kind_of_folder() {
+  for (const protocol::Protocol protocol : with_policy_files())
+    if (describe(protocol).policy->folders) return FileKind{protocol, 0};
+  return std::nullopt;
+}
+
 std::optional<FileKind> kind_named(std::string_view name) {
   if (name == sluice_kind) return FileKind{};
   return find_kind([&](const protocol::PolicyKind& one) { return one.name == name; });

@@ -34,6 +34,8 @@ struct FileKind {
 
 // The kind of a file by its name alone, case-sensitive; nothing for names that say nothing.
 std::optional<FileKind> kind_of(std::string_view file_name);
+// Of a folder, if there is a format whose policies are folders.
+std::optional<FileKind> kind_of_folder();
 // The kind that `--as` names: "sluice", or one of a protocol's format.
 std::optional<FileKind> kind_named(std::string_view name);
 // All that it may name, "sluice" last.

@@ -62,6 +62,18 @@ std::string print_redis(const StoreSettings& store) {
   out += "    deadline_ms: " + std::to_string(redis.deadline.us / 1000) + "\n";
   if (redis.patience != redis::Options().patience)
     out += "    patience_ms: " + std::to_string(redis.patience.us / 1000) + "\n";
+  if (redis.over_cache_bytes != 0)
+    out += "    over_cache: " + base::format_size(redis.over_cache_bytes) + "\n";
+  if (redis.second.nodes.empty()) return out;
+  std::string second;
+  for (const redis::Node& node : redis.second.nodes)
+    second += (second.empty() ? "" : ", ") + in_quotes(format_address(node.host, node.port));
+  out += "    per_second:\n      nodes: [" + second + "]\n";
+  if (!redis.second.username.empty())
+    out += "      username: " + in_quotes(redis.second.username) + "\n";
+  if (!redis.second.password.empty()) out += "      # password: not shown\n";
+  if (redis.second.tls) out += "      tls: true\n";
+  out += "      database: " + std::to_string(redis.second.database) + "\n";
   return out;
 }
 

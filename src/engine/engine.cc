@@ -208,17 +208,21 @@ void Engine::match_all(Batch& batch) {
                         .all = request.all,
                         .reset_first = request.reset_first,
                         .as_written = request.as_written,
+                        .strict = request.strict,
                         .scope = request.scope,
                         .needs_store = request.needs_store,
                         .cost = request.cost,
                         .limits = batch.requests.limits(request),
                         .siblings = siblings_of(i),
+                        .message = siblings_of(i).empty() ? 0 : message_,
                         .now = batch.now};
     if (request.limits_inline && !decider_.find_inline(asked)) [[unlikely]] {
       plan.refuse(too_many_inline_limits);
       return;
     }
     rules.match(dialect, asked, plan);
+    if (request.answer_by.us != INT64_MAX) [[unlikely]]
+      plan.answer_by(plan.parts().size() - 1, request.answer_by);
     if (!plan.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && batch.sink != nullptr && plan.may_wait()) {
       batch.tickets.resize(plan.parts().size(), no_ticket);
@@ -234,6 +238,8 @@ void Engine::match_all(Batch& batch) {
 
 // All of the message that the request is of; those in front of it may be decided already.
 void Engine::find_siblings(const Batch& batch, size_t request) {
+  static thread_local uint64_t messages = 0;
+  message_ = ++messages;
   const auto all = batch.requests.items();
   siblings_.clear();
   while (all[request].sibling && request > 0) --request;
@@ -247,20 +253,26 @@ void Engine::find_siblings(const Batch& batch, size_t request) {
 size_t Engine::match_together(Batch& batch, size_t first) {
   const auto all = batch.requests.items();
   std::array<policy::Asked, base::bounds::together_max> asked;
+  const size_t part = batch.plan.parts().size();
   size_t end = first;
   bool refused = false;
+  base::Time answer_by{INT64_MAX};
   do {
     const request::Request& request = all[end];
     SLUICE_CHECK(!request.all && !request.reset_first);  // a sum of these has no meaning
     asked[end - first] = {.descriptor = batch.requests.descriptor(request),
                           .verb = request.verb,
+                          .strict = request.strict,
                           .scope = request.scope,
                           .needs_store = request.needs_store,
+                          .sparing = request.sparing,
                           .cost = request.cost,
                           .limits = batch.requests.limits(request),
                           .siblings = siblings_of(end),
+                          .message = siblings_of(end).empty() ? 0 : message_,
                           .now = batch.now};
     refused |= request.limits_inline && !decider_.find_inline(asked[end - first]);
+    answer_by = std::min(answer_by, request.answer_by);
     ++end;
   } while (end < all.size() && all[end].joins && end - first < asked.size());
   if (refused) [[unlikely]] {
@@ -269,6 +281,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
   }
   decider_.rules().match_together(protocol::dialect_of(batch.protocol),
                                   std::span(asked).first(end - first), batch.plan);
+  if (answer_by.us != INT64_MAX) batch.plan.answer_by(part, answer_by);
   return end - 1;
 }
 

@@ -120,6 +120,7 @@ class Engine {
   // Of the requests that are being matched: those of one message, up to siblings_end_.
   std::vector<std::span<const request::Entry>> siblings_;
   size_t siblings_end_ = 0;
+  uint64_t message_ = 0;  // policy::Asked::message
 };
 
 }  // namespace sluice::engine

@@ -50,8 +50,7 @@ base::Time LateReplies::end_of(const Batch& batch, const policy::Plan::Part& par
     end = std::min(end, step.rule->until);
     if (step.override_id == 0) continue;
     policy::Override::Terms terms;
-    const bool found =
-        decider_.deps().overrides->find(step.rule->id, batch.plan.charge(step).key, now, terms);
+    const bool found = decider_.deps().overrides->find(step.rule->id, step.actor, now, terms);
     end = std::min(end, found && terms.id == step.override_id ? terms.until : now);
   }
   return end;

@@ -30,7 +30,10 @@ struct AllValues final : policy::Finder {
     if (asked.siblings.empty()) all = "alone";
     char* const key = keys.allocate(all.size());
     all.copy(key, all.size());
-    return Found{0, {key, all.size()}};
+    return Found{0, {key, all.size()}, {}};
+  }
+  std::optional<Found> owner(const request::Space&, std::string_view, base::Arena&) const override {
+    return std::nullopt;
   }
 };
 

@@ -42,8 +42,15 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
   request::Verdict verdict;
   verdict.error = part.error;
   for (const auto& step : plan.steps(part)) {
-    if (step.rule->mode != policy::Mode::enforce) continue;  // a shadow rule's failure harms nobody
     const auto& group = plan.group(step);
+    if (step.rule->data != nullptr) [[unlikely]] {
+      verdict.own = step.rule->data;
+      if (group.error == request::Error::none) {
+        verdict.own_charge = &plan.charge(step);
+        verdict.own_decisions = plan.decisions(step);
+      }
+    }
+    if (step.rule->mode != policy::Mode::enforce) continue;  // a shadow rule's failure harms nobody
     if (group.error != request::Error::none) {
       verdict.error = store.message_for(group.error);
       verdict.cause = group.error;
@@ -57,10 +64,6 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     if (verdict.decisions == nullptr && !part.joint)
       verdict.charges = {&charge, group.charge_count};
     verdict.decisions = decisions.data() - charge.decision_first;
-    if (step.rule->data != nullptr) [[unlikely]] {
-      verdict.own = step.rule->data;
-      verdict.own_charge = &charge;
-    }
     if (charge.keeps_limits) {
       verdict.slots = decisions;
       verdict.slot_mask = charge.slot_mask;
@@ -68,7 +71,9 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
     for (size_t i = 0; i < decisions.size(); ++i) {
       weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict,
             charge.space->encoding);
-      if (verdict.tightest == &decisions[i]) verdict.rule = step.rule->name;
+      if (verdict.tightest != &decisions[i]) continue;
+      verdict.rule = step.rule->name;
+      verdict.limit = charge.keeps_limits ? nullptr : &charge.limits[i];
     }
   }
   if (verdict.tightest != nullptr && !verdict.allowed)

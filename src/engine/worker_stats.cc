@@ -33,7 +33,8 @@ WorkerStats::WorkerStats(std::atomic<uint64_t>& order, std::function<void()> wak
                          protocol::Protocol events_of)
     : order_(order), wake_(std::move(wake)) {
   for (const protocol::Protocol protocol : protocol::numbers())
-    if (const auto* const its = protocol::describe(protocol).metrics)
+    if (const auto* const its = protocol::describe(protocol).metrics;
+        its != nullptr && its->is_counted_by_engine)
       own_[static_cast<size_t>(protocol)] = std::make_unique<Own>(*its);
   if (!wake_) return;
   events_ = std::make_unique<metrics::Ring<Event>>(events_max);

@@ -117,8 +117,8 @@ class WorkerStats {
   uint64_t said(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) const;
   // When the rule first said so; 0: never.
   uint64_t first_said(protocol::Protocol protocol, uint16_t rule, RuleOutcome said) const;
-  // Of a protocol with metrics of its own (protocol/metrics.h), in the order of their bounds and
-  // codes. What is above all bounds is in the bucket behind the last one.
+  // Of a protocol with metrics of its own that the engine counts (protocol/metrics.h), in the order
+  // of their bounds and codes. What is above all bounds is in the bucket behind the last one.
   struct Own {
     using Latency = metrics::Histogram<protocol::Metrics::latency_bounds_max>;
     explicit Own(const protocol::Metrics& its_metrics);

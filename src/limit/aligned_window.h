@@ -92,8 +92,10 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   return out;
 }
 
-// Takes the cost in any case, then compares. `next` of cost 0 is the same window.
-inline Outcome count(const State& state, const Limit& limit, int64_t cost, Time now) {
+// Takes the cost in any case, then compares. `next` of cost 0 is the same window. `most`: units
+// that it counts to, where something else than a State keeps them.
+inline Outcome count(const State& state, const Limit& limit, int64_t cost, Time now,
+                     int64_t most = counted_max) {
   const int64_t quota = limit.quota;
   const int64_t window_us = limit.window.us;
   SLUICE_CHECK(cost >= 0 && quota >= 0 && window_us >= 1);
@@ -102,9 +104,9 @@ inline Outcome count(const State& state, const Limit& limit, int64_t cost, Time 
   const int64_t latest_us = window_end_us(window_us, now);
   const int64_t end_us = open ? std::min(state.fresh_at_us, latest_us) : latest_us;
   const int64_t used = open ? state.units : 0;
-  const int64_t units = used + std::min(cost, std::max<int64_t>(counted_max - used, 0));
+  const int64_t units = used + std::min(cost, std::max<int64_t>(most - used, 0));
   // A counter that is full says nothing of what came past it.
-  const bool allowed = units <= quota && cost <= counted_max - used;
+  const bool allowed = units <= quota && cost <= most - used;
   const Duration to_end{end_us - now.us};
 
   Outcome out;

@@ -72,16 +72,19 @@ void StatsdSender::wake() {
 
 void StatsdSender::run() {
   const Put put = [this](std::string_view line) { take(line); };
+  const bool is_periodic = options_.period.count() > 0;
+  const std::chrono::milliseconds look = is_periodic ? options_.period : look_period;
+  const std::chrono::milliseconds collected = is_periodic ? options_.period.zero() : flush_period;
   for (bool last = false; !last;) {
     last = stopping_;
     pollfd waker{wake_fd_, POLLIN, 0};
-    if (!last) ::poll(&waker, 1, static_cast<int>(look_period.count()));
+    if (!last) ::poll(&waker, 1, static_cast<int>(look.count()));
     uint64_t count = 0;
     [[maybe_unused]] const auto n = ::read(wake_fd_, &count, sizeof count);
     woken_.store(false, std::memory_order_relaxed);
     feed_(put);
     const auto now = Clock::now();
-    if (!batch_.empty() && (last || now - first_line_ >= flush_period)) flush();
+    if (!batch_.empty() && (last || now - first_line_ >= collected)) flush();
     if (options_.tcp && socket_ >= 0 && now - used_ >= idle_max) disconnect();
   }
 }

@@ -42,6 +42,9 @@ class StatsdSender final : public Source {
     std::string host;
     uint16_t port = 8125;
     bool tcp = false;
+    // Lines are asked for that often, and sent at once; 0: every look_period, and collected for
+    // flush_period at most.
+    std::chrono::milliseconds period{0};
   };
   using Put = std::function<void(std::string_view line)>;
   // `feed` gives all lines that have come up since it was called last; on the sender's thread.

@@ -9,8 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "limit/limit.h"
+#include "request/charge.h"
 
 namespace sluice::request {
 class SpaceRef;
@@ -57,6 +59,9 @@ struct Dialect {
   // Its requests bring limits along, each of at most this quota, one for each of some windows of
   // the rule's space; their costs may be below 0. 0: they bring none.
   int64_t request_quota_max = 0;
+  // Puts a request that people wrote as key=value words, in their order, into the form in which its
+  // sessions ask. Null: that is the same.
+  void (*arrange)(std::vector<request::Entry>& written) = nullptr;
   // What its protocol answers to a request that no rule decides, as a sentence for people; may be
   // empty.
   std::string_view unmatched{};

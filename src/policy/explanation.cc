@@ -16,44 +16,83 @@ std::string counter_of(const Plan& plan, const Plan::Step& step) {
 
 }  // namespace
 
-size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
-                    const std::function<void(RuleExplanation&&)>& visit) {
-  // What is charged is read from the plan that a server would settle, so that both agree.
-  Plan plan;
-  rules.match(dialect, asked, plan);
-  const auto steps = plan.steps(plan.parts().front());
+namespace {
 
-  const auto native = rules.native_rules(), others = rules.rules(dialect);
-  const size_t all = native.size() + others.size();
-  for (size_t i = 0; i < all; ++i) {
-    const Rule& rule = i < native.size() ? native[i] : others[i - native.size()];
+// Goes through rules one by one; what is charged is read from the plan that a server would settle,
+// so that both agree.
+class Explainer {
+ public:
+  Explainer(const Asked& asked, const Plan& plan,
+            const std::function<void(RuleExplanation&&)>& visit)
+      : asked_(asked), plan_(plan), steps_(plan.steps(plan.parts().front())), visit_(visit) {}
+
+  // How many are not reached.
+  size_t each(std::span<const Rule> rules, bool native) {
+    for (size_t i = 0; i < rules.size(); ++i) {
+      if (ended_) return rules.size() - i;
+      one(rules[i], native, step_of(rules[i]));
+    }
+    return 0;
+  }
+  // The one that a finder has found, also behind one that stops.
+  void found(std::span<const Rule> rules) {
+    for (const Plan::Step& step : steps_)
+      if (step.rule >= rules.data() && step.rule < rules.data() + rules.size())
+        one(*step.rule, false, &step);
+  }
+
+ private:
+  const Plan::Step* step_of(const Rule& rule) const {
+    const auto step = std::find_if(steps_.begin(), steps_.end(),
+                                   [&](const Plan::Step& its) { return its.rule == &rule; });
+    return step == steps_.end() ? nullptr : &*step;
+  }
+
+  void one(const Rule& rule, bool native, const Plan::Step* step) {
     RuleExplanation e;
     e.rule = &rule;
-    e.native = i < native.size();
+    e.native = native;
     e.off = rule.mode == Mode::off;
-    e.over = !e.off && asked.now >= rule.until;
+    e.over = !e.off && asked_.now >= rule.until;
     const bool looked_at = !e.off && !e.over;
-    if (looked_at) e.mismatch = mismatch(rule, asked.descriptor, e.error);
+    if (looked_at) e.mismatch = mismatch(rule, asked_.descriptor, e.error);
     const bool fails = !e.error.empty();
     if (!fails && !e.mismatch) {
       for (const auto& actor : rule.actor) {
         auto& value = e.actor_values.emplace_back();
-        for (const auto& [key, has] : asked.descriptor)
+        for (const auto& [key, has] : asked_.descriptor)
           if (key == actor) value = has;
       }
     }
     if (looked_at && !fails && !e.mismatch) {
-      const auto step = std::find_if(steps.begin(), steps.end(),
-                                     [&](const Plan::Step& one) { return one.rule == &rule; });
-      if (step != steps.end()) e.counter = counter_of(plan, *step);
+      if (step != nullptr) e.counter = counter_of(plan_, *step);
       e.has_say = rule.mode == Mode::enforce;
       e.ends = e.has_say && rule.then == Then::stop;
     }
-    const bool last = fails || e.ends;
-    visit(std::move(e));
-    if (last) return all - i - 1;
+    ended_ = fails || e.ends;
+    visit_(std::move(e));
   }
-  return 0;
+
+  const Asked& asked_;
+  const Plan& plan_;
+  const std::span<const Plan::Step> steps_;
+  const std::function<void(RuleExplanation&&)>& visit_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
+                    const std::function<void(RuleExplanation&&)>& visit) {
+  Plan plan;
+  rules.match(dialect, asked, plan);
+  Explainer explainer(asked, plan, visit);
+  const auto others = rules.rules(dialect);
+  const bool is_found = rules.has_finder(dialect);
+  const size_t unreached = explainer.each(rules.native_rules(), true);
+  if (!is_found) return unreached + explainer.each(others, false);
+  explainer.found(others);
+  return unreached;
 }
 
 Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& asked) {

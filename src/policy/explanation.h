@@ -24,7 +24,7 @@ struct RuleExplanation {
   bool off = false;      // the policy has switched it off
   bool over = false;     // the time until which it applies has passed
   bool has_say = false;  // it applies and is enforced
-  bool ends = false;     // and the search ends with it
+  bool ends = false;     // and the search ends with it, but for what a finder finds
 
   bool applies() const { return error.empty() && !mismatch && !off && !over; }
 };

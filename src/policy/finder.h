@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "policy/match_steps.h"
+#include "request/charge.h"
 
 namespace sluice::policy {
 
@@ -16,15 +17,22 @@ struct Asked;
 
 class Finder {
  public:
+  // The texts are in `keys`, or live as long as what was asked.
   struct Found {
-    uint32_t rule;         // its place among the dialect's rules
-    std::string_view key;  // of its counter: in `keys`, or as long-lived as the descriptor
+    uint32_t rule;           // its place among the dialect's rules
+    std::string_view key;    // of its counter
+    std::string_view actor;  // the text of the values of Rule::actor (key_text.h): for overrides
   };
 
   virtual ~Finder() = default;
   // Nothing: no rule applies, or the steps did not suffice. Allocates nothing but from `keys`.
   virtual std::optional<Found> find(const Asked& asked, MatchSteps& steps,
                                     base::Arena& keys) const = 0;
+
+  // Whose counter is it that has this key in this space of the dialect's rules? As far as the key
+  // tells; nothing: nobody's that is known. Not for the hot path.
+  virtual std::optional<Found> owner(const request::Space& space, std::string_view key,
+                                     base::Arena& keys) const = 0;
 };
 
 }  // namespace sluice::policy

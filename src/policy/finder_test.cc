@@ -42,7 +42,11 @@ struct ByName final : Finder {
     char* const key = keys.allocate(who.size() + 1);
     key[0] = '@';
     std::copy(who.begin(), who.end(), key + 1);
-    return Found{static_cast<uint32_t>(at - names.begin()), {key, who.size() + 1}};
+    return Found{static_cast<uint32_t>(at - names.begin()), {key, who.size() + 1}, who};
+  }
+  std::optional<Found> owner(const request::Space&, std::string_view key,
+                             base::Arena&) const override {
+    return Found{0, key, key.substr(1)};
   }
   std::vector<std::string> names;
 };

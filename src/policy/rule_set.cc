@@ -84,6 +84,12 @@ void Plan::let_wait(request::Ticket ticket, uint64_t arrival) {
   group.arrival = arrival;
 }
 
+void Plan::answer_by(size_t part, base::Time time) {
+  const uint32_t first = part == 0 ? 0 : parts_[part - 1].groups_end;
+  for (request::Group& group : std::span(groups_).subspan(first))
+    group.answer_by = std::min(group.answer_by, time);
+}
+
 std::span<const limit::Decision> Plan::decisions(const Step& step) const {
   const request::Charge& its = charges_[step.charge];
   const size_t count =
@@ -107,6 +113,16 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
 
 }  // namespace
 
+namespace {
+
+inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
+  const bool takes = asked.verb == request::Verb::take || asked.verb == request::Verb::wait;
+  if (!takes) return asked.verb;
+  return asked.strict ? request::Verb::take : rule.taken_by;
+}
+
+}  // namespace
+
 // To the last group. Forced inline, as each decision goes through it.
 [[gnu::always_inline]] inline void Plan::add_charge(const Rule& rule, std::string_view key,
                                                     const Asked& asked) {
@@ -116,9 +132,7 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
   const bool negative_costs = keeps_limits || rule.limits_from == LimitsFrom::numbers;
   charges_.push_back({.space = rule.space,
                       .key = key,
-                      .verb = asked.verb == request::Verb::take || asked.verb == request::Verb::wait
-                                  ? rule.taken_by
-                                  : asked.verb,
+                      .verb = verb_of(rule, asked),
                       .all = asked.all,
                       .reset_first = keeps_limits && asked.reset_first,
                       .keeps_limits = keeps_limits,
@@ -143,9 +157,10 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
       std::min(group.on_error, needs_store ? request::OnError::error : rule.on_store_error);
 }
 
-void Plan::add_step(const Rule& rule, std::string_view key, const Asked& asked) {
+void Plan::add_step(const Rule& rule, std::string_view key, std::string_view actor,
+                    const Asked& asked) {
   steps_.push_back({&rule, static_cast<uint32_t>(groups_.size() - 1),
-                    static_cast<uint32_t>(charges_.size()), 0});
+                    static_cast<uint32_t>(charges_.size()), 0, actor});
   add_charge(rule, key, asked);
   ++parts_.back().step_count;
 }
@@ -157,8 +172,15 @@ void Plan::drop_last_group() {
   groups_.pop_back();
 }
 
-// A charge on a counter that the last group charges already is added to that. `charge`: which one
-// it is. False: it brings limits of its own along, which cannot be added.
+// Where what counts is spared, each charge of a counter is asked for itself.
+bool Plan::follows(const request::Charge& other, const Rule& rule, const Asked& asked) const {
+  return asked.sparing && other.verb == request::Verb::count &&
+         rule.taken_by == request::Verb::count &&
+         (asked.verb == request::Verb::take || asked.verb == request::Verb::wait);
+}
+
+// A charge on a counter that the last group charges already is added to that, or follows it.
+// `charge`: which one it is. False: it brings limits of its own along, which cannot be added.
 bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
                             uint32_t& charge) {
   for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
@@ -167,8 +189,18 @@ bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked&
         rule.limits_from == LimitsFrom::request && asked.inline_space != nullptr;
     if (other.space != (brings_limits ? asked.inline_space : rule.space) || other.key != key)
       continue;
-    if (other.keeps_limits || rule.limits_from == LimitsFrom::numbers) return false;
-    if (brings_limits && other.limits_id != asked.inline_limits_id) return false;
+    if (follows(other, rule, asked)) {
+      charge = static_cast<uint32_t>(charges_.size());
+      add_charge(rule, key, asked);
+      charges_.back().follows = true;
+      return true;
+    }
+    const bool brings_numbers = rule.limits_from == LimitsFrom::numbers;
+    const std::span<const limit::Limit> limits =
+        brings_limits || brings_numbers ? asked.limits : rule.limits;
+    const bool is_same =
+        std::equal(limits.begin(), limits.end(), other.limits.begin(), other.limits.end());
+    if (other.keeps_limits || !is_same) return false;
     const int64_t cost = std::max<int64_t>(asked.cost, 0);
     other.cost = cost > INT64_MAX - other.cost ? INT64_MAX : other.cost + cost;
     return true;
@@ -177,16 +209,47 @@ bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked&
   return true;
 }
 
-request::Charge& Plan::ask(const Rule& rule, std::string_view key, const Asked& asked) {
+request::Charge& Plan::ask(const Rule& rule, std::string_view key, std::string_view actor,
+                           const Asked& asked) {
   skip();
   open_group(true);
-  add_step(rule, key, asked);
+  add_step(rule, key, actor, asked);
   if (asked.overrides != nullptr)
     override_from(parts_.back().step_first, *asked.overrides, asked.now);
   groups_.back().on_error = request::OnError::error;
   parts_.back().groups_end = static_cast<uint32_t>(groups_.size());
   return charges_.back();
 }
+
+namespace {
+
+bool all_aligned(std::span<const limit::Limit> limits) {
+  return std::all_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
+    return limit.algorithm == limit::Algorithm::aligned_window;
+  });
+}
+
+// What follows a charge that an override has taken out of counting follows an earlier one, or none.
+void renew_follows(std::span<const request::Group> groups, std::span<request::Charge> charges) {
+  const auto counts = [](const request::Charge& charge) {
+    return charge.verb == request::Verb::count && limit::is_counted(charge.limits);
+  };
+  for (const request::Group& group : groups) {
+    if (!group.sparing) continue;
+    const auto all = charges.subspan(group.charge_first, group.charge_count);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].follows) continue;
+      all[i].follows =
+          counts(all[i]) && std::any_of(all.begin(), all.begin() + static_cast<ptrdiff_t>(i),
+                                        [&](const request::Charge& other) {
+                                          return counts(other) && other.space == all[i].space &&
+                                                 other.key == all[i].key;
+                                        });
+    }
+  }
+}
+
+}  // namespace
 
 size_t Plan::room_of(const request::Charge& charge) {
   return charge.keeps_limits ? charge.space->windows.size() : charge.limits.size();
@@ -195,12 +258,10 @@ size_t Plan::room_of(const request::Charge& charge) {
 void Plan::override_from(size_t first, const Overrides& overrides, limit::Time now) {
   const auto steps = std::span(steps_).subspan(first);
   if (steps.size() > 1 && overrides.prefetches()) {
-    for (const Step& step : steps)
-      overrides.prefetch_slots(step.rule->id, charges_[step.charge].key);
-    for (const Step& step : steps)
-      overrides.prefetch_nodes(step.rule->id, charges_[step.charge].key);
+    for (const Step& step : steps) overrides.prefetch_slots(step.rule->id, step.actor);
+    for (const Step& step : steps) overrides.prefetch_nodes(step.rule->id, step.actor);
   }
-  bool moved = false;
+  bool moved = false, any = false;
   MatchSteps match_steps;
   const Part* part = parts_.data();
   for (size_t i = first; i < steps_.size(); ++i) {
@@ -209,8 +270,9 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
     Override::Terms terms;
     // Each request has its own.
     for (; i >= size_t{part->step_first} + part->step_count; ++part) match_steps = MatchSteps();
-    if (!overrides.find(step.rule->id, charge.key, now, terms, match_steps)) continue;
+    if (!overrides.find(step.rule->id, step.actor, now, terms, match_steps)) continue;
     step.override_id = terms.id;
+    any = true;
     const size_t room = room_of(charge);
     if (charge.keeps_limits && limit::is_counted(terms.limits)) {
       // In place of those that come along; a request without any is not given some.
@@ -223,7 +285,11 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
       if (terms.space != nullptr) charge.space = terms.space;
     }
     moved |= room != room_of(charge);
+    if (charge.verb == request::Verb::count && limit::is_counted(charge.limits) &&
+        !all_aligned(charge.limits)) [[unlikely]]
+      charge.verb = request::Verb::take;
   }
+  if (any) renew_follows(groups_, charges_);
   if (!moved) return;
   size_t end = 0;
   for (request::Charge& charge : charges_) {
@@ -240,6 +306,7 @@ RuleSet::List::~List() {
 void RuleSet::List::add(Rule rule) {
   base::yield_if_background();
   rule.counted_as_shadow |= rule.mode == Mode::shadow;
+  built_in_ += rule.built_in;
   index_.add(rule.conditions);
   rules_.push_back(std::move(rule));
 }
@@ -277,7 +344,7 @@ uint64_t RuleSet::regexes_given_up() const {
 
 size_t RuleSet::written() const {
   size_t count = 0;
-  for (const List& list : lists_) count += list.dialect().written ? list.rules().size() : 0;
+  for (const List& list : lists_) count += list.written();
   return count;
 }
 
@@ -286,6 +353,11 @@ inline const RuleSet::List* RuleSet::find(const Dialect* dialect) const {
   for (auto list = lists_.begin() + 1; list != lists_.end(); ++list)
     if (list->dialect_ == dialect) return &*list;
   return dialect == &native_dialect ? &lists_.front() : nullptr;
+}
+
+bool RuleSet::has_finder(const Dialect* dialect) const {
+  const List* const list = find(dialect);
+  return list != nullptr && list->finder_ != nullptr;
 }
 
 std::span<const Rule> RuleSet::rules(const Dialect* dialect) const {
@@ -328,14 +400,14 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     if (result == Fit::impossible) return false;
     const std::string_view key = key_of(rule, descriptor, plan.keys_);
     if (rule.mode == Mode::shadow) {
-      shadow(rule, key);
+      shadow(rule, key, key);
       return true;
     }
     if (plan.enforced_.size() - first == base::bounds::group_charges_max) {
       part.error = too_many_charges;
       return false;
     }
-    plan.enforced_.push_back({&rule, key});
+    plan.enforced_.push_back({&rule, key, key});
     return rule.then == Then::continue_;
   };
   const bool goes_on =
@@ -345,12 +417,15 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     if (own != nullptr && own->finder_ != nullptr) [[unlikely]] {
       if (part.error.empty()) {
         const auto found = own->finder_->find(asked, steps, plan.keys_);
+        const Rule* const rule = found ? &own->rules_[found->rule] : nullptr;
         if (steps.over())
           part.error = too_many_steps;
+        else if (found && rule->mode == Mode::shadow)
+          shadow(*rule, found->key, found->actor);
         else if (found && plan.enforced_.size() - first == base::bounds::group_charges_max)
           part.error = too_many_charges;
         else if (found)
-          plan.enforced_.push_back({&own->rules_[found->rule], found->key});
+          plan.enforced_.push_back({rule, found->key, found->actor});
       }
     } else if (own != nullptr && goes_on) {
       own->candidates(descriptor, visit);
@@ -365,15 +440,16 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   plan.skip();
   if (asked.verb == request::Verb::noop) return;
   plan.enforced_.clear();
-  find_rules(dialect, asked, plan, [&](const Rule& rule, std::string_view key) {
-    plan.open_group(true);
-    plan.add_step(rule, key, asked);
-  });
+  find_rules(dialect, asked, plan,
+             [&](const Rule& rule, std::string_view key, std::string_view actor) {
+               plan.open_group(true);
+               plan.add_step(rule, key, actor, asked);
+             });
   Plan::Part& part = plan.parts_.back();
   if (part.error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
     part.enforced = true;
-    for (const auto& [rule, key] : plan.enforced_) plan.add_step(*rule, key, asked);
+    for (const auto& [rule, key, actor] : plan.enforced_) plan.add_step(*rule, key, actor, asked);
   }
   part.groups_end = static_cast<uint32_t>(plan.groups_.size());
   if (asked.overrides != nullptr) plan.override_from(part.step_first, *asked.overrides, asked.now);
@@ -391,13 +467,14 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
   for (size_t i = 0; i < requests.size(); ++i) {
     plan.skip();
     plan.parts_.back().joint = true;
-    find_rules(dialect, requests[i], plan, [&](const Rule& rule, std::string_view key) {
-      plan.open_group(true);
-      plan.joint_.push_back({{&rule, static_cast<uint32_t>(plan.groups_.size() - 1),
-                              static_cast<uint32_t>(plan.charges_.size()), 0},
-                             i});
-      plan.add_charge(rule, key, requests[i]);
-    });
+    find_rules(dialect, requests[i], plan,
+               [&](const Rule& rule, std::string_view key, std::string_view actor) {
+                 plan.open_group(true);
+                 plan.joint_.push_back({{&rule, static_cast<uint32_t>(plan.groups_.size() - 1),
+                                         static_cast<uint32_t>(plan.charges_.size()), 0, actor},
+                                        i});
+                 plan.add_charge(rule, key, requests[i]);
+               });
     ends[i] = plan.enforced_.size();
     if (error.empty()) error = plan.parts_.back().error;
   }
@@ -405,15 +482,16 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
   if (error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
     const auto group = static_cast<uint32_t>(plan.groups_.size() - 1);
+    plan.groups_.back().sparing = requests.front().sparing;
     for (size_t i = 0, at = 0; i < requests.size(); ++i) {
       for (; at < ends[i] && error.empty(); ++at) {
-        const auto& [rule, key] = plan.enforced_[at];
+        const auto& [rule, key, actor] = plan.enforced_[at];
         uint32_t charge = 0;
         if (!plan.add_joint_charge(*rule, key, requests[i], charge))
           error = "a key comes twice, with different limits along for the same counter";
         else if (plan.groups_.back().charge_count > base::bounds::group_charges_max)
           error = too_many_charges;
-        plan.joint_.push_back({{rule, group, charge, 0}, i});
+        plan.joint_.push_back({{rule, group, charge, 0, actor}, i});
       }
     }
     if (!error.empty()) {

@@ -54,8 +54,10 @@ struct Asked {
   bool all = false;                            // as in request::Charge, as are the next three
   bool reset_first = false;
   bool as_written = false;
+  bool strict = false;  // as in request::Request
   request::RuleScope scope = request::RuleScope::all;
-  bool needs_store = false;  // as in request::Request
+  bool needs_store = false;  // as in request::Request, as is the next
+  bool sparing = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
   // Of limits that hold in place of a rule's: their counters' space, and their number.
@@ -64,7 +66,8 @@ struct Asked {
   // The descriptors of all requests that one message of the client makes, this one's among them,
   // for finders; empty where there is one.
   std::span<const std::span<const request::Entry>> siblings{};
-  limit::Time now{};  // for rules and overrides that end at a time
+  uint64_t message = 0;  // which message it is, of those of this thread; 0: there are no siblings
+  limit::Time now{};     // for rules and overrides that end at a time
   // What stands in place of rules' limits; null: nothing does, or Plan::override_all follows. Who
   // matches is one of its readers.
   const Overrides* overrides = nullptr;
@@ -96,6 +99,8 @@ struct Rule {
   // Metrics count its decisions as a shadow rule's: every shadow rule, and Divvy's default rule
   // with policy canary, which decides all the same.
   bool counted_as_shadow = false;
+  // It comes with the protocol, beside those that people wrote.
+  bool built_in = false;
   // What a take is of its counter: take, or count, which charges what it refuses too.
   request::Verb taken_by = request::Verb::take;
   // The protocol's own, for the verdicts of its requests (request::Verdict::own); null: nothing.
@@ -140,7 +145,8 @@ class Plan {
   struct Step {
     const Rule* rule;
     uint32_t group, charge;
-    uint64_t override_id;  // of what stands in place of the rule's limits; 0: nothing does
+    uint64_t override_id;    // of what stands in place of the rule's limits; 0: nothing does
+    std::string_view actor;  // what overrides go by: the charge's key, or what a finder says
   };
   // The steps of one request, shadow rules first. groups_end: behind the last group it needs.
   // error: a rule of it cannot be evaluated (text for the client); its shadow steps stand.
@@ -161,15 +167,18 @@ class Plan {
     parts_.back().error = why;
   }
   // One more part: a counter of a rule's by itself, in a group that may fail; no descriptor is
-  // looked at. `key` lives as long as the part. The charge may be changed until the next one is
-  // added.
-  request::Charge& ask(const Rule& rule, std::string_view key, const Asked& asked);
+  // looked at. `key` and `actor` live as long as the part. The charge may be changed until the next
+  // one is added. `actor` is that of overrides.
+  request::Charge& ask(const Rule& rule, std::string_view key, std::string_view actor,
+                       const Asked& asked);
   // Of the last part: is it settled by a group that may wait, and let it.
   bool may_wait() const {
     const Part& part = parts_.back();
     return part.error.empty() && part.enforced && !part.joint;
   }
   void let_wait(request::Ticket ticket, uint64_t arrival);
+  // Of the parts from `part` on: their groups are to be answered before that time.
+  void answer_by(size_t part, base::Time time);
   // Puts the terms of overrides in place of the rules' for all that was matched without: for many
   // requests at once that is cheaper than one by one. Before any of it is settled.
   void override_all(const Overrides& overrides, limit::Time now) {
@@ -188,11 +197,12 @@ class Plan {
  private:
   friend class RuleSet;
   void open_group(bool may_fail);
-  void add_step(const Rule& rule, std::string_view key, const Asked& asked);
+  void add_step(const Rule& rule, std::string_view key, std::string_view actor, const Asked& asked);
   void add_charge(const Rule& rule, std::string_view key, const Asked& asked);
   void drop_last_group();
   bool add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
                         uint32_t& charge);
+  bool follows(const request::Charge& other, const Rule& rule, const Asked& asked) const;
   static size_t room_of(const request::Charge& charge);
   void override_from(size_t step, const Overrides& overrides, limit::Time now);
 
@@ -204,7 +214,7 @@ class Plan {
   base::Arena keys_;  // joined actors
   struct Enforced {
     const Rule* rule;
-    std::string_view key;
+    std::string_view key, actor;
   };
   std::vector<Enforced> enforced_;  // of the requests that are being matched
   struct JointStep {
@@ -230,6 +240,8 @@ class RuleSet {
     std::span<const Rule> rules() const { return rules_; }
     // Null: they are searched in their order.
     const Finder* finder() const { return finder_.get(); }
+    // Of all that people wrote (Dialect::written).
+    size_t written() const { return dialect_->written ? rules_.size() - built_in_ : 0; }
 
    private:
     friend class RuleSet;
@@ -243,6 +255,7 @@ class RuleSet {
     std::vector<Rule> rules_;
     RuleIndex index_;
     std::unique_ptr<const Finder> finder_;
+    size_t built_in_ = 0;
   };
 
   // `dialects`: in the order in which `lists` has them.
@@ -252,7 +265,7 @@ class RuleSet {
   // while building, before any other thread sees the set.
   void add(const Dialect& dialect, Rule rule);
 
-  // Of a dialect that has rules here. Its rules must be enforced ones without conditions. While
+  // Of a dialect that has rules here. Its rules must have no conditions and not be off. While
   // building, as `add`.
   void set_finder(const Dialect& dialect, std::unique_ptr<const Finder> finder);
 
@@ -260,6 +273,8 @@ class RuleSet {
   std::span<const List> lists() const { return lists_; }
   // Of a dialect that is not here, and of null: none.
   std::span<const Rule> rules(const Dialect* dialect) const;
+  // Are that dialect's rules found by a structure of the protocol's own?
+  bool has_finder(const Dialect* dialect) const;
   std::span<const Rule> native_rules() const { return lists_.front().rules(); }
   size_t size() const { return size_; }
   // Of all that people wrote (Dialect::written).

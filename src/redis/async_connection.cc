@@ -54,7 +54,10 @@ void* on_integer(const redisReadTask* task, long long number) {
   return made;
 }
 void* on_nil(const redisReadTask* task) {
-  return on_array(task, 0);
+  if (task->parent != nullptr) return made;
+  seen.reply = Reply::nil;
+  seen.text.clear();
+  return made;
 }
 void on_free(void*) {}
 
@@ -377,7 +380,7 @@ void AsyncConnection::take(Reply reply, std::string_view text) {
     if (--late_ == 0) publish();
     if (of.dropped) return;
   }
-  if (reply == Reply::text && (pause_us_ != 0 || doubtful_)) [[unlikely]]
+  if (reply != Reply::error && (pause_us_ != 0 || doubtful_)) [[unlikely]]
     settle_in();
   owner_.on_answer(of.sender, reply, text);
 }

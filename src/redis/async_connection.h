@@ -26,7 +26,8 @@ struct redisReader;
 
 namespace sluice::redis {
 
-enum class Reply : uint8_t { text, error };
+// nil: there is nothing; its text is empty.
+enum class Reply : uint8_t { text, nil, error };
 
 // `silent`: connected, and an answer is overdue. `refused`: it was sent away.
 enum class ConnectionState : uint8_t { down, refused, silent, up };

@@ -33,6 +33,8 @@ extern const std::string_view lua_put;
 extern const std::string_view lua_carry_over;
 // What becomes of a list of states, and which limits are left out; needs the one before.
 extern const std::string_view lua_carry_list;
+// Charges that count past their limits; needs the one before.
+extern const std::string_view lua_count;
 // Counters that keep their limits.
 extern const std::string_view lua_kept_limits;
 // A value as states, and back.
@@ -42,5 +44,8 @@ extern const std::string_view lua_states;
 extern const std::string_view lua_settle_light, lua_settle_full;
 // A hit on a counter that other programs share, stored as what is left (Divvy's).
 extern const std::string_view lua_remaining_text;
+// W.x: counters that other programs share with a key for each window. And the script for groups of
+// such charges alone.
+extern const std::string_view lua_window_text, lua_settle_window_text;
 
 }  // namespace sluice::redis

@@ -1,8 +1,11 @@
 // Loads the counters of a group, has their limits answer, and writes all or nothing.
 //
 //   KEYS   one for each charge
-//   ARGV   whether the group is refused whatever they say (0, 1), then for each charge
-//            verb      t take, g put, a put all, p peek; in capitals: forget the counter first;
+//   ARGV   whether the group is refused whatever they say, and whether it is sparing (0 neither,
+//          1 the first, s the second, S both; l both, and no charge that counts is taken), then for
+//          each charge
+//            verb      c count, f count behind an earlier charge on the same counter, t take, g
+//            put, a put all, p peek; in capitals: forget the counter first;
 //                      q probe: as a take that is not written, qq behind another one like it (of
 //                      Divvy's counters), and so on; r take where limits are kept, refilled first;
 //                      i peek by the limits that the counter was written under
@@ -14,6 +17,8 @@
 //                      `remaining` and `tat` where other programs share the counter
 //            carry     u, l: what a bucket keeps of other limits; or the list of windows
 //            count     of limits that follow
+//          or, where the name is `window`, what W.charge wants in place of the first four, and
+//          nothing for the last two
 //            letter, quota, window, burst: of gcra_* this request's, for which the name has 1,1,1
 //   value  name, blank, a state for each limit, between semicolons: `-` fresh, else marks and
 //   units.
@@ -23,7 +28,8 @@
 //          it: they take its limits in their order and forget those that they have no place for.
 //   reply  allowed (0, 1), then for each limit: allowed, remaining, reset_after, retry_after (`n`:
 //          never); where limits are kept, instead: mask, then for each allowed, limit and so on;
-//          of a peek by the limits that the counter was written under: allowed, limit and so on
+//          of a peek by the limits that the counter was written under: allowed, limit and so on;
+//          of `window` what it held (`x`: there was none; with an `s` in front: it was spared)
 //          `~c`: it was written under other limits, `~w`: the numbers are too large, ask the other
 //          script; nothing was done
 #include "redis/lua.h"
@@ -240,9 +246,19 @@ local function write_remaining(c, key)
   end
 end
 
-local hold, at, charges = A[1] == '1', 2, {}
+local looks, hold, sparing = A[1] == 'l', find(A[1], '[1Sl]'), find(A[1], '[sSl]')
+local at, charges = 2, {}
 local all = not hold
 for k = 1, #KEYS do
+if A[at + 4] == 'window' then
+  local c = W.charge(A, at)
+  local problem = W.load(c, KEYS[k])
+  if problem then return problem end
+  if not c.fits then all = false end
+  c.limits, c.said = {}, {}
+  at = at + 7
+  charges[k] = c
+else
   local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
   local c = {verb = string.lower(verb), cost = cost, ahead = ahead,
              keep_fresh = tonumber(A[at + 3]), name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
@@ -254,6 +270,8 @@ for k = 1, #KEYS do
     c.verb, c.refill = 't', true
   elseif verb == 'i' then
     c.verb, c.as_written = 'p', true
+  elseif c.verb == 'f' then
+    c.verb, c.follows = 'c', true
   end
   at = at + 7
   for i = 1, n do
@@ -334,6 +352,8 @@ for k = 1, #KEYS do
         elseif c.verb == 't' then
           ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], cost)
           cut = cut or #next ~= #s
+        elseif c.verb == 'c' then
+          ok, left, reset, retry, next, cut = count(s, l, cost)
         else
           next = {}
           if c.verb == 'g' and P[l[1]] then next = P[l[1]](s, cost, l[2], l[3], l[4]) end
@@ -346,16 +366,18 @@ for k = 1, #KEYS do
         c.next[i] = next
       end
     end
-    if granted and #c.tail > 0 and (c.verb == 't' or c.verb == 'g') then
+    if c.verb == 'c' then granted = true end
+    if granted and #c.tail > 0 and (c.verb == 't' or c.verb == 'g' or c.verb == 'c') then
       c.tail_then = change_tail(c.tail, c.limits, cost, c.verb == 'g')
     end
-    if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' then
+    if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' and c.verb ~= 'c' then
       for i = 1, n do
         if counted(c.limits[i]) then c.said[i][2] = left_behind(c.said[i][2], ahead) end
       end
     end
   end
   charges[k] = c
+end
 end
 )lua"
                                          R"lua(
@@ -367,9 +389,29 @@ for k = 1, #charges do
     out[#out + 1] = format('%d', c.mask)
   end
   if c.name == 'remaining' and not all then take_remaining(c, true) end
+  if c.name == 'window' then
+    out[#out + 1] = c.value or 'x'
+    c.out = #out
+  end
+  local spared = c.verb == 'c' and sparing and not all and (looks or allows(c))
+  c.counts = c.verb == 'c' and not spared
+  if spared then
+    c.tail_then = nil
+    for i = 1, #c.said do
+      local ok, left, reset, retry, next = count(c.states[i] or {}, c.limits[i], Z)
+      if counted(c.limits[i]) then left = left_behind(left, c.ahead) end
+      c.said[i] = {ok, left, reset, retry}
+      c.next[i] = next
+    end
+  end
+  if c.follows then
+    local e = k - 1
+    while KEYS[e] ~= KEYS[k] do e = e - 1 end
+    follow(c, charges[e], not spared)
+  end
   for i = 1, #c.said do
     local d = c.said[i]
-    if not all and d[1] and c.limits[i] and not c.elsewhere then
+    if not all and d[1] and c.limits[i] and not c.elsewhere and c.verb ~= 'c' then
       local l, s = c.limits[i], c.states[i] or {}
       local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
       if counted(l) then left = left_behind(left, c.ahead) end
@@ -387,7 +429,11 @@ end
 if esc then return esc end
 for k = 1, #charges do
   local c = charges[k]
-  if c.verb == 'p' or c.dry then
+  if c.name == 'window' then
+    local problem = W.write(c, KEYS[k], all, sparing, looks)
+    if problem then return problem end
+    out[c.out] = c.value or 'x'
+  elseif c.verb == 'p' or c.dry or c.passed_on then
     -- Nothing changes.
   elseif c.name == 's1;k' and c.verb == 'a' then
     if c.old then call('DEL', KEYS[k]) end
@@ -402,9 +448,9 @@ for k = 1, #charges do
     local keep_fresh, fresh = keep_fresh_of(c)
     if c.name == 'tat' then
       if (all or c.changed) and not is_as_read(c) then write_tat(KEYS[k], c.next[1], c.read and c.read[1]) end
-    elseif (all or c.changed) and not is_as_read(c) or fresh and c.keep_fresh > 0 then
+    elseif (all or c.changed or c.counts) and not is_as_read(c) or fresh and c.keep_fresh > 0 then
       write_states(KEYS[k], c.name, c.next, #c.limits, keep_fresh, c.old,
-                   all and c.tail_then or c.tail)
+                   (all or c.counts) and c.tail_then or c.tail)
     end
   end
 end

@@ -34,6 +34,19 @@ struct Options {
   base::Duration kept_fresh_for = base::seconds(60);
   size_t local_bytes = size_t{64} << 20;  // of the table that decides meanwhile
   size_t waiting_max = base::bounds::waiting_max;
+  // Of this process' memory, to remember which counters of a window that other programs share were
+  // found to be over; they are refused without Redis until their windows end. 0: none are.
+  size_t over_cache_bytes = 0;
+  // Another Redis, for counters of windows of one second that other programs share. Without nodes
+  // there is none.
+  struct Second {
+    std::vector<Node> nodes;
+    std::string username, password;
+    bool tls = false;
+    int database = 0;
+    friend bool operator==(const Second&, const Second&) = default;
+  };
+  Second second;
   friend bool operator==(const Options&, const Options&) = default;
 };
 

@@ -39,7 +39,8 @@ std::unique_ptr<RedisStore> RedisStore::open(Options options, request::Spaces& s
     return nullptr;
   }
   std::unique_ptr<net::TlsContext> tls;
-  if (options.tls && !(tls = net::TlsContext::open(problem))) return nullptr;
+  if ((options.tls || options.second.tls) && !(tls = net::TlsContext::open(problem)))
+    return nullptr;
   return std::unique_ptr<RedisStore>(
       new RedisStore(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)));
 }
@@ -53,6 +54,7 @@ RedisStore::RedisStore(Options options, request::Spaces& spaces,
       metadata_(shared_) {
   shared_.resolve();
   shared_.resolver.await(resolve_patience);
+  shared_.second_resolver.await(resolve_patience);
 }
 
 RedisStore::~RedisStore() = default;
@@ -152,29 +154,46 @@ store::Stats RedisStore::stats() const {
 
 void RedisStore::collect(metrics::Page& page) const {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
-  std::array<uint64_t, connection_states> states{};
-  uint64_t connects = 0, losses = 0;
+  struct Sums {
+    std::array<uint64_t, connection_states> states{};
+    uint64_t connects = 0, losses = 0;
+    void add(const AsyncConnection& connection) {
+      ++states[static_cast<size_t>(connection.state())];
+      connects += connection.connects();
+      losses += connection.losses();
+    }
+  } first, second;
   CallDistribution times;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [completions, client] : clients_) {
-      ++states[static_cast<size_t>(client->connection().state())];
-      connects += client->connection().connects();
-      losses += client->connection().losses();
+      first.add(client->connection());
       client->connection().call_times().add_to(times);
+      const AsyncConnection* const connection = client->second_connection();
+      if (connection == nullptr) continue;
+      second.add(*connection);
+      connection->call_times().add_to(times);
     }
   }
   constexpr std::array<const char*, connection_states> state_names{"down", "refused", "silent",
                                                                    "up"};
-  for (size_t i = 0; i < connection_states; ++i)
-    page.gauge("sluice_redis_connections",
-               "Connections to Redis, one for each worker; silent: an answer is overdue.",
-               number(states[i]), {{"state", state_names[i]}});
-  page.counter("sluice_redis_connects_total", "Connections to Redis that came about.",
-               number(connects));
-  page.counter("sluice_redis_losses_total",
-               "Connections to Redis that were lost, and attempts that failed.", number(losses));
-  page.counter("sluice_redis_calls_total", "Calls of scripts that Redis was sent.",
+  const auto show = [&](const char* prefix, const std::string& redis, const Sums& sums) {
+    const std::string name(prefix);
+    for (size_t i = 0; i < connection_states; ++i)
+      page.gauge(name + "_connections",
+                 "Connections to " + redis + ", one for each worker; silent: an answer is overdue.",
+                 number(sums.states[i]), {{"state", state_names[i]}});
+    page.counter(name + "_connects_total", "Connections to " + redis + " that came about.",
+                 number(sums.connects));
+    page.counter(name + "_losses_total",
+                 "Connections to " + redis + " that were lost, and attempts that failed.",
+                 number(sums.losses));
+  };
+  show("sluice_redis", "Redis", first);
+  if (!shared_.second_options.nodes.empty())
+    show("sluice_redis_second", "the Redis of limits of one second", second);
+  page.counter("sluice_redis_calls_total",
+               "Groups of charges that Redis was sent, by scripts or plain commands.",
                number(shared_.counts.asked.load(std::memory_order_relaxed)));
   page.histogram("sluice_redis_call_seconds",
                  "Time from writing a call to Redis to its answer, for each that was answered.",

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "limit/gcra.h"
 #include "limit/wide.h"
+#include "redis/window_text.h"
 
 namespace sluice::redis {
 
@@ -105,6 +106,8 @@ std::string_view verb_of(const Charge& charge) {
     return probe.substr(0, std::min<size_t>(size_t{1} + charge.before, probe.size()));
   if (charge.refill) return "r";
   if (charge.verb == Verb::put) return charge.all ? "a" : "g";
+  if (charge.verb == Verb::count && charge.follows) return charge.reset_first ? "F" : "f";
+  if (charge.verb == Verb::count) return charge.reset_first ? "C" : "c";
   return charge.reset_first ? "T" : "t";
 }
 
@@ -184,7 +187,12 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
                         Weight& weight) {
   weight = ask.weight;
   Algorithms algorithms = 0;
+  if (std::ranges::all_of(ask.charges, window_text::holds)) return scripts.window_text();
   for (const Charge& charge : ask.charges) {
+    if (window_text::holds(charge)) {
+      weight = std::max(weight, Weight::full);
+      continue;
+    }
     if (charge.space->encoding == request::KeyEncoding::remaining_text) {
       if (ask.charges.size() == 1 && !ask.hold && weight == Weight::light &&
           charge.verb == Verb::take && !charge.reset_first && charge.cost < cost_max)
@@ -208,7 +216,8 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     algorithms |= text.algorithms;
     // What it was written under may be wide.
     if (text.wide || charge.cost >= cost_max || charge.as_written) weight = Weight::wide;
-    if (charge.verb == Verb::put || charge.reset_first) weight = std::max(weight, Weight::full);
+    if (charge.verb == Verb::put || charge.verb == Verb::count || charge.reset_first)
+      weight = std::max(weight, Weight::full);
   }
   for (size_t i = 0; i < ask.ahead.size(); ++i) {
     if (ask.ahead[i] <= 0) continue;
@@ -231,6 +240,7 @@ void append_remaining(std::string& out, const ScriptCall& ask) {
 std::string_view name_for(request::KeyEncoding encoding, const LimitText& text) {
   switch (encoding) {
     case request::KeyEncoding::own:
+    case request::KeyEncoding::window_text:  // by limits of another kind
       break;
     case request::KeyEncoding::remaining_text:
       return "remaining";
@@ -240,14 +250,73 @@ std::string_view name_for(request::KeyEncoding encoding, const LimitText& text) 
   return text.name;
 }
 
+// The first argument.
+std::string_view mode_of(const ScriptCall& ask) {
+  if (ask.looks) return "l";
+  if (ask.sparing) return ask.hold ? "S" : "s";
+  return ask.hold ? "1" : "0";
+}
+
+void append_window_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
+  thread_local std::string name;
+  name.clear();
+  window_text::append_name(name, charge, ask.now);
+  append_bulk(out, name);
+}
+
+void append_window(std::string& out, const ScriptCall& ask, const Charge& charge) {
+  using What = window_text::Room::What;
+  const char letter = window_text::letter_of(charge);
+  const window_text::Room room = window_text::room_for(charge);
+  append_bulk(out, std::string_view(&letter, 1));
+  append_bulk(out, charge.cost);
+  if (room.what == What::at_most)
+    append_bulk(out, room.units);
+  else
+    append_bulk(out, std::string_view(room.what == What::anything ? "y" : "n"));
+  append_bulk(out, window_text::life_s(charge, ask.chance));
+}
+
 // Names that other programs share stand as they are.
 void append_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
-  const bool own = charge.space->encoding == request::KeyEncoding::own;
+  if (window_text::holds(charge)) return append_window_key(out, ask, charge);
+  const bool own = charge.space->encoding == request::KeyEncoding::own ||
+                   charge.space->encoding == request::KeyEncoding::window_text;
   append_bulk(out, own ? ask.key_prefix : std::string_view(), charge.space->prefix, charge.key,
               charge.space->suffix);
 }
 
 }  // namespace
+
+bool is_plain(const ScriptCall& ask) {
+  if (ask.charges.size() != 1 || ask.hold || ask.weight != Weight::light) return false;
+  const Charge& charge = ask.charges.front();
+  if (charge.reset_first || !window_text::holds(charge)) return false;
+  return charge.verb == Verb::count || request::only_looks(charge.verb);
+}
+
+bool may_make_key(const ScriptCall& ask) {
+  const Charge& charge = ask.charges.front();
+  return charge.verb == Verb::count && charge.cost > 0;
+}
+
+void append_plain(std::string& out, const ScriptCall& ask) {
+  const Charge& charge = ask.charges.front();
+  const bool counts = may_make_key(ask);
+  append_array(out, counts ? 3 : 2);
+  append_bulk(out, std::string_view(counts ? "INCRBY" : "GET"));
+  append_window_key(out, ask, charge);
+  if (counts) append_bulk(out, charge.cost);
+}
+
+void append_life(std::string& out, const ScriptCall& ask, bool renews) {
+  const Charge& charge = ask.charges.front();
+  append_array(out, renews ? 3 : 4);
+  append_bulk(out, std::string_view("EXPIRE"));
+  append_window_key(out, ask, charge);
+  append_bulk(out, window_text::life_s(charge, ask.chance));
+  if (!renews) append_bulk(out, std::string_view("NX"));
+}
 
 void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts) {
@@ -260,17 +329,36 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     append_remaining(out, ask);
     return;
   }
-  size_t size = 4 + ask.charges.size() * 8;
-  for (const Charge& charge : ask.charges) size += 4 * limits_of(charge);
+  const bool all_windows = &script == &scripts.window_text();
+  size_t size = 4 + ask.charges.size() * (all_windows ? 5 : 8);
+  for (const Charge& charge : ask.charges)
+    size += window_text::holds(charge) ? 0 : 4 * limits_of(charge);
+  if (all_windows) {
+    append_array(out, size);
+    append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
+    append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
+    append_bulk(out, static_cast<int64_t>(ask.charges.size()));
+    for (const Charge& charge : ask.charges) append_window_key(out, ask, charge);
+    append_bulk(out, mode_of(ask));
+    for (const Charge& charge : ask.charges) append_window(out, ask, charge);
+    return;
+  }
   if (ask.told.us >= 0) ++size;
   append_array(out, size);
   append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
   append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
   append_bulk(out, static_cast<int64_t>(ask.charges.size()));
   for (const Charge& charge : ask.charges) append_key(out, ask, charge);
-  append_bulk(out, std::string_view(ask.hold ? "1" : "0"));
+  append_bulk(out, mode_of(ask));
   for (size_t i = 0; i < ask.charges.size(); ++i) {
     const Charge& charge = ask.charges[i];
+    if (window_text::holds(charge)) {
+      append_window(out, ask, charge);
+      append_bulk(out, std::string_view("window"));
+      append_bulk(out, std::string_view(""));
+      append_bulk(out, std::string_view("0"));
+      continue;
+    }
     append_bulk(out, verb_of(charge));
     append_bulk(out, charge.cost);
     append_bulk(out, i < ask.ahead.size() ? ask.ahead[i] : 0);
@@ -314,10 +402,22 @@ ScriptReply read_remaining(std::string_view text, const Charge& charge, Decision
   return ScriptReply::decided;
 }
 
+// What a counter of window_text held, of a text that is cut at blanks, and was the charge spared?
+// False: it says nothing.
+bool next_value(std::string_view& text, std::optional<int64_t>& value, bool& spared) {
+  std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(text.size(), word.size() + 1));
+  spared = word.starts_with('s');
+  if (spared) word.remove_prefix(1);
+  if (word.empty()) return false;
+  value = word == "x" ? std::nullopt : window_text::value_of(word);
+  return word == "x" || value;
+}
+
 }  // namespace
 
 ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
-                        std::span<Decision> decisions, bool& allowed) {
+                        std::span<Decision> decisions, bool& allowed, limit::Time now) {
   // A counter that is shared with Divvy and asked alone: seconds would do, it tells ms.
   if (text.starts_with("d ")) {
     text.remove_prefix(2);
@@ -330,6 +430,13 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
   if (!said || (*said != 0 && *said != 1)) return ScriptReply::nonsense;
   allowed = *said == 1;
   for (Charge& charge : charges) {
+    if (window_text::holds(charge)) {
+      std::optional<int64_t> value;
+      bool spared = false;
+      if (!next_value(text, value, spared)) return ScriptReply::nonsense;
+      decisions[charge.decision_first] = window_text::decide(charge, value, allowed, spared, now);
+      continue;
+    }
     size_t count = charge.limits.size();
     if (charge.keeps_limits) {
       const auto mask = next_number(text);
@@ -351,6 +458,17 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
     }
   }
   return text.empty() ? ScriptReply::decided : ScriptReply::nonsense;
+}
+
+ScriptReply read_plain(std::string_view text, bool nil, const Charge& charge, Decision& decision,
+                       bool& allowed, limit::Time now) {
+  std::optional<int64_t> value;
+  if (!nil && (text.empty() || !(value = window_text::value_of(text))))
+    return ScriptReply::nonsense;
+  if (charge.verb == Verb::count && value) *value -= charge.cost;
+  decision = window_text::decide(charge, value, true, false, now);
+  allowed = decision.allowed;
+  return ScriptReply::decided;
 }
 
 }  // namespace sluice::redis

@@ -52,11 +52,25 @@ struct ScriptCall {
   std::span<const request::Charge> charges;  // one at least
   std::span<const int64_t> ahead{};          // units that are not there for each; none: 0
   bool hold = false;                         // it is refused whatever they say
+  bool sparing = false;                      // as request::Group has it
+  bool looks = false;                        // with both: what counts is spared whatever it says
   Weight weight = Weight::light;             // at least
   std::string_view key_prefix{};
   limit::Duration kept_fresh_for{};  // Options::kept_fresh_for
   limit::Time told{-1};              // not negative: what time it is, for scripts that are told
+  // What time it is for counters that go by this server's clock; and any number, for their lives.
+  limit::Time now{};
+  uint64_t chance = 0;
 };
+
+// Is the group one charge for which plain commands do what the script would? Redis has a quarter of
+// the work with them. Such is a count of window_text, or a look at it.
+bool is_plain(const ScriptCall& ask);
+// The command: a number is what its counter holds with it, nil that there is none.
+void append_plain(std::string& out, const ScriptCall& ask);
+// Of what may have made its key: has that end. Where it has one already: `renews`, or it is left.
+bool may_make_key(const ScriptCall& ask);
+void append_life(std::string& out, const ScriptCall& ask, bool renews);
 
 // The script to call for it; `weight` becomes what it was in the end.
 const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
@@ -67,8 +81,11 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
 // What an answer is. `again`: nothing was done, ask with that weight.
 enum class ScriptReply : uint8_t { decided, again_full, again_wide, nonsense };
 // Into the decisions of the charges (each at its decision_first) and, of those that keep their
-// limits, slot_mask.
+// limits, slot_mask. `now`: as in the call.
 ScriptReply read_answer(std::string_view text, std::span<request::Charge> charges,
-                        std::span<limit::Decision> decisions, bool& allowed);
+                        std::span<limit::Decision> decisions, bool& allowed, limit::Time now = {});
+// The same of a plain command. Nonsense: the key holds what is no number.
+ScriptReply read_plain(std::string_view text, bool nil, const request::Charge& charge,
+                       limit::Decision& decision, bool& allowed, limit::Time now);
 
 }  // namespace sluice::redis

@@ -48,8 +48,8 @@ std::string full_text(bool wide, Scripts::Time time) {
   std::string text = head(wide, time);
   for (const Part& part : parts) text.append(part.text).append(part.rest);
   if (wide) text += lua_gcra;
-  for (const std::string_view part :
-       {lua_always, lua_put, lua_carry_over, lua_carry_list, lua_states, lua_kept_limits})
+  for (const std::string_view part : {lua_always, lua_put, lua_carry_over, lua_carry_list,
+                                      lua_count, lua_states, lua_kept_limits, lua_window_text})
     text += part;
   if (wide) text += lua_tat_text;
   text += lua_settle_full;
@@ -64,7 +64,9 @@ Scripts::Scripts(Time time)
     : time_(time),
       full_plain_(full_text(false, time)),
       full_wide_(full_text(true, time)),
-      remaining_text_(std::string(lua_remaining_text)) {}
+      remaining_text_(std::string(lua_remaining_text)),
+      window_text_("local call, sub, find = redis.call, string.sub, string.find\n" +
+                   std::string(lua_window_text) + std::string(lua_settle_window_text)) {}
 
 Scripts::~Scripts() {
   for (auto& script : light_) delete script.load(std::memory_order_relaxed);

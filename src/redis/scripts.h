@@ -1,6 +1,7 @@
 // The scripts that decide inside Redis, put together from redis/lua.h: a light one for each set of
 // algorithms, for takes and peeks under the limits that a counter was written under; one with
-// everything, in each of the two arithmetics; and the one for counters that are shared with Divvy.
+// everything, in each of the two arithmetics; and those for counters that are shared with other
+// programs.
 // Owned by the store; any thread; what it gives lives as long as it does.
 #pragma once
 
@@ -39,10 +40,11 @@ class Scripts {
   const Script& light(Algorithms algorithms);
   const Script& full(bool wide) const { return wide ? full_wide_ : full_plain_; }
   const Script& remaining_text() const { return remaining_text_; }
+  const Script& window_text() const { return window_text_; }
 
  private:
   const Time time_;
-  const Script full_plain_, full_wide_, remaining_text_;
+  const Script full_plain_, full_wide_, remaining_text_, window_text_;
   std::mutex mutex_;  // of whoever makes a light one
   std::array<std::atomic<const Script*>, algorithm_sets> light_{};
 };

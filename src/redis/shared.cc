@@ -12,15 +12,30 @@ namespace {
 
 constexpr size_t logged_bytes_max = 512;
 
+Options second_of(Options options) {
+  Options::Second& second = options.second;
+  options.nodes = std::move(second.nodes);
+  options.username = std::move(second.username);
+  options.password = std::move(second.password);
+  options.tls = second.tls;
+  options.database = second.database;
+  return options;
+}
+
 }  // namespace
 
 Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedStore> t,
                std::unique_ptr<net::TlsContext> its_tls, std::shared_ptr<spdlog::logger> log)
     : options(std::move(o)),
+      second_options(second_of(options)),
       spaces(s),
       table(std::move(t)),
       tls(std::move(its_tls)),
       resolver(options.nodes),
+      second_resolver(second_options.nodes),
+      over_cache(options.over_cache_bytes > 0
+                     ? std::make_unique<OverCache>(options.over_cache_bytes)
+                     : nullptr),
       log_(std::move(log)) {
   spaces.divide_by(options.servers);
 }
@@ -32,8 +47,10 @@ bool Shared::take_place() {
 }
 
 void Shared::resolve() {
-  if (const std::string problem = resolver.take_problem(); !problem.empty()) tell(false, problem);
-  resolver.look();
+  for (net::Resolver* const one : {&resolver, &second_resolver}) {
+    if (const std::string problem = one->take_problem(); !problem.empty()) tell(false, problem);
+    one->look();
+  }
 }
 
 void Shared::tell(bool good, const std::string& text) {

@@ -16,6 +16,7 @@
 #include "net/resolver.h"
 #include "redis/async_connection.h"
 #include "redis/options.h"
+#include "redis/over_cache.h"
 #include "redis/queues.h"
 #include "redis/scripts.h"
 #include "request/space.h"
@@ -24,7 +25,7 @@
 namespace sluice::redis {
 
 struct Counts {
-  // Calls of scripts; groups that the table of this server decided.
+  // Groups that Redis was sent; groups that the table of this server decided.
   std::atomic<uint64_t> asked{0}, local{0};
   std::array<std::atomic<uint64_t>, 16> errors{};  // groups, by request::Error
 };
@@ -51,6 +52,8 @@ class Shared {
                                         uint32_t& limits_id) const;
 
   const Options options;
+  // Of the second Redis, whose nodes are none where there is none.
+  const Options second_options;
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
   const std::unique_ptr<net::TlsContext> tls;
@@ -63,8 +66,9 @@ class Shared {
   bool take_place();
   void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
-  net::Resolver resolver;
-  std::atomic<bool> ending{false};  // lists are not to be gone on with
+  net::Resolver resolver, second_resolver;
+  const std::unique_ptr<OverCache> over_cache;  // null: nothing is remembered
+  std::atomic<bool> ending{false};              // lists are not to be gone on with
 
  private:
   const std::shared_ptr<spdlog::logger> log_;

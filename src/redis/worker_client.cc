@@ -1,13 +1,16 @@
 #include "redis/worker_client.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
 #include "base/check.h"
+#include "limit/aligned_window.h"
 #include "limit/decide.h"
 #include "limit/gcra.h"
 #include "redis/errors.h"
+#include "redis/window_text.h"
 #include "store/fallback.h"
 
 namespace sluice::redis {
@@ -25,7 +28,19 @@ using store::Applied;
 namespace {
 
 bool is_counted(const Charge& charge) {
-  return charge.keeps_limits || limit::is_counted(charge.limits);
+  return !charge.from_cache && (charge.keeps_limits || limit::is_counted(charge.limits));
+}
+
+// Is its counter in the second Redis, where there is one?
+bool is_in_second(const Charge& charge) {
+  return window_text::holds(charge) && charge.limits.front().window == base::seconds(1);
+}
+
+std::string_view window_name(const Charge& charge, base::Time now) {
+  thread_local std::string name;
+  name.clear();
+  window_text::append_name(name, charge, now);
+  return name;
 }
 
 }  // namespace
@@ -34,7 +49,13 @@ WorkerClient::WorkerClient(Shared& shared, store::CompletionQueue& completions, 
                            uint64_t seed)
     : shared_(shared),
       completions_(completions),
-      connection_(shared.options, shared.tls.get(), loop, *this, seed) {
+      first_(*this, shared.options, shared.options.tls ? shared.tls.get() : nullptr,
+             shared.resolver, loop, seed),
+      random_(static_cast<std::minstd_rand::result_type>(seed)) {
+  if (!shared.second_options.nodes.empty())
+    second_ = std::make_unique<Link>(*this, shared.second_options,
+                                     shared.second_options.tls ? shared.tls.get() : nullptr,
+                                     shared.second_resolver, loop, seed + 1);
   completions_.wake();  // it connects
 }
 
@@ -87,9 +108,13 @@ Applied WorkerClient::apply(const Batch& batch, base::Time now, const store::Pin
   bool fresh;
   Pending& pending = pending_of(ticket, batch.groups.size(), fresh);
   if (fresh) {
+    const bool was_idle = first_.connection.under_way() == 0 &&
+                          (second_ == nullptr || second_->connection.under_way() == 0);
     for (size_t i = 0; i < batch.groups.size(); ++i) ask(batch, i, pending, ticket.slot, now);
-    // Nothing was under way: the deadline needs a timer.
-    if (pending.awaited > 0 && connection_.under_way() == pending.awaited) completions_.wake();
+    // A deadline needs a timer.
+    if (pending.awaited > 0 &&
+        (was_idle || (!answers_by_.empty() && answers_by_.front().due_us < timer_us_)))
+      completions_.wake();
   }
   if (pending.awaited > 0) return {0, true};
   return hand_out(batch, pending, ticket.slot, now, pin, ticket);
@@ -133,6 +158,10 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
       all = false;
       continue;
     }
+    if (charge.from_cache) {
+      hold = true;
+      continue;
+    }
     Decision* decision = &batch.decisions[charge.decision_first];
     for (const limit::Limit& limit : charge.limits) {
       if (charge.verb == Verb::put)
@@ -149,16 +178,25 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
   return all;
 }
 
-Error WorkerClient::trouble() const {
-  if (connection_.is_refused()) return Error::auth_failed;
+Error WorkerClient::trouble(const Link& link) {
+  if (link.connection.is_refused()) return Error::auth_failed;
   return Error::store;
 }
 
-void WorkerClient::send(const ScriptCall& what, Weight& weight, bool by_text, const Sender& sender,
-                        base::Time due) {
+// Null: they are in two, which cannot settle anything in one step.
+WorkerClient::Link* WorkerClient::link_of(std::span<const Charge> charges) {
+  if (second_ == nullptr) [[likely]]
+    return &first_;
+  const auto count = std::ranges::count_if(charges, is_in_second);
+  if (count == 0) return &first_;
+  return static_cast<size_t>(count) == charges.size() ? second_.get() : nullptr;
+}
+
+void WorkerClient::send(Link& link, const ScriptCall& what, Weight& weight, bool by_text,
+                        const Sender& sender, base::Time due) {
   const Script& script = script_of(what, shared_.scripts, texts_, weight);
-  append_call(connection_.out(), what, script, !by_text, shared_.scripts, texts_);
-  connection_.sent(sender, due);
+  append_call(link.connection.out(), what, script, !by_text, shared_.scripts, texts_);
+  link.connection.sent(sender, due);
   shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -166,28 +204,111 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
                        base::Time now) {
   Group& group = batch.groups[i];
   Answer& answer = pending.answers[pending.done + i];
+  answer.what = Answer::What::nothing;
+  if (group.arrival != 0) return;
+  if (group.answer_by <= now) {
+    answer.what = Answer::What::late;
+    return;
+  }
+  const bool remembered = shared_.over_cache != nullptr && refuse_remembered(batch, group, now);
   bool hold = false;
-  if (group.arrival != 0 || settle_without(batch, group, now, hold)) {
-    answer.what = Answer::What::nothing;
-    return;
-  }
-  if (!connection_.takes() || connection_.is_full()) {
-    answer.what = Answer::What::error;
-    answer.error = connection_.is_full() ? Error::overloaded : trouble();
-    return;
-  }
+  if (settle_without(batch, group, now, hold)) return;
   const auto charges = counted_of(batch.charges.subspan(group.charge_first, group.charge_count));
+  Link* const link = link_of(charges);
+  if (link == nullptr) {
+    shared_.log_refusal(
+        "a request needs counters of both Redis in one step; keep limits of one second and longer "
+        "ones in one Redis, or ask for each by itself");
+    answer.what = Answer::What::error;
+    answer.error = Error::store;
+    return;
+  }
+  if (!link->connection.takes() || link->connection.is_full()) {
+    answer.what = Answer::What::error;
+    answer.error = link->connection.is_full() ? Error::overloaded : trouble(*link);
+    return;
+  }
   const ScriptCall what{.charges = charges,
                         .ahead = ahead_of(charges, 0),
                         .hold = hold,
+                        .sparing = group.sparing,
+                        .looks = remembered && group.sparing,
                         .weight = answer.weight,
                         .key_prefix = shared_.options.key_prefix,
-                        .kept_fresh_for = shared_.options.kept_fresh_for};
+                        .kept_fresh_for = shared_.options.kept_fresh_for,
+                        .now = now,
+                        .chance = random_()};
   answer.what = Answer::What::awaited;
+  answer.asked = now;
+  answer.second = link != &first_;
+  answer.plain = is_plain(what);
   ++pending.awaited;
-  send(what, answer.weight, answer.by_text,
-       {kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)},
-       {now.us + shared_.options.deadline.us});
+  const Sender sender{kind_batch, slot, pending.serial, static_cast<uint32_t>(pending.done + i)};
+  const base::Time due{now.us + shared_.options.deadline.us};
+  if (answer.plain)
+    send_plain(*link, what, sender, due);
+  else
+    send(*link, what, answer.weight, answer.by_text, sender, due);
+  if (group.answer_by >= due) return;
+  answers_by_.push_back({group.answer_by.us, slot, sender.serial, sender.index});
+  std::ranges::push_heap(answers_by_, std::less<>());
+}
+
+// What answers later is the first command alone.
+void WorkerClient::send_plain(Link& link, const ScriptCall& what, const Sender& sender,
+                              base::Time due) {
+  AsyncConnection& connection = link.connection;
+  append_plain(connection.out(), what);
+  connection.sent(sender, due);
+  shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
+  if (!may_make_key(what)) return;
+  append_life(connection.out(), what, link.expire_nx != ExpireNx::yes);
+  connection.sent({kind_life, 0, 0, 0}, due);
+  if (link.expire_nx != ExpireNx::unknown) return;
+  append_life(connection.out(), what, false);
+  connection.sent({kind_probe, 0, 0, 0}, due);
+  link.expire_nx = ExpireNx::asked;
+}
+
+void WorkerClient::on_life(Link& link, const Sender& sender, Reply reply, std::string_view text) {
+  if (sender.kind == kind_probe) {
+    link.expire_nx = reply == Reply::error ? ExpireNx::no : ExpireNx::yes;
+  } else if (reply == Reply::error) {
+    link.expire_nx = ExpireNx::no;  // another Redis has come in its place
+    shared_.log_refusal("a counter was given no end: " + std::string(text.substr(0, 300)));
+  }
+}
+
+// Of the group, those that are known to be past their quota. True: there are some.
+bool WorkerClient::refuse_remembered(const Batch& batch, const Group& group, base::Time now) {
+  if (group.may_wait) return false;  // who waits hears of the counter
+  bool any = false;
+  for (Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+    if (charge.verb == Verb::put || charge.reset_first || !window_text::holds(charge)) continue;
+    const limit::Limit& limit = charge.limits.front();
+    charge.from_cache = shared_.over_cache->is_over(window_name(charge, now), limit.quota, now);
+    if (!charge.from_cache) continue;
+    any = true;
+    const base::Duration to_end{limit::aligned_window::window_end_us(limit.window.us, now) -
+                                now.us};
+    batch.decisions[charge.decision_first] = {false, limit.quota, -1, to_end,
+                                              charge.cost > limit.quota ? base::never : to_end};
+  }
+  return any;
+}
+
+// What the group's answer says of counters that are past their quotas, or were.
+void WorkerClient::remember(const Batch& batch, const Group& group, base::Time asked) {
+  for (const Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+    if (!window_text::holds(charge) || charge.from_cache) continue;
+    const limit::Limit& limit = charge.limits.front();
+    if (charge.verb == Verb::put || charge.reset_first)
+      shared_.over_cache->forget(window_name(charge, asked));
+    else if (charge.verb == Verb::count && !batch.decisions[charge.decision_first].allowed)
+      shared_.over_cache->remember(window_name(charge, asked), limit.quota,
+                                   {limit::aligned_window::window_end_us(limit.window.us, asked)},
+                                   asked);
+  }
 }
 
 Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t slot, base::Time now,
@@ -220,6 +341,9 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
       } else if (!park_again(group, batch, pin)) {
         group.answered = true;
       }
+    } else if (answer.what == Answer::What::late) {
+      group.allowed = group.parked = group.answered = false;
+      group.error = Error::deadline;  // nobody hears what its rules want then
     } else if (answer.what == Answer::What::error) {
       fail(batch, i, answer.error, now, pin);
     } else {
@@ -228,6 +352,7 @@ Applied WorkerClient::hand_out(const Batch& batch, Pending& pending, uint32_t sl
       settle_without(batch, group, now, hold);
       group.allowed = allowed;
       if (!allowed && group.may_wait) park(group, batch, now, pin);
+      if (shared_.over_cache != nullptr) remember(batch, group, answer.asked);
       if (shared_.queues.any())
         brought(batch.charges.subspan(group.charge_first, group.charge_count));
     }
@@ -252,18 +377,24 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
       answer.by_text = true;
       return false;
     }
+    if (answer.plain && text.ends_with("would overflow")) {
+      answer.weight = Weight::full;  // the script fills it up
+      return false;
+    }
     answer.what = Answer::What::error;
-    answer.error = refusal_of(text, batch.charges.subspan(group.charge_first, group.charge_count));
-    if (answer.error == Error::read_only) connection_.leave_node();
+    answer.error = refusal_of(text, batch.charges.subspan(group.charge_first, group.charge_count),
+                              answer.asked);
+    if (answer.error == Error::read_only) link_of(answer).connection.leave_node();
     return true;
   }
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+  if (answer.plain) return read_plain_group(batch, group, answer, text);
   ScriptReply said;
   if (std::all_of(charges.begin(), charges.end(), is_counted)) {
-    said = read_answer(text, charges, batch.decisions, group.allowed);
+    said = read_answer(text, charges, batch.decisions, group.allowed, answer.asked);
   } else {
     counted_of(charges);
-    said = read_answer(text, counted_, batch.decisions, group.allowed);
+    said = read_answer(text, counted_, batch.decisions, group.allowed, answer.asked);
   }
   if (said == ScriptReply::decided) return true;
   const Weight wanted = said == ScriptReply::again_wide ? Weight::wide : Weight::full;
@@ -278,14 +409,34 @@ bool WorkerClient::read_group(const Batch& batch, size_t i, Pending& pending, An
   return false;
 }
 
+bool WorkerClient::read_plain_group(const Batch& batch, Group& group, Answer& answer,
+                                    std::string_view text) {
+  const Charge& charge =
+      counted_of(batch.charges.subspan(group.charge_first, group.charge_count)).front();
+  if (read_plain(text, answer.nil, charge, batch.decisions[charge.decision_first], group.allowed,
+                 answer.asked) == ScriptReply::nonsense) {
+    answer.what = Answer::What::error;
+    answer.error = refusal_of("FOREIGN the value is no number", {&charge, 1}, answer.asked);
+  }
+  return true;
+}
+
 // It is told; of a value that is no counter it is told where it is.
-Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges) {
+Error WorkerClient::refusal_of(std::string_view text, std::span<const Charge> charges,
+                               base::Time asked) {
   const Error error = error_of(text);
   std::string told(text.substr(0, 300));
   if (error == Error::wrong_type || error == Error::no_number) {
     bool own = true, clients_key = false;
     for (const Charge& charge : charges) {
       if (!is_counted(charge)) continue;
+      if (window_text::holds(charge)) {
+        own = false;
+        key_.clear();
+        window_text::append_name(key_, charge, asked);
+        told.append("; key ").append(key_, 0, 300);
+        continue;
+      }
       own &= charge.space->encoding == request::KeyEncoding::own;
       clients_key |= charge.space->encoding == request::KeyEncoding::tat_text;
       told += "; key ";
@@ -344,48 +495,78 @@ void WorkerClient::decide_here(const Batch& batch, Group& group, base::Time now,
   }
 }
 
-void WorkerClient::on_answer(const Sender& sender, Reply reply, std::string_view text) {
-  if (sender.kind == kind_waiting) return on_waiting_answer(sender, reply, text);
-  if (sender.kind != kind_batch) return;
+// What a group's answer becomes, if it is still to come.
+WorkerClient::Answer* WorkerClient::awaited(const Sender& sender) {
   Pending& pending = pending_[sender.slot];
-  if (!pending.open || pending.serial != sender.serial) return;
+  if (!pending.open || pending.serial != sender.serial) return nullptr;
   Answer& answer = pending.answers[sender.index];
-  answer.what = Answer::What::text;
-  answer.error = reply == Reply::error ? Error::store : Error::none;
-  answer.at = static_cast<uint32_t>(pending.texts.size());
-  answer.size = static_cast<uint32_t>(std::min<size_t>(text.size(), 64 << 10));
-  pending.texts.append(text.substr(0, answer.size));
+  return answer.what == Answer::What::awaited ? &answer : nullptr;
+}
+
+void WorkerClient::settled(const Sender& sender) {
+  Pending& pending = pending_[sender.slot];
   if (--pending.awaited == 0) completions_.resume_batch({sender.slot, pending.generation});
 }
 
-bool WorkerClient::on_late(const Sender& sender) {
+void WorkerClient::on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) {
+  if (sender.kind == kind_waiting) return on_waiting_answer(sender, reply, text);
+  if (sender.kind == kind_life || sender.kind == kind_probe)
+    return on_life(link, sender, reply, text);
+  Answer* const answer = sender.kind == kind_batch ? awaited(sender) : nullptr;
+  if (answer == nullptr) return;
+  std::string& texts = pending_[sender.slot].texts;
+  answer->what = Answer::What::text;
+  answer->error = reply == Reply::error ? Error::store : Error::none;
+  answer->nil = reply == Reply::nil;
+  answer->at = static_cast<uint32_t>(texts.size());
+  answer->size = static_cast<uint32_t>(std::min<size_t>(text.size(), 64 << 10));
+  texts.append(text.substr(0, answer->size));
+  settled(sender);
+}
+
+bool WorkerClient::on_late(Link& link, const Sender& sender) {
   if (sender.kind == kind_waiting) return false;  // who waits has time
-  if (sender.kind != kind_batch) return true;
-  Pending& pending = pending_[sender.slot];
-  if (!pending.open || pending.serial != sender.serial) return true;
-  Answer& answer = pending.answers[sender.index];
-  answer.what = Answer::What::error;
-  answer.error = Error::deadline;
-  if (--pending.awaited == 0) completions_.resume_batch({sender.slot, pending.generation});
+  if (sender.kind == kind_probe) link.expire_nx = ExpireNx::unknown;
+  Answer* const answer = sender.kind == kind_batch ? awaited(sender) : nullptr;
+  if (answer == nullptr) return true;
+  answer->what = Answer::What::error;
+  answer->error = Error::deadline;
+  settled(sender);
   return true;
 }
 
-void WorkerClient::on_lost(const Sender& sender) {
+void WorkerClient::on_lost(Link& link, const Sender& sender) {
   if (sender.kind == kind_waiting) {
     const auto at = asked_.find(sender.serial);
     if (at == asked_.end()) return;
     Waiting& waiting = *at->second;
     asked_.erase(at);
-    on_waiting_lost(waiting, trouble());
+    on_waiting_lost(waiting, trouble(link));
     return;
   }
-  if (sender.kind != kind_batch) return;
-  Pending& pending = pending_[sender.slot];
-  if (!pending.open || pending.serial != sender.serial) return;
-  Answer& answer = pending.answers[sender.index];
-  answer.what = Answer::What::error;
-  answer.error = Error::store;
-  if (--pending.awaited == 0) completions_.resume_batch({sender.slot, pending.generation});
+  if (sender.kind == kind_probe) link.expire_nx = ExpireNx::unknown;
+  Answer* const answer = sender.kind == kind_batch ? awaited(sender) : nullptr;
+  if (answer == nullptr) return;
+  answer->what = Answer::What::error;
+  answer->error = Error::store;
+  settled(sender);
+}
+
+// Who wanted an answer by now does no longer. On top is then what is still awaited.
+void WorkerClient::give_up_late(base::Time now) {
+  while (!answers_by_.empty()) {
+    const AnswerBy first = answers_by_.front();
+    const Sender sender{kind_batch, first.slot, first.serial, first.index};
+    Answer* const answer = awaited(sender);
+    if (answer != nullptr && first.due_us > now.us) return;
+    std::ranges::pop_heap(answers_by_, std::less<>());
+    answers_by_.pop_back();
+    if (answer == nullptr) continue;
+    answer->what = Answer::What::late;
+    shared_.counts.errors[static_cast<size_t>(Error::deadline)].fetch_add(
+        1, std::memory_order_relaxed);
+    settled(sender);
+  }
 }
 
 }  // namespace sluice::redis

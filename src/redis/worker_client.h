@@ -1,10 +1,11 @@
-// What one worker has of Redis: its connection, the batches whose answers are to come, and the
+// What one worker has of Redis: its connections, the batches whose answers are to come, and the
 // groups that wait for units. Made when the worker attaches; belongs to its thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,37 +23,72 @@
 
 namespace sluice::redis {
 
-class WorkerClient final : public AsyncConnection::Owner {
+class WorkerClient {
  public:
   // All of it outlives the client.
   WorkerClient(Shared& shared, store::CompletionQueue& completions, net::Loop& loop, uint64_t seed);
-  ~WorkerClient() override;
+  ~WorkerClient();
+  WorkerClient(const WorkerClient&) = delete;
+  WorkerClient& operator=(const WorkerClient&) = delete;
 
   store::Applied apply(const request::Batch& batch, base::Time now, const store::Pin& pin,
                        request::Ticket ticket);
   void abandon(request::Ticket ticket);
   std::optional<base::Time> advance(base::Time now);
   bool cancel(request::Ticket ticket);
-  const AsyncConnection& connection() const { return connection_; }
-
-  void on_answer(const Sender& sender, Reply reply, std::string_view text) override;
-  bool on_late(const Sender& sender) override;
-  void on_lost(const Sender& sender) override;
-  void on_change() override { completions_.wake(); }
-  void on_news(bool good, const std::string& text) override { shared_.tell(good, text); }
-  std::vector<net::Address> addresses() override { return shared_.resolver.addresses(); }
+  const AsyncConnection& connection() const { return first_.connection; }
+  // Null: there is no second Redis.
+  const AsyncConnection* second_connection() const {
+    return second_ != nullptr ? &second_->connection : nullptr;
+  }
 
  private:
   // What became of a group.
   struct Answer {
-    enum class What : uint8_t { nothing, awaited, text, error } what = What::nothing;
+    // late: its client's deadline has passed.
+    enum class What : uint8_t { nothing, awaited, text, error, late } what = What::nothing;
     request::Error error = request::Error::none;
     Weight weight = Weight::light;  // that it was asked with
     bool by_text = false;           // the script went along
-    uint32_t at = 0, size = 0;      // in Pending::texts
+    bool plain = false;             // it was asked without a script
+    bool nil = false;
+    bool second = false;        // at the second Redis
+    uint32_t at = 0, size = 0;  // in Pending::texts
+    base::Time asked{};
   };
-  // What an answer belongs to (Sender::kind).
-  static constexpr uint32_t kind_batch = 1, kind_waiting = 2;
+  // What an answer belongs to (Sender::kind): a batch, who waits, the life of a key, and whether
+  // Redis knows a command.
+  static constexpr uint32_t kind_batch = 1, kind_waiting = 2, kind_life = 3, kind_probe = 4;
+  // Does Redis know how to give a key an end that has none (EXPIRE ... NX, from 7.0 on)? Until that
+  // is known, and where it does not, each count gives its key a new end.
+  enum class ExpireNx : uint8_t { unknown, asked, yes, no };
+
+  // A Redis that counters are in, with the connection to it.
+  struct Link final : AsyncConnection::Owner {
+    Link(WorkerClient& its_client, const Options& options, net::TlsContext* tls,
+         net::Resolver& its_resolver, net::Loop& loop, uint64_t seed)
+        : client(its_client), resolver(its_resolver), connection(options, tls, loop, *this, seed) {}
+    void on_answer(const Sender& sender, Reply reply, std::string_view text) override {
+      client.on_answer(*this, sender, reply, text);
+    }
+    bool on_late(const Sender& sender) override { return client.on_late(*this, sender); }
+    void on_lost(const Sender& sender) override { client.on_lost(*this, sender); }
+    void on_change() override { client.completions_.wake(); }
+    void on_news(bool good, const std::string& text) override { client.shared_.tell(good, text); }
+    std::vector<net::Address> addresses() override { return resolver.addresses(); }
+
+    WorkerClient& client;
+    net::Resolver& resolver;
+    ExpireNx expire_nx = ExpireNx::unknown;
+    AsyncConnection connection;
+  };
+  // Until when somebody wants the answer to a group (request::Group::answer_by).
+  struct AnswerBy {
+    int64_t due_us;
+    uint32_t slot, serial, index;
+    // As heaps have it: the earliest is on top.
+    friend bool operator<(const AnswerBy& a, const AnswerBy& b) { return a.due_us > b.due_us; }
+  };
 
   // A batch whose answers are to come.
   struct Pending {
@@ -83,6 +119,7 @@ class WorkerClient final : public AsyncConnection::Owner {
     uint32_t serial = 0;
     Weight weight = Weight::light;
     bool asked = false, by_text = false;
+    base::Time asked_at{};
     bool called = false;     // it came to the front, or something came back, while it was asked
     bool cancelled = false;  // its answer is nobody's
   };
@@ -96,10 +133,25 @@ class WorkerClient final : public AsyncConnection::Owner {
             const store::Pin& pin);
   bool settle_without(const request::Batch& batch, request::Group& group, base::Time now,
                       bool& hold);
-  request::Error trouble() const;
-  request::Error refusal_of(std::string_view text, std::span<const request::Charge> charges);
-  void send(const ScriptCall& what, Weight& weight, bool by_text, const Sender& sender,
+  static request::Error trouble(const Link& link);
+  void on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text);
+  bool on_late(Link& link, const Sender& sender);
+  void on_lost(Link& link, const Sender& sender);
+  Answer* awaited(const Sender& sender);
+  void settled(const Sender& sender);
+  void give_up_late(base::Time now);
+  Link* link_of(std::span<const request::Charge> charges);
+  Link& link_of(const Answer& answer) { return answer.second ? *second_ : first_; }
+  bool refuse_remembered(const request::Batch& batch, const request::Group& group, base::Time now);
+  void remember(const request::Batch& batch, const request::Group& group, base::Time asked);
+  request::Error refusal_of(std::string_view text, std::span<const request::Charge> charges,
+                            base::Time asked);
+  void send(Link& link, const ScriptCall& what, Weight& weight, bool by_text, const Sender& sender,
             base::Time due);
+  void send_plain(Link& link, const ScriptCall& what, const Sender& sender, base::Time due);
+  bool read_plain_group(const request::Batch& batch, request::Group& group, Answer& answer,
+                        std::string_view text);
+  void on_life(Link& link, const Sender& sender, Reply reply, std::string_view text);
   std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
   std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, uint64_t arrival);
 
@@ -121,6 +173,7 @@ class WorkerClient final : public AsyncConnection::Owner {
   void look_at(Waiting& waiting, base::Time now);
   bool granted_here(Waiting& waiting, base::Time now);
   void ask_waiting(Waiting& waiting, base::Time now);
+  Link& link_of(const Waiting& waiting);
   void on_waiting_answer(const Sender& sender, Reply reply, std::string_view text);
   void on_waiting_refused(Waiting& waiting, std::string_view text);
   void on_waiting_lost(Waiting& waiting, request::Error error);
@@ -133,7 +186,8 @@ class WorkerClient final : public AsyncConnection::Owner {
 
   Shared& shared_;
   store::CompletionQueue& completions_;
-  AsyncConnection connection_;
+  Link first_;
+  std::unique_ptr<Link> second_;
   LimitTexts texts_;
   std::vector<Pending> pending_;  // by the tickets' slots
   uint32_t serial_ = 0;
@@ -141,6 +195,9 @@ class WorkerClient final : public AsyncConnection::Owner {
   std::vector<request::Charge> counted_;
   std::vector<int64_t> ahead_;
   std::string key_;
+  std::minstd_rand random_;
+  std::vector<AnswerBy> answers_by_;  // a heap
+  int64_t timer_us_ = INT64_MAX;      // when `advance` is called again
   std::unordered_map<uint64_t, std::unique_ptr<Waiting>> waiting_;  // by ticket
   std::unordered_map<uint64_t, Waiting*> by_arrival_;
   std::unordered_map<uint32_t, Waiting*> asked_;  // by serial

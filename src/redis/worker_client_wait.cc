@@ -81,7 +81,7 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
       charge.limits.begin(), charge.limits.end(),
       [](const limit::Limit& l) { return l.algorithm == limit::Algorithm::fixed_bucket; });
   int64_t wait_us = longest < 0 ? ask_pause_us : longest;
-  if (put_back || !connection_.takes()) wait_us = std::min(wait_us, look_again());
+  if (put_back || !link_of(w).connection.takes()) wait_us = std::min(wait_us, look_again());
   wait_us = std::max(wait_us, ask_pause_us);
   const bool ever = !w.queue.empty() && wait_us <= INT64_MAX - now.us;
   schedule(w, ever ? now.us + wait_us : INT64_MAX);
@@ -167,8 +167,15 @@ void WorkerClient::brought(std::span<const Charge> charges) {
     if (charge.verb == Verb::put || charge.reset_first) shared_.queues.call(name_of(charge));
 }
 
+// Of counters in both Redis it is the first that says no (ask_waiting).
+WorkerClient::Link& WorkerClient::link_of(const Waiting& w) {
+  Link* const link = link_of(w.wanted.charges);
+  return link != nullptr ? *link : first_;
+}
+
 void WorkerClient::look_at(Waiting& w, base::Time now) {
-  if (connection_.takes() && !connection_.is_full()) return ask_waiting(w, now);
+  const AsyncConnection& connection = link_of(w).connection;
+  if (connection.takes() && !connection.is_full()) return ask_waiting(w, now);
   if (granted_here(w, now)) return;
   schedule(w, now.us + look_again());  // it waits on, until Redis is back
 }
@@ -179,7 +186,8 @@ bool WorkerClient::granted_here(Waiting& w, base::Time now) {
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
   decide_here({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, w.wanted.pin);
   if (group.error != Error::none || !group.allowed) return false;
-  shared_.counts.errors[static_cast<size_t>(trouble())].fetch_add(1, std::memory_order_relaxed);
+  shared_.counts.errors[static_cast<size_t>(trouble(link_of(w)))].fetch_add(
+      1, std::memory_order_relaxed);
   shared_.counts.local.fetch_add(1, std::memory_order_relaxed);
   answer(w, Error::none, now);
   return true;
@@ -190,6 +198,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
   settle_without({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, hold);
   const auto charges = counted_of(w.wanted.charges);
+  if (link_of(charges) == nullptr) return on_waiting_lost(w, Error::store);
   w.asked = true;
   w.called = false;
   w.serial = ++serial_;
@@ -199,9 +208,12 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
                         .hold = hold,
                         .weight = w.weight,
                         .key_prefix = shared_.options.key_prefix,
-                        .kept_fresh_for = shared_.options.kept_fresh_for};
+                        .kept_fresh_for = shared_.options.kept_fresh_for,
+                        .now = now,
+                        .chance = random_()};
+  w.asked_at = now;
   // It has no deadline of its own; its connection has one.
-  send(what, w.weight, w.by_text, {kind_waiting, 0, w.serial, 0},
+  send(*link_of(charges), what, w.weight, w.by_text, {kind_waiting, 0, w.serial, 0},
        {now.us + shared_.options.deadline.us});
 }
 
@@ -222,7 +234,7 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
     // Into the charges themselves, unless some of them have no counter.
     said = read_answer(
         text, counted.size() == w.wanted.charges.size() ? std::span(w.wanted.charges) : counted_,
-        w.wanted.decisions, allowed);
+        w.wanted.decisions, allowed, w.asked_at);
     const Weight wanted = said == ScriptReply::again_wide ? Weight::wide : Weight::full;
     if (said == ScriptReply::nonsense || (said != ScriptReply::decided && w.weight >= wanted))
       return on_waiting_lost(w, Error::store);
@@ -246,8 +258,8 @@ void WorkerClient::on_waiting_answer(const Sender& sender, Reply reply, std::str
 
 // Nothing was done. Who waits while its Redis takes no writes waits for one that does.
 void WorkerClient::on_waiting_refused(Waiting& w, std::string_view text) {
-  const Error error = refusal_of(text, w.wanted.charges);
-  if (error == Error::read_only) connection_.leave_node();
+  const Error error = refusal_of(text, w.wanted.charges, w.asked_at);
+  if (error == Error::read_only) link_of(w).connection.leave_node();
   if (w.cancelled || error != Error::read_only || w.wanted.on_error != OnError::local)
     return on_waiting_lost(w, error);
   if (w.next) take_next(w);
@@ -289,15 +301,18 @@ void WorkerClient::erase(Waiting& w) {
 
 // Taken for somebody who has gone, or under limits that hold no more.
 void WorkerClient::give_back(Waiting& w) {
-  if (!connection_.takes() || connection_.is_full()) return;
+  Link& link = link_of(w);
+  if (!link.connection.takes() || link.connection.is_full()) return;
   std::vector<Charge> charges = w.wanted.charges;
   for (Charge& charge : charges) charge.verb = Verb::put;
   const auto counted = counted_of(charges);
   Weight weight;
-  send({.charges = counted,
+  send(link,
+       {.charges = counted,
         .weight = Weight::full,
         .key_prefix = shared_.options.key_prefix,
-        .kept_fresh_for = shared_.options.kept_fresh_for},
+        .kept_fresh_for = shared_.options.kept_fresh_for,
+        .now = w.asked_at},
        weight, true, {}, {now_.us + shared_.options.deadline.us});
 }
 
@@ -326,7 +341,9 @@ void WorkerClient::see(base::Time now) {
     return;
   }
   now_ = now;
-  connection_.step_back({back_us});
+  first_.connection.step_back({back_us});
+  if (second_ != nullptr) second_->connection.step_back({back_us});
+  for (AnswerBy& one : answers_by_) one.due_us -= back_us;
   std::set<std::pair<int64_t, uint64_t>> earlier;
   for (const auto& [due_us, arrival] : due_) {
     by_arrival_.at(arrival)->due_us = due_us - back_us;
@@ -354,7 +371,13 @@ std::optional<base::Time> WorkerClient::advance(base::Time now) {
     if (!w.asked && shared_.queues.is_first(w.queue, w.arrival)) look_at(w, now);
   }
   int64_t next_us = due_.empty() ? INT64_MAX : due_.begin()->first;
-  if (const auto next = connection_.advance(now)) next_us = std::min(next_us, next->us);
+  for (Link* const link : {&first_, second_.get()}) {
+    if (link == nullptr) continue;
+    if (const auto next = link->connection.advance(now)) next_us = std::min(next_us, next->us);
+  }
+  give_up_late(now);
+  if (!answers_by_.empty()) next_us = std::min(next_us, answers_by_.front().due_us);
+  timer_us_ = next_us;
   if (next_us == INT64_MAX) return std::nullopt;
   return base::Time{next_us};
 }

@@ -56,6 +56,10 @@ enum class KeyEncoding : uint8_t {
   remaining_text,  // what is left, in decimal, for as long as the window is open (Divvy's way)
   tat_text,        // of one limit gcra_cell: its TAT in decimal, for as long as it lies ahead
                    // (redis-cell's way)
+  window_text,     // of one limit aligned_window of whole seconds: what was counted, in decimal,
+                   // under a name for each window, `prefix` (but for its first private_bytes), key,
+                   // `_` and the second in which the window began; by this server's clock. Nobody
+                   // who waits for its units has them before others.
 };
 
 // A family of counters: those of one rule, or of one limitd type. All its counters
@@ -71,6 +75,11 @@ struct Space {
   // each of these windows at most; rising, at most slots_max.
   std::vector<base::Duration> windows{};
   uint32_t serial = 0;  // how many spaces had that id before
+  // Of window_text: bytes at the beginning of `prefix` that a store shared with other programs
+  // leaves out; the table in memory tells counters apart by them.
+  size_t private_bytes = 0;
+  // Of window_text: a key is kept for its window and up to so many seconds, less one, by chance.
+  uint32_t life_jitter = 0;
 };
 
 // What a protocol keeps of a rule of its own for the replies to its requests.
@@ -90,7 +99,10 @@ struct Charge {
   bool as_written = false;
   bool refill = false;  // take, where it has: every balance is at its limit first
   uint8_t before = 0;   // probe: so many takes like it come first, each if it is allowed
-  int64_t cost = 1;     // 0 or more; less only where the counter keeps its limits
+  // Count, in a sparing group: of the same counter as an earlier charge of the group, behind which
+  // it counts.
+  bool follows = false;
+  int64_t cost = 1;  // 0 or more; less only where the counter keeps its limits
   std::span<const limit::Limit>
       limits;                   // 1 to slots_max; the rule's, live as long as the rule set. Where
                                 // the counter keeps its limits: those that came along, if any
@@ -100,6 +112,9 @@ struct Charge {
   uint32_t slot_mask = 0;       // where it does: the windows that were answered, set by the store
   uint64_t hash = 0;            // the store's own, as is the next
   bool counted = false;
+  // Set by the store: it is refused by what this process remembers of its counter, which was
+  // neither asked nor charged.
+  bool from_cache = false;
 };
 
 // Why a store could not decide.
@@ -139,13 +154,18 @@ struct Ticket {
 // Names none.
 inline constexpr Ticket no_ticket{UINT32_MAX, UINT32_MAX};
 
-// Charges on distinct (space, key) pairs that settle all or nothing, but for those that count: they
-// are taken though the group is refused, and nobody waits for their counters.
+// Charges on distinct (space, key) pairs (but for those that follow) that settle all or nothing,
+// but for those that count: they are taken though the group is refused, and nobody waits for their
+// counters.
 struct Group {
   uint32_t charge_first = 0, charge_count = 0;
   bool may_fail = false;  // the store goes on behind it if it fails: a shadow rule's
   bool may_wait = false;  // takes only: if it is refused it is parked until there is enough
-  bool allowed = false;   // every slot of every charge allowed, and all were taken
+  // If it is refused, of its charges that count only those are taken that do not fit themselves;
+  // the others tell what there is without them. What counts is asked of the counter as it was
+  // before the group, also where it follows another charge.
+  bool sparing = false;
+  bool allowed = false;  // every slot of every charge allowed, and all were taken
   // Its answer comes by the completion queue, under its ticket. (Of one asked anew under the same
   // limits the decisions are void.)
   bool parked = false;
@@ -153,6 +173,9 @@ struct Group {
   Error error = Error::none;          // not none: nothing was taken, decisions are void
   OnError on_error = OnError::error;  // what its rules want if the store cannot decide
   Ticket ticket{};                    // of one that may wait
+  // Its answer is of no use from then on: where it is that late already nothing is charged, and it
+  // has Error::deadline. INT64_MAX: at any time.
+  base::Time answer_by{INT64_MAX};
   // Its place among those that wait; 0: behind all. Set when it is parked; a group that has one
   // replaces the one that is parked under its ticket.
   uint64_t arrival = 0;

@@ -24,7 +24,7 @@ inline constexpr std::string_view user_entry = "user", password_entry = "passwor
                                   address_entry = "address";
 
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
-// Requests::limits(request).
+// Requests::limits(request). More than twenty members: each verb has some, in one flat array.
 struct Request {
   Verb verb = Verb::take;
   bool all = false;          // put: until the counter is as a fresh one, whatever the cost
@@ -32,11 +32,16 @@ struct Request {
   // It settles all or nothing with the request in front of it, of the same verb; neither waits nor
   // has `all` or `reset_first`, and at most base::bounds::together_max of one batch do so in a row.
   bool joins = false;
+  // Of requests that join one another, all or none of them: where rules that count refuse one of
+  // them, only those counters are charged that refuse (Group::sparing).
+  bool sparing = false;
   // It is of the same message of the client as the one in front of it: rules that are found by a
   // structure of the protocol's own may look at all of them (policy/finder.h).
   bool sibling = false;
   // Its limits hold in place of a rule's, on a counter of theirs (policy/inline_limits.h).
   bool limits_inline = false;
+  // take: it is charged nothing that it is refused, also by rules whose takes count.
+  bool strict = false;
   RuleScope scope = RuleScope::all;
   // Where the store cannot decide it fails, whatever its rules want then: what they answer in place
   // of the store says nothing of a counter.
@@ -44,6 +49,10 @@ struct Request {
   bool as_written = false;        // peek: as request::Charge has it
   bool must_fit = false;          // wait: of more than a limit ever allows it is refused at once
   base::Duration wait_at_most{};  // wait: past it the verdict is `expired`; 0: for ever
+  // The client's deadline, INT64_MAX: none. What is decided no earlier has Error::deadline, and is
+  // not charged unless a store in another process was asked before. Of requests that settle
+  // together the earliest holds.
+  base::Time answer_by{INT64_MAX};
   uint32_t note = 0;  // the session's own, as is `tag`: what it needs to write the reply
   // Units. Below 0 only where limits come with the request: they are added. Scan: names, at most.
   int64_t cost = 1;
@@ -124,7 +133,8 @@ struct Listed {
   limit::Decision decision;
 };
 
-// The answer to one request.
+// The answer to one request. More than twenty members: what each protocol may tell of it, in one
+// place, filled once.
 struct Verdict {
   bool allowed = false;
   const limit::Decision* tightest = nullptr;  // the decision to show; null: no rule matched
@@ -134,11 +144,13 @@ struct Verdict {
   std::string_view error{};   // not empty: could not be decided, in words for the client
   Error cause = Error::none;  // why not, if it was the store
   std::string_view rule{};    // whose decision is shown; empty: it has no name, or came late
-  bool matched = false;       // a rule applies; if none does, only the error may be set
-  bool delayed = false;       // it was allowed only after a wait
-  bool expired = false;       // it waited for as long as it may: nothing was taken
-  base::Duration waited{};    // of a reply that came late
-  bool counted = true;        // false: the tightest limit has no counter (unlimited, deny)
+  // Of which limit it is; null: the counter keeps its limits, or it came late.
+  const limit::Limit* limit = nullptr;
+  bool matched = false;     // a rule applies; if none does, only the error may be set
+  bool delayed = false;     // it was allowed only after a wait
+  bool expired = false;     // it waited for as long as it may: nothing was taken
+  base::Duration waited{};  // of a reply that came late
+  bool counted = true;      // false: the tightest limit has no counter (unlimited, deny)
   KeyEncoding encoding = KeyEncoding::own;  // of the tightest limit's counter
   // Where limits come with the request: a decision for each window that the charge has a say on or,
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
@@ -149,10 +161,13 @@ struct Verdict {
   // decisions[charge.decision_first + i].
   std::span<const Charge> charges{};
   const limit::Decision* decisions = nullptr;
-  // Of the rule of the protocol's own that applies and has data: these, and its charge, whose
-  // decisions are in `decisions`; not of a reply that comes late. Null: none does.
+  // Of the rule of the protocol's own that applies and has data, in shadow or not: these, its
+  // charge, and the decisions of that; not of a reply that comes late. Null: none does, or the
+  // store could not decide it in shadow. Where the store could not decide one that is enforced,
+  // there are the data alone.
   const RuleData* own = nullptr;
   const Charge* own_charge = nullptr;
+  std::span<const limit::Decision> own_decisions{};
   std::span<const Listed> listed{};  // list, scan: in byte order
   ScanPlace go_on{};                 // scan
 };

@@ -20,14 +20,25 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
   sources_.add(process_);
   for (const metrics::Source* source : options.sources) sources_.add(*source);
   if (overrides != nullptr) sources_.add(*overrides);
+  const auto metrics_deps = [&](protocol::Protocol protocol) {
+    const live::ReloadHistory* const history = reloader == nullptr ? nullptr : &reloader->history();
+    return protocol::MetricsDeps{
+        server_stats_, protocol, options.session_options[static_cast<size_t>(protocol)].get(),
+        [&live, history] {
+          return protocol::PolicyLoads{live.shown()->generation,
+                                       history == nullptr ? 0 : history->refusals()};
+        },
+        *live.shown()->rules};
+  };
   if (options.statsd) {
     const admin::StatsdOptions& o = *options.statsd;
     const protocol::Metrics* const metrics = protocol::describe(o.protocol).metrics;
     SLUICE_CHECK(metrics != nullptr);
     statsd_ = std::make_unique<metrics::StatsdSender>(
-        metrics::StatsdSender::Options{o.host, o.port, o.tcp},
-        metrics->make_statsd_feed(server_stats_, o.protocol, o.prefix));
-    server_stats_.keep_events(o.protocol, [this] { statsd_->wake(); });
+        metrics::StatsdSender::Options{o.host, o.port, o.tcp, o.period},
+        metrics->make_statsd_feed(metrics_deps(o.protocol), o.prefix));
+    if (metrics->is_counted_by_engine)
+      server_stats_.keep_events(o.protocol, [this] { statsd_->wake(); });
     sources_.add(*statsd_);
   }
   const bool http = std::any_of(options.listeners.begin(), options.listeners.end(),
@@ -69,7 +80,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
   for (const auto& [service, host, port, timeouts] : options.listeners) {
     if (service.kind != Service::Kind::page) continue;
     const protocol::Metrics& metrics = *protocol::describe(service.protocol).metrics;
-    pages_.push_back({service, metrics.make_page(server_stats_, service.protocol, service.path)});
+    pages_.push_back({service, metrics.make_page(metrics_deps(service.protocol), service.path)});
   }
   http_ = std::make_unique<admin::HttpServer>(log.logger(log::LogModule::admin));
 }

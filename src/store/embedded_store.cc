@@ -74,6 +74,11 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
     auto& group = batch.groups[i];
     group.allowed = group.parked = group.answered = false;
     group.error = request::Error::none;
+    if (group.answer_by <= now) [[unlikely]] {
+      group.error = request::Error::deadline;
+      if (group.may_fail) continue;
+      return {.settled = i + 1};
+    }
     bool settled;
     if (group.arrival != 0) [[unlikely]] {
       settled = settle_again(group, batch, now, completions, pin);
@@ -117,7 +122,7 @@ void EmbeddedStore::prepare(const request::Batch& batch) const {
 bool EmbeddedStore::make_place(PendingCharge& s, std::span<const PendingCharge> group, bool allowed,
                                base::Time now) {
   const Charge& charge = *s.charge;
-  if (!charge.counted || request::only_looks(charge.verb)) return true;
+  if (!charge.counted || request::only_looks(charge.verb) || s.passed_on) return true;
   if (charge.all && allowed && s.queue == nullptr) return true;
   const bool keeps_fresh = charge.space->keep_fresh_for.us > 0;
   if (keeps_fresh && s.queue == nullptr && s.drops_fresh()) return true;
@@ -196,7 +201,7 @@ void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
-  if (!s.is_there() || request::only_looks(charge.verb)) return;
+  if (!s.is_there() || request::only_looks(charge.verb) || s.passed_on) return;
   if (s.queue == nullptr) {
     if (charge.all && allowed) return erase(s);
     if (charge.space->keep_fresh_for.us > 0 && s.drops_fresh()) return erase(s);
@@ -227,7 +232,7 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   const Wide ahead = s.queue != nullptr && !charge.reset_first ? s.queue->units() : 0;
   const bool allowed = s.evaluate(spaces_, now, ahead, decisions);
   if (!allowed && charge.limits.size() > 1 && !charge.keeps_limits)
-    s.deny_all(spaces_, now, ahead, decisions);
+    s.deny_all(spaces_, now, ahead, decisions, group.sparing);
   if (s.entry != nullptr && s.entry->cells() == s.cells && charge.verb == Verb::take &&
       s.entry->is_plain()) [[likely]] {
     write(s);
@@ -261,7 +266,20 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
     allowed &= s.evaluate(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   if (!allowed) {
     for (auto& s : settling)
-      s.deny_all(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
+      s.deny_all(spaces_, now, units_ahead(s, group.arrival), decisions_of(s), group.sparing);
+  }
+  if (group.sparing) [[unlikely]] {
+    for (size_t i = 1; i < settling.size(); ++i) {
+      if (!settling[i].charge->follows) continue;
+      // It stands behind it, with no more than the same hash between them.
+      size_t j = i - 1;
+      while (settling[j].charge->space != settling[i].charge->space ||
+             settling[j].charge->key != settling[i].charge->key) {
+        SLUICE_CHECK(j > 0);
+        --j;
+      }
+      settling[i].follow(settling[j], spaces_, allowed, now, decisions_of(settling[i]));
+    }
   }
   if (!make_places(settling, allowed, now)) return false;
   for (auto& s : settling) store(s, allowed, now);

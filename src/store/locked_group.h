@@ -27,8 +27,9 @@ struct EmbeddedStore::LockedGroup {
     std::array<Charge*, max> order;
     for (size_t i = 0; i < charges.size(); ++i) order[i] = &charges[i];
     const auto by_hash = std::span(order).first(charges.size());
-    std::sort(by_hash.begin(), by_hash.end(),
-              [](const Charge* a, const Charge* b) { return hash_of(*a) < hash_of(*b); });
+    std::sort(by_hash.begin(), by_hash.end(), [](const Charge* a, const Charge* b) {
+      return hash_of(*a) != hash_of(*b) ? hash_of(*a) < hash_of(*b) : a < b;
+    });
     also.empty() ? lock(store, by_hash) : lock(store, by_hash, also);
     const Charge* before = nullptr;
     for (size_t i = 0; i < charges.size(); ++i) {
@@ -38,7 +39,7 @@ struct EmbeddedStore::LockedGroup {
       if (!charge.counted) continue;
       // Equal keys would stand together.
       if (before != nullptr && before->hash == charge.hash)
-        SLUICE_CHECK(before->space != charge.space || before->key != charge.key);
+        SLUICE_CHECK(charge.follows || before->space != charge.space || before->key != charge.key);
       store.find(s);
       before = &charge;
     }

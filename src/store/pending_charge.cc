@@ -188,8 +188,8 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold
 }
 
 [[gnu::noinline]] void PendingCharge::deny_all(const request::Spaces& spaces, base::Time now,
-                                               Wide ahead, Decision* decisions) {
-  if (charge->verb == Verb::count) return;
+                                               Wide ahead, Decision* decisions, bool sparing) {
+  if (charge->verb == Verb::count && !(sparing && allows(decisions))) return;
   if (charge->keeps_limits) {
     evaluate_kept(now, decisions, true);
     return;
@@ -213,6 +213,35 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool hold
   }
   // Nothing is taken of what is left out either.
   std::copy_n(before.data() + first, left_out, next.data() + first);
+}
+
+bool PendingCharge::allows(const Decision* decisions) const {
+  return std::all_of(decisions, decisions + charge->limits.size(),
+                     [](const Decision& decision) { return decision.allowed; });
+}
+
+void PendingCharge::follow(PendingCharge& earlier, const request::Spaces& spaces, bool allowed,
+                           base::Time now, Decision* decisions) {
+  const bool takes = allowed || !allows(decisions);
+  earlier.passed_on = true;
+  if (earlier.charge->limits_id == charge->limits_id) {
+    cells = earlier.cells;
+    left_out = earlier.left_out;
+    std::copy_n(earlier.next.data(), cells, next.data());
+  } else {
+    const limit::CellCount count = limit::carry_over_list(
+        {earlier.next.data(), earlier.cells}, spaces.limits(earlier.charge->limits_id),
+        charge->limits, charge->space->carry, now, next.data());
+    cells = count.all;
+    left_out = count.left_out;
+  }
+  State* state = next.data();
+  for (const Limit& limit : charge->limits) {
+    *decisions = limit::count(state, limit, takes ? charge->cost : 0, now, state);
+    ++decisions;
+    state += limit::cells(limit);
+  }
+  if (left_out > 0 && takes) change_left_out(now);
 }
 
 bool PendingCharge::worth_storing() const {

@@ -38,6 +38,7 @@ struct PendingCharge {
   size_t cells = 0;        // of `next`
   size_t left_out = 0;     // of these, the last: limit/left_out.h
   bool changed = false;    // the counter was written under other limits
+  bool passed_on = false;  // a later charge of the group has `next` in its own
   Cells next;
 
   // What the charge's limits answer, and `next`: what taking it would leave. `ahead`: units that
@@ -57,10 +58,15 @@ struct PendingCharge {
     return evaluate_rarely(now, ahead, decisions);
   }
 
-  // The group is refused and nothing is taken but by what counts: `next` and the decisions of the
-  // limits that would have allowed it say what there is behind `ahead`.
+  // The group is refused and nothing is taken but by what counts, and where it is sparing by what
+  // of that does not fit itself: `next` and the decisions of the limits that would have allowed it
+  // say what there is behind `ahead`.
   void deny_all(const request::Spaces& spaces, base::Time now, limit::Wide ahead,
-                limit::Decision* decisions);
+                limit::Decision* decisions, bool sparing);
+  // It counts behind an earlier charge on the same counter; both are evaluated, and denied where
+  // the group, `allowed` or not, is refused. `next` is that of both.
+  void follow(PendingCharge& earlier, const request::Spaces& spaces, bool allowed, base::Time now,
+              limit::Decision* decisions);
 
   // May there be more for those that wait, once it is stored?
   bool brings() const {
@@ -121,6 +127,7 @@ struct PendingCharge {
   void take_before(base::Time now, limit::State* state) const;
   // Of what remains, what is left behind `ahead`.
   void tell_left(limit::Wide ahead, limit::Decision* decisions) const;
+  bool allows(const limit::Decision* decisions) const;
   bool is_behind(base::Time now, limit::Wide ahead, limit::Decision* decisions);
 };
 

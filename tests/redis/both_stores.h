@@ -77,22 +77,45 @@ class Both {
 
   request::Spaces spaces;
   store::EmbeddedStore table{0, base::Hash(1), spaces};
-  bool sweeps = true;  // what is as fresh is forgotten at once
-  int64_t near = 0;    // times may differ by that
-  size_t light = 0, full = 0, wide = 0, again = 0;
+  bool sweeps = true;    // what is as fresh is forgotten at once
+  int64_t near = 0;      // times may differ by that
+  bool sparing = false;  // the groups are
+  size_t light = 0, full = 0, wide = 0, again = 0, plain = 0;
 
   // Empty: they agree.
   std::string ask(Question& q, base::Time now, Weight least, std::vector<int64_t> ahead = {}) {
-    Group group{.charge_count = static_cast<uint32_t>(q.charges.size())};
+    Group group{.charge_count = static_cast<uint32_t>(q.charges.size()), .sparing = sparing};
     std::vector<Charge> theirs = q.charges;
     std::vector<Decision> decided(q.decisions.size());
     if (sweeps) table.sweep(now, 2 * table.chains() + 4 * store::EmbeddedStore::stripes);
     table.apply({{&group, 1}, q.charges, q.decisions}, now);
 
     bool allowed = false;
-    ScriptCall ask{
-        .charges = theirs, .ahead = ahead, .weight = least, .key_prefix = "p:", .told = now};
+    ScriptCall ask{.charges = theirs,
+                   .ahead = ahead,
+                   .sparing = sparing,
+                   .weight = least,
+                   .key_prefix = "p:",
+                   .told = now,
+                   .now = now,
+                   .chance = chance_++};
     for (int attempt = 0;; ++attempt) {
+      if (is_plain(ask)) {
+        ++plain;
+        std::string bytes;
+        append_plain(bytes, ask);
+        const tests::RedisReply reply = client_.raw(bytes);
+        if (reply.is_error()) return "error: " + reply.text;
+        if (may_make_key(ask)) {
+          bytes.clear();
+          append_life(bytes, ask, false);
+          if (client_.raw(bytes).is_error()) return "it gets no end";
+        }
+        if (read_plain(reply.text, reply.type == tests::RedisReply::Type::nil, theirs[0],
+                       decided[theirs[0].decision_first], allowed, now) != ScriptReply::decided)
+          return "nonsense: " + reply.text;
+        break;
+      }
       Weight weight;
       const Script& script = script_of(ask, scripts_, texts_, weight);
       std::string bytes;
@@ -105,7 +128,7 @@ class Both {
       }
       if (reply.is_error()) return "error: " + reply.text;
       ++(weight == Weight::light ? light : weight == Weight::full ? full : wide);
-      const ScriptReply said = read_answer(reply.text, theirs, decided, allowed);
+      const ScriptReply said = read_answer(reply.text, theirs, decided, allowed, now);
       if (said == ScriptReply::nonsense) return "nonsense: " + reply.text;
       if (said == ScriptReply::decided) break;
       if (attempt == 2) return "again and again: " + reply.text;
@@ -138,6 +161,7 @@ class Both {
   tests::RedisClient client_;
   Scripts scripts_{Scripts::Time::told};
   LimitTexts texts_;
+  uint64_t chance_ = 0;
 };
 
 }  // namespace sluice::redis

@@ -1,20 +1,16 @@
 // Counters whose numbers come with each request, in a real Redis by its own time: several stores
 // and servers that share one, beside other rules, and what becomes of its key.
 #include <gtest/gtest.h>
-#include <spdlog/sinks/null_sink.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
 #include "limit/gcra.h"
-#include "redis/loop_test.h"
-#include "redis/redis_store.h"
+#include "tests/redis/store_world.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/patience.h"
 #include "tests/support/redis_server.h"
@@ -40,70 +36,28 @@ Limit limit_of(Algorithm algorithm, int64_t quota, base::Duration emission) {
 }
 
 // One server's store, and one worker of it.
-class Server {
+class Server : public StoreWorld {
  public:
-  explicit Server(const tests::RedisServer& redis, unsigned servers = 1) {
-    Options options;
-    options.nodes = {{"127.0.0.1", redis.port()}};
-    options.deadline = base::seconds(20);
-    options.servers = servers;
-    std::string problem;
-    store_ = RedisStore::open(
-        options, spaces_,
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()),
-        problem);
-    EXPECT_NE(store_, nullptr) << problem;
-    store_->attach(port_, loop_);
-  }
-  ~Server() { store_->detach(port_); }
+  explicit Server(const tests::RedisServer& redis, unsigned servers = 1)
+      : StoreWorld([&] {
+          Options options = options_for(redis);
+          options.servers = servers;
+          return options;
+        }()) {}
+  using StoreWorld::ask;
 
   Charge charge(const Limit& limit, int64_t cost, std::string_view key = "k") {
     const bool gcra = limit::gcra::is_gcra(limit.algorithm);
     const Limit named = gcra ? limit::gcra::without_numbers(limit.algorithm) : limit;
     Charge charge;
-    charge.space = spaces_.intern(gcra ? "gcra:" : "native:", "");
+    charge.space = spaces.intern(gcra ? "gcra:" : "native:", "");
     charge.key = key;
     charge.cost = cost;
     charge.limits = {&limit, 1};
-    charge.limits_id = spaces_.intern_limits({&named, 1});
+    charge.limits_id = spaces.intern_limits({&named, 1});
     return charge;
   }
 
-  // The groups in one batch. False: there was no answer.
-  bool ask(std::vector<Group>& groups, std::vector<Charge>& charges,
-           std::vector<Decision>& decisions) {
-    decisions.assign(charges.size(), {});
-    for (size_t i = 0; i < charges.size(); ++i)
-      charges[i].decision_first = static_cast<uint32_t>(i);
-    const auto deadline = tests::soon();
-    const Ticket batch{0, ++asked_};
-    while (store_->apply({groups, charges, decisions}, clock_.now(), &port_, {}, batch).later) {
-      for (bool named = false; !named;) {
-        if (std::chrono::steady_clock::now() > deadline) return false;
-        turn();
-        std::vector<Ticket> ready;
-        port_.drain_batches(ready);
-        for (const Ticket ticket : ready) named |= ticket == batch;
-      }
-    }
-    return true;
-  }
-  // A group, until Redis decides it, or something does in its place.
-  Group ask(std::vector<Charge> charges, std::vector<Decision>& decisions,
-            request::OnError on_error = request::OnError::error) {
-    const auto deadline = tests::soon();
-    for (;;) {
-      std::vector<Group> groups = {
-          {.charge_count = static_cast<uint32_t>(charges.size()), .on_error = on_error}};
-      const bool answered = ask(groups, charges, decisions);
-      if (answered && groups[0].error == request::Error::none) return groups[0];
-      if (std::chrono::steady_clock::now() > deadline) {
-        ADD_FAILURE() << "no answer";
-        return groups[0];
-      }
-      turn();
-    }
-  }
   // Of one charge.
   Decision ask(const Limit& limit, int64_t cost, Verb verb = Verb::take, bool all = false,
                bool reset_first = false) {
@@ -117,19 +71,6 @@ class Server {
     return decisions[0];
   }
   int64_t left(const Limit& limit) { return ask(limit, 0, Verb::peek).remaining; }
-
- private:
-  void turn() {
-    store_->advance(port_, clock_.now());
-    loop_.turn(1);
-  }
-
-  request::Spaces spaces_;
-  base::Clock clock_;
-  uint32_t asked_ = 0;
-  FakeLoop loop_;
-  store::CompletionQueue port_{[] {}};
-  std::unique_ptr<RedisStore> store_;
 };
 
 TEST(RedisGcra, TwoStoresShareACounterWhateverNumbersComeAlong) {
@@ -184,7 +125,7 @@ TEST(RedisGcra, SettlesBesideOtherRules) {
     };
     std::vector<Charge> charges = {server.charge(three, 4, "shadow"), server.charge(three, 2),
                                    server.charge(bucket, 2)};
-    ASSERT_TRUE(server.ask(groups, charges, decisions));
+    ASSERT_TRUE(server.ask(groups, charges, decisions, server.clock.now()));
     EXPECT_FALSE(groups[0].allowed);
     EXPECT_TRUE(groups[1].allowed);
     EXPECT_EQ(decisions[0].remaining, 3);

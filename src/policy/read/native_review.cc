@@ -251,9 +251,15 @@ class Review {
 }  // namespace
 
 void review(const RuleSet& rules, base::Diagnostics& diagnostics) {
-  // What the program makes itself is there without a policy.
-  const bool has_policy = rules.written() > rules.native_rules().size();
-  Review(rules, diagnostics).all(has_policy);
+  // What the program makes itself is there without a policy; what a finder finds is reached also
+  // behind a rule that stops.
+  bool has_policy = false, is_found = false;
+  for (const RuleSet::List& list : rules.lists().subspan(1)) {
+    if (list.written() == 0) continue;
+    has_policy = true;
+    is_found = is_found || list.finder() != nullptr;
+  }
+  Review(rules, diagnostics).all(has_policy && !is_found);
 }
 
 }  // namespace sluice::policy

@@ -1,0 +1,97 @@
+// A server's store whose counters are in a test's own Redis, and one worker of it, whose turns the
+// test takes. For one thread.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "redis/loop_test.h"
+#include "redis/redis_store.h"
+#include "tests/support/patience.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::redis {
+
+class StoreWorld {
+ public:
+  // At that Redis, with time enough for a slow machine.
+  static Options options_for(const tests::RedisServer& redis) {
+    Options options;
+    options.nodes = {{"127.0.0.1", redis.port()}};
+    options.deadline = base::seconds(20);
+    return options;
+  }
+
+  explicit StoreWorld(Options options) {
+    std::string problem;
+    store_ = RedisStore::open(
+        std::move(options), spaces,
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()),
+        problem);
+    EXPECT_NE(store_, nullptr) << problem;
+    store_->attach(port_, loop_);
+  }
+  ~StoreWorld() { store_->detach(port_); }
+
+  // The groups in one batch. False: there was no answer.
+  bool ask(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,
+           std::vector<limit::Decision>& decisions, base::Time now) {
+    decisions.assign(charges.size(), {});
+    for (size_t i = 0; i < charges.size(); ++i)
+      charges[i].decision_first = static_cast<uint32_t>(i);
+    const auto deadline = tests::soon();
+    const request::Ticket batch{0, ++asked_};
+    while (store_->apply({groups, charges, decisions}, now, &port_, {}, batch).later) {
+      for (bool named = false; !named;) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        turn();
+        std::vector<request::Ticket> ready;
+        port_.drain_batches(ready);
+        for (const request::Ticket ticket : ready) named |= ticket == batch;
+      }
+    }
+    return true;
+  }
+  // A group, until Redis decides it, or something does in its place.
+  request::Group ask(std::vector<request::Charge> charges, std::vector<limit::Decision>& decisions,
+                     request::OnError on_error = request::OnError::error) {
+    const auto deadline = tests::soon();
+    for (;;) {
+      std::vector<request::Group> groups = {
+          {.charge_count = static_cast<uint32_t>(charges.size()), .on_error = on_error}};
+      const bool answered = ask(groups, charges, decisions, clock.now());
+      if (answered && groups[0].error == request::Error::none) return groups[0];
+      if (std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "no answer";
+        return groups[0];
+      }
+      turn();
+    }
+  }
+  void turn() {
+    store_->advance(port_, told ? *told : clock.now());
+    loop_.turn(1);
+  }
+  RedisStore& store() { return *store_; }
+
+  request::Spaces spaces;
+  base::Clock clock;
+  std::optional<base::Time> told;  // what time it is, in place of the clock's
+
+ private:
+  uint32_t asked_ = 0;
+  FakeLoop loop_;
+  store::CompletionQueue port_{[] {}};
+  std::unique_ptr<RedisStore> store_;
+};
+
+}  // namespace sluice::redis
