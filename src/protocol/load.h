@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,21 +14,71 @@ namespace sluice::protocol {
 
 enum class LoadOutcome { allowed, denied, error };
 
+// What was read of what a server sends.
+struct LoadRead {
+  size_t bytes = 0;       // that are done with; 0: what is there is not whole
+  bool is_reply = false;  // they end a reply; else they are something between replies
+  LoadOutcome outcome = LoadOutcome::error;
+  uint64_t request = 0;  // which one it answers of this connection's, from 0 on
+};
+
+// One connection of a client.
+class LoadConnection {
+ public:
+  virtual ~LoadConnection() = default;
+
+  // May so many requests be sent now? If not, then once more has been read.
+  virtual bool has_room(size_t /*requests*/) const { return true; }
+  // Appends a request, as LoadClient::append_request has made it, as this connection's next.
+  virtual void append(std::string_view request, std::string& out) { out += request; }
+  // Reads what `text` begins with, and appends what must be sent in return.
+  virtual LoadRead read(std::string_view text, std::string& out) = 0;
+};
+
 class LoadClient {
  public:
   virtual ~LoadClient() = default;
 
-  // What opens a connection, and what must be in the head that answers it; both empty where
-  // connections begin with a request. The head ends with an empty line.
+  // What opens a connection; empty where connections begin with a request. And what must be in the
+  // head that answers it, which ends with an empty line; empty: no head is awaited.
   virtual std::string_view greeting() const { return {}; }
   virtual std::string_view welcome() const { return {}; }
 
   // Appends a request. A key has at most 32 bytes.
   virtual void append_request(std::string_view key, std::string& out) = 0;
 
+  // A connection that has been opened. The client outlives it.
+  virtual std::unique_ptr<LoadConnection> connect() const = 0;
+};
+
+// Of a protocol whose requests depend on nothing but the key, and whose replies come in their
+// order, which sluice keeps for requests that it answers at once.
+class OrderedLoadClient : public LoadClient {
+ public:
   // The size of the reply that `text` begins with, and what it says; 0: its end has not come.
-  // Replies are matched by their order, which sluice keeps for requests that it answers at once.
   virtual size_t read_reply(std::string_view text, LoadOutcome& outcome) const = 0;
+
+  std::unique_ptr<LoadConnection> connect() const final {
+    return std::make_unique<Connection>(*this);
+  }
+
+ private:
+  class Connection final : public LoadConnection {
+   public:
+    explicit Connection(const OrderedLoadClient& client) : client_(client) {}
+
+    LoadRead read(std::string_view text, std::string&) override {
+      LoadRead read;
+      read.bytes = client_.read_reply(text, read.outcome);
+      read.is_reply = read.bytes > 0;
+      if (read.is_reply) read.request = replies_++;
+      return read;
+    }
+
+   private:
+    const OrderedLoadClient& client_;
+    uint64_t replies_ = 0;
+  };
 };
 
 // Complete requests at the beginning of a text.
@@ -53,9 +104,9 @@ LoadRequests count_frames(std::string_view text, FrameBytes frame_bytes) {
 struct Load {
   std::unique_ptr<LoadClient> (*make_client)();
   // Of a server that reads nothing but the framing, and gives each request the same reply: granted,
-  // as long as sluice's own.
-  LoadRequests (*count_requests)(std::string_view text);
-  std::string_view reply;
+  // as long as sluice's own. Null where replies differ by the connection: there is no such server.
+  LoadRequests (*count_requests)(std::string_view text) = nullptr;
+  std::string_view reply{};
   std::string_view greeting_reply{};  // to the head that opens a connection; empty: there is none
 };
 

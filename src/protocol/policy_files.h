@@ -101,7 +101,8 @@ struct PolicyFormat {
   bool (*holds)(std::string_view text);
   std::span<const std::string_view> options;  // keys beside the protocol's name in `policy`
   std::span<const PolicyFlag> flags;
-  bool log_rules;  // each rule is logged at debug level when it is read
+  bool log_rules;        // each rule is logged at debug level when it is read
+  bool folders = false;  // a folder by itself is a policy of the first kind
 
   // A policy that a sluice.yaml names.
   std::unique_ptr<PolicyFiles> (*configured)(base::Setting<std::string> path);

@@ -9,7 +9,7 @@ namespace {
 
 using protocol::LoadOutcome;
 
-class Client final : public protocol::LoadClient {
+class Client final : public protocol::OrderedLoadClient {
  public:
   // Without quotes, unlike divvy_request: so figures stay comparable with earlier ones.
   void append_request(std::string_view key, std::string& out) override {

@@ -6,9 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "admin/http_server.h"
+#include "admin/metrics_page.h"
 #include "admin/server_stats.h"
-#include "base/bounds.h"
 
 namespace sluice::divvy {
 namespace {
@@ -123,35 +122,12 @@ std::string page_of(const admin::ServerStats& server_stats, Protocol protocol) {
 }
 
 // Divvy's metrics port: one page. Any method, as there.
-class Page final : public admin::HttpHandler {
- public:
-  Page(const admin::ServerStats& server_stats, Protocol protocol, std::string path)
-      : server_stats_(server_stats), protocol_(protocol), path_(std::move(path)) {
-    if (!path_.starts_with('/')) path_ = "/" + path_;
-  }
-
-  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override {
-    if (request.body_bytes <= base::bounds::admin_small_body_bytes_max) return {};
-    return problem(413, "the body of the request is too long");
-  }
-  bool is_slow(const wire::HttpRequest&) const override { return false; }
-  wire::HttpResponse answer(const wire::HttpRequest& request) override {
-    if (request.path != path_) return {404, {}, {}, {}};
-    return {200, "text/plain; version=0.0.4", page_of(server_stats_, protocol_), {}};
-  }
-  wire::HttpResponse problem(unsigned status, const std::string& why) const override {
-    return {status, "text/plain; charset=utf-8", why + "\n", {}};
-  }
-
- private:
-  const admin::ServerStats& server_stats_;
-  const Protocol protocol_;
-  std::string path_;
-};
-
-std::unique_ptr<admin::HttpHandler> make_page(const admin::ServerStats& server_stats,
-                                              Protocol protocol, std::string path) {
-  return std::make_unique<Page>(server_stats, protocol, std::move(path));
+std::unique_ptr<admin::HttpHandler> make_page(const protocol::MetricsDeps& deps, std::string path) {
+  return std::make_unique<admin::MetricsPage>(
+      std::move(path), "text/plain; version=0.0.4",
+      [&server_stats = deps.server_stats, protocol = deps.protocol] {
+        return page_of(server_stats, protocol);
+      });
 }
 
 // What has happened since the last time. One thread.
@@ -211,10 +187,10 @@ class StatsdFeed {
   uint64_t lost_seen_ = 0;
 };
 
-metrics::StatsdSender::Feed make_statsd_feed(const admin::ServerStats& server_stats,
-                                             Protocol protocol, std::string prefix) {
+metrics::StatsdSender::Feed make_statsd_feed(const protocol::MetricsDeps& deps,
+                                             std::string prefix) {
   if (!prefix.empty() && !prefix.ends_with('.')) prefix += '.';
-  return StatsdFeed(server_stats, protocol, std::move(prefix));
+  return StatsdFeed(deps.server_stats, deps.protocol, std::move(prefix));
 }
 
 }  // namespace

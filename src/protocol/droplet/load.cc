@@ -16,7 +16,7 @@ using protocol::LoadOutcome;
 
 constexpr std::string_view websocket_key = "dGhlIHNhbXBsZSBub25jZQ==";
 
-class Client final : public protocol::LoadClient {
+class Client final : public protocol::OrderedLoadClient {
  public:
   Client() {
     wire::append_websocket_upgrade("127.0.0.1", websocket_key, greeting_);

@@ -219,8 +219,8 @@ void DescriptorReader::read_descriptor(YamlNode item, const Parent& parent) {
   LimitSetBuilder* builder = &parent.builder;
   uint32_t above = parent.node;
   const uint32_t twin = builder->find(above, composite);
-  if (!key || key->empty() || twin != none) {
-    if (twin != none && key && !key->empty()) {
+  if (!key || key->empty() || twin != absent) {
+    if (twin != absent && key && !key->empty()) {
       const Node& first = builder->set().nodes()[twin];
       maps_.error(
           "", item,

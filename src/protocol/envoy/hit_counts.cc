@@ -31,10 +31,16 @@ HitCounts count_hits(uint64_t hits, uint64_t count, uint32_t limit, float near_r
   return counts;
 }
 
-HitCounts count_hits_of_local_cache(uint64_t hits, bool shadow) {
+HitCounts count_refused(uint64_t hits, bool shadow) {
   HitCounts counts;
-  counts.total_hits = counts.over_limit = counts.over_limit_with_local_cache = hits;
+  counts.total_hits = counts.over_limit = hits;
   if (shadow) counts.shadow_mode = hits;
+  return counts;
+}
+
+HitCounts count_hits_of_local_cache(uint64_t hits, bool shadow) {
+  HitCounts counts = count_refused(hits, shadow);
+  counts.over_limit_with_local_cache = hits;
   return counts;
 }
 

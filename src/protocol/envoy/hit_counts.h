@@ -18,6 +18,8 @@ uint64_t near_threshold(uint32_t limit, float ratio);
 // `hits` have been added to a counter, which has `count` now; 0 of a peek, and of a refund.
 // `shadow`: of the rule. A count that has stopped at its largest value may be below the hits.
 HitCounts count_hits(uint64_t hits, uint64_t count, uint32_t limit, float near_ratio, bool shadow);
+// A request that was refused, and charged nothing.
+HitCounts count_refused(uint64_t hits, bool shadow);
 // A request that the local cache has refused, uncharged.
 HitCounts count_hits_of_local_cache(uint64_t hits, bool shadow);
 

@@ -213,12 +213,12 @@ template <class Same>
 uint32_t LimitSet::look_up(uint64_t hash, uint32_t parent, Same same) const {
   const size_t mask = places_.size() - 1;
   const auto tag = static_cast<uint32_t>(hash >> 32);
-  for (size_t i = hash & mask; places_[i].node != none; i = (i + 1) & mask) {
+  for (size_t i = hash & mask; places_[i].node != absent; i = (i + 1) & mask) {
     if (places_[i].tag != tag) continue;
     const Node& node = nodes_[places_[i].node];
     if (node.parent == parent && same(node.composite)) return places_[i].node;
   }
-  return none;
+  return absent;
 }
 
 uint32_t LimitSet::child(uint32_t parent, std::string_view composite) const {
@@ -232,7 +232,7 @@ uint32_t LimitSet::child(uint32_t parent, std::string_view key, std::string_view
 }
 
 uint32_t LimitSet::domain(std::string_view name) const {
-  return child(none, name);
+  return child(absent, name);
 }
 
 Walk LimitSet::find(uint32_t domain, Entries entries, policy::MatchSteps& steps) const {
@@ -242,20 +242,21 @@ Walk LimitSet::find(uint32_t domain, Entries entries, policy::MatchSteps& steps)
     if (nodes_[at].children == 0) return walk;
     MatchedBy by = MatchedBy::key_and_value;
     uint32_t next = child(at, entry.key, entry.value);
-    if (next == none) {
+    if (next == absent) {
       by = MatchedBy::pattern;
       for (const uint32_t pattern : nodes_[at].patterns) {
+        ++walk.tried;
         if (!fits(nodes_[pattern].composite, entry.key, entry.value, steps)) continue;
         next = pattern;
         break;
       }
       if (steps.over()) return walk;
     }
-    if (next == none) {
+    if (next == absent) {
       by = MatchedBy::key;
       next = child(at, entry.key);
     }
-    if (next == none) return walk;
+    if (next == absent) return walk;
     walk.all[walk.size++] = {next, by};
     at = next;
   }
@@ -273,15 +274,62 @@ std::string_view LimitSet::shared_value(const Walk::Step& step, const request::E
   return has_key ? pattern.substr(key + 1) : pattern;
 }
 
-void LimitSet::append_key(uint32_t domain, Entries entries, const Walk& walk,
-                          std::string& to) const {
-  to += nodes_[domain].composite;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    (to += '_') += entries[i].key;
+std::string_view LimitSet::key(uint32_t domain, Entries entries, const Walk& walk,
+                               base::Arena& arena, std::string_view ending) const {
+  const auto value_of = [&](size_t i) {
     const std::string_view shared =
         i < walk.size ? shared_value(walk.all[i], entries[i]) : std::string_view();
-    (to += '_') += shared.empty() ? entries[i].value : shared;
+    return shared.empty() ? entries[i].value : shared;
+  };
+  const std::string_view name = nodes_[domain].composite;
+  size_t bytes = name.size() + ending.size();
+  for (size_t i = 0; i < entries.size(); ++i)
+    bytes += entries[i].key.size() + value_of(i).size() + 2;
+  char* const begin = arena.allocate(bytes);
+  char* at = std::copy(name.begin(), name.end(), begin);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    *at++ = '_';
+    at = std::copy(entries[i].key.begin(), entries[i].key.end(), at);
+    *at++ = '_';
+    const std::string_view value = value_of(i);
+    at = std::copy(value.begin(), value.end(), at);
   }
+  std::copy(ending.begin(), ending.end(), at);
+  return {begin, bytes};
+}
+
+uint32_t LimitSet::domain_of(uint32_t limit) const {
+  uint32_t node = limits_[limit].node;
+  while (nodes_[node].level > 0) node = nodes_[node].parent;
+  return node;
+}
+
+bool LimitSet::read_key(uint32_t limit, std::string_view key,
+                        std::vector<request::Entry>& entries) const {
+  std::array<uint32_t, levels_max> path;
+  size_t levels = 0;
+  uint32_t node = limits_[limit].node;
+  for (; nodes_[node].level > 0; node = nodes_[node].parent) path[levels++] = node;
+  const std::string_view domain = nodes_[node].composite;
+  if (!key.starts_with(domain)) return false;
+  key.remove_prefix(domain.size());
+  entries.clear();
+  for (size_t i = levels; i-- > 0;) {
+    const std::string_view name = nodes_[path[i]].key();
+    if (name.find('*') != std::string_view::npos || key.size() < name.size() + 2 ||
+        key.front() != '_' || !key.substr(1).starts_with(name) || key[name.size() + 1] != '_')
+      return false;
+    key.remove_prefix(name.size() + 2);
+    size_t end = key.size();
+    if (i > 0) {
+      const std::string next = "_" + std::string(nodes_[path[i - 1]].key()) + "_";
+      end = key.find(next);
+      if (end == std::string_view::npos) return false;
+    }
+    entries.push_back({name, key.substr(0, end)});
+    key.remove_prefix(end);
+  }
+  return true;
 }
 
 // Every value of the request; an empty one leaves its underscore unless a node shares its counter,
@@ -347,7 +395,7 @@ void LimitSet::append_override_metric_path(uint32_t domain, Entries entries,
 void LimitSet::append_path(uint32_t node, std::string& to) const {
   std::array<uint32_t, levels_max + 1> above;
   size_t size = 0;
-  for (uint32_t at = node; at != none; at = nodes_[at].parent) above[size++] = at;
+  for (uint32_t at = node; at != absent; at = nodes_[at].parent) above[size++] = at;
   while (size > 0) {
     to += nodes_[above[--size]].composite;
     if (size > 0) to += '.';
@@ -373,24 +421,15 @@ std::string LimitSet::rlconfig() const {
   return text;
 }
 
-void Replacing::apply(const LimitSet& set, std::span<uint32_t> limits) {
-  if (!set.replaces()) return;
-  ++round_;
-  bool any = false;
-  for (const uint32_t limit : limits) {
-    if (limit == none) continue;
-    for (const uint32_t name : set.limits()[limit].replaces) {
-      if (replaced_in_.size() < set.names()) replaced_in_.resize(set.names());
-      replaced_in_[name] = round_;
-      any = true;
-    }
-  }
-  if (!any) return;
-  for (uint32_t& number : limits) {
-    if (number == none) continue;
-    const Limit& limit = set.limits()[number];
-    if (!limit.unlimited && limit.name != none && replaced_in_[limit.name] == round_) number = none;
-  }
+bool LimitSet::may_be_replaced(uint32_t limit) const {
+  const Limit& its = limits_[limit];
+  return !its.unlimited && its.name < replaced_names_.size() && replaced_names_[its.name];
+}
+
+bool LimitSet::replaces(uint32_t by, uint32_t limit) const {
+  if (!may_be_replaced(limit)) return false;
+  const std::vector<uint32_t>& names = limits_[by].replaces;
+  return std::find(names.begin(), names.end(), limits_[limit].name) != names.end();
 }
 
 uint32_t LimitSetBuilder::add_file(std::string name) {
@@ -441,12 +480,12 @@ void LimitSetBuilder::place(uint32_t node) {
   const uint64_t hash = below(hash_of(placed.composite), placed.parent);
   const size_t mask = set_.places_.size() - 1;
   size_t i = hash & mask;
-  while (set_.places_[i].node != none) i = (i + 1) & mask;
+  while (set_.places_[i].node != absent) i = (i + 1) & mask;
   set_.places_[i] = {static_cast<uint32_t>(hash >> 32), node};
 }
 
 uint32_t LimitSetBuilder::name(std::string_view text) {
-  if (text.empty()) return none;
+  if (text.empty()) return absent;
   const auto [at, added] =
       numbers_of_names_.emplace(text, static_cast<uint32_t>(set_.names_.size()));
   if (added) set_.names_.emplace_back(text);
@@ -456,7 +495,10 @@ uint32_t LimitSetBuilder::name(std::string_view text) {
 uint32_t LimitSetBuilder::add_limit(uint32_t node, Limit limit) {
   const auto number = static_cast<uint32_t>(set_.limits_.size());
   limit.node = node;
-  set_.replaces_ |= !limit.replaces.empty();
+  for (const uint32_t name : limit.replaces) {
+    if (set_.replaced_names_.size() <= name) set_.replaced_names_.resize(name + 1);
+    set_.replaced_names_[name] = true;
+  }
   set_.nodes_[node].limit = number;
   set_.limits_.push_back(std::move(limit));
   return number;

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "policy/match_steps.h"
@@ -27,7 +28,7 @@
 namespace sluice::envoy {
 
 // In place of the number of a node, a limit or a name: there is none.
-inline constexpr uint32_t none = UINT32_MAX;
+inline constexpr uint32_t absent = UINT32_MAX;
 
 // Rules below each other. Past it: refused by the builder.
 inline constexpr size_t levels_max = 32;
@@ -56,10 +57,10 @@ struct Limit {
   bool shadow_mode = false;
   bool quota_mode = false;
   bool detailed_metric = false;
-  uint32_t name = none;                           // LimitSet::name
+  uint32_t name = absent;                         // LimitSet::name
   std::vector<uint32_t> replaces{};               // names; each once
   std::shared_ptr<const MetadataMap> metadata{};  // null: there is none
-  uint32_t node = none;
+  uint32_t node = absent;
   uint32_t file = 0;  // LimitSet::file
   uint32_t line = 0;  // of its descriptor, from 1
 };
@@ -68,10 +69,10 @@ struct Limit {
 limit::Limit numbers_of(const Limit& limit);
 
 struct Node {
-  std::string composite;   // of a domain: its name
-  uint32_t key_bytes = 0;  // of `composite` at its beginning
-  uint32_t parent = none;  // none: it is a domain
-  uint32_t limit = none;
+  std::string composite;     // of a domain: its name
+  uint32_t key_bytes = 0;    // of `composite` at its beginning
+  uint32_t parent = absent;  // absent: it is a domain
+  uint32_t limit = absent;
   uint32_t children = 0;
   uint32_t level = 0;  // of a domain 0
   uint32_t file = 0;
@@ -83,6 +84,8 @@ struct Node {
 
   std::string_view key() const { return std::string_view(composite).substr(0, key_bytes); }
   bool has_value() const { return key_bytes < composite.size(); }
+  // Does each value that it is met by have a counter of its own?
+  bool is_actor() const { return is_pattern ? !share_threshold : !has_value(); }
 };
 
 // How an entry of a request met its node.
@@ -100,8 +103,9 @@ struct Walk {
     MatchedBy by;
   };
 
-  uint32_t limit = none;
-  uint32_t size = 0;  // of `all`; less than there are entries where one met no node
+  uint32_t limit = absent;
+  uint32_t tried = 0;  // patterns, whether they fit or not
+  uint32_t size = 0;   // of `all`; less than there are entries where one met no node
   std::array<Step, levels_max> all;
 
   std::span<const Step> steps() const { return {all.data(), size}; }
@@ -113,17 +117,26 @@ class LimitSet {
  public:
   LimitSet();
 
-  // The node of a domain; none: no file has it.
+  // The node of a domain; absent: no file has it.
   uint32_t domain(std::string_view name) const;
 
   // The limit that a descriptor of a request for this domain (a domain's node) meets. Where `steps`
   // do not suffice: none, and they are over.
   Walk find(uint32_t domain, Entries entries, policy::MatchSteps& steps) const;
 
-  // Appends the key of the descriptor's counter without the prefix and the window: the domain, keys
-  // and values joined by `_`. What a node with share_threshold caught by its pattern has the
-  // pattern in the place of the value. For an override of the request `walk` is empty.
-  void append_key(uint32_t domain, Entries entries, const Walk& walk, std::string& to) const;
+  // The key of the descriptor's counter without the prefix and the window: the domain, keys and
+  // values joined by `_`, with `ending` behind. What a node with share_threshold caught by its
+  // pattern has the pattern in the place of the value. For an override of the request `walk` is
+  // empty.
+  std::string_view key(uint32_t domain, Entries entries, const Walk& walk, base::Arena& arena,
+                       std::string_view ending = {}) const;
+
+  // The other way: the entries of a descriptor that could meet this limit and have a counter with
+  // this key, which they are views of; false: none could, or keys of the path have stars. A value
+  // ends where the next entry's key can begin first.
+  bool read_key(uint32_t limit, std::string_view key, std::vector<request::Entry>& entries) const;
+  // The node of the limit's domain.
+  uint32_t domain_of(uint32_t limit) const;
 
   // Appends the path of the limit's metrics, of which `walk` has found one. Which values of the
   // request it holds is said by the nodes and the limit.
@@ -145,11 +158,15 @@ class LimitSet {
   // As the user named it.
   std::string_view file(uint32_t number) const { return files_[number]; }
   std::string_view name(uint32_t number) const {
-    return number == none ? std::string_view() : std::string_view(names_[number]);
+    return number == absent ? std::string_view() : std::string_view(names_[number]);
   }
   size_t names() const { return names_.size(); }
-  // Does any limit replace another?
-  bool replaces() const { return replaces_; }
+  // Is there a limit that replaces others?
+  bool replaces_any() const { return !replaced_names_.empty(); }
+  // Does any limit replace this one where both are found for one request? Not an unlimited one.
+  bool may_be_replaced(uint32_t limit) const;
+  // Does limit `by` do so?
+  bool replaces(uint32_t by, uint32_t limit) const;
 
  private:
   friend class LimitSetBuilder;
@@ -157,7 +174,7 @@ class LimitSet {
   // A place of the table of all nodes, found by the hash of the parent and the composite key.
   struct Place {
     uint32_t tag = 0;  // other bits of the hash
-    uint32_t node = none;
+    uint32_t node = absent;
   };
 
   uint32_t child(uint32_t parent, std::string_view composite) const;
@@ -173,7 +190,7 @@ class LimitSet {
   std::vector<Limit> limits_;
   std::vector<uint32_t> domains_;
   std::vector<std::string> files_, names_;
-  bool replaces_ = false;
+  std::vector<bool> replaced_names_;  // by their numbers
 };
 
 // Appends the text as names of metrics can have it: `:` and `|`, and the dots of what looks like an
@@ -185,25 +202,12 @@ void append_sanitized(std::string_view text, std::string& to);
 bool fits(std::string_view pattern, std::string_view key, std::string_view value,
           policy::MatchSteps& steps);
 
-// Drops limits that others replace. Keeps room of its own from request to request; one for each
-// thread.
-class Replacing {
- public:
-  // `limits`: those found for the descriptors of one request, in any order; none where there is
-  // none, or an override. One whose name any of them replaces becomes none; an unlimited one stays.
-  void apply(const LimitSet& set, std::span<uint32_t> limits);
-
- private:
-  std::vector<uint64_t> replaced_in_;  // of each name, the round
-  uint64_t round_ = 0;
-};
-
 // Makes a set, file after file. Main thread, and the thread that reloads.
 class LimitSetBuilder {
  public:
   uint32_t add_file(std::string name);
   uint32_t add_domain(std::string_view name, uint32_t file, uint32_t line);
-  // The child with this composite key; none: there is none.
+  // The child with this composite key; absent: there is none.
   uint32_t find(uint32_t parent, std::string_view composite) const {
     return set_.child(parent, composite);
   }

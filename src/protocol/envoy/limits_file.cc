@@ -39,14 +39,14 @@ void warn_of_collisions(const LimitSet& set, base::Diagnostics& diagnostics) {
   };
   std::vector<Key> keys;
   for (const Node& node : set.nodes())
-    if (node.parent != none) keys.push_back({node.parent, node.key()});
+    if (node.parent != absent) keys.push_back({node.parent, node.key()});
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   std::vector<Key> told;
   size_t count = 0;
   for (const Node& node : set.nodes()) {
     const std::string_view key = node.key();
-    if (node.parent == none || key.find('_') == std::string_view::npos) continue;
+    if (node.parent == absent || key.find('_') == std::string_view::npos) continue;
     for (size_t at = key.find('_'); at != std::string_view::npos; at = key.find('_', at + 1)) {
       if (!std::binary_search(keys.begin(), keys.end(), Key{node.parent, key.substr(0, at)}))
         continue;
@@ -128,13 +128,13 @@ class FilesReader {
     const auto line = static_cast<uint32_t>(read.domain_value ? read.domain_value.line() : 0);
     LimitSetBuilder aside;  // for what is wrong about the rest of a file that cannot be used
     const uint32_t there = builder_.domain(read.domain);
-    if (!read.domain.empty() && there == none) {
+    if (!read.domain.empty() && there == absent) {
       const uint32_t domain = builder_.add_domain(read.domain, number, line);
       reader.read_descriptors(read.descriptors, builder_, domain);
-    } else if (there != none && reading_.merge_domains) {
+    } else if (there != absent && reading_.merge_domains) {
       reader.read_descriptors(read.descriptors, builder_, there);
     } else {
-      if (there != none) {
+      if (there != absent) {
         const Node& first = builder_.set().nodes()[there];
         maps.error("domain", read.domain_value,
                    policy::in_ticks(read.domain) + " is the domain of " +

@@ -46,7 +46,7 @@ void check(const LimitSet& set, const Limit& limit) {
   require((numbers.window.us == 0) == (numbers.algorithm == limit::Algorithm::unlimited));
   require((numbers.burst > 0) == (numbers.algorithm == limit::Algorithm::token_bucket));
   require(limit.extended || limit.unlimited || numbers.window == length_of(limit.unit));
-  require(set.nodes()[limit.node].parent != none && limit.line > 0);
+  require(set.nodes()[limit.node].parent != absent && limit.line > 0);
   require(!limit.metadata || !limit.metadata->empty());
 }
 
@@ -55,9 +55,9 @@ void check(const LimitSet& set, const Limit& limit) {
 void ask(const LimitSet& set, const LimitsModel& model, uint32_t node, size_t turn) {
   std::vector<request::Entry> entries;
   uint32_t domain = node;
-  for (uint32_t at = node; at != none; at = set.nodes()[at].parent) {
+  for (uint32_t at = node; at != absent; at = set.nodes()[at].parent) {
     domain = at;
-    if (set.nodes()[at].parent == none) break;
+    if (set.nodes()[at].parent == absent) break;
     const std::string_view composite = set.nodes()[at].composite;
     const size_t cut = composite.find('_', turn % (composite.size() + 1));
     if (cut == std::string_view::npos)
@@ -72,11 +72,11 @@ void ask(const LimitSet& set, const LimitsModel& model, uint32_t node, size_t tu
   require(walk.limit == found.limit && walk.size == found.steps.size());
   for (size_t i = 0; i < walk.size; ++i)
     require(walk.all[i].node == found.steps[i].first && walk.all[i].by == found.steps[i].second);
+  base::Arena arena;
+  require(set.key(domain, entries, walk, arena) == model.key(domain, entries, found));
+  if (walk.limit == absent) return;
   std::string text;
-  set.append_key(domain, entries, walk, text);
-  require(text == model.key(domain, entries, found));
-  if (walk.limit == none) return;
-  set.append_metric_path(domain, entries, walk, text = "");
+  set.append_metric_path(domain, entries, walk, text);
   require(text.find_first_of(":|") == std::string::npos);
 }
 

@@ -277,7 +277,7 @@ TEST(EnvoyFile, WhatTheOriginalPassesOverIsAWarning) {
 TEST(EnvoyFile, TheLastOfADuplicateCounts) {
   const Read read("domain: d\ndomain: e\ndescriptors: [{key: a}]\ndescriptors: [{key: b}]\n");
   ASSERT_TRUE(read.set) << read.said();
-  EXPECT_EQ(read.set->domain("d"), none);
+  EXPECT_EQ(read.set->domain("d"), absent);
   ASSERT_EQ(read.set->nodes().size(), 2u);
   EXPECT_EQ(read.set->nodes()[1].composite, "b");
 }
@@ -373,7 +373,7 @@ TEST(EnvoyFile, NotesAndBackupsArePassedOver) {
 TEST(EnvoyFile, NoFilesAtAllAreNoLimits) {
   const Read read(std::vector<LimitsText>{});
   ASSERT_TRUE(read.set);
-  EXPECT_EQ(read.set->domain(""), none);
+  EXPECT_EQ(read.set->domain(""), absent);
   EXPECT_EQ(read.set->rlconfig(), "");
 }
 
@@ -447,11 +447,11 @@ TEST(EnvoyFile, DescriptorsAreNestedSoDeepAndNoDeeper) {
   policy::MatchSteps steps;
   const uint32_t domain = deepest.set->domain("d");
   Walk walk = deepest.set->find(domain, entries, steps);
-  EXPECT_NE(walk.limit, none);
+  EXPECT_NE(walk.limit, absent);
   EXPECT_EQ(walk.size, levels_max);
   entries.push_back({"k", "v"});
   walk = deepest.set->find(domain, entries, steps);
-  EXPECT_EQ(walk.limit, none);
+  EXPECT_EQ(walk.limit, absent);
   EXPECT_EQ(walk.size, levels_max);
   EXPECT_NE(
       Read(nested(levels_max + 1)).said().find("descriptors: is nested deeper than 32 levels"),

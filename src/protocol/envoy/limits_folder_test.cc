@@ -73,9 +73,9 @@ TEST_F(EnvoyFolder, ASingleFileIsReadByItself) {
 }
 
 TEST_F(EnvoyFolder, WhatIsMissingIsTold) {
-  const LimitsFolder none = read_limits_folder(folder_ + "/none", true, diagnostics);
-  EXPECT_FALSE(none.complete);
-  EXPECT_EQ(none.missing, Names{folder_ + "/none"});
+  const LimitsFolder absent = read_limits_folder(folder_ + "/none", true, diagnostics);
+  EXPECT_FALSE(absent.complete);
+  EXPECT_EQ(absent.missing, Names{folder_ + "/none"});
   EXPECT_TRUE(base::has_errors(diagnostics));
 }
 

@@ -30,10 +30,10 @@ class LimitsModel {
     uint32_t parent;
     std::string composite;
     bool share_threshold = false;
-    uint32_t limit = none;
+    uint32_t limit = absent;
   };
   struct Found {
-    uint32_t limit = none;
+    uint32_t limit = absent;
     std::vector<std::pair<uint32_t, MatchedBy>> steps{};
   };
 
@@ -50,18 +50,18 @@ class LimitsModel {
       const std::string joined = std::string(entry.key) + "_" + std::string(entry.value);
       MatchedBy by = MatchedBy::key_and_value;
       uint32_t next = child(at, joined);
-      for (uint32_t i = 0; next == none && i < rules.size(); ++i) {
+      for (uint32_t i = 0; next == absent && i < rules.size(); ++i) {
         const bool is_pattern = rules[i].composite.find('*') != std::string::npos;
         if (rules[i].parent != at || !is_pattern || !fits_model(rules[i].composite, joined))
           continue;
         next = i;
         by = MatchedBy::pattern;
       }
-      if (next == none) {
+      if (next == absent) {
         next = child(at, std::string(entry.key));
         by = MatchedBy::key;
       }
-      if (next == none) return found;
+      if (next == absent) return found;
       found.steps.emplace_back(next, by);
       at = next;
     }
@@ -92,7 +92,7 @@ class LimitsModel {
   uint32_t child(uint32_t parent, const std::string& composite) const {
     for (uint32_t i = 0; i < rules.size(); ++i)
       if (rules[i].parent == parent && rules[i].composite == composite) return i;
-    return none;
+    return absent;
   }
 };
 

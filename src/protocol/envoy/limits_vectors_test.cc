@@ -79,24 +79,26 @@ class Request {
     for (const json& each : message.at("descriptors")) {
       descriptors.emplace_back(each);
       policy::MatchSteps steps;
-      const bool finds = domain_ != none && !descriptors.back().is_override;
+      const bool finds = domain_ != absent && !descriptors.back().is_override;
       walks.push_back(finds ? set.find(domain_, descriptors.back().entries, steps) : Walk());
       limits.push_back(walks.back().limit);
     }
-    Replacing().apply(set, limits);
+    const std::vector<uint32_t> found = limits;
+    for (uint32_t& limit : limits)
+      for (const uint32_t by : found)
+        if (limit != absent && by != absent && set.replaces(by, limit)) limit = absent;
   }
 
-  bool has_domain() const { return domain_ != none; }
+  bool has_domain() const { return domain_ != absent; }
   // Is there a counter for it?
   bool counts(size_t i) const {
     if (!has_domain()) return false;
     if (descriptors[i].is_override) return true;
-    return limits[i] != none && !set_.limits()[limits[i]].unlimited;
+    return limits[i] != absent && !set_.limits()[limits[i]].unlimited;
   }
   std::string key(size_t i) const {
-    std::string text;
-    set_.append_key(domain_, descriptors[i].entries, walks[i], text);
-    return text;
+    base::Arena arena;
+    return std::string(set_.key(domain_, descriptors[i].entries, walks[i], arena));
   }
   std::string metric_path(size_t i) const {
     std::string text;
@@ -113,7 +115,7 @@ class Request {
 
  private:
   const LimitSet& set_;
-  uint32_t domain_ = none;
+  uint32_t domain_ = absent;
 };
 
 // As the answer's statuses tell it: the limit, and that there is none of it left to tell.
@@ -125,11 +127,11 @@ void expect_told(const LimitSet& set, const Request& request, const json& answer
     SCOPED_TRACE(i);
     const json& status = statuses[i];
     const uint32_t number = request.limits[i];
-    const bool unlimited = number != none && set.limits()[number].unlimited;
-    EXPECT_EQ(status.contains("currentLimit"), number != none && !unlimited);
+    const bool unlimited = number != absent && set.limits()[number].unlimited;
+    EXPECT_EQ(status.contains("currentLimit"), number != absent && !unlimited);
     EXPECT_EQ(!status.contains("currentLimit") && status.value("limitRemaining", 0u) == UINT32_MAX,
               unlimited);
-    if (!status.contains("currentLimit") || number == none) continue;
+    if (!status.contains("currentLimit") || number == absent) continue;
     const Limit& limit = set.limits()[number];
     const json& told = status.at("currentLimit");
     EXPECT_EQ(limit.requests_per_unit, told.value("requestsPerUnit", 0u));
@@ -324,7 +326,7 @@ TEST(EnvoyVectors, MetadataIsMergedAsItWas) {
       const Request request(*loaded.set, step.at("call"));
       MetadataMap all;
       for (size_t i = 0; i < request.limits.size(); ++i) {
-        if (request.limits[i] == none) continue;
+        if (request.limits[i] == absent) continue;
         const auto& metadata = loaded.set->limits()[request.limits[i]].metadata;
         if (metadata && answer.at("statuses")[i].value("code", "") == "OK")
           merge_metadata(*metadata, all);

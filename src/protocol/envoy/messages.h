@@ -15,15 +15,16 @@
 #include "base/bounds.h"
 #include "base/buffer.h"
 #include "protocol/envoy/metadata_value.h"
+#include "request/charge.h"
 
 namespace sluice::envoy {
 
 // Bounds of a request. Past any of them: ReadProblem::too_large.
 inline constexpr size_t message_bytes_max = size_t{4} << 20;
 inline constexpr size_t request_descriptors_max = 1'024;  // of a request
-inline constexpr size_t request_entries_max = 16'384;     // of all its descriptors
-// Of one descriptor; the engine's own bound.
-inline constexpr size_t descriptor_entries_max = base::bounds::descriptor_entries_max;
+// Of one descriptor; with its domain and a mark (rules.h) the engine's own bound.
+inline constexpr size_t descriptor_entries_max = base::bounds::descriptor_entries_max - 2;
+inline constexpr size_t request_entries_max = 64 * descriptor_entries_max;  // of all of them
 
 // envoy.type.v3.RateLimitUnit, and RateLimit.Unit of a response, which has `week` besides.
 // Open: any other number is kept.
@@ -46,9 +47,7 @@ std::string_view code_name(Code code);
 
 // ---- Requests ----
 
-struct Entry {
-  std::string_view key, value;
-};
+using request::Entry;
 
 // A limit that comes with the request.
 struct LimitOverride {

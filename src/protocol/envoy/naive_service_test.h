@@ -144,7 +144,7 @@ inline std::vector<Rule> rules_of(policy::YamlNode list) {
 struct Options {
   ResponseOptions response;
   float near_ratio = 0.8F;
-  bool stop_when_over = false, local_cache = false;
+  bool stop_when_over = false, local_cache = false, all_or_nothing = false;
 };
 
 class Service {
@@ -168,14 +168,17 @@ class Service {
   }
 
   std::optional<RequestError> ask(const RateLimitRequest& request, RateLimitResponse& response) {
-    if (const auto problem = check_request(request, true)) return problem;
+    if (const auto problem = check_request(request)) return problem;
     if (domains_.contains(std::string(request.domain)))
       if (const auto problem = check_overrides(request)) return problem;
     std::vector<Found> found;
     for (const Descriptor& descriptor : request.descriptors)
       found.push_back(find(request, descriptor));
     drop_replaced(found);
-    charge(found);
+    if (options.all_or_nothing)
+      charge_all_or_nothing(found);
+    else
+      charge(found);
     results_.clear();
     for (const Found& one : found) results_.push_back(one.result);
     compose_response(request, results_, options.response, response);
@@ -207,8 +210,8 @@ class Service {
     size_t depth = 0;
     for (const Entry& entry : request.entries_of(descriptor)) {
       rule = level == nullptr ? nullptr : meet(*level, entry);
-      const bool shared = rule != nullptr && rule->share && rule->is_pattern() &&
-                          rule->composite() != joined(entry);
+      const bool shared = !descriptor.limit && rule != nullptr && rule->share &&
+                          rule->is_pattern() && rule->composite() != joined(entry);
       const std::string pattern =
           rule == nullptr ? "" : (rule->value.empty() ? rule->key : rule->value);
       counter += "_" + std::string(entry.key) + "_" + (shared ? pattern : std::string(entry.value));
@@ -230,6 +233,7 @@ class Service {
       result.quota = rule->quota;
     }
     found.window = unit_seconds(result.limit.unit);
+    result.window_seconds = found.window;
     if (result.kind == DescriptorResult::Kind::limited)
       found.counter = counter + "_" + std::to_string(now - now % found.window);
     return found;
@@ -294,6 +298,48 @@ class Service {
     }
   }
 
+  // Limits in shadow and quotas by themselves, and none that is refused.
+  void charge_all_or_nothing(std::vector<Found>& found) {
+    const bool any_enforced = !options.response.shadow && !options.response.quota;
+    const auto is_together = [&](const Found& one) {
+      return any_enforced && !one.refund && !one.result.shadow && !one.result.quota;
+    };
+    const auto is_limited = [](const Found& one) {
+      return one.result.kind == DescriptorResult::Kind::limited;
+    };
+    std::map<std::string, uint64_t> hits;  // of each counter
+    for (const Found& one : found)
+      if (is_limited(one) && is_together(one)) hits[one.counter] += one.hits;
+    const auto fits = [&](const Found& one, uint64_t its_hits) {
+      const auto count = static_cast<uint64_t>(stored(one));
+      return count + its_hits <= one.result.limit.requests_per_unit;
+    };
+    bool all_fit = true;
+    for (const Found& one : found)
+      if (is_limited(one) && is_together(one)) all_fit = all_fit && fits(one, hits[one.counter]);
+    if (all_fit)
+      for (const auto& [counter, its_hits] : hits)
+        counters[counter] += static_cast<int64_t>(its_hits);
+    // Refunds come behind the rest.
+    for (const bool refunds : {false, true}) {
+      for (Found& one : found) {
+        if (!is_limited(one) || one.refund != refunds) continue;
+        const uint32_t limit = one.result.limit.requests_per_unit;
+        one.result.seconds_until_reset = seconds_until_window_ends(now, one.window);
+        if (refunds) {
+          settle(one, one.hits);
+          continue;
+        }
+        const bool together = is_together(one);
+        const uint64_t its_hits = together ? hits[one.counter] : one.hits;
+        const bool over = together ? !all_fit && !fits(one, its_hits) : !fits(one, its_hits);
+        if (!together && !over) counters[one.counter] += static_cast<int64_t>(its_hits);
+        one.result.standing = over ? Standing{true, 0} : standing_at(stored(one), limit);
+        one.result.never_passes = over && its_hits > limit;
+      }
+    }
+  }
+
   void settle(Found& one, uint64_t hits) {
     const uint32_t limit = one.result.limit.requests_per_unit;
     int64_t& count = counters[one.counter];
@@ -305,6 +351,7 @@ class Service {
     const uint64_t most = static_cast<uint64_t>(INT64_MAX) - static_cast<uint64_t>(count);
     count += static_cast<int64_t>(count < 0 ? hits : std::min(hits, most));
     one.result.standing = standing_at(count, limit);
+    one.result.never_passes = one.result.standing.over && hits > limit;
     if (one.result.standing.over) over_.insert(one.counter);
     add(count_hits(hits, static_cast<uint64_t>(std::max<int64_t>(count, 0)), limit,
                    options.near_ratio, one.result.shadow));

@@ -12,12 +12,11 @@ constexpr uint32_t grpc_unknown = 2, grpc_invalid_argument = 3;
 
 }  // namespace
 
-std::optional<RequestError> check_request(const RateLimitRequest& request, bool has_limits) {
+std::optional<RequestError> check_request(const RateLimitRequest& request) {
   if (request.domain.empty())
     return RequestError{grpc_unknown, "rate limit domain must not be empty"};
   if (request.descriptors.empty())
     return RequestError{grpc_unknown, "rate limit descriptor list must not be empty"};
-  if (!has_limits) return RequestError{grpc_unknown, "no rate limit configuration loaded"};
   return std::nullopt;
 }
 

@@ -17,9 +17,8 @@ struct RequestError {
   friend bool operator==(const RequestError&, const RequestError&) = default;
 };
 
-// `has_limits`: limits have been loaded. What is wrong with overrides is not looked at, as they
-// count only in a known domain.
-std::optional<RequestError> check_request(const RateLimitRequest& request, bool has_limits);
+// What is wrong with overrides is not looked at, as they count only in a known domain.
+std::optional<RequestError> check_request(const RateLimitRequest& request);
 
 // Of a request whose domain is known: the first override whose unit is none, or whose window is 0
 // or too long.

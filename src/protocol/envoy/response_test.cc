@@ -437,14 +437,12 @@ TEST(EnvoyResponse, MetadataOfWhatIsNotOver) {
 
 TEST(EnvoyRequestCheck, InOrder) {
   RateLimitRequest request;
-  EXPECT_EQ(check_request(request, false),
-            (RequestError{2, "rate limit domain must not be empty"}));
+  EXPECT_EQ(check_request(request), (RequestError{2, "rate limit domain must not be empty"}));
   request.domain = "d";
-  EXPECT_EQ(check_request(request, false),
+  EXPECT_EQ(check_request(request),
             (RequestError{2, "rate limit descriptor list must not be empty"}));
   request.descriptors.resize(1);
-  EXPECT_EQ(check_request(request, false), (RequestError{2, "no rate limit configuration loaded"}));
-  EXPECT_EQ(check_request(request, true), std::nullopt);
+  EXPECT_EQ(check_request(request), std::nullopt);
 }
 
 TEST(EnvoyRequestCheck, Overrides) {

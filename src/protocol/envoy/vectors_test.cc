@@ -1,14 +1,10 @@
 // The recordings of Envoy's rate limit service (tests/conformance/envoy.json), answered by a naive
 // service in memory through the reading, the judging and the writing that is tested here. A step's
 // `decision` counts where there is one.
-#include <envoy.pb.h>
-#include <google/protobuf/stubs/logging.h>
-#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,12 +17,13 @@
 #include "protocol/envoy/json.h"
 #include "protocol/envoy/messages.h"
 #include "protocol/envoy/naive_service_test.h"
-#include "tests/support/paths.h"
+#include "protocol/envoy/recorded_test.h"
 
 namespace sluice::envoy::vectors_test {
 namespace {
 
 using nlohmann::json;
+using namespace recorded;
 
 // Cases that need more than messages and arithmetic, with what that is.
 const std::map<std::string_view, std::string_view> not_reached = {
@@ -42,87 +39,12 @@ const std::map<std::string_view, std::string_view> not_reached = {
     {"stats: errors", "an error of Redis"},
 };
 
-const json& recording() {
-  static const json all = [] {
-    std::ifstream file(tests::source_path("tests/conformance/envoy.json"));
-    return json::parse(file);
-  }();
-  return all;
-}
-
-std::string unbase64(std::string_view text) {
-  constexpr std::string_view letters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0, count = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    bits = bits << 6 | static_cast<uint32_t>(letters.find(c));
-    if ((count += 6) >= 8) bytes += static_cast<char>(bits >> (count -= 8) & 0xFF);
-  }
-  return bytes;
-}
-
-// A text of the recording; `{"b64": ...}` where it is not UTF-8.
-std::string text_of(const json& value) {
-  return value.is_object() ? unbase64(value["b64"].get<std::string>()) : value.get<std::string>();
-}
-
-// A request of the recording as bytes. Texts that are not UTF-8 come through a stand-in.
-std::string message_of(const json& call) {
-  json plain = call;
-  std::map<std::string, std::string> texts;
-  for (json& descriptor : plain["descriptors"])
-    for (json& entry : descriptor["entries"])
-      for (json& value : entry)
-        if (value.is_object()) {
-          const std::string name = "stand-in " + std::to_string(texts.size());
-          texts[name] = text_of(value);
-          value = name;
-        }
-  proto::RateLimitRequest message;
-  const auto read = google::protobuf::util::JsonStringToMessage(plain.dump(), &message);
-  EXPECT_TRUE(read.ok()) << read.ToString() << plain;
-  for (auto& descriptor : *message.mutable_descriptors())
-    for (auto& entry : *descriptor.mutable_entries())
-      if (texts.contains(entry.value())) entry.set_value(texts[entry.value()]);
-  const google::protobuf::LogSilencer silence;
-  return message.SerializeAsString();
-}
-
-// `@60` anywhere in an answer: what is left of the window; of a duration with its unit.
-void fill_in_times(json& answer, int64_t now, bool is_duration = false) {
-  if (answer.is_structured()) {
-    for (auto& [key, value] : answer.items())
-      fill_in_times(value, now, key == "durationUntilReset");
-  } else if (answer.is_string() && answer.get<std::string>().starts_with('@')) {
-    const int64_t window = std::stoll(answer.get<std::string>().substr(1));
-    answer = std::to_string(window - now % window) + (is_duration ? "s" : "");
-  }
-}
-
-json as_json(const RateLimitResponse& response) {
-  base::Buffer out;
-  append_json_response(response, out);
-  return json::parse(out.view());
-}
-
-// By way of the bytes that gRPC sends.
-json by_bytes(const RateLimitResponse& response) {
-  base::Buffer out;
-  append_response(response, out);
-  proto::RateLimitResponse message;
-  EXPECT_TRUE(message.ParseFromString(std::string(out.view())));
-  std::string text;
-  EXPECT_TRUE(google::protobuf::util::MessageToJsonString(message, &text).ok());
-  return json::parse(text);
-}
-
 class Player {
  public:
   explicit Player(const json& recorded) : case_(recorded) {
     const json& config = recording()["configs"][case_["config"].get<std::string>()];
-    for (const auto& [name, text] : config["files"].items()) service_.files[name] = text_of(text);
+    for (const auto& [name, text] : config["files"].items())
+      service_.files[name] = recorded_text(text);
     service_.load();
     const json& env = config["env"];
     const auto is_set = [&](const char* name) { return env.value(name, "false") == "true"; };
@@ -167,10 +89,6 @@ class Player {
   }
 
  private:
-  static const json& due(const json& step) {
-    return step.contains("decision") ? step["decision"] : step;
-  }
-
   void ask(const json& step, const std::string& bytes) {
     ReadProblem unreadable = ReadProblem::none;
     std::optional<RequestError> problem;
@@ -209,15 +127,8 @@ class Player {
     if (reply.contains("json")) expect_reply(reply["json"], as_json(response_));
   }
 
-  void expect_reply(json expected, json answer) {
-    fill_in_times(expected, service_.now);
-    // The text of an override has no stable blanks.
-    if (case_.contains("text_of_limit")) {
-      for (json* reply : {&expected, &answer})
-        for (json& descriptor : (*reply)["dynamicMetadata"]["descriptors"])
-          if (descriptor.contains("limit")) descriptor["limit"] = "some text";
-    }
-    EXPECT_EQ(answer, expected);
+  void expect_reply(const json& expected, const json& answer) {
+    recorded::expect_reply(case_, expected, answer, service_.now);
   }
 
   void run_redis(const json& command) {
@@ -239,7 +150,7 @@ class Player {
     service_.counters[key] = std::stoll(command[2].get<std::string>());
   }
   void write(const json& files) {
-    for (const auto& [name, text] : files.items()) service_.files[name] = text_of(text);
+    for (const auto& [name, text] : files.items()) service_.files[name] = recorded_text(text);
     service_.load();
   }
   void remove(const json& files) {

@@ -13,7 +13,7 @@ using protocol::LoadOutcome;
 constexpr LimitdId request_id{"1"};
 constexpr size_t reply_bytes_max = 127, request_bytes_max = size_t{1} << 20;
 
-class Client final : public protocol::LoadClient {
+class Client final : public protocol::OrderedLoadClient {
  public:
   void append_request(std::string_view key, std::string& out) override {
     frame_.clear();

@@ -12,7 +12,7 @@ namespace {
 using namespace std::string_view_literals;
 using protocol::LoadOutcome;
 
-class Client final : public protocol::LoadClient {
+class Client final : public protocol::OrderedLoadClient {
  public:
   void append_request(std::string_view key, std::string& out) override {
     const std::array<std::string_view, 5> words = {"CL.THROTTLE", key, "999", "1000", "1"};

@@ -1,0 +1,379 @@
+#include "protocol/envoy/call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bounds.h"
+#include "protocol/envoy/request_check.h"
+#include "protocol/envoy/window.h"
+
+namespace sluice::envoy {
+namespace {
+
+using request::Verb;
+using wire::GrpcStatus;
+
+constexpr std::string_view too_many_together =
+    "at most 64 descriptors of one request are charged together, as all_or_nothing and "
+    "stop_when_over do";
+static_assert(base::bounds::together_max == 64);
+
+uint64_t hits_of(const RateLimitRequest& message, const Descriptor& descriptor) {
+  return descriptor.hits_addend.value_or(std::max(message.hits_addend, uint32_t{1}));
+}
+
+int64_t cost_of(uint64_t hits) {
+  return static_cast<int64_t>(std::min<uint64_t>(hits, INT64_MAX));
+}
+
+int64_t unix_seconds(base::Time now) {
+  return now.us / 1'000'000 - (now.us % 1'000'000 < 0 ? 1 : 0);
+}
+
+uint32_t as_u32(int64_t number) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(number, 0, UINT32_MAX));
+}
+
+CurrentLimit told(const limit::Limit& numbers, std::string_view name) {
+  const WindowInUnits units = window_in_units(numbers.window);
+  return {as_u32(numbers.quota), units.unit, name, units.multiplier};
+}
+
+// In the unit of the file or of the request where the window is still theirs, else in the largest
+// unit that it is a whole number of. `limit`: of the files, or null.
+CurrentLimit current_limit(const limit::Limit& numbers, const Limit* limit,
+                           const Descriptor& descriptor, std::string_view name) {
+  const uint32_t quota = as_u32(numbers.quota);
+  if (limit != nullptr && !limit->extended && numbers.window == limit->window)
+    return {quota, static_cast<WireUnit>(limit->unit), name, 0};
+  if (limit == nullptr && descriptor.limit && numbers.window == override_window(*descriptor.limit))
+    return {quota, descriptor.limit->unit, name, descriptor.limit->unit_multiplier.value_or(0)};
+  return told(numbers, name);
+}
+
+// A counter that counts past its limit says itself whether it is over, also to who only looks.
+Standing standing_of(const limit::Limit& numbers, const limit::Decision& decision, Verb verb,
+                     const Descriptor& descriptor) {
+  const bool is_window = numbers.algorithm == limit::Algorithm::aligned_window;
+  const int64_t count = numbers.quota - decision.remaining;
+  if (is_window && descriptor.is_negative_hits)
+    return standing_after_refund(count, as_u32(numbers.quota));
+  if (is_window && verb != Verb::take) return standing_at(count, as_u32(numbers.quota));
+  const bool denies = numbers.algorithm == limit::Algorithm::deny;
+  return standing_decided(!denies && (verb != Verb::take || decision.allowed), decision.remaining);
+}
+
+// In whole seconds, of a window of a second at least.
+int64_t until_window_ends(base::Duration window, base::Time now) {
+  return seconds_until_window_ends(unix_seconds(now), std::max<int64_t>(window.us / 1'000'000, 1));
+}
+
+// Of limits without an aligned window, by what the algorithm says.
+void tell_times(const limit::Decision& decision, bool over, DescriptorResult& result) {
+  const base::Duration wait = over ? decision.retry_after : decision.reset_after;
+  result.never_passes = over && wait == base::never;
+  result.seconds_until_reset =
+      result.never_passes || wait == base::never ? result.window_seconds : seconds_rounded_up(wait);
+}
+
+}  // namespace
+
+bool EnvoyOptions::settles_all_or_nothing(std::string_view domain) const {
+  return all_or_nothing || (!all_or_nothing_domains.empty() &&
+                            std::find(all_or_nothing_domains.begin(), all_or_nothing_domains.end(),
+                                      domain) != all_or_nothing_domains.end());
+}
+
+void Call::begin(size_t descriptors) {
+  open_ = 0;
+  healthy_ = false;
+  limits_ = nullptr;
+  if (error_.kind != CallError::Kind::ok) error_ = {};
+  results_.assign(descriptors, {});
+  rules_.clear();
+  names_.clear();
+}
+
+void Call::ask(uint32_t number, const EnvoyOptions& options, base::Time deadline,
+               request::Requests& requests) {
+  number_ = number;
+  begin(message.descriptors.size());
+  if (const auto problem = check_request(message)) {
+    fail(CallError::Kind::request, static_cast<GrpcStatus>(problem->grpc_code), problem->message);
+  } else if (check_overrides(message)) {
+    // Which is an error only if the domain is known.
+    probe(probe_index, requests);
+  } else {
+    ask_all(options, deadline, requests);
+  }
+}
+
+void Call::ask_health(uint32_t number, const EnvoyOptions& options, request::Requests& requests) {
+  number_ = number;
+  message.domain = {};
+  begin(0);
+  healthy_ = true;
+  probe(health_index, requests);
+  if (options.healthy_with_store || !options.store_was_reached->load(std::memory_order_relaxed))
+    probe(store_index, requests);
+}
+
+void Call::probe(uint32_t index, request::Requests& requests) {
+  requests.open();
+  requests.add(request::Entry{probe_mark, {}});
+  // A look at a counter that nobody has.
+  if (index == store_index)
+    requests.add(limit::Limit{.algorithm = limit::Algorithm::aligned_window,
+                              .quota = 1,
+                              .window = length_of(probed_unit)});
+  requests.add(request::Entry{domain_entry, message.domain});
+  requests.commit({.verb = Verb::peek,
+                   .scope = request::RuleScope::dialect,
+                   .note = number_ << index_bits | index,
+                   .prefix = {},
+                   .tag = {}});
+  ++open_;
+}
+
+void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Requests& requests) {
+  const std::span<const Descriptor> all = message.descriptors;
+  const bool strict = options.settles_all_or_nothing(message.domain);
+  // Where no limit is enforced there is none that could keep the others from being charged.
+  const bool any_enforced = !options.response.shadow && !options.response.quota;
+  const bool together = (strict && any_enforced) || options.sparing;
+  if (together && all.size() > base::bounds::together_max)
+    return fail(CallError::Kind::request, GrpcStatus::invalid_argument, too_many_together);
+  // Refunds settle by themselves, so what settles together comes first.
+  for (const bool refunds : {false, true}) {
+    bool joins = false;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (together && all[i].is_negative_hits != refunds) continue;
+      if (!together && refunds) return;
+      const uint64_t hits = hits_of(message, all[i]);
+      const bool peeks = hits == 0 && !together;
+      ask_one(i,
+              {.verb = all[i].is_negative_hits ? Verb::put
+                       : peeks                 ? Verb::peek
+                                               : Verb::take,
+               .joins = joins,
+               .sparing = options.sparing && !refunds,
+               .sibling = open_ > 0,
+               .strict = strict,
+               .answer_by = deadline,
+               .note = number_ << index_bits | static_cast<uint32_t>(i),
+               .cost = cost_of(hits),
+               .prefix = {},
+               .tag = {}},
+              requests);
+      joins = together && !refunds;
+    }
+  }
+}
+
+// In the order that rules.h says.
+void Call::ask_one(size_t index, const request::Request& request, request::Requests& requests) {
+  const Descriptor& descriptor = message.descriptors[index];
+  requests.open();
+  if (descriptor.limit) {
+    requests.add(request::Entry{override_mark, {}});
+    requests.add(limit::Limit{.algorithm = limit::Algorithm::aligned_window,
+                              .quota = descriptor.limit->requests_per_unit,
+                              .window = *override_window(*descriptor.limit)});
+  }
+  const auto entries = message.entries_of(descriptor);
+  for (size_t i = entries.size(); i-- > 0;)
+    requests.add(request::Entry{entries[i].key, entries[i].value});
+  requests.add(request::Entry{domain_entry, message.domain});
+  requests.commit(request);
+  ++open_;
+}
+
+bool Call::take(const request::Request& request, const request::Verdict& verdict, base::Time now,
+                const EnvoyOptions& options) {
+  --open_;
+  const uint32_t index = request.note & index_mask;
+  const auto* const own = static_cast<const FoundRule*>(verdict.own);
+  if (metrics != nullptr && own != nullptr && index < message.descriptors.size())
+    count(*own, verdict, message.descriptors[index], options.sparing);
+  if (index >= health_index) {
+    take_health(index, verdict, options);
+  } else if (!verdict.error.empty()) {
+    using Kind = CallError::Kind;
+    if (verdict.cause == request::Error::none)
+      fail(Kind::rules, GrpcStatus::unknown, verdict.error);
+    else if (verdict.cause == request::Error::deadline && request.answer_by <= now)
+      fail(Kind::expired, GrpcStatus::deadline_exceeded, "the caller's deadline has passed");
+    else if (verdict.cause == request::Error::deadline)
+      fail(Kind::late, GrpcStatus::unavailable, verdict.error);
+    else
+      fail(Kind::store, options.error_code, verdict.error);
+  } else if (own != nullptr && own->kind == FoundRule::Kind::not_loaded) {
+    fail(CallError::Kind::rules, GrpcStatus::unknown, "no rate limit configuration loaded");
+  } else if (index == probe_index) {
+    take_probe(verdict);
+  } else {
+    DescriptorResult& result = results_[index];
+    if (own != nullptr && verdict.own_decisions.empty())
+      take_failed(*own, options);
+    else if (own != nullptr)
+      take_own(*own, verdict, now, message.descriptors[index], result);
+    take_native(verdict, result);
+  }
+  return open_ == 0;
+}
+
+// The store could not decide a limit that settles by itself; one in shadow harms nobody.
+void Call::take_failed(const FoundRule& rule, const EnvoyOptions& options) {
+  if (!rule.rules->set().limits()[rule.limit].shadow_mode)
+    fail(CallError::Kind::store, options.error_code, "the store cannot decide a quota");
+}
+
+void Call::take_probe(const request::Verdict& verdict) {
+  const auto* const own = static_cast<const FoundRule*>(verdict.own);
+  if (metrics != nullptr && own != nullptr && own->kind == FoundRule::Kind::unknown_domain)
+    metrics->count_unknown_domain(message.domain, message.descriptors.size());
+  if (own == nullptr || own->kind != FoundRule::Kind::known_domain) return;
+  const auto problem = check_overrides(message);
+  fail(CallError::Kind::request, static_cast<GrpcStatus>(problem->grpc_code), problem->message);
+}
+
+void Call::take_health(uint32_t index, const request::Verdict& verdict,
+                       const EnvoyOptions& options) {
+  const auto* const own = static_cast<const FoundRule*>(verdict.own);
+  if (index == store_index) {
+    const bool reached = verdict.error.empty();
+    if (reached) options.store_was_reached->store(true, std::memory_order_relaxed);
+    healthy_ = healthy_ && reached;
+    return;
+  }
+  if (own != nullptr) limits_ = own->rules->shared_from_this();
+  const bool is_loaded = own == nullptr || own->kind != FoundRule::Kind::not_loaded;
+  const bool has_domains = own != nullptr && own->kind == FoundRule::Kind::known_domain;
+  healthy_ = healthy_ && verdict.error.empty() && is_loaded &&
+             (has_domains || !options.healthy_with_domains);
+}
+
+void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base::Time now,
+                    const Descriptor& descriptor, DescriptorResult& result) {
+  using Kind = FoundRule::Kind;
+  if (rule.kind != Kind::limit && rule.kind != Kind::override) return;
+  // Null: it came with the request.
+  const Limit* const limit =
+      rule.kind == Kind::limit ? &rule.rules->set().limits()[rule.limit] : nullptr;
+  std::string_view name;
+  if (limit != nullptr) {
+    name = rule.rules->set().name(limit->name);
+    result.metadata = limit->metadata.get();
+    result.shadow = limit->shadow_mode;
+    result.quota = limit->quota_mode;
+    if (open_ > 0 && (rules_.empty() || rules_.back().get() != rule.rules))
+      rules_.push_back(rule.rules->shared_from_this());
+  }
+  // Those of an override of the server's, if there is one.
+  const limit::Limit& numbers = verdict.own_charge->limits[0];
+  if (numbers.algorithm == limit::Algorithm::unlimited) {
+    result.kind = DescriptorResult::Kind::unlimited;
+    return;
+  }
+  result.kind = DescriptorResult::Kind::limited;
+  result.limit = current_limit(numbers, limit, descriptor, name);
+  result.window_seconds = seconds_rounded_up(numbers.window);
+  if (numbers.burst > 0 && numbers.burst != numbers.quota)
+    result.burst = static_cast<uint64_t>(numbers.burst);
+  const limit::Decision& decision = verdict.own_decisions[0];
+  result.standing = standing_of(numbers, decision, verdict.own_charge->verb, descriptor);
+  switch (numbers.algorithm) {
+    case limit::Algorithm::aligned_window:
+      // Of the window that was asked about, which may be over by now; a fresh counter tells none.
+      result.seconds_until_reset = decision.reset_after.us > 0
+                                       ? seconds_rounded_up(decision.reset_after)
+                                       : until_window_ends(numbers.window, now);
+      result.never_passes = result.standing.over && decision.retry_after == base::never;
+      break;
+    case limit::Algorithm::deny:
+      // In place of a limit with a window: what is told never is 0.
+      result.seconds_until_reset =
+          until_window_ends(limit == nullptr ? base::Duration{} : limit->window, now);
+      result.never_passes = true;
+      break;
+    default:
+      tell_times(decision, result.standing.over, result);
+  }
+}
+
+// The strictest is told. What a limit in shadow says is no say in it.
+void Call::take_native(const request::Verdict& verdict, DescriptorResult& result) {
+  const limit::Decision* const d = verdict.tightest;
+  if (d == nullptr || verdict.limit == nullptr) return;
+  const auto own = verdict.own_decisions;
+  if (!own.empty() && d >= own.data() && d < own.data() + own.size()) return;
+  if (verdict.limit->algorithm == limit::Algorithm::unlimited) return;
+  DescriptorResult native;
+  native.kind = DescriptorResult::Kind::limited;
+  char* const name = names_.allocate(verdict.rule.size());
+  std::copy(verdict.rule.begin(), verdict.rule.end(), name);
+  native.limit = told(*verdict.limit, {name, verdict.rule.size()});
+  native.standing = standing_decided(d->allowed, d->remaining);
+  native.window_seconds = seconds_rounded_up(verdict.limit->window);
+  native.metadata = result.metadata;
+  tell_times(*d, native.standing.over, native);
+  const bool own_over = result.standing.over && !result.shadow;
+  const bool is_stricter =
+      result.kind != DescriptorResult::Kind::limited ||
+      (native.standing.over != own_over ? native.standing.over
+       : native.standing.over           ? native.seconds_until_reset > result.seconds_until_reset
+                                        : native.standing.remaining < result.standing.remaining);
+  if (is_stricter) result = native;
+}
+
+void Call::count(const FoundRule& rule, const request::Verdict& verdict,
+                 const Descriptor& descriptor, bool sparing) {
+  using Kind = FoundRule::Kind;
+  if (rule.kind == Kind::unknown_domain) return metrics->count_unknown_domain(message.domain, 1);
+  const uint64_t hits = hits_of(message, descriptor);
+  if ((rule.kind != Kind::limit && rule.kind != Kind::override) || hits == 0 ||
+      descriptor.is_negative_hits)
+    return;
+  const Limit* const limit =
+      rule.kind == Kind::limit ? &rule.rules->set().limits()[rule.limit] : nullptr;
+  if (limit != nullptr && limit->unlimited) return;
+  const bool shadow = limit != nullptr && limit->shadow_mode;
+  HitCounts counts;
+  counts.total_hits = hits;  // also of a request that the store has failed
+  if (verdict.own_charge != nullptr) {
+    const limit::Limit& numbers = verdict.own_charge->limits[0];
+    const limit::Decision& decision = verdict.own_decisions[0];
+    if (numbers.algorithm == limit::Algorithm::unlimited) return;
+    // Its group; a quota has one of its own.
+    const bool settles = shadow || (limit != nullptr && limit->quota_mode) || verdict.allowed;
+    const bool is_counting = verdict.own_charge->verb == Verb::count &&
+                             numbers.algorithm == limit::Algorithm::aligned_window;
+    const bool is_charged =
+        is_counting ? settles || !decision.allowed || !sparing : settles && decision.allowed;
+    const int64_t now_counted = std::max<int64_t>(numbers.quota - decision.remaining, 0);
+    if (verdict.own_charge->from_cache)
+      counts = count_hits_of_local_cache(hits, shadow);
+    else if (is_charged)
+      counts = count_hits(hits, static_cast<uint64_t>(now_counted), as_u32(numbers.quota),
+                          metrics->near_ratio(), shadow);
+    else if (!decision.allowed)
+      counts = count_refused(hits, shadow);
+  }
+  metrics->count({*rule.rules, rule.limit, message.domain, message.entries_of(descriptor)}, counts);
+}
+
+void Call::fail(CallError::Kind kind, GrpcStatus status, std::string_view text) {
+  if (error_.kind != CallError::Kind::ok) return;
+  error_ = {kind, status, std::string(text)};
+  if (metrics == nullptr) return;
+  using Kind = CallError::Kind;
+  const bool is_store = kind == Kind::store || kind == Kind::late || kind == Kind::expired;
+  metrics->count(is_store ? ServiceStat::redis_error : ServiceStat::service_error);
+}
+
+void Call::respond(const EnvoyOptions& options, RateLimitResponse& response) const {
+  const bool is_let_pass = compose_response(message, results_, options.response, response);
+  if (is_let_pass && metrics != nullptr) metrics->count(ServiceStat::global_shadow_mode);
+}
+
+}  // namespace sluice::envoy

@@ -1,0 +1,67 @@
+#include "protocol/envoy/client.h"
+
+#include <utility>
+
+#include "client/socket.h"
+#include "wire/grpc_client.h"
+
+namespace sluice::envoy {
+namespace {
+
+constexpr std::string_view should_rate_limit =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+constexpr const char* no_response = "that is no answer of Envoy's rate limit service";
+
+std::string authority_of(const std::string& host, uint16_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return (is_ipv6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
+}
+
+// Sends and reads until the call is over. "", or why there is no answer.
+std::string run_call(wire::GrpcClientCall& call, client::Socket& socket) {
+  base::Buffer out;
+  std::string in, problem;
+  for (;;) {
+    out.clear();
+    call.write(out);
+    if (!out.empty() && !socket.send(out.view())) return client::sent_too_late;
+    if (call.is_over()) return call.problem();
+    in.clear();
+    if (!socket.receive(in, problem)) return problem;
+    call.receive(in);
+  }
+}
+
+}  // namespace
+
+ServiceClient::ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout)
+    : host_(std::move(host)), port_(port), timeout_(timeout) {}
+
+std::unique_ptr<const ServiceAnswer> ServiceClient::ask(const RateLimitRequest& request,
+                                                        std::string& problem) const {
+  base::Buffer message;
+  append_request(request, message);
+  if (message.size() > message_bytes_max) {
+    problem = "the request is larger than 4 MiB";
+    return nullptr;
+  }
+  auto socket = client::Socket::connect(host_, port_, timeout_, problem);
+  if (!socket) return nullptr;
+  wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(),
+                            timeout_);
+  problem = run_call(call, *socket);
+  if (!problem.empty()) return nullptr;
+  const wire::GrpcAnswer& answer = call.answer();
+  if (answer.status != 0) {
+    problem = "the server refused: " + wire::grpc_status_name(answer.status) +
+              (answer.text.empty() ? "" : ", " + answer.text);
+    return nullptr;
+  }
+  auto result = std::make_unique<ServiceAnswer>();
+  result->message = answer.message;
+  if (read_response(result->message, result->response)) return result;
+  problem = no_response;
+  return nullptr;
+}
+
+}  // namespace sluice::envoy

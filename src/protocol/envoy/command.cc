@@ -1,0 +1,78 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "config/config.h"
+#include "config/serving.h"
+#include "config/settings.h"
+#include "protocol/envoy/commands.h"
+#include "protocol/envoy/environment.h"
+#include "protocol/envoy/policy_files.h"
+
+namespace sluice::envoy {
+namespace {
+
+constexpr uint16_t http_port = 8080;
+
+constexpr const char* about_envoy =
+    "Serves Envoy's rate limit service (RLS v3), in place of `ratelimit`: the same folder of "
+    "limits,\n"
+    "the same environment, the same Redis. Without Redis in the environment the counters are kept\n"
+    "in this process. A change of the folder, or SIGHUP, reloads the limits.";
+
+std::string footer_of_envoy() {
+  return std::string(
+             "Example:\n"
+             "  sluice envoy ./limits\n"
+             "  RUNTIME_ROOT=/srv/limits RUNTIME_APPDIRECTORY=config sluice envoy\n"
+             "\n"
+             "Environment, as the original's (docs/envoy.md has all of it):\n"
+             "  RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY\n"
+             "                 the folder of limits, unless DIR is given\n"
+             "  GRPC_HOST, GRPC_PORT   gRPC, default 0.0.0.0:8081\n"
+             "  HOST, PORT     /json and /healthcheck, default 0.0.0.0:8080\n"
+             "  STATSD_HOST, STATSD_PORT, or USE_PROMETHEUS=true, PROMETHEUS_ADDR\n"
+             "                 who is told what is counted, under the original's names\n"
+             "  DEBUG_PORT     a port with /rlconfig, the limits that are loaded\n"
+             "  REDIS_SOCKET_TYPE=tcp, REDIS_URL, REDIS_AUTH, REDIS_TLS, REDIS_TIMEOUT\n"
+             "                 the Redis that keeps the counters, shared with every `ratelimit`\n"
+             "                 that uses it\n") +
+         cli::server_environment_help +
+         "\n"
+         "Exit status: 0 stopped by a signal, 1 limits, settings or address unusable, 2 wrong "
+         "usage.";
+}
+
+}  // namespace
+
+int serve(const protocol::Words& words, config::CommandIo& io) {
+  cli::Arguments arguments("sluice envoy [options] [DIR]", about_envoy, footer_of_envoy());
+  config::Flags flags;
+  cli::add_server_flags(arguments.app(), flags);
+  if (const auto status = arguments.parse(words, io)) return *status;
+  if (arguments.positional().size() > 1)
+    return arguments.misused("one folder of limits is served, not several", io);
+
+  config::Config config;
+  base::Diagnostics diagnostics;
+  const protocol::Protocol self = number_of(description);
+  config.listen = {{{self, {"0.0.0.0", description.port}}}, {{self, {"0.0.0.0", http_port}}}};
+  base::Setting<std::string> folder = limits_folder(io);
+  if (!arguments.positional().empty()) folder = {arguments.positional().front(), "argument"};
+  auto files = std::make_unique<LimitsFiles>(std::move(folder));
+  apply_limits_environment(io, *files, diagnostics);
+  config.policy.push_back({self, base::Cloned<protocol::PolicyFiles>(std::move(files))});
+  config::apply_environment(io, config, diagnostics);
+  apply_service_environment(io, config, diagnostics);
+  config::apply_flags(flags, config, diagnostics);
+  tell(diagnostics, io);
+  if (base::has_errors(diagnostics)) return config::exit_failure;
+  // Nothing but the folder can change.
+  return config::run_server(
+      config, [&config](base::Diagnostics&) { return config; }, {}, io);
+}
+
+}  // namespace sluice::envoy

@@ -1,0 +1,422 @@
+#include "protocol/envoy/environment.h"
+
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "config/settings.h"
+#include "protocol/envoy/commands.h"
+#include "protocol/envoy/go_words.h"
+
+namespace sluice::envoy {
+namespace {
+
+using base::Diagnostic;
+
+// Reads variables; what is wrong with one is told under its name.
+class Variables {
+ public:
+  Variables(const config::CommandIo& io, base::Diagnostics& diagnostics)
+      : io_(io), diagnostics_(diagnostics) {}
+
+  // Nothing: it is not set, or empty.
+  std::optional<std::string> text(const char* name) const {
+    auto value = io_.environment(name);
+    if (value && value->empty()) value.reset();
+    return value;
+  }
+  std::optional<bool> truth(const char* name) {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    const auto truth = read_go_bool(*value);
+    if (!truth)
+      complain(name, "`" + *value + "` is neither true nor false", "set it to true or false");
+    return truth;
+  }
+  bool is_true(const char* name) { return truth(name).value_or(false); }
+  std::optional<base::Duration> duration(const char* name) {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    const auto length = read_go_duration(*value);
+    if (!length)
+      complain(name, "`" + *value + "` is no length of time", "set one as in 10s or 1h30m");
+    return length;
+  }
+  std::optional<uint64_t> count(const char* name, uint64_t most) {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    const auto number = base::parse_count(*value);
+    if (number && *number <= most) return number;
+    complain(name, "`" + *value + "` is no number from 0 to " + std::to_string(most),
+             "set one, or unset it");
+    return std::nullopt;
+  }
+  std::optional<uint16_t> port(const char* name) {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    const auto port = base::parse_port(*value);
+    if (!port) complain(name, "`" + *value + "` is no port", "set it to 0 to 65535, or unset it");
+    return port;
+  }
+  void complain(const char* name, std::string what, std::string remedy) {
+    config::complain(place(name), std::move(what), std::move(remedy), diagnostics_);
+  }
+  void warn(const char* name, std::string what, std::string remedy) {
+    Diagnostic at = place(name);
+    at.severity = Diagnostic::Severity::warning;
+    config::complain(at, std::move(what), std::move(remedy), diagnostics_);
+  }
+  // Is set, and not to `false`.
+  bool is_wanted(const char* name) {
+    const auto value = text(name);
+    return value && read_go_bool(*value) != false;
+  }
+
+ private:
+  static Diagnostic place(const char* name) {
+    Diagnostic place;
+    place.subject = name;
+    return place;
+  }
+
+  const config::CommandIo& io_;
+  base::Diagnostics& diagnostics_;
+};
+
+struct Refused {
+  const char* name;
+  const char* with;
+  const char* what;
+  const char* remedy;
+};
+
+// What would be served otherwise than was asked for: never plain text in the place of TLS.
+constexpr const char* no_listener_tls = "listeners cannot have TLS yet";
+constexpr const char* no_redis_tls =
+    "connections to Redis cannot have a certificate or an authority of their own yet";
+constexpr const char* proxy_in_front =
+    "unset it, and let a proxy or the mesh in front of sluice have the certificate";
+// `with`: the switch without which the original does not look at it; null: there is none.
+constexpr Refused refused[] = {
+    {"GRPC_SERVER_USE_TLS", nullptr, no_listener_tls, proxy_in_front},
+    {"GRPC_SERVER_TLS_CERT", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
+    {"GRPC_SERVER_TLS_KEY", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
+    {"GRPC_CLIENT_TLS_CACERT", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
+    {"GRPC_CLIENT_TLS_SAN", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
+    {"REDIS_TLS_CLIENT_CERT", "REDIS_TLS", no_redis_tls, "unset it"},
+    {"REDIS_TLS_CLIENT_KEY", "REDIS_TLS", no_redis_tls, "unset it"},
+    {"REDIS_TLS_CACERT", "REDIS_TLS", no_redis_tls,
+     "unset it, and add the authority to those of the system"},
+    {"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", "REDIS_TLS",
+     "the name in Redis' certificate is always verified", "unset it"},
+    {"GRPC_UDS", nullptr, "listeners cannot be UNIX sockets yet",
+     "unset it; set GRPC_HOST and GRPC_PORT"},
+};
+
+// Accepted by the original, and without effect here.
+constexpr const char* without_effect[] = {"REDIS_POOL_SIZE",
+                                          "REDIS_PIPELINE_WINDOW",
+                                          "REDIS_PIPELINE_LIMIT",
+                                          "REDIS_CLUSTER_PIPELINE_PARALLELISM",
+                                          "REDIS_POOL_ON_EMPTY_BEHAVIOR",
+                                          "REDIS_STARTUP_INITIAL_INTERVAL",
+                                          "REDIS_STARTUP_MAX_INTERVAL",
+                                          "REDIS_STARTUP_MAX_ELAPSED_TIME",
+                                          "TRACING_ENABLED",
+                                          "REDIS_SENTINEL_AUTH",
+                                          "REDIS_PERSECOND_POOL_SIZE",
+                                          "REDIS_PERSECOND_PIPELINE_WINDOW",
+                                          "REDIS_PERSECOND_PIPELINE_LIMIT",
+                                          "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM",
+                                          "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR",
+                                          "REDIS_PERSECOND_SENTINEL_AUTH",
+                                          "REDIS_PERSECOND_TIMEOUT",
+                                          "USE_DOG_STATSD_MOGRIFIERS"};
+// All that begin so.
+constexpr std::string_view without_effect_prefixes[] = {
+    "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "DOG_STATSD_MOGRIFIER_", "TRACING_", "OTEL_", "MEMCACHE_"};
+
+// Of a Redis that is not named.
+constexpr const char* of_redis[] = {"REDIS_TYPE",
+                                    "REDIS_AUTH",
+                                    "REDIS_TLS",
+                                    "REDIS_TIMEOUT",
+                                    "REDIS_PERSECOND",
+                                    "REDIS_PERSECOND_URL",
+                                    "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
+                                    "LOCAL_CACHE_SIZE_IN_BYTES"};
+
+constexpr uint64_t over_cache_max = uint64_t{1} << 30;
+
+void apply_addresses(Variables& variables, config::Config& config) {
+  const auto apply = [&](config::Listener& listener, const char* host, const char* port) {
+    if (auto text = variables.text(host)) listener.address.host = *std::move(text);
+    if (const auto number = variables.port(port)) listener.address.port = *number;
+  };
+  apply(config.listen[0].value, "GRPC_HOST", "GRPC_PORT");
+  apply(config.listen[1].value, "HOST", "PORT");
+}
+
+// Only where it is asked for, as it is another port that is open.
+void apply_debug_port(Variables& variables, EnvoyOptions& options, config::Config& config) {
+  const auto port = variables.port("DEBUG_PORT");
+  if (!port || *port == 0) return;
+  options.debug_port = *port;
+  config.listen.push_back(
+      {{config.listen[1].value.protocol, {variables.text("DEBUG_HOST").value_or("0.0.0.0"), *port}},
+       "DEBUG_PORT"});
+}
+
+// A value that can be read by `read`, else that is told.
+template <class Read, class Value>
+void apply_read(Variables& variables, const char* name, Read read, Value& to, const char* wrong,
+                const char* remedy) {
+  const auto text = variables.text(name);
+  if (!text) return;
+  if (auto value = read(*text))
+    to = *std::move(value);
+  else
+    variables.complain(name, "`" + *text + "` " + wrong, remedy);
+}
+
+void apply_prometheus(Variables& variables, MetricsSettings& metrics) {
+  metrics.prometheus = MetricsSettings::Page{};
+  MetricsSettings::Page& page = *metrics.prometheus;
+  if (auto text = variables.text("PROMETHEUS_ADDR")) {
+    if (text->starts_with(':')) *text = "[::]" + *text;  // every address, in Go
+    std::string problem;
+    if (auto address = config::parse_address(*text, prometheus_port, problem))
+      page.address = *std::move(address);
+    else
+      variables.complain("PROMETHEUS_ADDR", "`" + *text + "` is no address: " + problem,
+                         "set one as in :9090");
+  }
+  if (auto path = variables.text("PROMETHEUS_PATH")) page.path = *std::move(path);
+  metrics.counting.milliseconds = variables.is_true("PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS");
+  if (variables.text("PROMETHEUS_MAPPER_YAML"))
+    variables.warn("PROMETHEUS_MAPPER_YAML",
+                   "has no effect: names are those of the built-in mapping",
+                   "unset it, and rename in Prometheus (metric_relabel_configs)");
+}
+
+void apply_statsd(Variables& variables, MetricsSettings& metrics) {
+  metrics.statsd = MetricsSettings::Statsd{};
+  MetricsSettings::Statsd& statsd = *metrics.statsd;
+  if (auto host = variables.text("STATSD_HOST")) statsd.address.host = *std::move(host);
+  if (const auto port = variables.port("STATSD_PORT")) statsd.address.port = *port;
+  const auto interval = variables.duration("STATS_FLUSH_INTERVAL");
+  if (interval && interval->us < 1'000)
+    variables.complain("STATS_FLUSH_INTERVAL", "it is less than a millisecond", "set it to 10s");
+  else if (interval)
+    statsd.flush_interval = *interval;
+}
+
+// Where nothing names a statsd nothing is sent: the original would look for one on this machine,
+// and what it tells there no user of sluice has asked for.
+void apply_metrics(Variables& variables, MetricsSettings& metrics) {
+  apply_read(variables, "NEAR_LIMIT_RATIO", read_ratio, metrics.counting.near_ratio, "is no ratio",
+             "set one as in 0.8");
+  apply_read(variables, "EXTRA_TAGS", read_tags, metrics.counting.tags, "are no tags",
+             "set them as in env:test,zone:b");
+  if (variables.is_true("DISABLE_STATS")) return;
+  const auto use_statsd = variables.truth("USE_STATSD");
+  const bool use_prometheus = variables.is_true("USE_PROMETHEUS");
+  if (use_prometheus && use_statsd == true)
+    return variables.complain("USE_PROMETHEUS", "USE_STATSD is set as well",
+                              "set one of them to true: each counter is told in one way");
+  if (use_prometheus) return apply_prometheus(variables, metrics);
+  const bool names_statsd = variables.text("STATSD_HOST") || variables.text("STATSD_PORT");
+  if (use_statsd.value_or(names_statsd)) return apply_statsd(variables, metrics);
+  if (!use_statsd)
+    variables.warn("USE_STATSD", "is not set, so nothing is told to a statsd on localhost:8125",
+                   "set it to true or false");
+}
+
+void apply_responses(Variables& variables, EnvoyOptions& options) {
+  ResponseOptions& response = options.response;
+  response.shadow = variables.is_true("SHADOW_MODE");
+  response.quota = variables.is_true("QUOTA_MODE");
+  response.dynamic_metadata = variables.is_true("RESPONSE_DYNAMIC_METADATA");
+  if (variables.is_true("LIMIT_RESPONSE_HEADERS_ENABLED")) response.headers = HeaderStyle::legacy;
+  const auto header = [&](const char* name, std::string& to) {
+    if (auto text = variables.text(name)) to = *std::move(text);
+  };
+  header("LIMIT_LIMIT_HEADER", response.limit_header);
+  header("LIMIT_REMAINING_HEADER", response.remaining_header);
+  header("LIMIT_RESET_HEADER", response.reset_header);
+}
+
+void apply_service(Variables& variables, EnvoyOptions& options) {
+  options.sparing = variables.is_true("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT");
+  options.healthy_with_domains = variables.is_true("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED");
+  options.healthy_with_store = variables.is_true("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION");
+  // Go's gRPC takes 0 as for ever.
+  const auto age = [&](const char* name, base::Duration usual) {
+    const base::Duration length = variables.duration(name).value_or(usual);
+    return length.us == 0 ? base::never : length;
+  };
+  options.connection_age = age("GRPC_MAX_CONNECTION_AGE", base::seconds(24 * 3'600));
+  options.connection_grace = age("GRPC_MAX_CONNECTION_AGE_GRACE", base::seconds(3'600));
+}
+
+void apply_log(Variables& variables, config::Config& config, base::Diagnostics& diagnostics) {
+  if (auto level = variables.text("LOG_LEVEL")) {
+    for (char& c : *level) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (*level == "warning") *level = "warn";
+    if (*level == "fatal" || *level == "panic") *level = "error";
+    Diagnostic place;
+    place.subject = "LOG_LEVEL";
+    config::set_log_level(*level, "LOG_LEVEL", place, config, diagnostics);
+  }
+  const std::string format = variables.text("LOG_FORMAT").value_or("text");
+  if (format == "json")
+    config.log.format = {log::LogFormat::json, "LOG_FORMAT"};
+  else if (format != "text")
+    variables.complain("LOG_FORMAT", "`" + format + "` is not a format of logs",
+                       "set it to text or json");
+}
+
+// `password` or `user:password`.
+void apply_auth(const std::optional<std::string>& auth, std::string& username,
+                std::string& password) {
+  if (!auth) return;
+  const size_t colon = auth->find(':');
+  username = colon == std::string::npos ? "" : auth->substr(0, colon);
+  password = colon == std::string::npos ? *auth : auth->substr(colon + 1);
+}
+
+bool is_reached(Variables& variables, const char* kind, const char* type) {
+  if (variables.text(kind).value_or("unix") != "tcp") {
+    variables.complain(kind, "Redis is reached over TCP only",
+                       "set it to tcp, and the URL to HOST:PORT; without Redis in the environment "
+                       "sluice keeps the counters itself");
+    return false;
+  }
+  const std::string name = variables.text(type).value_or("SINGLE");
+  if (name == "SINGLE" || name == "single") return true;
+  variables.complain(type, "`" + name + "` cannot be used yet",
+                     "set it to SINGLE, and the URL to the primary");
+  return false;
+}
+
+// For limits per second.
+void apply_second_redis(Variables& variables, redis::Options& redis,
+                        base::Diagnostics& diagnostics) {
+  if (!is_reached(variables, "REDIS_PERSECOND_SOCKET_TYPE", "REDIS_PERSECOND_TYPE")) return;
+  const auto url = variables.text("REDIS_PERSECOND_URL");
+  if (!url)
+    return variables.complain("REDIS_PERSECOND_URL", "names no Redis",
+                              "set REDIS_PERSECOND_URL=HOST:PORT");
+  Diagnostic place;
+  place.subject = "REDIS_PERSECOND_URL";
+  config::Config named;
+  config::set_redis(*url, "REDIS_PERSECOND_URL", place, named, diagnostics);
+  if (!named.store.redis) return;
+  redis.second.nodes = named.store.redis->value.nodes;
+  apply_auth(variables.text("REDIS_PERSECOND_AUTH"), redis.second.username, redis.second.password);
+  redis.second.tls = variables.is_true("REDIS_PERSECOND_TLS");
+}
+
+// Neither socket type nor URL: the counters are sluice's own.
+void apply_redis(Variables& variables, config::Config& config, base::Diagnostics& diagnostics) {
+  const auto kind = variables.text("REDIS_SOCKET_TYPE"), url = variables.text("REDIS_URL");
+  if (!kind && !url) {
+    for (const char* name : of_redis)
+      if (variables.is_wanted(name))
+        variables.warn(name,
+                       "is about a Redis, and none is named: sluice keeps the counters itself",
+                       "set REDIS_SOCKET_TYPE=tcp and REDIS_URL=HOST:PORT, or unset it");
+    return;
+  }
+  if (!is_reached(variables, "REDIS_SOCKET_TYPE", "REDIS_TYPE")) return;
+  if (!url) return variables.complain("REDIS_URL", "names no Redis", "set REDIS_URL=HOST:PORT");
+  Diagnostic place;
+  place.subject = "REDIS_URL";
+  config::set_redis(*url, "REDIS_URL", place, config, diagnostics);
+  if (!config.store.redis) return;
+  redis::Options& redis = config.store.redis->value;
+  apply_auth(variables.text("REDIS_AUTH"), redis.username, redis.password);
+  redis.tls = variables.is_true("REDIS_TLS");
+  redis.deadline = variables.duration("REDIS_TIMEOUT").value_or(base::seconds(10));
+  if (redis.deadline.us == 0)
+    variables.complain("REDIS_TIMEOUT", "an answer cannot come in no time",
+                       "set it to 10s, or more");
+  redis.over_cache_bytes = variables.count("LOCAL_CACHE_SIZE_IN_BYTES", over_cache_max).value_or(0);
+  if (!variables.is_true("REDIS_PERSECOND")) return;
+  // A group over two servers could not settle in one step.
+  if (variables.is_true("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"))
+    return variables.complain("REDIS_PERSECOND",
+                              "does not go together with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: "
+                              "counters of one request would be in two servers",
+                              "unset one of them");
+  apply_second_redis(variables, redis, diagnostics);
+}
+
+void refuse(const config::CommandIo& io, Variables& variables) {
+  for (const Refused& one : refused)
+    if (variables.is_wanted(one.name) && (one.with == nullptr || variables.is_wanted(one.with)))
+      variables.complain(one.name, one.what, one.remedy);
+  if (variables.text("BACKEND_TYPE").value_or("redis") != "redis")
+    variables.complain("BACKEND_TYPE", "only Redis can keep the counters, or sluice itself",
+                       "unset it, or set it to redis");
+  if (variables.text("CONFIG_TYPE").value_or("FILE") != "FILE")
+    variables.complain("CONFIG_TYPE", "limits come from files only, not by xDS yet",
+                       "unset it, or set it to FILE");
+  if (variables.is_true("USE_DOG_STATSD"))
+    variables.complain("USE_DOG_STATSD", "DogStatsD is not spoken yet",
+                       "set USE_STATSD=true or USE_PROMETHEUS=true in its place");
+  for (const char* name : without_effect)
+    if (variables.is_wanted(name)) variables.warn(name, "has no effect here", "it may be unset");
+  if (!io.variables) return;
+  for (const auto& [name, value] : io.variables())
+    for (const std::string_view prefix : without_effect_prefixes)
+      if (name.starts_with(prefix) && name != "TRACING_ENABLED" && !value.empty())
+        variables.warn(name.c_str(), "has no effect here", "it may be unset");
+}
+
+}  // namespace
+
+base::Setting<std::string> limits_folder(const config::CommandIo& io) {
+  const auto get = [&](const char* name, std::string_view usual) {
+    const auto value = io.environment(name);
+    return value && !value->empty() ? *value : std::string(usual);
+  };
+  std::string path = get("RUNTIME_ROOT", "/srv/runtime_data/current");
+  for (const std::string& part :
+       {get("RUNTIME_SUBDIRECTORY", ""), get("RUNTIME_APPDIRECTORY", "config")})
+    if (!part.empty()) path += (path.ends_with('/') ? "" : "/") + part;
+  return {std::move(path), "RUNTIME_ROOT"};
+}
+
+void apply_limits_environment(const config::CommandIo& io, LimitsFiles& files,
+                              base::Diagnostics& diagnostics) {
+  Variables variables(io, diagnostics);
+  files.reading.merge_domains = variables.is_true("MERGE_DOMAIN_CONFIG");
+  files.ignore_dot_files = variables.is_true("RUNTIME_IGNOREDOTFILES");
+  files.start_without_limits = variables.is_true("FORCE_START_WITHOUT_INITIAL_CONFIG");
+  if (auto prefix = variables.text("CACHE_KEY_PREFIX")) files.rules.key_prefix = *std::move(prefix);
+  files.rules.life_jitter_s =
+      static_cast<uint32_t>(variables.count("EXPIRATION_JITTER_MAX_SECONDS", 86'400).value_or(300));
+}
+
+void apply_service_environment(const config::CommandIo& io, config::Config& config,
+                               base::Diagnostics& diagnostics) {
+  Variables variables(io, diagnostics);
+  refuse(io, variables);
+  apply_addresses(variables, config);
+  auto& settings =
+      static_cast<EnvoySettings&>(config.settings_of(protocol::number_of(description)));
+  apply_responses(variables, settings.options);
+  apply_service(variables, settings.options);
+  apply_debug_port(variables, settings.options, config);
+  apply_metrics(variables, settings.metrics);
+  apply_log(variables, config, diagnostics);
+  apply_redis(variables, config, diagnostics);
+}
+
+}  // namespace sluice::envoy

@@ -1,0 +1,25 @@
+// The variables of the original's environment, as `sluice envoy` takes them; durations and booleans
+// are Go's (go_words.h). Main thread.
+#pragma once
+
+#include <string>
+
+#include "base/diagnostic.h"
+#include "config/command_io.h"
+#include "config/config.h"
+#include "protocol/envoy/policy_files.h"
+#include "protocol/envoy/settings.h"
+
+namespace sluice::envoy {
+
+// The folder of limits that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY name.
+base::Setting<std::string> limits_folder(const config::CommandIo& io);
+
+// What of the environment is about the limits, and about all else. What cannot be read, and what
+// sluice cannot do and must not pass over, is an error; what has no effect is told.
+void apply_limits_environment(const config::CommandIo& io, LimitsFiles& files,
+                              base::Diagnostics& diagnostics);
+void apply_service_environment(const config::CommandIo& io, config::Config& config,
+                               base::Diagnostics& diagnostics);
+
+}  // namespace sluice::envoy

@@ -1,0 +1,89 @@
+// A server for tests: on a free loopback port it takes connections one after another, and answers
+// each gRPC call as the test says. Owned by the test; its thread ends with it.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "wire/grpc_server.h"
+
+namespace sluice::envoy::fake {
+
+struct Reply {
+  std::string message{};
+  wire::GrpcStatus status = wire::GrpcStatus::ok;
+  std::string text{};
+};
+
+class Service {
+ public:
+  // `answer` is called on the server's thread, one call at a time.
+  using Answer = std::function<Reply(const wire::GrpcCall& call)>;
+
+  explicit Service(Answer answer) : answer_(std::move(answer)) {
+    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    SLUICE_CHECK(::bind(listener_, generic, size) == 0);
+    SLUICE_CHECK(::listen(listener_, 8) == 0);
+    SLUICE_CHECK(::getsockname(listener_, generic, &size) == 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] {
+      for (int fd; (fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) serve(fd);
+    });
+  }
+  ~Service() {
+    ::shutdown(listener_, SHUT_RDWR);  // wakes an accept
+    thread_.join();
+    ::close(listener_);
+  }
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  uint16_t port() const { return port_; }
+
+ private:
+  void serve(int fd) {
+    wire::GrpcServerSession session(worker_);
+    std::array<char, 4096> bytes{};
+    for (ssize_t got; (got = ::recv(fd, bytes.data(), bytes.size(), 0)) > 0;) {
+      std::string_view in(bytes.data(), static_cast<size_t>(got));
+      while (!in.empty()) {
+        in.remove_prefix(session.receive(in, {}));
+        for (const wire::Http2Event& event : session.events()) {
+          if (event.kind != wire::Http2Event::Kind::request) continue;
+          const Reply reply = answer_(session.call(event.request));
+          session.answer(event.request, reply.status, reply.text, reply.message);
+        }
+      }
+      base::Buffer out;
+      session.http().write(out);
+      for (std::string_view left = out.view(); !left.empty();) {
+        const ssize_t sent = ::send(fd, left.data(), left.size(), MSG_NOSIGNAL);
+        if (sent <= 0) break;
+        left.remove_prefix(static_cast<size_t>(sent));
+      }
+    }
+    ::close(fd);
+  }
+
+  const Answer answer_;
+  wire::GrpcWorker worker_;
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace sluice::envoy::fake

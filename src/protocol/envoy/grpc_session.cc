@@ -1,0 +1,367 @@
+#include "protocol/envoy/grpc_session.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "protocol/envoy/messages.h"
+#include "protocol/envoy/reflection.h"
+
+namespace sluice::envoy {
+namespace {
+
+using wire::GrpcStatus;
+
+constexpr std::string_view rate_limit_service = "envoy.service.ratelimit.v3.RateLimitService",
+                           health_service = "grpc.health.v1.Health",
+                           should_rate_limit =
+                               "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+                           health_check = "/grpc.health.v1.Health/Check",
+                           health_watch = "/grpc.health.v1.Health/Watch";
+constexpr std::string_view reflection_services[] = {"grpc.reflection.v1.ServerReflection",
+                                                    "grpc.reflection.v1alpha.ServerReflection"};
+constexpr std::string_view reflection_paths[] = {
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
+constexpr std::string_view stopping = "the server ends this connection; connect again";
+
+bool is_reflection(std::string_view path) {
+  return std::ranges::find(reflection_paths, path) != std::end(reflection_paths);
+}
+
+bool is_streamed(std::string_view path) {
+  return path == health_watch || is_reflection(path);
+}
+
+// The services whose health can be asked for; they are healthy together.
+constexpr std::string_view healthy_services[] = {"", "ratelimit", rate_limit_service};
+
+// How often those that watch are told of a change, at most.
+constexpr base::Duration watch_period = base::seconds(1);
+
+// Calls that are read before what they ask is looked at: one may have many requests.
+constexpr size_t calls_at_once = 16;
+
+// A tenth of it more or less, by what is as good as chance, so that connections that were
+// opened together do not end together.
+base::Duration spread(base::Duration age, const void* seed, base::Time now) {
+  const uint64_t mixed =
+      (reinterpret_cast<uintptr_t>(seed) ^ static_cast<uint64_t>(now.us)) * 0x9E3779B97F4A7C15u;
+  return {age.us - age.us / 10 +
+          static_cast<int64_t>((mixed >> 32) % static_cast<uint64_t>(age.us / 5 + 1))};
+}
+
+base::Time after(base::Time now, base::Duration length) {
+  return {length.us > INT64_MAX - now.us ? INT64_MAX : now.us + length.us};
+}
+
+}  // namespace
+
+GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock)
+    : worker_(worker), options_(options), clock_(clock), grpc_(worker.grpc, {}, is_streamed) {
+  if (options.connection_age == base::never || clock == nullptr) return;
+  const base::Time now = clock->monotonic();
+  aged_at_ = after(now, spread(options.connection_age, this, now));
+}
+
+request::Received GrpcSession::receive(std::string_view in, bool, request::Requests& requests,
+                                       base::Buffer& out) {
+  // Rates and ages go by a clock that nobody sets; deadlines are short.
+  const base::Time now = clock_ == nullptr ? base::Time{} : clock_->monotonic();
+  decided_at_.reset();
+  const size_t first = requests.size();
+  size_t consumed = 0;
+  while (requests.size() - first < base::bounds::batch_requests_max) {
+    consumed += grpc_.receive(in.substr(consumed), now, calls_at_once);
+    if (grpc_.events().empty()) break;
+    for (const wire::Http2Event& event : grpc_.events()) on_event(event, now, requests);
+  }
+  watch_again(now, requests);
+  grow_old(now);
+  grpc_.http().write(out);
+  const bool closing = grpc_.http().fault() != wire::Http2Fault::none || now >= over_at_ ||
+                       (ending_ && grpc_.http().is_drained());
+  return {consumed, closing};
+}
+
+void GrpcSession::grow_old(base::Time now) {
+  if (now < aged_at_) return;
+  aged_at_ = {INT64_MAX};
+  over_at_ = after(now, options_.connection_grace);
+  end_streams();
+  grpc_.http().begin_shutdown();
+  ending_ = true;
+}
+
+// ---- Calls that stream ----
+
+void GrpcSession::on_event(const wire::Http2Event& event, base::Time now,
+                           request::Requests& requests) {
+  using Kind = wire::Http2Event::Kind;
+  if (event.kind == Kind::request) return begin(event.request, now, requests);
+  if (event.kind == Kind::begun) return begin_stream(event.request);
+  Stream* const stream = find_stream(event.request);
+  if (stream == nullptr) return;  // a unary call, or one that has ended since
+  if (event.kind == Kind::body) return read_stream(*stream, requests);
+  grpc_.drop(event.request);
+  forget_stream(event.request);
+}
+
+void GrpcSession::begin_stream(uint32_t number) {
+  const std::string_view path = grpc_.call(number).path;
+  const bool reflects = is_reflection(path);
+  if (reflects && !options_.reflection) return refuse_method(number, path);
+  streams_.push_back({number, reflects ? Stream::Kind::reflection : Stream::Kind::watch});
+}
+
+void GrpcSession::read_stream(Stream& stream, request::Requests& requests) {
+  const uint32_t number = stream.number;
+  std::string_view message;
+  while (find_stream(number) == &stream) {
+    switch (grpc_.next(number, message)) {
+      case wire::GrpcNext::message:
+        take_message(stream, message, requests);
+        break;
+      case wire::GrpcNext::none:
+        return;
+      case wire::GrpcNext::end:
+        // Who watches has said all; who reflects has been told all.
+        if (stream.kind == Stream::Kind::watch) return;
+        grpc_.answer(number, GrpcStatus::ok, {}, {});
+        return forget_stream(number);
+      case wire::GrpcNext::refused:
+        return forget_stream(number);
+    }
+  }
+}
+
+void GrpcSession::take_message(Stream& stream, std::string_view message,
+                               request::Requests& requests) {
+  const uint32_t number = stream.number;
+  ReadProblem problem = ReadProblem::none;
+  if (stream.kind == Stream::Kind::reflection) {
+    base::Buffer& answer = worker_.message;
+    answer.clear();
+    problem = answer_reflection(message, answer);
+    if (problem == ReadProblem::none && !grpc_.send(number, answer.view()))
+      return forget_stream(number);
+  } else {
+    std::string_view service;
+    problem = read_health_request(message, service);
+    const bool known = std::ranges::find(healthy_services, service) != std::end(healthy_services);
+    if (problem == ReadProblem::none && !known) {
+      send_health(number, HealthStatus::service_unknown);
+    } else if (problem == ReadProblem::none && stream.slot == Stream::nothing) {
+      watch(stream, requests);
+    }
+  }
+  if (problem == ReadProblem::none) return;
+  refuse_message(number, problem);
+  forget_stream(number);
+}
+
+void GrpcSession::watch(Stream& stream, request::Requests& requests) {
+  stream.slot = open(stream.number);
+  Slot& slot = slots_[stream.slot];
+  slot.is_watch = true;
+  slot.call->ask_health(stream.slot, options_, requests);
+}
+
+// A client that watches is told of a change when it sends anything, a ping for example.
+void GrpcSession::watch_again(base::Time now, request::Requests& requests) {
+  if (streams_.empty() || now.us - watched_at_.us < watch_period.us) return;
+  watched_at_ = now;
+  for (Stream& stream : streams_)
+    if (stream.told != HealthStatus::unknown && stream.slot == Stream::nothing)
+      watch(stream, requests);
+}
+
+void GrpcSession::tell_watch(uint32_t number, const Call& call) {
+  Stream* const stream = find_stream(number);
+  stream->slot = Stream::nothing;
+  const HealthStatus status = call.is_healthy() ? HealthStatus::serving : HealthStatus::not_serving;
+  if (std::exchange(stream->told, status) != status) send_health(number, status);
+}
+
+void GrpcSession::send_health(uint32_t number, HealthStatus status) {
+  base::Buffer& message = worker_.message;
+  message.clear();
+  append_health_response(status, message);
+  if (!grpc_.send(number, message.view())) forget_stream(number);
+}
+
+void GrpcSession::end_streams() {
+  for (size_t i = streams_.size(); i-- > 0;) {
+    const Stream stream = streams_[i];
+    if (stream.kind == Stream::Kind::watch) send_health(stream.number, HealthStatus::not_serving);
+    if (find_stream(stream.number) == nullptr) continue;
+    grpc_.answer(stream.number, GrpcStatus::unavailable, stopping, {});
+    forget_stream(stream.number);
+  }
+}
+
+GrpcSession::Stream* GrpcSession::find_stream(uint32_t number) {
+  const auto at = std::ranges::find(streams_, number, &Stream::number);
+  return at == streams_.end() ? nullptr : &*at;
+}
+
+void GrpcSession::forget_stream(uint32_t number) {
+  const Stream* const stream = find_stream(number);
+  if (stream == nullptr) return;
+  if (stream->slot != Stream::nothing) slots_[stream->slot].is_gone = true;
+  streams_.erase(streams_.begin() + (stream - streams_.data()));
+}
+
+// ---- Unary calls ----
+
+// There are no more than HTTP/2 has streams, and as many Watches that have ended meanwhile.
+uint32_t GrpcSession::open(uint32_t number) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  SLUICE_CHECK(slots_[slot].call == nullptr);
+  slots_[slot] = {worker_.take_call(), number};
+  return slot;
+}
+
+void GrpcSession::close(uint32_t slot) {
+  worker_.give_back(std::move(slots_[slot].call));
+  free_slots_.push_back(slot);
+}
+
+void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requests) {
+  const wire::GrpcCall sent = grpc_.call(number);
+  if (sent.path == health_check) return begin_health(number, sent.message, now, requests);
+  if (sent.path != should_rate_limit) return refuse_method(number, sent.path);
+  const uint32_t slot = open(number);
+  Call& call = *slots_[slot].call;
+  const ReadProblem problem = read_request(sent.message, call.message);
+  if (problem != ReadProblem::none) {
+    refuse_message(number, problem);
+    return close(slot);
+  }
+  count_begin(Method::should_rate_limit, now, call);
+  call.ask(slot, options_, deadline_of(sent.timeout), requests);
+  if (call.error().kind == CallError::Kind::ok) return;
+  count_end(Method::should_rate_limit, call);
+  grpc_.answer(number, call.error().status, call.error().text, {});
+  close(slot);
+}
+
+// By the clock of decisions, which is read once for all calls that have come together; Envoy gives
+// each of them 20 ms.
+base::Time GrpcSession::deadline_of(base::Duration timeout) {
+  if (timeout == base::never || clock_ == nullptr) return {INT64_MAX};
+  if (!decided_at_) decided_at_ = clock_->now();
+  return after(*decided_at_, timeout);
+}
+
+void GrpcSession::refuse_message(uint32_t number, ReadProblem problem) {
+  grpc_.answer(number, static_cast<GrpcStatus>(grpc_code(problem)), message_for(problem), {});
+}
+
+void GrpcSession::begin_health(uint32_t number, std::string_view message, base::Time now,
+                               request::Requests& requests) {
+  std::string_view service;
+  const ReadProblem problem = read_health_request(message, service);
+  if (problem != ReadProblem::none) return refuse_message(number, problem);
+  if (std::ranges::find(healthy_services, service) == std::end(healthy_services))
+    return grpc_.answer(number, GrpcStatus::not_found, "unknown service", {});
+  const uint32_t slot = open(number);
+  Call& call = *slots_[slot].call;
+  count_begin(Method::check, now, call);
+  call.ask_health(slot, options_, requests);
+}
+
+void GrpcSession::refuse_method(uint32_t number, std::string_view path) {
+  const size_t slash = path.rfind('/');
+  const std::string_view service = slash == 0 || slash == std::string_view::npos
+                                       ? std::string_view()
+                                       : path.substr(1, slash - 1),
+                         method = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  const bool reflects = options_.reflection && std::ranges::find(reflection_services, service) !=
+                                                   std::end(reflection_services);
+  const bool known = service == rate_limit_service || service == health_service || reflects;
+  std::string text = known ? "unknown method " + std::string(method) + " for service "
+                           : std::string("unknown service ");
+  text += service;
+  grpc_.answer(number, GrpcStatus::unimplemented, text, {});
+}
+
+bool GrpcSession::reply(const request::Request& request, const request::Verdict& verdict,
+                        base::Time now, base::Buffer& out) {
+  const uint32_t slot = Call::number_of(request);
+  Call& call = *slots_[slot].call;
+  if (!call.take(request, verdict, now, options_)) return true;
+  const auto [number, is_watch, is_gone] =
+      std::tuple(slots_[slot].number, slots_[slot].is_watch, slots_[slot].is_gone);
+  if (!is_watch)
+    answer(number, call, Call::is_health(request));
+  else if (!is_gone)
+    tell_watch(number, call);
+  close(slot);
+  grpc_.http().write(out);
+  return !(ending_ && grpc_.http().is_drained());
+}
+
+void GrpcSession::answer(uint32_t number, const Call& call, bool is_health) {
+  if (grpc_.call(number).is_cancelled) return grpc_.drop(number);
+  count_end(is_health ? Method::check : Method::should_rate_limit, call);
+  base::Buffer& message = worker_.message;
+  message.clear();
+  if (is_health) {
+    append_health_response(call.is_healthy() ? HealthStatus::serving : HealthStatus::not_serving,
+                           message);
+  } else if (call.error().kind != CallError::Kind::ok) {
+    return grpc_.answer(number, call.error().status, call.error().text, {});
+  } else {
+    call.respond(options_, worker_.response);
+    append_response(worker_.response, message);
+  }
+  grpc_.answer(number, GrpcStatus::ok, {}, message.view());
+}
+
+void GrpcSession::count_begin(Method method, base::Time now, Call& call) {
+  if (call.metrics == nullptr) return;
+  call.metrics->count(method);
+  call.began = now;
+}
+
+void GrpcSession::count_end(Method method, const Call& call) const {
+  if (call.metrics == nullptr || clock_ == nullptr) return;
+  call.metrics->took(method, {clock_->monotonic().us - call.began.us});
+}
+
+// A client may take its time between messages, but not within one. What is whole and unanswered is
+// the server's own doing, and bounded by the pool.
+size_t GrpcSession::unfinished_bytes() const {
+  return grpc_.http().unfinished() > 0 ? grpc_.http().held_bytes() : 0;
+}
+
+std::string_view GrpcSession::fault() const {
+  const wire::Http2Fault fault = grpc_.http().fault();
+  return fault == wire::Http2Fault::none ? std::string_view() : http2_fault_name(fault);
+}
+
+void GrpcSession::farewell(base::Buffer& out) {
+  grpc_.http().write(out);
+}
+
+void GrpcSession::refuse(std::string_view, base::Buffer& out) {
+  goodbye(out);
+}
+
+void GrpcSession::goodbye(base::Buffer& out) {
+  end_streams();
+  grpc_.http().finish_shutdown();
+  grpc_.http().write(out);
+}
+
+}  // namespace sluice::envoy

@@ -1,0 +1,65 @@
+// The rate limit service over HTTP/1.1: `/json`, where a request and its response are the messages'
+// JSON, and `/healthcheck`; or on the debug port `/rlconfig`, the limits that are loaded. One
+// request at a time. One per connection, used by its thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "protocol/envoy/call.h"
+#include "protocol/envoy/json.h"
+#include "protocol/envoy/options.h"
+#include "protocol/envoy/worker_state.h"
+#include "request/session.h"
+#include "wire/http_session.h"
+
+namespace sluice::envoy {
+
+class HttpSession final : public request::Session {
+ public:
+  // What is served: the service's paths, or those of the original's debug port.
+  enum class Paths : uint8_t { service, debug };
+
+  // All of it outlives the session.
+  HttpSession(EnvoyWorker& worker, const EnvoyOptions& options, Paths paths)
+      : worker_(worker), options_(options), paths_(paths), http_(message_bytes_max) {}
+
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
+             base::Buffer& out) override;
+  bool holds_back() const override { return asked_ != nullptr; }
+  // As much as its head says, from then on.
+  size_t unfinished_bytes() const override {
+    return http_.has_begun() && asked_ == nullptr ? http_.request().body_bytes : 0;
+  }
+  std::string_view fault() const override { return fault_; }
+  void farewell(base::Buffer&) override {}
+  void refuse(std::string_view why, base::Buffer& out) override;
+
+ private:
+  // A message and its texts.
+  struct Asked {
+    JsonRequest json;
+    Call call;
+  };
+
+  bool answer_request(request::Requests& requests, base::Buffer& out);
+  bool answer_debug(const std::string& path, request::Requests& requests, base::Buffer& out);
+  bool ask(request::Requests& requests, base::Buffer& out);
+  void probe(request::Requests& requests);
+  bool send(const wire::HttpResponse& response, base::Buffer& out);
+  bool send_text(unsigned status, std::string_view text, base::Buffer& out);
+  bool send_error(unsigned status, std::string_view text, base::Buffer& out);
+  wire::HttpResponse response_of(const Call& call);
+
+  EnvoyWorker& worker_;
+  const EnvoyOptions& options_;
+  const Paths paths_;
+  wire::HttpSession http_;
+  std::unique_ptr<Asked> asked_;  // null: nothing is under way
+  std::string_view fault_{};
+};
+
+}  // namespace sluice::envoy

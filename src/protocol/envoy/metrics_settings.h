@@ -1,0 +1,54 @@
+// Which of the original's metrics are wanted, and where: `metrics` of `envoy:` in a sluice.yaml, or
+// the variables of the original (environment.h). Main thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "config/address.h"
+#include "config/file_reader.h"
+#include "protocol/envoy/limit_metrics.h"
+#include "protocol/envoy/options.h"
+#include "protocol/protocol.h"
+#include "server/options.h"
+
+namespace sluice::envoy {
+
+// Where Prometheus finds the page unless told otherwise.
+inline constexpr uint16_t prometheus_port = 9090;
+
+struct MetricsSettings {
+  struct Page {
+    config::Address address{"::", prometheus_port};
+    std::string path = "/metrics";
+  };
+  struct Statsd {  // over TCP
+    config::Address address{"localhost", config::statsd_port};
+    base::Duration flush_interval = base::seconds(10);
+  };
+
+  // At most one of them.
+  std::optional<Page> prometheus{};
+  std::optional<Statsd> statsd{};
+  LimitMetrics::Options counting{};
+
+  // What differs from the defaults, as it stands behind `metrics:`; empty: nothing does.
+  std::string text() const;
+  // A listener, or statsd, and what sessions count with.
+  void add_to(server::Options& to, protocol::Protocol self, EnvoyOptions& sessions) const;
+};
+
+MetricsSettings read_metrics(config::FileReader& reader, const policy::YamlNode& node);
+
+// `k:v,k2:v2`, in the order of the keys, without what would end a part of a name. Nothing: it is
+// not of that form.
+std::optional<std::vector<std::pair<std::string, std::string>>> read_tags(std::string_view text);
+
+// Of requests near a limit; at least 0. Nothing: it is no number.
+std::optional<float> read_ratio(std::string_view text);
+
+}  // namespace sluice::envoy

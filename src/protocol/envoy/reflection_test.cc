@@ -1,0 +1,360 @@
+// Reflection's answers, and the files that they hand out, as libprotobuf reads them.
+#include "protocol/envoy/reflection.h"
+
+#include <envoy.pb.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/dynamic_message.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "protocol/envoy/proto_files.h"
+#include "protocol/envoy/proto_test.h"
+#include "tests/support/dice.h"
+
+namespace sluice::envoy::reflection_test {
+namespace {
+
+namespace pb = google::protobuf;
+using tests::Dice;
+
+std::string sized(char key, std::string_view text) {
+  return std::string{key, static_cast<char>(text.size())} + std::string(text);
+}
+
+// What asks for that, by the number of its field.
+std::string asking(int field, std::string_view name) {
+  return sized(static_cast<char>(field << 3 | 2), name);
+}
+
+std::string answer_to(std::string_view request) {
+  base::Buffer out;
+  EXPECT_EQ(answer_reflection(request, out), ReadProblem::none);
+  return std::string(out.view());
+}
+
+// All files, as a client has them that asked for each service.
+class Pool {
+ public:
+  Pool() {
+    for (const ProtoFile& file : proto_files()) {
+      pb::FileDescriptorProto proto;
+      EXPECT_TRUE(proto.ParseFromString(file.descriptor)) << file.name;
+      EXPECT_EQ(proto.name(), file.name);
+      EXPECT_NE(pool_.BuildFileCollectingErrors(proto, &errors_), nullptr) << file.name;
+    }
+  }
+  const pb::DescriptorPool& operator*() const { return pool_; }
+  const pb::DescriptorPool* operator->() const { return &pool_; }
+
+  std::unique_ptr<pb::Message> message(const std::string& type) {
+    const pb::Descriptor* const descriptor = pool_.FindMessageTypeByName(type);
+    if (descriptor == nullptr) throw std::runtime_error("no message " + type);
+    return std::unique_ptr<pb::Message>(factory_.GetPrototype(descriptor)->New());
+  }
+  std::unique_ptr<pb::Message> parsed(const std::string& type, const std::string& bytes) {
+    auto made = message(type);
+    if (!made->ParseFromString(bytes)) throw std::runtime_error("not a " + type);
+    EXPECT_TRUE(made->GetReflection()->GetUnknownFields(*made).empty());
+    return made;
+  }
+
+ private:
+  struct Errors : pb::DescriptorPool::ErrorCollector {
+    void AddError(const std::string& file, const std::string& element, const pb::Message*,
+                  ErrorLocation, const std::string& text) override {
+      ADD_FAILURE() << file << ": " << element << ": " << text;
+    }
+  };
+  Errors errors_;
+  pb::DescriptorPool pool_;
+  pb::DynamicMessageFactory factory_;
+};
+
+std::string text_of(const pb::Message& message, const std::string& field) {
+  return message.GetReflection()->GetString(message,
+                                            message.GetDescriptor()->FindFieldByName(field));
+}
+const pb::Message& message_of(const pb::Message& message, const std::string& field) {
+  return message.GetReflection()->GetMessage(message,
+                                             message.GetDescriptor()->FindFieldByName(field));
+}
+int number_of_error(const pb::Message& error) {
+  return error.GetReflection()->GetInt32(error,
+                                         error.GetDescriptor()->FindFieldByName("error_code"));
+}
+
+// The response that holds the named field, and no other answer.
+struct Response {
+  explicit Response(Pool& pool, const std::string& bytes)
+      : message(pool.parsed("grpc.reflection.v1.ServerReflectionResponse", bytes)) {}
+
+  std::string kind() const {
+    const pb::OneofDescriptor* const choice =
+        message->GetDescriptor()->FindOneofByName("message_response");
+    const pb::FieldDescriptor* const field =
+        message->GetReflection()->GetOneofFieldDescriptor(*message, choice);
+    return field == nullptr ? "" : field->name();
+  }
+  int error() const { return number_of_error(message_of(*message, "error_response")); }
+  // Of the files that were sent.
+  std::vector<std::string> files() const {
+    const pb::Message& answer = message_of(*message, "file_descriptor_response");
+    const pb::FieldDescriptor* const field =
+        answer.GetDescriptor()->FindFieldByName("file_descriptor_proto");
+    std::vector<std::string> names;
+    for (int i = 0; i < answer.GetReflection()->FieldSize(answer, field); ++i) {
+      pb::FileDescriptorProto file;
+      EXPECT_TRUE(
+          file.ParseFromString(answer.GetReflection()->GetRepeatedString(answer, field, i)));
+      names.push_back(file.name());
+    }
+    return names;
+  }
+
+  std::unique_ptr<pb::Message> message;
+};
+
+constexpr const char* rls = "envoy/service/ratelimit/v3/rls.proto";
+
+// ---- The files ----
+
+TEST(EnvoyReflectionFiles, make_a_pool_of_the_services_that_are_served) {
+  Pool pool;
+  const pb::ServiceDescriptor* const service =
+      pool->FindServiceByName("envoy.service.ratelimit.v3.RateLimitService");
+  ASSERT_NE(service, nullptr);
+  EXPECT_EQ(service->file()->name(), rls);
+  const pb::MethodDescriptor* const method = service->FindMethodByName("ShouldRateLimit");
+  ASSERT_NE(method, nullptr);
+  EXPECT_EQ(method->input_type()->full_name(), "envoy.service.ratelimit.v3.RateLimitRequest");
+  EXPECT_EQ(method->output_type()->full_name(), "envoy.service.ratelimit.v3.RateLimitResponse");
+  EXPECT_FALSE(method->client_streaming() || method->server_streaming());
+  const pb::ServiceDescriptor* const health = pool->FindServiceByName("grpc.health.v1.Health");
+  ASSERT_NE(health, nullptr);
+  EXPECT_FALSE(health->FindMethodByName("Check")->server_streaming());
+  EXPECT_TRUE(health->FindMethodByName("Watch")->server_streaming());
+  EXPECT_FALSE(health->FindMethodByName("Watch")->client_streaming());
+  for (const std::string package : {"grpc.reflection.v1.", "grpc.reflection.v1alpha."}) {
+    const pb::ServiceDescriptor* const reflection =
+        pool->FindServiceByName(package + "ServerReflection");
+    ASSERT_NE(reflection, nullptr);
+    const pb::MethodDescriptor* const info = reflection->FindMethodByName("ServerReflectionInfo");
+    ASSERT_NE(info, nullptr);
+    EXPECT_TRUE(info->client_streaming() && info->server_streaming());
+    EXPECT_EQ(info->input_type()->full_name(), package + "ServerReflectionRequest");
+    EXPECT_EQ(info->output_type()->full_name(), package + "ServerReflectionResponse");
+  }
+}
+
+// Of `ours` all there is must be in `theirs`, by number, name and type; names of packages differ.
+void expect_same_fields(const pb::Descriptor& ours, const pb::Descriptor& theirs,
+                        std::set<std::string>& seen) {
+  if (!seen.insert(ours.full_name()).second) return;
+  EXPECT_EQ(ours.name(), theirs.name());
+  EXPECT_EQ(ours.field_count(), theirs.field_count()) << ours.full_name();
+  EXPECT_EQ(ours.options().map_entry(), theirs.options().map_entry());
+  for (int i = 0; i < ours.field_count(); ++i) {
+    const pb::FieldDescriptor& field = *ours.field(i);
+    const pb::FieldDescriptor* const other = theirs.FindFieldByNumber(field.number());
+    ASSERT_NE(other, nullptr) << field.full_name();
+    EXPECT_EQ(field.name(), other->name());
+    EXPECT_EQ(field.type(), other->type()) << field.full_name();
+    EXPECT_EQ(field.label(), other->label()) << field.full_name();
+    if (field.message_type() != nullptr)
+      expect_same_fields(*field.message_type(), *other->message_type(), seen);
+    if (field.enum_type() == nullptr) continue;
+    ASSERT_EQ(field.enum_type()->value_count(), other->enum_type()->value_count());
+    for (int n = 0; n < field.enum_type()->value_count(); ++n) {
+      EXPECT_EQ(field.enum_type()->value(n)->name(), other->enum_type()->value(n)->name());
+      EXPECT_EQ(field.enum_type()->value(n)->number(), other->enum_type()->value(n)->number());
+    }
+  }
+}
+
+TEST(EnvoyReflectionFiles, say_of_each_message_what_it_has_on_the_wire) {
+  Pool pool;
+  std::set<std::string> seen;
+  const auto expect = [&](const char* name, const pb::Descriptor* theirs) {
+    const pb::Descriptor* const ours = pool->FindMessageTypeByName(name);
+    ASSERT_NE(ours, nullptr) << name;
+    expect_same_fields(*ours, *theirs, seen);
+  };
+  expect("envoy.service.ratelimit.v3.RateLimitRequest", proto::RateLimitRequest::descriptor());
+  expect("envoy.service.ratelimit.v3.RateLimitResponse", proto::RateLimitResponse::descriptor());
+  expect("grpc.health.v1.HealthCheckRequest", proto::HealthCheckRequest::descriptor());
+  expect("grpc.health.v1.HealthCheckResponse", proto::HealthCheckResponse::descriptor());
+  EXPECT_EQ(pool->FindMessageTypeByName("envoy.config.core.v3.HeaderValue")->file()->name(),
+            "envoy/config/core/v3/base.proto");
+  EXPECT_EQ(pool->FindEnumTypeByName("envoy.type.v3.RateLimitUnit")->file()->name(),
+            "envoy/type/v3/ratelimit_unit.proto");
+  EXPECT_EQ(pool->FindMessageTypeByName("envoy.extensions.common.ratelimit.v3.RateLimitDescriptor")
+                ->file()
+                ->name(),
+            "envoy/extensions/common/ratelimit/v3/ratelimit.proto");
+}
+
+// But for options and comments, and what descriptor.proto lets out.
+TEST(EnvoyReflectionFiles, of_protobuf_itself_are_those_of_libprotobuf) {
+  int compared = 0;
+  for (const ProtoFile& file : proto_files()) {
+    if (!file.name.starts_with("google/")) continue;
+    const pb::FileDescriptor* const known =
+        pb::DescriptorPool::generated_pool()->FindFileByName(file.name);
+    ASSERT_NE(known, nullptr) << file.name;
+    pb::FileDescriptorProto ours, theirs;
+    ASSERT_TRUE(ours.ParseFromString(file.descriptor));
+    known->CopyTo(&theirs);
+    theirs.clear_options();
+    EXPECT_TRUE(pb::util::MessageDifferencer::Equals(ours, theirs))
+        << ours.DebugString() << theirs.DebugString();
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4);
+}
+
+TEST(EnvoyReflectionFiles, read_requests_and_write_them_again) {
+  Pool pool;
+  Dice dice(5);
+  for (int i = 0; i < 500; ++i) {
+    const std::string bytes = judge::some_request(dice).SerializeAsString();
+    const auto request = pool.parsed("envoy.service.ratelimit.v3.RateLimitRequest", bytes);
+    proto::RateLimitRequest again;
+    ASSERT_TRUE(again.ParseFromString(request->SerializeAsString()));
+    EXPECT_EQ(again.SerializeAsString(), bytes);
+  }
+}
+
+TEST(EnvoyReflectionFiles, know_each_name_that_a_pool_knows) {
+  Pool pool;
+  size_t symbols = 0;
+  for (const ProtoFile& file : proto_files()) {
+    for (const std::string& symbol : file.symbols) {
+      const pb::FileDescriptor* const found = pool->FindFileContainingSymbol(symbol);
+      ASSERT_NE(found, nullptr) << symbol;
+      EXPECT_EQ(found->name(), file.name) << symbol;
+    }
+    symbols += file.symbols.size();
+    for (const size_t import : file.imports) EXPECT_LT(import, &file - proto_files().data());
+  }
+  EXPECT_GT(symbols, 150u);
+}
+
+// ---- Answers ----
+
+TEST(EnvoyReflection, lists_the_services_in_order) {
+  const std::string request = asking(7, "*");
+  std::string list;
+  for (const char* name :
+       {"envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"})
+    list += sized('\x0A', sized('\x0A', name));
+  ASSERT_GT(list.size(), 127u);
+  const std::string length{static_cast<char>(list.size() % 128 + 128),
+                           static_cast<char>(list.size() / 128)};
+  EXPECT_EQ(answer_to(request), sized('\x12', request) + "\x32" + length + list);
+}
+
+TEST(EnvoyReflection, tells_a_file_with_all_that_it_imports) {
+  Pool pool;
+  const std::vector<std::string> expected{rls,
+                                          "envoy/config/core/v3/base.proto",
+                                          "envoy/extensions/common/ratelimit/v3/ratelimit.proto",
+                                          "google/protobuf/duration.proto",
+                                          "google/protobuf/struct.proto",
+                                          "google/protobuf/timestamp.proto",
+                                          "google/protobuf/wrappers.proto",
+                                          "envoy/type/v3/ratelimit_unit.proto"};
+  for (const std::string& request :
+       {asking(3, rls), asking(4, "envoy.service.ratelimit.v3.RateLimitService"),
+        asking(4, "envoy.service.ratelimit.v3.RateLimitService.ShouldRateLimit"),
+        asking(4, "envoy.service.ratelimit.v3.RateLimitRequest"),
+        asking(4, "envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.WEEK"),
+        asking(4, "envoy.service.ratelimit.v3.RateLimitResponse.Quota.expiration_specifier"),
+        asking(4, "envoy.service.ratelimit.v3.RateLimitResponse.DescriptorStatus.code")}) {
+    const Response response(pool, answer_to(request));
+    EXPECT_EQ(response.kind(), "file_descriptor_response");
+    EXPECT_EQ(response.files(), expected);
+    EXPECT_EQ(message_of(*response.message, "original_request").SerializeAsString(), request);
+    EXPECT_EQ(text_of(*response.message, "valid_host"), "");
+  }
+  EXPECT_EQ(Response(pool, answer_to(asking(3, "google/protobuf/struct.proto"))).files(),
+            std::vector<std::string>{"google/protobuf/struct.proto"});
+  EXPECT_EQ(Response(pool, answer_to(asking(4, "grpc.health.v1.Health.Watch"))).files(),
+            std::vector<std::string>{"grpc/health/v1/health.proto"});
+  EXPECT_EQ(Response(pool, answer_to(asking(4, "grpc.reflection.v1alpha.ErrorResponse"))).files(),
+            std::vector<std::string>{"grpc/reflection/v1alpha/reflection.proto"});
+}
+
+TEST(EnvoyReflection, says_what_is_not_known) {
+  Pool pool;
+  const auto error = [&](const std::string& request) {
+    const Response response(pool, answer_to(request));
+    EXPECT_EQ(response.kind(), "error_response");
+    EXPECT_NE(text_of(message_of(*response.message, "error_response"), "error_message"), "");
+    return response.error();
+  };
+  EXPECT_EQ(error(asking(3, "envoy/service/ratelimit/v2/rls.proto")), 5);
+  EXPECT_EQ(error(asking(3, "")), 5);
+  for (const char* symbol :
+       {"", "envoy.service.ratelimit.v3", "RateLimitService", ".grpc.health.v1.Health",
+        "grpc.health.v1.Health.List", "grpc.health.v1.HealthCheckResponse.ServingStatus.SERVING"})
+    EXPECT_EQ(error(asking(4, symbol)), 5) << symbol;
+  EXPECT_EQ(error(asking(5, asking(1, "grpc.health.v1.HealthCheckRequest") + "\x10\x64")), 5);
+  EXPECT_EQ(error(asking(6, "no.such.Message")), 5);
+  EXPECT_EQ(error(asking(6, "grpc.health.v1.Health")), 5);  // no message
+  EXPECT_EQ(error(""), 3);
+  EXPECT_EQ(error(asking(1, "host")), 3);
+}
+
+TEST(EnvoyReflection, knows_that_no_message_has_extensions) {
+  Pool pool;
+  const Response response(pool, answer_to(asking(6, "google.protobuf.Struct.FieldsEntry")));
+  EXPECT_EQ(response.kind(), "all_extension_numbers_response");
+  const pb::Message& numbers = message_of(*response.message, "all_extension_numbers_response");
+  EXPECT_EQ(text_of(numbers, "base_type_name"), "google.protobuf.Struct.FieldsEntry");
+  EXPECT_EQ(numbers.GetReflection()->FieldSize(
+                numbers, numbers.GetDescriptor()->FindFieldByName("extension_number")),
+            0);
+}
+
+TEST(EnvoyReflection, of_several_questions_the_last_one_counts) {
+  Pool pool;
+  const std::string health = "grpc/health/v1/health.proto";
+  const std::string request = asking(1, "first") + asking(7, "") + asking(3, "other") +
+                              asking(3, health) + asking(1, "last") + "\x50\x07";
+  const Response response(pool, answer_to(request));
+  EXPECT_EQ(response.files(), std::vector<std::string>{health});
+  EXPECT_EQ(text_of(*response.message, "valid_host"), "last");
+  EXPECT_EQ(Response(pool, answer_to(asking(3, health) + asking(7, ""))).kind(),
+            "list_services_response");
+  // Both halves of one extension are one.
+  const Response extension(pool, answer_to(asking(5, asking(1, "first")) + asking(5, "\x10\x01")));
+  EXPECT_NE(
+      text_of(message_of(*extension.message, "error_response"), "error_message").find("first"),
+      std::string::npos);
+}
+
+TEST(EnvoyReflection, refuses_what_is_no_request) {
+  base::Buffer out;
+  EXPECT_EQ(answer_reflection("\x1A\x05"
+                              "cut",
+                              out),
+            ReadProblem::malformed);
+  EXPECT_EQ(answer_reflection("\x2A\x02\x0A\x05", out), ReadProblem::malformed);
+  EXPECT_EQ(answer_reflection(std::string_view("\0", 1), out), ReadProblem::malformed);
+  for (const int field : {1, 3, 4, 6, 7})
+    EXPECT_EQ(answer_reflection(asking(field, "\xFF"), out), ReadProblem::not_utf8) << field;
+  EXPECT_EQ(answer_reflection(asking(5, asking(1, "\xFF")), out), ReadProblem::not_utf8);
+  EXPECT_EQ(out.size(), 0u);
+}
+
+}  // namespace
+}  // namespace sluice::envoy::reflection_test

@@ -1,0 +1,298 @@
+#include "protocol/envoy/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/bounds.h"
+#include "base/check.h"
+#include "policy/finder.h"
+#include "policy/key_text.h"
+#include "policy/rule_set.h"
+#include "protocol/envoy/dialect.h"
+
+namespace sluice::envoy {
+namespace {
+
+using request::Entry;
+
+// Rules that stand behind those of the limits, in this order: one for overrides in each unit, one
+// for those in windows of several units, and what has no counter.
+constexpr std::array override_units = {Unit::second, Unit::minute, Unit::hour, Unit::day,
+                                       Unit::month,  Unit::year,   Unit::week};
+constexpr size_t other_override = override_units.size(), unknown_domain = other_override + 1,
+                 known_domain = unknown_domain + 1, not_loaded = known_domain + 1,
+                 fixed_rules = not_loaded + 1;
+
+// A request's entries in their own order again, without marks and the domain.
+class InOrder {
+ public:
+  explicit InOrder(Entries descriptor) {
+    SLUICE_CHECK(fits(descriptor));
+    domain_ = descriptor.back().value;
+    const std::string_view first = descriptor.front().key;
+    is_override_ = first.data() == override_mark.data();
+    is_probe_ = first.data() == probe_mark.data();
+    const size_t marks = is_override_ || is_probe_ ? 1 : 0;
+    for (size_t i = descriptor.size() - 1; i-- > marks;) entries_[size_++].entry = descriptor[i];
+  }
+
+  static bool fits(Entries descriptor) {
+    return !descriptor.empty() && descriptor.size() <= entries_max;
+  }
+
+  std::string_view domain() const { return domain_; }
+  bool is_override() const { return is_override_; }
+  bool is_probe() const { return is_probe_; }
+  Entries entries() const { return {&entries_[0].entry, size_}; }
+
+ private:
+  // Not filled before it is used, as most descriptors are short.
+  union Place {
+    Place() {}
+    Entry entry;
+  };
+  static_assert(sizeof(Place) == sizeof(Entry));
+  // A session's have a domain and a mark at most beside those of messages.h.
+  static constexpr size_t entries_max = base::bounds::descriptor_entries_max + 1;
+  std::array<Place, entries_max> entries_;
+  size_t size_ = 0;
+  std::string_view domain_;
+  bool is_override_ = false, is_probe_ = false;
+};
+
+}  // namespace
+
+// Finds a request's rule by the tree.
+struct LimitRules::Tree final : policy::Finder {
+  explicit Tree(std::shared_ptr<const LimitRules> its_rules, bool is_not_loaded)
+      : rules(std::move(its_rules)), not_loaded_at_all(is_not_loaded) {}
+
+  std::optional<Found> find(const policy::Asked& asked, policy::MatchSteps& steps,
+                            base::Arena& keys) const override {
+    const LimitSet& set = rules->set_;
+    const auto fixed = [&](size_t rule) {
+      return Found{static_cast<uint32_t>(set.limits().size() + rule), {}, {}};
+    };
+    if (not_loaded_at_all) return fixed(not_loaded);
+    if (!InOrder::fits(asked.descriptor)) return std::nullopt;
+    const InOrder request(asked.descriptor);
+    const uint32_t domain = set.domain(request.domain());
+    if (request.is_probe() && !asked.limits.empty()) return store_probe();
+    if (request.is_probe() && request.domain().empty())
+      return fixed(set.domains().empty() ? unknown_domain : known_domain);
+    if (domain == absent) return fixed(unknown_domain);
+    if (request.is_probe()) return fixed(known_domain);
+    if (request.is_override()) return override_of(asked, request, domain, keys);
+    const Walk walk = set.find(domain, request.entries(), steps);
+    if (walk.limit == absent || is_replaced(walk.limit, domain, asked, steps)) return std::nullopt;
+    const std::string_view actor = actor_of(request.entries(), walk, keys);
+    if (set.limits()[walk.limit].unlimited) return Found{walk.limit, {}, actor};
+    return Found{walk.limit, set.key(domain, request.entries(), walk, keys), actor};
+  }
+
+  Found store_probe() const {
+    size_t place = 0;
+    while (override_units[place] != probed_unit) ++place;
+    return {static_cast<uint32_t>(rules->set_.limits().size() + place), "sluice_health", {}};
+  }
+
+  // Of the first limit whose keys and values stand so in the key: a text that a value has in common
+  // with what stands between values may lead elsewhere.
+  std::optional<Found> owner(const request::Space& space, std::string_view key,
+                             base::Arena& keys) const override {
+    const LimitSet& set = rules->set_;
+    std::vector<Entry> entries;
+    for (uint32_t i = 0; i < set.limits().size(); ++i) {
+      if (rules->spaces_[i] != &space || !set.read_key(i, key, entries)) continue;
+      policy::MatchSteps steps;
+      const uint32_t domain = set.domain_of(i);
+      const Walk walk = set.find(domain, entries, steps);
+      if (walk.limit == i) return Found{i, key, actor_of(entries, walk, keys)};
+    }
+    return std::nullopt;
+  }
+
+  // By the values that differ from request to request.
+  static std::string_view actor_of(const LimitSet& set, Entries entries, const Walk& walk,
+                                   base::Arena& keys) {
+    std::array<uint8_t, levels_max> levels;
+    size_t count = 0;
+    for (uint8_t i = 0; i < walk.size; ++i)
+      if (set.nodes()[walk.all[i].node].is_actor()) levels[count++] = i;
+    return policy::key_text(
+        count, [&](size_t i) { return entries[levels[i]].value; },
+        [&](size_t bytes) { return keys.allocate(bytes); });
+  }
+  std::string_view actor_of(Entries entries, const Walk& walk, base::Arena& keys) const {
+    return actor_of(rules->set_, entries, walk, keys);
+  }
+
+  Found override_of(const policy::Asked& asked, const InOrder& request, uint32_t domain,
+                    base::Arena& keys) const {
+    const LimitSet& set = rules->set_;
+    const base::Duration window = asked.limits.empty() ? base::Duration{} : asked.limits[0].window;
+    size_t place = 0;
+    while (place < other_override && length_of(override_units[place]) != window) ++place;
+    // Windows of several units share a space, so the key tells them apart.
+    std::string ending;
+    if (place == other_override) ending = "_" + std::to_string(window.us / 1'000'000) + "s";
+    return {static_cast<uint32_t>(set.limits().size() + place),
+            set.key(domain, request.entries(), Walk(), keys, ending),
+            {}};
+  }
+
+  // By a limit that another descriptor of the message has found; overrides replace nothing. What a
+  // message replaces is found out once.
+  bool is_replaced(uint32_t limit, uint32_t domain, const policy::Asked& asked,
+                   policy::MatchSteps& steps) const {
+    const LimitSet& set = rules->set_;
+    if (asked.siblings.empty() || !set.may_be_replaced(limit)) return false;
+    struct Message {
+      uint64_t id = 0, serial = 0;
+      std::vector<uint32_t> replaced;  // names, rising
+    };
+    thread_local Message message;
+    if (message.id != asked.message || message.serial != rules->serial_) {
+      message.id = 0;
+      message.replaced.clear();
+      for (const Entries sibling : asked.siblings) {
+        const InOrder other(sibling);
+        if (other.is_override()) continue;
+        const Walk walk = set.find(domain, other.entries(), steps);
+        if (!steps.spend(1 + walk.tried * steps_per_pattern)) return false;
+        if (walk.limit == absent) continue;
+        const auto& names = set.limits()[walk.limit].replaces;
+        message.replaced.insert(message.replaced.end(), names.begin(), names.end());
+      }
+      std::sort(message.replaced.begin(), message.replaced.end());
+      message.id = asked.message;
+      message.serial = rules->serial_;
+    }
+    return std::binary_search(message.replaced.begin(), message.replaced.end(),
+                              set.limits()[limit].name);
+  }
+
+  static constexpr uint64_t steps_per_pattern = 8;
+
+  const std::shared_ptr<const LimitRules> rules;
+  const bool not_loaded_at_all;
+};
+
+namespace {
+
+// The counters of all limits of a window. A shared Redis has them under names of the original's.
+request::SpaceRef space_of_window(base::Duration window, const RulesOptions& options,
+                                  request::Spaces& spaces) {
+  const std::string own = "envoy:" + std::to_string(window.us / 1'000'000) + ":";
+  request::Space like;
+  like.encoding = request::KeyEncoding::window_text;
+  like.private_bytes = own.size();
+  like.life_jitter = options.life_jitter_s;
+  return spaces.hold(own + options.key_prefix, "", like);
+}
+
+policy::Rule rule_of(const Limit& limit, const LimitSet& set, const RulesOptions& options,
+                     request::Spaces& spaces) {
+  policy::Rule rule;
+  rule.name = set.path(limit.node);
+  rule.comment = std::string(set.name(limit.name));
+  rule.pattern = rule.name;
+  rule.file = set.file(limit.file);
+  rule.line = limit.line;
+  // A quota does not refuse a request by itself, so it is no reason to charge nothing of the rest.
+  rule.mode = limit.shadow_mode || limit.quota_mode ? policy::Mode::shadow : policy::Mode::enforce;
+  rule.on_store_error = options.on_store_error;
+  rule.limits = {numbers_of(limit)};
+  for (uint32_t node = limit.node; set.nodes()[node].level > 0; node = set.nodes()[node].parent)
+    if (set.nodes()[node].is_actor())
+      rule.actor.insert(rule.actor.begin(), std::string(set.nodes()[node].key()));
+  rule.taken_by = limit.extended || limit.unlimited ? request::Verb::take : request::Verb::count;
+  rule.intern(spaces, limit.extended || limit.unlimited
+                          ? spaces.hold("envoy:", "")
+                          : space_of_window(limit.window, options, spaces));
+  return rule;
+}
+
+policy::Rule fixed_rule(size_t place, const RulesOptions& options, request::Spaces& spaces) {
+  policy::Rule rule;
+  rule.file = "envoy";
+  rule.on_store_error = options.on_store_error;
+  if (place > other_override) {
+    rule.name = place == unknown_domain ? "(unknown domain)"
+                : place == known_domain ? "(known domain)"
+                                        : "(not loaded)";
+    rule.limits = {{.algorithm = limit::Algorithm::unlimited}};
+    rule.intern(spaces, spaces.hold("envoy:", ""));
+    return rule;
+  }
+  const base::Duration window =
+      place < other_override ? length_of(override_units[place]) : base::seconds(1);
+  rule.name = place == other_override
+                  ? "(override in windows of its own)"
+                  : "(override by " + std::string(name_of(override_units[place])) + ")";
+  rule.comment = "the limits that come with requests";
+  rule.limits = {{limit::Algorithm::aligned_window, 1, window}};
+  rule.limits_from = policy::LimitsFrom::numbers;
+  rule.taken_by = request::Verb::count;
+  rule.intern(spaces,
+              space_of_window(place < other_override ? window : base::Duration{}, options, spaces));
+  return rule;
+}
+
+FoundRule::Kind kind_of(size_t place) {
+  switch (place) {
+    case unknown_domain:
+      return FoundRule::Kind::unknown_domain;
+    case known_domain:
+      return FoundRule::Kind::known_domain;
+    case not_loaded:
+      return FoundRule::Kind::not_loaded;
+    default:
+      return FoundRule::Kind::override;
+  }
+}
+
+}  // namespace
+
+LimitRules::LimitRules(LimitSet set)
+    : set_(std::move(set)), serial_([] {
+        static std::atomic<uint64_t> made{0};
+        return ++made;
+      }()) {}
+
+bool LimitRules::are_loaded(const policy::RuleSet& rules) {
+  for (const policy::RuleSet::List& list : rules.lists())
+    if (&list.dialect() == &dialect && list.finder() != nullptr)
+      return !static_cast<const Tree*>(list.finder())->not_loaded_at_all;
+  return true;
+}
+
+void LimitRules::add(LimitSet set, const RulesOptions& options, request::Spaces& spaces,
+                     policy::RuleSet& rules) {
+  SLUICE_CHECK(rules.rules(&dialect).empty());
+  const std::shared_ptr<LimitRules> its(new LimitRules(std::move(set)));
+  const LimitSet& limits = its->set_;
+  const size_t count = limits.limits().size();
+  its->data_.resize(count + fixed_rules);
+  for (size_t i = 0; i < its->data_.size(); ++i) {
+    FoundRule& data = its->data_[i];
+    data.rules = its.get();
+    data.limit = i < count ? static_cast<uint32_t>(i) : absent;
+    data.kind = i < count ? FoundRule::Kind::limit : kind_of(i - count);
+    policy::Rule rule = i < count ? rule_of(limits.limits()[i], limits, options, spaces)
+                                  : fixed_rule(i - count, options, spaces);
+    rule.built_in = i >= count;
+    if (i < count) its->spaces_.push_back(rule.space);
+    rule.data = &data;
+    rules.add(dialect, std::move(rule));
+  }
+  rules.set_finder(dialect, std::make_unique<Tree>(its, options.not_loaded));
+}
+
+}  // namespace sluice::envoy

@@ -1,0 +1,93 @@
+// Any bytes of a client, in one piece and in pieces, must bring the same answers of the service, by
+// HTTP/2 and by HTTP/1.1. The first byte says which of them, and how the rest is cut; the rest
+// stands behind HTTP/2's preface.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "protocol/envoy/service_world_test.h"
+#include "wire/http2_peer_test.h"
+
+namespace {
+
+using namespace sluice::envoy;
+using namespace sluice::envoy::service_world;
+namespace http2 = sluice::wire::http2_peer;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+const Files files = {{"limits.yaml",
+                      "domain: d\ndescriptors:\n"
+                      "  - {key: a, value: x, rate_limit: {unit: day, requests_per_unit: 2, name: "
+                      "one, replaces: [{name: two}]}}\n"
+                      "  - {key: a, rate_limit: {unit: hour, requests_per_unit: 3, name: two}}\n"
+                      "  - {key: b, value: 'p*', rate_limit: {unlimited: true}}\n"}};
+
+using Transcript = std::tuple<std::map<uint32_t, std::string>, size_t, bool, std::string>;
+
+Transcript run(std::string_view bytes, bool is_http2, const std::vector<size_t>& cuts) {
+  World world;
+  require(world.load(files));
+  Connection connection(world);
+  size_t cut = 0;
+  for (size_t arrived = 0; arrived < bytes.size() && !connection.closed();) {
+    const size_t count = cut < cuts.size() ? cuts[cut++] : bytes.size() - arrived;
+    connection.send(bytes.substr(arrived, count));
+    arrived += count;
+  }
+  const std::string sent = connection.take();
+  const std::string fault(connection.session().fault());
+  if (!is_http2) return {{{0, sent}}, 0, connection.closed(), fault};
+  http2::Peer peer;
+  peer.read(sent);
+  std::map<uint32_t, std::string> answers;
+  for (const auto& [stream, answer] : peer.answers) {
+    // When windows are opened depends on how the input is cut.
+    if (answer.headers.empty() && !answer.ended && answer.reset < 0) continue;
+    std::string& text = answers[stream];
+    for (const auto* list : {&answer.headers, &answer.trailers})
+      for (const auto& [name, value] : *list) text += name + ": " + value + "\n";
+    text += answer.body + (answer.ended ? " ended" : "") + std::to_string(answer.reset);
+  }
+  return {answers, peer.goaways.size(), connection.closed(), fault};
+}
+
+// A call that its client resets is answered if the reset comes later, so that is left out.
+void require_same(const Transcript& whole, const Transcript& cut) {
+  const auto& [answers, goaways, closed, fault] = whole;
+  const auto& [others, other_goaways, other_closed, other_fault] = cut;
+  for (const auto& [stream, answer] : answers)
+    if (const auto other = others.find(stream); other != others.end())
+      require(answer == other->second);
+  require(goaways == other_goaways && closed == other_closed && fault == other_fault);
+}
+
+std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
+  std::vector<size_t> cuts;
+  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 32;
+  for (size_t left = bytes; left > 0;) {
+    seed = seed * 1'664'525 + 1'013'904'223;
+    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
+    left -= cuts.back();
+  }
+  return cuts;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const bool is_http2 = (data[0] & 0x80) == 0;
+  std::string bytes = is_http2 ? http2::join({http2::hello(), http2::settings_ack()}) : "";
+  bytes.append(reinterpret_cast<const char*>(data) + 1, size - 1);
+  require_same(run(bytes, is_http2, {}), run(bytes, is_http2, cuts_of(data[0], bytes.size())));
+  return 0;
+}

@@ -1,0 +1,284 @@
+// Random messages over random connections against the naive service, which knows nothing of rules,
+// engine and table; crossed with reloads, the clock, both doors, and a store that answers late.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/envoy/naive_service_test.h"
+#include "protocol/envoy/recorded_test.h"
+#include "protocol/envoy/service_world_test.h"
+#include "tests/support/dice.h"
+
+namespace sluice::envoy::service_model_test {
+namespace {
+
+using namespace service_world;
+using recorded::by_bytes;
+using recorded::bytes_as_json;
+using tests::Dice;
+
+std::string number(Dice& dice, std::initializer_list<uint32_t> numbers) {
+  return std::to_string(*(numbers.begin() + dice(numbers.size())));
+}
+
+// How the descriptors of a message are charged.
+enum class Charging { each, sparing, all_or_nothing };
+
+// One of a few policies: the same keys, other numbers, units, modes and names.
+Files some_files(Dice& dice, Charging charging) {
+  const auto unit = [&] {
+    static constexpr const char* units[] = {"second", "minute", "hour", "day", "week", "month"};
+    return std::string(units[dice(std::size(units))]);
+  };
+  const auto limit = [&](const std::string& more = "") {
+    return "{unit: " + unit() + ", requests_per_unit: " + number(dice, {0, 1, 3, 20}) + more + "}";
+  };
+  const auto flag = [&](const std::string& name) {
+    // Where limits are spared, those that settle by themselves are another matter.
+    const bool is_told_apart = charging != Charging::sparing || name == "share_threshold";
+    return dice(4) == 0 && is_told_apart ? std::string(", ") + name + ": true" : std::string();
+  };
+  std::string text = "domain: d\ndescriptors:\n";
+  text += "  - {key: a, rate_limit: " + limit(", name: one") + flag("shadow_mode") +
+          flag("quota_mode") + "}\n";
+  text +=
+      "  - {key: a, value: x, rate_limit: " + limit(", name: two, replaces: [{name: one}]") + "}\n";
+  text += "  - {key: b, value: \"p*\"" + flag("share_threshold") + ", rate_limit: " + limit() +
+          ", descriptors: [{key: c, rate_limit: " + limit() + flag("shadow_mode") + "}]}\n";
+  text += "  - {key: b, rate_limit: {unlimited: true, name: one}}\n";
+  if (dice(3) == 0) text += "  - {key: late, rate_limit: " + limit() + "}\n";
+  return {{"limits.yaml", text}};
+}
+
+proto::RateLimitRequest some_request(Dice& dice, Charging charging) {
+  proto::RateLimitRequest request;
+  request.set_domain(dice(12) == 0 ? "other" : "d");
+  if (dice(3) == 0) request.set_hits_addend(dice(4u));
+  for (int n = 1 + dice(3); n > 0; --n) {
+    auto* const descriptor = request.add_descriptors();
+    static constexpr std::pair<const char*, const char*> entries[] = {
+        {"a", "x"}, {"a", "y"}, {"a", ""}, {"b", "p1"}, {"b", "p2"}, {"b", "q"}, {"late", "z"}};
+    const auto& [key, value] = entries[dice(std::size(entries))];
+    auto* const entry = descriptor->add_entries();
+    entry->set_key(key);
+    entry->set_value(value);
+    if (dice(5) == 0) {
+      auto* const inner = descriptor->add_entries();
+      inner->set_key("c");
+      inner->set_value("v");
+    }
+    if (dice(4) == 0)
+      descriptor->mutable_hits_addend()->set_value(dice(8) == 0 ? UINT64_MAX - dice(3u) : dice(5u));
+    // One counter under two limits cannot be settled all or nothing.
+    if (dice(6) == 0 && charging != Charging::all_or_nothing) {
+      auto* const limit = descriptor->mutable_limit();
+      limit->set_requests_per_unit(dice(5u));
+      // 0 and 9 are not units.
+      const int unit = dice(20) == 0 ? 0 : dice(30) == 0 ? 9 : 1 + dice(7);
+      limit->set_unit(static_cast<proto::RateLimitDescriptor::Unit>(unit));
+    }
+    if (dice(8) == 0 && charging != Charging::sparing) descriptor->set_is_negative_hits(true);
+  }
+  return request;
+}
+
+// The table stops counting at 2^53-1 where the naive service stops at 2^63-1; above any limit both
+// are only over, and what is given back from there tells them apart.
+bool tells_large_counts_apart(const naive::Service& service) {
+  for (const auto& [key, count] : service.counters)
+    if (count >= int64_t{1} << 53) return true;
+  return false;
+}
+
+void play(uint32_t seed, Charging charging) {
+  SCOPED_TRACE(seed);
+  Dice dice(seed);
+  World world;
+  naive::Service service;
+  service.options.stop_when_over = world.options.sparing = charging == Charging::sparing;
+  service.options.all_or_nothing = world.options.all_or_nothing =
+      charging == Charging::all_or_nothing;
+  service.options.response.shadow = world.options.response.shadow = dice(5) == 0;
+  service.options.response.quota = world.options.response.quota = dice(5) == 0;
+  service.options.response.dynamic_metadata = world.options.response.dynamic_metadata =
+      dice(3) == 0;
+  if (dice(2) == 0)
+    service.options.response.headers = world.options.response.headers = HeaderStyle::both;
+  const auto load = [&] {
+    service.files = some_files(dice, charging);
+    service.load();
+    ASSERT_TRUE(world.load(service.files));
+  };
+  load();
+  std::vector<std::unique_ptr<GrpcClient>> clients;
+  for (size_t piece : {size_t{3}, SIZE_MAX, SIZE_MAX})
+    clients.push_back(std::make_unique<GrpcClient>(world, piece));
+  for (int step = 0; step < 60; ++step) {
+    SCOPED_TRACE(step);
+    if (dice(15) == 0) load();
+    if (dice(6) == 0) {
+      const int64_t lengths[] = {1'000, 999'999, 1'000'000, 30'000'000, 3'600'000'000};
+      world.sleep_us(lengths[dice(std::size(lengths))]);
+    }
+    if (dice(10) == 0) clients[dice(clients.size())] = std::make_unique<GrpcClient>(world);
+    service.now = World::now_s();
+    const proto::RateLimitRequest asked = some_request(dice, charging);
+    SCOPED_TRACE(asked.ShortDebugString());
+    const std::string message = asked.SerializeAsString();
+    RateLimitRequest request;
+    ASSERT_EQ(read_request(message, request), ReadProblem::none);
+    RateLimitResponse expected;
+    const auto problem = service.ask(request, expected);
+    if (tells_large_counts_apart(service)) return;
+    const GrpcAnswer answer = clients[dice(clients.size())]->call(message);
+    if (problem) {
+      ASSERT_EQ(answer.code, problem->grpc_code);
+      ASSERT_EQ(answer.text, problem->message);
+      continue;
+    }
+    ASSERT_EQ(answer.code, 0u) << answer.text;
+    ASSERT_EQ(bytes_as_json(answer.message), by_bytes(expected));
+  }
+}
+
+void play_all(Charging charging) {
+  for (uint32_t seed = 0; seed < 400 && !testing::Test::HasFailure(); ++seed) play(seed, charging);
+}
+
+TEST(EnvoyServiceModel, AnswersAsTheNaiveServiceDoes) {
+  play_all(Charging::each);
+}
+TEST(EnvoyServiceModel, SparesAsTheNaiveServiceDoes) {
+  play_all(Charging::sparing);
+}
+TEST(EnvoyServiceModel, ChargesAllOrNothingAsTheNaiveServiceDoes) {
+  play_all(Charging::all_or_nothing);
+}
+
+// ---- A store that answers late ----
+
+// Each charge of a counter leaves a count that no other one leaves, so what clients are told is
+// compared with what was charged: every call is charged once, whether it is heard of or not.
+void play_late(uint32_t seed) {
+  SCOPED_TRACE(seed);
+  Dice dice(seed);
+  World world;
+  const auto load = [&] {
+    const auto limit = [&] {
+      return "{unit: year, requests_per_unit: " + std::to_string(1'000'000 + dice(1'000)) + "}";
+    };
+    ASSERT_TRUE(
+        world.load({{"l.yaml", "domain: d\ndescriptors:\n  - {key: a, rate_limit: " + limit() +
+                                   "}\n  - {key: b, rate_limit: " + limit() + "}\n"}}));
+  };
+  load();
+  world.table.settles = [&](size_t groups) { return dice(3) == 0 ? groups : dice(groups + 1); };
+  struct Asked {
+    GrpcClient* client;
+    uint32_t stream;
+    std::vector<std::string> keys;
+    bool is_reset;
+  };
+  std::vector<std::unique_ptr<GrpcClient>> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(std::make_unique<GrpcClient>(world));
+  std::vector<Asked> asked;
+  std::map<std::string, int64_t> asked_of;  // by key
+  bool any_left = false;
+  for (int step = 0; step < 80; ++step) {
+    SCOPED_TRACE(step);
+    if (dice(12) == 0) load();
+    if (world.table.asked() > 0 && dice(2) == 0) {
+      world.table.name(dice(world.table.asked()));
+      world.engine().advance();
+    }
+    if (!asked.empty() && dice(6) == 0) {
+      Asked& one = asked[dice(asked.size())];
+      if (one.client->answer_of(one.stream).code == 99) {
+        one.client->send(wire::http2_peer::rst_stream(one.stream));
+        one.is_reset = true;
+      }
+    }
+    if (dice(40) == 0) {  // a client leaves
+      const size_t n = dice(clients.size());
+      std::erase_if(asked, [&](const Asked& one) { return one.client == clients[n].get(); });
+      clients[n] = std::make_unique<GrpcClient>(world);
+      any_left = true;
+    }
+    proto::RateLimitRequest request;
+    request.set_domain("d");
+    Asked one{
+        .client = clients[dice(clients.size())].get(), .stream = 0, .keys = {}, .is_reset = false};
+    for (int n = 1 + dice(3); n > 0; --n) {
+      auto* const entry = request.add_descriptors()->add_entries();
+      entry->set_key(dice(2) == 0 ? "a" : "b");
+      entry->set_value(dice(2) == 0 ? "1" : "2");
+      one.keys.push_back(entry->key() + "_" + entry->value());
+      ++asked_of[one.keys.back()];
+    }
+    one.stream = one.client->begin(request.SerializeAsString());
+    asked.push_back(one);
+  }
+  world.table.settles = [](size_t groups) { return groups; };
+  while (world.table.asked() > 0) {
+    world.table.name(0);
+    world.engine().advance();
+  }
+
+  std::map<std::string, std::set<int64_t>> counts;  // by key: those that were told
+  for (const Asked& one : asked) {
+    const GrpcAnswer answer = one.client->answer_of(one.stream);
+    if (one.is_reset) {
+      EXPECT_EQ(answer.code, 99u);
+      continue;
+    }
+    ASSERT_EQ(answer.code, 0u) << answer.text;
+    proto::RateLimitResponse response;
+    ASSERT_TRUE(response.ParseFromString(answer.message));
+    ASSERT_EQ(static_cast<size_t>(response.statuses_size()), one.keys.size());
+    for (int i = 0; i < response.statuses_size(); ++i) {
+      const auto& status = response.statuses(i);
+      const int64_t count =
+          int64_t{status.current_limit().requests_per_unit()} - int64_t{status.limit_remaining()};
+      EXPECT_TRUE(counts[one.keys[static_cast<size_t>(i)]].insert(count).second)
+          << "two were told of the same count";
+    }
+  }
+  GrpcClient last(world);
+  for (const auto& [key, times] : asked_of) {
+    proto::RateLimitRequest request;
+    request.set_domain("d");
+    auto* const descriptor = request.add_descriptors();
+    auto* const entry = descriptor->add_entries();
+    entry->set_key(key.substr(0, 1));
+    entry->set_value(key.substr(2));
+    descriptor->mutable_hits_addend();  // a peek
+    const GrpcAnswer answer = last.call(request.SerializeAsString());
+    proto::RateLimitResponse response;
+    ASSERT_TRUE(response.ParseFromString(answer.message));
+    const auto& status = response.statuses(0);
+    const int64_t count =
+        int64_t{status.current_limit().requests_per_unit()} - int64_t{status.limit_remaining()};
+    EXPECT_EQ(count, world.table.charged["envoy:31536000:d_" + key]);
+    if (any_left)
+      EXPECT_LE(count, times);
+    else
+      EXPECT_EQ(count, times);
+    if (!counts[key].empty()) {
+      EXPECT_GE(*counts[key].begin(), 1);
+      EXPECT_LE(*counts[key].rbegin(), count);
+    }
+  }
+}
+
+TEST(EnvoyServiceModel, ALateStoreIsChargedOnceForEachCall) {
+  for (uint32_t seed = 0; seed < 300 && !testing::Test::HasFailure(); ++seed) play_late(seed);
+}
+
+}  // namespace
+}  // namespace sluice::envoy::service_model_test

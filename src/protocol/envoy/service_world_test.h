@@ -1,0 +1,282 @@
+// Envoy's rate limit service without sockets: sessions, engine, rules and the table in memory, with
+// a clock that stands still until it is told. One of them at a time.
+#pragma once
+
+#include <spdlog/sinks/null_sink.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "engine/engine.h"
+#include "policy/read/native.h"
+#include "policy/read/yaml_tree.h"
+#include "protocol/envoy/limits_file.h"
+#include "protocol/envoy/options.h"
+#include "protocol/envoy/rules.h"
+#include "protocol/envoy/session.h"
+#include "protocol/envoy/worker_state.h"
+#include "protocol/protocol.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
+#include "store/forwarding_test.h"
+#include "wire/grpc.h"
+#include "wire/http2_peer_test.h"
+
+namespace sluice::envoy::service_world {
+
+inline int64_t now_us;  // of the one world
+
+inline protocol::Protocol self() {
+  return protocol::find("envoy").value();
+}
+
+using Files = std::map<std::string, std::string>;
+
+// A table that is asked elsewhere first when it is told to: it decides `settles` of the groups of a
+// batch at once, and the rest when the batch is named.
+class LateTable final : public store::tests::Forwarding {
+ public:
+  explicit LateTable(store::Store& inner) : Forwarding(inner) {}
+
+  std::function<size_t(size_t)> settles = [](size_t groups) { return groups; };
+  // Can no counter be asked?
+  bool fails = false;
+  bool keeps_account = true;
+  // Counters by their stored names: how much has been charged to each, whoever heard of it.
+  std::map<std::string, int64_t> charged;
+
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
+    const size_t count = std::min(settles(batch.groups.size()), batch.groups.size());
+    auto first = batch;
+    first.groups = batch.groups.first(count);
+    if (fails) return fail(first);
+    const store::Applied applied = inner_.apply(first, now, completions, pin, ticket);
+    for (const request::Group& group : first.groups.first(applied.settled))
+      for (const request::Charge& charge :
+           batch.charges.subspan(group.charge_first, group.charge_count))
+        if (keeps_account && charge.verb == request::Verb::count) {
+          int64_t& sum = charged[charge.space->prefix + std::string(charge.key)];
+          sum = charge.cost > INT64_MAX - sum ? INT64_MAX : sum + charge.cost;
+        }
+    if (applied.settled < count || count == batch.groups.size()) return applied;
+    asks_.emplace_back(completions, ticket);
+    return {.settled = count, .later = true};
+  }
+  void abandon(store::CompletionQueue&, request::Ticket ticket) override {
+    std::erase_if(asks_, [&](const auto& ask) { return ask.second == ticket; });
+  }
+  size_t asked() const { return asks_.size(); }
+
+  store::Applied fail(const request::Batch& batch) {
+    for (size_t i = 0; i < batch.groups.size(); ++i) {
+      request::Group& group = batch.groups[i];
+      const request::Charge& charge = batch.charges[group.charge_first];
+      if (!limit::is_counted(charge.limits)) {
+        auto one = batch;
+        one.groups = batch.groups.subspan(i, 1);
+        inner_.apply(one, {}, nullptr);
+        continue;
+      }
+      group.error = request::Error::store;
+      if (!group.may_fail) return {.settled = i + 1, .later = false};
+    }
+    return {.settled = batch.groups.size(), .later = false};
+  }
+  // Names the n-th of those that were put off.
+  void name(size_t n) {
+    const auto [completions, ticket] = asks_.at(n);
+    asks_.erase(asks_.begin() + static_cast<std::ptrdiff_t>(n));
+    completions->resume_batch(ticket);
+  }
+
+ private:
+  std::vector<std::pair<store::CompletionQueue*, request::Ticket>> asks_;
+};
+
+class World {
+ public:
+  World() {
+    now_us = 1'795'334'123'000'000;
+    auto rules = std::make_shared<policy::RuleSet>(protocol::dialects());
+    live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
+    engine_ = std::make_unique<engine::Engine>(
+        engine::Engine::Deps{.store = table, .clock = clock_, .live = *live_, .spaces = &spaces_},
+        std::make_shared<spdlog::logger>("memory",
+                                         std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+
+  // As a reload does it. False: the files are refused, and nothing changes.
+  // `native`: a sluice.yaml with rules, or nothing.
+  bool load(const Files& files, const LimitsReading& reading = {},
+            const RulesOptions& rules_options = {}, const std::string& native = {}) {
+    std::vector<LimitsText> texts;
+    for (const auto& [name, text] : files) texts.push_back({name, text});
+    base::Diagnostics diagnostics;
+    auto set = read_limits(texts, reading, diagnostics);
+    if (!set) return false;
+    auto rules = std::make_shared<policy::RuleSet>(protocol::dialects());
+    policy::YamlDocument document;
+    if (!native.empty() && policy::parse_yaml(native, document)) return false;
+    if (!native.empty()) policy::read_native(document, "sluice.yaml", spaces_, *rules, diagnostics);
+    if (base::has_errors(diagnostics)) return false;
+    LimitRules::add(*std::move(set), rules_options, spaces_, *rules);
+    live_->exchange(std::make_shared<live::LivePolicy>(live::LivePolicy{std::move(rules)}));
+    return true;
+  }
+
+  static int64_t now_s() { return now_us / 1'000'000; }
+  void sleep_us(int64_t us) {
+    now_us += us;
+    store_.housekeep(clock_.now());
+  }
+  request::Peer peer() { return {.options = &options, .worker = &worker, .clock = &clock_}; }
+  engine::Engine& engine() { return *engine_; }
+  request::Spaces& spaces() { return spaces_; }
+
+  EnvoyOptions options;
+  EnvoyWorker worker;
+
+ private:
+  request::Spaces spaces_;
+  base::Clock clock_{{[] { return now_us; }, [] { return now_us; }}};
+  store::EmbeddedStore store_{0, base::Hash(1), spaces_};
+
+ public:
+  LateTable table{store_};
+
+ private:
+  std::unique_ptr<live::Live> live_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+// What a connection does with what arrives, as server::Connection does it.
+class Connection final : public engine::ReplySink {
+ public:
+  explicit Connection(World& world) : world_(world), session_(world.peer()) {}
+  ~Connection() override { world_.engine().forget(*this); }
+
+  void send(std::string_view bytes) {
+    in_ += bytes;
+    go_on();
+  }
+  void resume(engine::Batch& batch) override {
+    base::Buffer out;
+    if (world_.engine().resume(batch, out) == engine::Served::ended) closed_ = true;
+    out_ += out.view();
+    go_on();
+  }
+  void reply_late(const request::Request&, const request::Verdict&, base::Time) override {
+    throw std::logic_error("nothing waits for units here");
+  }
+  void flush_late(bool) override {}
+
+  // What was sent since the last time.
+  std::string take() { return std::exchange(out_, {}); }
+  bool closed() const { return closed_; }
+  EnvoySession& session() { return session_; }
+
+ private:
+  void go_on() {
+    base::Buffer out;
+    while (!closed_ && !session_.holds_back()) {
+      engine::Batch& batch = world_.engine().next_batch();
+      // In memory of its own, so that a sanitizer sees a view that lives too long.
+      const std::string in = in_;
+      const auto received = session_.receive(in, false, batch.requests, out);
+      const bool asks = batch.requests.size() > 0;
+      engine::Served served = engine::Served::all;
+      if (asks) served = world_.engine().serve(batch, self(), session_, out, this);
+      const bool ended = served == engine::Served::ended;
+      if (received.closing && !ended) session_.farewell(out);
+      closed_ = received.closing || ended;
+      in_.erase(0, received.consumed);
+      if (received.consumed == 0 && !asks) break;
+    }
+    out_ += out.view();
+  }
+
+  World& world_;
+  EnvoySession session_;
+  std::string in_, out_;
+  bool closed_ = false;
+};
+
+struct GrpcAnswer {
+  uint32_t code = 99;
+  std::string text, message;
+  friend bool operator==(const GrpcAnswer&, const GrpcAnswer&) = default;
+};
+
+inline std::string framed(std::string_view message, bool packed = false) {
+  std::string bytes(wire::grpc_prefix_bytes, '\0');
+  wire::GrpcPrefix{.flags = packed, .bytes = static_cast<uint32_t>(message.size())}.write(
+      bytes.data());
+  return bytes.append(message);
+}
+
+// A gRPC client of one connection.
+class GrpcClient {
+ public:
+  static constexpr std::string_view should_rate_limit =
+      "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+  // `piece`: how many bytes are sent at a time.
+  explicit GrpcClient(World& world, size_t piece = SIZE_MAX) : piece_(piece), connection(world) {
+    send(wire::http2_peer::join({wire::http2_peer::hello(), wire::http2_peer::settings_ack()}));
+  }
+
+  GrpcAnswer call(std::string_view message, std::string_view path = should_rate_limit,
+                  const wire::http2_peer::Headers& more = {}, bool packed = false) {
+    const uint32_t stream = begin(message, path, more, packed);
+    return answer_of(stream);
+  }
+  // The stream of a call whose answer is looked at later.
+  uint32_t begin(std::string_view message, std::string_view path = should_rate_limit,
+                 const wire::http2_peer::Headers& more = {}, bool packed = false) {
+    stream_ += 2;
+    send(peer.request(stream_, wire::http2_peer::Peer::grpc(path, more), framed(message, packed)));
+    return stream_;
+  }
+  // What has come so far: `code` is 99 of a call without an answer.
+  GrpcAnswer answer_of(uint32_t stream) {
+    peer.read(connection.take());
+    const wire::http2_peer::Answer& answer = peer.answers[stream];
+    if (!answer.ended) return {};
+    const std::string code =
+        answer.trailers.empty() ? answer.header("grpc-status") : answer.trailer("grpc-status");
+    GrpcAnswer told{code.empty() ? 99 : static_cast<uint32_t>(std::stoul(code)),
+                    answer.header("grpc-message"),
+                    {}};
+    if (answer.body.size() >= wire::grpc_prefix_bytes)
+      told.message = answer.body.substr(wire::grpc_prefix_bytes);
+    return told;
+  }
+  void send(std::string_view bytes) {
+    for (size_t at = 0; at < bytes.size(); at += std::min(piece_, bytes.size() - at))
+      connection.send(bytes.substr(at, piece_));
+    peer.read(connection.take());
+  }
+
+ private:
+  const size_t piece_;
+  uint32_t stream_ = UINT32_MAX;  // the first is 1
+
+ public:
+  Connection connection;
+  wire::http2_peer::Peer peer;
+};
+
+}  // namespace sluice::envoy::service_world

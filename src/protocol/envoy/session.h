@@ -1,0 +1,54 @@
+// A connection of Envoy's rate limit service: gRPC where it begins as HTTP/2 does, else HTTP/1.1.
+// So each listener serves both. One per connection, used by its thread.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "protocol/envoy/options.h"
+#include "protocol/envoy/worker_state.h"
+#include "request/peer.h"
+#include "request/session.h"
+
+namespace sluice::envoy {
+
+class EnvoySession final : public request::Session {
+ public:
+  // `peer.worker`: an EnvoyWorker.
+  explicit EnvoySession(const request::Peer& peer);
+
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
+             base::Buffer& out) override {
+    return door_->reply(request, verdict, now, out);
+  }
+  bool takes_several_batches() const override {
+    return door_ != nullptr && door_->takes_several_batches();
+  }
+  bool holds_back() const override { return door_ != nullptr && door_->holds_back(); }
+  size_t unfinished_bytes() const override {
+    return door_ == nullptr ? 0 : door_->unfinished_bytes();
+  }
+  std::string_view fault() const override {
+    return door_ == nullptr ? std::string_view() : door_->fault();
+  }
+  void farewell(base::Buffer& out) override {
+    if (door_ != nullptr) door_->farewell(out);
+  }
+  void refuse(std::string_view why, base::Buffer& out) override {
+    if (door_ != nullptr) door_->refuse(why, out);
+  }
+  void goodbye(base::Buffer& out) override {
+    if (door_ != nullptr) door_->goodbye(out);
+  }
+
+ private:
+  EnvoyWorker& worker_;
+  const EnvoyOptions& options_;
+  base::Clock* const clock_;
+  const bool is_debug_;
+  std::unique_ptr<request::Session> door_;  // null: the first bytes have not come
+};
+
+}  // namespace sluice::envoy

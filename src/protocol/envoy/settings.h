@@ -1,0 +1,35 @@
+// Settings of Envoy's rate limit service, `envoy:` of a sluice.yaml. They hold for every `envoy`
+// listener; what the limits' files need stands with the policy. Main thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/envoy/metrics_settings.h"
+#include "protocol/envoy/options.h"
+#include "protocol/settings.h"
+
+namespace sluice::envoy {
+
+class EnvoySettings final : public protocol::Settings {
+ public:
+  std::unique_ptr<Settings> clone() const override;
+  void read(config::FileReader& reader, const policy::YamlNode& section) override;
+  std::vector<std::pair<std::string, std::string>> lines() const override;
+  void add_to(server::Options& options, protocol::Protocol self) const override;
+
+  void check(const config::Config& config, base::Diagnostics& diagnostics) const override;
+
+  EnvoyOptions options;
+  MetricsSettings metrics;
+
+ private:
+  std::string origin_;
+};
+
+extern const protocol::SettingsFormat settings_format;
+
+}  // namespace sluice::envoy

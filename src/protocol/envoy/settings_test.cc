@@ -1,0 +1,234 @@
+// Of the service's settings, those about its metrics and the debug port.
+#include "protocol/envoy/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "config/config.h"
+#include "config/settings.h"
+#include "protocol/envoy/commands.h"
+#include "protocol/envoy/environment.h"
+#include "protocol/protocol.h"
+#include "server/options.h"
+
+namespace sluice::envoy::settings_test {
+namespace {
+
+const protocol::Protocol self = *protocol::find("envoy");
+
+std::string texts(const base::Diagnostics& diagnostics) {
+  std::string text;
+  for (const auto& d : diagnostics) text += base::to_string(d) + "\n";
+  return text;
+}
+
+// What is wrong with a sluice.yaml, "" if nothing.
+std::string problems(const std::string& sections, config::Config& config) {
+  base::Diagnostics diagnostics;
+  config::read_config(
+      "listen: [{ protocol: envoy, address: a }]\npolicy: [{ envoy: limits }]\n" + sections + "\n",
+      "sluice.yaml", config, diagnostics);
+  return texts(diagnostics);
+}
+
+const EnvoyOptions& sessions_of(const server::Options& options) {
+  return static_cast<const EnvoyOptions&>(*options.session_options[static_cast<size_t>(self)]);
+}
+
+TEST(EnvoyMetricsSettings, AreOfAPageOrAStatsd) {
+  config::Config config;
+  ASSERT_EQ(problems("envoy: { debug_port: 6070, metrics: { prometheus: { address: \"[::1]:9102\", "
+                     "path: /m, milliseconds: true }, paths_max: 5, near_limit_ratio: 0.5 } }",
+                     config),
+            "");
+  const server::Options options = config.options();
+  EXPECT_FALSE(options.statsd);
+  ASSERT_EQ(options.listeners.size(), 2u);
+  EXPECT_EQ(options.listeners[1].service.kind, server::Service::Kind::page);
+  EXPECT_EQ(options.listeners[1].service.path, "/m");
+  EXPECT_EQ(options.listeners[1].host, "::1");
+  EXPECT_EQ(options.listeners[1].port, 9102);
+  const EnvoyOptions& sessions = sessions_of(options);
+  EXPECT_EQ(sessions.debug_port, 6070);
+  ASSERT_NE(sessions.metrics, nullptr);
+  EXPECT_EQ(sessions.metrics->options().paths_max, 5u);
+  EXPECT_EQ(sessions.metrics->options().near_ratio, 0.5F);
+  EXPECT_TRUE(sessions.metrics->options().milliseconds);
+
+  config::Config other;
+  ASSERT_EQ(problems("envoy: { metrics: { statsd: { address: \"stats:1\", flush_interval: 300ms, "
+                     "tags: \"b:2, a.x:1=\" } } }",
+                     other),
+            "");
+  const server::Options with_statsd = other.options();
+  ASSERT_TRUE(with_statsd.statsd);
+  EXPECT_EQ(with_statsd.statsd->host, "stats");
+  EXPECT_EQ(with_statsd.statsd->port, 1);
+  EXPECT_EQ(with_statsd.statsd->period, std::chrono::milliseconds(300));
+  EXPECT_TRUE(with_statsd.statsd->tcp);
+  EXPECT_EQ(sessions_of(with_statsd).metrics->options().tags,
+            (std::vector<std::pair<std::string, std::string>>{{"a_x", "1_"}, {"b", "2"}}));
+}
+
+TEST(EnvoyMetricsSettings, NothingIsCountedWhereNobodyAsks) {
+  config::Config config;
+  ASSERT_EQ(problems("envoy: { metrics: { near_limit_ratio: 0.5 } }", config), "");
+  const server::Options options = config.options();
+  EXPECT_EQ(options.listeners.size(), 1u);
+  EXPECT_FALSE(options.statsd);
+  EXPECT_EQ(sessions_of(options).metrics, nullptr);
+}
+
+TEST(EnvoyMetricsSettings, AreReadBackAsTheyArePrinted) {
+  for (const char* metrics :
+       {"{ prometheus: { address: \"[::]:9090\", path: \"/metrics\" } }",
+        "{ prometheus: { address: \"a:1\", path: \"/\", milliseconds: true }, paths_max: 7 }",
+        "{ statsd: { address: \"localhost:8125\", flush_interval: 10s, tags: \"a:1,b:2\" }, "
+        "near_limit_ratio: 0.25 }"}) {
+    config::Config config;
+    EXPECT_EQ(problems("envoy: { debug_port: 7, metrics: " + std::string(metrics) + " }", config),
+              "");
+    const std::string printed = config.settings_of(self).lines().front().first;
+    EXPECT_NE(printed.find(", debug_port: 7, metrics: " + std::string(metrics) + " }"),
+              std::string::npos)
+        << printed;
+    config::Config again;
+    EXPECT_EQ(problems(printed, again), "");
+    EXPECT_EQ(again.settings_of(self).lines().front().first, printed);
+  }
+}
+
+TEST(EnvoyMetricsSettings, WhatIsWrongIsTold) {
+  const auto wrong = [](const std::string& metrics) {
+    config::Config config;
+    return problems("envoy: { metrics: " + metrics + " }", config);
+  };
+  EXPECT_NE(
+      wrong("{ prometheus: {}, statsd: {} }").find("there are a page for Prometheus and a statsd"),
+      std::string::npos);
+  EXPECT_NE(wrong("{ statsd: { flush_interval: 0s } }").find("`0s` is no length of time"),
+            std::string::npos);
+  EXPECT_NE(wrong("{ statsd: { tags: \"a\" } }").find("`a` are no tags"), std::string::npos);
+  EXPECT_NE(wrong("{ near_limit_ratio: -1 }").find("`-1` is no ratio"), std::string::npos);
+  EXPECT_NE(wrong("{ paths_max: 1000001 }").find("paths_max"), std::string::npos);
+  EXPECT_NE(wrong("{ statsd: { prefix: a } }").find("prefix"), std::string::npos);
+}
+
+struct World {
+  std::map<std::string, std::string> variables;
+  std::ostringstream out, err;
+  config::CommandIo io{out, err, false, false,
+                       [this](const char* name) -> std::optional<std::string> {
+                         const auto at = variables.find(name);
+                         if (at == variables.end()) return std::nullopt;
+                         return at->second;
+                       }};
+  config::Config config;
+
+  // What is wrong, "" if nothing.
+  std::string apply() {
+    config = {};
+    config.listen = {{{self, {"0.0.0.0", 8081}}, ""}, {{self, {"0.0.0.0", 8080}}, ""}};
+    base::Diagnostics diagnostics;
+    apply_service_environment(io, config, diagnostics);
+    return texts(diagnostics);
+  }
+  const MetricsSettings& metrics() {
+    return static_cast<const EnvoySettings&>(config.settings_of(self)).metrics;
+  }
+};
+
+TEST(EnvoyMetricsVariables, NameOneWhoIsTold) {
+  World world;
+  world.variables = {{"STATSD_HOST", "stats"},
+                     {"STATSD_PORT", "18125"},
+                     {"STATS_FLUSH_INTERVAL", "1m"},
+                     {"EXTRA_TAGS", "env:test,zone:b"},
+                     {"NEAR_LIMIT_RATIO", "0.5"}};
+  ASSERT_EQ(world.apply(), "");
+  ASSERT_TRUE(world.metrics().statsd);
+  EXPECT_FALSE(world.metrics().prometheus);
+  EXPECT_EQ(world.metrics().statsd->address.host, "stats");
+  EXPECT_EQ(world.metrics().statsd->address.port, 18125);
+  EXPECT_EQ(world.metrics().statsd->flush_interval, base::seconds(60));
+  EXPECT_EQ(world.metrics().counting.near_ratio, 0.5F);
+  EXPECT_EQ(world.metrics().counting.tags.size(), 2u);
+
+  world.variables["DISABLE_STATS"] = "true";
+  ASSERT_EQ(world.apply(), "");
+  EXPECT_FALSE(world.metrics().statsd);
+
+  world.variables = {{"USE_STATSD", "true"}};
+  ASSERT_EQ(world.apply(), "");
+  ASSERT_TRUE(world.metrics().statsd);
+  EXPECT_EQ(world.metrics().statsd->address.host, "localhost");
+  EXPECT_EQ(world.metrics().statsd->address.port, 8125);
+  EXPECT_EQ(world.metrics().statsd->flush_interval, base::seconds(10));
+
+  world.variables = {{"USE_PROMETHEUS", "t"},
+                     {"STATSD_HOST", "stats"},
+                     {"PROMETHEUS_ADDR", ":9102"},
+                     {"PROMETHEUS_PATH", "/m"},
+                     {"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "true"}};
+  ASSERT_EQ(world.apply(), "");
+  EXPECT_FALSE(world.metrics().statsd);
+  ASSERT_TRUE(world.metrics().prometheus);
+  EXPECT_EQ(world.metrics().prometheus->address.host, "::");
+  EXPECT_EQ(world.metrics().prometheus->address.port, 9102);
+  EXPECT_EQ(world.metrics().prometheus->path, "/m");
+  EXPECT_TRUE(world.metrics().counting.milliseconds);
+}
+
+TEST(EnvoyMetricsVariables, WithoutANameNobodyIsToldAndThatIsSaidOnce) {
+  World world;
+  EXPECT_EQ(world.apply(),
+            "warning: USE_STATSD: is not set, so nothing is told to a statsd on localhost:8125; "
+            "set it to true or false\n");
+  EXPECT_FALSE(world.metrics().statsd);
+  EXPECT_FALSE(world.metrics().prometheus);
+  world.variables = {{"USE_STATSD", "false"}};
+  EXPECT_EQ(world.apply(), "");
+  EXPECT_FALSE(world.metrics().statsd);
+}
+
+TEST(EnvoyMetricsVariables, TwoWaysAreAnErrorAndAMapperAWarning) {
+  World world;
+  world.variables = {{"USE_PROMETHEUS", "true"}, {"USE_STATSD", "true"}};
+  EXPECT_EQ(world.apply(),
+            "error: USE_PROMETHEUS: USE_STATSD is set as well; set one of them to true: each "
+            "counter is told in one way\n");
+  world.variables = {{"USE_PROMETHEUS", "true"}, {"PROMETHEUS_MAPPER_YAML", "a.yaml"}};
+  EXPECT_EQ(world.apply(),
+            "warning: PROMETHEUS_MAPPER_YAML: has no effect: names are those of the built-in "
+            "mapping; unset it, and rename in Prometheus (metric_relabel_configs)\n");
+  world.variables = {{"USE_STATSD", "true"},
+                     {"STATS_FLUSH_INTERVAL", "0"},
+                     {"EXTRA_TAGS", "x"},
+                     {"NEAR_LIMIT_RATIO", "x"},
+                     {"STATSD_PORT", "x"}};
+  const std::string wrong = world.apply();
+  for (const char* name : {"STATS_FLUSH_INTERVAL", "EXTRA_TAGS", "NEAR_LIMIT_RATIO", "STATSD_PORT"})
+    EXPECT_NE(wrong.find("error: " + std::string(name)), std::string::npos) << wrong;
+}
+
+TEST(EnvoyMetricsVariables, ADebugPortIsAListenerWhereItIsSet) {
+  World world;
+  world.variables = {{"USE_STATSD", "false"}};
+  EXPECT_EQ(world.apply(), "");
+  EXPECT_EQ(world.config.listen.size(), 2u);
+  world.variables["DEBUG_PORT"] = "6070";
+  world.variables["DEBUG_HOST"] = "127.0.0.1";
+  EXPECT_EQ(world.apply(), "");
+  ASSERT_EQ(world.config.listen.size(), 3u);
+  EXPECT_EQ(world.config.listen[2].value.address.host, "127.0.0.1");
+  EXPECT_EQ(world.config.listen[2].value.address.port, 6070);
+  EXPECT_EQ(sessions_of(world.config.options()).debug_port, 6070);
+}
+
+}  // namespace
+}  // namespace sluice::envoy::settings_test
