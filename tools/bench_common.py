@@ -36,6 +36,13 @@ db: { inMemory: true }
 buckets:
   bench: { size: 1000, per_second: 1000 }
 """
+# What load asks for (protocol/envoy/load.cc).
+ENVOY_LIMITS = """
+domain: bench
+descriptors:
+  - key: remote_address
+    rate_limit: { unit: day, requests_per_unit: 1000000000 }
+"""
 
 
 class Server(NamedTuple):
@@ -95,7 +102,9 @@ def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequen
     """Sluice with one worker, as it may use one processor, on a port of the system's choice; run by `wrapper`."""
     sluice = str(build / "sluice")
     with tempfile.TemporaryDirectory() as folder:
-        divvy, limitd = Path(folder) / "bench.ini", Path(folder) / "bench.yml"
+        divvy, limitd, limits = Path(folder) / "bench.ini", Path(folder) / "bench.yml", Path(folder) / "limits"
+        limits.mkdir()
+        (limits / "bench.yaml").write_text(ENVOY_LIMITS, encoding="utf-8")
         divvy.write_text(DIVVY_POLICY, encoding="utf-8")
         limitd.write_text(LIMITD_POLICY, encoding="utf-8")
         command = {
@@ -103,8 +112,10 @@ def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequen
             "limitd": [sluice, "limitd", "-c", str(limitd), "-p", "0", "-h", "127.0.0.1"],
             "droplet": [sluice, "droplet", "--host", "127.0.0.1"],
             "resp": [sluice, "resp", "--port", "0"],
+            "envoy": [sluice, "envoy", str(limits)],
         }[protocol]
-        with serving([*wrapper, *command], PORT="0") as server:
+        here = {"HOST": "127.0.0.1", "PORT": "0", "GRPC_HOST": "127.0.0.1", "GRPC_PORT": "0"}  # of divvy and envoy
+        with serving([*wrapper, *command], **here) as server:
             yield server
 
 

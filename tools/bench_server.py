@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Processor time of sluice for each reply, beside that of a server which decides nothing (tools/floor.cc).
+"""Processor time of sluice for each reply, beside that of a server which decides nothing (tools/floor.cc); of a protocol
+over HTTP/2, beside that of sluice's line protocol.
 
 Both run on one processor, the load on another, in turns, so that a busy machine disturbs both alike. What counts is
 the ratio of the medians; rates say more about the generator. With --against, another build of sluice stands in place of
@@ -13,6 +14,7 @@ import os
 import statistics
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from bench_common import Server, load, serving_floor, serving_sluice
 
@@ -20,7 +22,15 @@ CONNECTIONS = 50
 KEYS = 100_000
 # The most that sluice may cost, in floors, by protocol and by the requests outstanding on each connection.
 TARGETS = {"divvy": {1: 1.2, 16: 2.5}, "limitd": {1: 1.25, 16: 3.0}, "droplet": {1: 1.25, 16: 3.0},
-           "resp": {1: 1.2, 16: 2.2}}
+           "resp": {1: 1.2, 16: 2.2}, "envoy": {1: 1.45, 16: 4.0}}
+# Protocols that are held to another one of sluice's in place of a floor.
+HELD_TO = {"envoy": "divvy"}
+
+
+class Side(NamedTuple):
+    """A server, and the protocol that it is asked in."""
+    server: Server
+    protocol: str
 
 
 def arguments() -> argparse.Namespace:
@@ -38,14 +48,14 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def measure(protocol: str, servers: dict[str, Server], depth: int, target: float, rounds: int, seconds: int) -> bool:
-    """`servers`: what sluice is held to, and sluice. True: it costs at most `target` times as much."""
-    other = next(iter(servers))
+def measure(protocol: str, sides: dict[str, Side], depth: int, target: float, rounds: int, seconds: int) -> bool:
+    """`sides`: what sluice is held to, and sluice. True: it costs at most `target` times as much."""
+    other = next(iter(sides))
     title = f"{protocol} {CONNECTIONS}x{depth}"
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
     for number in range(1, rounds + 1):
-        for name, server in servers.items():
-            figures = load(server, protocol, conns=CONNECTIONS, depth=depth, keys=KEYS, warmup=1, secs=seconds,
+        for name, (server, spoken) in sides.items():
+            figures = load(server, spoken, conns=CONNECTIONS, depth=depth, keys=KEYS, warmup=1, secs=seconds,
                            pid=server.pid)
             runs[name].append(figures)
             print(f"  {title} round {number} {name:<6} {figures['cpu_ns']:8.1f} ns/reply "
@@ -67,13 +77,19 @@ def main() -> int:
         print(f"The load average is {busy:.1f}: what else runs here adds to both sides, and pulls the ratio about.")
     missed = 0
     for protocol in options.protocols or TARGETS:
-        held_to = serving_sluice(protocol, options.against) if options.against else serving_floor(protocol)
+        peer = HELD_TO.get(protocol)
+        if options.against:
+            name, spoken, held_to = "before", protocol, serving_sluice(protocol, options.against)
+        elif peer:
+            name, spoken, held_to = peer, peer, serving_sluice(peer)
+        else:
+            name, spoken, held_to = "floor", protocol, serving_floor(protocol)
         with held_to as other, serving_sluice(protocol) as sluice:
             for depth, target in TARGETS[protocol].items():
                 if options.against:
                     target = 1 + options.within / 100
-                servers = {"before" if options.against else "floor": other, "sluice": sluice}
-                missed += not measure(protocol, servers, depth, target, options.rounds, options.seconds)
+                sides = {name: Side(other, spoken), "sluice": Side(sluice, protocol)}
+                missed += not measure(protocol, sides, depth, target, options.rounds, options.seconds)
     return 1 if missed else 0
 
 

@@ -117,7 +117,7 @@ class Floor {
 
 int main(int argc, char** argv) {
   const auto* protocol = sluice::tools::find_load(argc == 2 ? argv[1] : "");
-  if (protocol == nullptr) {
+  if (protocol == nullptr || protocol->count_requests == nullptr) {
     std::fprintf(stderr, "usage: floor %s\n", sluice::tools::load_names("|").c_str());
     return 2;
   }

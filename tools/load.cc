@@ -174,12 +174,20 @@ struct Counts {
   uint64_t replies() const { return allowed + denied + errors; }
 };
 
+// An unanswered request.
+struct Sent {
+  uint64_t number = 0;  // of its connection's
+  Clock::time_point at{};
+};
+
 struct Connection {
   int socket = -1;
+  std::unique_ptr<sluice::protocol::LoadConnection> protocol;
   std::string out;      // not yet written
   std::string partial;  // the beginning of a reply whose end has not come
+  uint64_t requests = 0;
   size_t unanswered = 0;
-  std::vector<Clock::time_point> sent;  // of the unanswered requests, a ring
+  std::vector<Sent> sent;  // a ring
   size_t oldest = 0;
   bool wants_write = false;
 };
@@ -202,12 +210,12 @@ class Generator {
       const auto now = Clock::now();
       paced_from_ = now;
       for (uint64_t i = 0; i < connections_.size() && options_.rate == 0; ++i) {
-        for (uint64_t d = 0; d < options_.depth; ++d) add(connections_[i], now);
+        fill(connections_[i], now);
         flush(i);
       }
     }
     std::array<epoll_event, 256> events{};
-    while ((unanswered_ > 0 || options_.rate > 0) && !done()) {
+    while ((unanswered_ > 0 || !all_sent_) && !done()) {
       const timespec patience = patience_of();
       const int ready =
           epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &patience, nullptr);
@@ -243,6 +251,7 @@ class Generator {
   void open(uint64_t index) {
     Connection& connection = connections_[index];
     connection.sent.resize(options_.depth);
+    connection.protocol = protocol_.connect();
     connection.socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -256,13 +265,14 @@ class Generator {
     watch(index, EPOLL_CTL_ADD);
   }
 
-  // Waits for the answer: no server says anything behind it before it is asked.
+  // Waits for the answer if there is one: no server says anything behind it before it is asked.
   void greet(int socket) {
     const std::string_view greeting = protocol_.greeting();
     if (send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(greeting.size())) {
       fail_errno("send");
     }
+    if (protocol_.welcome().empty()) return;
     const timeval patience{10, 0};
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     std::string head;
@@ -308,7 +318,8 @@ class Generator {
       const auto due = next_due();
       if (due > now) return;
       size_t tried = 0;
-      while (connections_[turn_].unanswered > 0) {
+      while (connections_[turn_].unanswered > 0 ||
+             !connections_[turn_].protocol->has_room(options_.depth)) {
         turn_ = (turn_ + 1) % connections_.size();
         if (++tried == connections_.size()) {
           has_no_room_ = true;
@@ -322,11 +333,25 @@ class Generator {
     }
   }
 
-  void add(Connection& connection, Clock::time_point now) {
-    if (!requests_.append_next(connection.out)) return;
-    connection.sent[(connection.oldest + connection.unanswered) % connection.sent.size()] = now;
+  // False: there is no request left.
+  bool add(Connection& connection, Clock::time_point now) {
+    request_.clear();
+    if (all_sent_ || !requests_.append_next(request_)) {
+      all_sent_ = true;
+      return false;
+    }
+    connection.protocol->append(request_, connection.out);
+    connection.sent[(connection.oldest + connection.unanswered) % connection.sent.size()] = {
+        connection.requests++, now};
     ++connection.unanswered;
     ++unanswered_;
+    return true;
+  }
+
+  void fill(Connection& connection, Clock::time_point now) {
+    while (connection.unanswered < options_.depth && connection.protocol->has_room(1) &&
+           add(connection, now)) {
+    }
   }
 
   void flush(uint64_t index) {
@@ -353,19 +378,27 @@ class Generator {
     const auto now = Clock::now();
     std::string_view text(bytes.data(), static_cast<size_t>(got));
     if (!connection.partial.empty()) text = connection.partial.append(text);
-    Outcome outcome{};
-    while (const size_t size = protocol_.read_reply(text, outcome)) {
-      settle(connection, outcome, now);
-      if (options_.rate == 0) add(connection, now);
-      text.remove_prefix(size);
+    for (;;) {
+      const auto read = connection.protocol->read(text, connection.out);
+      if (read.bytes == 0) break;
+      if (read.is_reply) settle(connection, read.request, read.outcome, now);
+      text.remove_prefix(read.bytes);
     }
+    if (options_.rate == 0) fill(connection, now);
     connection.partial = std::string(text);
   }
 
-  void settle(Connection& connection, Outcome outcome, Clock::time_point now) {
-    if (connection.unanswered == 0) fail("a reply too many");
-    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
-        now - connection.sent[connection.oldest]);
+  void settle(Connection& connection, uint64_t request, Outcome outcome, Clock::time_point now) {
+    // The oldest, unless replies overtake each other; then that takes its place.
+    Sent& oldest = connection.sent[connection.oldest];
+    size_t passed = 0;
+    const auto at = [&]() -> Sent& {
+      return connection.sent[(connection.oldest + passed) % connection.sent.size()];
+    };
+    while (passed < connection.unanswered && at().number != request) ++passed;
+    if (passed == connection.unanswered) fail("a reply too many");
+    std::swap(oldest, at());
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - oldest.at);
     connection.oldest = (connection.oldest + 1) % connection.sent.size();
     --connection.unanswered;
     --unanswered_;
@@ -396,6 +429,8 @@ class Generator {
   size_t turn_ = 0;
   bool has_no_room_ = false;  // every connection has what is due before outstanding
   int silent_seconds_ = 0;
+  std::string request_;    // the one that is being added
+  bool all_sent_ = false;  // there is no request left
   uint64_t unanswered_ = 0;
   std::vector<Connection> connections_;
   std::vector<uint32_t> latencies_us_;

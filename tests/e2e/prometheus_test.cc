@@ -124,12 +124,13 @@ TEST(Prometheus, NoKeyOfARequestOrOfAnOverrideIsALabel) {
 
 // The families of a server in memory, of one on disk and of one on Redis.
 TEST(Prometheus, AlertsAndDashboardNameWhatThereIs) {
-  const RedisServer redis;
+  const RedisServer redis, second;
   const Folder data;
   std::set<std::string> families;
   for (const std::string& store :
        {std::string(), "store: { path: \"" + data.path() + "\", durability: always }\n",
-        "store: { redis: { nodes: [\"" + redis.address() + "\"] } }\n"}) {
+        "store: { redis: { nodes: [\"" + redis.address() + "\"], per_second: { nodes: [\"" +
+            second.address() + "\"] } } }\n"}) {
     const Served served(store);
     auto client = TcpClient::connect(served.divvy);
     for (int i = 0; i < 3; ++i) client->ask("HIT k=v");

@@ -22,6 +22,8 @@ Folder::~Folder() {
 
 std::string Folder::write(const std::string& name, std::string_view text) const {
   std::string path = path_ + '/' + name;
+  if (name.find('/') != std::string::npos)
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream file(path, std::ios::binary);
   file << text;
   if (!file.flush()) throw std::runtime_error("cannot write " + path);

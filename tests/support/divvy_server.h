@@ -21,7 +21,7 @@ class Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  // Writes a file and returns its path.
+  // Writes a file, and makes the folders that its name has, and returns its path.
   std::string write(const std::string& name, std::string_view text) const;
   const std::string& path() const { return path_; }
 

@@ -67,6 +67,40 @@ TEST(Http2Allocation, calls_allocate_nothing) {
   EXPECT_GT(worker.pool.kept_bytes(), 0u);
 }
 
+TEST(Http2Allocation, messages_of_a_call_that_streams_allocate_nothing) {
+  GrpcWorker worker;
+  GrpcServerSession session(worker, {}, [](std::string_view) { return true; });
+  base::Buffer out;
+  Peer peer;
+  std::string body(wire::grpc_prefix_bytes, '\0');
+  wire::GrpcPrefix{0, 100}.write(body.data());
+  body += std::string(100, 'm');
+  session.receive(wire::http2_peer::hello() + wire::http2_peer::settings_ack() +
+                      peer.headers(1, Peer::grpc("/p.S/M"), false),
+                  {});
+  const uint32_t number = session.events()[0].request;
+  const std::string in = wire::http2_peer::data(1, body, false) +
+                         wire::http2_peer::window_update(0, 105) +
+                         wire::http2_peer::window_update(1, 105);
+  size_t sent = 0;
+  const auto serve = [&] {
+    session.receive(in, {});
+    std::string_view message;
+    while (session.next(number, message) == wire::GrpcNext::message) {
+      ASSERT_EQ(message.size(), 100u);
+      ASSERT_TRUE(session.send(number, message));
+      ++sent;
+    }
+    out.clear();
+    session.http().write(out);
+  };
+  for (int i = 0; i < 1'000; ++i) serve();
+  Allocations allocations;
+  for (int i = 0; i < 1'000; ++i) serve();
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_EQ(sent, 2'000u);
+}
+
 TEST(Http2Allocation, an_idle_connection_takes_little) {
   GrpcWorker worker;
   base::Buffer out;

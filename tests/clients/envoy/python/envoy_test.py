@@ -1,0 +1,214 @@
+"""A real Envoy with its HTTP rate limit filter, asking the real `sluice envoy`: what its clients see, also while the limits
+change, and while sluice is away."""
+
+from __future__ import annotations
+
+import unittest
+
+from envoy_proxy import FILTER_SECONDS, Answer, Envoy, Upstream
+from sluice_server import ROOT, LimitedTest, Server, wait_until
+
+LIMITS = """
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: {{ name: of_user, unit: year, requests_per_unit: {of_user} }}
+  - key: tenant
+    rate_limit: {{ unit: year, requests_per_unit: 100 }}
+  - key: shadowed
+    shadow_mode: true
+    rate_limit: {{ unit: year, requests_per_unit: 1 }}
+"""
+OPTIONS = {"enable_x_ratelimit_headers": "DRAFT_VERSION_03"}
+YEAR = 365 * 86_400
+
+
+class EnvoyTest(LimitedTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.upstream = Upstream()
+        self.addCleanup(self.upstream.close)
+
+    def serve_limits(self, of_user: int = 3, **environment: str) -> Server:
+        return self.serve(LIMITS.format(of_user=of_user), **environment)
+
+    def front(self, server: Server, **options: object) -> Envoy:
+        envoy = Envoy(server.grpc_port, self.upstream.port, **{**OPTIONS, **options})
+        self.addCleanup(envoy.close)
+        return envoy
+
+
+class Answers(EnvoyTest):
+    def test_too_many_requests(self) -> None:
+        envoy = self.front(self.serve_limits())
+        answers = [envoy.get(user="a") for _ in range(5)]
+        self.assertEqual([answer.status for answer in answers], [200, 200, 200, 429, 429])
+        self.assertEqual([answer.headers.get("x-envoy-ratelimited") for answer in answers], [None] * 3 + ["true"] * 2)
+        self.assertEqual([answer.headers["x-ratelimit-remaining"] for answer in answers], ["2", "1", "0", "0", "0"])
+        for answer in answers:
+            self.assertEqual(answer.headers["x-ratelimit-limit"], f'3, 3;w={YEAR};name="of_user"')
+            self.assertIn(int(answer.headers["x-ratelimit-reset"]), range(1, YEAR + 1))
+        self.assertEqual(self.upstream.requests, 3)
+        self.assertEqual(envoy.get(user="b").status, 200)
+
+    def test_the_strictest_of_several_limits(self) -> None:
+        envoy = self.front(self.serve_limits())
+        told = [envoy.get(tenant="t", user="a") for _ in range(4)]
+        self.assertEqual([answer.status for answer in told], [200, 200, 200, 429])
+        self.assertEqual(told[0].headers["x-ratelimit-limit"], f'3, 3;w={YEAR};name="of_user", 100;w={YEAR}')
+        # Each limit is charged alone.
+        self.assertEqual(envoy.get(tenant="t").headers["x-ratelimit-remaining"], "95")
+
+    def test_requests_that_no_limit_meets(self) -> None:
+        envoy = self.front(self.serve_limits())
+        self.assertEqual(envoy.get().status, 200)
+        self.assertNotIn("x-ratelimit-limit", envoy.get().headers)
+
+    def test_a_shadow_lets_pass(self) -> None:
+        envoy = self.front(self.serve_limits())
+        answers = [envoy.get(shadowed="s") for _ in range(4)]
+        self.assertEqual([answer.status for answer in answers], [200] * 4)
+        self.assertEqual([answer.headers["x-ratelimit-remaining"] for answer in answers], ["0"] * 4)
+        self.assertEqual(self.upstream.requests, 4)
+
+    def test_headers_of_the_services_own(self) -> None:
+        environment = {"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_REMAINING_HEADER": "X-Left"}
+        envoy = self.front(self.serve_limits(**environment))
+
+        def own(answer: Answer) -> list[str]:
+            self.assertIn(int(answer.headers["ratelimit-reset"]), range(1, YEAR + 1))
+            return [answer.headers["ratelimit-limit"], answer.headers["x-left"]]
+
+        self.assertEqual([own(envoy.get(user="a")) for _ in range(4)], [["3", "2"], ["3", "1"], ["3", "0"], ["3", "0"]])
+
+    def test_dynamic_metadata(self) -> None:
+        envoy = self.front(self.serve_limits(RESPONSE_DYNAMIC_METADATA="true"))
+        self.assertEqual(envoy.get(user="a").headers.get("x-domain"), "shop")
+        plain = self.front(self.serve_limits())
+        self.assertNotIn("x-domain", plain.get(user="a").headers)
+
+
+MANUALS_LIMITS = """
+domain: shop
+descriptors:
+  - key: remote_address
+    rate_limit: { unit: year, requests_per_unit: 5 }
+  - key: path
+    value: /
+    descriptors:
+      - key: remote_address
+        rate_limit: { unit: year, requests_per_unit: 3 }
+"""
+
+
+class Manual(EnvoyTest):
+    """The whole configuration of docs/envoy.md."""
+
+    def configuration(self, server: Server) -> str:
+        lines = iter((ROOT / "docs/envoy.md").read_text(encoding="utf-8").splitlines())
+        self.assertTrue(any(line.endswith("`envoy.yaml`:") for line in lines))
+        next(lines)
+        text = ""
+        for line in lines:
+            if not line:
+                break
+            text += line.removeprefix("    ") + "\n"
+        for of_the_page, here in (
+                ("port_value: 10000", "port_value: 0"), ("port_value: 8081", f"port_value: {server.grpc_port}"),
+                ("port_value: 9000", f"port_value: {self.upstream.port}"), ("timeout: 0.1s", f"timeout: {FILTER_SECONDS}s")):
+            self.assertEqual(text.count(of_the_page), 1, of_the_page)
+            text = text.replace(of_the_page, here)
+        return text + "admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }\n"
+
+    def test_its_configuration_works(self) -> None:
+        server = self.serve(MANUALS_LIMITS)
+        envoy = Envoy(server.grpc_port, self.upstream.port, self.configuration(server))
+        self.addCleanup(envoy.close)
+        answers = [envoy.get() for _ in range(4)]
+        self.assertEqual([answer.status for answer in answers], [200, 200, 200, 429])
+        # Both descriptors have met their limits.
+        self.assertEqual(answers[0].headers["x-ratelimit-limit"], f"3, 5;w={YEAR}, 3;w={YEAR}")
+        self.assertEqual([answer.headers["x-ratelimit-remaining"] for answer in answers], ["2", "1", "0", "0"])
+        self.assertEqual(self.upstream.requests, 3)
+
+
+class Changes(EnvoyTest):
+    def test_a_reload_under_traffic(self) -> None:
+        server = self.serve_limits(of_user=10)
+        envoy = self.front(server)
+        with envoy.traffic(user="a") as traffic:
+            traffic.await_more(20, 429)
+            wait_until(lambda: traffic.count(200) == 10, "ten requests have passed")
+            new = server.folder / "new"
+            new.write_text(LIMITS.format(of_user=1_000_000_000), encoding="utf-8")
+            new.replace(server.limits)
+            traffic.await_more(20, 200, decided=True)
+            # What was counted counts against the new limit.
+            limit = envoy.get(user="a").headers
+            self.assertTrue(limit["x-ratelimit-limit"].startswith("1000000000, "), limit)
+            self.assertLess(int(limit["x-ratelimit-remaining"]), 1_000_000_000 - 30)
+        self.assertEqual(traffic.problems, [])
+        self.assertEqual(traffic.statuses(), {200, 429})
+        self.assertEqual(traffic.count(200, decided=False), 0)
+
+    def test_a_restart_under_traffic(self) -> None:
+        """Each request has its answer; while sluice is away they pass."""
+        server = self.serve_limits(of_user=50)
+        envoy = self.front(server)
+        with envoy.traffic(user="a") as traffic:
+            traffic.await_more(20, 429)
+            wait_until(lambda: traffic.count(200) == 50, "fifty requests have passed")
+            self.assertEqual(server.stop(), 0)
+            traffic.await_more(20, 200, decided=False)
+            server.start()
+            traffic.await_more(20, 429)
+        self.assertEqual(traffic.problems, [])
+        self.assertEqual(traffic.statuses(), {200, 429})
+        # Fifty by each of the two processes, and those that were decided by none.
+        self.assertEqual(traffic.count(200, decided=True), 100)
+
+    def test_restarts_where_nothing_may_pass_undecided(self) -> None:
+        server = self.serve_limits(of_user=1_000_000)
+        envoy = self.front(server, failure_mode_deny=True)
+        with envoy.traffic(user="a") as traffic:
+            for _ in range(3):
+                traffic.await_more(20, 200)
+                self.assertEqual(server.stop(), 0)
+                traffic.await_more(5, 500)
+                server.start()
+            traffic.await_more(20, 200)
+        self.assertEqual(traffic.problems, [])
+        self.assertEqual(traffic.statuses(), {200, 500})
+        self.assertEqual(traffic.count(200, decided=False), 0)
+        self.assertEqual(self.upstream.requests, traffic.count(200))
+
+
+class Failures(EnvoyTest):
+    def test_without_sluice_requests_pass(self) -> None:
+        server = self.serve_limits(of_user=0)
+        envoy = self.front(server)
+        self.assertEqual(envoy.get(user="a").status, 429)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual([envoy.get(user="a").status for _ in range(3)], [200] * 3)
+
+    def test_without_sluice_requests_are_denied_where_that_is_wanted(self) -> None:
+        server = self.serve_limits()
+        envoy = self.front(server, failure_mode_deny=True)
+        self.assertEqual(envoy.get(user="a").status, 200)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual([envoy.get(user="a").status for _ in range(3)], [500] * 3)
+        server.start()
+        # Envoy connects again by itself.
+        wait_until(lambda: envoy.get(user="a").status == 200, "Envoy asks sluice again")
+
+    def test_requests_that_sluice_does_not_answer_pass_after_the_timeout(self) -> None:
+        server = self.serve_limits(of_user=0)
+        envoy = self.front(server, timeout="0.3s")
+        wait_until(lambda: envoy.get(user="a").status == 429, "an answer within the timeout")
+        with server.held():
+            self.assertEqual(envoy.get(user="a").status, 200)
+        wait_until(lambda: envoy.get(user="a").status == 429, "an answer within the timeout")
+
+
+if __name__ == "__main__":
+    unittest.main()

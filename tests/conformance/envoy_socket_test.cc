@@ -1,0 +1,336 @@
+// What was recorded of Envoy's rate limit service (envoy.json), replayed against the real
+// `sluice envoy` over its ports, with a real Redis: answers, and the counters that are left there.
+// A step's `decision` counts where there is one. What metrics say of a case is another test's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protocol/envoy/recorded_test.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/patience.h"
+#include "tests/support/process.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/tcp_client.h"
+#include "wire/grpc_client.h"
+#include "wire/gzip.h"
+#include "wire/http2_peer_test.h"
+
+namespace sluice::tests::envoy_socket_test {
+namespace {
+
+using namespace envoy::recorded;
+
+// Left of each window of a case at least, so that it does not end meanwhile.
+constexpr int64_t safe_s = 4;
+
+int64_t now_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void await_safe_place(const json& windows) {
+  for (const json& window : windows) {
+    const int64_t length = window;
+    if (length <= safe_s) continue;
+    while (length - now_s() % length < safe_s) std::this_thread::sleep_for(Milliseconds(50));
+  }
+}
+
+// {W60}, and {W60-1} for the one before, as the starts of windows.
+std::string with_windows(std::string text, int64_t now) {
+  for (size_t at = text.find("{W"); at != std::string::npos; at = text.find("{W")) {
+    const size_t end = text.find('}', at);
+    std::string window = text.substr(at + 2, end - at - 2);
+    const bool is_last = window.ends_with("-1");
+    if (is_last) window.resize(window.size() - 2);
+    const int64_t length = std::stoll(window);
+    text.replace(at, end + 1 - at, std::to_string(now - now % length - (is_last ? length : 0)));
+  }
+  return text;
+}
+
+class Server {
+ public:
+  Server(const json& config, uint16_t redis) {
+    for (const auto& [name, text] : config["files"].items())
+      folder_.write("current/config/" + name, recorded_text(text));
+    std::filesystem::create_directories(folder_.path() + "/current/config");
+    std::map<std::string, std::string> environment = {
+        {"RUNTIME_ROOT", folder_.path() + "/current"},
+        {"HOST", "127.0.0.1"},
+        {"PORT", "0"},
+        {"GRPC_HOST", "127.0.0.1"},
+        {"GRPC_PORT", "0"},
+        {"REDIS_SOCKET_TYPE", "tcp"},
+        {"REDIS_URL", "127.0.0.1:" + std::to_string(redis)},
+        {"EXPIRATION_JITTER_MAX_SECONDS", "0"},
+        {"LOG_LEVEL", "info"}};
+    for (const auto& [name, value] : config["env"].items()) {
+      if (name.starts_with("USE_") || name.starts_with("STATS") || name == "DISABLE_STATS" ||
+          name.starts_with("PROMETHEUS"))
+        continue;
+      environment.erase(name);
+      if (value.is_string()) environment[name] = value;
+    }
+    process_ = std::make_unique<Process>(
+        Process::Options{.arguments = {"envoy"}, .environment = environment});
+    grpc_ = await_listening(*process_, "envoy");
+    http_ = await_listening(*process_, "envoy");
+  }
+
+  uint16_t http_port() const { return http_; }
+  Process& process() { return *process_; }
+  void write(const std::string& name, const std::string& text) {
+    folder_.write("next", text);
+    std::filesystem::rename(folder_.path() + "/next", path_of(name));
+  }
+  void remove(const std::string& name) { std::filesystem::remove(path_of(name)); }
+
+  wire::GrpcAnswer call(const std::string& path, const std::string& message) {
+    wire::GrpcClientCall call("test", path, message, std::chrono::seconds(20));
+    auto connection = TcpClient::connect(grpc_);
+    base::Buffer out;
+    while (!call.is_over()) {
+      out.clear();
+      call.write(out);
+      if (!out.empty()) connection->send(std::string(out.view()));
+      if (call.is_over()) break;
+      const auto first = connection->read_bytes(1);
+      if (!first) throw std::runtime_error("the server closed the connection");
+      call.receive(*first);
+      if (const size_t more = connection->rest().size(); more > 0)
+        call.receive(*connection->read_bytes(more));
+    }
+    if (!call.problem().empty()) throw std::runtime_error(call.problem());
+    return call.answer();
+  }
+
+ private:
+  std::string path_of(const std::string& name) const {
+    return folder_.path() + "/current/config/" + name;
+  }
+
+  Folder folder_;
+  std::unique_ptr<Process> process_;
+  uint16_t grpc_ = 0, http_ = 0;
+};
+
+class Player {
+ public:
+  Player(const json& recorded_case, Server& server, RedisClient& redis)
+      : case_(recorded_case), server_(server), redis_(redis) {}
+
+  void play() {
+    await_safe_place(case_.value("clock", json::array()));
+    for (const json& step : case_["steps"]) {
+      SCOPED_TRACE(step.dump());
+      if (step.contains("within_ms")) {
+        repeat(step);
+      } else {
+        const std::string wrong = take(step);
+        EXPECT_EQ(wrong, "");
+      }
+    }
+    const char* const left = case_.contains("decision_redis") ? "decision_redis" : "redis";
+    if (case_.contains(left)) expect_counters(case_[left]);
+  }
+
+ private:
+  // What differs; empty: nothing.
+  std::string take(const json& step) {
+    if (step.contains("call")) return ask(step);
+    if (step.contains("raw")) return ask_raw(step);
+    if (step.contains("http")) return ask_by_http(step);
+    if (step.contains("redis")) return say(step["redis"]);
+    if (step.contains("next")) {
+      const int64_t length = step["next"], begun = now_s() / length;
+      while (now_s() / length == begun) std::this_thread::sleep_for(Milliseconds(5));
+    } else if (step.contains("write")) {
+      for (const auto& [name, text] : step["write"].items())
+        server_.write(name, recorded_text(text));
+    } else if (step.contains("remove")) {
+      for (const json& name : step["remove"]) server_.remove(name);
+    } else if (step.contains("log")) {
+      if (!server_.process().says(step["log"])) return "the log does not say it";
+    } else if (step.contains("sleep_ms")) {
+      std::this_thread::sleep_for(Milliseconds(step["sleep_ms"].get<int>()));
+    } else {
+      return "a step of another kind";
+    }
+    return {};
+  }
+
+  void repeat(const json& step) {
+    std::string wrong;
+    for (const Deadline deadline = soon(); std::chrono::steady_clock::now() < deadline;) {
+      wrong = take(step);
+      if (wrong.empty()) return;
+      std::this_thread::sleep_for(Milliseconds(20));
+    }
+    ADD_FAILURE() << wrong;
+  }
+
+  std::string ask(const json& step) {
+    std::string path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", message;
+    const bool is_health = step.contains("method");
+    if (is_health) {
+      path = step["method"];
+      const std::string service = step["call"].value("service", "");
+      if (!service.empty())
+        message = "\x0A" + std::string(1, static_cast<char>(service.size())) + service;
+    } else {
+      message = message_of(step["call"]);
+    }
+    wire::GrpcAnswer answer;
+    for (int n = step.value("times", 1); n > 0; --n) answer = server_.call(path, message);
+    if (!is_health || due(step).contains("error")) return compare(step, answer);
+    const bool serving = due(step)["reply"]["status"] == "SERVING";
+    return answer.status == 0 && answer.message == (serving ? "\x08\x01" : "\x08\x02")
+               ? ""
+               : "another health";
+  }
+
+  // Compressed requests are the in-memory test's: this client sends none.
+  std::string ask_raw(const json& step) {
+    const json& raw = step["raw"];
+    return compare(step,
+                   server_.call("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+                                raw.contains("b64") ? unbase64(raw["b64"].get<std::string>())
+                                                    : message_of(raw["request"])));
+  }
+
+  std::string compare(const json& step, const wire::GrpcAnswer& answer) {
+    if (due(step).contains("error")) {
+      const json& error = due(step)["error"];
+      if (answer.status != error["code"].get<uint32_t>())
+        return "status " + std::to_string(answer.status) + " " + answer.text;
+      const bool is_free = case_.contains("free_text") || case_.contains("redis_text");
+      if (!is_free && error.contains("message") && answer.text != error["message"])
+        return answer.text;
+      return {};
+    }
+    if (answer.status != 0) return "status " + std::to_string(answer.status) + " " + answer.text;
+    return difference(due(step)["reply"], bytes_as_json(answer.message));
+  }
+
+  // "@60" is what is left of the window, one second more or less.
+  std::string difference(const json& recorded, json answer) {
+    for (int64_t now : {now_s(), now_s() - 1, now_s() + 1}) {
+      json expected = recorded;
+      fill_in_times(expected, now);
+      if (case_.contains("text_of_limit"))
+        for (json* reply : {&expected, &answer})
+          for (json& descriptor : (*reply)["dynamicMetadata"]["descriptors"])
+            if (descriptor.contains("limit")) descriptor["limit"] = "some text";
+      if (expected == answer) return {};
+    }
+    return answer.dump();
+  }
+
+  std::string ask_by_http(const json& step) {
+    const json& request = step["http"];
+    const std::string body =
+        request.contains("json") ? request["json"].dump() : request.value("body", std::string());
+    const HttpAnswer answer =
+        http(server_.http_port(), request.value("method", "POST"), request["path"], body);
+    const json& reply = due(step)["reply"];
+    if (answer.status != reply["status"].get<int>())
+      return std::to_string(answer.status) + " " + answer.body;
+    if (reply.contains("content_type") &&
+        answer.headers.at("content-type") != reply["content_type"])
+      return answer.headers.at("content-type");
+    if (reply.contains("json")) return difference(reply["json"], json::parse(answer.body));
+    return reply.contains("body") && answer.body != reply["body"] ? answer.body : "";
+  }
+
+  std::string say(const json& command) {
+    std::vector<std::string> words;
+    for (const json& word : command)
+      words.push_back(
+          with_windows(word.is_string() ? word.get<std::string>() : word.dump(), now_s()));
+    if (words.size() > 1) put_.push_back(words[1]);
+    const RedisReply reply = redis_(words);
+    return reply.is_error() ? reply.text : "";
+  }
+
+  void expect_counters(const json& recorded) {
+    const int64_t now = now_s();
+    std::map<std::string, std::string> found, wanted;
+    for (const RedisReply& key : redis_({"KEYS", "*"}).list) {
+      const RedisReply value = redis_({"GET", key.text});
+      found[key.text] = value.is_error() ? "?" : value.text;
+    }
+    for (const auto& [name, counter] : recorded.items()) {
+      const std::string key = with_windows(name, now), value = counter["value"];
+      // A look leaves nothing.
+      if (value == "0" && !found.contains(key)) continue;
+      wanted[key] = value;
+      const bool was_put = std::find(put_.begin(), put_.end(), key) != put_.end();
+      if (was_put || !counter.contains("ttl") || !found.contains(key)) continue;
+      const int64_t life = redis_({"TTL", key}).number;
+      EXPECT_GE(life, counter["ttl"][0].get<int64_t>() - safe_s) << key;
+      EXPECT_LE(life, counter["ttl"][1].get<int64_t>()) << key;
+    }
+    EXPECT_EQ(found, wanted);
+  }
+
+  const json& case_;
+  Server& server_;
+  RedisClient& redis_;
+  std::vector<std::string> put_;  // keys that the case has put there
+};
+
+// Where the original starts without limits, sluice does not start (tests/e2e).
+bool is_left_out(const json& recorded_case) {
+  return recorded_case.value("decision", json()) == "refuses to start";
+}
+
+void play(const std::string& config_name) {
+  const json& config = envoy::recorded::recording()["configs"][config_name];
+  RedisServer redis;
+  RedisClient client = redis.client();
+  std::unique_ptr<Server> server;
+  size_t played = 0;
+  for (const json& recorded_case : envoy::recorded::recording()["cases"]) {
+    if (recorded_case["config"] != config_name || is_left_out(recorded_case)) continue;
+    SCOPED_TRACE(recorded_case["name"]);
+    client({"FLUSHALL"});
+    if (server == nullptr || recorded_case.value("fresh", false))
+      server = std::make_unique<Server>(config, redis.port());
+    Player(recorded_case, *server, client).play();
+    ++played;
+  }
+  EXPECT_GT(played, 0u);
+}
+
+std::vector<std::string> configs() {
+  std::vector<std::string> names;
+  for (const auto& [name, config] : envoy::recorded::recording()["configs"].items())
+    if (name != "badstart") names.push_back(name);
+  return names;
+}
+
+class EnvoyOverSocket : public testing::TestWithParam<std::string> {};
+
+TEST_P(EnvoyOverSocket, AnswersAsRecorded) {
+  play(GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, EnvoyOverSocket, testing::ValuesIn(configs()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace sluice::tests::envoy_socket_test

@@ -1,0 +1,284 @@
+// docs/envoy.md as a reader follows it: its files are written, its servers started and its commands
+// run by a shell, from the first line to the last, and what they say is what it shows. And the
+// README's lines about it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/comes.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/paths.h"
+#include "tests/support/process.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::tests::envoy_docs_test {
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// What differs from run to run: moments, lengths of time until one, ids.
+std::string settled(std::string text) {
+  for (const auto& [pattern, with] : std::vector<std::pair<std::string, std::string>>{
+           {"(resets|more) in [0-9dhms]+", "$1 in (time)"},
+           {"\"durationUntilReset\":\"[0-9]+s\"", "\"durationUntilReset\":\"(time)\""},
+           {"RateLimit-Reset: [0-9]+", "RateLimit-Reset: (time)"},
+           {";t=[0-9]+", ";t=(time)"},
+           {"o-[0-9a-f]{16}", "o-(id)"},
+           {"[0-9-]{10}T[0-9:.]+Z", "(moment)"},
+           {"_[0-9]{10}\n", "_(window)\n"}})
+    text = std::regex_replace(text, std::regex(pattern), with);
+  return text;
+}
+
+int64_t hour() {
+  return std::chrono::duration_cast<std::chrono::hours>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// What one command said in place of what the page shows.
+struct Difference {
+  std::string command, said, shown;
+};
+
+// The page from its first line to its last, in a folder of its own.
+class Reading {
+ public:
+  Reading() {
+    std::filesystem::create_directory(folder_.path() + "/bin");
+    std::filesystem::create_symlink(binary_path(), folder_.path() + "/bin/sluice");
+  }
+
+  void read() {
+    std::ifstream page(source_path("docs/envoy.md"));
+    if (!page.is_open()) throw std::runtime_error("docs/envoy.md cannot be read");
+    const std::regex names_file(".*`([a-z/]+\\.yaml)`:");
+    std::string file;
+    bool session = false;
+    for (std::string line; std::getline(page, line);) {
+      std::smatch named;
+      const bool indented = line.starts_with("    ");
+      if (!line.empty() && !indented && !text_.empty())
+        write(std::exchange(file, {}), std::exchange(text_, {}));
+      if (line.starts_with("```")) {
+        compare();
+        session = line == "```console";
+      } else if (session && line.starts_with("$ ")) {
+        compare();
+        command_ = line.substr(2);
+      } else if (session) {
+        shown_ += line + "\n";
+      } else if (indented && !file.empty()) {
+        text_ += line.substr(4) + "\n";
+      } else if (indented) {
+        serve(line.substr(line.find_first_not_of(' ')));
+      } else if (std::regex_match(line, named, names_file)) {
+        file = named[1];
+      }
+    }
+  }
+
+  const std::vector<Difference>& differences() const { return differences_; }
+  size_t commands = 0, files = 0, servers = 0;
+
+ private:
+  // The tests' ports and folders in place of the page's.
+  std::string here(std::string text) const {
+    text = replaced(text, "/srv/", folder_.path() + "/srv/");
+    text = replaced(text, "redis.example:6379", redis_.address());
+    text = replaced(text, "redis-cli -h redis.example",
+                    "redis-cli -h 127.0.0.1 -p " + std::to_string(redis_.port()));
+    text = replaced(text, "localhost:8080", "localhost:" + std::to_string(http_));
+    return replaced(
+        text, "sluice ask envoy ",
+        "sluice ask envoy --timeout 20000 --server localhost:" + std::to_string(grpc_) + " ");
+  }
+  std::map<std::string, std::string> environment() const {
+    return {{"PATH", folder_.path() + "/bin:/usr/bin:/bin"},
+            {"HOST", "127.0.0.1"},
+            {"PORT", "0"},
+            {"GRPC_HOST", "127.0.0.1"},
+            {"GRPC_PORT", "0"},
+            {"SLUICE_WORKERS", "1"},
+            {"SLUICE_ADMIN", "127.0.0.1:" + std::to_string(admin_)}};
+  }
+
+  void write(const std::string& name, std::string text) {
+    ++files;
+    for (const char* port : {"\"0.0.0.0:8081\"", "\"127.0.0.1:8380\""})
+      text = replaced(text, port, "\"127.0.0.1:0\"");
+    folder_.write(name, text);
+    if (name == "limits/shop.yaml")
+      folder_.write("srv/runtime_data/current/config/shop.yaml", text);
+  }
+
+  // In place of the server before it, if there was one.
+  void serve(const std::string& line) {
+    if (line.find("sluice envoy") == line.npos && line.find("sluice serve") == line.npos)
+      throw std::runtime_error("neither a file nor a server: " + line);
+    ++servers;
+    server_.reset();
+    const bool admin = line.find("--admin") != line.npos || line.find(" serve ") != line.npos;
+    auto its_environment = environment();
+    its_environment.erase("SLUICE_ADMIN");
+    server_ = std::make_unique<Process>(
+        Process::Options{.arguments = {"-c", "exec env " + replaced(here(line), "127.0.0.1:8380",
+                                                                    "127.0.0.1:0")},
+                         .environment = its_environment,
+                         .folder = folder_.path()},
+        "/bin/sh");
+    grpc_ = await_listening(*server_, "envoy");
+    if (line.find("sluice envoy") != line.npos) http_ = await_listening(*server_, "envoy");
+    if (admin) admin_ = await_listening(*server_, "admin");
+    if (line.find("REDIS_URL") == line.npos) return;
+    EXPECT_EQ(server_->read_line(), here("sluice: counters in Redis at redis.example:6379"));
+    EXPECT_TRUE(comes([&] { return shell("sluice ask envoy --peek shop a=b").status == 0; }));
+    EXPECT_TRUE(server_->says("connected"));
+  }
+
+  Finished shell(const std::string& line) const {
+    Process process(
+        {.arguments = {"-c", here(line)}, .environment = environment(), .folder = folder_.path()},
+        "/bin/sh");
+    const auto status = process.wait();
+    if (!status) throw std::runtime_error("does not end: " + line);
+    return {*status, process.out(), process.err()};
+  }
+
+  void compare() {
+    const std::string command = std::exchange(command_, {}), shown = std::exchange(shown_, {});
+    if (command.empty()) return;
+    ++commands;
+    Finished said = shell(command);
+    EXPECT_EQ(said.status, shown.starts_with("denied") ? 1 : 0) << command << "\n" << said.err;
+    if (!said.out.ends_with('\n')) said.out += '\n';
+    const std::string out = settled(replaced(said.out, folder_.path() + "/srv/", "/srv/"));
+    if (out != settled(shown)) differences_.push_back({command, said.out + said.err, shown});
+  }
+
+  Folder folder_;
+  RedisServer redis_;
+  std::unique_ptr<Process> server_;
+  uint16_t grpc_ = 0, http_ = 0, admin_ = 0;
+  std::string command_, shown_, text_;
+  std::vector<Difference> differences_;
+};
+
+// The windows of its limits are hours and days: where one ends meanwhile, it is read once more.
+TEST(EnvoyManual, SaysWhatIsSaid) {
+  for (int64_t begun = 0;;) {
+    begun = hour();
+    Reading reading;
+    reading.read();
+    if (hour() != begun) continue;
+    for (const Difference& one : reading.differences())
+      ADD_FAILURE() << one.command << "\n" << one.said << "in place of\n" << one.shown;
+    EXPECT_EQ(reading.files, 4u);
+    EXPECT_EQ(reading.servers, 4u);
+    EXPECT_EQ(reading.commands, 20u);
+    return;
+  }
+}
+
+// The names in the first column of each table below a heading.
+std::vector<std::set<std::string>> keys_of_tables(const std::string& heading) {
+  std::ifstream page(source_path("docs/envoy.md"));
+  std::vector<std::set<std::string>> tables;
+  const std::regex name("`([a-z_]+)`");
+  bool here = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) here = line == heading;
+    if (!here || !line.starts_with("| ")) continue;
+    if (line.starts_with("| key ")) tables.emplace_back();
+    const std::string first = line.substr(0, line.find(" | "));
+    for (std::sregex_iterator at(first.begin(), first.end(), name), end; at != end; ++at)
+      tables.back().insert((*at)[1]);
+  }
+  return tables;
+}
+
+// What a refusal of a key lists behind it.
+std::set<std::string> known_keys(const std::string& refusals, const std::string& place) {
+  const size_t line = refusals.find(place), at = refusals.find("known here: ", line);
+  std::set<std::string> keys;
+  if (line == refusals.npos || at == refusals.npos) return keys;
+  std::istringstream rest(refusals.substr(at + 12, refusals.find('\n', at) - at - 12));
+  for (std::string key; rest >> key;)
+    keys.insert(key.ends_with(',') ? key.substr(0, key.size() - 1) : key);
+  return keys;
+}
+
+TEST(EnvoyManual, ListsEveryKey) {
+  const Folder folder;
+  folder.write("limits/shop.yaml", "domain: shop\n");
+  const std::string file =
+      folder.write("sluice.yaml", "policy: [{ envoy: limits, nosuch: 1 }]\nenvoy: { nosuch: 1 }\n");
+  const Finished told = run({.arguments = {"check", file}});
+  EXPECT_EQ(told.status, 1);
+  const auto tables = keys_of_tables("## Settings");
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0], known_keys(told.err, "sluice.yaml:2:")) << told.err;
+  // Beside the policy the keys of other protocols' are known as well.
+  std::set<std::string> beside = known_keys(told.err, "sluice.yaml:1:");
+  for (const char* other : {"divvy", "matching", "limitd", "envoy"})
+    EXPECT_EQ(beside.erase(other), 1u) << other;
+  EXPECT_EQ(tables[1], beside) << told.err;
+}
+
+// Its folder is not the default one here, and its ports are free ones.
+TEST(EnvoyManual, TheReadmesThreeLines) {
+  std::ifstream readme(source_path("README.md"));
+  std::vector<std::vector<std::string>> commands;
+  bool here = false;
+  for (std::string line; std::getline(readme, line);) {
+    if (line.starts_with("## ")) here = line == "## From Envoy's ratelimit to sluice";
+    if (!here || !line.starts_with("    sluice ")) continue;
+    std::istringstream rest(line.substr(11, line.find('#') - 11));
+    auto& words = commands.emplace_back();
+    for (std::string word; rest >> word;) words.push_back(word);
+  }
+  ASSERT_EQ(commands.size(), 3u);
+  const Folder folder;
+  folder.write("current/config/shop.yaml",
+               "domain: shop\ndescriptors:\n  - key: remote_address\n"
+               "    rate_limit: { unit: year, requests_per_unit: 5 }\n");
+  ASSERT_EQ(commands[0].back(), "/srv/runtime_data/current/config");
+  commands[0].back() = folder.path() + "/current/config";
+  const Finished checked = run({.arguments = commands[0]});
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  EXPECT_EQ(checked.out, commands[0].back() + ": ok, 1 rule\n");
+  Process server({.arguments = commands[1],
+                  .environment = {{"RUNTIME_ROOT", folder.path() + "/current"},
+                                  {"HOST", "127.0.0.1"},
+                                  {"PORT", "0"},
+                                  {"GRPC_HOST", "127.0.0.1"},
+                                  {"GRPC_PORT", "0"}}});
+  const std::string port = std::to_string(await_listening(server, "envoy"));
+  commands[2].insert(commands[2].begin() + 2,
+                     {"--timeout", "20000", "--server", "localhost:" + port});
+  const Finished asked = run({.arguments = commands[2]});
+  EXPECT_EQ(asked.status, 0) << asked.err;
+  EXPECT_EQ(
+      settled(asked.out),
+      "allowed (OK)\n  remote_address=10.0.0.7: OK, 4 of 5 left per year, resets in (time)\n");
+}
+
+}  // namespace
+}  // namespace sluice::tests::envoy_docs_test
