@@ -206,6 +206,10 @@ std::string text_of(const rocksdb::Status& status) {
   return base::printable(status.ToString(), 512);
 }
 
+bool names_cause(const rocksdb::Status& status) {
+  return status.ToString().find("Seen error") == std::string::npos;
+}
+
 bool is_disk_trouble(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return true;
   if (!status.IsIOError()) return false;

@@ -28,6 +28,8 @@ rocksdb::Options texts_options();
 
 // For people.
 std::string text_of(const rocksdb::Status& status);
+// A write to a log after one that failed tells of that one only ("Seen error"), not why it failed.
+bool names_cause(const rocksdb::Status& status);
 // Is the disk full, or failing? Then it may be written again, without anything being mended by
 // hand.
 bool is_disk_trouble(const rocksdb::Status& status);

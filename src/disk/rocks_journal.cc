@@ -285,7 +285,8 @@ bool RocksJournal::attempt(Call&& call, std::string& problem) {
     if (blocks_.mend().ok()) status = call();
   }
   if (status.ok()) return true;
-  problem = "a commit to the store in " + quoted(options_.path) + " failed: " + text_of(status);
+  if (cause_.empty() || names_cause(status)) cause_ = text_of(status);
+  problem = "a commit to the store in " + quoted(options_.path) + " failed: " + cause_;
   ++failures_count_;
   return false;
 }

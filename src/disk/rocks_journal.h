@@ -123,6 +123,7 @@ class RocksJournal final : public Journal {
   bool begun_ = false;  // the epoch is stored; before that nothing is committed
   uint64_t next_number_ = 0;
   int64_t mended_us_ = 0;
+  std::string cause_;  // of the last failure that named one
   rocksdb::WriteBatch batch_;
   bool replayed_ = false;
   uint64_t folded_number_ = 0;  // of the last block that was folded before the start
