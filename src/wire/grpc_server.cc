@@ -78,6 +78,20 @@ size_t GrpcServerSession::receive(std::string_view in, base::Time now, size_t ca
   return consumed;
 }
 
+// The headers that a call is read by; whatever else its client or a proxy adds is not held.
+bool GrpcServerSession::is_of_grpc(std::string_view name) {
+  switch (name.size()) {
+    case 4:
+      return name == "host";
+    case 12:
+      return name == "content-type" || name == "grpc-timeout";
+    case 13:
+      return name == "grpc-encoding";
+    default:
+      return false;
+  }
+}
+
 // Is it a call? If not it is answered.
 bool GrpcServerSession::accept(uint32_t number) {
   const Http2Request request = http_.request(number);

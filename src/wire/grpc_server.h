@@ -70,7 +70,7 @@ class GrpcServerSession {
   explicit GrpcServerSession(GrpcWorker& worker) : GrpcServerSession(worker, {}) {}
   GrpcServerSession(GrpcWorker& worker, const Http2Session::Bounds& bounds,
                     Http2PathTest is_streamed = nullptr)
-      : worker_(worker), http_(worker.pool, bounds, is_streamed) {}
+      : worker_(worker), http_(worker.pool, bounds, is_streamed, is_of_grpc) {}
 
   // As Http2Session::receive; a `request` event is a call, `reset` its cancellation. What is told
   // of a call that has been ended since may be behind others in the list: is_waiting is then false.
@@ -97,6 +97,7 @@ class GrpcServerSession {
   const Http2Session& http() const { return http_; }
 
  private:
+  static bool is_of_grpc(std::string_view name);
   bool accept(uint32_t number);
   bool read_encoding(uint32_t number, std::string_view encoding);
   bool take_message(uint32_t number, const Http2Request& request);

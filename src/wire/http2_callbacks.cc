@@ -24,6 +24,24 @@ nghttp2_nv entry(const char* name, size_t name_bytes, const char* value, size_t 
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
+char* write_number(char* to, size_t value, size_t bytes) {
+  for (size_t i = bytes; i-- > 0; value >>= 8) to[i] = static_cast<char>(value & 0xFF);
+  return to + bytes;
+}
+
+// Of a header block, not Huffman-coded (RFC 7541, 5.1 and 5.2).
+char* write_hpack_text(char* to, std::string_view text) {
+  constexpr size_t prefix_max = 0x7F;
+  size_t size = text.size();
+  *to++ = static_cast<char>(std::min(size, prefix_max));
+  if (size >= prefix_max) {
+    for (size -= prefix_max; size >= 0x80; size >>= 7)
+      *to++ = static_cast<char>(static_cast<unsigned char>(0x80 | (size & 0x7F)));
+    *to++ = static_cast<char>(size);
+  }
+  return std::copy(text.begin(), text.end(), to);
+}
+
 void* pool_allocate(size_t bytes, void* pool) {
   return static_cast<Http2Pool*>(pool)->allocate(bytes);
 }
@@ -128,7 +146,9 @@ int Http2Session::Callbacks::on_header(nghttp2_session*, const nghttp2_frame* fr
     return NGHTTP2_ERR_CALLBACK_FAILURE;
   }
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST || stream->is_lost) return 0;
-  owner.keep_header(*stream, text_of(name, name_bytes), text_of(value, value_bytes));
+  const std::string_view its_name = text_of(name, name_bytes);
+  if (its_name[0] == ':' || owner.keeps_header_ == nullptr || owner.keeps_header_(its_name))
+    owner.keep_header(*stream, its_name, text_of(value, value_bytes));
   return 0;
 }
 
@@ -151,7 +171,10 @@ int Http2Session::Callbacks::on_frame(nghttp2_session*, const nghttp2_frame* fra
       break;
     }
     case NGHTTP2_SETTINGS:
-      if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0) owner.acknowledged_ = true;
+      if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
+        owner.acknowledged_ = true;
+      else
+        owner.has_new_settings_ = true;
       break;
     case NGHTTP2_PING:
       if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
@@ -189,6 +212,7 @@ int Http2Session::Callbacks::on_sent(nghttp2_session* session, const nghttp2_fra
     owner.end_written_ = true;
     return 0;
   }
+  if (frame->hd.type == NGHTTP2_HEADERS) owner.has_new_settings_ = false;
   if (frame->hd.type > NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;
   Stream* const stream = stream_of(owner, frame->hd.stream_id);
@@ -202,13 +226,14 @@ int Http2Session::Callbacks::on_sent(nghttp2_session* session, const nghttp2_fra
 
 ssize_t Http2Session::Callbacks::read_body(nghttp2_session* session, int32_t, uint8_t*,
                                            size_t bytes, uint32_t* flags,
-                                           nghttp2_data_source* source, void*) {
+                                           nghttp2_data_source* source, void* self) {
+  const auto& owner = *static_cast<const Http2Session*>(self);
   const Stream& stream = *static_cast<const Stream*>(source->ptr);
   const size_t left = stream.body_end - stream.sent_end;
   *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
   if (left > bytes) return static_cast<ssize_t>(bytes);
   *flags |= NGHTTP2_DATA_FLAG_EOF;
-  if (stream.answer.size > stream.body_end) {
+  if (!stream.trailers().empty() && !owner.writes_trailers(stream)) {
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     if (!submit_trailers(session, stream)) return NGHTTP2_ERR_CALLBACK_FAILURE;
   }
@@ -237,17 +262,45 @@ int Http2Session::Callbacks::send_data(nghttp2_session*, nghttp2_frame*, const u
   auto& owner = *static_cast<Http2Session*>(self);
   if (owner.out_->size() >= owner.out_max_) return NGHTTP2_ERR_WOULDBLOCK;
   Stream& stream = *static_cast<Stream*>(source->ptr);
-  owner.out_->append(text_of(header, 9));
-  owner.out_->append({stream.answer.bytes + stream.sent_end, bytes});
-  stream.sent_end += static_cast<uint32_t>(bytes);
   owner.is_begun_ = true;
+  // The last one is told to be so here only if nghttp2 was not given trailers.
+  const bool last = (header[4] & NGHTTP2_FLAG_END_STREAM) != 0;
+  const bool with_trailers = last && !stream.trailers().empty();
+  if (bytes > 0 || !with_trailers) {
+    std::array<char, http2_frame_header_bytes> its_header;
+    std::memcpy(its_header.data(), header, its_header.size());
+    if (with_trailers) its_header[4] = 0;
+    owner.out_->append({its_header.data(), its_header.size()});
+    owner.out_->append({stream.answer.bytes + stream.sent_end, bytes});
+    stream.sent_end += static_cast<uint32_t>(bytes);
+  }
+  if (with_trailers) append_trailers(*owner.out_, stream);
   return 0;
+}
+
+// nghttp2 would take a second item of its queue, and a round through it, for what is one field of
+// one byte. What is written here does not touch the table of its encoder: literals without
+// indexing, not Huffman-coded (RFC 7541, 6.2.2).
+void Http2Session::Callbacks::append_trailers(base::Buffer& out, const Stream& stream) {
+  const std::string_view packed = stream.trailers();
+  char* const frame = out.prepare(http2_frame_header_bytes + packed.size());
+  char* const block = frame + http2_frame_header_bytes;
+  char* at = block;
+  for (const Http2Header& one : Http2Headers(packed)) {
+    *at++ = '\0';
+    at = write_hpack_text(write_hpack_text(at, one.name), one.value);
+  }
+  write_number(frame, static_cast<size_t>(at - block), 3);
+  frame[3] = NGHTTP2_HEADERS;
+  frame[4] = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
+  write_number(frame + 5, static_cast<uint32_t>(stream.id), 4);
+  out.commit(static_cast<size_t>(at - frame));
 }
 
 bool Http2Session::Callbacks::submit_trailers(nghttp2_session* session, const Stream& stream) {
   std::array<nghttp2_nv, http2_answer_headers_max> entries;
   size_t count = 0;
-  for (const Http2Header& one : Http2Headers(stream.answer.view().substr(stream.body_end))) {
+  for (const Http2Header& one : Http2Headers(stream.trailers())) {
     if (count == entries.size()) break;
     entries[count++] = entry(one.name.data(), one.name.size(), one.value.data(), one.value.size());
   }
@@ -273,6 +326,13 @@ std::optional<std::string_view> Http2Headers::find(std::string_view name) const 
     if (one.name == name) return one.value;
   }
   return std::nullopt;
+}
+
+// A change of the table's size is told at the head of the next header block, so that block must be
+// nghttp2's; the one of a frame that has to wait for room in the output may turn out to be it.
+bool Http2Session::writes_trailers(const Stream& stream) const {
+  return !has_new_settings_ && out_->size() < out_max_ &&
+         stream.trailers().size() <= http2_frame_bytes_max;
 }
 
 bool Http2Session::append_packed(Text& text, std::string_view name, std::string_view value) {

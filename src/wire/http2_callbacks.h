@@ -33,6 +33,7 @@ struct Http2Session::Callbacks {
                        size_t bytes, nghttp2_data_source* source, void* self);
 
   static Stream* stream_of(Http2Session& self, int32_t id);
+  static void append_trailers(base::Buffer& out, const Stream& stream);
   static bool submit_trailers(nghttp2_session* session, const Stream& stream);
 };
 

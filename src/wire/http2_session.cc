@@ -14,7 +14,6 @@ namespace sluice::wire {
 namespace {
 
 constexpr std::string_view preface = NGHTTP2_CLIENT_MAGIC;
-constexpr size_t frame_header_bytes = 9;
 // What our PING carries whose answer says that the client has seen the first GOAWAY.
 constexpr unsigned char shutdown_ping[8] = {'s', 'h', 'u', 't', 'd', 'o', 'w', 'n'};
 constexpr std::string_view not_http1 =
@@ -44,8 +43,9 @@ void append_frame_header(base::Buffer& out, size_t payload, uint8_t type) {
 
 // ---- Bytes in ----
 
-Http2Session::Http2Session(Http2Pool& pool, const Bounds& bounds, Http2PathTest is_streamed)
-    : pool_(pool), bounds_(bounds), is_streamed_(is_streamed) {
+Http2Session::Http2Session(Http2Pool& pool, const Bounds& bounds, Http2PathTest is_streamed,
+                           Http2NameTest keeps_header)
+    : pool_(pool), bounds_(bounds), is_streamed_(is_streamed), keeps_header_(keeps_header) {
   session_ = Callbacks::make_session(*this, pool);
   if (session_ == nullptr) fault_ = Http2Fault::memory;
 }
@@ -94,11 +94,11 @@ size_t Http2Session::scan(std::string_view in, size_t events_max) {
     }
     if (header_read_ == 0 && (events >= events_max || (reads_by_frame_ && at > 0))) break;
     const size_t begin = at;
-    const size_t bytes = std::min(frame_header_bytes - header_read_, in.size() - at);
+    const size_t bytes = std::min(http2_frame_header_bytes - header_read_, in.size() - at);
     std::memcpy(header_.data() + header_read_, in.data() + at, bytes);
     at += bytes;
     header_read_ = static_cast<uint8_t>(header_read_ + bytes);
-    if (header_read_ < frame_header_bytes) break;
+    if (header_read_ < http2_frame_header_bytes) break;
     header_read_ = 0;
     if (!admit_frame(header_.data(), events)) return begin;
     payload_left_ = read_number(header_.data(), 3);
@@ -286,40 +286,14 @@ void Http2Session::on_acknowledged_ping(const unsigned char* opaque) {
 
 // ---- Memory ----
 
-bool Http2Session::hold(Stream& stream, size_t bytes) {
-  if (bytes > bounds_.connection_bytes - std::min(held_, bounds_.connection_bytes)) return false;
-  if (!pool_.hold(bytes)) return false;
-  held_ += bytes;
-  stream.held += bytes;
-  return true;
-}
-
-void Http2Session::give_up(Stream& stream, size_t bytes) {
-  pool_.give_back(bytes);
-  held_ -= bytes;
-  stream.held -= bytes;
-}
-
-// Where that many more bytes of it are to be written; null: no memory.
-char* Http2Session::extend(Text& text, size_t bytes) {
-  const size_t begin = text.size, size = begin + bytes;
-  if (size > text.capacity) {
-    void* const larger =
-        pool_.reallocate(text.bytes, std::max<size_t>({size, 2 * size_t{text.capacity}, 496}));
-    if (larger == nullptr) return nullptr;
-    text.bytes = static_cast<char*>(larger);
-    text.capacity = static_cast<uint32_t>(Http2Pool::capacity(larger));
-  }
-  text.size = static_cast<uint32_t>(size);
-  return text.bytes + begin;
-}
-
-bool Http2Session::append(Text& text, std::string_view bytes) {
-  if (bytes.empty()) return true;
-  char* const to = extend(text, bytes.size());
-  if (to == nullptr) return false;
-  std::memcpy(to, bytes.data(), bytes.size());
-  return true;
+// Null: no memory.
+char* Http2Session::grow(Text& text, size_t size) {
+  void* const larger =
+      pool_.reallocate(text.bytes, std::max<size_t>({size, 2 * size_t{text.capacity}, 496}));
+  if (larger == nullptr) return nullptr;
+  text.bytes = static_cast<char*>(larger);
+  text.capacity = static_cast<uint32_t>(Http2Pool::capacity(larger));
+  return text.bytes;
 }
 
 // What takes much more memory than it has bytes. Without memory for that it stays.

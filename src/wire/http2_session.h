@@ -96,6 +96,9 @@ class Http2Headers {
 
 // Does a request for that path stream?
 using Http2PathTest = bool (*)(std::string_view path);
+// Is a header of that name (in lower case) of any use? The others count as announced, and are not
+// held. `host` is, where an authority is wanted.
+using Http2NameTest = bool (*)(std::string_view name);
 
 struct Http2Request {
   std::string_view method, scheme, path, authority;  // authority: else that of `host`
@@ -138,8 +141,9 @@ class Http2Session {
   };
 
   explicit Http2Session(Http2Pool& pool) : Http2Session(pool, Bounds{}) {}
-  // `is_streamed`: null is none.
-  Http2Session(Http2Pool& pool, const Bounds& bounds, Http2PathTest is_streamed = nullptr);
+  // `is_streamed`: null is none. `keeps_header`: null keeps all.
+  Http2Session(Http2Pool& pool, const Bounds& bounds, Http2PathTest is_streamed = nullptr,
+               Http2NameTest keeps_header = nullptr);
   ~Http2Session();
   Http2Session(const Http2Session&) = delete;
   Http2Session& operator=(const Http2Session&) = delete;
@@ -226,6 +230,7 @@ class Http2Session {
   void keep_header(Stream& stream, std::string_view name, std::string_view value);
   bool hold(Stream& stream, size_t bytes);
   char* extend(Text& text, size_t bytes);
+  char* grow(Text& text, size_t size);
   bool append(Text& text, std::string_view bytes);
   bool append_packed(Text& text, std::string_view name, std::string_view value);
   void shrink(Text& text);
@@ -234,12 +239,14 @@ class Http2Session {
   bool begin_answer(Stream& stream, std::span<const Http2Header> headers);
   bool queue(Stream& stream, std::string_view body, std::string_view more_body);
   bool finish(Stream& stream, const Http2Response& response);
+  bool writes_trailers(const Stream& stream) const;
   void on_pieces_sent(Stream& stream);
   void reset(Stream& stream, uint32_t code);
 
   Http2Pool& pool_;
   const Bounds bounds_;
   const Http2PathTest is_streamed_;
+  const Http2NameTest keeps_header_;
   nghttp2_session* session_ = nullptr;
   std::vector<Http2Event> events_;
   std::vector<Stream*> streams_;  // by number; null: not in use
@@ -262,8 +269,9 @@ class Http2Session {
   // A GOAWAY came, or ours is the last: once no stream is open nghttp2 ignores what it is given,
   // and looks only at each call whether that is so.
   bool reads_by_frame_ = false;
-  bool is_begun_ = false;     // something was written
-  bool end_written_ = false;  // of a fault
+  bool has_new_settings_ = false;  // of the client, since headers were written last
+  bool is_begun_ = false;          // something was written
+  bool end_written_ = false;       // of a fault
   bool speaks_http1_ = false;
 };
 

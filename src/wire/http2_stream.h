@@ -3,6 +3,7 @@
 // the owner's answer, whichever comes last.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,10 @@
 #include "wire/http2_session.h"
 
 namespace sluice::wire {
+
+inline constexpr size_t http2_frame_header_bytes = 9;
+// Of a frame's payload, which every peer takes (SETTINGS_MAX_FRAME_SIZE).
+inline constexpr size_t http2_frame_bytes_max = 16'384;
 
 struct Http2Session::Text {
   char* bytes = nullptr;
@@ -37,6 +42,7 @@ struct Http2Session::Stream {
 
   uint32_t kept_body_bytes() const { return body_at == 0 ? 0 : request.size - body_at; }
   bool keeps_body() const { return phase == Phase::reading || phase == Phase::streaming; }
+  std::string_view trailers() const { return answer.view().substr(body_end); }  // once answered
   bool waits() const { return phase == Phase::streaming || phase == Phase::told; }
 
   const int32_t id;
@@ -64,6 +70,38 @@ struct Http2Session::Stream {
   uint32_t sent_end = 0, body_end = 0;  // sent_end: of the body, what was sent ends here
   uint32_t pieces = 0;                  // of a begun one, in `answer`
 };
+
+// ---- Memory, inline for its use for each header ----
+
+inline bool Http2Session::hold(Stream& stream, size_t bytes) {
+  if (bytes > bounds_.connection_bytes - std::min(held_, bounds_.connection_bytes)) return false;
+  if (!pool_.hold(bytes)) return false;
+  held_ += bytes;
+  stream.held += bytes;
+  return true;
+}
+
+inline void Http2Session::give_up(Stream& stream, size_t bytes) {
+  pool_.give_back(bytes);
+  held_ -= bytes;
+  stream.held -= bytes;
+}
+
+// Where that many more bytes of it are to be written; null: no memory.
+inline char* Http2Session::extend(Text& text, size_t bytes) {
+  const size_t begin = text.size, size = begin + bytes;
+  if (size > text.capacity && grow(text, size) == nullptr) return nullptr;
+  text.size = static_cast<uint32_t>(size);
+  return text.bytes + begin;
+}
+
+inline bool Http2Session::append(Text& text, std::string_view bytes) {
+  if (bytes.empty()) return true;
+  char* const to = extend(text, bytes.size());
+  if (to == nullptr) return false;
+  std::memcpy(to, bytes.data(), bytes.size());
+  return true;
+}
 
 // In front of a packed header's name and value.
 struct Http2PackedSizes {
