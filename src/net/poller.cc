@@ -23,7 +23,24 @@ int make_epoll() {
 
 }  // namespace
 
-Poller::Poller(asio::io_context& io) : epoll_(io, make_epoll()) {
+// One turn; turns of sockets may lie in one of clients.
+class Poller::Turn {
+ public:
+  explicit Turn(Poller& poller) : poller_(poller), outer_(std::exchange(poller.in_turn_, true)) {}
+  ~Turn() {
+    poller_.turn_ended_();
+    poller_.in_turn_ = outer_;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Poller& poller_;
+  const bool outer_;
+};
+
+Poller::Poller(asio::io_context& io, std::function<void()> turn_ended)
+    : epoll_(io, make_epoll()), turn_ended_(std::move(turn_ended)) {
   wait();
 }
 
@@ -62,6 +79,7 @@ void Poller::take_turns_later() {
 }
 
 void Poller::take_turns() {
+  const Turn its(*this);
   for (size_t turns = 0; turns < turns_max && !again_.empty(); ++turns) {
     Client* const next = again_.front();
     again_.pop_front();
@@ -116,6 +134,7 @@ void Poller::turns() {
 
 // How many sockets it has served.
 size_t Poller::turn() {
+  const Turn its(*this);
   work_ = 0;
   const int count = ::epoll_wait(epoll_.native_handle(), events_.data(), events_max, 0);
   count_ = count > 0 ? static_cast<size_t>(count) : 0;

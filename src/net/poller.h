@@ -11,6 +11,7 @@
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "net/loop.h"
@@ -30,8 +31,9 @@ class Poller final : public Loop {
     bool queued_ = false;
   };
 
-  // Throws boost::system::system_error where the system has no descriptors left.
-  explicit Poller(boost::asio::io_context& io);
+  // `turn_ended` is called behind each turn, of sockets or of clients. Throws
+  // boost::system::system_error where the system has no descriptors left.
+  Poller(boost::asio::io_context& io, std::function<void()> turn_ended);
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
@@ -46,6 +48,8 @@ class Poller final : public Loop {
   // become ready by then. So a request that is alone waits for one turn of another client, and not
   // for a turn of each.
   void again(Client& client);
+  // Is a turn being served, behind which turn_ended is called?
+  bool is_in_turn() const { return in_turn_; }
   // Does anybody else wait for a turn?
   bool has_others() const { return at_ < count_ || !again_.empty(); }
   // A client has had that many requests decided.
@@ -54,6 +58,8 @@ class Poller final : public Loop {
   void stop();
 
  private:
+  class Turn;
+
   void wait();
   void turns();
   size_t turn();
@@ -76,7 +82,8 @@ class Poller final : public Loop {
   size_t at_ = 0, count_ = 0;  // of events_: those that have not been told
   std::deque<Client*> again_;  // by turns; null: it has gone
   size_t work_ = 0;            // requests since sockets were looked at
-  bool posted_ = false;
+  bool posted_ = false, in_turn_ = false;
+  const std::function<void()> turn_ended_;
   std::vector<Watcher*> at_end_, ending_;  // ending_: while they are told
 };
 

@@ -131,6 +131,7 @@ void Connection::refuse_behind_replies(std::string_view why) {
 // Nothing is decided for it any more, so nothing is taken for it either.
 void Connection::start_flushing() {
   if (std::exchange(phase_, Phase::flushing) == Phase::flushing) return;
+  send_what_is_gathered();
   worker_.engine().forget(*this);
   drop_batches();
 }
@@ -319,7 +320,8 @@ bool Connection::decide() {
         session_->refuse(refusal_, out);
       closing = true;
     }
-    const bool sent = flush(worker_.engine().needs_commit());
+    const bool needs_commit = worker_.engine().needs_commit();
+    const bool sent = closing ? flush(needs_commit) : flush_at_turn_end(needs_commit);
     if (served == engine::Served::later && session_->takes_several_batches() &&
         under_way_.back().input == nullptr) [[unlikely]]
       keep_input();
@@ -420,31 +422,60 @@ void Connection::flush_late(bool needs_commit) {
 // Writes the worker's output. False: the socket is full, or what was decided is not committed yet;
 // the rest waits in unsent_.
 bool Connection::flush(bool needs_commit) {
+  send_what_is_gathered();
   auto& out = worker_.out();
-  std::string_view text = out.view();
+  const uint64_t commit_seq = commit_seq_of(out.view(), needs_commit);
+  if (!unsent_.empty() || commit_seq != 0) [[unlikely]]  // it has to wait for what came before
+    wait_for_commit(out.view(), commit_seq, needs_commit);
+  else
+    write(out.view());
+  out.clear();
+  return unsent_.empty();
+}
+
+// As flush, but where the worker gathers output, and nothing keeps it back, it is sent behind the
+// turn.
+bool Connection::flush_at_turn_end(bool needs_commit) {
+  auto& out = worker_.out();
+  if (out.empty() || !worker_.gathers() || finishing_ || !unsent_.empty() ||
+      commit_seq_of(out.view(), needs_commit) != 0)
+    return flush(needs_commit);
+  has_gathered_ = true;
+  worker_.gathered().add(*this, out.view());
+  out.clear();
+  return unsent_.empty();
+}
+
+void Connection::send_what_is_gathered() {
+  if (has_gathered_) worker_.gathered().send(*this);
+}
+
+void Connection::send_gathered(std::string_view text) {
+  has_gathered_ = false;
+  if (unsent_.empty())
+    write(text);
+  else
+    wait_for_commit(text, 0, false);
+}
+
+// Not 0: what was decided up to there has to be committed before the text may leave.
+uint64_t Connection::commit_seq_of(std::string_view text, bool needs_commit) const {
   const store::Committer* const committer = worker_.committer();
-  const uint64_t commit_seq =
-      text.empty() || committer == nullptr ? 0 : committer->commit_seq(needs_commit);
-  if (!unsent_.empty() || commit_seq != 0) [[unlikely]] {  // it has to wait for what came before
-    wait_for_commit(text, commit_seq, needs_commit);
-    out.clear();
-    return false;
-  }
+  return text.empty() || committer == nullptr ? 0 : committer->commit_seq(needs_commit);
+}
+
+// What the socket does not take waits in unsent_.
+void Connection::write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = stream_.write(text);
     if (n >= 0) {
       worker_.stats().sent(protocol_, static_cast<size_t>(n));
       text.remove_prefix(static_cast<size_t>(n));
-    } else if (errno == EAGAIN) {
-      wait_for_commit(text, 0, false);
-      out.clear();
-      return false;
     } else {
-      break;  // the client is gone: reading will say so
+      if (errno == EAGAIN) wait_for_commit(text, 0, false);
+      return;  // or the client is gone: reading will say so
     }
   }
-  out.clear();
-  return true;
 }
 
 void Connection::wait_for_commit(std::string_view text, uint64_t commit_seq, bool needs_commit) {
@@ -503,6 +534,7 @@ void Connection::write_more() {
 }
 
 void Connection::close_gently() {
+  send_what_is_gathered();
   if (end_) {  // the client has said that it is done; nothing of it can be under way
     stream_.notify_end();
     return abort();
@@ -535,6 +567,7 @@ void Connection::drain() {
 
 void Connection::abort() {
   if (phase_ == Phase::closed) return;
+  send_what_is_gathered();
   phase_ = Phase::closed;
   worker_.engine().forget(*this);
   drop_batches();

@@ -74,6 +74,8 @@ class Connection final : public engine::ReplySink,
   // What it was told to hold back up to this number (Worker::wait_for_commit) may leave; or it is
   // not committed, and may leave only if nobody is to rely on that.
   void on_durable(uint64_t commit_seq, bool committed);
+  // Writes what the worker has gathered for it.
+  void send_gathered(std::string_view text);
 
   void reply_late(const request::Request& request, const request::Verdict& verdict,
                   base::Time now) override;
@@ -110,6 +112,10 @@ class Connection final : public engine::ReplySink,
   void note_idle();
   void start_flushing();
   bool flush(bool needs_commit = false);
+  bool flush_at_turn_end(bool needs_commit);
+  uint64_t commit_seq_of(std::string_view text, bool needs_commit) const;
+  void write(std::string_view text);
+  void send_what_is_gathered();
   void write_more();
   void wait_for_commit(std::string_view text, uint64_t commit_seq, bool needs_commit);
   void release_unsent();
@@ -148,6 +154,7 @@ class Connection final : public engine::ReplySink,
   // Output that the socket did not take, or that is held back; while it is there nothing is read.
   std::string unsent_;
   size_t unsent_at_ = 0;
+  bool has_gathered_ = false;  // output that the worker sends at the end of its turn
   uint64_t commit_seq_ = 0;    // not 0: of unsent_ nothing leaves before it is passed
   bool needs_commit_ = false;  // it holds a reply that must not leave if it cannot be committed
   size_t drained_ = 0;

@@ -32,7 +32,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
       deadline_(io_),
       due_(io_),
       waits_timer_(io_),
-      poller_(io_),
+      poller_(io_, [this] { gathered_.send_all(); }),
       stats_(watch.stats),
       top_keys_(watch.keys_hash == nullptr ? nullptr
                                            : std::make_unique<engine::TopKeys>(*watch.keys_hash)),

@@ -30,6 +30,7 @@
 #include "request/peer.h"
 #include "server/age_list.h"
 #include "server/connection.h"
+#include "server/gathered_output.h"
 
 namespace sluice::server {
 
@@ -125,6 +126,9 @@ class Worker {
   net::Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
   base::Buffer& out() { return out_; }
+  // Is output gathered until the end of the turn?
+  bool gathers() const { return poller_.is_in_turn(); }
+  GatheredOutput& gathered() { return gathered_; }
   base::Buffer& late_out() { return late_out_; }
 
  private:
@@ -155,6 +159,7 @@ class Worker {
   std::unique_ptr<engine::TopKeys> top_keys_;
   engine::Engine engine_;
   base::Buffer out_, late_out_;
+  GatheredOutput gathered_;
   std::unordered_set<std::shared_ptr<Connection>> all_;
   struct Held {
     base::Time since;
