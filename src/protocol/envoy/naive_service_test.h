@@ -298,6 +298,8 @@ class Service {
     }
   }
 
+  static uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
   // Limits in shadow and quotas by themselves, and none that is refused.
   void charge_all_or_nothing(std::vector<Found>& found) {
     const bool any_enforced = !options.response.shadow && !options.response.quota;
@@ -309,10 +311,10 @@ class Service {
     };
     std::map<std::string, uint64_t> hits;  // of each counter
     for (const Found& one : found)
-      if (is_limited(one) && is_together(one)) hits[one.counter] += one.hits;
+      if (is_limited(one) && is_together(one)) hits[one.counter] = sum(hits[one.counter], one.hits);
     const auto fits = [&](const Found& one, uint64_t its_hits) {
-      const auto count = static_cast<uint64_t>(stored(one));
-      return count + its_hits <= one.result.limit.requests_per_unit;
+      return sum(static_cast<uint64_t>(stored(one)), its_hits) <=
+             one.result.limit.requests_per_unit;
     };
     bool all_fit = true;
     for (const Found& one : found)
@@ -320,13 +322,14 @@ class Service {
     if (all_fit)
       for (const auto& [counter, its_hits] : hits)
         counters[counter] += static_cast<int64_t>(its_hits);
-    // Refunds come behind the rest.
+    // Refunds come behind the rest, if that is settled together.
     for (const bool refunds : {false, true}) {
+      if (refunds && !any_enforced) break;
       for (Found& one : found) {
-        if (!is_limited(one) || one.refund != refunds) continue;
+        if (!is_limited(one) || (any_enforced && one.refund != refunds)) continue;
         const uint32_t limit = one.result.limit.requests_per_unit;
         one.result.seconds_until_reset = seconds_until_window_ends(now, one.window);
-        if (refunds) {
+        if (one.refund) {
           settle(one, one.hits);
           continue;
         }
