@@ -48,9 +48,9 @@ const std::string shop =
     "    value: /pay\n"
     "    descriptors:\n"
     "      - key: user\n"
-    "        rate_limit: { unit: day, requests_per_unit: 3, name: pay }\n"
+    "        rate_limit: { unit: year, requests_per_unit: 3, name: pay }\n"
     "  - key: path\n"
-    "    rate_limit: { unit: day, requests_per_unit: 100 }\n";
+    "    rate_limit: { unit: year, requests_per_unit: 100 }\n";
 
 struct DropIn {
   explicit DropIn(std::map<std::string, std::string> more = {}, const std::string& limits = shop) {
@@ -109,7 +109,7 @@ TEST(Envoy, AReloadKeepsTheCounters) {
   EXPECT_TRUE(server.process->says("nosuch"));
   EXPECT_EQ(ask(server.http_port, look), "200 OK 6/7");
   server.write("bad.yaml",
-               "domain: good\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, "
+               "domain: good\ndescriptors:\n  - key: a\n    rate_limit: {unit: year, "
                "requests_per_unit: 1}\n");
   EXPECT_TRUE(comes([&] {
     return ask(server.http_port, descriptor({{"a", "x"}}, 0), "good") == "200 OK 1/1";
@@ -198,7 +198,7 @@ TEST(Envoy, AnOverrideHoldsForOneActorOfALimit) {
   const HttpAnswer made = http(server.admin, "POST", "/v1/overrides",
                                Json{{"rule", "shop.path_/pay.user"},
                                     {"actor", {{"user", "u1"}}},
-                                    {"limit", {{"quota", 10}, {"window", "1d"}}}}
+                                    {"limit", {{"quota", 10}, {"window", "365d"}}}}
                                    .dump());
   EXPECT_EQ(made.status, 201) << made.body;
   EXPECT_EQ(ask(server.port, user("u1")), "200 OK 8/10");
@@ -252,7 +252,7 @@ TEST(Envoy, IsExplainedByTheCommandAndTheAdminPort) {
                                            "domain=shop", "path=/pay", "user=u1"}});
   EXPECT_EQ(told.status, 0) << told.err;
   EXPECT_NE(told.out.find("shop.path_/pay.user"), std::string::npos) << told.out;
-  EXPECT_NE(told.out.find("envoy:86400:shop_path_/pay_user_u1"), std::string::npos) << told.out;
+  EXPECT_NE(told.out.find("envoy:31536000:shop_path_/pay_user_u1"), std::string::npos) << told.out;
   EXPECT_EQ(told.out.find("[shop.path]"), std::string::npos) << told.out;
   const HttpAnswer answer =
       http(server.admin, "POST", "/v1/explain",
@@ -273,7 +273,7 @@ TEST(Envoy, AFolderIsChecked) {
   EXPECT_NE(good.out.find("ok, 2 rules"), std::string::npos) << good.out;
   Folder bad;
   bad.write("a.yaml", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: fortnight}\n");
-  bad.write("b.yaml", "domain: b\nunit: day\n");
+  bad.write("b.yaml", "domain: b\nunit: year\n");
   const Finished told = run({.arguments = {"check", bad.path()}});
   EXPECT_EQ(told.status, 1);
   EXPECT_NE(told.err.find("a.yaml:4:"), std::string::npos) << told.err;
