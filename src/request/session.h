@@ -219,6 +219,10 @@ class Session {
   // May its client take as long as an idle one over the missing parts?
   virtual bool may_pause() const { return false; }
 
+  // When `receive` is called though nothing has come, by monotonic time; INT64_MAX: never. Asked
+  // after each `receive`; the call may come up to a second late, or later where input waits.
+  virtual base::Time wakes_at() const { return {INT64_MAX}; }
+
   // What the client calls the request, for log lines; empty: nothing.
   virtual std::string_view id_of(const Request&) const { return {}; }
 

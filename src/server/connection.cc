@@ -111,6 +111,7 @@ void Connection::interrupt() {
 // Nothing of it is decided any more, so nothing that others may need is kept for it.
 void Connection::release_input() {
   waits_.leave();
+  wakes_.leave();
   lent_.leave();
   drop_batches();
   at_ = in_size_ = 0;
@@ -234,6 +235,7 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   const size_t count = batch.requests.size();
   at_ += received.consumed;
   leaving_ = received.closing;
+  note_wake();
   progressed = received.consumed > 0 || count > 0;
   if (progressed) completed_ |= held_ == 0 || count > 0;
   if (count == 0) {
@@ -572,6 +574,7 @@ void Connection::abort() {
   worker_.engine().forget(*this);
   drop_batches();
   waits_.leave();
+  wakes_.leave();
   lent_.leave();
   release_unsent();
   worker_.poller().remove(*this);

@@ -59,6 +59,8 @@ class Connection final : public engine::ReplySink,
   void on_request_timeout();
   void on_send_timeout();
   void on_idle_timeout();
+  // Its session wants to be asked, though nothing has come.
+  void on_wake();
   // Gives what it holds of an unfinished request to others, which ends it. Not while the store has
   // its requests.
   bool can_give_way() const {
@@ -110,6 +112,7 @@ class Connection final : public engine::ReplySink,
   void release_input();
   void note_unfinished();
   void note_idle();
+  void note_wake();
   void start_flushing();
   bool flush(bool needs_commit = false);
   bool flush_at_turn_end(bool needs_commit);
@@ -133,7 +136,9 @@ class Connection final : public engine::ReplySink,
   // In the first while a request has not arrived whole, in the second while the socket takes no
   // more, in the third while it waits for nothing; in none while the server is what it waits for.
   AgeList<Connection>::Member waits_{*this};
-  AgeList<Connection>::Member lent_{*this};  // while it holds more than the small buffer
+  AgeList<Connection>::Member wakes_{*this};  // while its session wants to be woken
+  base::Time wakes_at_{INT64_MAX};            // when it wanted that
+  AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
   net::Stream stream_;
   std::unique_ptr<request::Session> session_;
   std::unique_ptr<Timer> linger_;  // while draining
@@ -165,6 +170,7 @@ class Connection final : public engine::ReplySink,
   bool ending_ = false;     // the client has sent its last; a short read is no sign of anything
   std::string late_;        // late replies that are about to be sent
   bool end_ = false;        // the client will send no more
+  bool woken_ = false;      // nothing has come since it was looked at last
   bool undecided_ = false;  // what it has read waits for its turn
   bool completed_ = false;  // what is unfinished began after the last look
   bool finishing_ = false;  // the server is stopping; what had arrived by then is still answered

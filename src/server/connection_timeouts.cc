@@ -1,4 +1,6 @@
 // What becomes of a connection whose client takes too long, and of one whose memory others need.
+#include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "server/connection.h"
@@ -50,7 +52,28 @@ void Connection::give_way() {
 void Connection::note_idle() {
   if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
     return;
+  // What its session does of its own accord leaves a client as idle as it was.
+  if (woken_ && waits_.is_in(*idle_ages_)) return;
   worker_.begin_wait(waits_, *idle_ages_);
+}
+
+void Connection::on_wake() {
+  wakes_at_ = {INT64_MAX};
+  if (phase_ != Phase::serving) return;
+  woken_ = true;
+  if (unsent_.empty() && !undecided_) process();
+  woken_ = false;
+  if (phase_ == Phase::serving) note_wake();
+}
+
+// One that is far away is come near to in steps, as there is a list for each length.
+void Connection::note_wake() {
+  const base::Time at = session_->wakes_at();
+  if (at >= wakes_at_) return;
+  wakes_at_ = at;
+  const auto rest = at.us - worker_.clock().monotonic().us;
+  const auto seconds = static_cast<uint64_t>(std::max<int64_t>(rest / 1'000'000, 1));
+  worker_.begin_wait(wakes_, worker_.wake_ages(std::chrono::seconds(std::bit_floor(seconds))));
 }
 
 }  // namespace sluice::server

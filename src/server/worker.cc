@@ -196,6 +196,10 @@ Worker::Ages* Worker::idle_ages(const net::Timeouts& timeouts) {
   return &idle_ages_.try_emplace(timeouts.idle.us, length).first->second;
 }
 
+Worker::Ages& Worker::wake_ages(std::chrono::seconds length) {
+  return wake_ages_.try_emplace(std::chrono::microseconds(length).count(), length).first->second;
+}
+
 void Worker::begin_wait(Ages::Member& member, Ages& ages) {
   const auto now = std::chrono::steady_clock::now();
   member.join(ages, now);
@@ -231,6 +235,7 @@ void Worker::end_waits() {
   for (auto& [length, ages] : request_ages_) end(ages, &Connection::on_request_timeout);
   for (auto& [length, ages] : send_ages_) end(ages, &Connection::on_send_timeout);
   for (auto& [length, ages] : idle_ages_) end(ages, &Connection::on_idle_timeout);
+  for (auto& [length, ages] : wake_ages_) end(ages, &Connection::on_wake);
 }
 
 bool Worker::make_room_for(const Connection& by, size_t bytes) {

@@ -108,6 +108,7 @@ class Worker {
   Ages& request_ages(const net::Timeouts& timeouts);
   Ages& send_ages(const net::Timeouts& timeouts);
   Ages* idle_ages(const net::Timeouts& timeouts);  // null: they may be idle for ever
+  Ages& wake_ages(std::chrono::seconds length);    // of those that want to be woken
   void begin_wait(Ages::Member& member, Ages& ages);
   void begin_lent(Ages::Member& member);
   void leave(const std::shared_ptr<Connection>& connection);
@@ -142,7 +143,8 @@ class Worker {
 
   size_t lent_bytes_ = 0;  // small buffers aside, what sessions hold included
   size_t unsent_bytes_ = 0;
-  std::map<int64_t, Ages> request_ages_, send_ages_, idle_ages_;  // by their lengths in us
+  // By their lengths in us.
+  std::map<int64_t, Ages> request_ages_, send_ages_, idle_ages_, wake_ages_;
   Ages lent_ages_;                      // outlive what io_ still holds, as buffers do
   std::optional<Ages::Time> wakes_at_;  // of waits_timer_
   // By protocol, each once there is a session; outlive sessions that io_ still holds.

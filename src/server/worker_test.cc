@@ -72,6 +72,48 @@ TEST_P(Turns, OneRequestWaitsForOneTurnAndNotForEverybodys) {
 
 INSTANTIATE_TEST_SUITE_P(Buffers, Turns, testing::Values(0, 5'000));
 
+// How many of them have something to read.
+size_t answered(const std::vector<int>& clients) {
+  size_t count = 0;
+  for (const int fd : clients) {
+    char byte;
+    count += ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+  }
+  return count;
+}
+
+// What is decided in one turn leaves at its end, and nobody waits for more than so many others.
+TEST(Worker, TheOutputOfATurnIsGathered) {
+  constexpr size_t many = 2 * GatheredOutput::connections_max + 22;
+  base::raise_open_files();
+  World w;
+  for (size_t i = 0; i < many; ++i) send(w.client(), "HIT ip=" + std::to_string(i) + "\n");
+  std::promise<size_t> during;
+  w.store.at = many;
+  w.store.ask = [&] { during.set_value(answered(w.clients)); };
+  auto answers = during.get_future();
+  w.start();
+  ASSERT_EQ(answers.wait_until(tests::soon()), std::future_status::ready);
+  EXPECT_EQ(answers.get(), 2 * GatheredOutput::connections_max);
+  for (const int fd : w.clients) EXPECT_EQ(read_until(fd, "\n"), "OK true 99999999 600\n");
+}
+
+// A connection that closes in the turn in which it was answered is answered all the same.
+TEST(Worker, GatheredOutputLeavesBeforeTheClose) {
+  World w;
+  for (int i = 0; i < 3; ++i) {
+    const int fd = w.client();
+    send(fd, "HIT ip=" + std::to_string(i) + "\nHIT ip=9\n");
+    ::shutdown(fd, SHUT_WR);
+  }
+  w.start();
+  for (const int fd : w.clients) {
+    const std::string all = read_until(fd, [](const std::string&) { return false; });
+    EXPECT_TRUE(all.starts_with("OK true 99999999 600\nOK true 9999999")) << all;
+    EXPECT_TRUE(all.ends_with("600\n(end)")) << all;
+  }
+}
+
 // Its half is in the way of nobody, and it hears why.
 TEST(Worker, ARequestThatDoesNotArriveWholeInTimeIsEnded) {
   World w;

@@ -328,11 +328,10 @@ std::optional<std::string_view> Http2Headers::find(std::string_view name) const 
   return std::nullopt;
 }
 
-// A change of the table's size is told at the head of the next header block, so that block must be
-// nghttp2's; the one of a frame that has to wait for room in the output may turn out to be it.
+// A change of the table's size is told at the head of the block that follows its acknowledgement,
+// so that block must be nghttp2's. (A frame that waits for room in the output leaves before that.)
 bool Http2Session::writes_trailers(const Stream& stream) const {
-  return !has_new_settings_ && out_->size() < out_max_ &&
-         stream.trailers().size() <= http2_frame_bytes_max;
+  return !has_new_settings_ && stream.trailers().size() <= http2_frame_bytes_max;
 }
 
 bool Http2Session::append_packed(Text& text, std::string_view name, std::string_view value) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -153,6 +154,8 @@ class Peer {
     rest_.erase(0, at);
   }
 
+  // What its next SETTINGS_HEADER_TABLE_SIZE is: holds from the acknowledgement on.
+  std::optional<size_t> next_table_bytes;
   std::map<uint32_t, Answer> answers;
   std::vector<std::pair<uint32_t, uint32_t>> goaways;  // last stream, code
   std::string goaway_text;
@@ -179,7 +182,7 @@ class Peer {
         answer.reset = read_number(text);
         break;
       case NGHTTP2_SETTINGS:
-        if ((flags & NGHTTP2_FLAG_ACK) != 0) ++acknowledged_settings;
+        if ((flags & NGHTTP2_FLAG_ACK) != 0) acknowledge();
         for (size_t i = 0; i < text.size(); i += 6)
           server_settings[static_cast<uint16_t>(read_number(text.substr(i, 2)))] =
               read_number(text.substr(i + 2, 4));
@@ -201,6 +204,12 @@ class Peer {
     }
     if (type <= NGHTTP2_HEADERS && (flags & NGHTTP2_FLAG_END_STREAM) != 0) answer.ended = true;
     if (stream == 0) answers.erase(0);
+  }
+  void acknowledge() {
+    ++acknowledged_settings;
+    if (next_table_bytes && nghttp2_hd_inflate_change_table_size(inflater_, *next_table_bytes) != 0)
+      throw std::runtime_error("HPACK");
+    next_table_bytes.reset();
   }
   void inflate(const std::string& payload, Headers& to) {
     auto* at = reinterpret_cast<const uint8_t*>(payload.data());

@@ -40,7 +40,7 @@ bool is_streamed(std::string_view path) {
 // The services whose health can be asked for; they are healthy together.
 constexpr std::string_view healthy_services[] = {"", "ratelimit", rate_limit_service};
 
-// How often those that watch are told of a change, at most.
+// How often the status is looked at for those that watch.
 constexpr base::Duration watch_period = base::seconds(1);
 
 // Calls that are read before what they ask is looked at: one may have many requests.
@@ -171,7 +171,6 @@ void GrpcSession::watch(Stream& stream, request::Requests& requests) {
   slot.call->ask_health(stream.slot, options_, requests);
 }
 
-// A client that watches is told of a change when it sends anything, a ping for example.
 void GrpcSession::watch_again(base::Time now, request::Requests& requests) {
   if (streams_.empty() || now.us - watched_at_.us < watch_period.us) return;
   watched_at_ = now;
@@ -343,6 +342,14 @@ void GrpcSession::count_end(Method method, const Call& call) const {
 // the server's own doing, and bounded by the pool.
 size_t GrpcSession::unfinished_bytes() const {
   return grpc_.http().unfinished() > 0 ? grpc_.http().held_bytes() : 0;
+}
+
+base::Time GrpcSession::wakes_at() const {
+  const base::Time end = std::min(aged_at_, over_at_);
+  const bool watched = std::ranges::any_of(streams_, [](const Stream& stream) {
+    return stream.told != HealthStatus::unknown || stream.slot != Stream::nothing;
+  });
+  return watched ? std::min(end, after(watched_at_, watch_period)) : end;
 }
 
 std::string_view GrpcSession::fault() const {

@@ -2,8 +2,8 @@
 // service and, where it is wanted, server reflection. Calls of one connection are decided side by
 // side and answered in any order. One per connection, used by its thread.
 //
-//   Watch      The status is told at once and when the server stops. A change in between is told
-//              once the client sends something, a ping for example.
+//   Watch      The status is told at once, within some two seconds of a change, and when the server
+//              stops.
 //   deadline   A call whose grpc-timeout has passed before it is decided is charged nothing.
 //   cancelled  A call whose stream is reset while the store is asked is decided once, counts, and
 //              is answered to nobody.
@@ -39,6 +39,7 @@ class GrpcSession final : public request::Session {
              base::Buffer& out) override;
   bool takes_several_batches() const override { return true; }
   size_t unfinished_bytes() const override;
+  base::Time wakes_at() const override;
   std::string_view fault() const override;
   void farewell(base::Buffer& out) override;
   void refuse(std::string_view why, base::Buffer& out) override;

@@ -30,6 +30,9 @@ class EnvoySession final : public request::Session {
   size_t unfinished_bytes() const override {
     return door_ == nullptr ? 0 : door_->unfinished_bytes();
   }
+  base::Time wakes_at() const override {
+    return door_ == nullptr ? base::Time{INT64_MAX} : door_->wakes_at();
+  }
   std::string_view fault() const override {
     return door_ == nullptr ? std::string_view() : door_->fault();
   }

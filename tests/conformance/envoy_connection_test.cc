@@ -1,0 +1,100 @@
+// Connections of gRPC over sockets on which the client is silent: what a server tells of its own
+// accord.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tests/support/comes.h"
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/process.h"
+#include "tests/support/tcp_client.h"
+#include "wire/http2_peer_test.h"
+
+namespace sluice::tests::envoy_connection_test {
+namespace {
+
+using wire::http2_peer::Peer;
+
+struct Service {
+  explicit Service(std::map<std::string, std::string> more, const std::string& limits) {
+    folder.write("current/config/a.yaml", limits);
+    std::map<std::string, std::string> environment{{"RUNTIME_ROOT", folder.path() + "/current"},
+                                                   {"HOST", "127.0.0.1"},
+                                                   {"PORT", "0"},
+                                                   {"GRPC_HOST", "127.0.0.1"},
+                                                   {"GRPC_PORT", "0"}};
+    environment.merge(more);
+    process = std::make_unique<Process>(
+        Process::Options{.arguments = {"envoy"}, .environment = environment});
+    port = await_listening(*process, "envoy");
+  }
+  void write(const std::string& limits) {
+    folder.write("next", limits);
+    std::filesystem::rename(folder.path() + "/next", folder.path() + "/current/config/a.yaml");
+  }
+
+  Folder folder;
+  std::unique_ptr<Process> process;
+  uint16_t port = 0;
+};
+
+// A client that says hello, and then no more than it is told to.
+struct Client {
+  explicit Client(uint16_t port) : socket(TcpClient::connect(port).value()) {
+    socket.send(wire::http2_peer::hello() + wire::http2_peer::settings_ack());
+  }
+  // Reads frames until there is what is looked for. False: the connection ended, or it is late.
+  template <class Condition>
+  bool reads_until(Condition&& condition) {
+    while (!condition()) {
+      const auto header = socket.read_bytes(9);
+      if (!header) return false;
+      const auto payload =
+          socket.read_bytes(wire::http2_peer::read_number(std::string_view(*header).substr(0, 3)));
+      if (!payload) return false;
+      peer.read(*header + *payload);
+    }
+    return true;
+  }
+
+  TcpClient socket;
+  Peer peer;
+};
+
+TEST(EnvoyConnection, WhoWatchesIsToldOfAChangeThoughItIsSilent) {
+  const std::string not_serving("\0\0\0\0\x02\x08\x02", 7), serving("\0\0\0\0\x02\x08\x01", 7);
+  Service service({{"FORCE_START_WITHOUT_INITIAL_CONFIG", "true"}}, "domain: [");
+  Client client(service.port);
+  client.socket.send(client.peer.headers(1, Peer::grpc("/grpc.health.v1.Health/Watch"), false) +
+                     wire::http2_peer::data(1, std::string_view("\0\0\0\0\0", 5), false));
+  const std::string& told = client.peer.answers[1].body;
+  ASSERT_TRUE(client.reads_until([&] { return told.size() >= 7; }));
+  EXPECT_EQ(told, not_serving);
+  service.write("domain: a");
+  ASSERT_TRUE(client.reads_until([&] { return told.size() >= 14; }));
+  EXPECT_EQ(told, not_serving + serving);
+  service.process->signal(SIGTERM);
+  ASSERT_TRUE(client.reads_until([&] { return told.size() >= 21; }));
+  EXPECT_EQ(told, not_serving + serving + not_serving);
+}
+
+TEST(EnvoyConnection, OneThatIsOldEndsThoughItsClientIsSilent) {
+  Service service({{"GRPC_MAX_CONNECTION_AGE", "2s"}, {"GRPC_MAX_CONNECTION_AGE_GRACE", "2s"}},
+                  "domain: a");
+  Client client(service.port);
+  ASSERT_TRUE(client.reads_until([&] { return !client.peer.goaways.empty(); }));
+  EXPECT_EQ(client.peer.goaways[0].second, 0u);  // no fault
+  // It does not say that it has seen that: behind the grace it is over.
+  EXPECT_FALSE(client.reads_until([] { return false; }));
+  EXPECT_TRUE(client.socket.ended());
+}
+
+}  // namespace
+}  // namespace sluice::tests::envoy_connection_test
