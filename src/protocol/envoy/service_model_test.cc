@@ -163,12 +163,22 @@ TEST(EnvoyServiceModel, ChargesAllOrNothingAsTheNaiveServiceDoes) {
 
 // ---- A store that answers late ----
 
+size_t messages_of(GrpcClient& client, uint32_t stream) {
+  client.answer_of(stream);
+  return client.peer.answers[stream].body.size() / 7;  // prefix and status
+}
+
 // Each charge of a counter leaves a count that no other one leaves, so what clients are told is
 // compared with what was charged: every call is charged once, whether it is heard of or not.
-void play_late(uint32_t seed) {
+// `Trouble` adds calls that are not charged at all.
+enum class Trouble { none, failures, deadlines };
+
+void play_late(uint32_t seed, Trouble trouble) {
   SCOPED_TRACE(seed);
   Dice dice(seed);
   World world;
+  const bool all_or_nothing = dice(3) == 0;
+  if (all_or_nothing) world.options.all_or_nothing_domains = {"d"};
   const auto load = [&] {
     const auto limit = [&] {
       return "{unit: year, requests_per_unit: " + std::to_string(1'000'000 + dice(1'000)) + "}";
@@ -189,14 +199,19 @@ void play_late(uint32_t seed) {
   for (int i = 0; i < 3; ++i) clients.push_back(std::make_unique<GrpcClient>(world));
   std::vector<Asked> asked;
   std::map<std::string, int64_t> asked_of;  // by key
+  std::map<GrpcClient*, uint32_t> watches;
   bool any_left = false;
+  const auto name = [&](size_t n) {
+    world.table.fails = trouble == Trouble::failures && dice(3) == 0;
+    world.table.name(n);
+    world.engine().advance();
+    world.table.fails = false;
+  };
   for (int step = 0; step < 80; ++step) {
     SCOPED_TRACE(step);
     if (dice(12) == 0) load();
-    if (world.table.asked() > 0 && dice(2) == 0) {
-      world.table.name(dice(world.table.asked()));
-      world.engine().advance();
-    }
+    if (dice(4) == 0) world.sleep_us(dice(2'000));
+    if (world.table.asked() > 0 && dice(2) == 0) name(dice(world.table.asked()));
     if (!asked.empty() && dice(6) == 0) {
       Asked& one = asked[dice(asked.size())];
       if (one.client->answer_of(one.stream).code == 99) {
@@ -204,31 +219,43 @@ void play_late(uint32_t seed) {
         one.is_reset = true;
       }
     }
-    if (dice(40) == 0) {  // a client leaves
+    if (dice(40) == 0) {  // a client leaves, or is sent away
       const size_t n = dice(clients.size());
+      base::Buffer out;
+      if (dice(2) == 0) clients[n]->connection.session().goodbye(out);
       std::erase_if(asked, [&](const Asked& one) { return one.client == clients[n].get(); });
+      watches.erase(clients[n].get());
       clients[n] = std::make_unique<GrpcClient>(world);
       any_left = true;
     }
+    GrpcClient* const client = clients[dice(clients.size())].get();
+    if (dice(15) == 0 && !watches.contains(client))
+      watches[client] = client->begin("", "/grpc.health.v1.Health/Watch");
     proto::RateLimitRequest request;
     request.set_domain("d");
-    Asked one{
-        .client = clients[dice(clients.size())].get(), .stream = 0, .keys = {}, .is_reset = false};
+    Asked one{.client = client, .stream = 0, .keys = {}, .is_reset = false};
     for (int n = 1 + dice(3); n > 0; --n) {
+      const std::string key = dice(2) == 0 ? "a" : "b", value = dice(2) == 0 ? "1" : "2";
+      // Those of one counter that are settled together are told of one count.
+      if (all_or_nothing && std::ranges::count(one.keys, key + "_" + value) > 0) continue;
       auto* const entry = request.add_descriptors()->add_entries();
-      entry->set_key(dice(2) == 0 ? "a" : "b");
-      entry->set_value(dice(2) == 0 ? "1" : "2");
-      one.keys.push_back(entry->key() + "_" + entry->value());
+      entry->set_key(key);
+      entry->set_value(value);
+      one.keys.push_back(key + "_" + value);
       ++asked_of[one.keys.back()];
     }
-    one.stream = one.client->begin(request.SerializeAsString());
+    wire::http2_peer::Headers more;
+    if (trouble == Trouble::deadlines && dice(2) == 0)
+      more.emplace_back("grpc-timeout", std::to_string(dice(3'000)) + "u");
+    world.table.fails = trouble == Trouble::failures && dice(6) == 0;
+    one.stream = client->begin(request.SerializeAsString(), GrpcClient::should_rate_limit, more);
+    world.table.fails = false;
     asked.push_back(one);
   }
   world.table.settles = [](size_t groups) { return groups; };
-  while (world.table.asked() > 0) {
-    world.table.name(0);
-    world.engine().advance();
-  }
+  while (world.table.asked() > 0) name(0);
+  for (const auto& [client, stream] : watches)
+    EXPECT_EQ(messages_of(*client, stream), 1u) << "who watches is told at once";
 
   std::map<std::string, std::set<int64_t>> counts;  // by key: those that were told
   for (const Asked& one : asked) {
@@ -237,6 +264,8 @@ void play_late(uint32_t seed) {
       EXPECT_EQ(answer.code, 99u);
       continue;
     }
+    if (trouble == Trouble::deadlines && answer.code == 4) continue;
+    if (trouble == Trouble::failures && answer.code == 2) continue;
     ASSERT_EQ(answer.code, 0u) << answer.text;
     proto::RateLimitResponse response;
     ASSERT_TRUE(response.ParseFromString(answer.message));
@@ -265,7 +294,7 @@ void play_late(uint32_t seed) {
     const int64_t count =
         int64_t{status.current_limit().requests_per_unit()} - int64_t{status.limit_remaining()};
     EXPECT_EQ(count, world.table.charged["envoy:31536000:d_" + key]);
-    if (any_left)
+    if (any_left || trouble != Trouble::none)
       EXPECT_LE(count, times);
     else
       EXPECT_EQ(count, times);
@@ -276,8 +305,19 @@ void play_late(uint32_t seed) {
   }
 }
 
+void play_late_all(Trouble trouble) {
+  for (uint32_t seed = 0; seed < 100 && !testing::Test::HasFailure(); ++seed)
+    play_late(seed, trouble);
+}
+
 TEST(EnvoyServiceModel, ALateStoreIsChargedOnceForEachCall) {
-  for (uint32_t seed = 0; seed < 300 && !testing::Test::HasFailure(); ++seed) play_late(seed);
+  play_late_all(Trouble::none);
+}
+TEST(EnvoyServiceModel, ALateStoreThatFailsChargesNothingTwice) {
+  play_late_all(Trouble::failures);
+}
+TEST(EnvoyServiceModel, ALateStoreBehindDeadlinesChargesNothingTwice) {
+  play_late_all(Trouble::deadlines);
 }
 
 }  // namespace

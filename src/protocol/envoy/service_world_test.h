@@ -53,7 +53,8 @@ class LateTable final : public store::tests::Forwarding {
   // Can no counter be asked?
   bool fails = false;
   bool keeps_account = true;
-  // Counters by their stored names: how much has been charged to each, whoever heard of it.
+  // Counters by their stored names: how much has been charged to each, whoever heard of it. A take
+  // is taken for one that is allowed.
   std::map<std::string, int64_t> charged;
 
   store::Applied apply(const request::Batch& batch, base::Time now,
@@ -65,12 +66,10 @@ class LateTable final : public store::tests::Forwarding {
     if (fails) return fail(first);
     const store::Applied applied = inner_.apply(first, now, completions, pin, ticket);
     for (const request::Group& group : first.groups.first(applied.settled))
-      for (const request::Charge& charge :
-           batch.charges.subspan(group.charge_first, group.charge_count))
-        if (keeps_account && charge.verb == request::Verb::count) {
-          int64_t& sum = charged[charge.space->prefix + std::string(charge.key)];
-          sum = charge.cost > INT64_MAX - sum ? INT64_MAX : sum + charge.cost;
-        }
+      if (keeps_account && group.error == request::Error::none)
+        for (const request::Charge& charge :
+             batch.charges.subspan(group.charge_first, group.charge_count))
+          account(charge);
     if (applied.settled < count || count == batch.groups.size()) return applied;
     asks_.emplace_back(completions, ticket);
     return {.settled = count, .later = true};
@@ -103,6 +102,12 @@ class LateTable final : public store::tests::Forwarding {
   }
 
  private:
+  void account(const request::Charge& charge) {
+    if (charge.verb != request::Verb::count && charge.verb != request::Verb::take) return;
+    int64_t& sum = charged[charge.space->prefix + std::string(charge.key)];
+    sum = charge.cost > INT64_MAX - sum ? INT64_MAX : sum + charge.cost;
+  }
+
   std::vector<std::pair<store::CompletionQueue*, request::Ticket>> asks_;
 };
 
