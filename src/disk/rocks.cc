@@ -207,7 +207,9 @@ std::string text_of(const rocksdb::Status& status) {
 }
 
 bool names_cause(const rocksdb::Status& status) {
-  return status.ToString().find("Seen error") == std::string::npos;
+  const std::string text = status.ToString();
+  const auto says = [&](const char* words) { return text.find(words) != text.npos; };
+  return !says("Seen error") && !says("Seen Error") && !says("has previous error");
 }
 
 bool is_disk_trouble(const rocksdb::Status& status) {

@@ -28,7 +28,7 @@ rocksdb::Options texts_options();
 
 // For people.
 std::string text_of(const rocksdb::Status& status);
-// A write to a log after one that failed tells of that one only ("Seen error"), not why it failed.
+// A write to a log behind one that failed says only that there was one ("Seen error").
 bool names_cause(const rocksdb::Status& status);
 // Is the disk full, or failing? Then it may be written again, without anything being mended by
 // hand.

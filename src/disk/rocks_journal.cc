@@ -276,16 +276,24 @@ bool RocksJournal::is_writable(std::string& problem) {
   return begun_ || attempt([this] { return begin(); }, problem);
 }
 
+void RocksJournal::note_cause(const Status& status) {
+  if (status.ok())
+    cause_.clear();
+  else if (cause_.empty() || names_cause(status))
+    cause_ = text_of(status);
+}
+
 // Once more, if it fails and what has failed can be mended.
 template <class Call>
 bool RocksJournal::attempt(Call&& call, std::string& problem) {
   Status status = call();
+  note_cause(status);
   if (!status.ok() && monotonic_us() - mended_us_ >= mend_interval_us) {
     mended_us_ = monotonic_us();
     if (blocks_.mend().ok()) status = call();
+    note_cause(status);
   }
   if (status.ok()) return true;
-  if (cause_.empty() || names_cause(status)) cause_ = text_of(status);
   problem = "a commit to the store in " + quoted(options_.path) + " failed: " + cause_;
   ++failures_count_;
   return false;

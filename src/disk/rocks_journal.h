@@ -77,6 +77,7 @@ class RocksJournal final : public Journal {
   void close_block();
   void shrink();
   bool wait_for_room(size_t bytes, std::string& problem);
+  void note_cause(const rocksdb::Status& status);
   template <class Call>
   bool attempt(Call&& call, std::string& problem);
   rocksdb::Status begin();
@@ -123,7 +124,7 @@ class RocksJournal final : public Journal {
   bool begun_ = false;  // the epoch is stored; before that nothing is committed
   uint64_t next_number_ = 0;
   int64_t mended_us_ = 0;
-  std::string cause_;  // of the last failure that named one
+  std::string cause_;  // of the failures since a commit
   rocksdb::WriteBatch batch_;
   bool replayed_ = false;
   uint64_t folded_number_ = 0;  // of the last block that was folded before the start

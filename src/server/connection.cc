@@ -64,6 +64,7 @@ bool Connection::turn_away(std::string_view why) {
 
 void Connection::on_ready(bool readable, bool writable, bool ended) {
   const auto self = shared_from_this();  // it may be closed on the way
+  worker_.gathered().send_if_full();
   readable_ |= readable || (writable && stream_.read_wants_write());
   if (ended && !std::exchange(ending_, true)) worker_.engine().drop_lists(*this);
   if (phase_ == Phase::closed) return;
@@ -84,6 +85,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
 
 void Connection::on_turn() {
   const auto self = shared_from_this();
+  worker_.gathered().send_if_full();
   if (phase_ == Phase::draining && readable_) return drain();
   if (!may_read()) return;  // once it may, it is processed
   if (undecided_) return process();
@@ -207,7 +209,9 @@ void Connection::process() {
 void Connection::note_unfinished() {
   const bool unfinished = in_size_ > 0 || (held_ > 0 && !session_->may_pause());
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
-  if (!unfinished) {
+  // Nor is a client less idle for it.
+  const bool stays_idle = woken_ && idle_ages_ != nullptr && waits_.is_in(*idle_ages_);
+  if (!unfinished && !stays_idle) {
     waits_.leave();
     note_idle();
   }
@@ -237,7 +241,8 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   leaving_ = received.closing;
   note_wake();
   progressed = received.consumed > 0 || count > 0;
-  if (progressed) completed_ |= held_ == 0 || count > 0;
+  // What the session does of its own accord brings no request nearer to its end.
+  if (progressed && !woken_) completed_ |= held_ == 0 || count > 0;
   if (count == 0) {
     // What a session answers by itself may be as much as a batch: it ends the turn of a flood.
     const size_t work = out.view().empty() ? 0 : base::bounds::batch_requests_max;
@@ -456,6 +461,7 @@ void Connection::drain() {
 void Connection::abort() {
   if (phase_ == Phase::closed) return;
   send_what_is_gathered();
+  if (has_gathered_) worker_.gathered().forget(*this);
   phase_ = Phase::closed;
   worker_.engine().forget(*this);
   drop_batches();

@@ -76,8 +76,9 @@ class Connection final : public engine::ReplySink,
   // What it was told to hold back up to this number (Worker::wait_for_commit) may leave; or it is
   // not committed, and may leave only if nobody is to rely on that.
   void on_durable(uint64_t commit_seq, bool committed);
-  // Writes what the worker has gathered for it.
+  // Writes what the worker has gathered for it; then there is nothing of it there.
   void send_gathered(std::string_view text);
+  void end_gathered() { has_gathered_ = false; }
 
   void reply_late(const request::Request& request, const request::Verdict& verdict,
                   base::Time now) override;
@@ -159,7 +160,7 @@ class Connection final : public engine::ReplySink,
   // Output that the socket did not take, or that is held back; while it is there nothing is read.
   std::string unsent_;
   size_t unsent_at_ = 0;
-  bool has_gathered_ = false;  // output that the worker sends at the end of its turn
+  bool has_gathered_ = false;  // the worker knows of output to be sent at the end of its turn
   uint64_t commit_seq_ = 0;    // not 0: of unsent_ nothing leaves before it is passed
   bool needs_commit_ = false;  // it holds a reply that must not leave if it cannot be committed
   size_t drained_ = 0;

@@ -28,13 +28,13 @@ bool Connection::flush(bool needs_commit) {
 // turn.
 bool Connection::flush_at_turn_end(bool needs_commit) {
   auto& out = worker_.out();
-  if (out.empty() || !worker_.gathers() || finishing_ || !unsent_.empty() ||
-      commit_seq_of(out.view(), needs_commit) != 0)
+  if (out.empty() || out.size() >= GatheredOutput::bytes_max || !worker_.gathers() || finishing_ ||
+      !unsent_.empty() || commit_seq_of(out.view(), needs_commit) != 0)
     return flush(needs_commit);
   has_gathered_ = true;
   worker_.gathered().add(*this, out.view());
   out.clear();
-  return unsent_.empty();
+  return true;
 }
 
 void Connection::send_what_is_gathered() {
@@ -42,7 +42,6 @@ void Connection::send_what_is_gathered() {
 }
 
 void Connection::send_gathered(std::string_view text) {
-  has_gathered_ = false;
   if (unsent_.empty())
     write(text);
   else

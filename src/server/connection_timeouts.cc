@@ -52,8 +52,6 @@ void Connection::give_way() {
 void Connection::note_idle() {
   if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
     return;
-  // What its session does of its own accord leaves a client as idle as it was.
-  if (woken_ && waits_.is_in(*idle_ages_)) return;
   worker_.begin_wait(waits_, *idle_ages_);
 }
 
@@ -72,7 +70,9 @@ void Connection::note_wake() {
   if (at >= wakes_at_) return;
   wakes_at_ = at;
   const auto rest = at.us - worker_.clock().monotonic().us;
-  const auto seconds = static_cast<uint64_t>(std::max<int64_t>(rest / 1'000'000, 1));
+  constexpr int64_t step_seconds_max = 1 << 16;
+  const auto seconds =
+      static_cast<uint64_t>(std::clamp<int64_t>(rest / 1'000'000, 1, step_seconds_max));
   worker_.begin_wait(wakes_, worker_.wake_ages(std::chrono::seconds(std::bit_floor(seconds))));
 }
 

@@ -15,22 +15,25 @@ class Connection;
 
 class GatheredOutput {
  public:
-  // Connections, and bytes, after which it is sent at once: the first reply must not wait for long.
+  // Connections, and bytes, after which it is sent: the first reply must not wait for long.
   static constexpr size_t connections_max = 64;
   static constexpr size_t bytes_max = size_t{64} << 10;
 
-  // Adds a copy of `text` behind what the connection has here. It is told by `send_gathered`, once
-  // for each run of it.
+  // Adds a copy of `text` behind what the connection has here, and closes none.
   void add(Connection& connection, std::string_view text);
-  // Sends what one connection has here, or all of it, each connection's in the order in which it
-  // was added. A connection does so before it writes otherwise, and before it closes.
+  // Hands what one connection has here, or all of it, to `send_gathered`, each connection's in the
+  // order in which it was added. A connection does so before it writes otherwise, and before it
+  // closes. One that cannot take its output may have others closed.
   void send(Connection& connection);
   void send_all();
+  void send_if_full();
+  // It is gone.
+  void forget(const Connection& connection);
 
  private:
   struct Run {
-    Connection* connection;  // null: it is sent
-    size_t at, size;
+    Connection* connection;  // null: it is gone
+    size_t at, size;         // 0: it is sent
   };
   void send(Run& run);
 

@@ -3,8 +3,6 @@
 // closes. Owned by the test; its thread ends with it, and `answer` is called on that thread.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
+#include "testing/loopback_listener.h"
 
 namespace sluice::client {
 
@@ -31,28 +29,17 @@ class FakeHttp {
   using Answer = std::function<std::string(const Request&)>;
 
   explicit FakeHttp(Answer answer) : answer_(std::move(answer)) {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    SLUICE_CHECK(::bind(listener_, generic, size) == 0);
-    SLUICE_CHECK(::listen(listener_, 64) == 0);
-    SLUICE_CHECK(::getsockname(listener_, generic, &size) == 0);
-    port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { run(); });
   }
   ~FakeHttp() {
-    ::shutdown(listener_, SHUT_RDWR);  // wakes an accept
+    listener_.shut();
     thread_.join();
-    ::close(listener_);
   }
   FakeHttp(const FakeHttp&) = delete;
   FakeHttp& operator=(const FakeHttp&) = delete;
 
-  uint16_t port() const { return port_; }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  uint16_t port() const { return listener_.port(); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port()); }
 
   // The requests that came, once the clients have their answers.
   std::vector<Request> requests() const {
@@ -71,7 +58,7 @@ class FakeHttp {
  private:
   void run() {
     for (;;) {
-      const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      const int fd = listener_.accept();
       if (fd < 0) return;
       Request request = read(fd);
       const std::string text = answer_(request);
@@ -104,8 +91,7 @@ class FakeHttp {
   const Answer answer_;
   mutable std::mutex mutex_;
   std::vector<Request> requests_;
-  int listener_ = -1;
-  uint16_t port_ = 0;
+  const tests::LoopbackListener listener_;
   std::thread thread_;
 };
 

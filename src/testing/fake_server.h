@@ -3,8 +3,6 @@
 // the test; its thread ends with it.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
+#include "testing/loopback_listener.h"
 
 namespace sluice::client {
 
@@ -25,27 +23,16 @@ class FakeServer {
 
   explicit FakeServer(std::vector<std::string> script, std::string end = "\n")
       : script_(std::move(script)), end_(std::move(end)) {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    SLUICE_CHECK(::bind(listener_, generic, size) == 0);
-    SLUICE_CHECK(::listen(listener_, 8) == 0);
-    SLUICE_CHECK(::getsockname(listener_, generic, &size) == 0);
-    port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { run(); });
   }
   ~FakeServer() {
-    ::shutdown(listener_, SHUT_RDWR);  // wakes an accept
+    listener_.shut();
     thread_.join();
-    ::close(listener_);
   }
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return listener_.port(); }
 
   // The lines that came, once the clients have their answers.
   std::vector<std::string> lines() const {
@@ -56,7 +43,7 @@ class FakeServer {
  private:
   void run() {
     for (const std::string& text : script_) {
-      const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      const int fd = listener_.accept();
       if (fd < 0) return;
       std::string line = read_line(fd);
       {
@@ -82,8 +69,7 @@ class FakeServer {
   const std::string end_;
   mutable std::mutex mutex_;
   std::vector<std::string> lines_;
-  int listener_ = -1;
-  uint16_t port_ = 0;
+  const tests::LoopbackListener listener_;
   std::thread thread_;
 };
 

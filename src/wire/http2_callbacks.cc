@@ -80,6 +80,7 @@ nghttp2_session* Http2Session::Callbacks::make_session(Http2Session& owner, Http
     nghttp2_session_callbacks_set_on_frame_recv_callback(all, on_frame);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(all, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(all, on_close);
+    nghttp2_session_callbacks_set_before_frame_send_callback(all, on_packed);
     nghttp2_session_callbacks_set_on_frame_send_callback(all, on_sent);
     nghttp2_session_callbacks_set_send_data_callback(all, send_data);
     return all;
@@ -204,6 +205,13 @@ int Http2Session::Callbacks::on_close(nghttp2_session*, int32_t id, uint32_t, vo
   return owner.fault_ == Http2Fault::none ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
+// A header block has been made, with what its client has to know of the table's size.
+int Http2Session::Callbacks::on_packed(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+  if (frame->hd.type == NGHTTP2_HEADERS)
+    static_cast<Http2Session*>(self)->has_new_settings_ = false;
+  return 0;
+}
+
 int Http2Session::Callbacks::on_sent(nghttp2_session* session, const nghttp2_frame* frame,
                                      void* self) {
   auto& owner = *static_cast<Http2Session*>(self);
@@ -212,7 +220,6 @@ int Http2Session::Callbacks::on_sent(nghttp2_session* session, const nghttp2_fra
     owner.end_written_ = true;
     return 0;
   }
-  if (frame->hd.type == NGHTTP2_HEADERS) owner.has_new_settings_ = false;
   if (frame->hd.type > NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;
   Stream* const stream = stream_of(owner, frame->hd.stream_id);

@@ -24,6 +24,7 @@ struct Http2Session::Callbacks {
   static int on_data(nghttp2_session* session, uint8_t flags, int32_t id, const uint8_t* data,
                      size_t bytes, void* self);
   static int on_close(nghttp2_session* session, int32_t id, uint32_t code, void* self);
+  static int on_packed(nghttp2_session* session, const nghttp2_frame* frame, void* self);
   static int on_sent(nghttp2_session* session, const nghttp2_frame* frame, void* self);
   static ssize_t read_body(nghttp2_session* session, int32_t id, uint8_t* to, size_t bytes,
                            uint32_t* flags, nghttp2_data_source* source, void* self);

@@ -269,7 +269,7 @@ class Http2Session {
   // A GOAWAY came, or ours is the last: once no stream is open nghttp2 ignores what it is given,
   // and looks only at each call whether that is so.
   bool reads_by_frame_ = false;
-  bool has_new_settings_ = false;  // of the client, since headers were written last
+  bool has_new_settings_ = false;  // of the client, since headers were packed last
   bool is_begun_ = false;          // something was written
   bool end_written_ = false;       // of a fault
   bool speaks_http1_ = false;

@@ -117,14 +117,14 @@ TEST(Http2Trailers, AreTheSameWhereverTheOutputIsCut) {
       server.session.respond(server.told().at(0), {.body = body, .trailers = trailers});
     }
     for (int step = 0; server.session.has_output(); ++step) {
-      ASSERT_LT(step, 100);
+      ASSERT_LT(step, 10'000);
       if (step == round % 5) {
         server.peer.next_table_bytes = random() % 2 * 100;
         server.take(http2_peer::settings({{NGHTTP2_SETTINGS_HEADER_TABLE_SIZE,
                                            static_cast<uint32_t>(*server.peer.next_table_bytes)}}));
       }
       base::Buffer out;
-      server.session.write(out, 1 + random() % 20'000);
+      server.session.write(out, 1 + random() % (random() % 2 == 0 ? 40 : 20'000));
       server.peer.read(out.view());
     }
     for (const uint32_t stream : {1u, 3u}) {

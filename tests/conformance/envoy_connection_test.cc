@@ -45,6 +45,22 @@ struct Service {
   uint16_t port = 0;
 };
 
+// The same by a file of sluice's own.
+struct Listener {
+  explicit Listener(const std::string& settings, const std::string& envoy = "{}") {
+    folder.write("limits/a.yaml", "domain: a");
+    const std::string file = folder.write(
+        "sluice.yaml", "workers: 1\nlisten: [{ protocol: envoy, address: \"127.0.0.1:0\"" +
+                           settings + " }]\npolicy: [{ envoy: limits }]\nenvoy: " + envoy + "\n");
+    process = std::make_unique<Process>(Process::Options{.arguments = {"serve", "--config", file}});
+    port = await_listening(*process, "envoy");
+  }
+
+  Folder folder;
+  std::unique_ptr<Process> process;
+  uint16_t port = 0;
+};
+
 // A client that says hello, and then no more than it is told to.
 struct Client {
   explicit Client(uint16_t port) : socket(TcpClient::connect(port).value()) {
@@ -83,6 +99,30 @@ TEST(EnvoyConnection, WhoWatchesIsToldOfAChangeThoughItIsSilent) {
   service.process->signal(SIGTERM);
   ASSERT_TRUE(client.reads_until([&] { return told.size() >= 21; }));
   EXPECT_EQ(told, not_serving + serving + not_serving);
+}
+
+// What the server tells of its own accord gives no time to a request that does not arrive whole.
+TEST(EnvoyConnection, WhoWatchesMayNotTakeForEverOverARequest) {
+  const Listener server(", request_timeout: 2s");
+  Client client(server.port);
+  client.socket.send(client.peer.headers(1, Peer::grpc("/grpc.health.v1.Health/Watch"), false) +
+                     wire::http2_peer::data(1, std::string_view("\0\0\0\0\0", 5), false));
+  ASSERT_TRUE(client.reads_until([&] { return !client.peer.answers[1].body.empty(); }));
+  client.socket.send(client.peer.headers(
+      3, Peer::grpc("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"), false));
+  EXPECT_FALSE(client.reads_until([] { return false; }));
+  EXPECT_TRUE(client.socket.ended());
+}
+
+// A length that nobody can await is as good as none.
+TEST(EnvoyConnection, OneMayLiveForThousandsOfYears) {
+  const Listener server("", "{ connection_age: 999999d, connection_grace: 999999d }");
+  for (int i = 0; i < 3; ++i) {
+    Client client(server.port);
+    client.socket.send(wire::http2_peer::ping(7));
+    EXPECT_TRUE(client.reads_until([&] { return !client.peer.acknowledged_pings.empty(); }));
+  }
+  EXPECT_EQ(http_get(server.port, "/healthcheck").status, 200);
 }
 
 TEST(EnvoyConnection, OneThatIsOldEndsThoughItsClientIsSilent) {

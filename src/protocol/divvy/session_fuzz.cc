@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "protocol/divvy/session.h"
 #include "protocol/divvy/session_model.h"
+#include "testing/random_cuts.h"
 
 namespace {
 
@@ -17,18 +18,6 @@ using namespace sluice::divvy;
 
 void require(bool holds) {
   if (!holds) std::abort();
-}
-
-// Sizes from a little generator, so that they depend on nothing but the first byte.
-std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
-  std::vector<size_t> cuts;
-  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 32;
-  for (size_t left = bytes; left > 0;) {
-    seed = seed * 1'664'525 + 1'013'904'223;
-    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
-    left -= cuts.back();
-  }
-  return cuts;
 }
 
 }  // namespace
@@ -41,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   DivvySession one, many;
   const model::Transcript whole = model::run(one, bytes, {}, end);
-  require(whole == model::run(many, bytes, cuts_of(seed, bytes.size()), end));
+  require(whole == model::run(many, bytes, sluice::tests::random_cuts(seed, bytes.size()), end));
   require(whole == model::expected(bytes, end));
 
   for (const model::Pairs& pairs : whole.requests) {

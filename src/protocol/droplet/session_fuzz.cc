@@ -10,6 +10,7 @@
 
 #include "protocol/droplet/session.h"
 #include "protocol/droplet/session_model.h"
+#include "testing/random_cuts.h"
 
 namespace {
 
@@ -17,18 +18,6 @@ using namespace sluice::droplet;
 
 void require(bool holds) {
   if (!holds) std::abort();
-}
-
-// Sizes from a little generator, so that they depend on nothing but the first byte.
-std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
-  std::vector<size_t> cuts;
-  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 64;
-  for (size_t left = bytes; left > 0;) {
-    seed = seed * 1'664'525 + 1'013'904'223;
-    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
-    left -= cuts.back();
-  }
-  return cuts;
 }
 
 }  // namespace
@@ -43,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   DropletSession one, many;
   const model::Transcript whole = model::run(one, bytes, {});
-  require(whole == model::run(many, bytes, cuts_of(seed, bytes.size())));
+  require(whole == model::run(many, bytes, sluice::tests::random_cuts(seed, bytes.size(), 64)));
   if (!raw) require(whole == model::expected(behind));
   require(whole.closing == !whole.farewell.empty());
   require(one.held_bytes() <= behind.size() + 4096);

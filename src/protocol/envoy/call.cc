@@ -129,6 +129,7 @@ void Call::probe(uint32_t index, request::Requests& requests) {
   requests.add(request::Entry{domain_entry, message.domain});
   requests.commit({.verb = Verb::peek,
                    .scope = request::RuleScope::dialect,
+                   .needs_store = index == store_index,
                    .note = number_ << index_bits | index,
                    .prefix = {},
                    .tag = {}});

@@ -2,8 +2,6 @@
 // each gRPC call as the test says. Owned by the test; its thread ends with it.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/check.h"
+#include "testing/loopback_listener.h"
 #include "wire/grpc_server.h"
 
 namespace sluice::envoy::fake {
@@ -30,29 +28,18 @@ class Service {
   using Answer = std::function<Reply(const wire::GrpcCall& call)>;
 
   explicit Service(Answer answer) : answer_(std::move(answer)) {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    SLUICE_CHECK(::bind(listener_, generic, size) == 0);
-    SLUICE_CHECK(::listen(listener_, 8) == 0);
-    SLUICE_CHECK(::getsockname(listener_, generic, &size) == 0);
-    port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] {
-      for (int fd; (fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) serve(fd);
+      for (int fd; (fd = listener_.accept()) >= 0;) serve(fd);
     });
   }
   ~Service() {
-    ::shutdown(listener_, SHUT_RDWR);  // wakes an accept
+    listener_.shut();
     thread_.join();
-    ::close(listener_);
   }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return listener_.port(); }
 
  private:
   void serve(int fd) {
@@ -81,8 +68,7 @@ class Service {
 
   const Answer answer_;
   wire::GrpcWorker worker_;
-  int listener_ = -1;
-  uint16_t port_ = 0;
+  const tests::LoopbackListener listener_;
   std::thread thread_;
 };
 

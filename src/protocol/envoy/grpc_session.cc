@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "base/bounds.h"
@@ -53,6 +52,10 @@ base::Duration spread(base::Duration age, const void* seed, base::Time now) {
       (reinterpret_cast<uintptr_t>(seed) ^ static_cast<uint64_t>(now.us)) * 0x9E3779B97F4A7C15u;
   return {age.us - age.us / 10 +
           static_cast<int64_t>((mixed >> 32) % static_cast<uint64_t>(age.us / 5 + 1))};
+}
+
+HealthStatus status_of(const Call& call) {
+  return call.is_healthy() ? HealthStatus::serving : HealthStatus::not_serving;
 }
 
 base::Time after(base::Time now, base::Duration length) {
@@ -155,8 +158,8 @@ void GrpcSession::take_message(Stream& stream, std::string_view message,
     const bool known = std::ranges::find(healthy_services, service) != std::end(healthy_services);
     if (problem == ReadProblem::none && !known) {
       send_health(number, HealthStatus::service_unknown);
-    } else if (problem == ReadProblem::none && stream.slot == Stream::nothing) {
-      watch(stream, requests);
+    } else if (problem == ReadProblem::none && !std::exchange(stream.watches, true)) {
+      ask_health(requests);
     }
   }
   if (problem == ReadProblem::none) return;
@@ -164,26 +167,31 @@ void GrpcSession::take_message(Stream& stream, std::string_view message,
   forget_stream(number);
 }
 
-void GrpcSession::watch(Stream& stream, request::Requests& requests) {
-  stream.slot = open(stream.number);
-  Slot& slot = slots_[stream.slot];
-  slot.is_watch = true;
-  slot.call->ask_health(stream.slot, options_, requests);
+// Of one verdict all learn that watch.
+void GrpcSession::ask_health(request::Requests& requests) {
+  if (std::exchange(health_asked_, true)) return;
+  const uint32_t slot = open(0);
+  slots_[slot].is_watch = true;
+  slots_[slot].call->ask_health(slot, options_, requests);
+}
+
+bool GrpcSession::is_watched() const {
+  return std::ranges::any_of(streams_, &Stream::watches);
 }
 
 void GrpcSession::watch_again(base::Time now, request::Requests& requests) {
-  if (streams_.empty() || now.us - watched_at_.us < watch_period.us) return;
+  if (streams_.empty() || now.us - watched_at_.us < watch_period.us || !is_watched()) return;
   watched_at_ = now;
-  for (Stream& stream : streams_)
-    if (stream.told != HealthStatus::unknown && stream.slot == Stream::nothing)
-      watch(stream, requests);
+  ask_health(requests);
 }
 
-void GrpcSession::tell_watch(uint32_t number, const Call& call) {
-  Stream* const stream = find_stream(number);
-  stream->slot = Stream::nothing;
-  const HealthStatus status = call.is_healthy() ? HealthStatus::serving : HealthStatus::not_serving;
-  if (std::exchange(stream->told, status) != status) send_health(number, status);
+// One that does not take what it is told is forgotten.
+void GrpcSession::tell_watches(HealthStatus status) {
+  for (size_t i = streams_.size(); i-- > 0;) {
+    Stream& stream = streams_[i];
+    if (stream.watches && std::exchange(stream.told, status) != status)
+      send_health(stream.number, status);
+  }
 }
 
 void GrpcSession::send_health(uint32_t number, HealthStatus status) {
@@ -210,14 +218,12 @@ GrpcSession::Stream* GrpcSession::find_stream(uint32_t number) {
 
 void GrpcSession::forget_stream(uint32_t number) {
   const Stream* const stream = find_stream(number);
-  if (stream == nullptr) return;
-  if (stream->slot != Stream::nothing) slots_[stream->slot].is_gone = true;
-  streams_.erase(streams_.begin() + (stream - streams_.data()));
+  if (stream != nullptr) streams_.erase(streams_.begin() + (stream - streams_.data()));
 }
 
 // ---- Unary calls ----
 
-// There are no more than HTTP/2 has streams, and as many Watches that have ended meanwhile.
+// There are no more than HTTP/2 has streams, and one for all that watch.
 uint32_t GrpcSession::open(uint32_t number) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
@@ -299,12 +305,12 @@ bool GrpcSession::reply(const request::Request& request, const request::Verdict&
   const uint32_t slot = Call::number_of(request);
   Call& call = *slots_[slot].call;
   if (!call.take(request, verdict, now, options_)) return true;
-  const auto [number, is_watch, is_gone] =
-      std::tuple(slots_[slot].number, slots_[slot].is_watch, slots_[slot].is_gone);
-  if (!is_watch)
-    answer(number, call, Call::is_health(request));
-  else if (!is_gone)
-    tell_watch(number, call);
+  if (slots_[slot].is_watch) {
+    health_asked_ = false;
+    tell_watches(status_of(call));
+  } else {
+    answer(slots_[slot].number, call, Call::is_health(request));
+  }
   close(slot);
   grpc_.http().write(out);
   return !(ending_ && grpc_.http().is_drained());
@@ -316,8 +322,7 @@ void GrpcSession::answer(uint32_t number, const Call& call, bool is_health) {
   base::Buffer& message = worker_.message;
   message.clear();
   if (is_health) {
-    append_health_response(call.is_healthy() ? HealthStatus::serving : HealthStatus::not_serving,
-                           message);
+    append_health_response(status_of(call), message);
   } else if (call.error().kind != CallError::Kind::ok) {
     return grpc_.answer(number, call.error().status, call.error().text, {});
   } else {
@@ -346,10 +351,7 @@ size_t GrpcSession::unfinished_bytes() const {
 
 base::Time GrpcSession::wakes_at() const {
   const base::Time end = std::min(aged_at_, over_at_);
-  const bool watched = std::ranges::any_of(streams_, [](const Stream& stream) {
-    return stream.told != HealthStatus::unknown || stream.slot != Stream::nothing;
-  });
-  return watched ? std::min(end, after(watched_at_, watch_period)) : end;
+  return is_watched() ? std::min(end, after(watched_at_, watch_period)) : end;
 }
 
 std::string_view GrpcSession::fault() const {

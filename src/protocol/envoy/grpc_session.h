@@ -50,25 +50,24 @@ class GrpcSession final : public request::Session {
   // the time that their verdicts come.
   struct Slot {
     std::unique_ptr<Call> call;  // null: not in use
-    uint32_t number = 0;         // HTTP/2's, of a unary call and of a Watch
-    bool is_watch = false;
-    bool is_gone = false;  // the Watch has ended: nobody is told
+    uint32_t number = 0;         // HTTP/2's, of a unary call
+    bool is_watch = false;       // of all that watch together
   };
   // A call that streams.
   struct Stream {
     enum class Kind : uint8_t { watch, reflection };
-    static constexpr uint32_t nothing = UINT32_MAX;
     uint32_t number;
     Kind kind;
-    uint32_t slot = nothing;                    // of the verdict that has not come
-    HealthStatus told = HealthStatus::unknown;  // who watches a service that is known
+    bool watches = false;  // a service that is known
+    HealthStatus told = HealthStatus::unknown;
   };
 
   void on_event(const wire::Http2Event& event, base::Time now, request::Requests& requests);
   void begin_stream(uint32_t number);
   void read_stream(Stream& stream, request::Requests& requests);
   void take_message(Stream& stream, std::string_view message, request::Requests& requests);
-  void watch(Stream& stream, request::Requests& requests);
+  void ask_health(request::Requests& requests);
+  bool is_watched() const;
   void send_health(uint32_t number, HealthStatus status);
   void end_streams();
   Stream* find_stream(uint32_t number);
@@ -84,7 +83,7 @@ class GrpcSession final : public request::Session {
   uint32_t open(uint32_t number);
   void close(uint32_t slot);
   void answer(uint32_t number, const Call& call, bool is_health);
-  void tell_watch(uint32_t number, const Call& call);
+  void tell_watches(HealthStatus status);
   void watch_again(base::Time now, request::Requests& requests);
   void grow_old(base::Time now);
 
@@ -96,7 +95,8 @@ class GrpcSession final : public request::Session {
   std::vector<uint32_t> free_slots_;
   std::vector<Stream> streams_;
   std::optional<base::Time> decided_at_;  // of the calls that are being read; unread: nothing
-  base::Time watched_at_{};               // when those that watch were told last
+  base::Time watched_at_{};    // when the health was asked for last, for those that watch
+  bool health_asked_ = false;  // for them, and the verdict has not come
   base::Time aged_at_{INT64_MAX}, over_at_{INT64_MAX};
   bool ending_ = false;  // GOAWAY has been sent
 };

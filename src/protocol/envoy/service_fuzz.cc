@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "protocol/envoy/service_world_test.h"
+#include "testing/random_cuts.h"
 #include "wire/http2_peer_test.h"
 
 namespace {
@@ -70,17 +71,6 @@ void require_same(const Transcript& whole, const Transcript& cut) {
   require(goaways == other_goaways && closed == other_closed && fault == other_fault);
 }
 
-std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
-  std::vector<size_t> cuts;
-  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 32;
-  for (size_t left = bytes; left > 0;) {
-    seed = seed * 1'664'525 + 1'013'904'223;
-    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
-    left -= cuts.back();
-  }
-  return cuts;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -88,6 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool is_http2 = (data[0] & 0x80) == 0;
   std::string bytes = is_http2 ? http2::join({http2::hello(), http2::settings_ack()}) : "";
   bytes.append(reinterpret_cast<const char*>(data) + 1, size - 1);
-  require_same(run(bytes, is_http2, {}), run(bytes, is_http2, cuts_of(data[0], bytes.size())));
+  require_same(run(bytes, is_http2, {}),
+               run(bytes, is_http2, sluice::tests::random_cuts(data[0], bytes.size())));
   return 0;
 }

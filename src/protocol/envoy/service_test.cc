@@ -432,6 +432,44 @@ TEST(EnvoyService, WhoWatchesIsToldOfAChange) {
   EXPECT_EQ(messages_of(client, stream).size(), 2u);
 }
 
+// However many watch, the store is asked once for all of them.
+TEST(EnvoyService, WhoWatchesTogetherIsToldByOneQuestion) {
+  World world;
+  world.options.healthy_with_store = true;
+  ASSERT_TRUE(world.load({{"a.yaml", "domain: d"}}));
+  const auto asked_for = [&](int watches) {
+    GrpcClient client(world);
+    std::vector<uint32_t> streams;
+    for (int i = 0; i < watches; ++i)
+      streams.push_back(client.begin("", "/grpc.health.v1.Health/Watch"));
+    world.table.fails = true;
+    const size_t before = world.table.decided;
+    world.sleep_us(2'000'000);
+    client.send(wire::http2_peer::ping(1));
+    world.table.fails = false;
+    for (const uint32_t stream : streams)
+      EXPECT_EQ(messages_of(client, stream), (std::vector<std::string>{"\x08\x01", "\x08\x02"}));
+    return world.table.decided - before;
+  };
+  const size_t of_one = asked_for(1);
+  EXPECT_GT(of_one, 0u);
+  EXPECT_EQ(asked_for(50), of_one);
+}
+
+// What rules answer in place of a store is no sign of it.
+TEST(EnvoyService, AStoreThatIsAwayIsUnhealthyWhateverItsRulesAnswerThen) {
+  for (const request::OnError on_error :
+       {request::OnError::allow, request::OnError::deny, request::OnError::error}) {
+    World world;
+    ASSERT_TRUE(world.load({{"a.yaml", "domain: d"}}, {}, {.on_store_error = on_error}));
+    GrpcClient client(world);
+    world.table.fails = true;
+    EXPECT_EQ(client.call("", "/grpc.health.v1.Health/Check").message, "\x08\x02");
+    world.table.fails = false;
+    EXPECT_EQ(client.call("", "/grpc.health.v1.Health/Check").message, "\x08\x01");
+  }
+}
+
 TEST(EnvoyService, AWatchThatIsResetWhileItsVerdictIsLateIsNotMistaken) {
   World world;
   ASSERT_TRUE(world.load({{"a.yaml",

@@ -29,6 +29,7 @@
 #include "protocol/protocol.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "store/fallback.h"
 #include "store/forwarding_test.h"
 #include "wire/grpc.h"
 #include "wire/http2_peer_test.h"
@@ -53,6 +54,7 @@ class LateTable final : public store::tests::Forwarding {
   // Can no counter be asked?
   bool fails = false;
   bool keeps_account = true;
+  size_t decided = 0;  // groups, of which some may have come to nothing
   // Counters by their stored names: how much has been charged to each, whoever heard of it. A take
   // is taken for one that is allowed.
   std::map<std::string, int64_t> charged;
@@ -63,7 +65,8 @@ class LateTable final : public store::tests::Forwarding {
     const size_t count = std::min(settles(batch.groups.size()), batch.groups.size());
     auto first = batch;
     first.groups = batch.groups.first(count);
-    if (fails) return fail(first);
+    decided += first.groups.size();
+    if (fails) return fail(first, now);
     const store::Applied applied = inner_.apply(first, now, completions, pin, ticket);
     for (const request::Group& group : first.groups.first(applied.settled))
       if (keeps_account && group.error == request::Error::none)
@@ -79,7 +82,8 @@ class LateTable final : public store::tests::Forwarding {
   }
   size_t asked() const { return asks_.size(); }
 
-  store::Applied fail(const request::Batch& batch) {
+  // By what their rules say of that.
+  store::Applied fail(const request::Batch& batch, base::Time now) {
     for (size_t i = 0; i < batch.groups.size(); ++i) {
       request::Group& group = batch.groups[i];
       const request::Charge& charge = batch.charges[group.charge_first];
@@ -89,8 +93,9 @@ class LateTable final : public store::tests::Forwarding {
         inner_.apply(one, {}, nullptr);
         continue;
       }
-      group.error = request::Error::store;
-      if (!group.may_fail) return {.settled = i + 1, .later = false};
+      store::fall_back(group, batch, request::Error::store, now);
+      if (group.error != request::Error::none && !group.may_fail)
+        return {.settled = i + 1, .later = false};
     }
     return {.settled = batch.groups.size(), .later = false};
   }

@@ -14,6 +14,7 @@
 #include "base/bounds.h"
 #include "policy/inline_limits.h"
 #include "protocol/resp/session.h"
+#include "testing/random_cuts.h"
 
 namespace {
 
@@ -139,17 +140,6 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
   return told;
 }
 
-std::vector<size_t> cuts_of(uint32_t seed, size_t bytes) {
-  std::vector<size_t> cuts;
-  const uint32_t longest = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 32;
-  for (size_t left = bytes; left > 0;) {
-    seed = seed * 1'664'525 + 1'013'904'223;
-    cuts.push_back(std::min<size_t>(left, (seed >> 16) % longest + 1));
-    left -= cuts.back();
-  }
-  return cuts;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -163,6 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
        "p"}}));
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const access::Access& access = (data[0] & 0x80) == 0 ? nobody : users;
-  require(run(bytes, {}, access) == run(bytes, cuts_of(data[0], bytes.size()), access));
+  require(run(bytes, {}, access) ==
+          run(bytes, sluice::tests::random_cuts(data[0], bytes.size()), access));
   return 0;
 }

@@ -1,0 +1,23 @@
+// Where a fuzz target cuts its input: any session must answer alike however that comes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sluice::tests {
+
+// The lengths of pieces of `bytes` in all, by `seed`: single bytes, up to four, or up to `longest`.
+inline std::vector<size_t> random_cuts(uint32_t seed, size_t bytes, uint32_t longest = 32) {
+  std::vector<size_t> cuts;
+  const uint32_t most = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : longest;
+  for (size_t left = bytes; left > 0;) {
+    seed = seed * 1'664'525 + 1'013'904'223;
+    cuts.push_back(std::min<size_t>(left, (seed >> 16) % most + 1));
+    left -= cuts.back();
+  }
+  return cuts;
+}
+
+}  // namespace sluice::tests
