@@ -132,8 +132,9 @@ std::string to_text(const policy::Explanation& explanation, std::string_view unm
   for (const RuleExplanation& e : explanation.reached) append(out, e, coloured);
   if (!decided(explanation) &&
       (explanation.reached.empty() || explanation.reached.back().error.empty()))
-    out += config::paint("No rule decides it.", config::red, coloured) + " " +
-           std::string(unmatched) + "\n";
+    out += config::paint("No rule decides it.", config::red, coloured) +
+           (unmatched.empty() ? "" : " ") + std::string(unmatched) + "\n";
+  if (!explanation.note.empty()) out += printable(explanation.note) + "\n";
   if (explanation.unreached > 0)
     out += base::counted(explanation.unreached, "rule") + " behind it " +
            (explanation.unreached == 1 ? "is" : "are") + " not reached.\n";
@@ -148,6 +149,7 @@ nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pai
   json["decided"] = decided(explanation);
   for (const RuleExplanation& e : explanation.reached) json["rules"].push_back(json_of(e));
   json["unreached"] = explanation.unreached;
+  if (!explanation.note.empty()) json["note"] = explanation.note;
   return json;
 }
 

@@ -39,6 +39,10 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
   if (!as) {
     base::Diagnostic place;
     place.file = path;
+    if (config::is_missing(path)) {
+      config::complain(place, "there is no such file or folder", "check the path", diagnostics);
+      return nullptr;
+    }
     config::complain(
         place, "Unrecognized format for config file: " + path,
         "name it " + config::one_of(config::known_endings()) + ", or say what it is with --as",

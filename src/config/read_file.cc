@@ -32,6 +32,18 @@ base::Diagnostic unreadable(const std::string& path, int problem) {
   return about(path, "cannot be read: " + std::generic_category().message(problem), remedy);
 }
 
+template <class Wanted>
+std::vector<std::string> sorted_names(const std::string& folder, Wanted&& wanted) {
+  std::vector<std::string> names;
+  std::error_code problem;
+  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
+       at.increment(problem)) {
+    if (wanted(*at)) names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 }  // namespace
 
 std::optional<std::string> read_file(const std::string& path, base::Diagnostics& diagnostics) {
@@ -73,16 +85,10 @@ bool is_missing(const std::string& path) {
 }
 
 std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code problem;
-  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
-       at.increment(problem)) {
-    std::string name = at->path().filename().string();
+  return sorted_names(folder, [](const std::filesystem::directory_entry& entry) {
     std::error_code unknown;
-    if (!name.starts_with('.') && !at->is_directory(unknown)) names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+    return !entry.path().filename().string().starts_with('.') && !entry.is_directory(unknown);
+  });
 }
 
 uint64_t digest_of_names(const std::vector<std::string>& names) {
@@ -92,7 +98,9 @@ uint64_t digest_of_names(const std::vector<std::string>& names) {
 }
 
 std::optional<uint64_t> digest_of_path(const std::string& path) {
-  if (path.ends_with('/')) return digest_of_names(names_in(path));
+  if (path.ends_with('/'))
+    return digest_of_names(
+        sorted_names(path, [](const std::filesystem::directory_entry&) { return true; }));
   base::Diagnostics told_later;
   const auto text = read_file(path, told_later);
   if (!text) return std::nullopt;

@@ -32,6 +32,7 @@ struct AllValues final : policy::Finder {
     all.copy(key, all.size());
     return Found{0, {key, all.size()}, {}};
   }
+  std::string why_none(const policy::Asked&) const override { return {}; }
   std::optional<Found> owner(const request::Space&, std::string_view, base::Arena&) const override {
     return std::nullopt;
   }

@@ -88,7 +88,7 @@ size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& a
   rules.match(dialect, asked, plan);
   Explainer explainer(asked, plan, visit);
   const auto others = rules.rules(dialect);
-  const bool is_found = rules.has_finder(dialect);
+  const bool is_found = rules.finder(dialect) != nullptr;
   const size_t unreached = explainer.each(rules.native_rules(), true);
   if (!is_found) return unreached + explainer.each(others, false);
   explainer.found(others);
@@ -100,6 +100,8 @@ Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& a
   explanation.unreached = explain_each(rules, dialect, asked, [&](RuleExplanation&& e) {
     explanation.reached.push_back(std::move(e));
   });
+  if (const Finder* const finder = rules.finder(dialect))
+    explanation.note = finder->why_none(asked);
   return explanation;
 }
 

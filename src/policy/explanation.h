@@ -32,6 +32,7 @@ struct RuleExplanation {
 struct Explanation {
   std::vector<RuleExplanation> reached;  // in order, up to the one that ends the search or fails
   size_t unreached = 0;                  // rules behind those
+  std::string note;                      // why a finder finds no rule; may be empty
 };
 
 // `dialect`: as RuleSet::match.

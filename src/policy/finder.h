@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/arena.h"
@@ -28,6 +29,10 @@ class Finder {
   // Nothing: no rule applies, or the steps did not suffice. Allocates nothing but from `keys`.
   virtual std::optional<Found> find(const Asked& asked, MatchSteps& steps,
                                     base::Arena& keys) const = 0;
+
+  // For people: which part of the request leads to no rule, and what would. Empty: there is nothing
+  // to say. Not for the hot path.
+  virtual std::string why_none(const Asked& asked) const = 0;
 
   // Whose counter is it that has this key in this space of the dialect's rules? As far as the key
   // tells; nothing: nobody's that is known. Not for the hot path.

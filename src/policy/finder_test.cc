@@ -44,6 +44,7 @@ struct ByName final : Finder {
     std::copy(who.begin(), who.end(), key + 1);
     return Found{static_cast<uint32_t>(at - names.begin()), {key, who.size() + 1}, who};
   }
+  std::string why_none(const Asked&) const override { return "no rule has that name"; }
   std::optional<Found> owner(const request::Space&, std::string_view key,
                              base::Arena&) const override {
     return Found{0, key, key.substr(1)};

@@ -355,9 +355,9 @@ inline const RuleSet::List* RuleSet::find(const Dialect* dialect) const {
   return dialect == &native_dialect ? &lists_.front() : nullptr;
 }
 
-bool RuleSet::has_finder(const Dialect* dialect) const {
+const Finder* RuleSet::finder(const Dialect* dialect) const {
   const List* const list = find(dialect);
-  return list != nullptr && list->finder_ != nullptr;
+  return list == nullptr ? nullptr : list->finder_.get();
 }
 
 std::span<const Rule> RuleSet::rules(const Dialect* dialect) const {

@@ -273,8 +273,8 @@ class RuleSet {
   std::span<const List> lists() const { return lists_; }
   // Of a dialect that is not here, and of null: none.
   std::span<const Rule> rules(const Dialect* dialect) const;
-  // Are that dialect's rules found by a structure of the protocol's own?
-  bool has_finder(const Dialect* dialect) const;
+  // The structure of the protocol's own by which that dialect's rules are found; null: none.
+  const Finder* finder(const Dialect* dialect) const;
   std::span<const Rule> native_rules() const { return lists_.front().rules(); }
   size_t size() const { return size_; }
   // Of all that people wrote (Dialect::written).

@@ -30,8 +30,10 @@ Json descriptor(const std::vector<std::pair<std::string, std::string>>& entries,
 
 // "200 OK 4/5", of the first descriptor: its status, and what is left of which limit.
 std::string ask(uint16_t port, const Json& descriptors, const std::string& domain = "shop") {
-  const Json body{{"domain", domain},
-                  {"descriptors", descriptors.is_array() ? descriptors : Json{descriptors}}};
+  // Json{descriptors} is an array for GCC, and a copy for Clang.
+  const Json body{
+      {"domain", domain},
+      {"descriptors", descriptors.is_array() ? descriptors : Json::array({descriptors})}};
   const HttpAnswer answer = http(port, "POST", "/json", body.dump());
   if (answer.status != 200 && answer.status != 429) return std::to_string(answer.status);
   const Json status = Json::parse(answer.body).at("statuses").at(0);
@@ -117,6 +119,24 @@ TEST(Envoy, AReloadKeepsTheCounters) {
   EXPECT_EQ(ask(server.http_port, look), "200 OK 6/7");
 }
 
+TEST(Envoy, AFolderThatComesIsRead) {
+  DropIn server;
+  server.start();
+  const Json sub = descriptor({{"a", "x"}}, 0), dot = descriptor({{"b", "x"}}, 0);
+  EXPECT_EQ(ask(server.http_port, sub, "sub"), "200 OK");
+  std::filesystem::create_directory(server.folder.path() + "/next.d");
+  const auto limits = [](const std::string& domain, const std::string& key) {
+    return "domain: " + domain + "\ndescriptors:\n  - key: " + key +
+           "\n    rate_limit: { unit: year, requests_per_unit: 9 }\n";
+  };
+  server.folder.write("next.d/sub.yaml", limits("sub", "a"));
+  std::filesystem::rename(server.folder.path() + "/next.d",
+                          server.folder.path() + "/current/config/sub");
+  EXPECT_TRUE(comes([&] { return ask(server.http_port, sub, "sub") == "200 OK 9/9"; }));
+  server.write(".dot.yaml", limits("dot", "b"));
+  EXPECT_TRUE(comes([&] { return ask(server.http_port, dot, "dot") == "200 OK 9/9"; }));
+}
+
 TEST(Envoy, DoesNotStartWithAFileThatCannotBeUsed) {
   DropIn server({}, "domain: shop\ndescriptors:\n  - key: a\n    nosuch: 1\n");
   Process process({.arguments = {"envoy"}, .environment = server.environment});
@@ -153,6 +173,8 @@ TEST(Envoy, WhatItCannotDoIsRefusedByName) {
                                                         {"PORT", "many"},
                                                         {"SHADOW_MODE", "perhaps"},
                                                         {"GRPC_MAX_CONNECTION_AGE", "a day"},
+                                                        {"LIMIT_LIMIT_HEADER", "X Limit"},
+                                                        {"RUNTIME_ROOT", "/nosuch/folder"},
                                                         {"REDIS_SOCKET_TYPE", "unix"}}) {
     SCOPED_TRACE(name);
     DropIn server;
@@ -265,6 +287,28 @@ TEST(Envoy, IsExplainedByTheCommandAndTheAdminPort) {
   EXPECT_NE(answer.body.find("shop.path_/pay.user"), std::string::npos) << answer.body;
 }
 
+TEST(Envoy, ARequestWithoutALimitIsToldWhy) {
+  const Serve server;
+  const std::string limits = server.folder.path() + "/limits";
+  const auto explained = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"explain", "--policy", limits, "--protocol", "envoy"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run({.arguments = all}).out;
+  };
+  const auto says = [](const std::string& out, const std::string& text) {
+    EXPECT_NE(out.find(text), std::string::npos) << out;
+  };
+  says(explained({"domain=shop", "tennant=acme"}),
+       "No rule decides it. Envoy's protocol answers OK.\n"
+       "Below `shop` no descriptor fits `tennant=acme`; there are `path_/pay`, `path`.\n");
+  says(explained({"domain=shop", "path=/pay"}),
+       "The descriptor `shop.path_/pay` has no rate_limit.\n");
+  says(explained({"domain=shop", "path=/pay", "user=u", "more=x"}),
+       "Below `shop.path_/pay.user` no descriptor fits `more=x`; there is none.\n");
+  says(explained({"domain=shopp", "path=/"}), "No file has the domain `shopp`; there is `shop`.\n");
+  says(explained({"path=/"}), "The request names no domain: add `domain=...`.\n");
+}
+
 TEST(Envoy, AFolderIsChecked) {
   const Serve server;
   const std::string limits = server.folder.path() + "/limits";
@@ -278,7 +322,15 @@ TEST(Envoy, AFolderIsChecked) {
   EXPECT_EQ(told.status, 1);
   EXPECT_NE(told.err.find("a.yaml:4:"), std::string::npos) << told.err;
   EXPECT_NE(told.err.find("fortnight"), std::string::npos) << told.err;
+  bad.write(".dot.yaml", "");
+  EXPECT_EQ(run({.arguments = {"check", "--ignore-dot-files", bad.path()}}).status, 1);
   bad.write("a.yaml", "domain: a\n");
+  EXPECT_EQ(run({.arguments = {"check", bad.path()}}).status, 1);
+  EXPECT_EQ(run({.arguments = {"check", "--ignore-dot-files", bad.path()}}).status, 0);
+  std::filesystem::remove(bad.path() + "/.dot.yaml");
+  const Finished none = run({.arguments = {"check", bad.path() + "/nosuch"}});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("there is no such file or folder"), std::string::npos) << none.err;
   EXPECT_EQ(run({.arguments = {"check", bad.path()}}).status, 0);
   EXPECT_EQ(run({.arguments = {"check", "--strict", bad.path()}}).status, 1);
 }

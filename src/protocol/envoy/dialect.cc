@@ -48,6 +48,7 @@ constinit const policy::Dialect dialect = {
     .override_algorithm = limit::Algorithm::aligned_window,
     .check_override = check_override,
     .arrange = arrange,
+    .unmatched = "Envoy's protocol answers OK.",
 };
 
 }  // namespace sluice::envoy

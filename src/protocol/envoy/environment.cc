@@ -12,6 +12,7 @@
 #include "config/settings.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/go_words.h"
+#include "wire/http_session.h"
 
 namespace sluice::envoy {
 namespace {
@@ -244,7 +245,13 @@ void apply_responses(Variables& variables, EnvoyOptions& options) {
   response.dynamic_metadata = variables.is_true("RESPONSE_DYNAMIC_METADATA");
   if (variables.is_true("LIMIT_RESPONSE_HEADERS_ENABLED")) response.headers = HeaderStyle::legacy;
   const auto header = [&](const char* name, std::string& to) {
-    if (auto text = variables.text(name)) to = *std::move(text);
+    auto text = variables.text(name);
+    if (!text) return;
+    if (wire::is_http_field_name(*text))
+      to = *std::move(text);
+    else
+      variables.complain(name, "`" + *text + "` is not the name of a header",
+                         "use letters, digits and `-`, such as RateLimit-Limit");
   };
   header("LIMIT_LIMIT_HEADER", response.limit_header);
   header("LIMIT_REMAINING_HEADER", response.remaining_header);

@@ -32,6 +32,13 @@ class FolderReader {
     if (fs::is_directory(path, unknown)) {
       find(path.ends_with('/') ? path : path + '/');
       std::sort(names_.begin(), names_.end());
+    } else if (config::is_missing(path)) {
+      folder_.paths.push_back(path);
+      folder_.missing.push_back(path);
+      fail(path, "there is no such folder of limits",
+           "check the path; `sluice envoy` without one takes it from RUNTIME_ROOT, "
+           "RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY");
+      return std::move(folder_);
     } else {
       names_.push_back(path);
     }
@@ -86,8 +93,8 @@ class FolderReader {
 
   void pass_over_link(const std::string& path) {
     auto d = about(path, "is a link to a folder, which is not followed",
-                   "put the folder itself there, or have names that begin with a dot ignored "
-                   "(RUNTIME_IGNOREDOTFILES=true)");
+                   "put the folder itself there, or have names that begin with a dot ignored: "
+                   "RUNTIME_IGNOREDOTFILES=true, `ignore_dot_files: true` or --ignore-dot-files");
     d.severity = base::Diagnostic::Severity::warning;
     diagnostics_.push_back(std::move(d));
   }

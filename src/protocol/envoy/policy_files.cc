@@ -81,6 +81,10 @@ constexpr std::string_view doubtful_endings[] = {".yaml", ".yml"};
 constexpr protocol::PolicyFlag flags[] = {
     {"--merge-domains", "Several files of Envoy's may have one domain (MERGE_DOMAIN_CONFIG)",
      merge_domains, "true"},
+    {"--ignore-dot-files",
+     "Names that begin with a dot are ignored in a folder of Envoy's, as a\n"
+     "ConfigMap has them (RUNTIME_IGNOREDOTFILES)",
+     ignore_dots, "true"},
     {"--strict",
      "What the original accepts in files of Envoy's although it is\n"
      "doubtful is an error",

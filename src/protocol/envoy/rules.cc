@@ -96,6 +96,42 @@ struct LimitRules::Tree final : policy::Finder {
     return Found{walk.limit, set.key(domain, request.entries(), walk, keys), actor};
   }
 
+  std::string why_none(const policy::Asked& asked) const override {
+    const LimitSet& set = rules->set_;
+    if (not_loaded_at_all) return "No limits are loaded.";
+    if (!InOrder::fits(asked.descriptor)) return {};
+    const InOrder request(asked.descriptor);
+    if (request.is_probe() || request.is_override()) return {};
+    const uint32_t domain = set.domain(request.domain());
+    if (domain == absent && request.domain().empty())
+      return "The request names no domain: add `domain=...`.";
+    if (domain == absent)
+      return "No file has the domain `" + std::string(request.domain()) + "`; there " +
+             listed(set.domains());
+    policy::MatchSteps steps;
+    const Walk walk = set.find(domain, request.entries(), steps);
+    if (walk.limit != absent || steps.over()) return {};
+    const uint32_t last = walk.size == 0 ? domain : walk.all[walk.size - 1].node;
+    if (walk.size == request.entries().size())
+      return "The descriptor `" + set.path(last) + "` has no rate_limit.";
+    const Entry& missed = request.entries()[walk.size];
+    std::vector<uint32_t> children;
+    for (uint32_t i = 0; i < set.nodes().size(); ++i)
+      if (set.nodes()[i].parent == last) children.push_back(i);
+    return "Below `" + set.path(last) + "` no descriptor fits `" + std::string(missed.key) + "=" +
+           std::string(missed.value) + "`; there " + listed(children);
+  }
+
+  // "are `path_/pay`, `user`."
+  std::string listed(std::span<const uint32_t> nodes) const {
+    constexpr size_t most = 10;
+    std::string text = nodes.empty() ? "is none" : nodes.size() == 1 ? "is " : "are ";
+    for (size_t i = 0; i < std::min(nodes.size(), most); ++i)
+      text += (i == 0 ? "`" : ", `") + rules->set_.nodes()[nodes[i]].composite + "`";
+    if (nodes.size() > most) text += " and " + std::to_string(nodes.size() - most) + " more";
+    return text + ".";
+  }
+
   Found store_probe() const {
     size_t place = 0;
     while (override_units[place] != probed_unit) ++place;

@@ -9,6 +9,7 @@
 #include "config/settings.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
+#include "wire/http_session.h"
 
 namespace sluice::envoy {
 namespace {
@@ -38,9 +39,9 @@ class Reader {
                  truth("quota_mode", to_.response.quota),
                  truth("dynamic_metadata", to_.response.dynamic_metadata),
                  {"headers", [&](const auto& key, const auto& node) { headers(key, node); }},
-                 text("limit_header", to_.response.limit_header),
-                 text("remaining_header", to_.response.remaining_header),
-                 text("reset_header", to_.response.reset_header),
+                 header_name("limit_header", to_.response.limit_header),
+                 header_name("remaining_header", to_.response.remaining_header),
+                 header_name("reset_header", to_.response.reset_header),
                  {"error_code", [&](const auto& key, const auto& node) { error_code(key, node); }},
                  truth("healthy_with_domains", to_.healthy_with_domains),
                  truth("healthy_with_store", to_.healthy_with_store),
@@ -65,9 +66,15 @@ class Reader {
           to = reader_.truth(key, node, "write `" + key + ": true`, or take it out").value_or(to);
         }};
   }
-  Key text(std::string_view name, std::string& to) {
+  Key header_name(std::string_view name, std::string& to) {
     return {name, [this, &to](const std::string& key, const YamlNode& node) {
-              if (auto text = reader_.text(key, node)) to = *std::move(text);
+              auto text = reader_.text(key, node);
+              if (!text) return;
+              if (wire::is_http_field_name(*text))
+                to = *std::move(text);
+              else
+                complain(key, node, "`" + *text + "` is not the name of a header",
+                         "use letters, digits and `-`, such as RateLimit-Limit");
             }};
   }
   Key length(std::string_view name, base::Duration& to) {
