@@ -247,11 +247,11 @@ void apply_responses(Variables& variables, EnvoyOptions& options) {
   const auto header = [&](const char* name, std::string& to) {
     auto text = variables.text(name);
     if (!text) return;
-    if (wire::is_http_field_name(*text))
-      to = *std::move(text);
-    else
-      variables.complain(name, "`" + *text + "` is not the name of a header",
-                         "use letters, digits and `-`, such as RateLimit-Limit");
+    // The original takes any text and sends it.
+    if (!wire::is_http_field_name(*text))
+      variables.warn(name, "`" + *text + "` is not the name of a header; clients may drop it",
+                     "use letters, digits and `-`, such as RateLimit-Limit");
+    to = *std::move(text);
   };
   header("LIMIT_LIMIT_HEADER", response.limit_header);
   header("LIMIT_REMAINING_HEADER", response.remaining_header);

@@ -1,6 +1,5 @@
 #include "protocol/envoy/http_session.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/buffer.h"
@@ -14,15 +13,6 @@ constexpr std::string_view text_type = "text/plain; charset=utf-8", json_type = 
 
 constexpr std::string_view not_found = "404 page not found\n",
                            debug_paths = "/rlconfig: the limits that are loaded, one a line\n";
-
-// May stand in a header as it is? Names that people set need not.
-bool is_header_name(std::string_view name) {
-  constexpr std::string_view others = "!#$%&'*+-.^_`|~";
-  return !name.empty() && std::ranges::all_of(name, [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           others.find(c) != std::string_view::npos;
-  });
-}
 
 unsigned status_of(const CallError& error) {
   switch (error.kind) {
@@ -125,7 +115,7 @@ wire::HttpResponse HttpSession::response_of(const Call& call) {
                           .content_type = std::string(json_type),
                           .body = std::string(body.view())};
   for (const HeaderValue& header : response.response_headers_to_add)
-    if (is_header_name(header.key)) http.headers.emplace_back(header.key, header.value);
+    if (wire::is_http_field_name(header.key)) http.headers.emplace_back(header.key, header.value);
   return http;
 }
 

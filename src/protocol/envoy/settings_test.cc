@@ -40,6 +40,15 @@ const EnvoyOptions& sessions_of(const server::Options& options) {
   return static_cast<const EnvoyOptions&>(*options.session_options[static_cast<size_t>(self)]);
 }
 
+TEST(EnvoySettings, NamesOfHeadersAreThoseOfHttp) {
+  config::Config config;
+  ASSERT_EQ(problems("envoy: { headers: legacy, reset_header: X-Reset }", config), "");
+  EXPECT_EQ(sessions_of(config.options()).response.reset_header, "X-Reset");
+  EXPECT_NE(problems("envoy: { headers: legacy, reset_header: \"X Reset\" }", config)
+                .find("`X Reset` is not the name of a header"),
+            std::string::npos);
+}
+
 TEST(EnvoyMetricsSettings, AreOfAPageOrAStatsd) {
   config::Config config;
   ASSERT_EQ(problems("envoy: { debug_port: 6070, metrics: { prometheus: { address: \"[::1]:9102\", "
