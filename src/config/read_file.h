@@ -23,8 +23,8 @@ bool is_missing(const std::string& path);
 std::vector<std::string> names_in(const std::string& folder);
 uint64_t digest_of_names(const std::vector<std::string>& names);
 
-// The digest of a file's text, or of all names in a folder (`path` ends with `/`), folders and those
-// that begin with a dot among them; nothing: it cannot be read.
+// The digest of a file's text, or of all names in a folder (`path` ends with `/`), folders and
+// those that begin with a dot among them; nothing: it cannot be read.
 std::optional<uint64_t> digest_of_path(const std::string& path);
 
 }  // namespace sluice::config
