@@ -157,8 +157,8 @@ class RocksJournal final : public Journal {
 
   // The folding thread sleeps until this changes: there is more to do, or less to wait for.
   std::atomic<uint32_t> called_{0};
-  // Whose turn it is with `lent_`. The idle thread takes no lock, so whatever it is kept from its
-  // processor in, nobody waits for it.
+  // Whose turn it is with `lent_`. The idle thread takes no lock but, for moments, the allocator's,
+  // so whatever it is kept from its processor in, nobody waits for it.
   enum class Turn : int { nobody, idle, recalled, returned, ended };
   std::atomic<Turn> turn_{Turn::nobody};
   // Each thread's own, as is the memory that it allocates for it. A job has one of them.

@@ -220,7 +220,9 @@ Status RocksJournal::fold_once() {
   }
   take_back();
   std::unique_ptr<Job> job;
-  if (!given_up_ && !urgent_) {
+  // Not the first of all: RocksDB makes its function-local statics in it, under locks that the idle
+  // thread could keep for as long as it gets no processor.
+  if (!given_up_ && !urgent_ && folds_count_ > 0) {
     job = make_job(true, blocks, last_number);
     lend(job);
   }
