@@ -61,6 +61,7 @@ NAMES: dict[str, str] = {
     "functional string string_view": "hash",
     "future": "async launch packaged_task shared_future promise future future_status",
     "initializer_list string vector map": "initializer_list",
+    "ios": "hex",
     "iostream": "cout cerr cin",
     "ostream iostream fstream sstream": "endl flush ostream",
     "iterator": "back_inserter distance istreambuf_iterator input_iterator_tag make_reverse_iterator",

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <ios>
 #include <map>
 #include <sstream>
 #include <string>
