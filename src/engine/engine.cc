@@ -151,7 +151,8 @@ Served Engine::go_on(Batch& batch, base::Buffer& out) {
                                : late_.keep_or_release(batch, part, ticket, batch.now);
         if (waits) continue;
       }
-      const request::Verdict verdict = verdict_of(plan, part, deps.store);
+      request::Verdict verdict = verdict_of(plan, part, deps.store);
+      verdict.generation = batch.policy->generation;
       if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
       if (told_every > 0) [[unlikely]]
         log_denied(decider_.log(), *deps.denials, told_every, batch, request.verb, part, verdict);
@@ -231,7 +232,7 @@ void Engine::match_all(Batch& batch) {
       if (batch.tickets.back() == no_ticket) continue;
       plan.let_wait(batch.tickets.back(), 0);
       if (batch.session->is_interrupted()) [[unlikely]]
-        late_.interrupt(*batch.sink);
+        late_.interrupt(*batch.sink, batch.session);
     }
   }
 }
@@ -266,6 +267,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
                           .scope = request.scope,
                           .needs_store = request.needs_store,
                           .sparing = request.sparing,
+                          .needs_rule = request.needs_rule,
                           .cost = request.cost,
                           .limits = batch.requests.limits(request),
                           .siblings = siblings_of(end),

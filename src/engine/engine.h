@@ -64,7 +64,10 @@ class Engine {
   void forget(ReplySink& sink);
 
   // What the sink's session waits for is over, unless it has come: its verdict is `expired`.
-  void interrupt(ReplySink& sink) { late_.interrupt(sink); }
+  // `session`: of those waits alone that it says are interrupted; null: of all.
+  void interrupt(ReplySink& sink, const request::Session* session = nullptr) {
+    late_.interrupt(sink, session);
+  }
 
   // Has that sink lists without a reply?
   bool has_lists(ReplySink& sink) const { return lists_.has(sink); }

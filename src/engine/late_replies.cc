@@ -74,12 +74,14 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Part& 
   pending->needs_commit =
       group.on_error == request::OnError::error || group.on_error == request::OnError::deny;
   pending->limits.clear();
+  pending->limit_rules.clear();
   pending->rules.clear();
   for (const auto& step : steps) {
     if (step.rule->mode != policy::Mode::enforce) continue;
     pending->rules.push_back(WorkerStats::name_of(*batch.policy, *step.rule));
     const auto limits = batch.plan.charge(step).limits;
     pending->limits.insert(pending->limits.end(), limits.begin(), limits.end());
+    pending->limit_rules.resize(pending->limits.size(), step.rule);
   }
   pending_.set_until(ticket, end_of(batch, part, now));
   const base::Duration patience = pending->request.wait_at_most;
@@ -123,10 +125,11 @@ void LateReplies::answer(Ticket ticket, const request::Verdict& verdict) {
 }
 
 // As if its time were over; where the store does not keep it yet, once it does.
-void LateReplies::interrupt(ReplySink& sink) {
+void LateReplies::interrupt(ReplySink& sink, const request::Session* session) {
   for (const Ticket ticket : pending_.of(sink)) {
     PendingReply& pending = *pending_.find(ticket);
     if (pending.request.verb != Verb::wait) continue;
+    if (session != nullptr && !session->is_wait_interrupted(pending.request)) continue;
     pending.interrupted = true;
     if (pending.kept) pending_.set_deadline(ticket, pending.asked_at);
   }
@@ -303,8 +306,12 @@ void LateReplies::take_answers() {
     // Not where the store failed and its rules refuse then.
     verdict.allowed = std::all_of(settled.decisions.begin(), settled.decisions.end(),
                                   [](const limit::Decision& d) { return d.allowed; });
-    for (size_t i = 0; i < settled.decisions.size(); ++i)
+    for (size_t i = 0; i < settled.decisions.size(); ++i) {
       weigh(settled.decisions[i], has_counter(pending->limits[i].algorithm), verdict);
+      if (verdict.tightest != &settled.decisions[i]) continue;
+      verdict.rule = pending->limit_rules[i]->name;
+      verdict.limit = &pending->limits[i];
+    }
     reply(settled.ticket, verdict, settled.at);
   }
 }
@@ -327,6 +334,7 @@ void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time
   const PendingReply* const pending = pending_.find(ticket);
   request::Verdict verdict = given;
   verdict.waited = {decider_.deps().clock.monotonic().us - pending->asked_at.us};
+  if (pending->policy != nullptr) verdict.generation = pending->policy->generation;
   ReplySink& sink = *pending->sink;
   if (!std::exchange(sink.has_replies_, true)) sinks_.push_back(&sink);
   log_late(decider_.log(), *pending, verdict, now);

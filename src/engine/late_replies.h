@@ -38,8 +38,8 @@ class LateReplies {
   // gets it by its batch.
   void answer(request::Ticket ticket, const request::Verdict& verdict);
   void drop(request::Ticket ticket) { pending_.remove(ticket); }
-  // What the sink waits for is over, unless it has come.
-  void interrupt(ReplySink& sink);
+  // What the sink waits for is over, unless it has come; `session`: as Engine::interrupt has it.
+  void interrupt(ReplySink& sink, const request::Session* session);
   // Nothing is taken for the sink any more.
   void forget(ReplySink& sink);
 

@@ -42,7 +42,8 @@ struct PendingReply {
   // What its decisions are of, in order; `policy` keeps the rules alive.
   std::shared_ptr<const live::LivePolicy> policy;
   std::vector<limit::Limit> limits;
-  std::vector<uint16_t> rules;     // what metrics count them by
+  std::vector<const policy::Rule*> limit_rules;  // whose they are, one for each limit
+  std::vector<uint16_t> rules;                   // what metrics count them by
   uint64_t overrides_seen = 0;     // policy::Overrides::changes, when it was matched or before
   base::Time deadline{INT64_MAX};  // by monotonic time: it waits no longer
   base::Time until{INT64_MAX};     // a rule or an override that it was matched by ends then

@@ -87,13 +87,17 @@ struct World {
   }
 
   // Requests that settle together, as one of several such in a batch.
-  static void add(request::Requests& requests, const std::vector<Wish>& wishes) {
+  void add(request::Requests& requests, const std::vector<Wish>& wishes) const {
     for (size_t i = 0; i < wishes.size(); ++i) {
       requests.open();
       requests.add(request::Entry{wishes[i].key, wishes[i].value});
       if (const int64_t quota = wishes[i].quota; quota > 0)
         requests.add(limit::Limit{limit::Algorithm::token_bucket, quota, base::seconds(1), quota});
-      requests.commit({.joins = i > 0, .cost = wishes[i].cost, .prefix = {}, .tag = {}});
+      requests.commit({.joins = i > 0,
+                       .needs_rule = need_rules,
+                       .cost = wishes[i].cost,
+                       .prefix = {},
+                       .tag = {}});
     }
   }
   std::vector<Told> take(const std::vector<std::vector<Wish>>& all) {
@@ -105,6 +109,7 @@ struct World {
     return ear.told;
   }
 
+  bool need_rules = false;  // request::Request::needs_rule
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};
@@ -131,6 +136,20 @@ TEST(Together, ARequestThatNoRuleMeetsHindersNone) {
   ASSERT_EQ(told.size(), 3u);
   EXPECT_FALSE(told[0].matched || told[2].matched);
   EXPECT_TRUE(told[1].matched && told[1].allowed);
+}
+
+TEST(Together, OneThatNeedsARuleAndMeetsNoneFailsAllAndTakesNothing) {
+  World world;
+  world.need_rules = true;
+  for (const auto& wishes : {std::vector<Wish>{{"none", "a"}, {"user", "a", 2}},
+                             std::vector<Wish>{{"user", "a", 2}, {"none", "a"}}})
+    for (const Told& told : world.take({wishes})) {
+      EXPECT_EQ(told.error, request::no_rule_applies);
+      EXPECT_FALSE(told.allowed);
+    }
+  const auto told = world.take({{{"user", "a"}, {"path", "/x"}}});
+  EXPECT_TRUE(told[0].allowed && told[1].allowed) << told[0].error;
+  EXPECT_EQ(told[0].remaining, 6) << "the ones before took nothing";
 }
 
 TEST(Together, TheSumOfThoseOfOneCounterIsTaken) {

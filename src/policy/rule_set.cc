@@ -12,6 +12,7 @@
 #include "policy/key_text.h"
 #include "policy/overrides.h"
 #include "policy/text.h"
+#include "request/session.h"
 
 namespace sluice::policy {
 
@@ -139,6 +140,7 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
                       .as_written = asked.as_written,
                       .cost = negative_costs ? asked.cost : std::max<int64_t>(asked.cost, 0),
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
+                      .rule_name = &rule.name,
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size())});
   if (rule.limits_from == LimitsFrom::request && asked.inline_space != nullptr) [[unlikely]] {
@@ -477,6 +479,8 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
                });
     ends[i] = plan.enforced_.size();
     if (error.empty()) error = plan.parts_.back().error;
+    const bool has_rule = ends[i] > (i == 0 ? 0 : ends[i - 1]);
+    if (error.empty() && requests[i].needs_rule && !has_rule) error = request::no_rule_applies;
   }
   const size_t shadows = plan.joint_.size();
   if (error.empty() && !plan.enforced_.empty()) {

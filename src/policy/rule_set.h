@@ -56,8 +56,9 @@ struct Asked {
   bool as_written = false;
   bool strict = false;  // as in request::Request
   request::RuleScope scope = request::RuleScope::all;
-  bool needs_store = false;  // as in request::Request, as is the next
+  bool needs_store = false;  // as in request::Request, as are the next two
   bool sparing = false;
+  bool needs_rule = false;
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings along
   // Of limits that hold in place of a rule's: their counters' space, and their number.

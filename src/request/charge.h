@@ -104,8 +104,9 @@ struct Charge {
   bool follows = false;
   int64_t cost = 1;  // 0 or more; less only where the counter keeps its limits
   std::span<const limit::Limit>
-      limits;                   // 1 to slots_max; the rule's, live as long as the rule set. Where
-                                // the counter keeps its limits: those that came along, if any
+      limits;  // 1 to slots_max; the rule's, live as long as the rule set. Where
+               // the counter keeps its limits: those that came along, if any
+  const std::string* rule_name = nullptr;  // lives as long as the rule set
   uint32_t limits_id = 0;       // Spaces::intern_limits(limits); 0 where the counter keeps them
   uint32_t decision_first = 0;  // where its decisions go in Batch::decisions: limits.size(), or
                                 // room for windows.size() where the counter keeps its limits

@@ -39,6 +39,8 @@ class ServerView {
   virtual std::span<const std::vector<limit::Limit>> inline_lists() const { return {}; }
   // Has every session that is_interrupted, of whatever worker, told so.
   virtual void interrupt() const = 0;
+  // Writes a warning to the log, one a second at most: a client may cause any number.
+  virtual void warn(std::string_view) const {}
 };
 
 // Settings of a protocol's sessions, as its folder defines them; constant once the server runs.

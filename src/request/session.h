@@ -23,6 +23,9 @@ namespace sluice::request {
 inline constexpr std::string_view user_entry = "user", password_entry = "password",
                                   address_entry = "address";
 
+// The error of requests that need a rule (Request::needs_rule) where none applies.
+inline constexpr std::string_view no_rule_applies = "no rule applies";
+
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
 // Requests::limits(request). More than twenty members: each verb has some, in one flat array.
 struct Request {
@@ -46,6 +49,9 @@ struct Request {
   // Where the store cannot decide it fails, whatever its rules want then: what they answer in place
   // of the store says nothing of a counter.
   bool needs_store = false;
+  // Of requests that join one another: none of them is charged where no rule applies to this one,
+  // and all have the error no_rule_applies.
+  bool needs_rule = false;
   bool as_written = false;        // peek: as request::Charge has it
   bool must_fit = false;          // wait: of more than a limit ever allows it is refused at once
   base::Duration wait_at_most{};  // wait: past it the verdict is `expired`; 0: for ever
@@ -80,6 +86,11 @@ class Requests {
     char* const copy = texts_.allocate(text.size());
     std::copy(text.begin(), text.end(), copy);
     return {copy, text.size()};
+  }
+  // Where texts may be put that live as long.
+  base::Arena& texts() {
+    holds_texts_ = true;
+    return texts_;
   }
   // Opens a request; entries and limits added afterwards are its own until `commit`. `rollback`
   // drops an open one.
@@ -143,14 +154,15 @@ struct Verdict {
   base::Duration more_after{};
   std::string_view error{};   // not empty: could not be decided, in words for the client
   Error cause = Error::none;  // why not, if it was the store
-  std::string_view rule{};    // whose decision is shown; empty: it has no name, or came late
-  // Of which limit it is; null: the counter keeps its limits, or it came late.
+  std::string_view rule{};    // whose decision is shown; empty: it has no name
+  // Of which limit it is; null: the counter keeps its limits.
   const limit::Limit* limit = nullptr;
   bool matched = false;     // a rule applies; if none does, only the error may be set
   bool delayed = false;     // it was allowed only after a wait
   bool expired = false;     // it waited for as long as it may: nothing was taken
   base::Duration waited{};  // of a reply that came late
   bool counted = true;      // false: the tightest limit has no counter (unlimited, deny)
+  uint64_t generation = 0;  // of the policy that decided, or that is live; 0: none is known
   KeyEncoding encoding = KeyEncoding::own;  // of the tightest limit's counter
   // Where limits come with the request: a decision for each window that the charge has a say on or,
   // of a peek, that the counter has; bit i of slot_mask: Space::windows[i] is among them.
@@ -208,11 +220,16 @@ class Session {
   // Does its next request wait until the one that was received last has its reply, however late
   // that comes? Then `receive` is not called before.
   virtual bool holds_back() const { return false; }
+  // Has it consumed requests that it has not added? Then `receive` is called again once it holds
+  // back no longer, though nothing has come.
+  virtual bool has_more() const { return false; }
   // Does it hold back for a request that waits for units? Then the client's end is the request's.
   virtual bool waits_for_units() const { return false; }
-  // Has another client ended that wait? Then its verdict is `expired`, unless units were there
-  // first (ServerView::interrupt).
+  // Has such a wait been ended by another client (ServerView::interrupt) or by its own? Then its
+  // verdict is `expired`, unless units were there first. Asked after each `receive`.
   virtual bool is_interrupted() const { return false; }
+  // Is that wait one of them?
+  virtual bool is_wait_interrupted(const Request&) const { return is_interrupted(); }
 
   // Memory that it holds for a request of which parts are missing, and has consumed already.
   virtual size_t unfinished_bytes() const { return 0; }

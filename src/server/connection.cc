@@ -107,7 +107,8 @@ void Connection::end_wait() {
 }
 
 void Connection::interrupt() {
-  if (phase_ == Phase::serving && session_->is_interrupted()) worker_.engine().interrupt(*this);
+  if (phase_ == Phase::serving && session_->is_interrupted())
+    worker_.engine().interrupt(*this, session_.get());
 }
 
 // Nothing of it is decided any more, so nothing that others may need is kept for it.
@@ -239,6 +240,8 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   const size_t count = batch.requests.size();
   at_ += received.consumed;
   leaving_ = received.closing;
+  if (session_->is_interrupted()) [[unlikely]]
+    interrupt();
   note_wake();
   progressed = received.consumed > 0 || count > 0;
   // What the session does of its own accord brings no request nearer to its end.
@@ -419,7 +422,7 @@ void Connection::flush_late(bool needs_commit) {
   if (!flush(needs_commit) || !may_read()) return;
   note_idle();
   // What the session held back, if it did.
-  if (in_size_ > at_)
+  if (in_size_ > at_ || session_->has_more())
     undecided_ = true;
   else
     in_size_ = at_ = 0;

@@ -84,7 +84,7 @@ struct Server::Impl {
     if (admin_plane.has_admin()) counter_routes->add_to(admin_plane.admin());
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
-                         protocol, inline_lists, [this] {
+                         protocol, inline_lists, log, [this] {
                            for (auto& worker : workers) worker->interrupt();
                          });
   }

@@ -23,4 +23,20 @@ request::ServerFigures ServerView::figures() const {
   return figures;
 }
 
+void ServerView::warn(std::string_view line) const {
+  const auto second =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - started_)
+          .count();
+  if (warned_at_.exchange(second) == second) {
+    ++passed_over_;
+    return;
+  }
+  const uint64_t passed_over = passed_over_.exchange(0);
+  if (passed_over == 0)
+    log_->warn("{}: {}", protocol::name_of(protocol_), line);
+  else
+    log_->warn("{}: {} ({} more warnings since the last one)", protocol::name_of(protocol_), line,
+               passed_over);
+}
+
 }  // namespace sluice::server

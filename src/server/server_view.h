@@ -1,8 +1,13 @@
 // What sessions of one protocol may tell their clients of the server. Any thread.
 #pragma once
 
+#include <spdlog/logger.h>
+
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,12 +28,13 @@ class ServerView final : public request::ServerView {
   // All of it outlives this.
   ServerView(std::string_view version, const admin::ServerStats& stats, const store::Catalog& store,
              protocol::Protocol protocol, const policy::InlineLists& inline_lists,
-             std::function<void()> interrupt)
+             std::shared_ptr<spdlog::logger> log, std::function<void()> interrupt)
       : version_(version),
         stats_(stats),
         store_(store),
         protocol_(protocol),
         inline_lists_(inline_lists),
+        log_(std::move(log)),
         interrupt_(std::move(interrupt)) {}
 
   std::string_view version() const override { return version_; }
@@ -37,6 +43,7 @@ class ServerView final : public request::ServerView {
     return inline_lists_.all();
   }
   void interrupt() const override { interrupt_(); }
+  void warn(std::string_view line) const override;
 
  private:
   const std::string version_;
@@ -44,7 +51,10 @@ class ServerView final : public request::ServerView {
   const store::Catalog& store_;
   const protocol::Protocol protocol_;
   const policy::InlineLists& inline_lists_;
+  const std::shared_ptr<spdlog::logger> log_;
   const std::function<void()> interrupt_;
+  mutable std::atomic<int64_t> warned_at_{-1};  // second, by the monotonic clock
+  mutable std::atomic<uint64_t> passed_over_{0};
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 

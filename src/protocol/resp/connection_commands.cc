@@ -89,7 +89,7 @@ void RespSession::hello(Words words) {
     }
   }
   if (authenticates && identity_.is_needed()) return log_in(std::move(login), password);
-  if (authenticates && login->user != default_user) return answer(wrong_password);
+  if (authenticates && login->user != access::default_user) return answer(wrong_password);
   if (!identity_.is_known())
     return answer(
         "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
@@ -121,7 +121,7 @@ void RespSession::append_greeting(wire::RespWriter& out) const {
 
 void RespSession::auth(Words words) {
   if (words.size() > 3) return answer("-ERR syntax error\r\n");
-  const std::string_view user = words.size() == 2 ? default_user : words[1];
+  const std::string_view user = words.size() == 2 ? access::default_user : words[1];
   if (identity_.is_needed()) {
     auto login = std::make_unique<Login>();
     login->user = user;
@@ -131,7 +131,7 @@ void RespSession::auth(Words words) {
     return answer_error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
-  answer(user == default_user ? ok : wrong_password);
+  answer(user == access::default_user ? ok : wrong_password);
 }
 
 // Its reply comes when the password has been checked; what is behind it waits until then.

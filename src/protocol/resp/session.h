@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "protocol/resp/clients.h"
-#include "protocol/resp/identity.h"
+#include "access/identity.h"
 #include "protocol/resp/options.h"
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
@@ -173,7 +173,7 @@ class RespSession final : public request::Session {
   const request::Peer peer_;
   const RespOptions& options_;
   Clients& clients_;
-  Identity identity_;
+  access::Identity identity_;
   wire::RespCommandReader reader_;
   base::Arena texts_;                      // of inline commands; since the last `receive`
   std::unique_ptr<Transaction> open_;      // since MULTI

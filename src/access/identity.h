@@ -11,7 +11,7 @@
 #include "access/access.h"
 #include "access/users.h"
 
-namespace sluice::resp {
+namespace sluice::access {
 
 // Who clients are that name no user.
 inline constexpr std::string_view default_user = "default";
@@ -19,7 +19,7 @@ inline constexpr std::string_view default_user = "default";
 class Identity {
  public:
   // Outlives this. Null: there are no users.
-  explicit Identity(const access::Access* access);
+  explicit Identity(const Access* access);
 
   // Takes the live list if there is another one. True: it may be somebody else now.
   bool refresh();
@@ -27,7 +27,7 @@ class Identity {
   bool is_needed() const { return needed_; }
   // Has it authenticated, or need it not?
   bool is_known() const { return known_; }
-  bool may(access::Right right) const { return rights_.has(right); }
+  bool may(Right right) const { return rights_.has(right); }
   const std::string& user() const { return user_; }
 
   // Its password was right. False: that user is gone.
@@ -37,12 +37,12 @@ class Identity {
  private:
   void take_rights();
 
-  const access::Access* const access_;
+  const Access* const access_;
   uint64_t version_ = 0;  // of the list that was looked at; 0: none was
   bool needed_ = false, known_ = true;
   bool logged_in_ = false;
   std::string user_{default_user};
-  access::Rights rights_ = access::rights_without_users;
+  Rights rights_ = rights_without_users;
 };
 
-}  // namespace sluice::resp
+}  // namespace sluice::access

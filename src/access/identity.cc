@@ -1,8 +1,8 @@
-#include "protocol/resp/identity.h"
+#include "access/identity.h"
 
-namespace sluice::resp {
+namespace sluice::access {
 
-Identity::Identity(const access::Access* access) : access_(access) {
+Identity::Identity(const Access* access) : access_(access) {
   refresh();
 }
 
@@ -16,15 +16,13 @@ bool Identity::refresh() {
 void Identity::take_rights() {
   const auto users = access_->users();
   needed_ = !users->empty();
-  const access::User* const user = logged_in_ ? users->find(user_) : nullptr;
+  const User* const user = logged_in_ ? users->find(user_) : nullptr;
   if (user == nullptr) {
     logged_in_ = false;
     user_ = default_user;
   }
   known_ = !needed_ || user != nullptr;
-  rights_ = !needed_          ? access::rights_without_users
-            : user != nullptr ? user->rights
-                              : access::Rights();
+  rights_ = !needed_ ? rights_without_users : user != nullptr ? user->rights : Rights();
 }
 
 bool Identity::log_in(std::string_view user) {
@@ -39,4 +37,4 @@ void Identity::log_out() {
   if (access_ != nullptr) take_rights();
 }
 
-}  // namespace sluice::resp
+}  // namespace sluice::access
