@@ -43,6 +43,15 @@ descriptors:
   - key: remote_address
     rate_limit: { unit: day, requests_per_unit: 1000000000 }
 """
+# What load asks for (protocol/http/load.cc): one counter for each address, or for each key of an API.
+NATIVE_RULES = """
+listen: [{ protocol: http, address: "127.0.0.1:0" }]
+rules:
+  - { name: auth, match: { header.x-api-key: "*" }, actor: header.x-api-key, limit: { quota: 1000000000, window: 1d } }
+  - { name: take, match: { method: POST, path: /bench, ip: "*" }, actor: ip, limit: { quota: 1000000000, window: 1d } }
+http:
+  auth: { profiles: { bench: { proxy: nginx, deny: 403, headers: [x-api-key] } } }
+"""
 
 
 class Server(NamedTuple):
@@ -103,6 +112,8 @@ def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequen
     sluice = str(build / "sluice")
     with tempfile.TemporaryDirectory() as folder:
         divvy, limitd, limits = Path(folder) / "bench.ini", Path(folder) / "bench.yml", Path(folder) / "limits"
+        native = Path(folder) / "sluice.yaml"
+        native.write_text(NATIVE_RULES, encoding="utf-8")
         limits.mkdir()
         (limits / "bench.yaml").write_text(ENVOY_LIMITS, encoding="utf-8")
         divvy.write_text(DIVVY_POLICY, encoding="utf-8")
@@ -113,7 +124,8 @@ def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequen
             "droplet": [sluice, "droplet", "--host", "127.0.0.1"],
             "resp": [sluice, "resp", "--port", "0"],
             "envoy": [sluice, "envoy", str(limits)],
-        }[protocol]
+            "http": [sluice, "serve", "--config", str(native)],
+        }[protocol.split("/")[0]]
         here = {"HOST": "127.0.0.1", "PORT": "0", "GRPC_HOST": "127.0.0.1", "GRPC_PORT": "0"}  # of divvy and envoy
         with serving([*wrapper, *command], **here) as server:
             yield server

@@ -22,9 +22,10 @@ CONNECTIONS = 50
 KEYS = 100_000
 # The most that sluice may cost, in floors, by protocol and by the requests outstanding on each connection.
 TARGETS = {"divvy": {1: 1.2, 16: 2.5}, "limitd": {1: 1.25, 16: 3.0}, "droplet": {1: 1.25, 16: 3.0},
-           "resp": {1: 1.2, 16: 2.2}, "envoy": {1: 1.45, 16: 4.0}}
+           "resp": {1: 1.2, 16: 2.2}, "envoy": {1: 1.45, 16: 4.0}, "http": {1: 1.3, 16: 2.8},
+           "http/auth": {1: 1.3, 16: 2.8}, "http/h2": {16: 5.0}}
 # Protocols that are held to another one of sluice's in place of a floor.
-HELD_TO = {"envoy": "divvy"}
+HELD_TO = {"envoy": "divvy", "http/h2": "divvy"}
 
 
 class Side(NamedTuple):

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -101,6 +102,8 @@ LoadRequests count_frames(std::string_view text, FrameBytes frame_bytes) {
   }
 }
 
+struct LoadVariant;
+
 struct Load {
   std::unique_ptr<LoadClient> (*make_client)();
   // Of a server that reads nothing but the framing, and gives each request the same reply: granted,
@@ -108,6 +111,12 @@ struct Load {
   LoadRequests (*count_requests)(std::string_view text) = nullptr;
   std::string_view reply{};
   std::string_view greeting_reply{};  // to the head that opens a connection; empty: there is none
+  std::span<const LoadVariant> variants{};  // other kinds of requests: PROTOCOL/NAME
+};
+
+struct LoadVariant {
+  std::string_view name;
+  Load load;
 };
 
 }  // namespace sluice::protocol

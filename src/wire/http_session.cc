@@ -202,14 +202,6 @@ void HttpSession::append_go_ahead(std::string& out) {
   out += "HTTP/1.1 100 Continue\r\n\r\n";
 }
 
-bool is_http_field_name(std::string_view name) {
-  constexpr std::string_view others = "!#$%&'*+-.^_`|~";
-  return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           others.find(c) != others.npos;
-  });
-}
-
 std::string http_reason(unsigned status) {
   return text_of(http::obsolete_reason(http::int_to_status(status)));
 }

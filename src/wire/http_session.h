@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "wire/http_field.h"
+
 namespace sluice::wire {
 
 struct HttpRequest {
@@ -44,9 +46,6 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
 
 // "Not Found"; "<unknown-status>" of a status that has none.
 std::string http_reason(unsigned status);
-
-// May a field have that name (RFC 9110, 5.6.2)?
-bool is_http_field_name(std::string_view name);
 
 class HttpSession {
  public:

@@ -1,0 +1,221 @@
+#include "cli/ask.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/arguments.h"
+#include "cli/inspect.h"
+#include "client/http_client.h"
+#include "config/screen_text.h"
+#include "protocol/http/commands.h"
+
+namespace sluice::http {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* about_ask_http =
+    "Asks a running server over its HTTP protocol, and says its answer in words.\n"
+    "  take     N units now, or none\n"
+    "  peek     would `take` be allowed? Takes nothing\n"
+    "  put      N units back\n"
+    "  reset    makes the counters as fresh\n"
+    "  wait     N units, waiting for them for at most --wait seconds\n"
+    "  explain  which limits apply, and how they stand (needs the right `admin`)\n"
+    "  health   is the server ready? (no KEY=VALUE)";
+
+constexpr const char* footer_of_ask_http =
+    "What decides are the rules of the policy that KEY=VALUE... meet, or with --key and --limit a\n"
+    "counter with limits of its own.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice ask http take method=POST path=/login ip=10.0.0.1\n"
+    "  sluice ask http take --key user:17 --limit 100/1m --limit 1000/1d:sliding_window\n"
+    "\n"
+    "Where the server has users: --user NAME, with the password in SLUICE_PASSWORD.\n"
+    "\n"
+    "Exit status: 0 allowed or answered, 1 denied, 2 no answer (no server, no reply in time, an\n"
+    "error, wrong usage).";
+
+constexpr const char* password_variable = "SLUICE_PASSWORD";
+constexpr std::string_view verbs[] = {"take", "peek", "put", "reset", "wait", "explain", "health"};
+
+struct Asked {
+  std::string verb, key, n = "1", wait = "10", user;
+  std::vector<std::string> limits, entries;
+};
+
+// QUOTA/WINDOW[:ALGORITHM[:BURST]] as the body has it; nothing: it is none.
+std::optional<Json> limit_of(const std::string& text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos) return std::nullopt;
+  const size_t colon = std::min(text.find(':', slash), text.size());
+  Json limit = {{"quota", text.substr(0, slash)}};
+  if (colon > slash + 1) limit["window"] = text.substr(slash + 1, colon - slash - 1);
+  if (colon == text.size()) return limit;
+  const size_t second = std::min(text.find(':', colon + 1), text.size());
+  limit["algorithm"] = text.substr(colon + 1, second - colon - 1);
+  if (second < text.size()) limit["burst"] = text.substr(second + 1);
+  return limit;
+}
+
+// The words into a body; otherwise `problem` says what is wrong with them.
+std::optional<Json> body_of(const Asked& asked, std::string& problem) {
+  Json body = Json::object();
+  if (asked.key.empty() != asked.limits.empty()) {
+    problem = "--key and --limit go together";
+    return std::nullopt;
+  }
+  if (asked.key.empty() == asked.entries.empty()) {
+    problem = "give either KEY=VALUE... or --key and --limit";
+    return std::nullopt;
+  }
+  for (const std::string& entry : asked.entries) {
+    const size_t cut = entry.find('=');
+    if (cut == std::string::npos || cut == 0) {
+      problem = "`" + entry + "` is not KEY=VALUE";
+      return std::nullopt;
+    }
+    body["entries"][entry.substr(0, cut)] = entry.substr(cut + 1);
+  }
+  if (!asked.key.empty()) {
+    body["key"] = asked.key;
+    body["limits"] = Json::array();
+  }
+  for (const std::string& text : asked.limits) {
+    const auto limit = limit_of(text);
+    if (!limit) {
+      problem = "`" + text + "` is not QUOTA/WINDOW, as in 100/1m";
+      return std::nullopt;
+    }
+    body["limits"].push_back(*limit);
+  }
+  const auto n = base::parse_count(asked.n);
+  if (!n) {
+    problem = "--n takes a whole number, not `" + asked.n + "`";
+    return std::nullopt;
+  }
+  if (asked.verb != "reset") body["n"] = *n;
+  if (asked.verb != "wait") return body;
+  const Json seconds = Json::parse(asked.wait, nullptr, false);
+  if (!seconds.is_number()) {
+    problem = "--wait takes seconds, not `" + asked.wait + "`";
+    return std::nullopt;
+  }
+  body["timeout"] = seconds;
+  return body;
+}
+
+std::string seconds_text(const Json& seconds) {
+  if (!seconds.is_number()) return "never";
+  return base::format_duration({static_cast<int64_t>(seconds.get<double>() * 1000 + 0.5) * 1000});
+}
+
+// "allowed: 97 of 100 left, all of them again within 2s (rule login)"
+std::string words_of(const Json& answer, bool coloured) {
+  const auto text = [&](const char* member) {
+    return answer.contains(member) ? answer[member].dump() : std::string();
+  };
+  if (answer.contains("reset")) return text("reset") + " counters reset\n";
+  std::string words;
+  const bool decides = answer.contains("allowed");
+  const bool allowed = decides && answer["allowed"] == true;
+  if (decides)
+    words = allowed ? config::paint("allowed", config::green, coloured)
+                    : config::paint("denied", config::red, coloured);
+  if (answer.contains("remaining"))
+    words += (decides ? ": " : "") + text("remaining") + " of " + text("limit") + " left";
+  if (decides && !allowed && answer.contains("retry_after"))
+    words += answer["retry_after"].is_null()
+                 ? ", and it never can be"
+                 : ", try again in " + seconds_text(answer["retry_after"]);
+  if (allowed && answer.contains("reset_after") && answer["reset_after"] != 0)
+    words += ", all of them again within " + seconds_text(answer["reset_after"]);
+  if (answer.contains("rule") && answer["rule"].is_string())
+    words += " (rule " + config::on_screen(answer["rule"].get<std::string>()) + ")";
+  words += "\n";
+  if (!answer.contains("limits")) return words;
+  for (const Json& limit : answer["limits"])
+    words += "  " + config::on_screen(limit.value("name", "")) + ": " + limit["remaining"].dump() +
+             " of " + limit["limit"].dump() + " left, " + limit.value("algorithm", "") + "\n";
+  return words;
+}
+
+int tell(const Asked& asked, const client::HttpAnswer& answer, bool json, config::CommandIo& io) {
+  const Json parsed = Json::parse(answer.body, nullptr, false);
+  const bool decided = answer.status == 200 || answer.status == 429;
+  if (parsed.is_discarded() || !parsed.is_object())
+    return cli::tell_undecided(
+        "the server's answer is not sluice's: HTTP status " + std::to_string(answer.status), json,
+        io);
+  if (!decided) {
+    const std::string why = parsed.value("detail", parsed.value("title", std::string("refused")));
+    return cli::tell_undecided("the server refused (" + std::to_string(answer.status) + "): " + why,
+                               json, io);
+  }
+  if (json)
+    io.out << cli::to_text(parsed) << std::flush;
+  else if (asked.verb == "health")
+    io.out << "the server is ready\n" << std::flush;
+  else
+    io.out << words_of(parsed, io.out_colour) << std::flush;
+  return parsed.contains("allowed") && parsed["allowed"] == false ? cli::exit_denied
+                                                                  : cli::exit_allowed;
+}
+
+}  // namespace
+
+int ask(const protocol::Words& words, config::CommandIo& io) {
+  cli::Arguments arguments("sluice ask http [options] VERB KEY=VALUE...", about_ask_http,
+                           footer_of_ask_http);
+  cli::AskOptions options(description.port);
+  cli::add_ask_options(arguments.app(), options);
+  Asked asked;
+  auto& app = arguments.app();
+  app.add_option("--n", asked.n, "Units, default 1; 0 looks")->type_name("N");
+  app.add_option("--key", asked.key, "A counter by its key, with limits of its own")
+      ->type_name("KEY");
+  app.add_option("--limit", asked.limits, "QUOTA/WINDOW[:ALGORITHM[:BURST]] of --key; up to 8")
+      ->type_name("LIMIT");
+  app.add_option("--wait", asked.wait, "Seconds that `wait` waits, default 10")->type_name("N");
+  app.add_option("--user", asked.user, "Whom to be, with the password in SLUICE_PASSWORD")
+      ->type_name("NAME");
+  if (const auto status = arguments.parse(words, io)) return *status;
+  asked.entries = arguments.positional();
+  if (asked.entries.empty() ||
+      std::find(std::begin(verbs), std::end(verbs), asked.entries.front()) == std::end(verbs))
+    return arguments.misused("behind `http` comes take, peek, put, reset, wait, explain or health",
+                             io);
+  asked.verb = asked.entries.front();
+  asked.entries.erase(asked.entries.begin());
+  std::string problem;
+  auto target = cli::target_of(options, description.port, problem);
+  if (!target) return arguments.misused(problem, io);
+  const std::string password = io.environment(password_variable).value_or("");
+  if (!asked.user.empty() && password.empty())
+    return arguments.misused("--user wants the password in SLUICE_PASSWORD", io);
+
+  std::string text;
+  if (asked.verb != "health") {
+    const auto body = body_of(asked, problem);
+    if (!body) return arguments.misused(problem, io);
+    text = body->dump();
+    if (body->contains("timeout"))
+      target->timeout +=
+          std::chrono::milliseconds(static_cast<int64_t>((*body)["timeout"].get<double>() * 1000));
+  }
+  client::HttpClient client({.host = target->address.host,
+                             .port = target->address.port,
+                             .token = asked.user.empty() ? "" : asked.user + ":" + password,
+                             .timeout = target->timeout});
+  const auto result =
+      client.ask(asked.verb == "health" ? "GET" : "POST", "/v1/" + asked.verb, text);
+  if (!result.answer) return cli::tell_undecided(result.error, options.json, io);
+  return tell(asked, *result.answer, options.json, io);
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,79 @@
+#include "base/units.h"
+#include "cli/arguments.h"
+#include "config/config.h"
+#include "config/read_file.h"
+#include "config/serving.h"
+#include "config/settings.h"
+#include "protocol/http/commands.h"
+
+namespace sluice::http {
+namespace {
+
+constexpr const char* about_http =
+    "Serves the HTTP protocol alone: POST /v1/take and its like with JSON bodies, over HTTP/1.1 "
+    "and\n"
+    "HTTP/2, and /auth/PROFILE for proxies. There is nothing to configure for requests that bring\n"
+    "their limits along; a policy and profiles come with --config. Counters are kept in this\n"
+    "process, or where --config says.";
+
+std::string footer_of_http() {
+  return std::string(
+             "Example:\n"
+             "  sluice http --port 8390\n"
+             "  curl -d '{\"key\": \"user:17\", \"limits\": [{\"quota\": 100, \"window\": "
+             "\"1m\"}]}' \\\n"
+             "       -H 'Content-Type: application/json' http://127.0.0.1:8390/v1/take\n"
+             "\n"
+             "Environment:\n") +
+         cli::server_environment_help +
+         "\n"
+         "Exit status: 0 stopped by a signal, 1 configuration, settings or address unusable, 2 "
+         "wrong usage.";
+}
+
+}  // namespace
+
+int serve(const protocol::Words& words, config::CommandIo& io) {
+  cli::Arguments arguments("sluice http [--port N] [--config FILE] [options]", about_http,
+                           footer_of_http());
+  config::Flags flags;
+  std::optional<std::string> file, host;
+  std::optional<uint16_t> port;
+  arguments.app()
+      .add_option("--port", port, "Port to listen on, default 8390; 0 takes a free one")
+      ->type_name("N");
+  arguments.app()
+      .add_option("--host", host, "Address to listen on; default 127.0.0.1, this machine alone")
+      ->type_name("ADDRESS");
+  arguments.app()
+      .add_option("--config", file, "A sluice.yaml: its store, policy and settings")
+      ->type_name("FILE");
+  cli::add_server_flags(arguments.app(), flags);
+  if (const auto status = arguments.parse(words, io)) return *status;
+  if (!arguments.positional().empty())
+    return arguments.misused(
+        "`" + arguments.positional().front() + "` is not expected; the port is given as --port N",
+        io);
+
+  const config::ReadConfig read = [&](base::Diagnostics& to) {
+    config::Config config;
+    config.listen = {{{number_of(description), {"127.0.0.1", description.port}}}};
+    if (file) {  // which need not have a policy
+      if (const auto text = config::read_file(*file, to))
+        config::read_config(*text, *file, config, to);
+    }
+    config.listen = {{{number_of(description), {"127.0.0.1", description.port}}}};
+    if (host) config.listen.front().value.address.host = *host;
+    if (port) config.listen.front().value.address.port = *port;
+    config::apply_environment(io, config, to);
+    config::apply_flags(flags, config, to);
+    return config;
+  };
+  base::Diagnostics diagnostics;
+  const config::Config config = read(diagnostics);
+  tell(diagnostics, io);
+  if (base::has_errors(diagnostics)) return config::exit_failure;
+  return config::run_server(config, read, {}, io);
+}
+
+}  // namespace sluice::http

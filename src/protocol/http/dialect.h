@@ -1,0 +1,26 @@
+// What makes the rules of limits that come with a request of HTTP differ from others, as
+// policy/dialect.h wants it. Constant; any thread.
+#pragma once
+
+#include <string_view>
+
+#include "policy/dialect.h"
+#include "policy/rule_set.h"
+#include "protocol/http/options.h"
+#include "request/space.h"
+
+namespace sluice::http {
+
+extern const policy::Dialect dialect;
+
+// The entries of such a request's descriptor, in this order. Native rules may match on them.
+inline constexpr std::string_view kind_entry = "http";  // its value: inline_kind
+inline constexpr std::string_view key_entry = "key";
+// And the name of the rule that decides it.
+inline constexpr std::string_view inline_kind = "inline";
+
+// Adds the rule for requests that bring their limits along. Its counters are those of other
+// protocols' requests with the same key and the same algorithms.
+void add_inline_rule(request::Spaces& spaces, policy::RuleSet& rules, const HttpOptions& options);
+
+}  // namespace sluice::http

@@ -1,0 +1,409 @@
+#include "protocol/http/exchange.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "protocol/http/dialect.h"
+#include "protocol/http/guard.h"
+#include "protocol/http/wait_count.h"
+#include "protocol/http/worker_state.h"
+
+namespace sluice::http {
+namespace {
+
+using access::Right;
+using request::Verb;
+
+// What an exchange keeps when it is not in use.
+constexpr size_t kept_bytes_max = size_t{16} << 10;
+
+// An answer with a key may have so many bytes besides its takes, and so many for each of them and
+// for each of their limits that `detail` tells, without names.
+constexpr size_t answer_bytes_base = 1024, answer_bytes_of_take = 192;
+
+constexpr base::Duration wait_default = base::seconds(10);
+
+std::string_view word_of(Right right) {
+  return access::right_names[static_cast<size_t>(right)];
+}
+
+}  // namespace
+
+bool is_answered_without_body(std::string_view path) {
+  const Route* const route = find_route(path);
+  return route == nullptr || route->action == Action::auth;
+}
+
+void Exchange::clear() {
+  route_ = nullptr;
+  form_ = AnswerForm::problem;
+  is_head_ = always_ok_ = detail_ = is_several_ = each_ = waits_ = is_options_ = false;
+  expected_ = taken_ = 0;
+  problem_.kind = part_problem_ = nullptr;
+  retry_after_ = retry_of_denial_ = {};
+  allowed_ = true;
+  denied_ = has_shown_ = prefers_text_ = is_replayed_ = false;
+  generation_ = counters_ = 0;
+  now_ = {};
+  members_.clear();
+  names_.clear();
+  told_.clear();
+  shown_ = last_told_ = 0;
+  limit_names_.clear();
+  inline_limits_.clear();
+  subjects_.clear();
+  profile_ = nullptr;
+  auth_remaining_ = -1;
+  auth_rule_.clear();
+  ticket_ = 0;
+}
+
+bool Exchange::is_large() const {
+  return members_.size() > kept_bytes_max || kept_.capacity() > kept_bytes_max ||
+         subjects_.capacity() > takes_together_max;
+}
+
+Exchange::Begun Exchange::refuse(const ProblemKind& kind, std::string_view detail) {
+  problem_.kind = &kind;
+  problem_.detail = detail;
+  problem_.pointer.clear();
+  problem_.has_pointer = false;
+  return Begun::ready;
+}
+
+void Exchange::fail(const Question& question, const ProblemKind& kind, std::string_view detail) {
+  clear();
+  is_head_ = question.method == "HEAD";
+  refuse(kind, detail);
+}
+
+Exchange::Begun Exchange::begin(const Question& question, const Surroundings& around, uint32_t note,
+                                request::Requests& requests) {
+  clear();
+  is_head_ = question.method.size() == 4 && question.method == "HEAD";
+  route_ = find_route(question.path);
+  if (route_ != nullptr && route_->action == Action::auth)
+    return begin_auth(question, around, note, requests);
+  return begin_api(question, around, note, requests);
+}
+
+// ---- Checks that go before the body, in their order ----
+
+Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings& around,
+                                    uint32_t note, request::Requests& requests) {
+  const RequestFields fields = read_request_fields(question.fields);
+  form_ = answer_form(fields.accept);
+  if (!is_host_allowed(question.host, around.options.hosts))
+    return refuse(problems::wrong_host,
+                  "the Host of the request is neither an address nor `localhost` nor one of "
+                  "`http.hosts`, so a page of another site may have sent it");
+  if (!is_origin_allowed(fields, around.options.origins))
+    return refuse(problems::forbidden,
+                  "the request comes from a web page whose origin is not one of `http.origins`");
+  const bool is_twin = route_ != nullptr && (route_->action == Action::throttle ||
+                                             route_->action == Action::crab_health);
+  if (route_ == nullptr || (is_twin && !around.options.throttlecrab))
+    return refuse(problems::not_found, "there is nothing at this path; see /v1/openapi.json");
+  if (question.method == "OPTIONS") {
+    is_options_ = true;
+    return Begun::ready;
+  }
+  if (!has_method(*route_, question.method))
+    return refuse(problems::method_not_allowed,
+                  std::string("this path takes ").append(route_->methods));
+  if (!fields.twice.empty())
+    return refuse(problems::bad_request, "the field " + std::string(fields.twice) + " comes twice");
+  if (form_ == AnswerForm::none) {
+    form_ = AnswerForm::problem;
+    return refuse(problems::not_acceptable,
+                  "answers are application/json and application/problem+json; Accept has neither");
+  }
+  if (route_->right)
+    if (const auto begun = know_client(fields, around, note, requests)) return *begun;
+  switch (route_->action) {
+    case Action::health:
+    case Action::crab_health:
+      return ask_health(note, requests);
+    case Action::openapi:
+      return Begun::ready;
+    case Action::later:
+      return refuse(problems::not_yet, "this path is reserved for a later version");
+    default:
+      return begin_body(question, fields, around, note, requests);
+  }
+}
+
+// Nothing: the client may ask.
+std::optional<Exchange::Begun> Exchange::know_client(const RequestFields& fields,
+                                                     const Surroundings& around, uint32_t note,
+                                                     request::Requests& requests) {
+  switch (around.client.know(fields.authorization)) {
+    case Client::Known::unknown:
+      around.client.ask(note, requests);
+      return Begun::login;
+    case Client::Known::busy:
+      retry_after_ = base::seconds(1);
+      return refuse(problems::reduced_capacity,
+                    "too many passwords are being checked; try again later");
+    case Client::Known::no:
+      return refuse(problems::unauthorized,
+                    fields.authorization.empty()
+                        ? "send the name and the password of a user as Basic or Bearer"
+                        : "there is no such user, or the password is another");
+    case Client::Known::yes:
+      break;
+  }
+  if (around.client.identity().may(*route_->right)) return std::nullopt;
+  std::string text = "this needs the right `";
+  text.append(word_of(*route_->right)).append("`, which the user does not have");
+  return refuse(problems::forbidden, text);
+}
+
+bool Exchange::read_query(const Question& question) {
+  if (question.query.empty()) return true;
+  if (question.query != "status=200") return false;
+  always_ok_ = true;
+  return true;
+}
+
+Exchange::Begun Exchange::begin_body(const Question& question, const RequestFields& fields,
+                                     const Surroundings& around, uint32_t note,
+                                     request::Requests& requests) {
+  if (!is_json_type(fields.content_type))
+    return refuse(problems::unsupported_type, fields.content_type.empty()
+                                                  ? "send `Content-Type: application/json`"
+                                                  : "the body must be application/json in UTF-8");
+  if (!read_query(question))
+    return refuse(problems::bad_request, "the query may be `status=200`, and nothing else");
+  if (fields.has_idempotency_key)
+    if (const auto begun = look_up_key(question, fields, around)) return *begun;
+  body_ = question.body;
+  HttpWorker& worker = around.worker;
+  if (!worker.body_reader.read(question.body, route_->wanted, worker.body)) {
+    forget(around);
+    refuse(problems::bad_request, worker.body.problem);
+    problem_.pointer = worker.body.pointer;
+    problem_.has_pointer = true;
+    return Begun::ready;
+  }
+  const Begun begun = ask_body(around, note, requests);
+  if (begun == Begun::ready) forget(around);  // nothing was executed
+  return begun;
+}
+
+// Nothing: the key is new, or there is none.
+std::optional<Exchange::Begun> Exchange::look_up_key(const Question& question,
+                                                     const RequestFields& fields,
+                                                     const Surroundings& around) {
+  IdempotencyMemory* const memory = around.options.idempotency.get();
+  if (memory == nullptr)
+    return refuse(problems::bad_request,
+                  "idempotency keys are switched off (`http.idempotency_ttl: 0`)");
+  if (!route_->takes_key)
+    return refuse(problems::bad_request, "this path does not take an Idempotency-Key");
+  std::string key;
+  if (!parse_idempotency_key(fields.idempotency_key, key))
+    return refuse(problems::bad_request,
+                  "an Idempotency-Key is a string of 1 to 255 printable characters");
+  std::string path(question.path);
+  path.append("?").append(question.query);
+  const auto result =
+      memory->begin(around.client.identity().user(), key, {question.method, path, question.body},
+                    around.peer.clock->monotonic(), kept_);
+  switch (result.found) {
+    case IdempotencyMemory::Found::begun:
+      ticket_ = result.ticket;
+      return std::nullopt;
+    case IdempotencyMemory::Found::kept:
+      if (kept_.empty())
+        return refuse(problems::outcome_unknown,
+                      "the first request with this key was cut off while it was executed: it may "
+                      "have been charged; use another key");
+      is_replayed_ = true;
+      return Begun::ready;
+    case IdempotencyMemory::Found::under_way:
+      retry_after_ = base::seconds(1);
+      return refuse(problems::key_in_use, "the first request with this key has no answer yet");
+    case IdempotencyMemory::Found::reused:
+      return refuse(problems::key_reused,
+                    "the key was used with another method, path or body; use another key");
+    case IdempotencyMemory::Found::full:
+      break;
+  }
+  retry_after_ = result.retry_after;
+  return refuse(problems::reduced_capacity,
+                "the memory for idempotency keys is full; try again later, or without a key");
+}
+
+// ---- What is asked of the engine ----
+
+Exchange::Begun Exchange::ask_body(const Surroundings& around, uint32_t note,
+                                   request::Requests& requests) {
+  const TakeBody& body = around.worker.body;
+  is_several_ = body.has_takes;
+  detail_ = body.detail;
+  each_ = body.each || route_->action == Action::batch;
+  const auto is_inline = [](const TakeSubject& subject) { return subject.is_inline; };
+  if (!around.options.inline_limits && std::ranges::any_of(body.subjects, is_inline))
+    return refuse(problems::bad_request,
+                  "limits that come with a request are switched off (`http.inline_limits`)");
+  if (ticket_ != 0) {
+    const size_t limits = detail_ ? 1 + limit::slots_max : 1;
+    if (answer_bytes_base + body.subjects.size() * limits * answer_bytes_of_take >
+        idempotent_answer_bytes_max)
+      return refuse(problems::too_large,
+                    "the answer may be longer than 4096 bytes, which is the most that is kept for "
+                    "an Idempotency-Key; send fewer takes, or no key");
+  }
+  if (route_->action == Action::wait) return ask_wait(body, around, note, requests);
+  const bool together = is_several_ && !each_ && route_->wanted.has_mode;
+  const bool resets = route_->action == Action::reset;
+  for (size_t i = 0; i < body.subjects.size(); ++i) {
+    const TakeSubject& subject = body.subjects[i];
+    request::Request request{.note = note, .prefix = {}, .tag = {}};
+    request.joins = together && i > 0;
+    request.needs_rule = together && around.options.unmatched != Unmatched::allow;
+    switch (route_->action) {
+      case Action::peek:
+      case Action::explain:
+        request.verb = Verb::would_take;
+        break;
+      case Action::put:
+        request.verb = Verb::put;
+        request.all = subject.all;
+        break;
+      case Action::reset:
+        request.verb = Verb::peek;
+        ask_subject(body, subject, request, requests);
+        request.verb = Verb::put;
+        request.all = true;
+        break;
+      default:
+        break;
+    }
+    ask_subject(body, subject, request, requests);
+  }
+  expected_ = body.subjects.size() * (resets ? 2 : 1);
+  return Begun::asked;
+}
+
+// A key's own counter is given back and reset, whatever rules a policy has for such takes. The
+// rules of the program are for its own requests: entries in their words must not reach their
+// counters.
+void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
+                           request::Request request, request::Requests& requests) {
+  const bool is_about_counters = request.verb == Verb::put || request.verb == Verb::peek;
+  request.scope = !subject.is_inline  ? request::RuleScope::native
+                  : is_about_counters ? request::RuleScope::dialect
+                                      : request::RuleScope::all;
+  request.needs_store = is_about_counters;
+  if (request.verb != Verb::peek && !request.all) request.cost = subject.n;
+  requests.open();
+  if (subject.is_inline) {
+    requests.add(request::Entry{kind_entry, inline_kind});
+    requests.add(request::Entry{key_entry, hold(subject.key, requests)});
+    for (const TakeBody::NamedLimit& one : body.limits_of(subject)) requests.add(one.limit);
+    request.limits_inline = true;
+  } else {
+    for (const request::Entry& entry : body.entries_of(subject))
+      requests.add(request::Entry{hold(entry.key, requests), hold(entry.value, requests)});
+  }
+  requests.commit(request);
+  if (request.verb != Verb::peek) note_subject(body, subject);
+}
+
+// A view into the body lives as long as the requests; what was unescaped does not.
+std::string_view Exchange::hold(std::string_view text, request::Requests& requests) const {
+  const bool lies_in_body =
+      text.data() >= body_.data() && text.data() + text.size() <= body_.data() + body_.size();
+  return lies_in_body ? text : requests.hold(text);
+}
+
+void Exchange::note_subject(const TakeBody& body, const TakeSubject& subject) {
+  Subject& noted = subjects_.emplace_back();
+  noted.is_inline = subject.is_inline;
+  if (!subject.is_inline) return;
+  noted.name_first = static_cast<uint32_t>(limit_names_.size());
+  const auto limits = body.limits_of(subject);
+  for (size_t i = 0; i < limits.size(); ++i) {
+    inline_limits_.push_back(limits[i].limit);
+    limit_names_.push_back(!limits[i].name.empty() ? std::string(limits[i].name)
+                           : limits.size() == 1    ? std::string("default")
+                                                   : std::to_string(i + 1));
+  }
+  noted.name_count = static_cast<uint32_t>(limits.size());
+}
+
+Exchange::Begun Exchange::ask_wait(const TakeBody& body, const Surroundings& around, uint32_t note,
+                                   request::Requests& requests) {
+  const base::Duration timeout =
+      body.timeout.value_or(std::min(wait_default, around.options.wait_max));
+  if (timeout.us > around.options.wait_max.us) {
+    refuse(problems::bad_request, "`timeout` is longer than `http.max_wait` allows");
+    problem_.pointer = "/timeout";
+    problem_.has_pointer = true;
+    return Begun::ready;
+  }
+  const bool full =
+      around.waiting >= waiting_per_connection_max ||
+      (around.options.waits != nullptr && !around.options.waits->begin(around.options.waiting_max));
+  if (full) {
+    retry_after_ = base::seconds(1);
+    return refuse(problems::reduced_capacity, "too many requests wait; try again later");
+  }
+  ++around.waiting;
+  waits_ = true;
+  // A wait of 0 is a take: of the engine it would be one without end.
+  const bool at_once = timeout.us == 0;
+  ask_subject(body, body.subjects[0],
+              {.verb = at_once ? Verb::take : Verb::wait,
+               .must_fit = true,
+               .wait_at_most = timeout,
+               .note = note,
+               .prefix = {},
+               .tag = {}},
+              requests);
+  expected_ = 1;
+  return Begun::asked;
+}
+
+void Exchange::end_wait(const Surroundings& around) {
+  if (!waits_) return;
+  waits_ = false;
+  --around.waiting;
+  if (around.options.waits != nullptr) around.options.waits->end();
+}
+
+// A look at a counter that nobody has: the store must be able to say so.
+Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests) {
+  requests.open();
+  requests.add(request::Entry{kind_entry, inline_kind});
+  requests.add(request::Entry{key_entry, {}});
+  requests.add(limit::Limit{
+      .algorithm = limit::Algorithm::fixed_window, .quota = 1, .window = base::seconds(1)});
+  requests.commit({.verb = Verb::peek,
+                   .limits_inline = true,
+                   .scope = request::RuleScope::dialect,
+                   .needs_store = true,
+                   .note = note,
+                   .prefix = {},
+                   .tag = {}});
+  expected_ = 1;
+  return Begun::asked;
+}
+
+void Exchange::forget(const Surroundings& around) {
+  end_wait(around);
+  if (ticket_ == 0) return;
+  IdempotencyMemory& memory = *around.options.idempotency;
+  // It may have been charged, and nobody will know.
+  if (taken_ < expected_)
+    memory.finish(ticket_, {}, around.peer.clock->monotonic());
+  else
+    memory.forget(ticket_);
+  ticket_ = 0;
+}
+
+}  // namespace sluice::http

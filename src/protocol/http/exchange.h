@@ -1,0 +1,182 @@
+// One request of HTTP and its answer, whatever the version: from method, path, fields and body to
+// what is asked of the engine, and from its verdicts to the answer. Belongs to a session while it
+// is under way; kept by the worker and used again, it allocates nothing for a usual take.
+//
+//   begin   reads and checks the request. `ready`: `write` has the answer. `asked`: requests were
+//           added with the given note; `take` gets their verdicts in order, the last one says so.
+//           `login`: nothing but a request to check the password was added; `begin` again later.
+//   write   the answer, once
+//   forget  there is no answer: nobody waits for it, or the connection has ended
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/time.h"
+#include "protocol/http/answer.h"
+#include "protocol/http/auth_request.h"
+#include "protocol/http/client.h"
+#include "protocol/http/options.h"
+#include "protocol/http/problem.h"
+#include "protocol/http/request_fields.h"
+#include "protocol/http/route.h"
+#include "request/session.h"
+#include "wire/http_field.h"
+
+namespace sluice::http {
+
+struct HttpWorker;
+
+// What was asked, but for the body; views live until `begin` returns.
+struct Question {
+  std::string_view method, path, query, host;
+  bool has_query = false;
+  std::string_view scheme = "http";
+  std::span<const wire::HttpField> fields{};
+  std::string_view body{};
+};
+
+// What an exchange knows of its connection. All of it outlives the exchange.
+struct Surroundings {
+  HttpWorker& worker;
+  const HttpOptions& options;
+  const request::Peer& peer;
+  Client& client;
+  const AuthPeer& auth_peer;
+  size_t& waiting;  // requests of the connection that wait for units
+};
+
+// Does the route answer before its body has come (RFC 9110, 10.1.1), so that it need not be read?
+bool is_answered_without_body(std::string_view path);
+
+// More than twenty members: what was asked, what has been decided of it so far, and what the answer
+// needs of either.
+class Exchange {
+ public:
+  enum class Begun : uint8_t { ready, asked, login };
+
+  Begun begin(const Question& question, const Surroundings& around, uint32_t note,
+              request::Requests& requests);
+  // A problem that the session has found before it could ask: `ready`.
+  void fail(const Question& question, const ProblemKind& kind, std::string_view detail);
+  // True: it was the last verdict.
+  bool take(const request::Request& request, const request::Verdict& verdict, base::Time now,
+            const Surroundings& around);
+  void write(const Surroundings& around, Answer& answer);
+  void forget(const Surroundings& around);
+
+  // Is the answer to HEAD?
+  bool is_head() const { return is_head_; }
+  // Does it wait for units?
+  bool waits() const { return waits_; }
+  // Is its answer there without any verdict?
+  bool is_ready() const { return expected_ == 0; }
+  // Has it grown so much that it is not worth keeping?
+  bool is_large() const;
+
+ private:
+  // A limit that the answer's fields tell, with a name of its own.
+  struct Told {
+    uint32_t name_first = 0, name_bytes = 0;  // in names_
+    limit::Limit limit{};
+    limit::Decision decision{};
+  };
+  // What the answer needs of a subject whose limits came along: their names, in names_.
+  struct Subject {
+    bool is_inline = false;
+    uint32_t name_first = 0, name_count = 0;  // in limit_names_
+  };
+
+  void clear();
+  Begun refuse(const ProblemKind& kind, std::string_view detail);
+  Begun begin_api(const Question& question, const Surroundings& around, uint32_t note,
+                  request::Requests& requests);
+  Begun begin_body(const Question& question, const RequestFields& fields,
+                   const Surroundings& around, uint32_t note, request::Requests& requests);
+  bool read_query(const Question& question);
+  std::optional<Begun> know_client(const RequestFields& fields, const Surroundings& around,
+                                   uint32_t note, request::Requests& requests);
+  std::optional<Begun> look_up_key(const Question& question, const RequestFields& fields,
+                                   const Surroundings& around);
+  Begun ask_body(const Surroundings& around, uint32_t note, request::Requests& requests);
+  void ask_subject(const TakeBody& body, const TakeSubject& subject, request::Request request,
+                   request::Requests& requests);
+  void note_subject(const TakeBody& body, const TakeSubject& subject);
+  Begun ask_wait(const TakeBody& body, const Surroundings& around, uint32_t note,
+                 request::Requests& requests);
+  Begun ask_health(uint32_t note, request::Requests& requests);
+  Begun begin_auth(const Question& question, const Surroundings& around, uint32_t note,
+                   request::Requests& requests);
+  void end_wait(const Surroundings& around);
+  std::string_view hold(std::string_view text, request::Requests& requests) const;
+
+  void take_one(const request::Verdict& verdict, const Surroundings& around);
+  void take_part(const request::Verdict& verdict, const Surroundings& around);
+  void take_counters(const request::Request& request, const request::Verdict& verdict);
+  void take_auth(const request::Verdict& verdict, const Surroundings& around);
+  bool fail_by(const request::Verdict& verdict, const Surroundings& around);
+  bool fail_unmatched(const Surroundings& around);
+  void note_outcome(bool allowed, const limit::Decision& tightest);
+  void append_take(const request::Verdict& verdict, bool allowed, base::Buffer& out);
+  void append_limits(const request::Verdict& verdict, base::Buffer& out) const;
+
+  const Subject* subject_of_verdict() const;
+  std::string_view rule_of(const request::Verdict& verdict) const;
+  std::string_view name_of_inline(const Subject& subject, const request::Verdict& verdict) const;
+  std::string_view name_by_limit(const Subject& subject, const request::Verdict& verdict) const;
+  void tell_limits(const request::Verdict& verdict);
+  void tell_limit(std::string_view rule, size_t index, const limit::Limit& limit,
+                  const limit::Decision& decision);
+  void note_shown(const limit::Decision& decision);
+  std::string_view name_of(const Told& told) const {
+    return std::string_view(names_).substr(told.name_first, told.name_bytes);
+  }
+
+  void write_problem(const Surroundings& around, Answer& answer) const;
+  void write_takes(Answer& answer) const;
+  void write_limits(const Surroundings& around, Answer& answer) const;
+  static base::Duration jittered(const Surroundings& around, base::Duration length);
+  void write_auth(const Surroundings& around, Answer& answer) const;
+  void keep_answer(const Surroundings& around, const Answer& answer);
+  void replay(Answer& answer) const;
+
+  const Route* route_ = nullptr;
+  AnswerForm form_ = AnswerForm::problem;
+  bool is_head_ = false, always_ok_ = false, detail_ = false, is_several_ = false, each_ = false;
+  bool waits_ = false, is_options_ = false;
+  size_t expected_ = 0, taken_ = 0;
+  std::string_view body_;  // while `begin` reads it
+
+  Problem problem_;
+  base::Duration retry_after_{};               // of the problem; 0: none is told
+  const ProblemKind* part_problem_ = nullptr;  // of the last take that could not be decided
+  bool allowed_ = true, denied_ = false;
+  base::Duration retry_of_denial_{};
+  uint64_t generation_ = 0, counters_ = 0;
+  base::Time now_{};
+  base::Buffer members_;  // of the answer's JSON: those of one take, or the items of `takes`
+  std::string names_;     // of told_
+  std::vector<Told> told_;
+  size_t shown_ = 0, last_told_ = 0;  // of told_
+  bool has_shown_ = false;
+  std::vector<std::string> limit_names_;     // of limits that came along, as are the next
+  std::vector<limit::Limit> inline_limits_;  // one for each name
+  std::vector<Subject> subjects_;
+
+  const AuthProfile* profile_ = nullptr;
+  bool prefers_text_ = false;
+  int64_t auth_remaining_ = -1;  // below 0: none is known
+  std::string auth_rule_;
+  IdempotencyMemory::Ticket ticket_ = 0;
+  bool is_replayed_ = false;
+  std::string kept_;
+};
+
+}  // namespace sluice::http

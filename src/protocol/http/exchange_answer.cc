@@ -1,0 +1,221 @@
+// The answer that an exchange comes to.
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/decimal.h"
+#include "protocol/http/exchange.h"
+#include "protocol/http/json_text.h"
+#include "protocol/http/openapi.h"
+#include "protocol/http/worker_state.h"
+
+namespace sluice::http {
+namespace {
+
+constexpr std::string_view json_type = "application/json",
+                           problem_type = "application/problem+json",
+                           text_type = "text/plain; charset=utf-8";
+
+constexpr std::string_view limited_text = "rate limit exceeded\n";
+
+void append_generation(uint64_t generation, base::Buffer& out) {
+  if (generation == 0) return;
+  out.append(", \"generation\": ");
+  base::append_decimal(static_cast<int64_t>(generation), out);
+}
+
+// Answers that are not kept for their key: nothing was executed.
+bool is_kept(uint16_t status) {
+  return status != 400 && status != 401 && status != 403 && status != 413 && status != 503;
+}
+
+constexpr char kept_separator = '\n';
+
+}  // namespace
+
+void Exchange::write(const Surroundings& around, Answer& answer) {
+  if (is_replayed_) return replay(answer);
+  answer.add("Cache-Control", "no-store");
+  if (is_options_) {
+    answer.status = 204;
+    answer.add("Allow", route_->methods);
+    return;
+  }
+  if (route_ != nullptr && route_->action == Action::auth && problem_.kind == nullptr) {
+    write_auth(around, answer);
+  } else if (problem_.kind != nullptr) {
+    write_problem(around, answer);
+  } else if (route_->action == Action::openapi) {
+    answer.content_type = json_type;
+    answer.body.append(openapi);
+  } else {
+    answer.content_type = json_type;
+    write_takes(answer);
+    if (route_->action != Action::put) write_limits(around, answer);
+  }
+  if (ticket_ != 0) keep_answer(around, answer);
+}
+
+void Exchange::write_problem(const Surroundings& around, Answer& answer) const {
+  const ProblemKind& kind = *problem_.kind;
+  const bool is_auth = route_ != nullptr && route_->action == Action::auth;
+  answer.status = kind.status;
+  // A proxy that may be told 401 or 403 alone takes all else for a failure, and that is right here.
+  if (kind.status == 401)
+    answer.add("WWW-Authenticate", "Basic realm=\"sluice\", charset=\"UTF-8\"");
+  if (kind.status == 405) answer.add("Allow", route_->methods);
+  if (retry_after_.us > 0) append_retry_after(retry_after_, around.options.headers, answer.fields);
+  const bool short_form = form_ == AnswerForm::json && !is_auth;
+  answer.content_type = short_form ? json_type : problem_type;
+  answer.body.append('{');
+  append_problem(problem_, short_form, answer.body);
+  answer.body.append('}');
+}
+
+void Exchange::write_takes(Answer& answer) const {
+  base::Buffer& body = answer.body;
+  body.append('{');
+  switch (route_->action) {
+    case Action::health:
+    case Action::crab_health:
+      body.append("\"status\": \"ok\"");
+      append_generation(generation_, body);
+      body.append('}');
+      return;
+    case Action::reset:
+      body.append("\"reset\": ");
+      base::append_decimal(static_cast<int64_t>(counters_), body);
+      body.append('}');
+      return;
+    default:
+      break;
+  }
+  const bool looks = route_->action == Action::peek || route_->action == Action::explain ||
+                     route_->action == Action::put || route_->action == Action::batch;
+  const bool fails = !looks && !always_ok_;
+  if (fails && denied_)
+    answer.status = 429;
+  else if (fails && part_problem_ != nullptr)
+    answer.status = 503;
+  if (answer.status == 429 && form_ == AnswerForm::problem) {
+    answer.content_type = problem_type;
+    body.append("\"type\": \"");
+    body.append(problems::quota_exceeded.type);
+    body.append("\", \"title\": \"Quota exceeded\", \"status\": 429, \"violated-policies\": [");
+    bool is_first = true;
+    for (const Told& told : told_) {
+      if (told.decision.allowed) continue;
+      if (!std::exchange(is_first, false)) body.append(", ");
+      append_json_text(name_of(told), body);
+    }
+    body.append("], ");
+  }
+  if (!is_several_) {
+    body.append(members_.view());
+  } else {
+    if (route_->action != Action::put && route_->action != Action::batch) {
+      body.append(allowed_ && part_problem_ == nullptr ? "\"allowed\": true, "
+                                                       : "\"allowed\": false, ");
+    }
+    body.append("\"takes\": [");
+    body.append(members_.view());
+    body.append(']');
+  }
+  append_generation(generation_, body);
+  body.append('}');
+}
+
+void Exchange::write_limits(const Surroundings& around, Answer& answer) const {
+  if (told_.empty() && !denied_) return;
+  around.worker.shown_limits.clear();
+  for (const Told& told : told_)
+    around.worker.shown_limits.push_back(
+        {.name = name_of(told), .limit = told.limit, .decision = told.decision});
+  append_limit_fields({.limits = around.worker.shown_limits,
+                       .shown = has_shown_ ? shown_ : told_.size(),
+                       .denied = denied_ && answer.status != 200,
+                       .retry_after = jittered(around, retry_of_denial_),
+                       .now = now_},
+                      around.options.headers, answer.fields);
+}
+
+// Clients that were refused together must not come again together.
+base::Duration Exchange::jittered(const Surroundings& around, base::Duration length) {
+  const unsigned percent = around.options.retry_jitter_percent;
+  if (percent == 0 || length == base::never || length.us <= 0) return length;
+  const int64_t most = length.us / 100 * percent;
+  return {length.us + static_cast<int64_t>(around.worker.random() %
+                                           static_cast<uint64_t>(std::max<int64_t>(most, 1)))};
+}
+
+void Exchange::write_auth(const Surroundings& around, Answer& answer) const {
+  write_limits(around, answer);
+  if (auth_remaining_ >= 0) answer.add("X-Sluice-Remaining", auth_remaining_);
+  if (!auth_rule_.empty()) answer.add("X-Sluice-Rule", auth_rule_);
+  answer.status = denied_ ? profile_->deny : profile_->ok;
+  if (!denied_) return;
+  // A challenge that no client answers by asking a person for a password.
+  if (answer.status == 401) answer.add("WWW-Authenticate", "RateLimit");
+  if (prefers_text_) {
+    answer.content_type = text_type;
+    answer.body.append(limited_text);
+    return;
+  }
+  answer.content_type = problem_type;
+  answer.body.append("{\"type\": \"");
+  answer.body.append(problems::quota_exceeded.type);
+  answer.body.append("\", \"title\": \"Quota exceeded\", \"status\": 429");
+  if (!members_.empty()) answer.body.append(", ");
+  answer.body.append(members_.view());
+  append_generation(generation_, answer.body);
+  answer.body.append('}');
+}
+
+// ---- Answers that are kept for their key ----
+
+// Lines: the status, the type, a name and a value for each field; an empty one; the body.
+void Exchange::keep_answer(const Surroundings& around, const Answer& answer) {
+  IdempotencyMemory& memory = *around.options.idempotency;
+  const IdempotencyMemory::Ticket ticket = std::exchange(ticket_, 0);
+  if (!is_kept(answer.status)) return memory.forget(ticket);
+  base::Buffer& kept = around.worker.kept;
+  kept.clear();
+  base::append_decimal(answer.status, kept);
+  kept.append(kept_separator);
+  kept.append(answer.content_type);
+  kept.append(kept_separator);
+  for (size_t i = 0; i < answer.fields.size(); ++i) {
+    const wire::HttpField field = answer.fields[i];
+    for (const std::string_view text : {field.name, field.value}) {
+      kept.append(text);
+      kept.append(kept_separator);
+    }
+  }
+  kept.append(kept_separator);
+  kept.append(answer.body.view());
+  const bool fits = kept.size() <= idempotent_answer_bytes_max;
+  memory.finish(ticket, fits ? kept.view() : std::string_view(), around.peer.clock->monotonic());
+}
+
+void Exchange::replay(Answer& answer) const {
+  std::string_view rest = kept_;
+  const auto line = [&] {
+    const size_t end = rest.find(kept_separator);
+    const std::string_view text = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    return text;
+  };
+  const std::string_view status = line();
+  std::from_chars(status.data(), status.data() + status.size(), answer.status);
+  const std::string_view type = line();
+  answer.content_type = type == problem_type ? problem_type
+                        : type == json_type  ? json_type
+                                             : std::string_view();
+  for (std::string_view name = line(); !name.empty(); name = line()) answer.add(name, line());
+  answer.add("Idempotency-Replayed", "true");
+  answer.body.append(rest);
+}
+
+}  // namespace sluice::http

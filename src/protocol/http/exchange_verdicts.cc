@@ -1,0 +1,349 @@
+// What an exchange makes of the verdicts on what it asked.
+#include <algorithm>
+#include <string>
+
+#include "base/decimal.h"
+#include "protocol/http/dialect.h"
+#include "protocol/http/exchange.h"
+#include "protocol/http/json_text.h"
+#include "protocol/http/worker_state.h"
+#include "request/session.h"
+
+namespace sluice::http {
+namespace {
+
+using limit::Decision;
+using request::Charge;
+using request::Verdict;
+
+// Limits that the answer's fields tell at most: the first that were met.
+constexpr size_t told_max = 32;
+
+std::span<const Decision> decisions_of(const Verdict& verdict, const Charge& charge) {
+  return {verdict.decisions + charge.decision_first, charge.limits.size()};
+}
+
+// Is there a counter that such a look has seen? What a fixed bucket lacks never comes back by
+// itself, and of one that is full the same is told.
+bool has_live_counter(const Verdict& verdict, const Charge& charge) {
+  if (!charge.counted) return false;
+  const auto decisions = decisions_of(verdict, charge);
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const limit::Limit& limit = charge.limits[i];
+    if (limit.algorithm == limit::Algorithm::fixed_bucket
+            ? decisions[i].remaining < decisions[i].limit
+            : limit::has_counter(limit.algorithm) && decisions[i].reset_after.us > 0)
+      return true;
+  }
+  return false;
+}
+
+void append_decision(const Decision& decision, bool allowed, base::Buffer& out) {
+  out.append("\"allowed\": ");
+  out.append(allowed ? "true" : "false");
+  out.append(", \"limit\": ");
+  base::append_decimal(decision.limit, out);
+  out.append(", \"remaining\": ");
+  base::append_decimal(decision.remaining, out);
+  out.append(", \"retry_after\": ");
+  if (decision.allowed)
+    out.append('0');
+  else
+    append_json_seconds(decision.retry_after, out);
+  out.append(", \"reset_after\": ");
+  append_json_seconds(decision.reset_after, out);
+}
+
+}  // namespace
+
+bool Exchange::take(const request::Request& request, const Verdict& verdict, base::Time now,
+                    const Surroundings& around) {
+  if (taken_ == 0) now_ = now;
+  ++taken_;
+  if (verdict.generation != 0) generation_ = verdict.generation;
+  const bool last = taken_ == expected_;
+  if (last && waits_) end_wait(around);
+  switch (route_->action) {
+    case Action::health:
+    case Action::crab_health:
+      if (verdict.error.empty()) break;
+      retry_after_ = base::seconds(1);
+      refuse(problems::reduced_capacity, verdict.error);
+      break;
+    case Action::reset:
+      take_counters(request, verdict);
+      break;
+    case Action::auth:
+      take_auth(verdict, around);
+      break;
+    default:
+      is_several_ ? take_part(verdict, around) : take_one(verdict, around);
+  }
+  return last;
+}
+
+// Has the verdict no decision to show? Then the problem is told, in place of all else.
+bool Exchange::fail_by(const Verdict& verdict, const Surroundings& around) {
+  const bool is_unmatched = verdict.error.empty() ? !verdict.matched && !verdict.expired
+                                                  : verdict.error == request::no_rule_applies;
+  if (verdict.expired) {
+    retry_after_ = base::seconds(1);
+    refuse(problems::wait_timeout, "there were not enough units in time; nothing was charged");
+    return true;
+  }
+  if (is_unmatched) return fail_unmatched(around);
+  if (verdict.error.empty()) return false;
+  retry_after_ = base::seconds(1);
+  refuse(problems::reduced_capacity, verdict.error);
+  return true;
+}
+
+// No rule applies. Of a put and of the like nothing can be told, whatever the configuration says.
+bool Exchange::fail_unmatched(const Surroundings& around) {
+  const bool takes = route_->action != Action::put && route_->action != Action::explain;
+  if (takes && around.options.unmatched != Unmatched::error) {
+    const bool allowed = around.options.unmatched == Unmatched::allow;
+    allowed_ &= allowed;
+    denied_ |= !allowed;
+    retry_of_denial_ = base::never;
+    return false;
+  }
+  refuse(problems::no_rule, "no rule of the policy applies to these entries");
+  return true;
+}
+
+void Exchange::take_one(const Verdict& verdict, const Surroundings& around) {
+  if (fail_by(verdict, around)) return;
+  if (verdict.tightest == nullptr) {
+    members_.append(allowed_ ? "\"allowed\": true, \"rule\": null"
+                             : "\"allowed\": false, \"rule\": null");
+    return;
+  }
+  tell_limits(verdict);
+  if (route_->action == Action::put) {
+    members_.append("\"remaining\": ");
+    base::append_decimal(verdict.tightest->remaining, members_);
+    members_.append(", \"limit\": ");
+    base::append_decimal(verdict.tightest->limit, members_);
+    return;
+  }
+  note_outcome(verdict.allowed, *verdict.tightest);
+  append_take(verdict, verdict.allowed, members_);
+  if (route_->action != Action::wait) return;
+  members_.append(", \"waited\": ");
+  append_json_seconds(verdict.waited, members_);
+}
+
+void Exchange::note_outcome(bool allowed, const Decision& tightest) {
+  allowed_ &= allowed;
+  if (allowed) return;
+  denied_ = true;
+  retry_of_denial_ = std::max(retry_of_denial_, tightest.retry_after);
+}
+
+void Exchange::append_take(const Verdict& verdict, bool allowed, base::Buffer& out) {
+  append_decision(*verdict.tightest, allowed, out);
+  out.append(", \"rule\": ");
+  const std::string_view rule = rule_of(verdict);
+  if (rule.empty())
+    out.append("null");
+  else
+    append_json_text(rule, out);
+  out.append(", \"mode\": \"enforce\"");
+  if (detail_ || route_->action == Action::explain) append_limits(verdict, out);
+}
+
+// Of several takes: an item for each. One that could not be decided fails all, unless each is by
+// itself.
+void Exchange::take_part(const Verdict& verdict, const Surroundings& around) {
+  const bool is_first = taken_ == 1;
+  if (problem_.kind != nullptr && !each_) return;
+  if (fail_by(verdict, around)) {
+    if (!each_) {
+      if (problem_.kind == &problems::no_rule) problem_.pointer = "/takes";
+      problem_.has_pointer = problem_.kind == &problems::no_rule;
+      return;
+    }
+    part_problem_ = problem_.kind;
+    members_.append(is_first ? "{\"error\": {" : ", {\"error\": {");
+    append_problem(problem_, false, members_);
+    members_.append("}}");
+    problem_.kind = nullptr;
+    return;
+  }
+  members_.append(is_first ? "{" : ", {");
+  if (verdict.tightest == nullptr) {
+    members_.append(around.options.unmatched == Unmatched::allow
+                        ? "\"allowed\": true, \"rule\": null"
+                        : "\"allowed\": false, \"rule\": null");
+  } else if (route_->action == Action::put) {
+    members_.append("\"remaining\": ");
+    base::append_decimal(verdict.tightest->remaining, members_);
+    members_.append(", \"limit\": ");
+    base::append_decimal(verdict.tightest->limit, members_);
+  } else {
+    if (route_->action != Action::batch) tell_limits(verdict);
+    // Of takes that settle together the verdict is that of all of them.
+    const bool allowed = each_ ? verdict.allowed : verdict.tightest->allowed;
+    note_outcome(allowed, *verdict.tightest);
+    append_take(verdict, allowed, members_);
+  }
+  members_.append('}');
+}
+
+// A peek, which sees what there was, then a put.
+void Exchange::take_counters(const request::Request& request, const Verdict& verdict) {
+  if (problem_.kind != nullptr) return;
+  if (!verdict.error.empty()) {
+    retry_after_ = base::seconds(1);
+    refuse(problems::reduced_capacity, verdict.error);
+  } else if (!verdict.matched) {
+    refuse(problems::no_rule, "no rule of the policy applies to these entries");
+  } else if (request.verb == request::Verb::peek) {
+    for (const Charge& charge : verdict.charges) counters_ += has_live_counter(verdict, charge);
+  }
+}
+
+// ---- Limits that are told ----
+
+std::string_view Exchange::rule_of(const Verdict& verdict) const {
+  const Subject* const subject = subject_of_verdict();
+  if (subject == nullptr || !subject->is_inline) return verdict.rule;
+  return name_of_inline(*subject, verdict);
+}
+
+// The subject of the verdict that is being taken; null: there are none (forward-auth).
+const Exchange::Subject* Exchange::subject_of_verdict() const {
+  return taken_ <= subjects_.size() && taken_ > 0 ? &subjects_[taken_ - 1] : nullptr;
+}
+
+// Which of the limits that came along is shown; one of a rule that the key met besides keeps its
+// name.
+std::string_view Exchange::name_of_inline(const Subject& subject, const Verdict& verdict) const {
+  if (verdict.rule != inline_kind) return verdict.rule;
+  if (subject.name_count == 1) return limit_names_[subject.name_first];
+  for (const Charge& charge : verdict.charges) {
+    if (charge.limits.size() != subject.name_count) continue;
+    const auto decisions = decisions_of(verdict, charge);
+    for (size_t i = 0; i < decisions.size(); ++i)
+      if (&decisions[i] == verdict.tightest) return limit_names_[subject.name_first + i];
+  }
+  return name_by_limit(subject, verdict);
+}
+
+// Of a verdict without charges (it came late, or settled together with others).
+std::string_view Exchange::name_by_limit(const Subject& subject, const Verdict& verdict) const {
+  for (size_t i = 0; verdict.limit != nullptr && i < subject.name_count; ++i)
+    if (inline_limits_[subject.name_first + i] == *verdict.limit)
+      return limit_names_[subject.name_first + i];
+  return limit_names_[subject.name_first];
+}
+
+void Exchange::tell_limits(const Verdict& verdict) {
+  const Subject* const subject = subject_of_verdict();
+  if (verdict.charges.empty()) {
+    if (verdict.limit == nullptr || !limit::has_counter(verdict.limit->algorithm)) return;
+    tell_limit(rule_of(verdict), 0, *verdict.limit, *verdict.tightest);
+    note_shown(*verdict.tightest);
+    return;
+  }
+  for (const Charge& charge : verdict.charges) {
+    const auto decisions = decisions_of(verdict, charge);
+    const std::string_view rule =
+        charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
+    const bool is_inline = subject != nullptr && subject->is_inline && rule == inline_kind &&
+                           subject->name_count == decisions.size();
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      if (!limit::has_counter(charge.limits[i].algorithm)) continue;
+      if (is_inline)
+        tell_limit(limit_names_[subject->name_first + i], 0, charge.limits[i], decisions[i]);
+      else
+        tell_limit(rule, i, charge.limits[i], decisions[i]);
+      if (&decisions[i] == verdict.tightest) note_shown(decisions[i]);
+    }
+  }
+}
+
+// The limit that was told last is the tightest of its take; of several takes the tightest of all.
+void Exchange::note_shown(const Decision& decision) {
+  if (last_told_ == told_.size()) return;
+  if (last_told_ == shown_) {
+    has_shown_ = true;
+    return;
+  }
+  if (has_shown_) {
+    const Decision& other = told_[shown_].decision;
+    const bool tighter = decision.allowed != other.allowed ? !decision.allowed
+                         : !decision.allowed ? decision.retry_after > other.retry_after
+                                             : decision.remaining < other.remaining;
+    if (!tighter) return;
+  }
+  has_shown_ = true;
+  shown_ = last_told_;
+}
+
+// `index`: of the limit among those of its rule. One that was told for an earlier take is told
+// once, as it stands behind the later.
+void Exchange::tell_limit(std::string_view rule, size_t index, const limit::Limit& limit,
+                          const Decision& decision) {
+  const size_t first = names_.size();
+  names_.append(rule.empty() ? std::string_view("default") : rule);
+  if (index > 0) names_.append("-").append(std::to_string(index + 1));
+  const std::string_view name = std::string_view(names_).substr(first);
+  for (size_t i = 0; i < told_.size(); ++i) {
+    if (name_of(told_[i]) != name) continue;
+    names_.resize(first);
+    last_told_ = i;
+    if (told_[i].decision.allowed && told_[i].limit == limit) told_[i].decision = decision;
+    return;
+  }
+  if (told_.size() == told_max) {
+    names_.resize(first);
+    last_told_ = told_.size();
+    return;
+  }
+  last_told_ = told_.size();
+  told_.push_back(
+      {static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()), limit, decision});
+}
+
+// Each limit that the request met, with its counter where all of it is explained.
+void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
+  const Subject* const subject = subject_of_verdict();
+  out.append(", \"limits\": [");
+  bool is_first = true;
+  for (const Charge& charge : verdict.charges) {
+    const auto decisions = decisions_of(verdict, charge);
+    const std::string_view rule =
+        charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
+    const bool is_inline = subject != nullptr && subject->is_inline && rule == inline_kind &&
+                           subject->name_count == decisions.size();
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      out.append(is_first ? "{\"name\": " : ", {\"name\": ");
+      is_first = false;
+      std::string name(is_inline      ? std::string_view(limit_names_[subject->name_first + i])
+                       : rule.empty() ? std::string_view("default")
+                                      : rule);
+      if (!is_inline && i > 0) name += "-" + std::to_string(i + 1);
+      append_json_text(name, out);
+      out.append(", ");
+      append_decision(decisions[i], decisions[i].allowed, out);
+      out.append(", \"algorithm\": \"");
+      out.append(limit::name_of(charge.limits[i].algorithm));
+      out.append("\", \"quota\": ");
+      base::append_decimal(charge.limits[i].quota, out);
+      out.append(", \"window\": ");
+      append_json_seconds(charge.limits[i].window, out);
+      if (route_->action == Action::explain) {
+        out.append(", \"counter\": ");
+        std::string counter = charge.space->prefix;
+        counter.append(charge.key).append(charge.space->suffix);
+        append_json_text(counter, out);
+      }
+      out.append('}');
+    }
+  }
+  out.append(']');
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,43 @@
+#include "protocol/http/guard.h"
+
+#include <algorithm>
+
+#include "protocol/http/client_address.h"
+
+namespace sluice::http {
+namespace {
+
+// A host without the port behind it.
+std::string_view without_port(std::string_view host) {
+  const size_t colon = host.rfind(':');
+  if (colon == host.npos || host.find(']', colon) != host.npos) return host;
+  const std::string_view port = host.substr(colon + 1);
+  const bool digits =
+      std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits ? host.substr(0, colon) : host;
+}
+
+bool has(std::span<const std::string> names, std::string_view name) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& one) { return wire::is_http_name(name, one); });
+}
+
+}  // namespace
+
+bool is_host_allowed(std::string_view host, std::span<const std::string> hosts) {
+  if (host.empty()) return true;
+  const std::string_view name = without_port(host);
+  if (name.empty()) return false;
+  const char first = name.front();
+  const bool may_be_address = (first >= '0' && first <= '9') || first == '[';
+  if (may_be_address && parse_address(name)) return true;
+  return wire::is_http_name(name, "localhost") || has(hosts, name);
+}
+
+bool is_origin_allowed(const RequestFields& fields, std::span<const std::string> origins) {
+  if (fields.has_origin) return has(origins, fields.origin);
+  return fields.sec_fetch_site.empty() || fields.sec_fetch_site == "none" ||
+         fields.sec_fetch_site == "same-origin";
+}
+
+}  // namespace sluice::http

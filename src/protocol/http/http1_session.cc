@@ -1,0 +1,164 @@
+#include "protocol/http/http1_session.h"
+
+#include <utility>
+
+#include "base/bounds.h"
+#include "protocol/http/http1_answer.h"
+
+namespace sluice::http {
+namespace {
+
+using Found = wire::Http1Reader::Found;
+
+constexpr std::string_view go_ahead = "HTTP/1.1 100 Continue\r\n\r\n";
+
+constexpr wire::Http1Reader::Bounds http1_bounds{.body_bytes = body_bytes_max};
+
+bool lies_in(std::string_view part, std::string_view whole) {
+  return part.data() >= whole.data() && part.data() <= whole.data() + whole.size();
+}
+
+}  // namespace
+
+Http1Session::Http1Session(HttpWorker& worker, const HttpOptions& options,
+                           const request::Peer& peer)
+    : worker_(worker),
+      options_(options),
+      peer_(peer),
+      reader_(http1_bounds),
+      client_(peer),
+      auth_peer_(peer.address, options.auth.trusted) {}
+
+Http1Session::~Http1Session() {
+  for (; first_ < open_.size(); ++first_) {
+    open_[first_].exchange->forget(around());
+    worker_.give_back(std::move(open_[first_].exchange));
+  }
+}
+
+request::Received Http1Session::receive(std::string_view in, bool, request::Requests& requests,
+                                        base::Buffer& out) {
+  if (closing_) return {in.size(), true};
+  size_t consumed = 0;
+  if (std::exchange(is_held_, false)) {
+    begin({}, requests, false);
+    if (closing_ || holds_back()) return {consumed, closing_};
+  }
+  if (first_ == open_.size() && std::exchange(owes_go_ahead_, false)) out.append(go_ahead);
+  while (requests.size() < base::bounds::batch_requests_max) {
+    const std::string_view rest = in.substr(consumed);
+    const auto result = reader_.next(rest);
+    if (result.found == Found::incomplete) return {consumed + result.consumed, false};
+    if (result.found == Found::broken) {
+      closing_ = true;
+      fault_ = "http";
+      return {in.size(), true};
+    }
+    if (result.found == Found::head) {
+      consumed += result.consumed;
+      if (is_answered_without_body(reader_.head().path)) {
+        begin({}, requests, true);
+        return {in.size(), true};
+      }
+      if (!reader_.head().awaits_go_ahead) continue;
+      // Behind the answers to what was sent before.
+      if (first_ == open_.size()) {
+        out.append(go_ahead);
+        continue;
+      }
+      owes_go_ahead_ = true;
+      return {consumed, false};
+    }
+    // One that waits for its user is read again, or held by the reader if it has a copy.
+    if (!begin(rest, requests, false)) {
+      is_held_ = !lies_in(reader_.head().method, rest);
+      return {consumed + (is_held_ ? result.consumed : 0), false};
+    }
+    consumed += result.consumed;
+    if (closing_) return {in.size(), true};
+    if (holds_back()) break;
+  }
+  return {consumed, false};
+}
+
+// False: it is begun again once its user is known. `in`: what a view may be into that lives as long
+// as the requests do.
+bool Http1Session::begin(std::string_view in, request::Requests& requests, bool without_body) {
+  const wire::Http1Head& head = reader_.head();
+  std::string_view body = without_body ? std::string_view() : reader_.body();
+  if (!body.empty() && !lies_in(body, in)) body = requests.hold(body);
+  const Question question{.method = head.method,
+                          .path = head.path,
+                          .query = head.query,
+                          .host = head.host,
+                          .has_query = head.has_query,
+                          .scheme = "http",
+                          .fields = head.fields,
+                          .body = body};
+  auto exchange = worker_.take_exchange();
+  const auto begun = exchange->begin(question, around(), 0, requests);
+  if (begun == Exchange::Begun::login) {
+    worker_.give_back(std::move(exchange));
+    return false;
+  }
+  // It has its turn behind those before it.
+  if (begun == Exchange::Begun::ready) {
+    requests.open();
+    requests.commit({.verb = request::Verb::noop, .prefix = {}, .tag = {}});
+  }
+  closing_ = !head.keep_alive || (without_body && head.has_body);
+  if (first_ == open_.size()) {
+    open_.clear();
+    first_ = 0;
+  }
+  open_.push_back({std::move(exchange), head.is_http10, closing_});
+  return true;
+}
+
+bool Http1Session::reply(const request::Request& request, const request::Verdict& verdict,
+                         base::Time now, base::Buffer& out) {
+  if (request.verb == request::Verb::log_in) [[unlikely]] {
+    client_.learn(verdict);
+    return true;
+  }
+  Exchange& exchange = *open_[first_].exchange;
+  now_ = now;
+  if (!exchange.is_ready() && !exchange.take(request, verdict, now, around())) return true;
+  answer(std::move(open_[first_++]), out);
+  return true;
+}
+
+void Http1Session::answer(Open open, base::Buffer& out) {
+  Answer& answer = worker_.answer;
+  answer.clear();
+  open.exchange->write(around(), answer);
+  append_http1_answer(answer, {open.exchange->is_head(), open.is_http10, open.is_last},
+                      worker_.date_line(now_), out);
+  worker_.give_back(std::move(open.exchange));
+}
+
+void Http1Session::write_problem(const ProblemKind& kind, std::string_view detail,
+                                 base::Buffer& out) {
+  auto exchange = worker_.take_exchange();
+  exchange->fail({}, kind, detail);
+  answer({std::move(exchange), false, true}, out);
+}
+
+void Http1Session::farewell(base::Buffer& out) {
+  if (fault_.empty()) return;
+  const ProblemKind kind{static_cast<uint16_t>(reader_.status()),
+                         "urn:sluice:problem:malformed-request", "Malformed request"};
+  write_problem(kind, reader_.problem(), out);
+}
+
+void Http1Session::refuse(std::string_view why, base::Buffer& out) {
+  write_problem(problems::reduced_capacity, why, out);
+}
+
+// A request that waits, or whose user is not known yet, is told; nothing was charged.
+void Http1Session::goodbye(base::Buffer& out) {
+  if (!holds_back()) return;
+  write_problem(problems::reduced_capacity, "the server stops; nothing was charged", out);
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,66 @@
+// A connection of HTTP/1.1 or 1.0: requests one behind the other, answers in their order. One per
+// connection, used by its thread.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "protocol/http/auth_request.h"
+#include "protocol/http/client.h"
+#include "protocol/http/exchange.h"
+#include "protocol/http/worker_state.h"
+#include "request/session.h"
+#include "wire/http1_reader.h"
+
+namespace sluice::http {
+
+class Http1Session final : public request::Session {
+ public:
+  // All of it outlives the session.
+  Http1Session(HttpWorker& worker, const HttpOptions& options, const request::Peer& peer);
+  ~Http1Session() override;
+
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
+  // Always true.
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
+             base::Buffer& out) override;
+  bool holds_back() const override { return waiting_ > 0 || client_.is_asking(); }
+  bool waits_for_units() const override { return waiting_ > 0; }
+  bool has_more() const override { return is_held_; }
+  size_t unfinished_bytes() const override { return reader_.unfinished_bytes(); }
+  std::string_view fault() const override { return fault_; }
+  void farewell(base::Buffer& out) override;
+  void refuse(std::string_view why, base::Buffer& out) override;
+  void goodbye(base::Buffer& out) override;
+
+ private:
+  // A request whose answer has not been written, and what its head wants of that.
+  struct Open {
+    std::unique_ptr<Exchange> exchange;
+    bool is_http10 = false, is_last = false;
+  };
+
+  bool begin(std::string_view in, request::Requests& requests, bool without_body);
+  void answer(Open open, base::Buffer& out);
+  void write_problem(const ProblemKind& kind, std::string_view detail, base::Buffer& out);
+  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, waiting_}; }
+
+  HttpWorker& worker_;
+  const HttpOptions& options_;
+  const request::Peer& peer_;
+  wire::Http1Reader reader_;
+  Client client_;
+  const AuthPeer auth_peer_;
+  std::vector<Open> open_;  // in the order of their requests; those before first_ are done with
+  size_t first_ = 0;
+  size_t waiting_ = 0;
+  bool is_held_ = false;  // the reader holds a request that waits for its user to be known
+  bool owes_go_ahead_ = false;
+  bool closing_ = false;
+  base::Time now_{};  // of the answer that is being written
+  std::string_view fault_{};
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,69 @@
+// A connection of HTTP/2 (prior knowledge): requests side by side, answers in any order. A wait
+// ends with its stream. One per connection, used by its thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "protocol/http/auth_request.h"
+#include "protocol/http/client.h"
+#include "protocol/http/exchange.h"
+#include "protocol/http/worker_state.h"
+#include "request/session.h"
+#include "wire/http2_session.h"
+
+namespace sluice::http {
+
+class Http2Session final : public request::Session {
+ public:
+  // All of it outlives the session.
+  Http2Session(HttpWorker& worker, const HttpOptions& options, const request::Peer& peer);
+  ~Http2Session() override;
+
+  request::Received receive(std::string_view in, bool end, request::Requests& requests,
+                            base::Buffer& out) override;
+  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
+             base::Buffer& out) override;
+  bool takes_several_batches() const override { return true; }
+  bool holds_back() const override { return client_.is_asking(); }
+  bool has_more() const override { return !unbegun_.empty(); }
+  bool waits_for_units() const override { return waiting_ > 0; }
+  bool is_interrupted() const override { return interrupted_ > 0; }
+  bool is_wait_interrupted(const request::Request& request) const override {
+    return request.note < open_.size() && open_[request.note].is_interrupted;
+  }
+  size_t unfinished_bytes() const override;
+  std::string_view fault() const override;
+  void farewell(base::Buffer& out) override;
+  void refuse(std::string_view why, base::Buffer& out) override;
+  void goodbye(base::Buffer& out) override;
+
+ private:
+  struct Open {
+    std::unique_ptr<Exchange> exchange;  // null: there is none of that number
+    bool is_interrupted = false;         // its stream was reset while it waits
+  };
+
+  void begin_all(request::Requests& requests);
+  bool begin(uint32_t number, request::Requests& requests);
+  void interrupt(uint32_t number);
+  void answer(uint32_t number, Exchange& exchange, base::Time now);
+  void close(uint32_t number);
+  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, waiting_}; }
+
+  HttpWorker& worker_;
+  const HttpOptions& options_;
+  const request::Peer& peer_;
+  wire::Http2Session http2_;
+  Client client_;
+  const AuthPeer auth_peer_;
+  std::vector<Open> open_;        // by HTTP/2's number
+  std::deque<uint32_t> unbegun_;  // numbers of requests that wait for a user to be known
+  size_t waiting_ = 0, interrupted_ = 0;
+};
+
+}  // namespace sluice::http

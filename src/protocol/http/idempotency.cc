@@ -1,0 +1,319 @@
+#include "protocol/http/idempotency.h"
+
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "wire/structured_fields.h"
+
+namespace sluice::http {
+namespace {
+
+using KeptHash = std::array<uint64_t, 2>;
+
+// The hashes are keyed, so any bits of them spread as well as others.
+struct FirstBits {
+  size_t operator()(const KeptHash& hash) const { return hash[0]; }
+};
+
+// SipHash of OpenSSL, made once for each thread, as making it takes longer than hashing a request.
+class SipHash {
+ public:
+  SipHash() {
+    EVP_MAC* const mac = EVP_MAC_fetch(nullptr, "SIPHASH", nullptr);
+    SLUICE_CHECK(mac != nullptr);
+    context_ = EVP_MAC_CTX_new(mac);
+    EVP_MAC_free(mac);  // the context holds it
+    SLUICE_CHECK(context_ != nullptr);
+  }
+  ~SipHash() { EVP_MAC_CTX_free(context_); }
+  SipHash(const SipHash&) = delete;
+  SipHash& operator=(const SipHash&) = delete;
+
+  void start(const std::array<unsigned char, 16>& key) {
+    SLUICE_CHECK(EVP_MAC_init(context_, key.data(), key.size(), nullptr) == 1);
+  }
+  void add(const void* bytes, size_t size) {
+    SLUICE_CHECK(EVP_MAC_update(context_, static_cast<const unsigned char*>(bytes), size) == 1);
+  }
+  KeptHash end() {
+    std::array<unsigned char, sizeof(KeptHash)> bytes;
+    size_t size = 0;
+    SLUICE_CHECK(EVP_MAC_final(context_, bytes.data(), &size, bytes.size()) == 1 &&
+                 size == bytes.size());
+    return std::bit_cast<KeptHash>(bytes);
+  }
+
+ private:
+  EVP_MAC_CTX* context_;
+};
+
+// What is hashed; no text of one is that of another.
+enum class Hashed : uint64_t { user, key, request };
+
+struct KeptUser;
+
+// One key. It has no answer while it has a ticket.
+//
+//   under way   in `entries` and `begun`; its answer's room is reserved
+//   kept        in `entries` and in the lists of all and of its user, by the time of its end
+struct KeptEntry {
+  KeptHash id{}, request{};
+  KeptUser* user = nullptr;
+  IdempotencyMemory::Ticket ticket = 0;
+  base::Time expires{};
+  std::string answer{};
+  // In two lists: of all, and of the user.
+  std::array<KeptEntry*, 2> before{}, behind{};
+
+  size_t bytes() const {
+    return idempotent_entry_bytes + (ticket != 0 ? idempotent_answer_bytes_max : answer.size());
+  }
+};
+
+// What a scope, a user or all of them, has in use. `link` is the place of its links in entries.
+struct KeptScope {
+  size_t link = 0, bytes_max = 0, bytes = 0;
+  KeptEntry *oldest = nullptr, *newest = nullptr;  // of those that are kept
+
+  bool has_room() const {
+    return bytes_max >= idempotent_begun_bytes && bytes <= bytes_max - idempotent_begun_bytes;
+  }
+
+  bool has_expired(base::Time now) const { return oldest != nullptr && oldest->expires <= now; }
+
+  void push(KeptEntry& entry) {
+    entry.before[link] = newest;
+    (newest != nullptr ? newest->behind[link] : oldest) = &entry;
+    newest = &entry;
+  }
+  void remove(KeptEntry& entry) {
+    KeptEntry *const before = entry.before[link], *const behind = entry.behind[link];
+    (before != nullptr ? before->behind[link] : oldest) = behind;
+    (behind != nullptr ? behind->before[link] : newest) = before;
+  }
+
+  // Until a new key has room if nothing but time changes that.
+  base::Duration until_room(base::Time now) const {
+    constexpr base::Duration least = base::milliseconds(1), unknown = base::seconds(1);
+    KeptScope then = *this;
+    for (const KeptEntry* entry = oldest; entry != nullptr; entry = entry->behind[link]) {
+      then.bytes -= entry->bytes();
+      if (then.has_room()) return std::max(least, {entry->expires.us - now.us});
+    }
+    return unknown;
+  }
+};
+
+struct KeptUser {
+  KeptHash id{};
+  size_t holders = 0;
+  KeptScope scope{};
+};
+
+// A table's entry costs its node, with what the hash table and the allocator add, and of `begun`
+// while it is under way; a user's record comes with its first entry.
+static_assert(sizeof(KeptEntry) + sizeof(KeptUser) + 3 * 2 * sizeof(KeptHash) + 3 * 16 <=
+              idempotent_entry_bytes);
+
+}  // namespace
+
+// State is guarded by its mutex, but for what is constant.
+struct IdempotencyMemory::State {
+  // Expired entries that one `begin` drops beside those whose room it needs, so that none holds the
+  // lock for long.
+  static constexpr size_t dropped_at_once = 64;
+  static constexpr size_t reserved_max = size_t{1} << 20;
+
+  explicit State(const Bounds& bounds)
+      : ttl(bounds.ttl), user_bytes(bounds.bytes / std::max<size_t>(bounds.user_part, 1)) {
+    SLUICE_CHECK(RAND_bytes(secret.data(), static_cast<int>(secret.size())) == 1);
+    all.bytes_max = bounds.bytes;
+    // So that a table never grows while others wait for the lock.
+    entries.reserve(std::min(bounds.bytes / idempotent_entry_bytes, reserved_max));
+  }
+
+  // The lengths come first, so that no two lists of texts are hashed as the same bytes.
+  template <size_t count>
+  KeptHash hash(Hashed what, const std::array<std::string_view, count>& texts) const {
+    thread_local SipHash siphash;
+    std::array<uint64_t, count + 1> head{static_cast<uint64_t>(what)};
+    for (size_t i = 0; i < count; ++i) head[i + 1] = texts[i].size();
+    siphash.start(secret);
+    siphash.add(head.data(), sizeof head);
+    for (const std::string_view text : texts) siphash.add(text.data(), text.size());
+    return siphash.end();
+  }
+
+  // Both scopes of an entry count the same bytes.
+  void charge(KeptUser& user, size_t bytes) {
+    all.bytes += bytes;
+    user.scope.bytes += bytes;
+  }
+  void give_back(KeptUser& user, size_t bytes) {
+    all.bytes -= bytes;
+    user.scope.bytes -= bytes;
+  }
+
+  // A user's record lives as long as it is held: by each of its entries, and by `begin`.
+  KeptUser& hold_user(const KeptHash& id) {
+    KeptUser& user = users[id];
+    if (user.holders++ == 0) {
+      user.id = id;
+      user.scope.link = 1;
+      user.scope.bytes_max = user_bytes;
+    }
+    return user;
+  }
+  void release_user(KeptUser& user) {
+    const KeptHash id = user.id;
+    if (--user.holders == 0) users.erase(id);
+  }
+
+  // Of an entry that is in no list.
+  void drop(KeptEntry& entry) {
+    const KeptHash id = entry.id;
+    give_back(*entry.user, entry.bytes());
+    release_user(*entry.user);
+    entries.erase(id);
+  }
+  void expire(KeptEntry& entry) {
+    all.remove(entry);
+    entry.user->scope.remove(entry);
+    drop(entry);
+  }
+
+  void drop_expired(base::Time now) {
+    for (size_t i = 0; i < dropped_at_once && all.has_expired(now); ++i) expire(*all.oldest);
+  }
+  // True: there is room. What has expired is dropped as far as that takes.
+  bool make_room(KeptScope& scope, base::Time now) {
+    while (!scope.has_room() && scope.has_expired(now)) expire(*scope.oldest);
+    return scope.has_room();
+  }
+
+  Result add(const KeptHash& id, const KeptHash& request, KeptUser& user) {
+    KeptEntry& entry = entries[id];
+    entry.id = id;
+    entry.request = request;
+    entry.user = &user;
+    entry.ticket = ++last_ticket;
+    charge(user, entry.bytes());
+    begun.emplace(entry.ticket, &entry);
+    return {Found::begun, entry.ticket, {}};
+  }
+
+  // `user` is held; it is released unless there is an entry.
+  Result add_if_there_is_room(const KeptHash& id, const KeptHash& request, KeptUser& user,
+                              base::Time now) {
+    const bool user_fits = make_room(user.scope, now), all_fit = make_room(all, now);
+    if (user_fits && all_fit) return add(id, request, user);
+    base::Duration wait{};
+    if (!user_fits) wait = user.scope.until_room(now);
+    if (!all_fit) wait = std::max(wait, all.until_room(now));
+    release_user(user);
+    return {Found::full, 0, wait};
+  }
+
+  // What was begun under that ticket, which is used up; null: nothing.
+  KeptEntry* take_begun(Ticket ticket) {
+    const auto at = begun.find(ticket);
+    if (at == begun.end()) return nullptr;
+    KeptEntry* const entry = at->second;
+    begun.erase(at);
+    return entry;
+  }
+
+  const base::Duration ttl;
+  const size_t user_bytes;
+  std::array<unsigned char, 16> secret{};
+
+  mutable std::mutex mutex;
+  std::unordered_map<KeptHash, KeptEntry, FirstBits> entries;
+  std::unordered_map<KeptHash, KeptUser, FirstBits> users;
+  std::unordered_map<Ticket, KeptEntry*> begun;
+  Ticket last_ticket = 0;
+  KeptScope all;
+};
+
+IdempotencyMemory::IdempotencyMemory(const Bounds& bounds)
+    : state_(std::make_unique<State>(bounds)) {}
+
+IdempotencyMemory::~IdempotencyMemory() = default;
+
+IdempotencyMemory::Result IdempotencyMemory::begin(std::string_view user, std::string_view key,
+                                                   std::array<std::string_view, 3> request,
+                                                   base::Time now, std::string& answer) {
+  State& state = *state_;
+  const KeptHash user_id = state.hash<1>(Hashed::user, {user});
+  const KeptHash id = state.hash<2>(Hashed::key, {user, key});
+  const KeptHash asked = state.hash<3>(Hashed::request, request);
+
+  const std::lock_guard lock(state.mutex);
+  state.drop_expired(now);
+  if (const auto at = state.entries.find(id); at != state.entries.end()) {
+    KeptEntry& entry = at->second;
+    const bool is_kept = entry.ticket == 0;
+    if (is_kept && entry.expires <= now) {
+      state.expire(entry);
+    } else {
+      if (entry.request != asked) return {Found::reused, 0, {}};
+      if (!is_kept) return {Found::under_way, 0, {}};
+      answer = entry.answer;
+      return {Found::kept, 0, {}};
+    }
+  }
+  return state.add_if_there_is_room(id, asked, state.hold_user(user_id), now);
+}
+
+void IdempotencyMemory::finish(Ticket ticket, std::string_view answer, base::Time now) {
+  SLUICE_CHECK(answer.size() <= idempotent_answer_bytes_max);
+  State& state = *state_;
+  std::string text(answer);  // allocated without the lock
+  const std::lock_guard lock(state.mutex);
+  KeptEntry* const entry = state.take_begun(ticket);
+  if (entry == nullptr) return;
+  state.give_back(*entry->user, idempotent_answer_bytes_max - text.size());
+  entry->ticket = 0;
+  entry->answer = std::move(text);
+  entry->expires = {now.us + state.ttl.us};
+  // Threads may read the clock in another order than they come here; lists are in order.
+  if (state.all.newest != nullptr)
+    entry->expires = std::max(entry->expires, state.all.newest->expires);
+  state.all.push(*entry);
+  entry->user->scope.push(*entry);
+}
+
+void IdempotencyMemory::forget(Ticket ticket) {
+  const std::lock_guard lock(state_->mutex);
+  if (KeptEntry* const entry = state_->take_begun(ticket)) state_->drop(*entry);
+}
+
+IdempotencyMemory::Held IdempotencyMemory::held() const {
+  const std::lock_guard lock(state_->mutex);
+  return {state_->entries.size(), state_->all.bytes};
+}
+
+bool parse_idempotency_key(std::string_view value, std::string& to) {
+  const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
+  to.clear();
+  const size_t first = value.find_first_not_of(' ');
+  if (first == value.npos) return false;
+  if (value[first] == '"') {
+    if (!wire::parse_sf_string(value, to)) return false;
+  } else {
+    to = value.substr(first, value.find_last_not_of(' ') + 1 - first);
+  }
+  return !to.empty() && to.size() <= idempotency_key_bytes_max &&
+         std::all_of(to.begin(), to.end(), is_printable);
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,312 @@
+#include "protocol/http/limit_fields.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/decimal.h"
+#include "limit/wide.h"
+#include "wire/structured_fields.h"
+
+namespace sluice::http {
+namespace {
+
+using limit::Algorithm;
+
+constexpr int64_t second_us = 1'000'000;
+
+// Whole seconds, rounded up. From 0 on.
+constexpr int64_t seconds_up(base::Duration length) {
+  return length.us / second_us + (length.us % second_us > 0 ? 1 : 0);
+}
+
+// Windows that have an end at which all units are back.
+constexpr bool has_window_with_end(Algorithm algorithm) {
+  return algorithm == Algorithm::fixed_window || algorithm == Algorithm::aligned_window;
+}
+
+constexpr bool has_window(Algorithm algorithm) {
+  return algorithm >= Algorithm::fixed_window && algorithm <= Algorithm::sliding_log;
+}
+
+// Q parts come back in a microsecond, W are a unit. What is missing is reset_after * Q parts, or up
+// to Q - 1 less; the next unit is there once so many units are missing as will be `short_of`.
+base::Duration time_of_bucket(const limit::Limit& limit, const limit::Decision& decision) {
+  const int64_t short_of = decision.limit - std::max<int64_t>(decision.remaining, 0) - 1;
+  const int64_t spared_us = limit::mul_div_floor(short_of, limit.window.us, limit.quota);
+  // A store may tell less as remaining than there is, where others wait for units.
+  if (spared_us < 0 || spared_us >= decision.reset_after.us) return decision.reset_after;
+  return {decision.reset_after.us - spared_us};
+}
+
+// W is the window. The counter is fresh at the end of the window after the open one if that was
+// taken from, else at the end of the open one.
+base::Duration time_of_sliding(const limit::Limit& limit, const limit::Decision& decision) {
+  const int64_t window_us = limit.window.us, reset_us = decision.reset_after.us;
+  if (reset_us <= window_us) return {reset_us};
+  const int64_t used = decision.limit - decision.remaining;
+  const int64_t passing = std::min(used, decision.limit) - 1;  // used, so that more passes
+  const int64_t fading_us = window_us - limit::mul_div_floor(passing, window_us, used);
+  return {std::min(reset_us, reset_us - window_us + fading_us)};
+}
+
+base::Duration time_by_counter(const limit::Limit& limit, const limit::Decision& decision) {
+  const base::Duration reset_after = decision.reset_after;
+  if (reset_after == base::never || !limit::has_counter(limit.algorithm)) return base::never;
+  if (limit.algorithm == Algorithm::token_bucket) return time_of_bucket(limit, decision);
+  if (limit.algorithm == Algorithm::sliding_window) return time_of_sliding(limit, decision);
+  return reset_after;
+}
+
+// Until the older styles' reset; base::never: it never is.
+base::Duration time_to_reset(const limit::Limit& limit, const limit::Decision& decision) {
+  if (has_window_with_end(limit.algorithm) || decision.remaining > 0) return decision.reset_after;
+  return time_to_more(limit, decision);
+}
+
+void append_parameter(std::string_view name, int64_t value, base::Buffer& out) {
+  out.append(name);
+  wire::append_sf_integer(value, out);
+}
+
+// `w` and `sluice-burst`.
+void append_window(const limit::Limit& limit, base::Buffer& out) {
+  if (has_window(limit.algorithm)) append_parameter(";w=", seconds_up(limit.window), out);
+  if (limit.algorithm == Algorithm::token_bucket && limit.burst != limit.quota)
+    append_parameter(";sluice-burst=", limit.burst, out);
+}
+
+void append_member_name(std::string_view name, base::Buffer& out) {
+  wire::append_sf_string(name.empty() ? std::string_view("default") : name, out);
+}
+
+void append_partition(const ShownLimit& shown, base::Buffer& out) {
+  if (shown.partition.empty()) return;
+  out.append(";pk=");
+  wire::append_sf_bytes(shown.partition, out);
+}
+
+// Calls `append` for each that has a member, with commas between.
+template <class Append>
+void append_members(std::span<const ShownLimit> limits, base::Buffer& out, Append append) {
+  limits = limits.first(std::min(limits.size(), limit_members_max));
+  for (const ShownLimit& one : limits) {
+    if (&one != &limits.front()) out.append(", ");
+    append(one);
+  }
+}
+
+// One response's fields.
+class LimitFieldWriter {
+ public:
+  LimitFieldWriter(const LimitFields& what, const HeaderOptions& options, FieldList& out)
+      : what_(what), options_(options), out_(out) {
+    if (what.shown < what.limits.size()) shown_ = &what.limits[what.shown];
+  }
+
+  void append(HeaderStyle style) {
+    const HeaderNames& names = options_.names_of(style);
+    switch (style) {
+      case HeaderStyle::ietf:
+        policy(names);
+        return ratelimit(names);
+      case HeaderStyle::retry_after:
+        return retry_after(names);
+      case HeaderStyle::draft_06:
+        three_fields(names, false);
+        return old_policy(names);
+      case HeaderStyle::draft_07:
+        old_policy(names);
+        return one_field(names);
+      case HeaderStyle::x_ratelimit:
+        return three_fields(names, false);
+      case HeaderStyle::x_ratelimit_epoch:
+      case HeaderStyle::x_rate_limit:
+        return three_fields(names, true);
+    }
+  }
+
+ private:
+  // Calls `append` for the value; an empty name: the field is not sent.
+  template <class Append>
+  void field(std::string_view name, Append append) {
+    if (name.empty()) return;
+    append(out_.begin(name));
+    out_.end();
+  }
+  void number(std::string_view name, int64_t value) {
+    field(name, [value](base::Buffer& out) { wire::append_sf_integer(value, out); });
+  }
+
+  void policy(const HeaderNames& names) {
+    if (what_.limits.empty()) return;
+    field(names.policy, [this](base::Buffer& out) {
+      append_members(what_.limits, out, [&out](const ShownLimit& one) {
+        if (one.policy_member.empty())
+          append_policy_member(one.name, one.limit, out);
+        else
+          out.append(one.policy_member);
+        append_partition(one, out);
+      });
+    });
+  }
+
+  // Of the shown limit it is asked for twice.
+  base::Duration time_to_more_of(const ShownLimit& one) {
+    if (&one != shown_) return time_to_more(one.limit, one.decision);
+    if (!to_more_) to_more_ = time_to_more(one.limit, one.decision);
+    return *to_more_;
+  }
+
+  void member(const ShownLimit& one, base::Buffer& out) {
+    append_member_name(one.name, out);
+    append_parameter(";r=", std::max<int64_t>(one.decision.remaining, 0), out);
+    if (const base::Duration more = time_to_more_of(one); more != base::never)
+      append_parameter(";t=", seconds_up(more), out);
+    append_partition(one, out);
+  }
+  void ratelimit(const HeaderNames& names) {
+    const bool all = options_.ratelimit_all && !what_.limits.empty();
+    if (!all && shown_ == nullptr) return;
+    field(names.limit, [&](base::Buffer& out) {
+      if (!all) return member(*shown_, out);
+      append_members(what_.limits, out, [&](const ShownLimit& one) { member(one, out); });
+    });
+  }
+
+  void retry_after(const HeaderNames& names) {
+    if (!what_.denied || what_.retry_after == base::never) return;
+    base::Duration wait = what_.retry_after;
+    if (shown_ != nullptr) {
+      const base::Duration more = time_to_more_of(*shown_);
+      if (more != base::never) wait = std::max(wait, more);
+    }
+    number(names.reset, std::max<int64_t>(1, seconds_up(wait)));
+  }
+
+  void old_policy(const HeaderNames& names) {
+    if (what_.limits.empty()) return;
+    field(names.policy, [this](base::Buffer& out) {
+      append_members(what_.limits, out, [&out](const ShownLimit& one) {
+        wire::append_sf_integer(one.limit.quota, out);
+        append_window(one.limit, out);
+      });
+    });
+  }
+
+  void three_fields(const HeaderNames& names, bool unix_time) {
+    if (shown_ == nullptr) return;
+    const limit::Decision& decision = shown_->decision;
+    number(names.limit, decision.limit);
+    number(names.remaining, std::max<int64_t>(decision.remaining, 0));
+    base::Duration reset = time_to_reset(shown_->limit, decision);
+    if (reset == base::never) return;
+    if (unix_time && __builtin_add_overflow(reset.us, what_.now.us, &reset.us)) return;
+    number(names.reset, seconds_up(reset));
+  }
+  void one_field(const HeaderNames& names) {
+    if (shown_ == nullptr) return;
+    field(names.limit, [this](base::Buffer& out) {
+      const limit::Decision& decision = shown_->decision;
+      append_parameter("limit=", decision.limit, out);
+      append_parameter(", remaining=", std::max<int64_t>(decision.remaining, 0), out);
+      const base::Duration reset = time_to_reset(shown_->limit, decision);
+      if (reset != base::never) append_parameter(", reset=", seconds_up(reset), out);
+    });
+  }
+
+  const LimitFields& what_;
+  const HeaderOptions& options_;
+  FieldList& out_;
+  const ShownLimit* shown_ = nullptr;  // null: it has no counter
+  std::optional<base::Duration> to_more_{};
+};
+
+bool is_same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return wire::http_lower(x) == wire::http_lower(y); });
+}
+
+// The names of a style, in the order of HeaderNames.
+std::array<std::string_view, 4> all_of_names(const HeaderNames& names) {
+  return {names.policy, names.limit, names.remaining, names.reset};
+}
+
+}  // namespace
+
+std::optional<HeaderStyle> header_style_named(std::string_view name) {
+  const auto* const at = std::find(header_style_names.begin(), header_style_names.end(), name);
+  if (at == header_style_names.end()) return {};
+  return static_cast<HeaderStyle>(at - header_style_names.begin());
+}
+
+HeaderNames default_header_names(HeaderStyle style) {
+  switch (style) {
+    case HeaderStyle::ietf:
+    case HeaderStyle::draft_07:
+      return {"RateLimit-Policy", "RateLimit", "", ""};
+    case HeaderStyle::retry_after:
+      return {"", "", "", "Retry-After"};
+    case HeaderStyle::draft_06:
+      return {"", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"};
+    case HeaderStyle::x_ratelimit:
+    case HeaderStyle::x_ratelimit_epoch:
+      return {"", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"};
+    case HeaderStyle::x_rate_limit:
+      return {"", "X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"};
+  }
+  SLUICE_CHECK(false);
+  return {};
+}
+
+HeaderOptions::HeaderOptions() {
+  for (size_t i = 0; i < names.size(); ++i)
+    names[i] = default_header_names(static_cast<HeaderStyle>(i));
+}
+
+std::string problem_of(const HeaderOptions& options) {
+  std::vector<std::string_view> sent;
+  for (const HeaderStyle style : options.styles) {
+    for (const std::string_view name : all_of_names(options.names_of(style))) {
+      if (name.empty()) continue;
+      if (!wire::is_http_field_name(name))
+        return "`" + std::string(name) + "` is not a name of a header field";
+      for (const std::string_view other : sent)
+        if (is_same_name(name, other))
+          return "two fields of the styles are named " + std::string(name);
+      sent.push_back(name);
+    }
+  }
+  return {};
+}
+
+void append_policy_member(std::string_view name, const limit::Limit& limit, base::Buffer& out) {
+  append_member_name(name, out);
+  append_parameter(";q=", limit.quota, out);
+  append_window(limit, out);
+}
+
+void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out) {
+  LimitFieldWriter writer(what, options, out);
+  for (const HeaderStyle style : options.styles) writer.append(style);
+}
+
+void append_retry_after(base::Duration retry_after, const HeaderOptions& options, FieldList& out) {
+  LimitFields what;
+  what.denied = true;
+  what.retry_after = retry_after;
+  LimitFieldWriter writer(what, options, out);
+  for (const HeaderStyle style : options.styles)
+    if (style == HeaderStyle::retry_after) writer.append(style);
+}
+
+base::Duration time_to_more(const limit::Limit& limit, const limit::Decision& decision) {
+  // Full, or a quota of 0.
+  if (decision.limit <= 0 || decision.remaining >= decision.limit) return base::never;
+  const base::Duration wait = time_by_counter(limit, decision);
+  // A refusal in debt may be of less than a unit.
+  if (decision.allowed || decision.remaining < 0 || decision.retry_after <= base::Duration{})
+    return wait;
+  return std::min(wait, decision.retry_after);
+}
+
+}  // namespace sluice::http

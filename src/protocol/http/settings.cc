@@ -1,0 +1,262 @@
+#include "protocol/http/settings.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/units.h"
+#include "config/file_reader.h"
+#include "config/settings.h"
+#include "protocol/http/auth_settings.h"
+#include "protocol/http/wait_count.h"
+#include "protocol/protocol.h"
+#include "server/options.h"
+#include "wire/http_field.h"
+
+namespace sluice::http {
+namespace {
+
+using policy::YamlNode;
+
+// What `on_store_error` of limits that come with a request may be.
+constexpr std::array<request::OnError, 3> inline_error_answers = {
+    request::OnError::error, request::OnError::deny, request::OnError::allow};
+
+constexpr size_t idempotency_bytes_min = size_t{1} << 20;
+constexpr base::Duration idempotency_ttl_max = base::seconds(86'400);
+constexpr base::Duration wait_max_max = base::seconds(3'600);
+constexpr uint64_t waiting_most = 1'000'000;
+
+template <class Names>
+std::string listed(const Names& names) {
+  std::string text;
+  for (const std::string_view name : names) {
+    if (!text.empty()) text += ", ";
+    text += name;
+  }
+  return text;
+}
+
+std::string yaml_list(const std::vector<std::string>& items) {
+  std::string text = "[";
+  for (const std::string& item : items) text += (text.size() > 1 ? ", \"" : "\"") + item + "\"";
+  return text + "]";
+}
+
+void complain_choice(config::FileReader& reader, const std::string& key, const YamlNode& value,
+                     const std::string& text, const std::string& choices) {
+  config::complain(reader.place(key, value), "`" + text + "` is not one of " + choices,
+                   "write one of these", reader.diagnostics());
+}
+
+// A length of time, or nothing, which is told; `least`: besides 0 if `or_none`.
+std::optional<base::Duration> read_length(config::FileReader& reader, const std::string& key,
+                                          const YamlNode& value, base::Duration least,
+                                          base::Duration most, bool or_none) {
+  const auto text = reader.text(key, value);
+  if (!text) return std::nullopt;
+  const auto length = *text == "0" ? base::Duration{} : base::parse_duration(*text);
+  if (length && ((or_none && length->us == 0) || (length->us >= least.us && length->us <= most.us)))
+    return length;
+  config::complain(reader.place(key, value), "`" + *text + "` is not a length of time it may be",
+                   "write one from `" + config::in_one_unit(least) + "` to `" +
+                       config::in_one_unit(most) + "`" + (or_none ? ", or 0 for none" : ""),
+                   reader.diagnostics());
+  return std::nullopt;
+}
+
+// A part of one, in percent: "0.1" is 10.
+std::optional<unsigned> parse_part(std::string_view text) {
+  if (text == "0") return 0u;
+  if (!text.starts_with("0.") || text.size() < 3 || text.size() > 4) return std::nullopt;
+  unsigned percent = 0;
+  for (size_t i = 2; i < 4; ++i) {
+    const char digit = i < text.size() ? text[i] : '0';
+    if (digit < '0' || digit > '9') return std::nullopt;
+    percent = percent * 10 + static_cast<unsigned>(digit - '0');
+  }
+  return percent;
+}
+
+}  // namespace
+
+HttpSettings::HttpSettings() {
+  options_.value.auth = default_auth();
+}
+
+std::unique_ptr<protocol::Settings> HttpSettings::clone() const {
+  return std::make_unique<HttpSettings>(*this);
+}
+
+void HttpSettings::read_names(config::FileReader& reader, const std::string& key,
+                              const YamlNode& value, std::vector<std::string>& to) const {
+  if (!reader.sequence(key, value, key + ": [limits.example.com]")) return;
+  to.clear();
+  for (YamlNode item = value.first_child(); item; item = item.next()) {
+    auto text = reader.text(key, item);
+    if (!text) continue;
+    std::transform(text->begin(), text->end(), text->begin(), wire::http_lower);
+    to.push_back(*text);
+  }
+}
+
+void HttpSettings::read_headers(config::FileReader& reader, const std::string& key,
+                                const YamlNode& value) {
+  if (!reader.sequence(key, value, "headers: [ietf, retry-after]")) return;
+  std::vector<HeaderStyle> styles;
+  for (YamlNode item = value.first_child(); item; item = item.next()) {
+    const auto text = reader.text(key, item);
+    if (!text) continue;
+    const auto at = std::find(header_style_names.begin(), header_style_names.end(), *text);
+    if (at == header_style_names.end())
+      complain_choice(reader, key, item, *text, listed(header_style_names));
+    else
+      styles.push_back(static_cast<HeaderStyle>(at - header_style_names.begin()));
+  }
+  options_.value.headers.styles = std::move(styles);
+  if (const std::string problem = problem_of(options_.value.headers); !problem.empty())
+    config::complain(reader.place(key, value), problem, "take one of the two styles out",
+                     reader.diagnostics());
+}
+
+void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
+  HttpOptions& its = options_.value;
+  options_.origin = reader.origin(section);
+  const auto truth = [&](bool& to, const std::string& remedy) {
+    return [&reader, &to, remedy](const std::string& key, const YamlNode& value) {
+      to = reader.truth(key, value, remedy).value_or(to);
+    };
+  };
+  const auto number = [&](size_t& to, uint64_t least, uint64_t most) {
+    return [&reader, &to, least, most](const std::string& key, const YamlNode& value) {
+      if (const auto n = reader.number(key, value, least, most)) to = static_cast<size_t>(*n);
+    };
+  };
+  const auto length = [&](base::Duration& to, base::Duration least, base::Duration most,
+                          bool or_none) {
+    return [&reader, &to, least, most, or_none](const std::string& key, const YamlNode& value) {
+      if (const auto read = read_length(reader, key, value, least, most, or_none)) to = *read;
+    };
+  };
+  reader.map(
+      section, "http",
+      {{"unmatched",
+        [&](const std::string& key, const YamlNode& value) {
+          const auto text = reader.text(key, value);
+          if (!text) return;
+          const auto at = std::find(unmatched_names.begin(), unmatched_names.end(), *text);
+          if (at == unmatched_names.end())
+            return complain_choice(reader, key, value, *text, listed(unmatched_names));
+          its.unmatched = static_cast<Unmatched>(at - unmatched_names.begin());
+        }},
+       {"inline_limits",
+        truth(its.inline_limits, "write `inline_limits: false` to refuse limits in requests")},
+       {"on_store_error",
+        [&](const std::string& key, const YamlNode& value) {
+          const auto text = reader.text(key, value);
+          if (!text) return;
+          const auto at =
+              std::find_if(inline_error_answers.begin(), inline_error_answers.end(),
+                           [&](request::OnError one) { return request::name_of(one) == *text; });
+          if (at == inline_error_answers.end())
+            return complain_choice(reader, key, value, *text, "error, deny, allow");
+          its.on_store_error = *at;
+        }},
+       {"max_wait", length(its.wait_max, base::Duration{1'000}, wait_max_max, false)},
+       {"max_waiting", number(its.waiting_max, 0, waiting_most)},
+       {"headers",
+        [&](const std::string& key, const YamlNode& value) { read_headers(reader, key, value); }},
+       {"ratelimit",
+        [&](const std::string& key, const YamlNode& value) {
+          const auto text = reader.text(key, value);
+          if (!text) return;
+          if (*text != "shown" && *text != "all")
+            return complain_choice(reader, key, value, *text, "shown, all");
+          its.headers.ratelimit_all = *text == "all";
+        }},
+       {"retry_jitter",
+        [&](const std::string& key, const YamlNode& value) {
+          const auto text = reader.text(key, value);
+          if (!text) return;
+          if (const auto part = parse_part(*text))
+            its.retry_jitter_percent = *part;
+          else
+            config::complain(reader.place(key, value), "`" + *text + "` is not a part of one",
+                             "write 0, or a number such as 0.1 with up to two digits",
+                             reader.diagnostics());
+        }},
+       {"hosts", [&](const std::string& key,
+                     const YamlNode& value) { read_names(reader, key, value, its.hosts); }},
+       {"origins", [&](const std::string& key,
+                       const YamlNode& value) { read_names(reader, key, value, its.origins); }},
+       {"idempotency_ttl",
+        length(its.idempotency_ttl, base::seconds(1), idempotency_ttl_max, true)},
+       {"idempotency_memory",
+        [&](const std::string& key, const YamlNode& value) {
+          const auto text = reader.text(key, value);
+          if (!text) return;
+          const auto bytes = base::parse_size(*text);
+          if (bytes && *bytes >= idempotency_bytes_min)
+            its.idempotency_bytes = static_cast<size_t>(*bytes);
+          else
+            config::complain(reader.place(key, value), "`" + *text + "` is not a size it may be",
+                             "write one from 1MiB on, as in `64MiB`", reader.diagnostics());
+        }},
+       {"idle_timeout", length(its.idle_timeout, {base::bounds::timeout_us_min},
+                               {base::bounds::timeout_us_max}, true)},
+       {"auth",
+        [&](const std::string&, const YamlNode& value) { read_auth(reader, value, its.auth); }}});
+}
+
+std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
+  const HttpOptions& its = options_.value;
+  const HttpOptions usual;
+  std::string styles;
+  for (const HeaderStyle style : its.headers.styles)
+    styles +=
+        (styles.empty() ? "" : ", ") + std::string(header_style_names[static_cast<size_t>(style)]);
+  // These as far as they are not as usual.
+  std::string more;
+  if (its.on_store_error != usual.on_store_error)
+    more += ", on_store_error: " + std::string(request::name_of(its.on_store_error));
+  if (its.headers.ratelimit_all) more += ", ratelimit: all";
+  if (its.retry_jitter_percent > 0)
+    more += ", retry_jitter: 0." + std::string(its.retry_jitter_percent < 10 ? "0" : "") +
+            std::to_string(its.retry_jitter_percent);
+  if (!its.hosts.empty()) more += ", hosts: " + yaml_list(its.hosts);
+  if (!its.origins.empty()) more += ", origins: " + yaml_list(its.origins);
+  if (its.idle_timeout.us > 0) more += ", idle_timeout: " + config::in_one_unit(its.idle_timeout);
+  if (const std::string auth = auth_text(its.auth); !auth.empty()) more += ", auth: " + auth;
+  return {
+      {"http: { unmatched: " + std::string(unmatched_names[static_cast<size_t>(its.unmatched)]) +
+           ", inline_limits: " + (its.inline_limits ? "true" : "false") + ", headers: [" + styles +
+           "], max_wait: " + config::in_one_unit(its.wait_max) +
+           ", max_waiting: " + std::to_string(its.waiting_max) + ", idempotency_ttl: " +
+           (its.idempotency_ttl.us == 0 ? "0" : config::in_one_unit(its.idempotency_ttl)) +
+           ", idempotency_memory: " + base::format_size(its.idempotency_bytes) + more + " }",
+       options_.origin}};
+}
+
+void HttpSettings::add_to(server::Options& options, protocol::Protocol self) const {
+  auto its = std::make_shared<HttpOptions>(options_.value);
+  its->waits = std::make_shared<WaitCount>();  // this server's own, as is the next
+  if (its->idempotency_ttl.us > 0)
+    its->idempotency = std::make_shared<IdempotencyMemory>(
+        IdempotencyMemory::Bounds{.ttl = its->idempotency_ttl, .bytes = its->idempotency_bytes});
+  options.session_options[static_cast<size_t>(self)] = std::move(its);
+  for (server::ListenerOptions& listener : options.listeners)
+    if (listener.service.serves(self)) listener.timeouts.idle = options_.value.idle_timeout;
+}
+
+constinit const protocol::SettingsFormat settings_format = {
+    .subject = protocol::SettingsFormat::Subject::store,
+    .flags = {},
+    .make = []() -> std::unique_ptr<protocol::Settings> {
+      return std::make_unique<HttpSettings>();
+    },
+};
+
+}  // namespace sluice::http

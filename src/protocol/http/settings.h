@@ -1,0 +1,37 @@
+// The settings of the HTTP protocol, `http:` of a sluice.yaml. They hold for every `http` listener.
+// Main thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/setting.h"
+#include "protocol/http/options.h"
+#include "protocol/settings.h"
+
+namespace sluice::http {
+
+class HttpSettings final : public protocol::Settings {
+ public:
+  HttpSettings();
+  std::unique_ptr<Settings> clone() const override;
+  void read(config::FileReader& reader, const policy::YamlNode& section) override;
+  std::vector<std::pair<std::string, std::string>> lines() const override;
+  void add_to(server::Options& options, protocol::Protocol self) const override;
+  const HttpOptions& options() const { return options_.value; }
+
+ private:
+  void read_headers(config::FileReader& reader, const std::string& key,
+                    const policy::YamlNode& value);
+  void read_names(config::FileReader& reader, const std::string& key, const policy::YamlNode& value,
+                  std::vector<std::string>& to) const;
+
+  base::Setting<HttpOptions> options_{};
+};
+
+extern const protocol::SettingsFormat settings_format;
+
+}  // namespace sluice::http

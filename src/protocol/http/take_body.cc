@@ -1,0 +1,561 @@
+#include "protocol/http/take_body.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "base/bounds.h"
+#include "base/diagnostic.h"
+#include "base/printable.h"
+#include "base/same.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "limit/decide.h"
+#include "policy/text.h"
+#include "protocol/http/take_body_scanner.h"
+
+// Why not a library: this is the hot path, and the typical body of 75 bytes takes 1,700
+// instructions here, its grammar included, and copies nothing. RapidJSON's SAX reader takes 3,800
+// for its tokens alone (numbers as texts, UTF-8 validated; 4,800 by iteration, 2,700 in situ and
+// unvalidated), and pushes them, so that the grammar would be a machine of states. A reader that
+// asks for what may come next is the grammar itself, and that bounds the depth too: what the
+// grammar does not have is refused where it begins, and never skipped.
+namespace sluice::http {
+namespace {
+
+using limit::Algorithm;
+
+constexpr size_t take_name_bytes_max = 64;    // of a limit
+constexpr size_t take_quoted_bytes_max = 64;  // of the input, in a problem and its pointer
+constexpr int64_t window_places = 6;          // digits behind the point: microseconds
+
+// As texts of problems have them.
+static_assert(base::bounds::quota_max == 9'007'199'254'740'991 &&
+              base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000 &&
+              limit::slots_max == 8 && takes_entries_max == 64 && take_name_bytes_max == 64);
+
+// In a set of members each has the bit of its place here.
+enum class BodyMember : uint32_t { entries, key, limits, takes, n, all, mode, detail, timeout };
+constexpr std::array<std::string_view, 9> body_members = {
+    "entries", "key", "limits", "takes", "n", "all", "mode", "detail", "timeout"};
+enum class LimitMember : uint32_t { name, quota, window, algorithm, burst };
+constexpr std::array<std::string_view, 5> limit_members = {"name", "quota", "window", "algorithm",
+                                                           "burst"};
+constexpr std::array<Algorithm, 6> take_algorithms = {
+    Algorithm::token_bucket,   Algorithm::fixed_window, Algorithm::aligned_window,
+    Algorithm::sliding_window, Algorithm::sliding_log,  Algorithm::fixed_bucket};
+
+template <class... Members>
+constexpr uint32_t set_of(Members... which) {
+  return ((uint32_t{1} << static_cast<uint32_t>(which)) | ...);
+}
+
+// Of a subject whose `n` is not known yet: it was given none, nor `all`; `all` was false.
+constexpr int64_t n_of_body = -1, n_of_body_not_all = -2;
+
+// An object of body_members while it is read.
+struct TakeDraft {
+  uint32_t allowed, seen;  // sets of body_members
+  bool all;
+  int64_t n;
+  TakeSubject subject;
+};
+
+std::string take_quoted(std::string_view text) {
+  return "`" + base::printable(policy::shortened(text, take_quoted_bytes_max)) + "`";
+}
+
+// `a`, `b`, `c`
+std::string take_listed(std::span<const std::string_view> words) {
+  std::string text;
+  for (const std::string_view word : words) (((text += text.empty() ? "`" : ", `") += word) += '`');
+  return text;
+}
+
+class TakeBodyParser {
+ public:
+  TakeBodyParser(std::string_view json, const Wanted& wanted, base::Arena& texts, TakeBody& body)
+      : json_(json),
+        wanted_(wanted),
+        allowed_in_take_(set_of(entries, key, limits) | (wanted.has_n ? set_of(n) : 0) |
+                         (wanted.has_all ? set_of(all) : 0)),
+        body_(body),
+        scanner_(json, texts, body.problem) {}
+
+  bool read() {
+    if (!base::utf8::is_valid(json_)) return fail_encoding();
+    if (scanner_.peek() != '{') return fail_start();
+    TakeDraft draft{allowed_in_body(), 0, false, 1, {}};
+    if (!read_members(draft) || !finish_body(draft)) return false;
+    return scanner_.is_done() || scanner_.broken("something stands behind its object");
+  }
+
+ private:
+  using enum BodyMember;
+  using enum LimitMember;
+
+  uint32_t allowed_in_body() const {
+    const uint32_t beside = wanted_.has_detail ? set_of(detail) : 0;
+    if (wanted_.only_takes) return beside | set_of(takes);
+    return beside | allowed_in_take_ | (wanted_.takes_max > 0 ? set_of(takes) : 0) |
+           (wanted_.has_mode ? set_of(mode) : 0) | (wanted_.has_timeout ? set_of(timeout) : 0);
+  }
+
+  // ---- Body and takes ----
+
+  bool read_members(TakeDraft& draft) {
+    return read_object([&](std::string_view its_name) {
+      const size_t which = find_member(its_name, body_members, draft.allowed, draft.seen);
+      return which < body_members.size() && read_member(static_cast<BodyMember>(which), draft);
+    });
+  }
+
+  bool read_member(BodyMember member, TakeDraft& draft) {
+    switch (member) {
+      case entries:
+        return excludes(draft, set_of(key, limits, takes)) && read_entries(draft.subject);
+      case key:
+        return excludes(draft, set_of(entries, takes)) && read_key(draft.subject);
+      case limits:
+        return excludes(draft, set_of(entries, takes)) && read_limits(draft.subject);
+      case takes:
+        return excludes(draft, set_of(entries, key, limits)) && read_takes();
+      case n:
+        return read_n(draft.n);
+      case all:
+        return read_boolean("`all` must be true or false", draft.all);
+      case mode:
+        return read_mode();
+      case detail:
+        return read_boolean("`detail` must be true or false", body_.detail);
+      case timeout:
+        return read_timeout();
+    }
+    return false;
+  }
+
+  bool excludes(const TakeDraft& draft, uint32_t others) {
+    return (draft.seen & others) == 0 || fail_forms(draft);
+  }
+
+  // Of a take, or of a body without `takes`.
+  bool finish_subject(TakeDraft& draft) {
+    const uint32_t its = draft.seen & set_of(entries, key, limits);
+    if (its == 0) return fail_forms(draft);
+    if (its == set_of(key))
+      return scanner_.fail(
+          {"`limits` is missing beside `key`: add a list such as "
+           "[{\"quota\": 100, \"window\": \"1m\"}]"});
+    if (its == set_of(limits))
+      return scanner_.fail({"`key` is missing beside `limits`: add the name of the counter"});
+    draft.subject.is_inline = its != set_of(entries);
+    draft.subject.all = draft.all;
+    draft.subject.n = (draft.seen & set_of(n)) != 0     ? draft.n
+                      : draft.all                       ? 1
+                      : (draft.seen & set_of(all)) != 0 ? n_of_body_not_all
+                                                        : n_of_body;
+    body_.subjects.push_back(draft.subject);
+    return check_amount(draft);
+  }
+  bool check_amount(const TakeDraft& draft) {
+    if (!draft.all || (draft.seen & set_of(n)) == 0) return true;
+    return fail_at("all", {"`n` and `\"all\": true` exclude each other: take one of them out"});
+  }
+
+  bool finish_body(TakeDraft& draft) {
+    body_.has_takes = (draft.seen & set_of(takes)) != 0;
+    if (!(body_.has_takes ? check_amount(draft) : finish_subject(draft))) return false;
+    for (TakeSubject& subject : body_.subjects) {
+      if (subject.n >= 0) continue;
+      if (subject.n == n_of_body) subject.all = draft.all;
+      subject.n = draft.n;
+    }
+    return true;
+  }
+
+  bool read_takes() {
+    const std::string_view sentence =
+        "`takes` must be a list of takes, such as "
+        "[{\"entries\": {\"ip\": \"10.0.0.1\"}}], and not empty";
+    return read_list(sentence, wanted_.takes_max, "takes", [this] {
+      TakeDraft draft{allowed_in_take_, 0, false, 1, {}};
+      if (scanner_.peek() != '{')
+        return scanner_.refuse(
+            "a take must be an object such as "
+            "{\"entries\": {\"ip\": \"10.0.0.1\"}}");
+      return read_members(draft) && finish_subject(draft);
+    });
+  }
+
+  bool read_mode() {
+    constexpr std::string_view sentence = "`mode` must be \"all\" or \"each\"";
+    std::string_view text;
+    if (scanner_.peek() != '"') return scanner_.refuse(sentence);
+    if (!scanner_.read_text(text)) return false;
+    body_.each = text == "each";
+    return body_.each || text == "all" || scanner_.fail({sentence});
+  }
+
+  bool read_n(int64_t& to) {
+    const std::string_view sentence = wanted_.has_all
+                                          ? "`n` must be a whole number from 1 to 9007199254740991"
+                                          : "`n` must be a whole number from 0 to 9007199254740991";
+    if (!read_scaled(sentence, 0, base::bounds::quota_max, to)) return false;
+    return to > 0 || !wanted_.has_all || scanner_.fail({sentence});
+  }
+
+  bool read_timeout() {
+    base::Duration length;
+    constexpr std::string_view sentence =
+        "`timeout` must be a number of seconds from 0 to 3162240000, with at most 6 digits behind "
+        "the point";
+    if (!read_scaled(sentence, window_places, base::bounds::window_us_max, length.us)) return false;
+    body_.timeout = length;
+    return true;
+  }
+
+  // ---- Entries ----
+
+  bool read_entries(TakeSubject& subject) {
+    constexpr std::string_view sentence =
+        "`entries` must be an object of 1 to 64 keys with their values, such as "
+        "{\"ip\": \"10.0.0.1\"}";
+    if (scanner_.peek() != '{') return scanner_.refuse(sentence);
+    const size_t first = body_.entries.size();
+    if (!read_object([&](std::string_view its_key) { return read_entry(first, its_key); }))
+      return false;
+    subject.first = static_cast<uint32_t>(first);
+    subject.count = static_cast<uint32_t>(body_.entries.size() - first);
+    return subject.count > 0 || scanner_.fail({sentence});
+  }
+
+  // All entries before it are compared, which is 2,016 times for the most that there can be.
+  bool read_entry(size_t first, std::string_view its_key) {
+    if (its_key.empty()) return scanner_.fail({"the key of an entry must not be empty"});
+    if (body_.entries.size() - first == takes_entries_max)
+      return scanner_.fail({"`entries` has more than 64 keys: leave out those that no rule needs"});
+    for (size_t i = first; i < body_.entries.size(); ++i)
+      if (base::same(body_.entries[i].key, its_key)) return fail_twice(its_key);
+    std::string_view value;
+    const char c = scanner_.peek();
+    if (c == '"' ? !scanner_.read_text(value) : !read_word(value)) return false;
+    body_.entries.push_back({its_key, value});
+    return true;
+  }
+  bool read_word(std::string_view& to) {
+    if (scanner_.is_at_number()) return scanner_.read_number(to);
+    return scanner_.take_boolean(to) ||
+           scanner_.refuse("the value of an entry must be a text, a number, true or false");
+  }
+
+  // ---- Inline limits ----
+
+  bool read_key(TakeSubject& subject) {
+    if (scanner_.peek() != '"') return scanner_.refuse("`key` must be a text");
+    return scanner_.read_text(subject.key);
+  }
+
+  bool read_limits(TakeSubject& subject) {
+    const std::string_view sentence =
+        "`limits` must be a list of 1 to 8 limits, such as "
+        "[{\"quota\": 100, \"window\": \"1m\"}]";
+    const size_t first = body_.limits.size();
+    if (!read_list(sentence, limit::slots_max, "limits", [&] { return read_limit(first); }))
+      return false;
+    subject.first = static_cast<uint32_t>(first);
+    subject.count = static_cast<uint32_t>(body_.limits.size() - first);
+    size_t cells = 0;
+    for (size_t i = first; i < body_.limits.size(); ++i)
+      cells += limit::cells(body_.limits[i].limit);
+    return cells <= limit::cells_max ||
+           scanner_.fail({"these limits need more memory than one counter may have: at most two of "
+                          "sliding_log can have a quota of 32 or more"});
+  }
+
+  bool read_limit(size_t first) {
+    if (scanner_.peek() != '{')
+      return scanner_.refuse(
+          "a limit must be an object such as "
+          "{\"quota\": 100, \"window\": \"1m\"}");
+    TakeBody::NamedLimit named{{Algorithm::token_bucket, 0, {}, 0}, {}};
+    uint32_t seen = 0;
+    const bool sound = read_object([&](std::string_view its_name) {
+      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst);
+      switch (static_cast<LimitMember>(find_member(its_name, limit_members, allowed, seen))) {
+        case name:
+          return read_name(first, named.name);
+        case quota:
+          return read_units(quota, named.limit.quota);
+        case window:
+          return read_window(named.limit.window);
+        case algorithm:
+          return read_algorithm(named.limit.algorithm);
+        case burst:
+          return read_units(burst, named.limit.burst);
+      }
+      return false;
+    });
+    if (!sound || !check_limit(named.limit, seen)) return false;
+    body_.limits.push_back(named);
+    return true;
+  }
+
+  // As policies have it (policy/read/native_limit.h).
+  bool check_limit(limit::Limit& limit, uint32_t seen) {
+    const bool is_bucket = limit.algorithm == Algorithm::token_bucket;
+    const bool is_fixed = limit.algorithm == Algorithm::fixed_bucket;
+    const bool has_window = (seen & set_of(window)) != 0;
+    if ((seen & set_of(quota)) == 0)
+      return scanner_.fail({"`quota` is missing: add the units that a window allows"});
+    if (has_window && is_fixed)
+      return fail_at("window", {"`window` means nothing to a fixed_bucket, whose units come back "
+                                "only by being put back: take it out"});
+    if (!has_window && !is_fixed)
+      return scanner_.fail(
+          {"`window` is missing: add the length of time that the quota is for, "
+           "such as \"1m\""});
+    if ((seen & set_of(burst)) == 0) {
+      if (is_bucket || is_fixed) limit.burst = limit.quota;
+    } else if (!is_bucket) {
+      return fail_at("burst", {"`burst` is for token_bucket, and this is a ",
+                               limit::name_of(limit.algorithm), ": take it out"});
+    }
+    return true;
+  }
+
+  bool read_name(size_t first, std::string_view& to) {
+    constexpr std::string_view sentence =
+        "`name` must be 1 to 64 letters, digits, `_`, `-`, `.`, `:` or `/`";
+    if (scanner_.peek() != '"') return scanner_.refuse(sentence);
+    if (!scanner_.read_text(to)) return false;
+    const bool sound = std::all_of(to.begin(), to.end(), [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+             c == '_' || (c >= '-' && c <= '/') || c == ':';
+    });
+    if (to.empty() || to.size() > take_name_bytes_max || !sound) return scanner_.fail({sentence});
+    for (size_t i = first; i < body_.limits.size(); ++i)
+      if (body_.limits[i].name == to)
+        return scanner_.fail({"another limit of this list is named ", take_quoted(to), " too"});
+    return true;
+  }
+
+  // A number, or a text as policies have it.
+  bool read_units(LimitMember member, int64_t& to) {
+    const std::string_view sentence =
+        member == quota ? "`quota` must be a whole number from 1 to 9007199254740991, or such a "
+                          "number as a text: \"10k\""
+                        : "`burst` must be a whole number from 1 to 9007199254740991, or such a "
+                          "number as a text: \"10k\"";
+    if (scanner_.peek() != '"') {
+      if (!read_scaled(sentence, 0, base::bounds::quota_max, to)) return false;
+    } else {
+      std::string_view text;
+      if (!scanner_.read_text(text)) return false;
+      const auto count = base::parse_count(text);
+      if (!count || *count > uint64_t{base::bounds::quota_max}) return scanner_.fail({sentence});
+      to = static_cast<int64_t>(*count);
+    }
+    return to > 0 || scanner_.fail({sentence});
+  }
+
+  // A number of seconds, or a text as policies have it.
+  bool read_window(base::Duration& to) {
+    constexpr std::string_view sentence =
+        "`window` must be a length of time such as \"1m\", or a number of seconds";
+    constexpr std::string_view range =
+        "`window` must be 1us to 36600d; a number of seconds has at most 6 digits behind the point";
+    if (scanner_.is_at_number()) {
+      if (!read_scaled(range, window_places, base::bounds::window_us_max, to.us)) return false;
+    } else {
+      std::string_view text;
+      if (scanner_.peek() != '"') return scanner_.refuse(sentence);
+      if (!scanner_.read_text(text)) return false;
+      const auto length = base::parse_duration(text);
+      if (!length && base::parse_count(text))
+        return scanner_.fail(
+            {"`window` has no unit: write a number in place of a text if seconds "
+             "are meant; units are us, ms, s, m, h, d"});
+      if (!length) return scanner_.fail({sentence});
+      to = *length;
+    }
+    return (to.us > 0 && to.us <= base::bounds::window_us_max) || scanner_.fail({range});
+  }
+
+  bool read_algorithm(Algorithm& to) {
+    if (scanner_.peek() != '"')
+      return scanner_.refuse("`algorithm` must be a text such as \"token_bucket\"");
+    std::string_view text;
+    if (!scanner_.read_text(text)) return false;
+    for (const Algorithm known : take_algorithms) {
+      if (!base::same(limit::name_of(known), text)) continue;
+      to = known;
+      return true;
+    }
+    if (text.starts_with("gcra"))
+      return scanner_.fail({"unknown algorithm ", take_quoted(text), ": write `token_bucket`, ",
+                            "which makes the same promise in exact arithmetic"});
+    std::vector<std::string_view> names;
+    for (const Algorithm known : take_algorithms) names.push_back(limit::name_of(known));
+    return fail_unknown("algorithm", text, names);
+  }
+
+  // ---- Objects, lists and values ----
+
+  // At its brace. What goes wrong within a member is told with the member's name.
+  template <class Read>
+  bool read_object(Read read_member_named) {
+    scanner_.take('{');
+    if (scanner_.take('}')) return true;
+    do {
+      std::string_view its_name;
+      if (scanner_.peek() != '"') return scanner_.expected("a name in double quotes");
+      if (!scanner_.read_text(its_name)) return false;
+      if (!scanner_.take(':')) return scanner_.expected("`:`");
+      if (!read_member_named(its_name)) return within(its_name);
+    } while (scanner_.take(','));
+    return scanner_.take('}') || scanner_.expected("`,` or `}`");
+  }
+
+  template <class Read>
+  bool read_list(std::string_view sentence, size_t most, std::string_view its_name,
+                 Read read_item) {
+    if (!scanner_.take('[')) return scanner_.refuse(sentence);
+    if (scanner_.take(']')) return scanner_.fail({sentence});
+    size_t index = 0;
+    do {
+      if (index == most || !read_item()) {
+        if (index == most)
+          scanner_.fail({"`", its_name, "` has more than ", std::to_string(most), " items"});
+        return within(std::to_string(index));
+      }
+      ++index;
+    } while (scanner_.take(','));
+    return scanner_.take(']') || scanner_.expected("`,` or `]`");
+  }
+
+  // Adds it to those that were seen. size(): it is unknown or was seen before, which is told.
+  template <size_t count>
+  size_t find_member(std::string_view its_name, const std::array<std::string_view, count>& known,
+                     uint32_t allowed, uint32_t& seen) {
+    size_t which = 0;
+    while (which < count && !base::same(its_name, known[which])) ++which;
+    const uint32_t bit = uint32_t{1} << which;
+    if ((allowed & bit) == 0) {
+      std::vector<std::string_view> names;
+      for (size_t i = 0; i < count; ++i)
+        if ((allowed >> i & 1) != 0) names.push_back(known[i]);
+      fail_unknown("member", its_name, names);
+      return count;
+    }
+    if ((seen & bit) != 0) {
+      fail_twice(its_name);
+      return count;
+    }
+    seen |= bit;
+    return which;
+  }
+
+  bool read_boolean(std::string_view sentence, bool& to) {
+    std::string_view word;
+    if (!scanner_.take_boolean(word)) return scanner_.refuse(sentence);
+    to = word == "true";
+    return true;
+  }
+
+  // A number times 10^places, which is 0 to `most` then.
+  bool read_scaled(std::string_view sentence, int64_t places, int64_t most, int64_t& to) {
+    if (!scanner_.is_at_number()) return scanner_.refuse(sentence);
+    std::string_view text;
+    if (!scanner_.read_number(text)) return false;
+    const auto number = scale_number(text, places, most);
+    if (number) to = *number;
+    return number || scanner_.fail({sentence});
+  }
+
+  // ---- What is wrong ----
+
+  bool fail_encoding() {
+    size_t at = 0;
+    while (true) {
+      const auto [size, valid] = base::utf8::first_sequence(json_.substr(at));
+      if (!valid) break;
+      at += size;
+    }
+    return scanner_.fail({"the body is not UTF-8 at offset ", std::to_string(at)});
+  }
+
+  bool fail_start() {
+    if (json_.starts_with("\xEF\xBB\xBF"))
+      return scanner_.fail({"the body begins with a byte order mark: send UTF-8 without one"});
+    return scanner_.fail({scanner_.is_done() ? "the body is empty: send" : "the body must be",
+                          " an object such as ", wanted_.only_takes ? "{\"takes\": [" : "",
+                          "{\"entries\": {\"ip\": \"10.0.0.1\"}}", wanted_.only_takes ? "]}" : ""});
+  }
+
+  bool fail_forms(const TakeDraft& draft) {
+    if (wanted_.only_takes && (draft.allowed & set_of(takes)) != 0)
+      return scanner_.fail(
+          {"`takes` is missing: add a list such as "
+           "[{\"entries\": {\"ip\": \"10.0.0.1\"}}]"});
+    return scanner_.fail(
+        {"exactly one must be given of `entries`", (draft.allowed & set_of(takes)) != 0
+                                                       ? ", `key` with `limits`, and `takes`"
+                                                       : " and `key` with `limits`"});
+  }
+
+  bool fail_twice(std::string_view its_name) {
+    return scanner_.fail({take_quoted(its_name), " is there twice: take one of them out"});
+  }
+
+  bool fail_unknown(std::string_view kind, std::string_view word,
+                    const std::vector<std::string_view>& known) {
+    const std::string_view nearest = base::nearest_word(word, known);
+    scanner_.fail({"unknown ", kind, " ", take_quoted(word)});
+    if (nearest.empty())
+      body_.problem += "; known are " + take_listed(known);
+    else
+      body_.problem += "; did you mean " + take_quoted(nearest) + "?";
+    return false;
+  }
+
+  bool fail_at(std::string_view its_name, std::initializer_list<std::string_view> parts) {
+    scanner_.fail(parts);
+    return within(its_name);
+  }
+
+  // On the way out of a failure: puts a reference token (RFC 6901, 3) in front of the pointer.
+  bool within(std::string_view token) {
+    if (token.size() > take_quoted_bytes_max) return false;
+    std::string escaped = "/";
+    for (const char c : token) {
+      if (c == '~' || c == '/')
+        escaped += c == '~' ? "~0" : "~1";
+      else
+        escaped += c;
+    }
+    body_.pointer.insert(0, escaped);
+    return false;
+  }
+
+  const std::string_view json_;
+  const Wanted& wanted_;
+  const uint32_t allowed_in_take_;  // a set of body_members
+  TakeBody& body_;
+  TakeBodyScanner scanner_;
+};
+
+}  // namespace
+
+bool TakeBodyReader::read(std::string_view json, const Wanted& wanted, TakeBody& body) {
+  body.has_takes = body.each = body.detail = false;
+  body.timeout.reset();
+  body.subjects.clear();
+  body.entries.clear();
+  body.limits.clear();
+  body.problem.clear();
+  body.pointer.clear();
+  texts_.clear();
+  return TakeBodyParser(json, wanted, texts_, body).read();
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,66 @@
+// What the HTTP sessions of one worker share: memory, and what is being read and written. One
+// thread; outlives them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/time.h"
+#include "protocol/http/answer.h"
+#include "protocol/http/exchange.h"
+#include "protocol/http/take_body.h"
+#include "request/peer.h"
+#include "wire/http2_pool.h"
+#include "wire/http_field.h"
+
+namespace sluice::http {
+
+struct HttpWorker final : request::WorkerState {
+  static constexpr size_t exchanges_kept_max = 1024;
+
+  // One that is not in use; and back.
+  std::unique_ptr<Exchange> take_exchange() {
+    if (free_exchanges.empty()) return std::make_unique<Exchange>();
+    auto exchange = std::move(free_exchanges.back());
+    free_exchanges.pop_back();
+    return exchange;
+  }
+  void give_back(std::unique_ptr<Exchange> exchange) {
+    if (free_exchanges.size() < exchanges_kept_max && !exchange->is_large())
+      free_exchanges.push_back(std::move(exchange));
+  }
+
+  // "Tue, 24 Nov 2026 20:15:23 GMT" (RFC 9110, 5.6.7), and the same as a line of HTTP/1.1. Live
+  // until the next call.
+  std::string_view date(base::Time now) {
+    const std::string_view line = date_line(now);
+    return line.substr(date_begin.size(), line.size() - date_begin.size() - 2);
+  }
+  std::string_view date_line(base::Time now);
+  // As good as chance, for what must differ between clients.
+  uint64_t random() { return random_engine(); }
+
+  static constexpr std::string_view date_begin = "Date: ";
+
+  wire::Http2Pool http2;
+  std::vector<std::unique_ptr<Exchange>> free_exchanges;
+  TakeBodyReader body_reader;
+  TakeBody body;
+  Answer answer;
+  std::vector<request::Entry> auth_entries;
+  std::vector<wire::HttpField> fields;   // of a request of HTTP/2
+  base::Buffer kept;                     // of an answer that is kept for its key
+  std::vector<ShownLimit> shown_limits;  // of the answer
+  std::string date_text;                 // of date_second
+  int64_t date_second = INT64_MIN;
+  std::mt19937_64 random_engine{std::random_device()()};
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,201 @@
+#include "wire/structured_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/buffer.h"
+#include "tests/support/dice.h"
+#include "wire/structured_fields_model.h"
+
+namespace sluice::wire::structured_fields_test {
+namespace {
+
+using sf_model::Bare;
+using sf_model::Item;
+
+std::string as_string(std::string_view text) {
+  base::Buffer out;
+  append_sf_string(text, out);
+  return std::string(out.view());
+}
+std::string as_integer(int64_t value) {
+  base::Buffer out;
+  append_sf_integer(value, out);
+  return std::string(out.view());
+}
+std::string as_bytes(std::string_view bytes) {
+  base::Buffer out;
+  append_sf_bytes(bytes, out);
+  return std::string(out.view());
+}
+
+// What is read, in `<>`, or "none".
+std::string read(std::string_view field) {
+  std::string to = "from before";
+  return parse_sf_string(field, to) ? "<" + to + ">" : "none";
+}
+std::string read_by_model(std::string_view field) {
+  const std::optional<Item> item = sf_model::parse_item(field);
+  return item && item->value.type == Bare::Type::string ? "<" + item->value.text + ">" : "none";
+}
+
+TEST(StructuredFields, strings_are_quoted_and_escaped) {
+  EXPECT_EQ(as_string(""), R"("")");
+  EXPECT_EQ(as_string("burst"), R"("burst")");
+  EXPECT_EQ(as_string(R"(a"b\c)"), R"("a\"b\\c")");
+  EXPECT_EQ(as_string(R"(""\\)"), R"("\"\"\\\\")");
+  EXPECT_EQ(as_string(" ~"), R"(" ~")");
+  EXPECT_EQ(as_string(std::string_view("a\0\x1F\x7F\x80\xFF\r\n", 8)), R"("a_______")");
+}
+
+TEST(StructuredFields, integers_have_fifteen_digits_at_most) {
+  EXPECT_EQ(as_integer(0), "0");
+  EXPECT_EQ(as_integer(42), "42");
+  EXPECT_EQ(as_integer(-7), "-7");
+  EXPECT_EQ(as_integer(999'999'999'999'999), "999999999999999");
+  EXPECT_EQ(as_integer(1'000'000'000'000'000), "999999999999999");
+  EXPECT_EQ(as_integer(std::numeric_limits<int64_t>::max()), "999999999999999");
+  EXPECT_EQ(as_integer(std::numeric_limits<int64_t>::min()), "-999999999999999");
+}
+
+// RFC 4648, 10.
+TEST(StructuredFields, byte_sequences_are_base64_between_colons) {
+  EXPECT_EQ(as_bytes(""), "::");
+  EXPECT_EQ(as_bytes("f"), ":Zg==:");
+  EXPECT_EQ(as_bytes("fo"), ":Zm8=:");
+  EXPECT_EQ(as_bytes("foo"), ":Zm9v:");
+  EXPECT_EQ(as_bytes("foob"), ":Zm9vYg==:");
+  EXPECT_EQ(as_bytes("fooba"), ":Zm9vYmE=:");
+  EXPECT_EQ(as_bytes("foobar"), ":Zm9vYmFy:");
+  EXPECT_EQ(as_bytes("\xFB\xFF\xBF"), ":+/+/:");
+}
+
+TEST(StructuredFields, long_byte_sequences_are_padded_at_their_end_alone) {
+  std::string bytes((size_t{3} << 20) + 1, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 % 251);
+  const std::string text = as_bytes(bytes);
+  EXPECT_EQ(text.size(), (bytes.size() + 2) / 3 * 4 + 2);
+  EXPECT_EQ(text.find('='), text.size() - 3);
+  const std::optional<Item> item = sf_model::parse_item(text);
+  ASSERT_TRUE(item);
+  EXPECT_TRUE(item->value.text == bytes);
+}
+
+TEST(StructuredFields, what_is_written_is_read_back) {
+  constexpr uint32_t seed = 1;
+  tests::Dice dice(seed);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes, told;
+    for (size_t n = dice(size_t{20}); n > 0; --n) {
+      const char c = dice(3) == 0 ? static_cast<char>(dice(256)) : "\"\\ ab~"[dice(6)];
+      bytes += c;
+      told += c >= ' ' && c <= '~' ? c : '_';
+    }
+    const int64_t number = dice(sf_integer_max) >> dice(50);
+    EXPECT_EQ(sf_model::parse_item(as_string(bytes)), (Item{{Bare::Type::string, 0, told}}))
+        << "seed " << seed << ", round " << i;
+    EXPECT_EQ(sf_model::parse_item(as_bytes(bytes)), (Item{{Bare::Type::bytes, 0, bytes}}));
+    EXPECT_EQ(sf_model::parse_item(as_integer(number)), (Item{{Bare::Type::integer, number}}));
+    EXPECT_EQ(read(as_string(bytes)), "<" + told + ">");
+  }
+}
+
+struct Reading {
+  std::string_view field, text;
+};
+
+TEST(StructuredFields, reads_an_item_that_is_a_string) {
+  for (const Reading& one : {
+           Reading{R"("abc")", "<abc>"},
+           Reading{R"(  "abc"  )", "<abc>"},
+           Reading{R"("")", "<>"},
+           Reading{R"(" a b ")", "< a b >"},
+           Reading{R"("a\"b\\c")", R"(<a"b\c>)"},
+           Reading{R"("abc";a=1)", "<abc>"},
+           Reading{R"("abc";a;b=?0;*c="x\"y;";d=tok/en:*;e=:Zm9v:;f=-1.5;g=@-17;h=%"f%c3%bc")",
+                   "<abc>"},
+           Reading{R"("abc";  a=123456789012345;a=123456789012.123)", "<abc>"},
+       })
+    EXPECT_EQ(read(one.field), one.text) << one.field;
+}
+
+TEST(StructuredFields, reads_nothing_else) {
+  for (const char* const field : {
+           "",
+           " ",
+           "abc",
+           "\"",
+           "\"abc",
+           "abc\"",
+           "'abc'",
+           "\"a\\b\"",
+           "\"a\\\"",
+           "\"abc\\",
+           "\"a\tb\"",
+           "\"a\x7F\"",
+           "\"f\xC3\xBC\"",
+           "\t\"abc\"",
+           "\"abc\"\t",
+           "\"abc\", \"def\"",
+           "\"abc\" \"def\"",
+           "\"abc\"x",
+           "(\"abc\")",
+           ":Zm9v:",
+           "1",
+           "?1",
+           "\"abc\" ;a=1",
+           "\"abc\";",
+           "\"abc\";A=1",
+           "\"abc\";1=a",
+           "\"abc\";a=",
+           "\"abc\";a= 1",
+           "\"abc\";a =1",
+           "\"abc\";a=1234567890123456",
+           "\"abc\";a=1234567890123.1",
+           "\"abc\";a=1.",
+           "\"abc\";a=1.1234",
+           "\"abc\";a=-",
+           "\"abc\";a=.5",
+           "\"abc\";a=?2",
+           "\"abc\";a=?",
+           "\"abc\";a=\"x",
+           "\"abc\";a=:Zm9v",
+           "\"abc\";a=:Zm_v:",
+           "\"abc\";a=@1.5",
+           "\"abc\";a=@",
+           "\"abc\";a=%",
+           "\"abc\";a=%x",
+           "\"abc\";a=%\"%C3%BC\"",
+           "\"abc\";a=%\"%c3\"",
+           "\"abc\";a=%\"%f",
+           "\"abc\";a=%\"x",
+           "\"abc\";a=(1 2)",
+       })
+    EXPECT_EQ(read(field), "none") << field;
+}
+
+TEST(StructuredFields, whatever_is_read_is_read_as_the_model_does) {
+  constexpr uint32_t seed = 2;
+  tests::Dice dice(seed);
+  constexpr std::string_view pieces[] = {
+      "\"", "\"", "abc", ";", ";a", "=",   "?1",  ":Zm8=:", "@", "-",  "12",  "123456789012345",
+      ".",  " ",  "*",   ",", "\\", "%\"", "%c3", "%bc",    "%", "\t", "tok", "(1)"};
+  int sound = 0;
+  for (int i = 0; i < 30'000; ++i) {
+    std::string field = dice(3) == 0 ? "" : "\"k\";p=";
+    for (size_t n = dice(size_t{8}); n > 0; --n) field += pieces[dice(std::size(pieces))];
+    const std::string found = read(field);
+    sound += found != "none";
+    ASSERT_EQ(found, read_by_model(field)) << "seed " << seed << ": " << field;
+  }
+  EXPECT_GT(sound, 1'000);
+}
+
+}  // namespace
+}  // namespace sluice::wire::structured_fields_test
