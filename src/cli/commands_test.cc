@@ -345,7 +345,7 @@ TEST_F(Commands, ExplainKnowsLimitdsTypes) {
       << out;
   EXPECT_EQ(command({"explain", "--protocol", "divvy", "--policy", path, "type=ip"}), 0) << err;
   EXPECT_TRUE(said(out, "Divvy's protocol answers `OK false 0 -1`")) << out;
-  EXPECT_EQ(command({"explain", "--protocol", "http", "--policy", path, "type=ip"}), 2);
+  EXPECT_EQ(command({"explain", "--protocol", "nosuch", "--policy", path, "type=ip"}), 2);
 }
 
 TEST_F(Commands, ExplainShowsTheActorOfARuleThatIsOff) {

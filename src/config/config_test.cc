@@ -182,7 +182,7 @@ TEST(ReadConfig, SaysWhereAndWhatAndHow) {
       {"zzz: 4",
        "2:1: error: zzz: is no key that is known here; known here: listen, workers, connections, "
        "store, policy, "
-       "log, droplet, resp, envoy, divvy, users, admin, rules"},
+       "log, droplet, resp, envoy, http, divvy, users, admin, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: is here twice, first on line 1; keep one of them"},
       {"workers: 0",

@@ -354,8 +354,8 @@ struct Trial {
   const Windows windows;
   Side forgets, remembers;
   std::array<Side*, 2> sides{&forgets, &remembers};
-  static constexpr size_t known_max = 1'000;  // at any time
-  size_t known_after_round_max = 500;         // right after a round
+  size_t known_max = 1'000;            // at any time
+  size_t known_after_round_max = 500;  // right after a round
   size_t generations = 0, asked = 0, late = 0, most = 0;
   uint64_t tags = 0;
   std::string rules_text;  // of those that are live

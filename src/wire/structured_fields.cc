@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/decimal.h"
 #include "base/utf8.h"
 #include "wire/http_field.h"
 
@@ -199,10 +198,6 @@ void append_sf_string(std::string_view text, base::Buffer& out) {
   }
   *to++ = '"';
   out.commit(static_cast<size_t>(to - start));
-}
-
-void append_sf_integer(int64_t value, base::Buffer& out) {
-  base::append_decimal(std::clamp(value, -sf_integer_max, sf_integer_max), out);
 }
 
 void append_sf_bytes(std::string_view bytes, base::Buffer& out) {

@@ -2,11 +2,13 @@
 // functions; any thread. Writers append.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/buffer.h"
+#include "base/decimal.h"
 
 namespace sluice::wire {
 
@@ -17,7 +19,9 @@ inline constexpr int64_t sf_integer_max = 999'999'999'999'999;
 // are written as `_`.
 void append_sf_string(std::string_view text, base::Buffer& out);
 // From -sf_integer_max on; smaller numbers are written as that one.
-void append_sf_integer(int64_t value, base::Buffer& out);
+inline void append_sf_integer(int64_t value, base::Buffer& out) {
+  base::append_decimal(std::clamp(value, -sf_integer_max, sf_integer_max), out);
+}
 // A Byte Sequence (3.3.5): base64 between colons.
 void append_sf_bytes(std::string_view bytes, base::Buffer& out);
 

@@ -54,6 +54,25 @@ TEST(StructuredFields, strings_are_quoted_and_escaped) {
   EXPECT_EQ(as_string(std::string_view("a\0\x1F\x7F\x80\xFF\r\n", 8)), R"("a_______")");
 }
 
+// Texts are looked at several characters at a time.
+TEST(StructuredFields, every_byte_is_told_at_every_place) {
+  for (size_t size = 1; size <= 26; ++size) {
+    for (size_t place = 0; place < size; ++place) {
+      for (int byte = 0; byte < 256; ++byte) {
+        const char c = static_cast<char>(byte);
+        std::string text = std::string("~ abcdefghijklmnopqrstuvwxyz").substr(0, size);
+        text[place] = c;
+        const std::string told = c == '"' || c == '\\'      ? std::string({'\\', c})
+                                 : byte >= 32 && byte < 127 ? std::string(1, c)
+                                                            : "_";
+        const std::string expected =
+            '"' + text.substr(0, place) + told + text.substr(place + 1) + '"';
+        ASSERT_EQ(as_string(text), expected);
+      }
+    }
+  }
+}
+
 TEST(StructuredFields, integers_have_fifteen_digits_at_most) {
   EXPECT_EQ(as_integer(0), "0");
   EXPECT_EQ(as_integer(42), "42");

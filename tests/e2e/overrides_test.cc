@@ -257,7 +257,7 @@ TEST(Overrides, SayWhatIsWrongAndWhere) {
   refused(Json::array({{{"rule", "api"}}, 3}), 422, "[0].actor");
   refused({{"actor", "x"}, {"limit", good}}, 422, "rule");
   refused({{"rule", "nobody"}, {"limit", good}}, 422, "rule");
-  refused({{"rule", "ip"}, {"dialect", "http"}, {"limit", good}}, 422, "dialect");
+  refused({{"rule", "ip"}, {"dialect", "nosuch"}, {"limit", good}}, 422, "dialect");
   refused({{"rule", "ip"}, {"dialect", "native"}, {"limit", good}}, 422, "rule");
   EXPECT_EQ(refused({{"rule", "same"}, {"limit", good}}, 409, "rule").at("candidates").size(), 2u);
   refused({{"rule", "ip"}, {"limit", good}}, 422, "actor");

@@ -19,24 +19,28 @@ constexpr std::string_view digest_mark = "sha256:";
 constexpr size_t digest_bytes = 16;
 constexpr size_t shown_value_bytes_max = 64;  // of what is wrong, in a message
 
-// By character: itself in lower case where a host's name may have it (RFC 3986, 3.2.2, but for the
-// comma, which joins several), else 0.
-constexpr std::array<char, 256> host_chars = [] {
-  std::array<char, 256> table{};
-  for (const char c : std::string_view("abcdefghijklmnopqrstuvwxyz0123456789-._~%!$&'()*+;="))
-    table[static_cast<unsigned char>(c)] = c;
-  for (char c = 'A'; c <= 'Z'; ++c) table[static_cast<unsigned char>(c)] = wire::http_lower(c);
+// By character: itself in lower case where it is allowed, else a control character other than
+// itself.
+using LowerTable = std::array<char, 256>;
+constexpr LowerTable lower_table(std::string_view allowed) {
+  LowerTable table{};
+  table[0] = 1;
+  for (const char c : allowed) table[static_cast<unsigned char>(c)] = c;
+  for (char c = 'a'; c <= 'z'; ++c)
+    table[static_cast<unsigned char>(c)] = table[static_cast<unsigned char>(c - 'a' + 'A')] = c;
   return table;
-}();
+}
+constexpr char lower_by(const LowerTable& table, char c) {
+  return table[static_cast<unsigned char>(c)];
+}
+constexpr bool is_allowed_by(const LowerTable& table, char c) {
+  return lower_by(table, c) >= ' ';
+}
 
-// By character: may a scheme have it, behind its first letter (RFC 3986, 3.1)? As above.
-constexpr std::array<char, 256> scheme_chars = [] {
-  std::array<char, 256> table{};
-  for (const char c : std::string_view("abcdefghijklmnopqrstuvwxyz0123456789+-."))
-    table[static_cast<unsigned char>(c)] = c;
-  for (char c = 'A'; c <= 'Z'; ++c) table[static_cast<unsigned char>(c)] = wire::http_lower(c);
-  return table;
-}();
+// Of a host's name (RFC 3986, 3.2.2), but for the comma, which joins several.
+constexpr LowerTable host_chars = lower_table("0123456789-._~%!$&'()*+;=");
+// Of a scheme behind its first letter (RFC 3986, 3.1).
+constexpr LowerTable scheme_chars = lower_table("0123456789+-.");
 
 // What each byte of a path is in its normal form.
 enum class PathByte : uint8_t {
@@ -68,12 +72,12 @@ char* write_escaped(unsigned char byte, char* to) {
   return to;
 }
 
-// SHA-256 with all that it needs fetched once: the functions of one call fetch and allocate in
-// each.
+// SHA-256, looked up once: EVP_Digest does so in each call, which costs more than the digest. (Its
+// state, a hundred bytes, OpenSSL 3.0 allocates anew in each digest all the same.)
 class ValueDigest {
  public:
   ValueDigest() : context_(EVP_MD_CTX_new()), sha256_(EVP_MD_fetch(nullptr, "SHA256", nullptr)) {
-    SLUICE_CHECK(context_ != nullptr && sha256_ != nullptr);
+    SLUICE_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_, sha256_, nullptr) == 1);
   }
   ValueDigest(const ValueDigest&) = delete;
   ValueDigest& operator=(const ValueDigest&) = delete;
@@ -86,7 +90,7 @@ class ValueDigest {
   std::string_view operator()(std::string_view value, base::Arena& texts) {
     static constexpr char hex[] = "0123456789abcdef";
     unsigned char digest[EVP_MAX_MD_SIZE];
-    SLUICE_CHECK(EVP_DigestInit_ex(context_, sha256_, nullptr) == 1 &&
+    SLUICE_CHECK(EVP_DigestInit_ex(context_, nullptr, nullptr) == 1 &&
                  EVP_DigestUpdate(context_, value.data(), value.size()) == 1 &&
                  EVP_DigestFinal_ex(context_, digest, nullptr) == 1);
     constexpr size_t size = digest_mark.size() + 2 * digest_bytes;
@@ -105,7 +109,7 @@ class ValueDigest {
 };
 
 bool is_scheme(std::string_view text) {
-  const auto is_one = [](char c) { return scheme_chars[static_cast<unsigned char>(c)] != '\0'; };
+  const auto is_one = [](char c) { return is_allowed_by(scheme_chars, c); };
   if (text.empty() || text.size() > auth_scheme_bytes_max) return false;
   const char first = wire::http_lower(text.front());
   return first >= 'a' && first <= 'z' && std::all_of(text.begin(), text.end(), is_one);
@@ -212,7 +216,7 @@ class AuthReader {
   std::string_view host_of(std::string_view text);
   std::string_view scheme_of(std::string_view text);
   // Empty: it has characters that are not in the table.
-  std::string_view lower_by(const std::array<char, 256>& table, std::string_view text);
+  std::string_view in_lower_case(const LowerTable& table, std::string_view text);
   std::string_view text_of(const IpAddress& address);
   std::string_view joined(uint8_t number, std::string_view separator);
   std::string_view shortened(std::string_view value, bool is_secret);
@@ -398,7 +402,9 @@ bool AuthReader::read_ip() {
                         : profile_.ip_depth > 0 ? "a list with an IP address at `ip_depth`"
                                                 : "a list that ends with an IP address");
   }
-  add("ip", text_of(*address));
+  // Most are in their form already.
+  const auto is_of_v4 = [](char c) { return c == '.' || (c >= '0' && c <= '9'); };
+  add("ip", std::all_of(text.begin(), text.end(), is_of_v4) ? text : text_of(*address));
   return true;
 }
 
@@ -467,24 +473,23 @@ std::string_view AuthReader::host_of(std::string_view text) {
     return {to, name.size()};
   }
   if (name.ends_with('.')) name.remove_suffix(1);
-  return name.size() > auth_host_bytes_max ? std::string_view() : lower_by(host_chars, name);
+  return name.size() > auth_host_bytes_max ? std::string_view() : in_lower_case(host_chars, name);
 }
 
 std::string_view AuthReader::scheme_of(std::string_view text) {
   if (text == "https" || text == "http") return text;
-  return is_scheme(text) ? lower_by(scheme_chars, text) : std::string_view();
+  return is_scheme(text) ? in_lower_case(scheme_chars, text) : std::string_view();
 }
 
-std::string_view AuthReader::lower_by(const std::array<char, 256>& table, std::string_view text) {
-  const auto lower = [&](char c) { return table[static_cast<unsigned char>(c)]; };
-  size_t same = 0;
-  while (same < text.size() && lower(text[same]) == text[same] && text[same] != '\0') ++same;
-  if (same == text.size()) return text;
+std::string_view AuthReader::in_lower_case(const LowerTable& table, std::string_view text) {
+  const auto is_same = [&](char c) { return lower_by(table, c) == c; };
+  const auto* const other = std::find_if_not(text.begin(), text.end(), is_same);
+  if (other == text.end()) return text;
   char* const to = texts_.allocate(text.size());
-  std::memcpy(to, text.data(), same);
-  for (size_t i = same; i < text.size(); ++i) {
-    to[i] = lower(text[i]);
-    if (to[i] == '\0') return {};
+  char* end = std::copy(text.begin(), other, to);
+  for (const char* from = other; from != text.end(); ++from) {
+    if (!is_allowed_by(table, *from)) return {};
+    *end++ = lower_by(table, *from);
   }
   return {to, text.size()};
 }

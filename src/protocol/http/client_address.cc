@@ -42,15 +42,24 @@ unsigned take_address_number(std::string_view text, size_t& at, unsigned most) {
 
 // The address of IPv4 at the front of a text; returns its length, 0: there is none.
 size_t take_v4(std::string_view text, IpAddress& to) {
-  size_t at = 0;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  // 10 or more: none is there.
+  const auto digit = [&] { return at == end ? 10u : static_cast<unsigned>(*at) - '0'; };
   for (size_t i = 0; i < v4_bytes; ++i) {
-    if (i > 0 && (at == text.size() || text[at++] != '.')) return 0;
-    const unsigned value = take_address_number(text, at, 255);
-    if (value > 255) return 0;
+    if (i > 0 && (at == end || *at++ != '.')) return 0;
+    unsigned value = digit();
+    if (value > 9) return 0;
+    ++at;
+    for (unsigned next; (next = digit()) <= 9; ++at) {
+      if (value == 0) return 0;  // a leading zero, which some take for octal
+      value = value * 10 + next;
+      if (value > 255) return 0;
+    }
     to.bytes[i] = static_cast<unsigned char>(value);
   }
   to.is_v6 = false;
-  return at;
+  return static_cast<size_t>(at - text.data());
 }
 
 // An address of IPv6 as it stands, IPv4-mapped ones too.

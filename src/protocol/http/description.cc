@@ -37,7 +37,7 @@ constinit const protocol::Description description = {
     .commands = commands,
     .add_rules =
         [](const protocol::Settings* settings, request::Spaces& spaces, policy::RuleSet& rules) {
-          add_inline_rule(spaces, rules,
+          add_request_rules(spaces, rules,
                           settings == nullptr
                               ? HttpOptions()
                               : static_cast<const HttpSettings&>(*settings).options());

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "limit/gcra.h"
 #include "policy/inline_limits.h"
 
 namespace sluice::http {
@@ -29,19 +30,30 @@ constinit const policy::Dialect dialect = {
     .unmatched = "404 with the problem no-rule, or as `http.unmatched` says",
 };
 
-void add_inline_rule(request::Spaces& spaces, policy::RuleSet& rules, const HttpOptions& options) {
-  policy::Rule rule;
-  rule.name = inline_kind;
+void add_request_rules(request::Spaces& spaces, policy::RuleSet& rules,
+                       const HttpOptions& options) {
+  const auto make_rule = [&](std::string_view kind) {
+    policy::Rule rule;
+    rule.name = kind;
+    rule.pattern = std::string(kind_entry) + "=" + std::string(kind);
+    rule.file = "http";
+    rule.conditions = {{std::string(kind_entry), policy::Pattern::equal_to(std::string(kind))}};
+    rule.on_store_error = options.on_store_error;
+    return rule;
+  };
+  policy::Rule rule = make_rule(inline_kind);
   rule.comment = "the limits that come with each request";
-  rule.pattern = std::string(kind_entry) + "=" + std::string(inline_kind);
-  rule.file = "http";
-  rule.conditions = {
-      {std::string(kind_entry), policy::Pattern::equal_to(std::string(inline_kind))}};
   rule.actor = {std::string(key_entry)};
   rule.limits = {{limit::Algorithm::unlimited}};
   rule.limits_from = policy::LimitsFrom::request;
-  rule.on_store_error = options.on_store_error;
   rule.intern(spaces, spaces.hold(policy::inline_prefix, "", request::Space()));
+  rules.add(dialect, std::move(rule));
+  rule = make_rule(throttle_kind);
+  rule.comment = "the limit that comes with each POST /throttle";
+  rule.actor = {std::string(database_entry), std::string(key_entry)};
+  rule.limits = {limit::gcra::without_numbers(limit::Algorithm::gcra_crab)};
+  rule.limits_from = policy::LimitsFrom::numbers;
+  rule.intern(spaces, spaces.hold("crab:", "", request::Space()));
   rules.add(dialect, std::move(rule));
 }
 

@@ -18,9 +18,12 @@ inline constexpr std::string_view kind_entry = "http";  // its value: inline_kin
 inline constexpr std::string_view key_entry = "key";
 // And the name of the rule that decides it.
 inline constexpr std::string_view inline_kind = "inline";
+// The same of POST /throttle, whose requests have a database between the two: its counters are
+// those of THROTTLE over Redis' protocol, in database 0.
+inline constexpr std::string_view throttle_kind = "throttle", database_entry = "db";
 
-// Adds the rule for requests that bring their limits along. Its counters are those of other
+// Adds the rules for requests that bring their limits along. Their counters are those of other
 // protocols' requests with the same key and the same algorithms.
-void add_inline_rule(request::Spaces& spaces, policy::RuleSet& rules, const HttpOptions& options);
+void add_request_rules(request::Spaces& spaces, policy::RuleSet& rules, const HttpOptions& options);
 
 }  // namespace sluice::http

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "protocol/http/dialect.h"
 #include "protocol/http/guard.h"
+#include "protocol/http/take_query.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/http/worker_state.h"
 
@@ -95,7 +96,7 @@ Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings
                                     uint32_t note, request::Requests& requests) {
   const RequestFields fields = read_request_fields(question.fields);
   form_ = answer_form(fields.accept);
-  if (!is_host_allowed(question.host, around.options.hosts))
+  if (!around.host.allows(question.host, around.options.hosts))
     return refuse(problems::wrong_host,
                   "the Host of the request is neither an address nor `localhost` nor one of "
                   "`http.hosts`, so a page of another site may have sent it");
@@ -110,7 +111,9 @@ Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings
     is_options_ = true;
     return Begun::ready;
   }
-  if (!has_method(*route_, question.method))
+  const bool is_get_take = route_->action == Action::take && around.options.get_takes &&
+                           (question.method == "GET" || is_head_);
+  if (!has_method(*route_, question.method) && !is_get_take)
     return refuse(problems::method_not_allowed,
                   std::string("this path takes ").append(route_->methods));
   if (!fields.twice.empty())
@@ -130,8 +133,11 @@ Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings
       return Begun::ready;
     case Action::later:
       return refuse(problems::not_yet, "this path is reserved for a later version");
+    case Action::throttle:
+      return begin_throttle(question, fields, around, note, requests);
     default:
-      return begin_body(question, fields, around, note, requests);
+      return is_get_take ? begin_query(question, fields, around, note, requests)
+                         : begin_body(question, fields, around, note, requests);
   }
 }
 
@@ -179,9 +185,27 @@ Exchange::Begun Exchange::begin_body(const Question& question, const RequestFiel
     return refuse(problems::bad_request, "the query may be `status=200`, and nothing else");
   if (fields.has_idempotency_key)
     if (const auto begun = look_up_key(question, fields, around)) return *begun;
-  body_ = question.body;
+  return read_body(question.body, around, note, requests);
+}
+
+// A GET is repeated and prefetched at will, so it takes no key.
+Exchange::Begun Exchange::begin_query(const Question& question, const RequestFields& fields,
+                                      const Surroundings& around, uint32_t note,
+                                      request::Requests& requests) {
+  if (fields.has_idempotency_key)
+    return refuse(problems::bad_request, "a GET does not take an Idempotency-Key; send a POST");
+  std::string problem;
+  const auto body = body_of_query(question.query, always_ok_, problem);
+  if (!body) return refuse(problems::bad_request, problem);
+  return read_body(requests.hold(*body), around, note, requests);
+}
+
+// `body` lives as long as the requests.
+Exchange::Begun Exchange::read_body(std::string_view body, const Surroundings& around,
+                                    uint32_t note, request::Requests& requests) {
+  body_ = body;
   HttpWorker& worker = around.worker;
-  if (!worker.body_reader.read(question.body, route_->wanted, worker.body)) {
+  if (!worker.body_reader.read(body, route_->wanted, worker.body)) {
     forget(around);
     refuse(problems::bad_request, worker.body.problem);
     problem_.pointer = worker.body.pointer;

@@ -9,6 +9,7 @@
 //   forget  there is no answer: nobody waits for it, or the connection has ended
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "protocol/http/answer.h"
 #include "protocol/http/auth_request.h"
 #include "protocol/http/client.h"
+#include "protocol/http/guard.h"
 #include "protocol/http/options.h"
 #include "protocol/http/problem.h"
 #include "protocol/http/request_fields.h"
@@ -50,6 +52,7 @@ struct Surroundings {
   const request::Peer& peer;
   Client& client;
   const AuthPeer& auth_peer;
+  AllowedHost& host;
   size_t& waiting;  // requests of the connection that wait for units
 };
 
@@ -87,6 +90,7 @@ class Exchange {
     uint32_t name_first = 0, name_bytes = 0;  // in names_
     limit::Limit limit{};
     limit::Decision decision{};
+    std::array<char, 9> partition{};
   };
   // What the answer needs of a subject whose limits came along: their names, in names_.
   struct Subject {
@@ -100,6 +104,12 @@ class Exchange {
                   request::Requests& requests);
   Begun begin_body(const Question& question, const RequestFields& fields,
                    const Surroundings& around, uint32_t note, request::Requests& requests);
+  Begun begin_query(const Question& question, const RequestFields& fields,
+                    const Surroundings& around, uint32_t note, request::Requests& requests);
+  Begun begin_throttle(const Question& question, const RequestFields& fields,
+                       const Surroundings& around, uint32_t note, request::Requests& requests);
+  Begun read_body(std::string_view body, const Surroundings& around, uint32_t note,
+                  request::Requests& requests);
   bool read_query(const Question& question);
   std::optional<Begun> know_client(const RequestFields& fields, const Surroundings& around,
                                    uint32_t note, request::Requests& requests);
@@ -120,6 +130,7 @@ class Exchange {
   void take_one(const request::Verdict& verdict, const Surroundings& around);
   void take_part(const request::Verdict& verdict, const Surroundings& around);
   void take_counters(const request::Request& request, const request::Verdict& verdict);
+  void take_throttle(const request::Verdict& verdict, const Surroundings& around);
   void take_auth(const request::Verdict& verdict, const Surroundings& around);
   bool fail_by(const request::Verdict& verdict, const Surroundings& around);
   bool fail_unmatched(const Surroundings& around);
@@ -131,9 +142,10 @@ class Exchange {
   std::string_view rule_of(const request::Verdict& verdict) const;
   std::string_view name_of_inline(const Subject& subject, const request::Verdict& verdict) const;
   std::string_view name_by_limit(const Subject& subject, const request::Verdict& verdict) const;
-  void tell_limits(const request::Verdict& verdict);
+  void tell_limits(const request::Verdict& verdict, const Surroundings& around);
   void tell_limit(std::string_view rule, size_t index, const limit::Limit& limit,
                   const limit::Decision& decision);
+  void tell_partition(const request::Charge& charge, size_t first, const Surroundings& around);
   void note_shown(const limit::Decision& decision);
   std::string_view name_of(const Told& told) const {
     return std::string_view(names_).substr(told.name_first, told.name_bytes);

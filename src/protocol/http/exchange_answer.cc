@@ -67,6 +67,13 @@ void Exchange::write_problem(const Surroundings& around, Answer& answer) const {
     answer.add("WWW-Authenticate", "Basic realm=\"sluice\", charset=\"UTF-8\"");
   if (kind.status == 405) answer.add("Allow", route_->methods);
   if (retry_after_.us > 0) append_retry_after(retry_after_, around.options.headers, answer.fields);
+  if (route_ != nullptr && route_->action == Action::throttle) {
+    answer.content_type = json_type;
+    answer.body.append("{\"error\": ");
+    append_json_text(problem_.detail, answer.body);
+    answer.body.append('}');
+    return;
+  }
   const bool short_form = form_ == AnswerForm::json && !is_auth;
   answer.content_type = short_form ? json_type : problem_type;
   answer.body.append('{');
@@ -82,6 +89,10 @@ void Exchange::write_takes(Answer& answer) const {
     case Action::crab_health:
       body.append("\"status\": \"ok\"");
       append_generation(generation_, body);
+      body.append('}');
+      return;
+    case Action::throttle:
+      body.append(members_.view());
       body.append('}');
       return;
     case Action::reset:
@@ -129,11 +140,19 @@ void Exchange::write_takes(Answer& answer) const {
 
 void Exchange::write_limits(const Surroundings& around, Answer& answer) const {
   if (told_.empty() && !denied_) return;
-  around.worker.shown_limits.clear();
-  for (const Told& told : told_)
-    around.worker.shown_limits.push_back(
-        {.name = name_of(told), .limit = told.limit, .decision = told.decision});
-  append_limit_fields({.limits = around.worker.shown_limits,
+  std::vector<ShownLimit>& shown_limits = around.worker.shown_limits;
+  shown_limits.clear();
+  for (const Told& told : told_) {
+    ShownLimit& shown = shown_limits.emplace_back();
+    shown.name = name_of(told);
+    shown.limit = told.limit;
+    shown.decision = told.decision;
+    if (around.options.partition_keys)
+      shown.partition = std::string_view(told.partition.data(), told.partition.size());
+    // Of several the texts might take each other's places.
+    if (told_.size() == 1) around.worker.policy_members.fill_in(shown);
+  }
+  append_limit_fields({.limits = shown_limits,
                        .shown = has_shown_ ? shown_ : told_.size(),
                        .denied = denied_ && answer.status != 200,
                        .retry_after = jittered(around, retry_of_denial_),

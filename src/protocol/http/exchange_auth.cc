@@ -87,7 +87,7 @@ void Exchange::take_auth(const request::Verdict& verdict, const Surroundings& ar
     retry_of_denial_ = base::never;
     return;
   }
-  tell_limits(verdict);
+  tell_limits(verdict, around);
   note_outcome(verdict.allowed, *verdict.tightest);
   auth_rule_ = verdict.rule;
   if (verdict.counted) auth_remaining_ = verdict.tightest->remaining;

@@ -1,8 +1,12 @@
 // What an exchange makes of the verdicts on what it asked.
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <string>
 
+#include "base/check.h"
 #include "base/decimal.h"
+#include "base/text_writer.h"
 #include "protocol/http/dialect.h"
 #include "protocol/http/exchange.h"
 #include "protocol/http/json_text.h"
@@ -38,20 +42,37 @@ bool has_live_counter(const Verdict& verdict, const Charge& charge) {
   return false;
 }
 
+// The names and four numbers.
+constexpr size_t decision_bytes_max = 192;
+
 void append_decision(const Decision& decision, bool allowed, base::Buffer& out) {
-  out.append("\"allowed\": ");
-  out.append(allowed ? "true" : "false");
-  out.append(", \"limit\": ");
-  base::append_decimal(decision.limit, out);
-  out.append(", \"remaining\": ");
-  base::append_decimal(decision.remaining, out);
-  out.append(", \"retry_after\": ");
-  if (decision.allowed)
-    out.append('0');
+  base::TextWriter writer(out, decision_bytes_max);
+  if (allowed)
+    writer.put("\"allowed\": true, \"limit\": ");
   else
-    append_json_seconds(decision.retry_after, out);
-  out.append(", \"reset_after\": ");
-  append_json_seconds(decision.reset_after, out);
+    writer.put("\"allowed\": false, \"limit\": ");
+  writer.put_number(static_cast<uint64_t>(std::max<int64_t>(decision.limit, 0)));
+  writer.put(", \"remaining\": ");
+  if (decision.remaining < 0) writer.put('-');
+  writer.put_number(decision.remaining < 0 ? -static_cast<uint64_t>(decision.remaining)
+                                           : static_cast<uint64_t>(decision.remaining));
+  writer.put(", \"retry_after\": ");
+  if (decision.allowed)
+    writer.put('0');
+  else
+    put_json_seconds(decision.retry_after, writer);
+  writer.put(", \"reset_after\": ");
+  put_json_seconds(decision.reset_after, writer);
+  writer.finish();
+}
+
+void append_limit(const limit::Limit& limit, base::Buffer& out) {
+  out.append(", \"algorithm\": \"");
+  out.append(limit::name_of(limit.algorithm));
+  out.append("\", \"quota\": ");
+  base::append_decimal(limit.quota, out);
+  out.append(", \"window\": ");
+  append_json_seconds(limit.window, out);
 }
 
 }  // namespace
@@ -75,6 +96,9 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
       break;
     case Action::auth:
       take_auth(verdict, around);
+      break;
+    case Action::throttle:
+      take_throttle(verdict, around);
       break;
     default:
       is_several_ ? take_part(verdict, around) : take_one(verdict, around);
@@ -119,7 +143,7 @@ void Exchange::take_one(const Verdict& verdict, const Surroundings& around) {
                              : "\"allowed\": false, \"rule\": null");
     return;
   }
-  tell_limits(verdict);
+  tell_limits(verdict, around);
   if (route_->action == Action::put) {
     members_.append("\"remaining\": ");
     base::append_decimal(verdict.tightest->remaining, members_);
@@ -182,7 +206,7 @@ void Exchange::take_part(const Verdict& verdict, const Surroundings& around) {
     members_.append(", \"limit\": ");
     base::append_decimal(verdict.tightest->limit, members_);
   } else {
-    if (route_->action != Action::batch) tell_limits(verdict);
+    if (route_->action != Action::batch) tell_limits(verdict, around);
     // Of takes that settle together the verdict is that of all of them.
     const bool allowed = each_ ? verdict.allowed : verdict.tightest->allowed;
     note_outcome(allowed, *verdict.tightest);
@@ -239,7 +263,7 @@ std::string_view Exchange::name_by_limit(const Subject& subject, const Verdict& 
   return limit_names_[subject.name_first];
 }
 
-void Exchange::tell_limits(const Verdict& verdict) {
+void Exchange::tell_limits(const Verdict& verdict, const Surroundings& around) {
   const Subject* const subject = subject_of_verdict();
   if (verdict.charges.empty()) {
     if (verdict.limit == nullptr || !limit::has_counter(verdict.limit->algorithm)) return;
@@ -253,6 +277,7 @@ void Exchange::tell_limits(const Verdict& verdict) {
         charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
     const bool is_inline = subject != nullptr && subject->is_inline && rule == inline_kind &&
                            subject->name_count == decisions.size();
+    const size_t first = told_.size();
     for (size_t i = 0; i < decisions.size(); ++i) {
       if (!limit::has_counter(charge.limits[i].algorithm)) continue;
       if (is_inline)
@@ -261,7 +286,24 @@ void Exchange::tell_limits(const Verdict& verdict) {
         tell_limit(rule, i, charge.limits[i], decisions[i]);
       if (&decisions[i] == verdict.tightest) note_shown(decisions[i]);
     }
+    if (around.options.partition_keys) [[unlikely]]
+      tell_partition(charge, first, around);
   }
+}
+
+// Of the limits that were told from `first` on: whose counter it is. Answers are seen by others, so
+// it is a hash, by which nobody can tell the actor.
+void Exchange::tell_partition(const Charge& charge, size_t first, const Surroundings& around) {
+  const auto& secret = around.options.partition_secret;
+  std::string text(reinterpret_cast<const char*>(secret.data()), secret.size());
+  text.append(charge.space->prefix).append(charge.key);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  const int made =
+      EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  SLUICE_CHECK(made == 1 && size >= sizeof(Told::partition));
+  for (size_t i = first; i < told_.size(); ++i)
+    std::copy_n(digest.begin(), told_[i].partition.size(), told_[i].partition.begin());
 }
 
 // The limit that was told last is the tightest of its take; of several takes the tightest of all.
@@ -307,11 +349,20 @@ void Exchange::tell_limit(std::string_view rule, size_t index, const limit::Limi
       {static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()), limit, decision});
 }
 
-// Each limit that the request met, with its counter where all of it is explained.
+// Each limit that the request met, with its counter where all of it is explained; of takes that
+// settle together, and of a wait that was granted late, the tightest alone.
 void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
   const Subject* const subject = subject_of_verdict();
   out.append(", \"limits\": [");
   bool is_first = true;
+  if (verdict.charges.empty() && verdict.limit != nullptr) {
+    out.append("{\"name\": ");
+    append_json_text(rule_of(verdict), out);
+    out.append(", ");
+    append_decision(*verdict.tightest, verdict.tightest->allowed, out);
+    append_limit(*verdict.limit, out);
+    out.append('}');
+  }
   for (const Charge& charge : verdict.charges) {
     const auto decisions = decisions_of(verdict, charge);
     const std::string_view rule =
@@ -328,12 +379,7 @@ void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
       append_json_text(name, out);
       out.append(", ");
       append_decision(decisions[i], decisions[i].allowed, out);
-      out.append(", \"algorithm\": \"");
-      out.append(limit::name_of(charge.limits[i].algorithm));
-      out.append("\", \"quota\": ");
-      base::append_decimal(charge.limits[i].quota, out);
-      out.append(", \"window\": ");
-      append_json_seconds(charge.limits[i].window, out);
+      append_limit(charge.limits[i], out);
       if (route_->action == Action::explain) {
         out.append(", \"counter\": ");
         std::string counter = charge.space->prefix;

@@ -1,45 +1,67 @@
 #include "protocol/http/http1_answer.h"
 
-#include "base/decimal.h"
+#include <string>
+
+#include "base/text_writer.h"
 #include "wire/http_session.h"
 
 namespace sluice::http {
+namespace {
+
+// All but the fields, the date, the type and the body.
+constexpr size_t head_bytes_max = 256;
+
+size_t room_of(const Answer& answer, std::string_view date_line) {
+  size_t room = head_bytes_max + date_line.size() + answer.content_type.size() + answer.body.size();
+  for (size_t i = 0; i < answer.fields.size(); ++i) {
+    const wire::HttpField field = answer.fields[i];
+    room += field.name.size() + field.value.size() + 4;
+  }
+  return room;
+}
+
+void put_status(uint16_t status, base::TextWriter& writer) {
+  if (status == 200) return writer.put("HTTP/1.1 200 OK\r\n");
+  if (status == 429) return writer.put("HTTP/1.1 429 Too Many Requests\r\n");
+  writer.put("HTTP/1.1 ");
+  writer.put_number(status);
+  writer.put(' ');
+  const std::string reason = wire::http_reason(status);
+  writer.put(std::string_view(reason));
+  writer.put("\r\n");
+}
+
+}  // namespace
 
 void append_http1_answer(const Answer& answer, const Http1Form& form, std::string_view date_line,
                          base::Buffer& out) {
-  if (answer.status == 200) {
-    out.append("HTTP/1.1 200 OK\r\n");
-  } else {
-    out.append("HTTP/1.1 ");
-    base::append_decimal(answer.status, out);
-    out.append(' ');
-    out.append(wire::http_reason(answer.status));
-    out.append("\r\n");
-  }
+  base::TextWriter writer(out, room_of(answer, date_line));
+  put_status(answer.status, writer);
   if (!answer.content_type.empty()) {
-    out.append("Content-Type: ");
-    out.append(answer.content_type);
-    out.append("\r\n");
+    writer.put("Content-Type: ");
+    writer.put(answer.content_type);
+    writer.put("\r\n");
   }
   if (answer.status != 204) {
-    out.append("Content-Length: ");
-    base::append_decimal(static_cast<int64_t>(answer.body.size()), out);
-    out.append("\r\n");
+    writer.put("Content-Length: ");
+    writer.put_number(answer.body.size());
+    writer.put("\r\n");
   }
-  out.append(date_line);
+  writer.put(date_line);
   for (size_t i = 0; i < answer.fields.size(); ++i) {
     const wire::HttpField field = answer.fields[i];
-    out.append(field.name);
-    out.append(": ");
-    out.append(field.value);
-    out.append("\r\n");
+    writer.put(field.name);
+    writer.put(": ");
+    writer.put(field.value);
+    writer.put("\r\n");
   }
   if (form.is_last)
-    out.append("Connection: close\r\n");
+    writer.put("Connection: close\r\n");
   else if (form.is_http10)
-    out.append("Connection: keep-alive\r\n");
-  out.append("\r\n");
-  if (!form.is_head && answer.status != 204) out.append(answer.body.view());
+    writer.put("Connection: keep-alive\r\n");
+  writer.put("\r\n");
+  if (!form.is_head && answer.status != 204) writer.put(answer.body.view());
+  writer.finish();
 }
 
 }  // namespace sluice::http

@@ -9,6 +9,7 @@
 #include "protocol/http/auth_request.h"
 #include "protocol/http/client.h"
 #include "protocol/http/exchange.h"
+#include "protocol/http/guard.h"
 #include "protocol/http/worker_state.h"
 #include "request/session.h"
 #include "wire/http1_reader.h"
@@ -45,7 +46,7 @@ class Http1Session final : public request::Session {
   bool begin(std::string_view in, request::Requests& requests, bool without_body);
   void answer(Open open, base::Buffer& out);
   void write_problem(const ProblemKind& kind, std::string_view detail, base::Buffer& out);
-  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, waiting_}; }
+  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_}; }
 
   HttpWorker& worker_;
   const HttpOptions& options_;
@@ -53,6 +54,7 @@ class Http1Session final : public request::Session {
   wire::Http1Reader reader_;
   Client client_;
   const AuthPeer auth_peer_;
+  AllowedHost host_;
   std::vector<Open> open_;  // in the order of their requests; those before first_ are done with
   size_t first_ = 0;
   size_t waiting_ = 0;

@@ -12,6 +12,7 @@
 #include "protocol/http/auth_request.h"
 #include "protocol/http/client.h"
 #include "protocol/http/exchange.h"
+#include "protocol/http/guard.h"
 #include "protocol/http/worker_state.h"
 #include "request/session.h"
 #include "wire/http2_session.h"
@@ -53,7 +54,7 @@ class Http2Session final : public request::Session {
   void interrupt(uint32_t number);
   void answer(uint32_t number, Exchange& exchange, base::Time now);
   void close(uint32_t number);
-  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, waiting_}; }
+  Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_}; }
 
   HttpWorker& worker_;
   const HttpOptions& options_;
@@ -61,6 +62,7 @@ class Http2Session final : public request::Session {
   wire::Http2Session http2_;
   Client client_;
   const AuthPeer auth_peer_;
+  AllowedHost host_;
   std::vector<Open> open_;        // by HTTP/2's number
   std::deque<uint32_t> unbegun_;  // numbers of requests that wait for a user to be known
   size_t waiting_ = 0, interrupted_ = 0;

@@ -20,7 +20,7 @@ namespace {
 using KeptHash = std::array<uint64_t, 2>;
 
 // The hashes are keyed, so any bits of them spread as well as others.
-struct FirstBits {
+struct FirstHashBits {
   size_t operator()(const KeptHash& hash) const { return hash[0]; }
 };
 
@@ -55,9 +55,6 @@ class SipHash {
  private:
   EVP_MAC_CTX* context_;
 };
-
-// What is hashed; no text of one is that of another.
-enum class Hashed : uint64_t { user, key, request };
 
 struct KeptUser;
 
@@ -141,14 +138,14 @@ struct IdempotencyMemory::State {
     entries.reserve(std::min(bounds.bytes / idempotent_entry_bytes, reserved_max));
   }
 
-  // The lengths come first, so that no two lists of texts are hashed as the same bytes.
+  // The lengths come first, so that no two lists of so many texts are hashed as the same bytes.
   template <size_t count>
-  KeptHash hash(Hashed what, const std::array<std::string_view, count>& texts) const {
+  KeptHash hash(const std::array<std::string_view, count>& texts) const {
     thread_local SipHash siphash;
-    std::array<uint64_t, count + 1> head{static_cast<uint64_t>(what)};
-    for (size_t i = 0; i < count; ++i) head[i + 1] = texts[i].size();
+    std::array<uint64_t, count> sizes{};
+    for (size_t i = 0; i < count; ++i) sizes[i] = texts[i].size();
     siphash.start(secret);
-    siphash.add(head.data(), sizeof head);
+    siphash.add(sizes.data(), sizeof sizes);
     for (const std::string_view text : texts) siphash.add(text.data(), text.size());
     return siphash.end();
   }
@@ -237,8 +234,8 @@ struct IdempotencyMemory::State {
   std::array<unsigned char, 16> secret{};
 
   mutable std::mutex mutex;
-  std::unordered_map<KeptHash, KeptEntry, FirstBits> entries;
-  std::unordered_map<KeptHash, KeptUser, FirstBits> users;
+  std::unordered_map<KeptHash, KeptEntry, FirstHashBits> entries;
+  std::unordered_map<KeptHash, KeptUser, FirstHashBits> users;
   std::unordered_map<Ticket, KeptEntry*> begun;
   Ticket last_ticket = 0;
   KeptScope all;
@@ -253,9 +250,9 @@ IdempotencyMemory::Result IdempotencyMemory::begin(std::string_view user, std::s
                                                    std::array<std::string_view, 3> request,
                                                    base::Time now, std::string& answer) {
   State& state = *state_;
-  const KeptHash user_id = state.hash<1>(Hashed::user, {user});
-  const KeptHash id = state.hash<2>(Hashed::key, {user, key});
-  const KeptHash asked = state.hash<3>(Hashed::request, request);
+  const KeptHash user_id = state.hash<1>({user});
+  const KeptHash id = state.hash<2>({user, key});
+  const KeptHash asked = state.hash(request);
 
   const std::lock_guard lock(state.mutex);
   state.drop_expired(now);
@@ -299,7 +296,7 @@ void IdempotencyMemory::forget(Ticket ticket) {
 
 IdempotencyMemory::Held IdempotencyMemory::held() const {
   const std::lock_guard lock(state_->mutex);
-  return {state_->entries.size(), state_->all.bytes};
+  return {state_->entries.size(), state_->all.bytes, state_->users.size()};
 }
 
 bool parse_idempotency_key(std::string_view value, std::string& to) {

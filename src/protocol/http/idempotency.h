@@ -80,6 +80,7 @@ class IdempotencyMemory {
 
   struct Held {
     size_t entries = 0, bytes = 0;
+    size_t users = 0;  // that have an entry
   };
   // What counts at the moment.
   Held held() const;

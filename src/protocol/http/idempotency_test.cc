@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -315,6 +316,11 @@ class Model {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.number == number; });
   }
   size_t entries() const { return entries_.size(); }
+  size_t users() const {
+    std::set<std::string> all;
+    for (const Entry& entry : entries_) all.insert(entry.user);
+    return all.size();
+  }
   size_t bytes() const { return bytes_of({}); }
 
  private:
@@ -375,6 +381,7 @@ void compare_with_model(uint32_t seed, std::array<size_t, 5>& found) {
     }
     ASSERT_EQ(memory.held().entries, model.entries()) << "seed " << seed;
     ASSERT_EQ(memory.held().bytes, model.bytes()) << "seed " << seed;
+    ASSERT_EQ(memory.held().users, model.users()) << "seed " << seed;
     ASSERT_LE(memory.held().bytes, bounds.bytes) << "seed " << seed;
   }
 }
@@ -463,6 +470,7 @@ TEST(IdempotencyMemory, threads_leave_nothing_counted_that_is_gone) {
   memory.forget(last.ticket);
   EXPECT_EQ(memory.held().entries, 0u);
   EXPECT_EQ(memory.held().bytes, 0u);
+  EXPECT_EQ(memory.held().users, 0u);
 }
 
 // What a field's value is read as, in `<>`, or "none".

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 
-#include "base/decimal.h"
 #include "base/utf8.h"
 
 namespace sluice::http {
@@ -65,18 +64,24 @@ void append_json_text(std::string_view text, base::Buffer& out) {
   out.append('"');
 }
 
-void append_json_seconds(base::Duration length, base::Buffer& out) {
-  if (length == base::never) return out.append("null");
+void put_json_seconds(base::Duration length, base::TextWriter& writer) {
+  if (length == base::never) return writer.put("null");
   const int64_t us = std::max<int64_t>(length.us, 0);
   const auto ms = static_cast<uint64_t>(us / 1000 + (us % 1000 > 0 ? 1 : 0));
-  base::append_decimal(static_cast<int64_t>(ms / 1000), out);
+  writer.put_number(ms / 1000);
   auto fraction = static_cast<unsigned>(ms % 1000);
   if (fraction == 0) return;
-  out.append('.');
+  writer.put('.');
   for (unsigned place = 100; fraction > 0; place /= 10) {
-    out.append(static_cast<char>('0' + fraction / place));
+    writer.put(static_cast<char>('0' + fraction / place));
     fraction %= place;
   }
+}
+
+void append_json_seconds(base::Duration length, base::Buffer& out) {
+  base::TextWriter writer(out, json_seconds_bytes_max);
+  put_json_seconds(length, writer);
+  writer.finish();
 }
 
 }  // namespace sluice::http

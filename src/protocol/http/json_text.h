@@ -1,10 +1,12 @@
 // Pieces of JSON (RFC 8259) as answers have them. Appends; pure functions, any thread.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string_view>
 
 #include "base/buffer.h"
+#include "base/decimal.h"
+#include "base/text_writer.h"
 #include "base/time.h"
 
 namespace sluice::http {
@@ -14,5 +16,8 @@ void append_json_text(std::string_view text, base::Buffer& out);
 // Seconds with up to three digits behind the point, rounded up to a millisecond: `1.25`;
 // base::never: `null`.
 void append_json_seconds(base::Duration length, base::Buffer& out);
+// The same, of at most json_seconds_bytes_max bytes.
+inline constexpr size_t json_seconds_bytes_max = base::decimal_digits_max + 4;
+void put_json_seconds(base::Duration length, base::TextWriter& writer);
 
 }  // namespace sluice::http

@@ -12,11 +12,11 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr int64_t second_us = 1'000'000;
+constexpr int64_t field_second_us = 1'000'000;
 
 // Whole seconds, rounded up. From 0 on.
-constexpr int64_t seconds_up(base::Duration length) {
-  return length.us / second_us + (length.us % second_us > 0 ? 1 : 0);
+constexpr int64_t field_seconds(base::Duration length) {
+  return length.us / field_second_us + (length.us % field_second_us > 0 ? 1 : 0);
 }
 
 // Windows that have an end at which all units are back.
@@ -24,7 +24,7 @@ constexpr bool has_window_with_end(Algorithm algorithm) {
   return algorithm == Algorithm::fixed_window || algorithm == Algorithm::aligned_window;
 }
 
-constexpr bool has_window(Algorithm algorithm) {
+constexpr bool tells_window(Algorithm algorithm) {
   return algorithm >= Algorithm::fixed_window && algorithm <= Algorithm::sliding_log;
 }
 
@@ -63,20 +63,17 @@ base::Duration time_to_reset(const limit::Limit& limit, const limit::Decision& d
   return time_to_more(limit, decision);
 }
 
-void append_parameter(std::string_view name, int64_t value, base::Buffer& out) {
+void append_limit_parameter(std::string_view name, int64_t value, base::Buffer& out) {
   out.append(name);
   wire::append_sf_integer(value, out);
 }
 
 // `w` and `sluice-burst`.
 void append_window(const limit::Limit& limit, base::Buffer& out) {
-  if (has_window(limit.algorithm)) append_parameter(";w=", seconds_up(limit.window), out);
+  if (tells_window(limit.algorithm))
+    append_limit_parameter(";w=", field_seconds(limit.window), out);
   if (limit.algorithm == Algorithm::token_bucket && limit.burst != limit.quota)
-    append_parameter(";sluice-burst=", limit.burst, out);
-}
-
-void append_member_name(std::string_view name, base::Buffer& out) {
-  wire::append_sf_string(name.empty() ? std::string_view("default") : name, out);
+    append_limit_parameter(";sluice-burst=", limit.burst, out);
 }
 
 void append_partition(const ShownLimit& shown, base::Buffer& out) {
@@ -158,10 +155,13 @@ class LimitFieldWriter {
   }
 
   void member(const ShownLimit& one, base::Buffer& out) {
-    append_member_name(one.name, out);
-    append_parameter(";r=", std::max<int64_t>(one.decision.remaining, 0), out);
+    if (one.quoted_name.empty())
+      append_member_name(one.name, out);
+    else
+      out.append(one.quoted_name);
+    append_limit_parameter(";r=", std::max<int64_t>(one.decision.remaining, 0), out);
     if (const base::Duration more = time_to_more_of(one); more != base::never)
-      append_parameter(";t=", seconds_up(more), out);
+      append_limit_parameter(";t=", field_seconds(more), out);
     append_partition(one, out);
   }
   void ratelimit(const HeaderNames& names) {
@@ -180,7 +180,7 @@ class LimitFieldWriter {
       const base::Duration more = time_to_more_of(*shown_);
       if (more != base::never) wait = std::max(wait, more);
     }
-    number(names.reset, std::max<int64_t>(1, seconds_up(wait)));
+    number(names.reset, std::max<int64_t>(1, field_seconds(wait)));
   }
 
   void old_policy(const HeaderNames& names) {
@@ -201,16 +201,16 @@ class LimitFieldWriter {
     base::Duration reset = time_to_reset(shown_->limit, decision);
     if (reset == base::never) return;
     if (unix_time && __builtin_add_overflow(reset.us, what_.now.us, &reset.us)) return;
-    number(names.reset, seconds_up(reset));
+    number(names.reset, field_seconds(reset));
   }
   void one_field(const HeaderNames& names) {
     if (shown_ == nullptr) return;
     field(names.limit, [this](base::Buffer& out) {
       const limit::Decision& decision = shown_->decision;
-      append_parameter("limit=", decision.limit, out);
-      append_parameter(", remaining=", std::max<int64_t>(decision.remaining, 0), out);
+      append_limit_parameter("limit=", decision.limit, out);
+      append_limit_parameter(", remaining=", std::max<int64_t>(decision.remaining, 0), out);
       const base::Duration reset = time_to_reset(shown_->limit, decision);
-      if (reset != base::never) append_parameter(", reset=", seconds_up(reset), out);
+      if (reset != base::never) append_limit_parameter(", reset=", field_seconds(reset), out);
     });
   }
 
@@ -221,13 +221,13 @@ class LimitFieldWriter {
   std::optional<base::Duration> to_more_{};
 };
 
-bool is_same_name(std::string_view a, std::string_view b) {
+bool is_same_field_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return wire::http_lower(x) == wire::http_lower(y); });
 }
 
 // The names of a style, in the order of HeaderNames.
-std::array<std::string_view, 4> all_of_names(const HeaderNames& names) {
+std::array<std::string_view, 4> field_names_of(const HeaderNames& names) {
   return {names.policy, names.limit, names.remaining, names.reset};
 }
 
@@ -266,12 +266,12 @@ HeaderOptions::HeaderOptions() {
 std::string problem_of(const HeaderOptions& options) {
   std::vector<std::string_view> sent;
   for (const HeaderStyle style : options.styles) {
-    for (const std::string_view name : all_of_names(options.names_of(style))) {
+    for (const std::string_view name : field_names_of(options.names_of(style))) {
       if (name.empty()) continue;
       if (!wire::is_http_field_name(name))
         return "`" + std::string(name) + "` is not a name of a header field";
       for (const std::string_view other : sent)
-        if (is_same_name(name, other))
+        if (is_same_field_name(name, other))
           return "two fields of the styles are named " + std::string(name);
       sent.push_back(name);
     }
@@ -279,9 +279,13 @@ std::string problem_of(const HeaderOptions& options) {
   return {};
 }
 
+void append_member_name(std::string_view name, base::Buffer& out) {
+  wire::append_sf_string(name.empty() ? std::string_view("default") : name, out);
+}
+
 void append_policy_member(std::string_view name, const limit::Limit& limit, base::Buffer& out) {
   append_member_name(name, out);
-  append_parameter(";q=", limit.quota, out);
+  append_limit_parameter(";q=", limit.quota, out);
   append_window(limit, out);
 }
 

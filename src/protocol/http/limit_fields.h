@@ -1,20 +1,17 @@
 // Header fields of a response that tell of limits, in the styles that are in use. Pure functions
 // over values; any thread. Nothing is allocated once the lists have grown.
 //
-//   style              fields
-//   ietf               RateLimit-Policy: "burst";q=100;w=60;sluice-burst=200,
-//   "daily";q=1000;w=86400
-//                      RateLimit: "burst";r=37;t=12              (draft-ietf-httpapi-ratelimit-
-//                                                                headers, -10; RFC 9651)
-//   retry-after        Retry-After: 12                           (RFC 9110, 10.2.3; of denials)
-//   draft-06           RateLimit-Limit: 100, RateLimit-Remaining: 37, RateLimit-Reset: 12; and
-//   where
-//                      it is given a name the policy, 100;w=60;sluice-burst=200, 1000;w=86400
+//   ietf               RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
+//                      RateLimit: "burst";r=37;t=12
+//                      (draft-ietf-httpapi-ratelimit-headers-10; RFC 9651)
+//   retry-after        Retry-After: 12, of denials (RFC 9110, 10.2.3)
+//   draft-06           RateLimit-Limit: 100, RateLimit-Remaining: 37, RateLimit-Reset: 12; where
+//                      its policy has a name also that, as 100;w=60, 1000;w=86400
 //   draft-07           RateLimit-Policy: as in draft-06
 //                      RateLimit: limit=100, remaining=37, reset=12
 //   x-ratelimit        X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset
 //   x-ratelimit-epoch  the same, Reset as Unix time
-//   x-rate-limit       X-Rate-Limit-Limit, X-Rate-Limit-Remaining, X-Rate-Limit-Reset, as Unix time
+//   x-rate-limit       X-Rate-Limit-Limit, X-Rate-Limit-Remaining, X-Rate-Limit-Reset, Unix time
 //
 //   q, w           The limit's quota; its window in whole seconds, left out where there is none.
 //   sluice-burst   A bucket's burst, where it differs from the quota.
@@ -23,9 +20,8 @@
 //   reset          Seconds until the window ends (fixed_window, aligned_window); without a window
 //                  with an end until one unit passes where none is left, else until the counter is
 //                  as fresh. Left out where that never is.
-//   Retry-After    LimitFields::retry_after, or `t` of the shown limit if that is later; at
-//   least 1.
-//                  Left out where it never passes.
+//   Retry-After    LimitFields::retry_after, or `t` of the shown limit if that is later; 1 at
+//                  least. Left out where it never passes.
 //   numbers        Seconds are rounded up. No number is above wire::sf_integer_max.
 #pragma once
 
@@ -132,7 +128,8 @@ struct ShownLimit {
   limit::Decision decision{};
   // What append_policy_member has written for that name and limit; empty: it is written anew.
   std::string_view policy_member{};
-  std::string_view partition{};  // the bytes of `pk`; empty: it is left out
+  std::string_view quoted_name{};  // likewise what append_member_name has
+  std::string_view partition{};    // the bytes of `pk`; empty: it is left out
 };
 
 struct LimitFields {
@@ -145,6 +142,9 @@ struct LimitFields {
 
 // The limit's member of RateLimit-Policy (ietf), without `pk`: it changes with its rule alone.
 void append_policy_member(std::string_view name, const limit::Limit& limit, base::Buffer& out);
+
+// The name as both fields have it.
+void append_member_name(std::string_view name, base::Buffer& out);
 
 // Appends the fields of all styles, in their order. The names are views into `options`.
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out);

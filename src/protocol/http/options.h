@@ -34,6 +34,9 @@ struct HttpOptions final : request::SessionOptions {
   base::Duration wait_max = base::seconds(60);
   size_t waiting_max = 10'000;  // of the server; past it: 503
   HeaderOptions headers;
+  // Members of the fields tell which actor they are of, by a hash with the server's own secret.
+  bool partition_keys = false;
+  std::array<unsigned char, 32> partition_secret{};
   unsigned retry_jitter_percent = 0;  // of Retry-After, that may be added by chance
   // Beside addresses and `localhost`, names that Host may have; and origins of pages that may ask.
   std::vector<std::string> hosts, origins;

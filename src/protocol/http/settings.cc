@@ -1,5 +1,7 @@
 #include "protocol/http/settings.h"
 
+#include <openssl/rand.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/check.h"
 #include "base/units.h"
 #include "config/file_reader.h"
 #include "config/settings.h"
@@ -24,6 +27,8 @@ using policy::YamlNode;
 // What `on_store_error` of limits that come with a request may be.
 constexpr std::array<request::OnError, 3> inline_error_answers = {
     request::OnError::error, request::OnError::deny, request::OnError::allow};
+
+constexpr std::string_view throttlecrab_twin = "throttlecrab";
 
 constexpr size_t idempotency_bytes_min = size_t{1} << 20;
 constexpr base::Duration idempotency_ttl_max = base::seconds(86'400);
@@ -122,6 +127,54 @@ void HttpSettings::read_headers(config::FileReader& reader, const std::string& k
                      reader.diagnostics());
 }
 
+void HttpSettings::read_field_names(config::FileReader& reader, const std::string& key,
+                                    const YamlNode& value) {
+  HeaderOptions& headers = options_.value.headers;
+  std::vector<config::FileReader::Known> styles;
+  for (size_t i = 0; i < header_style_names.size(); ++i) {
+    HeaderNames& names = headers.names[i];
+    const auto name = [&reader](std::string& to) {
+      return [&reader, &to](const std::string& part, const YamlNode& node) {
+        if (const auto text = reader.text(part, node)) to = *text;
+      };
+    };
+    styles.push_back({header_style_names[i],
+                      [&reader, &names, name](const std::string& style, const YamlNode& node) {
+                        reader.map(node, style,
+                                   {{"policy", name(names.policy)},
+                                    {"limit", name(names.limit)},
+                                    {"remaining", name(names.remaining)},
+                                    {"reset", name(names.reset)}});
+                      }});
+  }
+  reader.map(value, key, styles);
+  if (const std::string problem = problem_of(headers); !problem.empty())
+    config::complain(reader.place(key, value), problem, "give each field a name of its own",
+                     reader.diagnostics());
+}
+
+// `{ x-ratelimit: { limit: X-Limit } }` of those names that are not as usual; empty: all are.
+std::string HttpSettings::field_names_text() const {
+  std::string text;
+  for (size_t i = 0; i < header_style_names.size(); ++i) {
+    const HeaderNames& its = options_.value.headers.names[i];
+    const HeaderNames usual = default_header_names(static_cast<HeaderStyle>(i));
+    std::string parts;
+    const auto add = [&](std::string_view part, const std::string& name, const std::string& known) {
+      if (name == known) return;
+      parts.append(parts.empty() ? "" : ", ").append(part).append(": \"").append(name).append("\"");
+    };
+    add("policy", its.policy, usual.policy);
+    add("limit", its.limit, usual.limit);
+    add("remaining", its.remaining, usual.remaining);
+    add("reset", its.reset, usual.reset);
+    if (parts.empty()) continue;
+    text.append(text.empty() ? "{ " : ", ").append(header_style_names[i]);
+    text.append(": { ").append(parts).append(" }");
+  }
+  return text.empty() ? text : text + " }";
+}
+
 void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
   HttpOptions& its = options_.value;
   options_.origin = reader.origin(section);
@@ -169,6 +222,8 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
        {"max_waiting", number(its.waiting_max, 0, waiting_most)},
        {"headers",
         [&](const std::string& key, const YamlNode& value) { read_headers(reader, key, value); }},
+       {"field_names", [&](const std::string& key,
+                           const YamlNode& value) { read_field_names(reader, key, value); }},
        {"ratelimit",
         [&](const std::string& key, const YamlNode& value) {
           const auto text = reader.text(key, value);
@@ -177,6 +232,8 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
             return complain_choice(reader, key, value, *text, "shown, all");
           its.headers.ratelimit_all = *text == "all";
         }},
+       {"partition_keys",
+        truth(its.partition_keys, "write `partition_keys: true` to have `pk` in RateLimit")},
        {"retry_jitter",
         [&](const std::string& key, const YamlNode& value) {
           const auto text = reader.text(key, value);
@@ -207,6 +264,18 @@ void HttpSettings::read(config::FileReader& reader, const YamlNode& section) {
         }},
        {"idle_timeout", length(its.idle_timeout, {base::bounds::timeout_us_min},
                                {base::bounds::timeout_us_max}, true)},
+       {"get_takes", truth(its.get_takes, "write `get_takes: true` to have GET /v1/take take")},
+       {"twins",
+        [&](const std::string& key, const YamlNode& value) {
+          if (!reader.sequence(key, value, "twins: [throttlecrab]")) return;
+          its.throttlecrab = false;
+          for (YamlNode item = value.first_child(); item; item = item.next()) {
+            const auto text = reader.text(key, item);
+            if (text && *text != throttlecrab_twin)
+              complain_choice(reader, key, item, *text, std::string(throttlecrab_twin));
+            its.throttlecrab |= text && *text == throttlecrab_twin;
+          }
+        }},
        {"auth",
         [&](const std::string&, const YamlNode& value) { read_auth(reader, value, its.auth); }}});
 }
@@ -222,6 +291,11 @@ std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
   std::string more;
   if (its.on_store_error != usual.on_store_error)
     more += ", on_store_error: " + std::string(request::name_of(its.on_store_error));
+  if (const std::string names = field_names_text(); !names.empty())
+    more += ", field_names: " + names;
+  if (its.partition_keys) more += ", partition_keys: true";
+  if (its.get_takes) more += ", get_takes: true";
+  if (its.throttlecrab) more += ", twins: [" + std::string(throttlecrab_twin) + "]";
   if (its.headers.ratelimit_all) more += ", ratelimit: all";
   if (its.retry_jitter_percent > 0)
     more += ", retry_jitter: 0." + std::string(its.retry_jitter_percent < 10 ? "0" : "") +
@@ -242,7 +316,10 @@ std::vector<std::pair<std::string, std::string>> HttpSettings::lines() const {
 
 void HttpSettings::add_to(server::Options& options, protocol::Protocol self) const {
   auto its = std::make_shared<HttpOptions>(options_.value);
-  its->waits = std::make_shared<WaitCount>();  // this server's own, as is the next
+  // This server's own, as are the next two.
+  SLUICE_CHECK(RAND_bytes(its->partition_secret.data(),
+                          static_cast<int>(its->partition_secret.size())) == 1);
+  its->waits = std::make_shared<WaitCount>();
   if (its->idempotency_ttl.us > 0)
     its->idempotency = std::make_shared<IdempotencyMemory>(
         IdempotencyMemory::Bounds{.ttl = its->idempotency_ttl, .bytes = its->idempotency_bytes});

@@ -26,6 +26,9 @@ class HttpSettings final : public protocol::Settings {
  private:
   void read_headers(config::FileReader& reader, const std::string& key,
                     const policy::YamlNode& value);
+  void read_field_names(config::FileReader& reader, const std::string& key,
+                        const policy::YamlNode& value);
+  std::string field_names_text() const;
   void read_names(config::FileReader& reader, const std::string& key, const policy::YamlNode& value,
                   std::vector<std::string>& to) const;
 

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "protocol/http/answer.h"
 #include "protocol/http/exchange.h"
+#include "protocol/http/policy_members.h"
 #include "protocol/http/take_body.h"
 #include "request/peer.h"
 #include "wire/http2_pool.h"
@@ -58,7 +59,8 @@ struct HttpWorker final : request::WorkerState {
   std::vector<wire::HttpField> fields;   // of a request of HTTP/2
   base::Buffer kept;                     // of an answer that is kept for its key
   std::vector<ShownLimit> shown_limits;  // of the answer
-  std::string date_text;                 // of date_second
+  PolicyMembers policy_members;
+  std::string date_text;  // of date_second
   int64_t date_second = INT64_MIN;
   std::mt19937_64 random_engine{std::random_device()()};
 };

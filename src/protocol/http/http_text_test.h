@@ -1,0 +1,176 @@
+// Requests of HTTP/1.1 as texts, and answers read back; and a client of HTTP/2. For tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/http/session_world_test.h"
+#include "wire/http2_peer_test.h"
+#include "wire/http_field.h"
+
+namespace sluice::http::session_world {
+
+// `more`: lines of the head, each with its line end.
+inline std::string get(std::string_view path, std::string_view more = {},
+                       std::string_view method = "GET") {
+  return std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n" +
+         std::string(more) + "\r\n";
+}
+inline std::string post(std::string_view path, std::string_view body, std::string_view more = {}) {
+  return "POST " + std::string(path) +
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n" + std::string(more) + "\r\n" + std::string(body);
+}
+// Entries for the rule that the world has unless it is told otherwise.
+inline std::string by_ip(std::string_view ip, std::string_view more = {}) {
+  return R"({"entries": {"ip": ")" + std::string(ip) + "\"}" + std::string(more) + "}";
+}
+// A key with one limit of a fixed window of a minute.
+inline std::string by_key(std::string_view key, int64_t quota, std::string_view more = {}) {
+  return R"({"key": ")" + std::string(key) + R"(", "limits": [{"quota": )" + std::to_string(quota) +
+         R"(, "window": "1m", "algorithm": "fixed_window"}])" + std::string(more) + "}";
+}
+
+struct HttpAnswer {
+  int status = 0;
+  std::vector<std::pair<std::string, std::string>> fields;  // names in lower case
+  std::string body;
+
+  // Values of that name (in lower case), joined; empty: there is none.
+  std::string field(std::string_view name) const {
+    std::string all;
+    for (const auto& [its, value] : fields)
+      if (its == name) all += (all.empty() ? "" : " & ") + value;
+    return all;
+  }
+  bool has(std::string_view name) const {
+    return std::any_of(fields.begin(), fields.end(),
+                       [&](const auto& field) { return field.first == name; });
+  }
+  // Is that text in the body?
+  bool tells(std::string_view text) const { return body.find(text) != std::string::npos; }
+};
+
+// Reads one answer from the front of `text`. Status 0: there is no whole one.
+inline HttpAnswer take_answer(std::string& text, bool of_head = false) {
+  const size_t end = text.find("\r\n\r\n");
+  if (end == text.npos || !text.starts_with("HTTP/1.1 ")) return {};
+  HttpAnswer answer;
+  answer.status = std::stoi(text.substr(9, 3));
+  size_t length = 0;
+  for (size_t at = text.find("\r\n") + 2; at < end;) {
+    const size_t line_end = text.find("\r\n", at), colon = text.find(": ", at);
+    EXPECT_LT(colon, line_end);
+    std::string name = text.substr(at, colon - at);
+    std::transform(name.begin(), name.end(), name.begin(), wire::http_lower);
+    answer.fields.emplace_back(name, text.substr(colon + 2, line_end - colon - 2));
+    if (name == "content-length") length = std::stoul(answer.fields.back().second);
+    at = line_end + 2;
+  }
+  if (of_head) length = 0;
+  if (text.size() < end + 4 + length) return {};
+  answer.body = text.substr(end + 4, length);
+  text.erase(0, end + 4 + length);
+  return answer;
+}
+// All of them, and nothing else may be there.
+inline std::vector<HttpAnswer> answers_of(std::string text) {
+  std::vector<HttpAnswer> answers;
+  while (!text.empty()) {
+    answers.push_back(take_answer(text));
+    if (answers.back().status == 0) {
+      ADD_FAILURE() << "no answer: " << text;
+      break;
+    }
+  }
+  return answers;
+}
+inline std::vector<int> statuses_of(const std::string& text) {
+  std::vector<int> statuses;
+  for (const HttpAnswer& answer : answers_of(text)) statuses.push_back(answer.status);
+  return statuses;
+}
+
+// The one answer to a request of a connection.
+inline HttpAnswer ask(Connection& connection, const std::string& request) {
+  const bool of_head = request.starts_with("HEAD ");
+  std::string text = connection.ask(request);
+  HttpAnswer answer = take_answer(text, of_head);
+  EXPECT_TRUE(text.empty()) << "more than an answer: " << text;
+  return answer;
+}
+inline HttpAnswer ask(World& world, const std::string& request) {
+  Connection connection(world);
+  return ask(connection, request);
+}
+
+// Units that are left of the counter of such a body, by a peek that charges nothing.
+inline int64_t left(World& world, const std::string& body) {
+  const HttpAnswer answer = ask(world, post("/v1/peek", body));
+  const size_t at = answer.body.find("\"remaining\": ");
+  return at == std::string::npos ? -1 : std::stoll(answer.body.substr(at + 13));
+}
+
+// A client of HTTP/2 on one connection.
+class Http2Client {
+ public:
+  // `piece`: how many bytes are sent at a time.
+  explicit Http2Client(World& world, size_t piece = SIZE_MAX)
+      : connection(world, "127.0.0.1:42000"), piece_(piece) {
+    send(wire::http2_peer::join({wire::http2_peer::hello(), wire::http2_peer::settings_ack()}));
+  }
+
+  // The bytes of a request on the next stream, which `stream` says.
+  std::string request(std::string_view path, std::string_view body, uint32_t& stream,
+                      const wire::http2_peer::Headers& more = {}) {
+    stream = stream_ += 2;
+    wire::http2_peer::Headers all{{":method", "POST"},
+                                  {":scheme", "http"},
+                                  {":path", std::string(path)},
+                                  {":authority", "localhost"},
+                                  {"content-type", "application/json"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return peer.request(stream, all, body);
+  }
+  uint32_t begin(std::string_view path, std::string_view body,
+                 const wire::http2_peer::Headers& more = {}) {
+    uint32_t stream = 0;
+    send(request(path, body, stream, more));
+    return stream;
+  }
+  HttpAnswer ask(std::string_view path, std::string_view body,
+                 const wire::http2_peer::Headers& more = {}) {
+    return answer_of(begin(path, body, more));
+  }
+  // What has come so far; status 0: not all of it.
+  HttpAnswer answer_of(uint32_t stream) {
+    read();
+    const wire::http2_peer::Answer& answer = peer.answers[stream];
+    if (!answer.ended) return {};
+    return {std::stoi(answer.status()), answer.headers, answer.body};
+  }
+  void reset(uint32_t stream) { send(wire::http2_peer::rst_stream(stream)); }
+  void send(std::string_view bytes) {
+    for (size_t at = 0; at < bytes.size(); at += std::min(piece_, bytes.size() - at))
+      connection.send(bytes.substr(at, piece_));
+    read();
+  }
+  void read() { peer.read(connection.take()); }
+
+  Connection connection;
+  wire::http2_peer::Peer peer;
+
+ private:
+  const size_t piece_;
+  uint32_t stream_ = UINT32_MAX;  // the first is 1
+};
+
+}  // namespace sluice::http::session_world

@@ -1,0 +1,485 @@
+#include "protocol/http/limit_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bounds.h"
+#include "base/buffer.h"
+#include "base/time.h"
+#include "limit/decide.h"
+#include "limit/limit.h"
+#include "tests/support/dice.h"
+#include "wire/structured_fields_model.h"
+
+namespace sluice::http::limit_fields_test {
+namespace {
+
+using limit::Algorithm;
+using limit::Decision;
+using limit::Limit;
+namespace sf = wire::sf_model;
+
+constexpr base::Duration minute = base::seconds(60), day = base::seconds(86'400);
+constexpr base::Time now{1'700'000'000'250'000};
+
+constexpr Limit bucket(int64_t quota, base::Duration window, int64_t burst) {
+  return {Algorithm::token_bucket, quota, window, burst};
+}
+constexpr Limit window_of(Algorithm algorithm, int64_t quota, base::Duration window) {
+  return {algorithm, quota, window, 0};
+}
+constexpr Limit fixed_bucket(int64_t quota) {
+  return {Algorithm::fixed_bucket, quota, {}, quota};
+}
+
+constexpr Decision granted(int64_t limit, int64_t remaining, base::Duration reset_after) {
+  return {true, limit, remaining, reset_after, {}};
+}
+constexpr Decision refused(int64_t limit, int64_t remaining, base::Duration reset_after,
+                           base::Duration retry_after) {
+  return {false, limit, remaining, reset_after, retry_after};
+}
+
+std::string text_of(const FieldList& fields) {
+  std::string text;
+  for (size_t i = 0; i < fields.size(); ++i)
+    text += std::string(fields[i].name) + ": " + std::string(fields[i].value) + "\n";
+  return text;
+}
+
+HeaderOptions with(std::vector<HeaderStyle> styles) {
+  HeaderOptions options;
+  options.styles = std::move(styles);
+  return options;
+}
+
+std::string written(const LimitFields& what, const HeaderOptions& options = {}) {
+  FieldList fields;
+  append_limit_fields(what, options, fields);
+  return text_of(fields);
+}
+
+// Of one limit, shown.
+std::string written(const ShownLimit& one, const HeaderOptions& options = {}) {
+  LimitFields what;
+  what.limits = {&one, 1};
+  what.denied = !one.decision.allowed;
+  what.retry_after = one.decision.retry_after;
+  what.now = now;
+  return written(what, options);
+}
+
+// 37 of 100 are left, and more at the end of the minute, in 11.5 s.
+ShownLimit burst() {
+  return {"burst", window_of(Algorithm::fixed_window, 100, minute),
+          granted(100, 37, base::milliseconds(11'500))};
+}
+// None of 200 are left, and 100 come back in a minute.
+ShownLimit empty_bucket() {
+  return {"tokens", bucket(100, minute, 200),
+          refused(200, 0, base::seconds(120), base::milliseconds(600))};
+}
+// Full.
+ShownLimit fresh_day() {
+  return {"daily", window_of(Algorithm::aligned_window, 1000, day), granted(1000, 1000, {})};
+}
+ShownLimit places() {
+  return {"places", fixed_bucket(5), refused(5, 0, base::never, base::never)};
+}
+
+struct StyleCase {
+  HeaderStyle style;
+  std::string of_burst, of_bucket, of_day, of_places;
+};
+
+const std::vector<StyleCase>& style_cases() {
+  static const std::vector<StyleCase> all = {
+      {HeaderStyle::ietf,
+       "RateLimit-Policy: \"burst\";q=100;w=60\nRateLimit: \"burst\";r=37;t=12\n",
+       "RateLimit-Policy: \"tokens\";q=100;w=60;sluice-burst=200\nRateLimit: \"tokens\";r=0;t=1\n",
+       "RateLimit-Policy: \"daily\";q=1000;w=86400\nRateLimit: \"daily\";r=1000\n",
+       "RateLimit-Policy: \"places\";q=5\nRateLimit: \"places\";r=0\n"},
+      {HeaderStyle::retry_after, "", "Retry-After: 1\n", "", ""},
+      {HeaderStyle::draft_06,
+       "RateLimit-Limit: 100\nRateLimit-Remaining: 37\nRateLimit-Reset: 12\n",
+       "RateLimit-Limit: 200\nRateLimit-Remaining: 0\nRateLimit-Reset: 1\n",
+       "RateLimit-Limit: 1000\nRateLimit-Remaining: 1000\nRateLimit-Reset: 0\n",
+       "RateLimit-Limit: 5\nRateLimit-Remaining: 0\n"},
+      {HeaderStyle::draft_07,
+       "RateLimit-Policy: 100;w=60\nRateLimit: limit=100, remaining=37, reset=12\n",
+       "RateLimit-Policy: 100;w=60;sluice-burst=200\nRateLimit: limit=200, remaining=0, reset=1\n",
+       "RateLimit-Policy: 1000;w=86400\nRateLimit: limit=1000, remaining=1000, reset=0\n",
+       "RateLimit-Policy: 5\nRateLimit: limit=5, remaining=0\n"},
+      {HeaderStyle::x_ratelimit,
+       "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: 12\n",
+       "X-RateLimit-Limit: 200\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1\n",
+       "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 1000\nX-RateLimit-Reset: 0\n",
+       "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\n"},
+      {HeaderStyle::x_ratelimit_epoch,
+       "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: 1700000012\n",
+       "X-RateLimit-Limit: 200\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1700000001\n",
+       "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 1000\nX-RateLimit-Reset: 1700000001\n",
+       "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\n"},
+      {HeaderStyle::x_rate_limit,
+       "X-Rate-Limit-Limit: 100\nX-Rate-Limit-Remaining: 37\nX-Rate-Limit-Reset: 1700000012\n",
+       "X-Rate-Limit-Limit: 200\nX-Rate-Limit-Remaining: 0\nX-Rate-Limit-Reset: 1700000001\n",
+       "X-Rate-Limit-Limit: 1000\nX-Rate-Limit-Remaining: 1000\nX-Rate-Limit-Reset: 1700000001\n",
+       "X-Rate-Limit-Limit: 5\nX-Rate-Limit-Remaining: 0\n"},
+  };
+  return all;
+}
+
+TEST(LimitFields, of_every_style) {
+  ASSERT_EQ(style_cases().size(), header_style_names.size());
+  for (const StyleCase& one : style_cases()) {
+    const HeaderOptions options = with({one.style});
+    EXPECT_EQ(problem_of(options), "");
+    EXPECT_EQ(written(burst(), options), one.of_burst);
+    EXPECT_EQ(written(empty_bucket(), options), one.of_bucket);
+    EXPECT_EQ(written(fresh_day(), options), one.of_day);
+    EXPECT_EQ(written(places(), options), one.of_places);
+  }
+}
+
+TEST(LimitFields, styles_have_the_names_of_the_documentation) {
+  for (size_t i = 0; i < header_style_names.size(); ++i)
+    EXPECT_EQ(header_style_named(header_style_names[i]), static_cast<HeaderStyle>(i));
+  EXPECT_EQ(header_style_named("draft-06"), HeaderStyle::draft_06);
+  EXPECT_EQ(header_style_named("retry_after"), std::nullopt);
+  EXPECT_EQ(header_style_named(""), std::nullopt);
+}
+
+TEST(LimitFields, by_default_are_those_of_the_draft_and_retry_after) {
+  EXPECT_EQ(written(empty_bucket()), style_cases()[0].of_bucket + style_cases()[1].of_bucket);
+  EXPECT_EQ(problem_of(HeaderOptions()), "");
+}
+
+TEST(LimitFields, come_in_the_order_of_the_styles) {
+  const HeaderOptions options =
+      with({HeaderStyle::x_rate_limit, HeaderStyle::retry_after, HeaderStyle::x_ratelimit});
+  EXPECT_EQ(problem_of(options), "");
+  EXPECT_EQ(written(empty_bucket(), options),
+            style_cases()[6].of_bucket + style_cases()[1].of_bucket + style_cases()[4].of_bucket);
+}
+
+TEST(LimitFields, have_a_member_for_each_limit) {
+  const std::vector<ShownLimit> limits = {burst(), fresh_day(), places()};
+  LimitFields what;
+  what.limits = limits;
+  what.shown = 2;
+  HeaderOptions options;
+  const std::string policy =
+      "RateLimit-Policy: \"burst\";q=100;w=60, \"daily\";q=1000;w=86400, \"places\";q=5\n";
+  EXPECT_EQ(written(what, options), policy + "RateLimit: \"places\";r=0\n");
+  what.shown = 0;
+  EXPECT_EQ(written(what, options), policy + "RateLimit: \"burst\";r=37;t=12\n");
+  what.shown = 3;
+  EXPECT_EQ(written(what, options), policy);
+  options.ratelimit_all = true;
+  EXPECT_EQ(written(what, options),
+            policy + "RateLimit: \"burst\";r=37;t=12, \"daily\";r=1000, \"places\";r=0\n");
+  EXPECT_EQ(written(what, with({HeaderStyle::draft_07})),
+            "RateLimit-Policy: 100;w=60, 1000;w=86400, 5\n");
+  EXPECT_EQ(written(what, with({HeaderStyle::x_ratelimit})), "");
+}
+
+TEST(LimitFields, without_a_limit_are_none_but_retry_after) {
+  LimitFields what;
+  for (size_t i = 0; i < header_style_names.size(); ++i) {
+    HeaderOptions options = with({static_cast<HeaderStyle>(i)});
+    EXPECT_EQ(written(what, options), "");
+    options.ratelimit_all = true;
+    EXPECT_EQ(written(what, options), "");
+  }
+  what.denied = true;
+  what.retry_after = base::milliseconds(1'500);
+  EXPECT_EQ(written(what), "Retry-After: 2\n");
+}
+
+TEST(LimitFields, have_so_many_members_at_most) {
+  const std::vector<ShownLimit> limits(limit_members_max + 1, burst());
+  LimitFields what;
+  what.limits = limits;
+  HeaderOptions options;
+  options.ratelimit_all = true;
+  FieldList fields;
+  append_limit_fields(what, options, fields);
+  ASSERT_EQ(fields.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const std::optional<sf::List> list = sf::parse_list(fields[i].value);
+    ASSERT_TRUE(list);
+    EXPECT_EQ(list->size(), limit_members_max);
+  }
+}
+
+TEST(LimitFields, names_are_quoted) {
+  ShownLimit one = burst();
+  const HeaderOptions options = with({HeaderStyle::ietf});
+  for (const auto& [name, member] :
+       std::vector<std::array<std::string, 2>>{{"", R"("default")"},
+                                               {"api/v1:per-tenant-2", R"("api/v1:per-tenant-2")"},
+                                               {R"(a"b\c)", R"("a\"b\\c")"},
+                                               {"f\xC3\xBC\n", R"("f___")"}}) {
+    one.name = name;
+    EXPECT_EQ(written(one, options),
+              "RateLimit-Policy: " + member + ";q=100;w=60\nRateLimit: " + member + ";r=37;t=12\n");
+  }
+}
+
+TEST(LimitFields, a_policy_that_was_written_before_is_taken_as_it_is) {
+  base::Buffer text;
+  append_policy_member("tokens", empty_bucket().limit, text);
+  EXPECT_EQ(text.view(), R"("tokens";q=100;w=60;sluice-burst=200)");
+  ShownLimit one = empty_bucket();
+  one.policy_member = text.view();
+  EXPECT_EQ(written(one), written(empty_bucket()));
+  one.policy_member = "\"cached\"";
+  EXPECT_TRUE(written(one).starts_with("RateLimit-Policy: \"cached\"\n"));
+}
+
+TEST(LimitFields, a_partition_is_told_in_both) {
+  ShownLimit one = burst();
+  one.partition = "foobar";
+  EXPECT_EQ(written(one),
+            "RateLimit-Policy: \"burst\";q=100;w=60;pk=:Zm9vYmFy:\n"
+            "RateLimit: \"burst\";r=37;t=12;pk=:Zm9vYmFy:\n");
+}
+
+TEST(LimitFields, seconds_of_a_window_are_rounded_up) {
+  for (const auto& [us, text] : std::vector<std::pair<int64_t, std::string>>{
+           {1, "1"}, {999'999, "1"}, {1'000'000, "1"}, {1'000'001, "2"}, {90'000'000, "90"}}) {
+    base::Buffer out;
+    append_policy_member("a", bucket(7, {us}, 7), out);
+    EXPECT_EQ(out.view(), "\"a\";q=7;w=" + text);
+  }
+}
+
+TEST(LimitFields, numbers_have_fifteen_digits_at_most) {
+  constexpr int64_t most = base::bounds::quota_max;
+  const ShownLimit one = {"a", bucket(most, {1}, most), granted(most, most, {})};
+  const std::string cut = "999999999999999";
+  EXPECT_EQ(written(one),
+            "RateLimit-Policy: \"a\";q=" + cut + ";w=1\nRateLimit: \"a\";r=" + cut + "\n");
+  EXPECT_EQ(written(one, with({HeaderStyle::draft_06})),
+            "RateLimit-Limit: " + cut + "\nRateLimit-Remaining: " + cut + "\nRateLimit-Reset: 0\n");
+}
+
+TEST(LimitFields, debt_is_told_as_nothing_left) {
+  const ShownLimit one = {"a", window_of(Algorithm::aligned_window, 10, minute),
+                          refused(10, -5, base::seconds(30), base::seconds(30))};
+  EXPECT_EQ(written(one),
+            "RateLimit-Policy: \"a\";q=10;w=60\nRateLimit: \"a\";r=0;t=30\nRetry-After: 30\n");
+  EXPECT_EQ(written(one, with({HeaderStyle::x_ratelimit})),
+            "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30\n");
+}
+
+TEST(LimitFields, a_quota_of_nothing_never_has_more) {
+  const ShownLimit one = {"a", window_of(Algorithm::aligned_window, 0, minute),
+                          refused(0, 0, base::seconds(30), base::never)};
+  EXPECT_EQ(written(one), "RateLimit-Policy: \"a\";q=0;w=60\nRateLimit: \"a\";r=0\n");
+  EXPECT_EQ(written(one, with({HeaderStyle::draft_06})),
+            "RateLimit-Limit: 0\nRateLimit-Remaining: 0\nRateLimit-Reset: 30\n");
+}
+
+// What Retry-After says of a denial; empty: it is left out.
+std::string retry_after(base::Duration wait, const ShownLimit& one) {
+  LimitFields what;
+  what.limits = {&one, 1};
+  what.denied = true;
+  what.retry_after = wait;
+  return written(what, with({HeaderStyle::retry_after}));
+}
+
+TEST(RetryAfter, is_rounded_up_and_a_second_at_least) {
+  const ShownLimit one = places();
+  EXPECT_EQ(retry_after({}, one), "Retry-After: 1\n");
+  EXPECT_EQ(retry_after({1}, one), "Retry-After: 1\n");
+  EXPECT_EQ(retry_after({1'000'000}, one), "Retry-After: 1\n");
+  EXPECT_EQ(retry_after({1'000'001}, one), "Retry-After: 2\n");
+  EXPECT_EQ(retry_after({base::never.us - 1}, one), "Retry-After: 9223372036855\n");
+  EXPECT_EQ(retry_after(base::never, one), "");
+}
+
+TEST(RetryAfter, is_not_before_more_is_available) {
+  EXPECT_EQ(retry_after(base::seconds(2), burst()), "Retry-After: 12\n");
+  EXPECT_EQ(retry_after(base::seconds(20), burst()), "Retry-After: 20\n");
+  EXPECT_EQ(retry_after(base::never, burst()), "");
+}
+
+TEST(RetryAfter, is_of_denials_alone) {
+  LimitFields what;
+  what.retry_after = base::seconds(5);
+  EXPECT_EQ(written(what), "");
+}
+
+TEST(RetryAfter, can_be_written_alone) {
+  const HeaderOptions options, without = with({HeaderStyle::ietf});
+  FieldList fields;
+  append_retry_after(base::milliseconds(1), options, fields);
+  append_retry_after(base::never, options, fields);
+  append_retry_after(base::seconds(1), without, fields);
+  EXPECT_EQ(text_of(fields), "Retry-After: 1\n");
+}
+
+TEST(LimitFields, names_of_fields_may_be_others) {
+  HeaderOptions options = with({HeaderStyle::ietf, HeaderStyle::draft_07, HeaderStyle::draft_06});
+  options.names_of(HeaderStyle::ietf).policy = "X-Policy";
+  options.names_of(HeaderStyle::ietf).limit = "X-Limit";
+  options.names_of(HeaderStyle::draft_07).policy = "";
+  options.names_of(HeaderStyle::draft_06).policy = "RateLimit-Policy";
+  EXPECT_EQ(problem_of(options), "");
+  EXPECT_EQ(written(burst(), options),
+            "X-Policy: \"burst\";q=100;w=60\n"
+            "X-Limit: \"burst\";r=37;t=12\n"
+            "RateLimit: limit=100, remaining=37, reset=12\n"
+            "RateLimit-Limit: 100\nRateLimit-Remaining: 37\nRateLimit-Reset: 12\n"
+            "RateLimit-Policy: 100;w=60\n");
+}
+
+TEST(LimitFields, two_of_one_name_are_a_problem) {
+  EXPECT_EQ(problem_of(with({HeaderStyle::ietf, HeaderStyle::draft_07})),
+            "two fields of the styles are named RateLimit-Policy");
+  EXPECT_EQ(problem_of(with({HeaderStyle::x_ratelimit, HeaderStyle::x_ratelimit_epoch})),
+            "two fields of the styles are named X-RateLimit-Limit");
+  EXPECT_EQ(problem_of(with({HeaderStyle::retry_after, HeaderStyle::retry_after})),
+            "two fields of the styles are named Retry-After");
+  EXPECT_EQ(problem_of(with({HeaderStyle::ietf, HeaderStyle::draft_06})), "");
+  HeaderOptions options = with({HeaderStyle::ietf, HeaderStyle::draft_06});
+  options.names_of(HeaderStyle::draft_06).policy = "ratelimit-policy";
+  EXPECT_EQ(problem_of(options), "two fields of the styles are named ratelimit-policy");
+  options.names_of(HeaderStyle::draft_06).policy = "a b";
+  EXPECT_EQ(problem_of(options), "`a b` is not a name of a header field");
+  options.styles = {HeaderStyle::ietf};
+  EXPECT_EQ(problem_of(options), "");
+}
+
+TEST(FieldList, is_used_again) {
+  const HeaderOptions options;
+  FieldList fields;
+  for (int i = 0; i < 3; ++i) {
+    fields.clear();
+    EXPECT_EQ(fields.size(), 0u);
+    append_retry_after(base::seconds(i + 7), options, fields);
+    fields.begin("Empty");
+    fields.end();
+    EXPECT_EQ(text_of(fields), "Retry-After: " + std::to_string(i + 7) + "\nEmpty: \n");
+  }
+}
+
+// A value from 0 to `most`, of any length.
+int64_t any_of(tests::Dice& dice, int64_t most) {
+  return std::min(most, dice(INT64_MAX) >> dice(63));
+}
+
+Limit any_limit(tests::Dice& dice) {
+  constexpr Algorithm algorithms[] = {Algorithm::fixed_window, Algorithm::aligned_window,
+                                      Algorithm::token_bucket, Algorithm::sliding_window,
+                                      Algorithm::sliding_log,  Algorithm::fixed_bucket};
+  const Algorithm algorithm = algorithms[dice(std::size(algorithms))];
+  const int64_t quota = 1 + any_of(dice, base::bounds::quota_max - 1);
+  if (algorithm == Algorithm::fixed_bucket) return fixed_bucket(quota);
+  const base::Duration window{1 + any_of(dice, base::bounds::window_us_max - 1)};
+  if (algorithm != Algorithm::token_bucket) return window_of(algorithm, quota, window);
+  return bucket(quota, window,
+                dice(2) == 0 ? quota : 1 + any_of(dice, base::bounds::quota_max - 1));
+}
+
+int64_t cut(int64_t value) {
+  return std::clamp<int64_t>(value, 0, 999'999'999'999'999);
+}
+
+// The integer of that parameter; nothing: there is none.
+std::optional<int64_t> parameter(const sf::Item& item, std::string_view name) {
+  const sf::Bare* const bare = item.find(name);
+  if (bare == nullptr) return {};
+  EXPECT_EQ(bare->type, sf::Bare::Type::integer) << name;
+  return bare->number;
+}
+
+void check_policy(const sf::Item& item, const ShownLimit& one) {
+  EXPECT_EQ(item.value, (sf::Bare{sf::Bare::Type::string, 0, std::string(one.name)}));
+  EXPECT_EQ(parameter(item, "q"), cut(one.limit.quota));
+  const bool has_window = one.limit.algorithm != Algorithm::fixed_bucket;
+  std::optional<int64_t> w, more;
+  if (has_window) w = (one.limit.window.us + 999'999) / 1'000'000;
+  if (has_window && one.limit.burst != 0 && one.limit.burst != one.limit.quota)
+    more = cut(one.limit.burst);
+  EXPECT_EQ(parameter(item, "w"), w);
+  EXPECT_EQ(parameter(item, "sluice-burst"), more);
+  EXPECT_EQ(item.parameters.size(), 1u + w.has_value() + more.has_value());
+}
+
+void check_state(const sf::Item& item, const ShownLimit& one) {
+  EXPECT_EQ(item.value, (sf::Bare{sf::Bare::Type::string, 0, std::string(one.name)}));
+  EXPECT_EQ(parameter(item, "r"), cut(one.decision.remaining));
+  const base::Duration more = time_to_more(one.limit, one.decision);
+  std::optional<int64_t> t;
+  if (more != base::never) t = more.us / 1'000'000 + (more.us % 1'000'000 != 0);
+  EXPECT_EQ(parameter(item, "t"), t);
+  EXPECT_EQ(item.parameters.size(), 1u + t.has_value());
+}
+
+TEST(LimitFields, of_random_limits_are_read_back) {
+  HeaderOptions options = with({HeaderStyle::ietf, HeaderStyle::draft_06});
+  options.ratelimit_all = true;
+  FieldList fields;
+  for (uint32_t seed = 1; seed <= 5'000 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    tests::Dice dice(seed);
+    std::vector<ShownLimit> limits(1 + dice(size_t{4}));
+    for (ShownLimit& one : limits) {
+      constexpr std::string_view names[] = {"a", "b\"c", "d\\", "e, f;g=\"h\"", "0123456789"};
+      one.name = names[dice(std::size(names))];
+      one.limit = any_limit(dice);
+      std::array<limit::State, limit::limit_cells_max> state{};
+      const int64_t cost = 1 + any_of(dice, limit::units_max(one.limit));
+      limit::decide(state.data(), one.limit, cost, now, state.data());
+      const int64_t next = any_of(dice, cost);
+      one.decision = limit::decide(state.data(), one.limit, next, now, state.data());
+    }
+    LimitFields what;
+    what.limits = limits;
+    what.shown = dice(limits.size());
+    fields.clear();
+    append_limit_fields(what, options, fields);
+    const Decision& shown = limits[what.shown].decision;
+    ASSERT_GE(fields.size(), 4u);
+    const auto policy = sf::parse_list(fields[0].value), state = sf::parse_list(fields[1].value);
+    ASSERT_TRUE(policy && state) << text_of(fields);
+    ASSERT_EQ(policy->size(), limits.size());
+    ASSERT_EQ(state->size(), limits.size());
+    for (size_t i = 0; i < limits.size(); ++i) {
+      check_policy((*policy)[i], limits[i]);
+      check_state((*state)[i], limits[i]);
+    }
+    const auto limit = sf::parse_item(fields[2].value), left = sf::parse_item(fields[3].value);
+    EXPECT_EQ(limit, (sf::Item{{sf::Bare::Type::integer, cut(shown.limit)}}));
+    EXPECT_EQ(left, (sf::Item{{sf::Bare::Type::integer, cut(shown.remaining)}}));
+  }
+}
+
+TEST(LimitFields, of_the_seventh_draft_are_a_dictionary) {
+  FieldList fields;
+  const ShownLimit one = empty_bucket();
+  LimitFields what;
+  what.limits = {&one, 1};
+  const HeaderOptions options = with({HeaderStyle::draft_07});
+  append_limit_fields(what, options, fields);
+  ASSERT_EQ(fields.size(), 2u);
+  const auto state = sf::parse_dictionary(fields[1].value);
+  const auto integer = [](int64_t n) { return sf::Item{{sf::Bare::Type::integer, n}}; };
+  EXPECT_EQ(state, (sf::Dictionary{
+                       {"limit", integer(200)}, {"remaining", integer(0)}, {"reset", integer(1)}}));
+}
+
+}  // namespace
+}  // namespace sluice::http::limit_fields_test

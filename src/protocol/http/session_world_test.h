@@ -1,0 +1,432 @@
+// The HTTP protocol without sockets: sessions, engine, rules and the table in memory, with a clock
+// that stands still until it is told, and a store in front of the table that answers late or not at
+// all when it is told. One world at a time, on the test's thread; passwords alone are checked on
+// another one.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "access/access.h"
+#include "base/bounds.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "config/config.h"
+#include "engine/engine.h"
+#include "policy/overrides.h"
+#include "policy/read/native.h"
+#include "protocol/http/dialect.h"
+#include "protocol/http/options.h"
+#include "protocol/http/session.h"
+#include "protocol/http/wait_count.h"
+#include "protocol/http/worker_state.h"
+#include "protocol/protocol.h"
+#include "request/space.h"
+#include "server/options.h"
+#include "store/embedded_store.h"
+#include "store/fallback.h"
+#include "store/forwarding_test.h"
+#include "tests/support/patience.h"
+
+namespace sluice::http::session_world {
+
+inline constexpr int64_t second = 1'000'000;
+inline int64_t now_us;  // of the one world
+
+inline protocol::Protocol self() {
+  return protocol::find("http").value();
+}
+
+// Decides `settles` of the groups of a batch at once, and the rest when the batch is named.
+class LateStore final : public store::tests::Forwarding {
+ public:
+  explicit LateStore(store::Store& inner) : Forwarding(inner) {}
+
+  std::function<size_t(size_t)> settles = [](size_t all) { return all; };
+  // Can no counter be asked?
+  bool fails = false;
+  size_t settled = 0;  // groups, by the table
+
+  store::Applied apply(const request::Batch& batch, base::Time now,
+                       store::CompletionQueue* completions, const store::Pin& pin,
+                       request::Ticket ticket) override {
+    const size_t all = batch.groups.size();
+    const bool may_be_late = ticket != request::no_ticket;
+    const size_t count = may_be_late ? std::min(settles(all), all) : all;
+    auto first = batch;
+    first.groups = batch.groups.first(count);
+    if (fails) return fail(first, now, completions, ticket, all);
+    store::Applied applied;
+    if (count > 0) applied = inner_.apply(first, now, completions, pin, ticket);
+    settled += applied.settled;
+    if (applied.later || applied.settled < count || count == all) return applied;
+    asks_.emplace_back(completions, ticket);
+    return {.settled = count, .later = true};
+  }
+  void abandon(store::CompletionQueue& completions, request::Ticket ticket) override {
+    std::erase_if(asks_, [&](const auto& ask) { return ask.second == ticket; });
+    inner_.abandon(completions, ticket);
+  }
+  // Batches that were put off.
+  size_t asked() const { return asks_.size(); }
+  // Names the n-th of them.
+  void name(size_t n) {
+    const auto [completions, ticket] = asks_.at(n);
+    asks_.erase(asks_.begin() + static_cast<std::ptrdiff_t>(n));
+    completions->resume_batch(ticket);
+  }
+
+ private:
+  store::Applied fail(const request::Batch& batch, base::Time now,
+                      store::CompletionQueue* completions, request::Ticket ticket, size_t all) {
+    for (size_t i = 0; i < batch.groups.size(); ++i) {
+      request::Group& group = batch.groups[i];
+      if (limit::is_counted(batch.charges[group.charge_first].limits)) {
+        store::fall_back(group, batch, request::Error::store, now);
+      } else {
+        auto one = batch;
+        one.groups = batch.groups.subspan(i, 1);
+        inner_.apply(one, now, completions, {}, ticket);
+      }
+      if (group.error != request::Error::none && !group.may_fail)
+        return {.settled = i + 1, .later = false};
+    }
+    if (batch.groups.size() == all) return {.settled = all, .later = false};
+    asks_.emplace_back(completions, ticket);
+    return {.settled = batch.groups.size(), .later = true};
+  }
+
+  std::vector<std::pair<store::CompletionQueue*, request::Ticket>> asks_;
+};
+
+// What the server's log is told.
+struct Log final : request::ServerView {
+  std::string_view version() const override { return "1.2.3"; }
+  request::ServerFigures figures() const override { return {}; }
+  void interrupt() const override {}
+  void warn(std::string_view line) const override { warned.emplace_back(line); }
+
+  mutable std::vector<std::string> warned;
+};
+
+struct Setup {
+  std::string rules =
+      "- { match: { ip: '*' }, actor: ip, name: by-ip, limit: { quota: 3, window: "
+      "1m, algorithm: fixed_window } }\n";
+  std::string http = "{}";  // as in a sluice.yaml
+  std::shared_ptr<const access::Users> users{};
+};
+
+class Connection;
+
+// More than twenty members: all that a worker has, in one place for the test.
+class World {
+ public:
+  explicit World(const Setup& setup = {}) {
+    now_us = 1'795'334'123 * second;
+    access.set(setup.users);
+    base::Diagnostics diagnostics;
+    config::read_config(
+        "listen: [{ protocol: http, address: '127.0.0.1:1' }]\nhttp: " + setup.http + "\n",
+        "sluice.yaml", config_, diagnostics);
+    for (const auto& one : diagnostics) ADD_FAILURE() << base::to_string(one);
+    const auto number = static_cast<size_t>(self());
+    options_ = config_.options().session_options[number];
+    live_ = std::make_unique<live::Live>(
+        live::LivePolicy{std::make_shared<policy::RuleSet>(protocol::dialects())});
+    load(setup.rules);
+    engine_ = std::make_unique<engine::Engine>(
+        engine::Engine::Deps{.store = store,
+                             .clock = clock_,
+                             .live = *live_,
+                             .overrides = &overrides_,
+                             .spaces = &spaces_,
+                             .access = &access,
+                             .wake = [this] { woken_ = true; },
+                             .run = [this](std::function<void()> what) { post(std::move(what)); }},
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+  ~World() { access.stop(); }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // As a reload does it. `rules`: items of a list of native rules.
+  void load(const std::string& rules) {
+    auto set = std::make_shared<policy::RuleSet>(protocol::dialects());
+    base::Diagnostics diagnostics;
+    if (!rules.empty())
+      policy::read_native("rules:\n" + rules, "test.yaml", spaces_, *set, diagnostics);
+    EXPECT_FALSE(base::has_errors(diagnostics)) << rules;
+    protocol::describe(self()).add_rules(&config_.settings_of(self()), spaces_, *set);
+    old_.push_back(live_->exchange(std::make_shared<live::LivePolicy>(
+        live::LivePolicy{.rules = std::move(set), .hash = 0, .generation = ++generation_})));
+    if (engine_ == nullptr) return;
+    engine_->take_policy();
+    engine_->match_again();
+    settle();
+  }
+  uint64_t generation() const { return generation_; }
+
+  // What limits of requests for that key are replaced by; nothing: they are not any more.
+  void override_inline(const std::string& key, std::optional<limit::Algorithm> algorithm) {
+    const policy::Rule& rule = live_->current()->rules->rules(&dialect).front();
+    if (!algorithm) {
+      overrides_.remove(rule.id, std::array{key});
+    } else {
+      const std::vector<limit::Limit> limits = {{*algorithm}};
+      policy::Override one;
+      one.rule = rule.id;
+      one.actor = {key};
+      one.terms.id = ++override_id_;
+      one.terms.until = {INT64_MAX};
+      one.terms.limits_id = spaces_.intern_limits(limits);
+      one.terms.limits = spaces_.limits(one.terms.limits_id);
+      EXPECT_TRUE(overrides_.set(one));
+    }
+    engine_->match_again();
+    settle();
+  }
+
+  // Lets so much time pass, all at once.
+  void pass(int64_t us) {
+    now_us += us;
+    settle();
+  }
+  // Does what can be done at this time.
+  void settle();
+  // Waits for what another thread has for this one, and does it.
+  void run_posted() {
+    std::unique_lock lock(mutex_);
+    const bool came =
+        posted_cv_.wait_until(lock, sluice::tests::soon(), [this] { return !posted_.empty(); });
+    lock.unlock();
+    ASSERT_TRUE(came);
+    settle();
+  }
+
+  request::Peer peer(const std::string& address) {
+    return {.server = &log,
+            .options = options_.get(),
+            .access = &access,
+            .worker = &worker,
+            .clock = &clock_,
+            .address = address};
+  }
+  engine::Engine& engine() { return *engine_; }
+  const HttpOptions& options() const { return static_cast<const HttpOptions&>(*options_); }
+  size_t waiting() const { return options().waits->waiting(); }
+  IdempotencyMemory::Held kept() const { return options().idempotency->held(); }
+
+ private:
+  friend class Connection;
+  void post(std::function<void()> what) {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(what));
+    posted_cv_.notify_one();
+  }
+  bool run_one() {
+    std::unique_lock lock(mutex_);
+    if (posted_.empty()) return false;
+    const auto what = std::move(posted_.front());
+    posted_.pop_front();
+    lock.unlock();
+    what();
+    return true;
+  }
+
+  config::Config config_;
+  std::shared_ptr<const request::SessionOptions> options_;
+  request::Spaces spaces_;
+  base::Clock clock_{{[] { return now_us; }, [] { return now_us; }}};
+  store::EmbeddedStore table_{0, base::Hash(1), spaces_};
+  uint64_t generation_ = 0, override_id_ = 0;
+  // None is the last to be held by the engine.
+  std::vector<std::shared_ptr<const live::LivePolicy>> old_;
+  std::unique_ptr<live::Live> live_;
+  policy::Overrides overrides_;
+  std::vector<Connection*> connections_;
+  std::mutex mutex_;
+  std::condition_variable posted_cv_;
+  std::deque<std::function<void()>> posted_;  // guarded
+  bool woken_ = false;
+  std::unique_ptr<engine::Engine> engine_;
+
+ public:
+  HttpWorker worker;
+  LateStore store{table_};
+  access::Access access;
+  Log log;
+};
+
+// What server::Connection does with what arrives; the socket takes whatever it is given.
+class Connection final : public engine::ReplySink {
+ public:
+  explicit Connection(World& world, const std::string& address = "127.0.0.1:41000")
+      : world_(world), session_(std::make_unique<HttpSession>(world.peer(address))) {
+    world.connections_.push_back(this);
+  }
+  // The client is gone.
+  ~Connection() override {
+    close();
+    std::erase(world_.connections_, this);
+  }
+
+  void send(std::string_view bytes) {
+    in_ += bytes;
+    process();
+    world_.settle();
+  }
+  // The client sends nothing more.
+  void end() {
+    end_ = ending_ = true;
+    if (session_ != nullptr && session_->waits_for_units()) world_.engine().interrupt(*this);
+    process();
+    world_.settle();
+  }
+  // The server stops; all that has arrived was read.
+  void finish() {
+    if (is_closed()) return;
+    if (!session_->holds_back()) process();
+    if (is_closed() || !under_way_.empty()) return;
+    world_.engine().forget(*this);
+    base::Buffer out;
+    session_->goodbye(out);
+    out_ += out.view();
+    close();
+  }
+
+  // What was sent since the last time.
+  std::string take() { return std::exchange(out_, {}); }
+  std::string ask(std::string_view bytes) {
+    send(bytes);
+    return take();
+  }
+  bool is_closed() const { return session_ == nullptr; }
+  const std::string& fault() const { return fault_; }
+  HttpSession& session() { return *session_; }
+
+  void resume(engine::Batch& batch) override {
+    resumable_.push_back(&batch);
+    process();
+  }
+  void reply_late(const request::Request& request, const request::Verdict& verdict,
+                  base::Time now) override {
+    base::Buffer out;
+    session_->reply(request, verdict, now, out);
+    late_ += out.view();
+  }
+  void flush_late(bool) override {
+    out_ += std::exchange(late_, {});
+    undecided_ |= can_receive() && (!in_.empty() || session_->has_more() || end_);
+  }
+  bool has_unsent() const override { return !late_.empty(); }
+  bool is_leaving() const override { return ending_; }
+
+ private:
+  friend class World;
+  struct UnderWay {
+    engine::Batch* batch;
+    std::unique_ptr<const std::string> input;
+  };
+
+  // True: there was something to do.
+  bool turn() {
+    if (is_closed() || !std::exchange(undecided_, false)) return false;
+    process();
+    return true;
+  }
+  bool can_receive() const {
+    return !is_closed() && !leaving_ && !session_->holds_back() &&
+           under_way_.size() < base::bounds::batches_per_connection_max &&
+           (under_way_.empty() || session_->takes_several_batches());
+  }
+  void process() {
+    while (!is_closed()) {
+      if (resumable_.empty() && !can_receive()) return;
+      base::Buffer out;
+      bool progressed = true;
+      const engine::Served served = resumable_.empty() ? receive(progressed, out) : resume_one(out);
+      bool closing = served == engine::Served::ended;
+      if (leaving_ && !closing && under_way_.empty()) {
+        fault_ = session_->fault();
+        session_->farewell(out);
+        closing = true;
+      }
+      out_ += out.view();
+      if (closing) return close();
+      if (resumable_.empty() && !can_receive()) {
+        if (ending_ && session_->waits_for_units()) world_.engine().interrupt(*this);
+        return;
+      }
+      // As in the server, which does not ask a session that has consumed all there is.
+      if (!progressed || (in_.empty() && !end_ && resumable_.empty())) break;
+    }
+    if (end_ && !is_closed() && under_way_.empty()) close();
+  }
+  engine::Served receive(bool& progressed, base::Buffer& out) {
+    engine::Engine& engine = world_.engine();
+    engine::Batch& batch = engine.next_batch();
+    // In memory of its own, so that a sanitizer sees a view that lives too long.
+    auto input = std::make_unique<const std::string>(in_);
+    const request::Received received = session_->receive(*input, end_, batch.requests, out);
+    EXPECT_LE(received.consumed, in_.size());
+    in_.erase(0, received.consumed);
+    leaving_ = received.closing;
+    if (session_->is_interrupted()) engine.interrupt(*this, session_.get());
+    const size_t count = batch.requests.size();
+    progressed = received.consumed > 0 || count > 0;
+    if (count == 0) return engine::Served::all;
+    const engine::Served served = engine.serve(batch, self(), *session_, out, this);
+    if (served == engine::Served::later) under_way_.push_back({&batch, std::move(input)});
+    return served;
+  }
+  engine::Served resume_one(base::Buffer& out) {
+    engine::Batch* const batch = resumable_.front();
+    resumable_.erase(resumable_.begin());
+    const engine::Served served = world_.engine().resume(*batch, out);
+    if (served != engine::Served::later)
+      std::erase_if(under_way_, [&](const UnderWay& one) { return one.batch == batch; });
+    return served;
+  }
+  void close() {
+    if (is_closed()) return;
+    world_.engine().forget(*this);
+    under_way_.clear();
+    resumable_.clear();
+    session_.reset();
+  }
+
+  World& world_;
+  std::unique_ptr<HttpSession> session_;
+  std::string in_, out_, late_, fault_;
+  std::vector<UnderWay> under_way_;
+  std::vector<engine::Batch*> resumable_;
+  bool leaving_ = false, ending_ = false, end_ = false, undecided_ = false;
+};
+
+inline void World::settle() {
+  for (bool more = true; more;) {
+    more = false;
+    while (run_one()) more = true;
+    woken_ = false;
+    engine_->advance();
+    more |= woken_;
+    for (size_t i = 0; i < connections_.size(); ++i) more |= connections_[i]->turn();
+  }
+}
+
+}  // namespace sluice::http::session_world

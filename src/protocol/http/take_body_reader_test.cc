@@ -1,0 +1,219 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bounds.h"
+#include "base/utf8.h"
+#include "limit/limit.h"
+#include "protocol/http/take_body.h"
+#include "protocol/http/take_body_model.h"
+#include "tests/support/dice.h"
+
+namespace sluice::http::take_body_reader_test {
+namespace {
+
+using limit::Algorithm;
+using take_model::Asked;
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : dice_(seed) {}
+
+  Asked asked(const Wanted& wanted) {
+    Asked asked;
+    asked.has_takes = wanted.only_takes || (wanted.takes_max > 0 && dice_(3) == 0);
+    asked.each = wanted.has_mode && dice_(2) == 0;
+    asked.detail = wanted.has_detail && dice_(2) == 0;
+    if (wanted.has_timeout && dice_(2) == 0)
+      asked.timeout_us = number(base::bounds::window_us_max, 0);
+    const size_t count = asked.has_takes ? 1 + dice_(size_t{4}) : 1;
+    for (size_t i = 0; i < count; ++i) asked.subjects.push_back(subject(wanted));
+    return asked;
+  }
+
+  // Changes, drops, doubles or moves some bytes.
+  void spoil(std::string& json) {
+    constexpr std::string_view bytes = "{}[]:,\"\\01e-.nutf \n\x01\x80\xC3";
+    for (int changes = dice_(3) == 0 ? 3 : 1; changes > 0 && !json.empty(); --changes) {
+      const size_t at = dice_(json.size());
+      const char c = bytes[dice_(bytes.size())];
+      if (const int how = dice_(4); how == 0) {
+        json[at] = c;
+      } else if (how == 1) {
+        json.erase(at, 1 + dice_(size_t{3}));
+      } else if (how == 2) {
+        json.insert(at, 1, c);
+      } else {
+        json.insert(at, json.substr(dice_(json.size()), 1 + dice_(size_t{20})));
+      }
+    }
+  }
+
+  size_t operator()(size_t n) { return dice_(n); }
+
+ private:
+  take_model::Subject subject(const Wanted& wanted) {
+    take_model::Subject subject;
+    if (dice_(2) == 0) {
+      subject.key = text(0);
+      for (int i = 1 + dice_(3); i > 0; --i) {
+        limit::Limit one = limit();
+        const std::string name = dice_(2) == 0 ? "" : "l" + std::to_string(i);
+        subject.limits.push_back({name, one});
+      }
+    } else {
+      for (int i = 1 + dice_(5); i > 0; --i) {
+        const std::string key = std::to_string(i) + text(0);
+        subject.entries.emplace_back(key, dice_(3) == 0 ? word() : text(0));
+      }
+    }
+    if (wanted.has_n) subject.n = number(base::bounds::quota_max, wanted.has_all ? 1 : 0);
+    subject.all = wanted.has_all && dice_(3) == 0;
+    if (subject.all) subject.n = 1;
+    return subject;
+  }
+
+  limit::Limit limit() {
+    limit::Limit one;
+    one.algorithm = static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice_(6));
+    const bool is_log = one.algorithm == Algorithm::sliding_log;
+    one.quota = number(is_log ? 20 : base::bounds::quota_max, 1);
+    if (one.algorithm != Algorithm::fixed_bucket)
+      one.window.us = number(base::bounds::window_us_max, 1);
+    if (one.algorithm == Algorithm::fixed_bucket) one.burst = one.quota;
+    if (one.algorithm == Algorithm::token_bucket) one.burst = number(base::bounds::quota_max, 1);
+    return one;
+  }
+
+  // Of all magnitudes.
+  int64_t number(int64_t most, int64_t least) {
+    int64_t n = most;
+    for (int i = dice_(16); i > 0; --i) n /= 10;
+    return std::clamp(n - dice_(int64_t{3}), least, most);
+  }
+  std::string word() {
+    const std::vector<std::string> words = {"true", "false", "0", "-1.50E+3", "1e999", "12"};
+    return words[dice_(words.size())];
+  }
+  std::string text(int least) {
+    const std::vector<std::string> parts = {
+        "a",          "\"",   "\\", "/",       "\n", "\xC3\xA4", "\xF0\x9F\x98\x80",
+        "abcdefghij", "\x7f", " ",  "10.0.0.1"};
+    std::string text;
+    for (int i = least + dice_(4); i > 0; --i) text += parts[dice_(parts.size())];
+    return text;
+  }
+
+  tests::Dice dice_;
+};
+
+// As /v1/take, put, wait, batch and reset have it, and one that has next to nothing.
+std::vector<Wanted> make_all_wanted() {
+  std::vector<Wanted> all(6);
+  all[0].has_mode = true;
+  all[1].has_all = true;
+  all[2].takes_max = 0;
+  all[2].has_timeout = true;
+  all[3].takes_max = batch_takes_max;
+  all[3].only_takes = true;
+  all[4].has_n = false;
+  all[5].takes_max = 0;
+  all[5].has_n = all[5].has_detail = false;
+  return all;
+}
+const std::vector<Wanted> all_wanted = make_all_wanted();
+
+TEST(TakeBodyReader, reads_what_was_written_in_any_way) {
+  TakeBodyReader reader;
+  TakeBody body;
+  for (uint32_t seed = 0; seed < 5000; ++seed) {
+    Random random(seed);
+    const Wanted& wanted = all_wanted[seed % all_wanted.size()];
+    const Asked asked = random.asked(wanted);
+    const std::string json = take_model::Writer(random).write(asked, wanted);
+    ASSERT_TRUE(reader.read(json, wanted, body)) << "seed " << seed << ": " << body.problem << json;
+    ASSERT_EQ(take_model::asked_of(body), asked) << "seed " << seed << ": " << json;
+    ASSERT_EQ(take_model::read(json, wanted), asked) << "seed " << seed << ": " << json;
+  }
+}
+
+TEST(TakeBodyReader, reads_and_refuses_as_the_model_does) {
+  TakeBodyReader reader;
+  TakeBody body;
+  size_t accepted = 0, refused = 0;
+  for (uint32_t seed = 0; seed < 20'000; ++seed) {
+    Random random(seed);
+    const Wanted& wanted = all_wanted[seed % all_wanted.size()];
+    std::string json = take_model::Writer(random).write(random.asked(wanted), wanted);
+    random.spoil(json);
+    const bool sound = reader.read(json, wanted, body);
+    const auto expected = take_model::read(json, wanted);
+    ASSERT_EQ(sound, expected.has_value()) << "seed " << seed << ": " << body.problem << "\n"
+                                           << json;
+    ++(sound ? accepted : refused);
+    if (sound) {
+      ASSERT_EQ(take_model::asked_of(body), *expected) << "seed " << seed << ": " << json;
+    }
+    ASSERT_TRUE(base::utf8::is_valid(body.problem)) << "seed " << seed;
+  }
+  EXPECT_GT(accepted, 1000u);
+  EXPECT_GT(refused, 1000u);
+}
+
+TEST(TakeBodyReader, refuses_every_beginning_of_a_body) {
+  TakeBodyReader reader;
+  TakeBody body;
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    Random random(seed);
+    const Wanted& wanted = all_wanted[seed % all_wanted.size()];
+    const std::string json = take_model::Writer(random).write(random.asked(wanted), wanted);
+    for (size_t size = 0; size <= json.rfind('}'); ++size) {
+      // Elsewhere in memory, so that a byte too far is seen.
+      const std::vector<char> part(json.begin(), json.begin() + static_cast<ptrdiff_t>(size));
+      ASSERT_FALSE(reader.read({part.data(), size}, wanted, body))
+          << "seed " << seed << ", " << size << " of " << json;
+      ASSERT_FALSE(body.problem.empty());
+    }
+  }
+}
+
+TEST(TakeBodyReader, texts_without_escapes_are_views_into_the_body) {
+  TakeBodyReader reader;
+  TakeBody body;
+  const std::string json =
+      R"({"takes": [{"entries": {"a": "x", "b": 1.0, "c": "\u0063"}}, {"key": "k",
+                               "limits": [{"quota": 1, "window": 1, "name": "z"}]}]})";
+  ASSERT_TRUE(reader.read(json, all_wanted[0], body)) << body.problem;
+  const auto is_within = [&](std::string_view text) {
+    return text.data() >= json.data() && text.data() + text.size() <= json.data() + json.size();
+  };
+  EXPECT_TRUE(is_within(body.entries[0].key) && is_within(body.entries[0].value));
+  EXPECT_TRUE(is_within(body.entries[1].value) && is_within(body.limits[0].name));
+  EXPECT_TRUE(is_within(body.subjects[1].key));
+  EXPECT_FALSE(is_within(body.entries[2].value));
+}
+
+TEST(TakeBodyReader, a_reader_is_as_new_for_every_body) {
+  TakeBodyReader reader;
+  TakeBody body;
+  const std::string_view full = R"({"takes": [{"entries": {"a": "\n"}, "n": 9}], "mode": "each",
+                                    "detail": true})";
+  const std::string_view small = R"({"entries": {"b": "c"}})";
+  for (const std::string_view before : {full, std::string_view(R"({"entries": {"a": nul}})")}) {
+    EXPECT_EQ(reader.read(before, all_wanted[0], body), before == full);
+    ASSERT_TRUE(reader.read(small, all_wanted[0], body)) << body.problem;
+    EXPECT_EQ(take_model::asked_of(body), *take_model::read(std::string(small), all_wanted[0]));
+    EXPECT_EQ(body.pointer, "");
+  }
+  ASSERT_TRUE(reader.read(R"({"entries": {"a": 1}, "timeout": 1})", all_wanted[2], body));
+  ASSERT_TRUE(reader.read(small, all_wanted[2], body));
+  EXPECT_FALSE(body.timeout);
+}
+
+}  // namespace
+}  // namespace sluice::http::take_body_reader_test
