@@ -20,6 +20,12 @@ from typing import NamedTuple
 # nothing but the name, are breaches.
 SHARED_WORDS: dict[str, str] = {
     "resp": "the codec of the same name in wire/, and the short form of response",
+    "http": "the codec of the same name in wire/, which other protocols and the admin port speak as well",
+}
+
+# Of these a string that is nothing but the name says something else as well: only includes are breaches.
+SHARED_STRINGS: dict[str, str] = {
+    "http": "the scheme of URIs, and what a client speaks that took the wrong port",
 }
 
 # What may name protocols: a file, or a folder that ends with `/`, and why. Product code is not among them.
@@ -151,7 +157,7 @@ def breaches_in(text: str, names: list[str]) -> Iterator[tuple[int, str]]:
                     yield number, f"includes the folder of a protocol: {include['target']}"
                     continue
             if name in SHARED_WORDS:
-                if name in STRING.findall(line):
+                if name not in SHARED_STRINGS and name in STRING.findall(line):
                     yield number, f"names the protocol {name}: \"{name}\""
             elif found := pattern_of(name).search(line):
                 yield number, f"names the protocol {name}: {line[max(found.start() - 30, 0):found.end() + 30].strip()}"

@@ -243,6 +243,7 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
   }
   request::Verdict verdict = verdict_of(batch.plan, part, decider_.deps().store);
   verdict.delayed = verdict.allowed;
+  verdict.generation = batch.policy->generation;
   reply(ticket, verdict, now);
 }
 
@@ -334,7 +335,8 @@ void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time
   const PendingReply* const pending = pending_.find(ticket);
   request::Verdict verdict = given;
   verdict.waited = {decider_.deps().clock.monotonic().us - pending->asked_at.us};
-  if (pending->policy != nullptr) verdict.generation = pending->policy->generation;
+  if (verdict.generation == 0 && pending->policy != nullptr)
+    verdict.generation = pending->policy->generation;
   ReplySink& sink = *pending->sink;
   if (!std::exchange(sink.has_replies_, true)) sinks_.push_back(&sink);
   log_late(decider_.log(), *pending, verdict, now);

@@ -1,104 +1,153 @@
-// What is refused, since two parsers might read it differently (RFC 9112; RFC 9110 where named):
+// What is refused, since two parsers might read it differently (RFC 9112; RFC 9110 where named).
+// With 400 unless another status is told:
 //
-//   2.2   a LF without a CR in front of it, or a CR without a LF behind it; white space at the
-//         beginning of a line (5.2, obsolete line folding)
-//   3     more than one blank in a request line; a version that is not HTTP/1.0 or HTTP/1.1
-//   3.2   no Host in HTTP/1.1, two of them, or one that is ill-formed; a target with bytes that no
-//         URI has, with a fragment, with user information, or in authority form
-//   5.1   a field name that is no token, or white space between it and its colon
-//   5.5   (RFC 9110) control characters in a value
-//   6.1   Transfer-Encoding beside a Content-Length, in HTTP/1.0, twice, or other than `chunked`
-//   6.3   a Content-Length that is not digits alone, or comes twice
-//   7.1   a chunk's size with anything but hexadecimal digits, or of more than 16 of them; control
-//         characters in a chunk's extensions; no line end behind a chunk
+//   2.2   a LF without a CR in front of it, or a CR without a LF behind it, but in a body's data;
+//         white space at the beginning of a line (5.2, obsolete line folding); more than
+//         empty_lines_max empty lines in front of a request
+//   2.3   a version that is not `HTTP/`, a digit, `.` and a digit; 505: another than 1.0 and 1.1
+//   3     anything but one blank between method, target and version; a method that is no token
+//   3.2   no Host in HTTP/1.1, two of them, one that is ill-formed, or that is not the host of the
+//         target where that has one; a target with control characters, bytes above 0x7E, a
+//         fragment, or `\`, which some take for `/`; an absolute one that is not http or https, has
+//         user information or no host; authority form; `*` but of OPTIONS
+//   5     a line that has no colon, an empty name, or a name that is no token (5.1: white space in
+//         front of the colon)
+//   5.5   (RFC 9110) control characters in a value, but for tabs
+//   6.1   Transfer-Encoding beside a Content-Length, in HTTP/1.0, twice, or other than `chunked`.
+//         501: another coding by itself
+//   6.2   a Content-Length that is not digits alone, of more than 19 digits, above 2^63 - 1, or
+//         twice, though they be the same. Of it and of Transfer-Encoding: tabs around the value
+//   7.1   a chunk's size that is not 1 to 16 hexadecimal digits; extensions that are not as 7.1.1
+//         has them, or with white space or control characters; bytes between a chunk and its line
+//         end; trailers that are not as 5 has fields
+//   9.1   a Connection that is not a list of tokens (of `close` and `keep-alive` the first holds)
+//  10.1.1 (RFC 9110) 417: an expectation other than 100-continue
 #include "wire/http1_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <type_traits>
 #include <utility>
+
+#include "wire/http1_scan.h"
+#include "wire/http_authority.h"
 
 namespace sluice::wire {
 namespace {
 
 constexpr size_t empty_lines_max = 8;
-constexpr size_t method_bytes_max = 32;
-// Fields that are kept allocated between requests.
-constexpr size_t fields_kept_max = 32;
+constexpr size_t head_bytes_most = size_t{1} << 30;  // what Progress can count
+constexpr size_t length_digits_max = 19;
 
-constexpr std::string_view not_http = "this is not a request of HTTP/1.1";
+constexpr std::string_view not_http = "this is not a request of HTTP/1.1 or HTTP/1.0",
+                           bare_cr = "a line has a CR without a LF behind it",
+                           control = "a field has a control character, or a line ends without a CR",
+                           not_a_field = "a line is not a name, a colon and a value",
+                           folded = "a line begins with white space, or has it before the colon";
 
-using Table = std::array<bool, 256>;
+// Printable ASCII but for a fragment, and for `\`, which some take for `/`.
+constexpr HttpByteSet target_bytes = [] {
+  HttpByteSet set{};
+  for (size_t i = '!'; i <= '~'; ++i) set[i] = i != '#' && i != '\\';
+  return set;
+}();
 
-template <class Test>
-constexpr Table table_of(Test test) {
-  Table table{};
-  for (size_t i = 0; i < table.size(); ++i) table[i] = test(static_cast<unsigned char>(i));
-  return table;
+// Is `name`, of characters of a token and of the same length, `lower` in another case? `lower`:
+// lower letters and `-` alone, the only characters of a token that have the bits of these below the
+// one that tells the case.
+template <size_t terminated>
+bool is_same_name(std::string_view name, const char (&lower)[terminated]) {
+  constexpr size_t bytes = terminated - 1;
+  using Word = std::conditional_t<(bytes >= 8), uint64_t, uint32_t>;
+  static_assert(bytes >= sizeof(Word));
+  const auto differ = [&](size_t at) {
+    Word given, wanted;
+    std::memcpy(&given, name.data() + at, sizeof given);
+    std::memcpy(&wanted, lower + at, sizeof wanted);
+    constexpr auto cases = static_cast<Word>(0x2020202020202020);
+    return (given | cases) != wanted;
+  };
+  for (size_t at = 0; at + sizeof(Word) <= bytes; at += sizeof(Word))
+    if (differ(at)) return false;
+  return bytes % sizeof(Word) == 0 || !differ(bytes - sizeof(Word));
 }
 
-// Bytes of a value (RFC 9110, 5.5), and of a target: what a URI may have (RFC 3986) and a few that
-// clients send as they are.
-constexpr Table value_bytes =
-    table_of([](unsigned char c) { return c == '\t' || (c >= ' ' && c != 0x7F); });
-constexpr Table target_bytes = table_of([](unsigned char c) {
-  return c > ' ' && c < 0x7F && c != '#' && c != '\\' && c != '"' && c != '<' && c != '>' &&
-         c != '^' && c != '`' && c != '{' && c != '}';
-});
-
-bool all_in(const Table& table, std::string_view text) {
-  for (const char c : text)
-    if (!table[static_cast<unsigned char>(c)]) return false;
-  return true;
+bool is_decimal(char c) {
+  return static_cast<unsigned char>(c - '0') <= 9;
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  const char lower = http_lower(c);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-bool is_blank(char c) {
+bool is_white(char c) {
   return c == ' ' || c == '\t';
 }
 
-// uri-host [ ":" port ] (RFC 9110, 7.2): a name or an address of the characters that either has.
-bool is_host(std::string_view host) {
-  size_t end = 0;
-  if (host.starts_with('[')) {
-    end = host.find(']');
-    if (end == host.npos || end == 1) return false;
-    for (const char c : host.substr(1, end - 1))
-      if (hex_value(c) < 0 && c != ':' && c != '.') return false;
-    ++end;
-  } else {
-    end = std::min(host.find(':'), host.size());
-    for (const char c : host.substr(0, end)) {
-      const bool fits = is_digit(c) || (http_lower(c) >= 'a' && http_lower(c) <= 'z') ||
-                        std::string_view("-._~!$&'()*+,;=%").find(c) != std::string_view::npos;
-      if (!fits) return false;
-    }
-  }
-  if (end == host.size()) return true;
-  const std::string_view port = host.substr(end + 1);
-  return host[end] == ':' && port.size() <= 5 && std::all_of(port.begin(), port.end(), is_digit);
+std::string_view without_white(std::string_view text) {
+  while (!text.empty() && is_white(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_white(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// Is there a tab in the white space around a value? There is a colon in front of it, and a line end
+// behind it.
+bool has_tabs_around(std::string_view value) {
+  const char* front = value.data() - 1;
+  while (*front == ' ') --front;
+  const char* back = value.data() + value.size();
+  while (*back == ' ') ++back;
+  return *front == '\t' || *back == '\t';
+}
+
+// Of a line up to its `end`, where its CR is.
+inline HttpField field_of(const char* in, size_t line, size_t colon, size_t end) {
+  size_t value = colon + 1, behind = end;
+  if (in[value] == ' ') ++value;
+  while (is_white(in[value])) ++value;
+  while (behind > value && is_white(in[behind - 1])) --behind;
+  return {{in + line, colon - line}, {in + value, behind - value}};
+}
+
+bool is_same_text(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return http_lower(x) == http_lower(y); });
+}
+
+Http1Reader::Bounds countable(Http1Reader::Bounds bounds) {
+  bounds.head_bytes = std::min(bounds.head_bytes, head_bytes_most);
+  return bounds;
+}
+
+uint32_t distance(const char* from, const char* to) {
+  return static_cast<uint32_t>(to - from);
 }
 
 }  // namespace
 
-Http1Reader::Http1Reader(const Bounds& bounds) : bounds_(bounds) {}
+Http1Reader::Http1Reader(const Bounds& bounds, Use use) : bounds_(countable(bounds)), use_(use) {}
 
 bool Http1Reader::has_begun() const {
-  return phase_ != Phase::done && (phase_ != Phase::head || scanned_ > 0);
+  if (status_ != 0 || phase_ == Phase::done) return false;
+  return phase_ != Phase::head || progress_.at > 0;
 }
 
 size_t Http1Reader::unfinished_bytes() const {
-  if (phase_ == Phase::head || phase_ == Phase::done) return 0;
-  return own_head_.size() + own_body_.size() + static_cast<size_t>(left_);
+  if (status_ != 0 || phase_ == Phase::head || phase_ == Phase::done) return 0;
+  const size_t missing =
+      phase_ == Phase::body ? static_cast<size_t>(progress_.left) : chunks_.missing_bytes();
+  return own_head_.size() + own_body_.size() + missing;
+}
+
+std::string Http1Reader::take_body() {
+  std::string body;
+  if (body_.data() == own_body_.data())
+    body.swap(own_body_);
+  else
+    body = body_;
+  body_ = {};
+  return body;
+}
+
+Http1Reader::Step Http1Reader::fail(unsigned status, std::string_view problem) {
+  refuse(status, problem);
+  return Step::refused;
 }
 
 bool Http1Reader::refuse(unsigned status, std::string_view problem) {
@@ -107,353 +156,371 @@ bool Http1Reader::refuse(unsigned status, std::string_view problem) {
   return false;
 }
 
-void Http1Reader::begin_request() {
+void Http1Reader::begin_request(bool is_idle) {
   phase_ = Phase::head;
-  head_ = {};
+  progress_ = {};
   body_ = {};
-  if (fields_.capacity() > fields_kept_max)
-    std::vector<HttpField>().swap(fields_);
-  else
-    fields_.clear();
-  if (own_head_.capacity() > 0) std::string().swap(own_head_);
-  if (own_body_.capacity() > 0) std::string().swap(own_body_);
-  line_at_ = scanned_ = empty_lines_ = chunk_bytes_ = 0;
-  left_ = 0;
-  has_request_line_ = has_host_ = has_length_ = has_coding_ = is_chunked_ = wants_close_ =
-      wants_keep_alive_ = expects_ = has_authority_ = false;
+  fields_hint_ = static_cast<uint32_t>(fields_.size());
+  fields_.clear();
+  if (is_idle && fields_.capacity() > fields_kept) std::vector<HttpField>().swap(fields_);
+  if (std::exchange(has_copies_, false)) {
+    std::string().swap(own_head_);
+    std::string().swap(own_body_);
+    std::vector<Place>().swap(places_);
+    chunks_ = {};
+  }
 }
 
 Http1Reader::Result Http1Reader::next(std::string_view in) {
   if (status_ != 0) return broken(in);
-  if (phase_ == Phase::done) begin_request();
+  if (phase_ == Phase::done) begin_request(in.empty());
   switch (phase_) {
-    case Phase::head:
-      return read_head(in);
     case Phase::body:
       return read_body(in);
-    default:
+    case Phase::chunks:
       return read_chunks(in);
+    default:
+      return read_head(in);
   }
 }
 
 // ---- The head ----
 
 Http1Reader::Result Http1Reader::read_head(std::string_view in) {
-  if (base_ != in.data()) rebase(std::exchange(base_, in.data()), in.data(), line_at_);
-  size_t end = 0;
-  if (!read_lines(in, end)) {
-    if (status_ != 0) return broken(in);
-    return {};
+  const size_t given = in.size();
+  if (given <= progress_.at) return {};
+  Step step = Step::whole;
+  if (progress_.at == 0 && in.front() == '\r') step = skip_empty_lines(in);
+  const size_t skipped = given - in.size();
+  const std::string_view window = in.substr(0, bounds_.head_bytes);
+  if (step == Step::whole && progress_.part != Part::fields) step = read_request_line(window);
+  if (step == Step::whole) step = read_fields(window);
+  if (step == Step::incomplete) {
+    if (progress_.at == 0 || in.size() < bounds_.head_bytes) {
+      if (!fields_.empty()) set_fields_aside(in.data());
+      return {skipped, Found::incomplete};
+    }
+    if (progress_.part == Part::fields)
+      refuse(431, "the head of the request is too long");
+    else
+      refuse(414, "the request line is too long");
   }
-  if (!begin_body()) return broken(in);
-  head_.fields = fields_;
-  if (!head_.has_body) {
-    phase_ = Phase::done;
-    return {end, Found::request};
-  }
-  if (!is_chunked_ && in.size() - end >= left_) {
-    body_ = in.substr(end, static_cast<size_t>(left_));
-    phase_ = Phase::done;
-    return {end + body_.size(), Found::request};
-  }
-  keep_head(in.substr(0, end));
-  phase_ = is_chunked_ ? Phase::chunk_size : Phase::body;
-  return {end, Found::head};
+  if (status_ != 0 || !check_head(in)) return {given, Found::broken};
+  if (!places_.empty()) bring_fields_back(in.data());
+  show_head(in);
+  const Result result = begin_body(in);
+  return {skipped + result.consumed, result.found};
 }
 
-// Reads whole lines, up to the empty one behind the head. False: that has not come, or the head is
-// refused.
-bool Http1Reader::read_lines(std::string_view in, size_t& end) {
+// Whole: a request begins.
+Http1Reader::Step Http1Reader::skip_empty_lines(std::string_view& in) {
+  while (in.starts_with('\r')) {
+    if (in.size() == 1) return Step::incomplete;
+    if (in[1] != '\n' || ++progress_.empty_lines > empty_lines_max) return fail(400, not_http);
+    in.remove_prefix(2);
+  }
+  return in.empty() ? Step::incomplete : Step::whole;
+}
+
+Http1Reader::Step Http1Reader::read_request_line(std::string_view in) {
+  if (progress_.part == Part::method) {
+    const size_t at = skip_set(http_token_chars, in, progress_.at);
+    progress_.at = static_cast<uint32_t>(at);
+    if (at == in.size()) return Step::incomplete;
+    if (in[at] != ' ' || at == 0) return fail(400, not_http);
+    progress_.method_bytes = progress_.at++;
+    progress_.part = Part::target;
+  }
+  if (progress_.part == Part::target) {
+    const size_t at = skip_set(target_bytes, in, progress_.at);
+    progress_.at = static_cast<uint32_t>(at);
+    if (at == in.size()) return Step::incomplete;
+    if (in[at] == '\r' || at == progress_.method_bytes + size_t{1}) return fail(400, not_http);
+    if (in[at] != ' ')
+      return fail(400, "the target of the request has characters that none may have");
+    progress_.target_end = progress_.at++;
+    progress_.part = Part::version;
+  }
+  return read_version(in);
+}
+
+Http1Reader::Step Http1Reader::read_version(std::string_view in) {
+  constexpr std::string_view usual = "HTTP/1.1\r\n", form = "HTTP/0.0\r\n";
+  const std::string_view given = in.substr(progress_.target_end + size_t{1}, usual.size());
+  if (given != usual) {
+    for (size_t i = 0; i < given.size(); ++i) {
+      const bool fits = form[i] == '0' ? is_decimal(given[i]) : given[i] == form[i];
+      if (!fits) return fail(400, not_http);
+    }
+    progress_.at = progress_.target_end + 1 + static_cast<uint32_t>(given.size());
+    if (given.size() < usual.size()) return Step::incomplete;
+    progress_.is_http10 = given.substr(5, 3) == "1.0";
+    if (!progress_.is_http10) return fail(505, "the version must be HTTP/1.1 or HTTP/1.0");
+  }
+  if (!check_target(in)) return Step::refused;
+  progress_.at = progress_.line_at = progress_.target_end + 1 + uint32_t{usual.size()};
+  progress_.part = Part::fields;
+  return Step::whole;
+}
+
+bool Http1Reader::check_target(std::string_view in) {
+  const std::string_view method = in.substr(0, progress_.method_bytes);
+  const std::string_view target =
+      in.substr(method.size() + 1, progress_.target_end - method.size() - 1);
+  if (method == "CONNECT") return refuse(400, "this server is not a proxy");
+  if (target.front() == '/') return true;
+  if (target == "*")
+    return method == "OPTIONS" || refuse(400, "the target `*` is one of OPTIONS alone");
+  if (http_scheme_bytes(target) == 0)
+    return refuse(400, "the target of the request must be a path, or a URI of http or https");
+  progress_.is_absolute = true;
+  return is_http_authority(http_authority_of(target)) ||
+         refuse(400, "the host in the target of the request is ill-formed");
+}
+
+inline bool Http1Reader::add_field(const HttpField& field, const char* head) {
+  if (progress_.fields++ == bounds_.fields) [[unlikely]]
+    return refuse(431, "the head of the request has too many fields");
+  if (fields_.size() == fields_.capacity()) [[unlikely]]
+    make_room();
+  fields_.push_back(field);
+  // The lengths of the names that read_special_field knows.
+  constexpr uint32_t special = 1u << 4 | 1u << 6 | 1u << 10 | 1u << 14 | 1u << 17;
+  const size_t bytes = field.name.size();
+  return bytes > 17 || (special >> bytes & 1) == 0 || read_special_field(field, head);
+}
+
+// Up to the empty line behind them, which is before `at` then. Goes on where the last call has
+// stopped, in the middle of a line maybe.
+Http1Reader::Step Http1Reader::read_fields(std::string_view in) {
+  size_t at = progress_.at, line = progress_.line_at, colon = progress_.colon_at;
   for (;;) {
-    const size_t from = std::max(line_at_, scanned_);
-    const auto* const found =
-        from < in.size()
-            ? static_cast<const char*>(std::memchr(in.data() + from, '\n', in.size() - from))
-            : nullptr;
-    if (found == nullptr) {
-      scanned_ = in.size();
-      if (in.size() > bounds_.head_bytes)
-        return has_request_line_ ? refuse(431, "the head of the request is too long")
-                                 : refuse(414, "the request line is too long");
-      if (!has_request_line_ && in.size() > line_at_) {
-        // Who speaks something else hears so at once.
-        const std::string_view part = in.substr(line_at_, method_bytes_max + 1);
-        const size_t method = std::min(part.find(' '), part.size());
-        const bool is_method = all_in(http_token_chars, part.substr(0, method)) && method > 0 &&
-                               method <= method_bytes_max;
-        if (!is_method && part != "\r") return refuse(400, not_http);
+    if (colon == 0) {
+      at = skip_set(http_token_chars, in, at);
+      if (at == in.size()) break;
+      if (in[at] != ':' || at == line) {
+        if (in[at] == '\r' && at == line && at + 1 == in.size()) break;
+        if (!end_fields(in.substr(line), at - line)) return Step::refused;
+        progress_.at = static_cast<uint32_t>(at + 2);
+        return Step::whole;
       }
-      return false;
+      colon = at++;
     }
-    const size_t at = static_cast<size_t>(found - in.data());
-    scanned_ = at + 1;
-    if (at >= bounds_.head_bytes)
-      return has_request_line_ ? refuse(431, "the head of the request is too long")
-                               : refuse(414, "the request line is too long");
-    if (at == line_at_ || in[at - 1] != '\r')
-      return refuse(400, "a line of the head ends with a LF that has no CR in front of it");
-    const std::string_view line = in.substr(line_at_, at - 1 - line_at_);
-    line_at_ = at + 1;
-    if (!has_request_line_) {
-      if (line.empty()) {
-        if (++empty_lines_ > empty_lines_max) return refuse(400, not_http);
-        continue;
-      }
-      if (!read_request_line(line)) return false;
-      has_request_line_ = true;
-    } else if (line.empty()) {
-      end = line_at_;
-      return true;
-    } else if (!read_field(line)) {
-      return false;
-    }
+    at = skip_value(in, at);
+    if (at == in.size()) break;
+    if (in[at] != '\r') return fail(400, control);
+    if (at + 1 == in.size()) break;
+    if (in[at + 1] != '\n') return fail(400, bare_cr);
+    if (!add_field(field_of(in.data(), line, colon, at), in.data())) return Step::refused;
+    line = at += 2;
+    colon = 0;
   }
+  progress_.at = static_cast<uint32_t>(at);
+  progress_.line_at = static_cast<uint32_t>(line);
+  progress_.colon_at = static_cast<uint32_t>(colon);
+  return Step::incomplete;
 }
 
-bool Http1Reader::read_request_line(std::string_view line) {
-  const size_t first = line.find(' ');
-  if (first == line.npos || first == 0 || first > method_bytes_max) return refuse(400, not_http);
-  head_.method = line.substr(0, first);
-  if (!all_in(http_token_chars, head_.method)) return refuse(400, not_http);
-  const size_t last = line.rfind(' ');
-  if (last == first) return refuse(400, not_http);
-  const std::string_view version = line.substr(last + 1);
-  if (version != "HTTP/1.1") {
-    const bool is_version = version.size() == 8 && version.starts_with("HTTP/") &&
-                            is_digit(version[5]) && version[6] == '.' && is_digit(version[7]);
-    if (!is_version) return refuse(400, not_http);
-    if (version != "HTTP/1.0") return refuse(505, "the version must be HTTP/1.1 or HTTP/1.0");
-    head_.is_http10 = true;
-  }
-  return read_target(line.substr(first + 1, last - first - 1));
+// A line has no name and colon: is it the empty one? `at`: where its name has ended.
+bool Http1Reader::end_fields(std::string_view line, size_t at) {
+  if (at == 0 && line[0] == '\r') return line[1] == '\n' || refuse(400, bare_cr);
+  return refuse(400, is_white(line[at]) ? folded : not_a_field);
 }
 
-bool Http1Reader::read_target(std::string_view target) {
-  if (target.empty() || !all_in(target_bytes, target))
-    return refuse(400, "the target of the request has characters that no target has");
-  if (target.front() != '/') {
-    if (target == "*" && head_.method == "OPTIONS") {
-      head_.path = target;
-      return true;
-    }
-    size_t scheme = 0;
-    for (const std::string_view one : {"http://", "https://"})
-      if (target.size() > one.size() && is_http_name(target.substr(0, one.size()), one))
-        scheme = one.size();
-    if (scheme == 0) return refuse(400, "the target of the request must be a path");
-    const size_t path = std::min(target.find_first_of("/?", scheme), target.size());
-    head_.host = target.substr(scheme, path - scheme);
-    if (head_.host.empty() || !is_host(head_.host))
-      return refuse(400, "the host in the target of the request is ill-formed");
-    has_authority_ = true;
-    target = target.substr(path);
-  }
-  const size_t mark = std::min(target.find('?'), target.size());
-  head_.path = mark == 0 ? std::string_view("/") : target.substr(0, mark);
-  head_.has_query = mark < target.size();
-  head_.query = target.substr(std::min(mark + 1, target.size()));
-  return true;
-}
-
-bool Http1Reader::read_field(std::string_view line) {
-  size_t colon = 0;
-  while (colon < line.size() && http_token_chars[static_cast<unsigned char>(line[colon])]) ++colon;
-  if (colon == 0 || colon == line.size() || line[colon] != ':')
-    return refuse(400, is_blank(line.front())
-                           ? "a line of the head begins with white space"
-                           : "a line of the head is not a name, a colon and a value");
-  std::string_view value = line.substr(colon + 1);
-  while (!value.empty() && is_blank(value.front())) value.remove_prefix(1);
-  while (!value.empty() && is_blank(value.back())) value.remove_suffix(1);
-  if (!all_in(value_bytes, value))
-    return refuse(400, "a field of the head has a control character in it");
-  if (fields_.size() == bounds_.fields) return refuse(431, "the head has too many fields");
-  fields_.push_back({line.substr(0, colon), value});
-  return read_special_field(fields_.back());
+void Http1Reader::make_room() {
+  fields_.reserve(std::max({fields_kept, size_t{fields_hint_}, 2 * fields_.capacity()}));
 }
 
 // Those that say where the request ends, whom it is for, and what becomes of the connection.
-bool Http1Reader::read_special_field(const HttpField& field) {
+bool Http1Reader::read_special_field(const HttpField& field, const char* head) {
   switch (field.name.size()) {
     case 4:
-      if (!is_http_name(field.name, "host")) return true;
-      if (std::exchange(has_host_, true)) return refuse(400, "the head has two fields Host");
-      if (!is_host(field.value)) return refuse(400, "the field Host is ill-formed");
-      if (!has_authority_) head_.host = field.value;
-      return true;
+      return !is_same_name(field.name, "host") || read_host(field.value, head);
     case 6:
-      if (!is_http_name(field.name, "expect")) return true;
-      expects_ = is_http_name(field.value, "100-continue");
-      return expects_ || refuse(417, "Expect may be 100-continue, and nothing else");
+      if (!is_same_name(field.name, "expect")) return true;
+      progress_.expects = true;
+      return is_http_name(field.value, "100-continue") ||
+             refuse(417, "Expect may be 100-continue, and nothing else");
     case 10:
-      return !is_http_name(field.name, "connection") || read_connection(field.value);
+      return !is_same_name(field.name, "connection") || read_connection(field.value);
     case 14:
-      return !is_http_name(field.name, "content-length") || read_content_length(field.value);
+      return !is_same_name(field.name, "content-length") || read_content_length(field.value);
     case 17:
-      if (!is_http_name(field.name, "transfer-encoding")) return true;
-      if (std::exchange(has_coding_, true))
-        return refuse(400, "the head has two fields Transfer-Encoding");
-      is_chunked_ = is_http_name(field.value, "chunked");
-      if (is_chunked_) return true;
-      return all_in(http_token_chars, field.value) && !field.value.empty()
-                 ? refuse(501, "the Transfer-Encoding must be chunked")
-                 : refuse(400, "the Transfer-Encoding must be chunked");
+      return !is_same_name(field.name, "transfer-encoding") || read_coding(field.value);
     default:
       return true;
   }
 }
 
-bool Http1Reader::read_connection(std::string_view value) {
-  while (!value.empty()) {
-    const size_t comma = std::min(value.find(','), value.size());
-    std::string_view option = value.substr(0, comma);
-    value.remove_prefix(std::min(comma + 1, value.size()));
-    while (!option.empty() && is_blank(option.front())) option.remove_prefix(1);
-    while (!option.empty() && is_blank(option.back())) option.remove_suffix(1);
-    wants_close_ |= is_http_name(option, "close");
-    wants_keep_alive_ |= is_http_name(option, "keep-alive");
-  }
+bool Http1Reader::read_host(std::string_view value, const char* head) {
+  if (std::exchange(progress_.has_host, true))
+    return refuse(400, "the head has more than one field Host");
+  if (!value.empty() && !is_http_authority(value))
+    return refuse(400, "the field Host is ill-formed");
+  progress_.host_at = distance(head, value.data());
+  progress_.host_bytes = static_cast<uint32_t>(value.size());
   return true;
+}
+
+bool Http1Reader::read_coding(std::string_view value) {
+  if (std::exchange(progress_.has_coding, true))
+    return refuse(400, "the head has more than one field Transfer-Encoding");
+  if (is_http_name(value, "chunked") && !has_tabs_around(value)) return true;
+  const bool is_other = is_http_field_name(value) && !is_http_name(value, "chunked");
+  return refuse(is_other ? 501 : 400, "the Transfer-Encoding must be chunked");
 }
 
 bool Http1Reader::read_content_length(std::string_view value) {
-  if (std::exchange(has_length_, true))
-    return refuse(400, "the head has two fields Content-Length");
-  if (value.empty() || value.size() > 18 || !std::all_of(value.begin(), value.end(), is_digit))
-    return refuse(400, "the Content-Length must be a number of up to 18 digits");
-  for (const char c : value) left_ = left_ * 10 + static_cast<uint64_t>(c - '0');
-  return true;
-}
-
-// The head is whole: does it make sense, and what body follows?
-bool Http1Reader::begin_body() {
-  if (!has_host_ && !head_.is_http10) return refuse(400, "a request of HTTP/1.1 has a field Host");
-  if (has_coding_ && has_length_)
-    return refuse(400, "the head has both Transfer-Encoding and Content-Length");
-  if (has_coding_ && head_.is_http10)
-    return refuse(400, "a request of HTTP/1.0 has no Transfer-Encoding");
-  if (left_ > bounds_.body_bytes) return refuse(413, "the body of the request is too long");
-  head_.keep_alive = !wants_close_ && (!head_.is_http10 || wants_keep_alive_);
-  head_.awaits_go_ahead = expects_ && !head_.is_http10;
-  head_.is_chunked = is_chunked_;
-  head_.body_bytes = left_;
-  head_.has_body = is_chunked_ || left_ > 0;
-  return true;
-}
-
-void Http1Reader::keep_head(std::string_view head) {
-  own_head_ = head;
-  rebase(head.data(), own_head_.data(), head.size());
-}
-
-// Has the views of the head into `bytes` at `from` point to the same bytes elsewhere.
-void Http1Reader::rebase(const char* from, const char* to, size_t bytes) {
-  if (!has_request_line_) return;
-  const auto begin = reinterpret_cast<uintptr_t>(from);
-  const auto move = [&](std::string_view& view) {
-    const auto at = reinterpret_cast<uintptr_t>(view.data());
-    if (at >= begin && at - begin <= bytes) view = {to + (at - begin), view.size()};
-  };
-  move(head_.method);
-  move(head_.path);
-  move(head_.query);
-  move(head_.host);
-  for (HttpField& field : fields_) {
-    move(field.name);
-    move(field.value);
+  if (std::exchange(progress_.has_length, true))
+    return refuse(400, "the head has more than one field Content-Length");
+  uint64_t length = 0;
+  for (const char c : value) {
+    if (!is_decimal(c)) return refuse(400, "the Content-Length must be a number");
+    length = length * 10 + static_cast<uint64_t>(c - '0');
   }
+  if (value.empty() || value.size() > length_digits_max || has_tabs_around(value) ||
+      length > INT64_MAX)
+    return refuse(400, "the Content-Length must be a number of up to 19 digits");
+  progress_.left = length;
+  return true;
+}
+
+bool Http1Reader::read_connection(std::string_view value) {
+  for (;;) {
+    const size_t comma = value.find(',');
+    const std::string_view option = without_white(value.substr(0, comma));
+    if (!option.empty() && !is_http_field_name(option))
+      return refuse(400, "the field Connection must be a list of tokens");
+    progress_.wants_close |= is_http_name(option, "close");
+    progress_.wants_keep_alive |= is_http_name(option, "keep-alive");
+    if (comma == value.npos) return true;
+    value.remove_prefix(comma + 1);
+  }
+}
+
+// The head is whole: do its parts agree?
+bool Http1Reader::check_head(std::string_view in) {
+  if (!progress_.has_host && !progress_.is_http10 && use_ != Use::handshake)
+    return refuse(400, "a request of HTTP/1.1 must have a field Host");
+  if (progress_.is_absolute && progress_.has_host) {
+    const size_t target = progress_.method_bytes + size_t{1};
+    const std::string_view host = in.substr(progress_.host_at, progress_.host_bytes);
+    if (!is_same_text(http_authority_of(in.substr(target, progress_.target_end - target)), host))
+      return refuse(400, "the field Host is not the host of the request's target");
+  }
+  if (progress_.has_coding && progress_.has_length)
+    return refuse(400, "the head has both Transfer-Encoding and Content-Length");
+  if (progress_.has_coding && progress_.is_http10)
+    return refuse(400, "a request of HTTP/1.0 must not have a Transfer-Encoding");
+  if (progress_.left > bounds_.body_bytes && use_ != Use::handshake)
+    return refuse(413, "the body of the request is too long");
+  return true;
+}
+
+// Has the head point to where it lies whole.
+void Http1Reader::show_head(std::string_view in) {
+  head_.method = in.substr(0, progress_.method_bytes);
+  const size_t at = progress_.method_bytes + size_t{1};
+  std::string_view target = in.substr(at, progress_.target_end - at);
+  head_.host = in.substr(progress_.host_at, progress_.host_bytes);
+  if (progress_.is_absolute) {
+    head_.host = http_authority_of(target);
+    target.remove_prefix(distance(target.data(), head_.host.data()) + head_.host.size());
+  }
+  const size_t mark = std::min(target.find('?'), target.size());
+  head_.path = mark == 0 ? "/" : target.substr(0, mark);
+  head_.has_query = mark < target.size();
+  head_.query = target.substr(std::min(mark + 1, target.size()));
+  head_.is_http10 = progress_.is_http10;
+  head_.keep_alive = !progress_.wants_close && (!progress_.is_http10 || progress_.wants_keep_alive);
+  head_.awaits_go_ahead = progress_.expects && !progress_.is_http10;
+  head_.is_chunked = progress_.has_coding;
+  head_.body_bytes = progress_.left;
+  head_.has_body = progress_.has_coding || progress_.left > 0;
   head_.fields = fields_;
 }
 
-// ---- The body, where it does not come in one piece with the head ----
+// The input may lie elsewhere when the next call comes.
+void Http1Reader::set_fields_aside(const char* head) {
+  has_copies_ = true;
+  for (const HttpField& field : fields_)
+    places_.push_back({distance(head, field.name.data()), static_cast<uint32_t>(field.name.size()),
+                       distance(head, field.value.data()),
+                       static_cast<uint32_t>(field.value.size())});
+  fields_.clear();
+}
+
+void Http1Reader::bring_fields_back(const char* head) {
+  fields_.insert(fields_.begin(), places_.size(), HttpField{});
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    fields_[i] = {{head + place.name_at, place.name_bytes},
+                  {head + place.value_at, place.value_bytes}};
+  }
+  places_.clear();
+}
+
+// ---- The body ----
+
+// `in` begins with the head, which is whole and shown.
+Http1Reader::Result Http1Reader::begin_body(std::string_view in) {
+  size_t end = progress_.at;
+  if (!head_.has_body || use_ == Use::handshake) {
+    phase_ = Phase::done;
+    return {end, Found::request};
+  }
+  if (!head_.is_chunked && in.size() - end >= progress_.left) {
+    body_ = in.substr(end, static_cast<size_t>(progress_.left));
+    phase_ = Phase::done;
+    return {end + body_.size(), Found::request};
+  }
+  has_copies_ = true;
+  phase_ = head_.is_chunked ? Phase::chunks : Phase::body;
+  if (head_.is_chunked) {
+    const Result result = read_chunks(in.substr(end));
+    end += result.consumed;
+    if (result.found != Found::incomplete) return {end, result.found};
+  }
+  keep_head(in);
+  return {end, Found::head};
+}
+
+// Copies the head, as its bytes are consumed before its body is there.
+void Http1Reader::keep_head(std::string_view in) {
+  const char* const from = in.data();
+  own_head_ = in.substr(0, progress_.at);
+  const char* const to = own_head_.data();
+  for (HttpField& field : fields_) {
+    field.name = {to + (field.name.data() - from), field.name.size()};
+    field.value = {to + (field.value.data() - from), field.value.size()};
+  }
+  show_head(own_head_);
+}
 
 Http1Reader::Result Http1Reader::read_body(std::string_view in) {
-  const std::string_view part = in.substr(0, static_cast<size_t>(left_));
+  if (in.empty()) return {};
+  if (own_body_.empty()) own_body_.reserve(static_cast<size_t>(progress_.left));
+  const std::string_view part = in.substr(0, static_cast<size_t>(progress_.left));
   own_body_.append(part);
-  left_ -= part.size();
-  if (left_ > 0) return {part.size(), Found::incomplete};
+  progress_.left -= part.size();
+  if (progress_.left > 0) return {part.size(), Found::incomplete};
   body_ = own_body_;
   phase_ = Phase::done;
   return {part.size(), Found::request};
 }
 
 Http1Reader::Result Http1Reader::read_chunks(std::string_view in) {
-  size_t at = 0;
-  for (;;) {
-    if (phase_ == Phase::chunk) {
-      const std::string_view part = in.substr(at, static_cast<size_t>(left_));
-      own_body_.append(part);
-      at += part.size();
-      left_ -= part.size();
-      if (left_ > 0) return {at, Found::incomplete};
-      phase_ = Phase::chunk_end;
-      continue;
-    }
-    std::string_view line;
-    bool whole = false;
-    if (!take_line(in, at, line, whole)) return broken(in);
-    if (!whole) return {at, Found::incomplete};
-    if (phase_ == Phase::chunk_end) {
-      if (!line.empty()) {
-        refuse(400, "a chunk of the body is longer than it says");
-        return broken(in);
-      }
-      phase_ = Phase::chunk_size;
-    } else if (phase_ == Phase::chunk_size) {
-      if (!read_chunk_size(line)) return broken(in);
-      phase_ = left_ > 0 ? Phase::chunk : Phase::trailers;
-    } else if (line.empty()) {
-      body_ = own_body_;
-      phase_ = Phase::done;
-      return {at, Found::request};
-    } else {
-      const size_t colon = line.find(':');
-      if (colon == line.npos || !is_http_field_name(line.substr(0, colon)) ||
-          !all_in(value_bytes, line.substr(colon + 1))) {
-        refuse(400, "a line behind the body is not a name, a colon and a value");
-        return broken(in);
-      }
-    }
+  const Http1Chunks::Bounds most{std::min(bounds_.body_bytes, bounds_.chunked_body_bytes),
+                                 bounds_.chunk_bytes};
+  const Http1Chunks::Result result = chunks_.next(in, most, own_body_);
+  if (result.found == Http1Chunks::Found::incomplete) return {result.consumed, Found::incomplete};
+  if (result.found == Http1Chunks::Found::broken) {
+    refuse(chunks_.status(), chunks_.problem());
+    return broken(in);
   }
-}
-
-// A line of a chunked body, without its end. False: refused.
-bool Http1Reader::take_line(std::string_view in, size_t& at, std::string_view& line, bool& whole) {
-  const std::string_view rest = in.substr(at);
-  const size_t end = rest.find('\n');
-  const size_t bytes = end == rest.npos ? rest.size() : end + 1;
-  if (chunk_bytes_ + bytes > bounds_.chunk_bytes)
-    return refuse(413, "the lines of the chunked body are too long together");
-  const size_t cr = rest.substr(0, bytes).find('\r');
-  const bool ends_well = end != rest.npos && end > 0 && cr == end - 1;
-  const bool may_end_well = end == rest.npos && (cr == rest.npos || cr + 1 == rest.size());
-  if (phase_ == Phase::chunk_end && !rest.empty() && rest.front() != '\r')
-    return refuse(400, "a chunk of the body is longer than it says");
-  if (!ends_well && !may_end_well)
-    return refuse(400, "a line of the chunked body does not end with CR LF");
-  whole = ends_well;
-  if (!whole) return true;
-  line = rest.substr(0, end - 1);
-  at += bytes;
-  chunk_bytes_ += bytes;
-  return true;
-}
-
-bool Http1Reader::read_chunk_size(std::string_view line) {
-  size_t digits = 0;
-  uint64_t size = 0;
-  for (; digits < line.size() && hex_value(line[digits]) >= 0; ++digits) {
-    if (digits == 16) return refuse(400, "the size of a chunk has too many digits");
-    size = size << 4 | static_cast<uint64_t>(hex_value(line[digits]));
-  }
-  const std::string_view extension = line.substr(digits);
-  if (digits == 0 || (!extension.empty() && extension.front() != ';') ||
-      !all_in(value_bytes, extension))
-    return refuse(400, "the size of a chunk is not a hexadecimal number");
-  if (size > bounds_.body_bytes - own_body_.size())
-    return refuse(413, "the body of the request is too long");
-  left_ = size;
-  return true;
+  body_ = own_body_;
+  phase_ = Phase::done;
+  return {result.consumed, Found::request};
 }
 
 }  // namespace sluice::wire

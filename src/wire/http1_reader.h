@@ -1,18 +1,25 @@
 // Requests of HTTP/1.1 and 1.0 (RFC 9112) from the bytes of a connection, without I/O. One reader
-// for each connection, used by one thread; it allocates only for a request that does not arrive in
-// one piece or whose body is chunked.
+// for each connection, used by one thread.
 //
 // It takes one reading of a request or none: whatever two parsers might read differently is refused
 // (http1_reader.cc has the list with its sections of the RFC).
 //
-//   head      At most Bounds::head_bytes with its request line and its empty line (431), of
-//             Bounds::fields fields (431). Lines end with CR LF.
+//   head      At most Bounds::head_bytes with its request line and its empty line (414 where the
+//             request line alone passes it, else 431), of Bounds::fields fields (431). Lines end
+//             with CR LF. A few empty lines in front of it are skipped and do not count.
 //   target    Origin form, absolute form (http or https, whose authority then counts in place of
-//             Host), or `*` of OPTIONS. Printable ASCII.
-//   body      Content-Length or `chunked` alone, at most Bounds::body_bytes (413). A chunked body's
-//             lines and trailers are at most Bounds::chunk_bytes over all of it (413 past it);
-//             trailers are read and dropped.
-//   splits    What is found does not depend on how the input is cut.
+//             Host, which must be the same), or `*` of OPTIONS. Printable ASCII but `#` and `\`.
+//   body      Content-Length or `chunked` alone, at most Bounds::body_bytes (413), chunked at most
+//             Bounds::chunked_body_bytes as well. A chunked body's lines and trailers are at most
+//             Bounds::chunk_bytes over all of it (413); trailers are read and dropped.
+//   splits    What is found does not depend on how the input is cut, but for `head`: it is told
+//             where the rest of the request has not come yet. A byte that breaks a head is found
+//             when it comes.
+//   work      Each byte is looked at once, and those of a target once more.
+//   memory    A request of a few fields that comes in one piece and is not chunked allocates
+//             nothing, one of many fields their list. One that comes in pieces is copied as far as
+//             its body needs it. All but a list of `fields_kept` fields is given back by the first
+//             call behind the request that brings no byte.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "wire/http1_chunks.h"
 #include "wire/http_field.h"
 
 namespace sluice::wire {
@@ -41,14 +49,20 @@ struct Http1Head {
   std::span<const HttpField> fields{};  // all of them, in order
 };
 
-// More than twenty members: what of a request was read, of its head, its body and its chunk.
 class Http1Reader {
  public:
   struct Bounds {
-    size_t head_bytes = size_t{64} << 10;
+    size_t head_bytes = size_t{64} << 10;  // at most 1 GiB
     size_t fields = 256;
     size_t body_bytes = size_t{1} << 20;
     size_t chunk_bytes = size_t{64} << 10;
+    size_t chunked_body_bytes = SIZE_MAX;
+  };
+  enum class Use : uint8_t {
+    requests,
+    // A request that opens another protocol (WebSocket): it is found with its head, whatever body
+    // that announces, and HTTP/1.1 needs no Host.
+    handshake,
   };
   enum class Found : uint8_t {
     incomplete,  // more bytes are needed
@@ -61,8 +75,11 @@ class Http1Reader {
     Found found = Found::incomplete;
   };
 
+  // Fields that an idle reader has room for.
+  static constexpr size_t fields_kept = 8;
+
   Http1Reader() : Http1Reader(Bounds{}) {}
-  explicit Http1Reader(const Bounds& bounds);
+  explicit Http1Reader(const Bounds& bounds, Use use = Use::requests);
 
   // Reads from the front of `in`: what was not consumed before and what came since. After
   // `request`: reads the next one. Bytes of a request that is found whole are consumed with it, so
@@ -73,8 +90,11 @@ class Http1Reader {
   const Http1Head& head() const { return head_; }
   // After `request`. Lives as long as the views of the head.
   std::string_view body() const { return body_; }
+  // The same for the caller to keep, without a copy where the reader has gathered it. Once.
+  std::string take_body();
 
-  // After `broken`: the status of the answer, and a sentence for the client (a literal).
+  // After `broken`: the status of the answer (400, 413, 414, 417, 431, 501 or 505), and a sentence
+  // for the client (a literal).
   unsigned status() const { return status_; }
   std::string_view problem() const { return problem_; }
 
@@ -85,49 +105,72 @@ class Http1Reader {
 
  private:
   enum class Phase : uint8_t {
-    head,        // its lines are read
-    body,        // of a Content-Length, gathered
-    chunk_size,  // the line in front of a chunk
-    chunk,       // its bytes
-    chunk_end,   // the line end behind them
-    trailers,
-    done,  // the request was told
+    head,    // its lines are read
+    body,    // of a Content-Length, gathered
+    chunks,  // of a chunked body, decoded
+    done,    // the request was told
+  };
+  enum class Part : uint8_t { method, target, version, fields };  // of the head, in this order
+  enum class Step : uint8_t { whole, incomplete, refused };
+  // Of the request that is read: places in its head by their distance from where that begins.
+  // More than twenty members: what the parts of a head say, until all of it is there.
+  struct Progress {
+    uint32_t at;        // what is before it was looked at
+    uint32_t line_at;   // the field's line that is read
+    uint32_t colon_at;  // of that line; 0: has not come
+    uint32_t method_bytes, target_end;
+    uint32_t host_at, host_bytes;
+    uint32_t fields;       // so far
+    uint32_t empty_lines;  // in front of the request
+    Part part;
+    bool is_http10, is_absolute, has_host, has_length, has_coding, wants_close, wants_keep_alive,
+        expects;
+    uint64_t left;  // of the body of a Content-Length
+  };
+  // A field of a head that is not whole.
+  struct Place {
+    uint32_t name_at, name_bytes, value_at, value_bytes;
   };
 
+  void begin_request(bool is_idle);
   Result read_head(std::string_view in);
-  bool read_lines(std::string_view in, size_t& end);
-  bool read_request_line(std::string_view line);
-  bool read_target(std::string_view target);
-  bool read_field(std::string_view line);
-  bool read_special_field(const HttpField& field);
+  Step skip_empty_lines(std::string_view& in);
+  Step read_request_line(std::string_view in);
+  Step read_version(std::string_view in);
+  bool check_target(std::string_view in);
+  Step read_fields(std::string_view in);
+  bool end_fields(std::string_view line, size_t at);
+  bool add_field(const HttpField& field, const char* head);
+  void make_room();
+  bool read_special_field(const HttpField& field, const char* head);
+  bool read_host(std::string_view value, const char* head);
+  bool read_coding(std::string_view value);
   bool read_content_length(std::string_view value);
   bool read_connection(std::string_view value);
-  bool begin_body();
-  void keep_head(std::string_view head);
-  void rebase(const char* from, const char* to, size_t bytes);
+  bool check_head(std::string_view in);
+  void show_head(std::string_view in);
+  void set_fields_aside(const char* head);
+  void bring_fields_back(const char* head);
+  Result begin_body(std::string_view in);
+  void keep_head(std::string_view in);
   Result read_body(std::string_view in);
   Result read_chunks(std::string_view in);
-  bool read_chunk_size(std::string_view line);
-  bool take_line(std::string_view in, size_t& at, std::string_view& line, bool& whole);
-  void begin_request();
   bool refuse(unsigned status, std::string_view problem);
+  Step fail(unsigned status, std::string_view problem);
   static Result broken(std::string_view in) { return {in.size(), Found::broken}; }
 
   const Bounds bounds_;
+  const Use use_;
   Phase phase_ = Phase::head;
+  bool has_copies_ = false;  // own_head_, own_body_ or places_ are used
+  Progress progress_{};
   Http1Head head_;
   std::string_view body_;
   std::vector<HttpField> fields_;
-  std::string own_head_, own_body_;  // of a request that did not come in one piece
-  const char* base_ = nullptr;       // where the views of an unfinished head point to
-  size_t line_at_ = 0;               // in the head: the line that is read next
-  size_t scanned_ = 0;               // in the head: no line end lies before it
-  size_t empty_lines_ = 0;           // in front of the request
-  uint64_t left_ = 0;                // of the body or of the chunk
-  size_t chunk_bytes_ = 0;           // of lines of a chunked body
-  bool has_request_line_ = false, has_host_ = false, has_length_ = false, has_coding_ = false,
-       is_chunked_ = false, wants_close_ = false, wants_keep_alive_ = false, expects_ = false,
-       has_authority_ = false;
+  uint32_t fields_hint_ = 0;   // how many the last request had
+  std::vector<Place> places_;  // those of earlier calls
+  Http1Chunks chunks_;
+  std::string own_head_, own_body_;  // of a request whose body did not come with its head
   unsigned status_ = 0;
   std::string_view problem_;
 };

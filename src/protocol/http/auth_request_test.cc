@@ -153,11 +153,11 @@ TEST(AuthRequest, takes_nothing_from_fields_of_other_families) {
     for (const bool in_front : {true, false}) {
       Asking asked(proxy);
       if (!in_front) asked.fields = own;
-      for (const auto& [name, value] : forged)
-        if (std::none_of(own.begin(), own.end(),
-                         [&](const auto& field) { return field.first == name; })) {
+      for (const auto& [name, value] : forged) {
+        const auto is_it = [&name = name](const auto& field) { return field.first == name; };
+        if (std::none_of(own.begin(), own.end(), is_it))
           asked.add(name, value).add(name, value + "2");
-        }
+      }
       if (in_front) asked.fields.insert(asked.fields.end(), own.begin(), own.end());
       EXPECT_EQ(asked.entries(), original_entries) << proxy_names[static_cast<size_t>(proxy)];
       // They do not stand in for what is missing either.
@@ -276,6 +276,10 @@ TEST(AuthRequest, of_ingress_nginx_has_an_absolute_uri) {
                     .entries()
                     .starts_with("400 X-Original-URL has `"))
         << url;
+  Asking path = asking(Proxy::ingress_nginx).set("X-Original-URL", "/a");
+  path.profile.entries = {{"host", "h"}, {"scheme", "s"}};
+  EXPECT_TRUE(
+      path.entries().starts_with("400 X-Original-URL has `/a`, which is not an absolute URI"));
 }
 
 TEST(AuthRequest, has_the_host_without_its_port) {
@@ -515,6 +519,10 @@ TEST(AuthRequest, of_a_peer_that_is_not_trusted_may_be_for_itself) {
     // Whatever it has under the names of the family, twice and ill-formed as well.
     for (const auto& [name, value] : sent_by(proxy)) asked.add(name, " , ");
     EXPECT_EQ(asked.entries(), own);
+    asked.profile.entries = {{"ip", "i"}, {"path", "p"}, {"method", "m"}, {"scheme", "s"}};
+    EXPECT_EQ(asked.entries(),
+              "ip=i\npath=p\nmethod=m\nscheme=s\nhost=sluice.local\nheader.x-api-key=k\n"
+              "cookie.c=1");
     asked.profile.entries = {{"host", "h"}};
     EXPECT_EQ(asked.from("").entries(),
               "host=h\nmethod=HEAD\npath=/auth/web\nscheme=http\nheader.x-api-key=k\ncookie.c=1");

@@ -391,7 +391,7 @@ TEST(ForwardedElementClient, ends_at_an_element_without_an_address) {
   for (const char* const element :
        {"for=unknown", "for=_hidden", "proto=http", "for", "for=", "for=\"\"", "for=\"1.2.3.4",
         "for=1.2.3.4;for=1.2.3.4", "for=\"1.2.3.4\"x", "=1.2.3.4", "for=1.2.3.4;x", "for=a\"b\"",
-        "for=\"\\1.2.3.4\"", "for=:_x", "for=\"[::1:_]\""}) {
+        "for=\"\\1.2.3.4\"", "for=:_x", "for=\"[::1:_]\"", "for=\"[::1]:_]\""}) {
     EXPECT_EQ(element_client(element), "none") << element;
     EXPECT_EQ(element_client(std::string("for=192.0.2.1, ") + element), "none") << element;
   }

@@ -183,7 +183,7 @@ class Exchange {
   std::vector<Subject> subjects_;
 
   const AuthProfile* profile_ = nullptr;
-  bool prefers_text_ = false;
+  std::string accept_;  // of forward-auth: it counts for a refusal alone
   int64_t auth_remaining_ = -1;  // below 0: none is known
   std::string auth_rule_;
   IdempotencyMemory::Ticket ticket_ = 0;

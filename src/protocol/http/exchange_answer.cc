@@ -67,7 +67,7 @@ void Exchange::write_problem(const Surroundings& around, Answer& answer) const {
     answer.add("WWW-Authenticate", "Basic realm=\"sluice\", charset=\"UTF-8\"");
   if (kind.status == 405) answer.add("Allow", route_->methods);
   if (retry_after_.us > 0) append_retry_after(retry_after_, around.options.headers, answer.fields);
-  if (route_ != nullptr && route_->action == Action::throttle) {
+  if (route_ != nullptr && route_->action == Action::throttle && around.options.throttlecrab) {
     answer.content_type = json_type;
     answer.body.append("{\"error\": ");
     append_json_text(problem_.detail, answer.body);
@@ -106,10 +106,7 @@ void Exchange::write_takes(Answer& answer) const {
   const bool looks = route_->action == Action::peek || route_->action == Action::explain ||
                      route_->action == Action::put || route_->action == Action::batch;
   const bool fails = !looks && !always_ok_;
-  if (fails && denied_)
-    answer.status = 429;
-  else if (fails && part_problem_ != nullptr)
-    answer.status = 503;
+  if (fails && denied_) answer.status = 429;
   if (answer.status == 429 && form_ == AnswerForm::problem) {
     answer.content_type = problem_type;
     body.append("\"type\": \"");
@@ -170,14 +167,14 @@ base::Duration Exchange::jittered(const Surroundings& around, base::Duration len
 }
 
 void Exchange::write_auth(const Surroundings& around, Answer& answer) const {
+  answer.status = denied_ ? profile_->deny : profile_->ok;
   write_limits(around, answer);
   if (auth_remaining_ >= 0) answer.add("X-Sluice-Remaining", auth_remaining_);
   if (!auth_rule_.empty()) answer.add("X-Sluice-Rule", auth_rule_);
-  answer.status = denied_ ? profile_->deny : profile_->ok;
   if (!denied_) return;
   // A challenge that no client answers by asking a person for a password.
   if (answer.status == 401) answer.add("WWW-Authenticate", "RateLimit");
-  if (prefers_text_) {
+  if (prefers_text(accept_)) {
     answer.content_type = text_type;
     answer.body.append(limited_text);
     return;
@@ -214,8 +211,7 @@ void Exchange::keep_answer(const Surroundings& around, const Answer& answer) {
   }
   kept.append(kept_separator);
   kept.append(answer.body.view());
-  const bool fits = kept.size() <= idempotent_answer_bytes_max;
-  memory.finish(ticket, fits ? kept.view() : std::string_view(), around.peer.clock->monotonic());
+  memory.finish(ticket, kept.view(), around.peer.clock->monotonic());
 }
 
 void Exchange::replay(Answer& answer) const {

@@ -55,7 +55,7 @@ Exchange::Begun Exchange::begin_auth(const Question& question, const Surrounding
     return refuse(refusal->status == 403 ? problems::forbidden : problems::bad_request,
                   refusal->message);
   }
-  prefers_text_ = prefers_text(accept_of(question.fields));
+  accept_ = accept_of(question.fields).substr(0, accept_bytes_max);
   requests.open();
   for (const request::Entry& entry : entries) requests.add(entry);
   requests.commit({.scope = request::RuleScope::native,

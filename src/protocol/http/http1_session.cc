@@ -44,7 +44,6 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
     begin({}, requests, false);
     if (closing_ || holds_back()) return {consumed, closing_};
   }
-  if (first_ == open_.size() && std::exchange(owes_go_ahead_, false)) out.append(go_ahead);
   while (requests.size() < base::bounds::batch_requests_max) {
     const std::string_view rest = in.substr(consumed);
     const auto result = reader_.next(rest);
@@ -125,6 +124,7 @@ bool Http1Session::reply(const request::Request& request, const request::Verdict
   now_ = now;
   if (!exchange.is_ready() && !exchange.take(request, verdict, now, around())) return true;
   answer(std::move(open_[first_++]), out);
+  if (first_ == open_.size() && std::exchange(owes_go_ahead_, false)) out.append(go_ahead);
   return true;
 }
 
@@ -141,11 +141,14 @@ void Http1Session::write_problem(const ProblemKind& kind, std::string_view detai
                                  base::Buffer& out) {
   auto exchange = worker_.take_exchange();
   exchange->fail({}, kind, detail);
+  if (peer_.clock != nullptr) now_ = peer_.clock->now();
   answer({std::move(exchange), false, true}, out);
 }
 
 void Http1Session::farewell(base::Buffer& out) {
   if (fault_.empty()) return;
+  if (reader_.status() == problems::too_large.status)
+    return write_problem(problems::too_large, reader_.problem(), out);
   const ProblemKind kind{static_cast<uint16_t>(reader_.status()),
                          "urn:sluice:problem:malformed-request", "Malformed request"};
   write_problem(kind, reader_.problem(), out);

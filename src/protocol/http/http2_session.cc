@@ -184,7 +184,8 @@ void Http2Session::goodbye(base::Buffer& out) {
     if (open_[number].exchange == nullptr || !open_[number].exchange->waits()) continue;
     open_[number].exchange->forget(around());
     open_[number].exchange->fail({}, problems::reduced_capacity, why);
-    answer(number, *open_[number].exchange, {});
+    answer(number, *open_[number].exchange,
+           peer_.clock == nullptr ? base::Time{} : peer_.clock->now());
     close(number);
   }
   http2_.finish_shutdown();

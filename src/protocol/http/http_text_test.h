@@ -112,9 +112,10 @@ inline HttpAnswer ask(World& world, const std::string& request) {
   return ask(connection, request);
 }
 
-// Units that are left of the counter of such a body, by a peek that charges nothing.
+// Units that are left of the counter of such a body, which asks for one.
 inline int64_t left(World& world, const std::string& body) {
-  const HttpAnswer answer = ask(world, post("/v1/peek", body));
+  const std::string look = body.substr(0, body.size() - 1) + R"(, "n": 0})";
+  const HttpAnswer answer = ask(world, post("/v1/peek", look));
   const size_t at = answer.body.find("\"remaining\": ");
   return at == std::string::npos ? -1 : std::stoll(answer.body.substr(at + 13));
 }

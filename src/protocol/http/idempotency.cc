@@ -160,6 +160,10 @@ struct IdempotencyMemory::State {
     user.scope.bytes -= bytes;
   }
 
+  bool has_room_for(const KeptUser& user, size_t bytes) const {
+    return bytes <= all.bytes_max - all.bytes && bytes <= user.scope.bytes_max - user.scope.bytes;
+  }
+
   // A user's record lives as long as it is held: by each of its entries, and by `begin`.
   KeptUser& hold_user(const KeptHash& id) {
     KeptUser& user = users[id];
@@ -272,13 +276,16 @@ IdempotencyMemory::Result IdempotencyMemory::begin(std::string_view user, std::s
 }
 
 void IdempotencyMemory::finish(Ticket ticket, std::string_view answer, base::Time now) {
-  SLUICE_CHECK(answer.size() <= idempotent_answer_bytes_max);
   State& state = *state_;
   std::string text(answer);  // allocated without the lock
   const std::lock_guard lock(state.mutex);
   KeptEntry* const entry = state.take_begun(ticket);
   if (entry == nullptr) return;
-  state.give_back(*entry->user, idempotent_answer_bytes_max - text.size());
+  if (text.size() > idempotent_answer_bytes_max &&
+      !state.has_room_for(*entry->user, text.size() - idempotent_answer_bytes_max))
+    text.clear();
+  state.give_back(*entry->user, idempotent_answer_bytes_max);
+  state.charge(*entry->user, text.size());
   entry->ticket = 0;
   entry->answer = std::move(text);
   entry->expires = {now.us + state.ttl.us};

@@ -72,7 +72,8 @@ class IdempotencyMemory {
   // kept: the bytes given to `finish`.
   Result begin(std::string_view user, std::string_view key, std::array<std::string_view, 3> request,
                base::Time now, std::string& answer);
-  // The answer, of at most idempotent_answer_bytes_max; kept for the time to live from `now` on.
+  // The answer, kept for the time to live from `now` on. Of one that is longer than
+  // idempotent_answer_bytes_max, for which there is no room, an empty text is kept in its place.
   void finish(Ticket ticket, std::string_view answer, base::Time now);
   // It was not executed, or its answer is not one to keep: the key is as new.
   void forget(Ticket ticket);

@@ -74,6 +74,23 @@ std::string held(size_t entries, size_t answers, size_t begun = 0) {
                         begun * idempotent_begun_bytes);
 }
 
+TEST(IdempotencyMemory, a_longer_answer_is_kept_where_there_is_room) {
+  const auto kept_answer = [](size_t bytes) {
+    IdempotencyMemory memory({.ttl = base::seconds(60), .bytes = bytes, .user_part = 1});
+    std::string answer;
+    const auto begun = memory.begin("u", "k", {"POST", "/", "x"}, {}, answer);
+    EXPECT_EQ(begun.found, IdempotencyMemory::Found::begun);
+    memory.finish(begun.ticket, std::string(3 * idempotent_answer_bytes_max, 'x'), {});
+    EXPECT_LE(memory.held().bytes, bytes);
+    EXPECT_EQ(memory.begin("u", "k", {"POST", "/", "x"}, {}, answer).found,
+              IdempotencyMemory::Found::kept);
+    return answer.size();
+  };
+  constexpr size_t needed = idempotent_entry_bytes + 3 * idempotent_answer_bytes_max;
+  EXPECT_EQ(kept_answer(needed), 3 * idempotent_answer_bytes_max);
+  EXPECT_EQ(kept_answer(needed - 1), 0u);
+}
+
 TEST(IdempotencyMemory, answers_again_what_was_answered) {
   Memory memory;
   EXPECT_EQ(memory.begin("ann", "k1"), "begun");

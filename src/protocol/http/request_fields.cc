@@ -8,9 +8,6 @@ namespace {
 
 using wire::is_http_name;
 
-// What is read of an Accept: a longer list is no client's that lives.
-constexpr size_t accept_bytes_max = 1024;
-
 std::string_view without_blanks(std::string_view text) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);

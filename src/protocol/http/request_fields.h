@@ -1,6 +1,7 @@
 // The header fields that requests to this protocol are read by. Pure functions, any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,6 +22,8 @@ struct RequestFields {
 // Several lines of Accept count as the last one alone.
 RequestFields read_request_fields(std::span<const wire::HttpField> fields);
 
+// What is read of an Accept: a longer list is no client's that lives.
+inline constexpr size_t accept_bytes_max = 1024;
 // In which form a client takes an answer (RFC 9110, 12.5.1).
 enum class AnswerForm : uint8_t {
   problem,  // application/json, errors as application/problem+json

@@ -34,6 +34,17 @@ char* write_utf8(uint32_t point, char* out) {
   return out;
 }
 
+// The text behind the `e` of a number.
+int64_t read_exponent(std::string_view text) {
+  constexpr int64_t enough = int64_t{1} << 50;  // more digits than there is memory for
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  int64_t exponent = 0;
+  for (const char c : text)
+    if (exponent < enough) exponent = exponent * 10 + (c - '0');
+  return is_negative ? -exponent : exponent;
+}
+
 }  // namespace
 
 std::optional<int64_t> scale_number(std::string_view number, int64_t places, int64_t most) {
@@ -61,15 +72,7 @@ std::optional<int64_t> scale_number(std::string_view number, int64_t places, int
       return std::nullopt;
   }
   if (digits == 0) return 0;
-  if (at < number.size()) {
-    const bool down = number[++at] == '-';
-    if (!is_json_digit(number[at])) ++at;
-    constexpr int64_t enough = int64_t{1} << 50;  // more digits than there is memory for
-    int64_t exponent = 0;
-    for (; at < number.size(); ++at)
-      if (exponent < enough) exponent = exponent * 10 + (number[at] - '0');
-    power += down ? -exponent : exponent;
-  }
+  if (at < number.size()) power += read_exponent(number.substr(at + 1));
   power += zeros;
   if (is_negative || power < 0) return std::nullopt;
   for (; power > 0; --power)

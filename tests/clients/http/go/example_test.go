@@ -1,0 +1,147 @@
+// examples/go, as it is, against the real sluice: what its clients see.
+package http
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+)
+
+var client = &http.Client{Timeout: patience}
+
+// built is the example's program.
+var built string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "sluice-go-")
+	if err != nil {
+		panic(err)
+	}
+	built = filepath.Join(folder, "limited")
+	build := exec.Command("go", "build", "-o", built, ".")
+	build.Dir = example
+	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	if err := build.Run(); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(status)
+}
+
+// start runs sluice, and the example in front of it.
+func start(t *testing.T, onFailure string) (sluice, service *program) {
+	t.Helper()
+	sluice = serve(t, "0")
+	command := exec.Command(built)
+	command.Env = []string{"PORT=0", "SLUICE_URL=http://127.0.0.1:" + sluice.port, "ON_FAILURE=" + onFailure}
+	return sluice, run(t, command, `listening on http://127\.0\.0\.1:(\d+)$`)
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func ask(t *testing.T, service *program, target string) answer {
+	t.Helper()
+	response, err := client.Get("http://127.0.0.1:" + service.port + target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(body)}
+}
+
+func expect(t *testing.T, got answer, status int, body string) {
+	t.Helper()
+	if got.status != status || (body != "" && got.body != body) {
+		t.Fatalf("%+v in place of %d %q", got, status, body)
+	}
+}
+
+func expectField(t *testing.T, got answer, name, pattern string) {
+	t.Helper()
+	if !regexp.MustCompile("^(?:" + pattern + ")$").MatchString(got.header.Get(name)) {
+		t.Fatalf("%s is %q", name, got.header.Get(name))
+	}
+}
+
+const policy = `"export";q=5;w=600`
+
+func TestUpToTheLimit(t *testing.T) {
+	_, service := start(t, "open")
+	for left := 4; left >= 0; left-- {
+		got := ask(t, service, "/export?x=1")
+		expect(t, got, 200, "all there is\n")
+		expectField(t, got, "RateLimit-Policy", policy)
+		expectField(t, got, "RateLimit", `"export";r=`+strconv.Itoa(left)+`;t=\d+`)
+		expectField(t, got, "Retry-After", "")
+	}
+	for i := 0; i < 2; i++ {
+		got := ask(t, service, "/export?x=1")
+		expect(t, got, 429, "")
+		expectField(t, got, "RateLimit-Policy", policy)
+		expectField(t, got, "RateLimit", `"export";r=0;t=\d+`)
+		expectField(t, got, "Content-Type", `application/problem\+json`)
+		if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds <= 480 || seconds > 600 {
+			t.Fatalf("Retry-After is %q", got.header.Get("Retry-After"))
+		}
+		var problem struct {
+			Status   int
+			Violated []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal([]byte(got.body), &problem); err != nil || problem.Status != 429 || len(problem.Violated) != 1 {
+			t.Fatalf("%v: %s", err, got.body)
+		}
+	}
+	other := ask(t, service, "/")
+	expect(t, other, 200, "hello\n")
+	expectField(t, other, "RateLimit", "")
+}
+
+func TestWithoutSluiceRequestsPass(t *testing.T) {
+	sluice, service := start(t, "open")
+	_ = sluice.stop(t)
+	for i := 0; i < 7; i++ {
+		got := ask(t, service, "/export")
+		expect(t, got, 200, "all there is\n")
+		expectField(t, got, "RateLimit", "")
+	}
+}
+
+func TestWithoutSluiceRequestsAreRefusedWhereThatIsWanted(t *testing.T) {
+	sluice, service := start(t, "closed")
+	expect(t, ask(t, service, "/export"), 200, "")
+	_ = sluice.stop(t)
+	got := ask(t, service, "/export")
+	expect(t, got, 503, "")
+	expectField(t, got, "Retry-After", "1")
+	serve(t, sluice.port)
+	for end := time.Now().Add(patience); ask(t, service, "/export").status != 200; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not ask sluice again")
+		}
+	}
+}
+
+func TestASilentSluiceIsNotWaitedFor(t *testing.T) {
+	for onFailure, status := range map[string]int{"open": 200, "closed": 503} {
+		sluice, service := start(t, onFailure)
+		expect(t, ask(t, service, "/export"), 200, "")
+		sluice.hold(t)
+		expect(t, ask(t, service, "/export"), status, "")
+	}
+}

@@ -1,0 +1,3 @@
+module sluice.test/http
+
+go 1.19

@@ -1,0 +1,88 @@
+// examples/express, as it is, against the real sluice: what its clients see.
+import assert from 'node:assert/strict';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { limitMillis, Program, serve, until, within } from './server.mjs';
+
+const limits = { timeout: limitMillis };
+const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
+const example = path('../../../../examples/express');
+const config = join(example, 'sluice.yaml');
+
+// The example in a folder that has our packages.
+async function start(t, onFailure = 'open') {
+  const sluice = await serve(t, config);
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-express-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  cpSync(example, folder, { recursive: true, filter: (name) => !name.endsWith('node_modules') });
+  symlinkSync(path('node_modules'), join(folder, 'node_modules'));
+  const env = { PORT: '0', SLUICE_URL: `http://127.0.0.1:${sluice.port}`, ON_FAILURE: onFailure };
+  const service = new Program(process.execPath, ['app.mjs'], /^listening on http:\/\/127\.0\.0\.1:(\d+)$/, { cwd: folder, env });
+  t.after(() => service.stop());
+  service.port = await within(service.listening, 'starting the example');
+  return { sluice, service };
+}
+
+async function ask(service, target = '/export?x=1') {
+  const answer = await fetch(`http://127.0.0.1:${service.port}${target}`, { signal: AbortSignal.timeout(limitMillis) });
+  return { status: answer.status, field: (name) => answer.headers.get(name), body: await answer.text() };
+}
+
+test('its packages are those of this test', () => {
+  const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
+  assert.deepEqual(read(join(example, 'package.json')).dependencies, read(path('package.json')).devDependencies);
+});
+
+test('up to the limit', limits, async (t) => {
+  const { service } = await start(t);
+  const policy = '"export";q=5;w=600';
+  for (let left = 4; left >= 0; --left) {
+    const answer = await ask(service);
+    assert.deepEqual([answer.status, answer.body, answer.field('RateLimit-Policy')], [200, 'all there is\n', policy]);
+    assert.match(answer.field('RateLimit'), new RegExp(`^"export";r=${left};t=\\d+$`));
+    assert.equal(answer.field('Retry-After'), null);
+  }
+  for (let i = 0; i < 2; ++i) {
+    const answer = await ask(service);
+    assert.deepEqual([answer.status, answer.field('RateLimit-Policy')], [429, policy]);
+    assert.match(answer.field('Content-Type'), /^application\/problem\+json/);
+    assert.match(answer.field('RateLimit'), /^"export";r=0;t=\d+$/);
+    const retryAfter = Number(answer.field('Retry-After'));
+    assert.ok(retryAfter > 480 && retryAfter <= 600, String(retryAfter));
+    assert.deepEqual(JSON.parse(answer.body)['violated-policies'], ['export']);
+  }
+  const other = await ask(service, '/');
+  assert.deepEqual([other.status, other.body, other.field('RateLimit')], [200, 'hello\n', null]);
+});
+
+test('without sluice requests pass', limits, async (t) => {
+  const { sluice, service } = await start(t);
+  await sluice.stop();
+  for (let i = 0; i < 7; ++i) {
+    const answer = await ask(service);
+    assert.deepEqual([answer.status, answer.body, answer.field('RateLimit')], [200, 'all there is\n', null]);
+  }
+});
+
+test('without sluice requests are refused where that is wanted', limits, async (t) => {
+  const { sluice, service } = await start(t, 'closed');
+  assert.equal((await ask(service)).status, 200);
+  await sluice.stop();
+  const answer = await ask(service);
+  assert.deepEqual([answer.status, answer.field('Retry-After')], [503, '1']);
+  await serve(t, config, sluice.port);
+  await until(async () => (await ask(service)).status === 200, 'it asks sluice again');
+});
+
+test('a silent sluice is not waited for', limits, async (t) => {
+  for (const [onFailure, status] of [['open', 200], ['closed', 503]]) {
+    const { sluice, service } = await start(t, onFailure);
+    assert.equal((await ask(service)).status, 200);
+    await sluice.hold();
+    assert.equal((await ask(service)).status, status);
+  }
+});

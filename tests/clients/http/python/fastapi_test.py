@@ -1,0 +1,16 @@
+"""examples/fastapi: FastAPI and httpx."""
+
+from __future__ import annotations
+
+import unittest
+
+import recipe
+
+
+class FastapiTest(recipe.Recipe):
+    name = "fastapi"
+    listening = r"Uvicorn running on http://127\.0\.0\.1:(\d+) "
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,86 @@
+"""What holds for the services of examples/ that ask sluice before they answer: a class of tests that each one's own file
+gives its ways to."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+
+from sluice_server import ROOT, Answer, HttpTest, Program, ask, wait_until
+
+QUOTA = 5  # of GET /export, in ten minutes
+POLICY = f'"export";q={QUOTA};w=600'
+
+
+class Recipe(HttpTest):
+    name: str  # of the folder in examples/
+    listening: str  # what it says when it listens
+
+    def start(self, on_failure: str = "open") -> tuple[Program, Program]:
+        """sluice by the example's sluice.yaml, and the example in front of it."""
+        sluice = self.serve((ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8"))
+        service = Program([sys.executable, "app.py"], self.listening, str(ROOT / "examples" / self.name), PORT="0",
+                          SLUICE_URL=f"http://127.0.0.1:{sluice.port}", ON_FAILURE=on_failure, PYTHONDONTWRITEBYTECODE="1")
+        self.addCleanup(service.stop)
+        return sluice, service
+
+    def export(self, service: Program) -> Answer:
+        return ask(service.port, "GET", "/export?x=1")
+
+    def test_its_packages_are_those_of_this_test(self) -> None:
+        required = (ROOT / "examples" / self.name / "requirements.txt").read_text(encoding="utf-8").split()
+        for requirement in required:
+            name, version = requirement.split("==")
+            self.assertEqual(importlib.metadata.version(name), version)
+
+    def test_up_to_the_limit(self) -> None:
+        _, service = self.start()
+        for left in reversed(range(QUOTA)):
+            answer = self.export(service)
+            self.assertEqual((answer.status, answer.body), (200, b"all there is\n"))
+            self.assertEqual(answer.value("RateLimit-Policy"), POLICY)
+            self.assertRegex(answer.value("RateLimit") or "", rf'^"export";r={left};t=\d+$')
+            self.assertIsNone(answer.value("Retry-After"))
+        for _ in range(2):
+            answer = self.export(service)
+            self.assertEqual((answer.status, answer.value("Content-Type")), (429, "application/problem+json"))
+            self.assertEqual(answer.value("RateLimit-Policy"), POLICY)
+            self.assertRegex(answer.value("RateLimit") or "", r'^"export";r=0;t=\d+$')
+            self.assertTrue(480 < int(answer.value("Retry-After") or "0") <= 600, answer)
+            problem = json.loads(answer.body)
+            self.assertEqual((problem["status"], problem["allowed"], problem["violated-policies"]), (429, False, ["export"]))
+        # What no rule limits, and who is nobody's limit.
+        answer = ask(service.port, "GET", "/")
+        self.assertEqual((answer.status, answer.body, answer.value("RateLimit")), (200, b"hello\n", None))
+
+    def test_without_sluice_requests_pass(self) -> None:
+        sluice, service = self.start()
+        self.assertEqual(sluice.stop(), 0)
+        for _ in range(QUOTA + 2):
+            answer = self.export(service)
+            self.assertEqual((answer.status, answer.body, answer.value("RateLimit")), (200, b"all there is\n", None))
+
+    def test_without_sluice_requests_are_refused_where_that_is_wanted(self) -> None:
+        sluice, service = self.start("closed")
+        self.assertEqual(self.export(service).status, 200)
+        self.assertEqual(sluice.stop(), 0)
+        answer = self.export(service)
+        self.assertEqual((answer.status, answer.value("Retry-After")), (503, "1"))
+        self.serve((ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8"), sluice.port)
+        wait_until(lambda: self.export(service).status == 200, "it asks sluice again")
+
+    def test_a_silent_sluice_is_not_waited_for(self) -> None:
+        for on_failure, status in (("open", 200), ("closed", 503)):
+            sluice, service = self.start(on_failure)
+            self.assertEqual(self.export(service).status, 200)
+            sluice.hold()
+            self.assertEqual(self.export(service).status, status)
+
+    def test_an_answer_that_is_no_decision(self) -> None:
+        """Here of a server that has no such path."""
+        other, service = self.start("closed")
+        config = (ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8")
+        self.assertEqual(other.stop(), 0)
+        self.serve(config.replace("unmatched: allow", "unmatched: error").replace('path: "/export"', 'path: "/none"'), other.port)
+        wait_until(lambda: self.export(service).status == 503 and any("no-rule" in line for line in service.said), "it is told")

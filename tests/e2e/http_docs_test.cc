@@ -1,0 +1,208 @@
+// docs/http.md as a reader follows it: its files are written, its servers started and its commands
+// run by a shell, from the first line to the last, and what they say is what it shows. And the
+// README's lines about it.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/paths.h"
+#include "tests/support/process.h"
+
+namespace sluice::tests::http_docs_test {
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// What differs from run to run: moments, lengths of time until one, and what depends on their
+// digits. That a time is 0 or none is the same in each.
+std::string settled(std::string text) {
+  for (const auto& [pattern, with] : std::vector<std::pair<std::string, std::string>>{
+           {"(\"(retry_after|reset_after|waited)\": )(?!0[,}])[0-9.]+", "$1(time)"},
+           {"(;t=|Retry-After: )[0-9]+", "$1(time)"},
+           {"within [0-9a-z]+", "within (time)"},
+           {"Date: [^\n]+", "Date: (moment)"},
+           {"Content-Length: [0-9]+", "Content-Length: (size)"}})
+    text = std::regex_replace(text, std::regex(pattern), with);
+  return text;
+}
+
+// The page from its first line to its last, in a folder of its own.
+class Reading {
+ public:
+  Reading() {
+    std::filesystem::create_directory(folder_.path() + "/bin");
+    std::filesystem::create_symlink(binary_path(), folder_.path() + "/bin/sluice");
+  }
+
+  void read() {
+    std::ifstream page(source_path("docs/http.md"));
+    if (!page.is_open()) throw std::runtime_error("docs/http.md cannot be read");
+    const std::regex names_file(".*`([a-z/]+\\.yaml)`:");
+    std::string file;
+    bool session = false;
+    for (std::string line; std::getline(page, line);) {
+      std::smatch named;
+      const bool indented = line.starts_with("    ");
+      if (!line.empty() && !indented && !text_.empty())
+        write(std::exchange(file, {}), std::exchange(text_, {}));
+      if (line.starts_with("```")) {
+        compare();
+        session = line == "```console";
+      } else if (session && line.starts_with("$ ")) {
+        compare();
+        command_ = line.substr(2);
+      } else if (session) {
+        shown_ += line + "\n";
+      } else if (indented && !file.empty()) {
+        text_ += line.substr(4) + "\n";
+      } else if (indented) {
+        serve(line.substr(4));
+      } else if (std::regex_match(line, named, names_file)) {
+        file = named[1];
+      }
+    }
+  }
+
+  size_t commands = 0, files = 0, servers = 0;
+
+ private:
+  // The tests' ports in place of the page's.
+  std::string here(std::string text) const {
+    const std::string address = "localhost:" + std::to_string(port_);
+    text = replaced(text, "localhost:8390", address);
+    return replaced(text, "sluice ask http take",
+                    "sluice ask http take --timeout 20000 --server " + address);
+  }
+  std::map<std::string, std::string> environment() const {
+    return {{"PATH", folder_.path() + "/bin:/usr/bin:/bin"}, {"SLUICE_WORKERS", "1"}};
+  }
+
+  void write(const std::string& name, std::string text) {
+    ++files;
+    for (const char* port : {":8390\"", ":8380\""}) text = replaced(text, port, ":0\"");
+    folder_.write(name, text);
+  }
+
+  // In place of the server before it, if there was one.
+  void serve(const std::string& line) {
+    if (!line.starts_with("sluice http") && !line.starts_with("sluice serve"))
+      throw std::runtime_error("neither a file nor a server: " + line);
+    ++servers;
+    server_.reset();
+    server_ = std::make_unique<Process>(
+        Process::Options{
+            .arguments = {"-c", "exec " + replaced(line, "sluice http", "sluice http --port 0")},
+            .environment = environment(),
+            .folder = folder_.path()},
+        "/bin/sh");
+    port_ = await_listening(*server_, "http");
+  }
+
+  Finished shell(const std::string& line) const {
+    Process process(
+        {.arguments = {"-c", here(line)}, .environment = environment(), .folder = folder_.path()},
+        "/bin/sh");
+    const auto status = process.wait();
+    if (!status) throw std::runtime_error("does not end: " + line);
+    return {*status, replaced(process.out(), "\r\n", "\n"), process.err()};
+  }
+
+  void compare() {
+    const std::string command = std::exchange(command_, {}), shown = std::exchange(shown_, {});
+    if (command.empty()) return;
+    ++commands;
+    Finished said = shell(command);
+    EXPECT_EQ(said.status, 0) << command << "\n" << said.err;
+    if (!said.out.empty() && !said.out.ends_with('\n')) said.out += '\n';
+    EXPECT_EQ(settled(said.out), settled(shown)) << command << "\n" << said.err;
+  }
+
+  Folder folder_;
+  std::unique_ptr<Process> server_;
+  uint16_t port_ = 0;
+  std::string command_, shown_, text_;
+};
+
+TEST(HttpManual, SaysWhatIsSaid) {
+  Reading reading;
+  reading.read();
+  EXPECT_EQ(reading.files, 2u);
+  EXPECT_EQ(reading.servers, 3u);
+  EXPECT_EQ(reading.commands, 36u);
+}
+
+// The names in the first column of the table below a heading.
+std::set<std::string> names_below(const std::string& heading, const std::string& first_line) {
+  std::ifstream page(source_path("docs/http.md"));
+  std::set<std::string> names;
+  const std::regex name("`([a-z0-9_-]+)`");
+  bool here = false, table = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) here = line == heading;
+    table = line.starts_with("|") && (table || line.starts_with(first_line));
+    if (!here || !table) continue;
+    const std::string first = line.substr(0, line.find(" | ", 2));
+    for (std::sregex_iterator at(first.begin(), first.end(), name), end; at != end; ++at)
+      names.insert((*at)[1]);
+  }
+  return names;
+}
+
+// What a refusal of a key lists behind it.
+std::set<std::string> known_keys(const std::string& section) {
+  const Folder folder;
+  const std::string file = folder.write("sluice.yaml", section);
+  const Finished told = run({.arguments = {"check", file}});
+  EXPECT_EQ(told.status, 1) << told.out;
+  const size_t at = told.err.find("known here: ");
+  std::set<std::string> keys;
+  if (at == told.err.npos) return keys;
+  std::istringstream rest(told.err.substr(at + 12, told.err.find('\n', at) - at - 12));
+  for (std::string key; rest >> key;)
+    keys.insert(key.ends_with(',') ? key.substr(0, key.size() - 1) : key);
+  return keys;
+}
+
+TEST(HttpManual, ListsEveryKeyAndEveryStyle) {
+  EXPECT_EQ(names_below("## Settings", "| key "), known_keys("http: { nosuch: 1 }\n"));
+  EXPECT_EQ(names_below("## Header fields", "| style "),
+            known_keys("http: { field_names: { nosuch: 1 } }\n"));
+}
+
+// Two commands, the server's and one that asks it, and its answer.
+TEST(HttpManual, TheReadmesFirstExample) {
+  std::ifstream readme(source_path("README.md"));
+  std::vector<std::string> lines;
+  bool here = false;
+  for (std::string line; std::getline(readme, line);) {
+    if (line.starts_with("## ")) here = line == "## Over HTTP";
+    if (here && line.starts_with("    ")) lines.push_back(line.substr(4));
+  }
+  ASSERT_EQ(lines.size(), 3u);
+  ASSERT_TRUE(lines[0].starts_with("sluice http"));
+  Process server({.arguments = {"http", "--port", "0"}});
+  const std::string address = "localhost:" + std::to_string(await_listening(server, "http"));
+  Process curl({.arguments = {"-c", replaced(lines[1], "localhost:8390", address)}}, "/bin/sh");
+  EXPECT_EQ(curl.wait(), 0) << curl.err();
+  EXPECT_EQ(settled(curl.out()), settled(lines[2]));
+}
+
+}  // namespace
+}  // namespace sluice::tests::http_docs_test

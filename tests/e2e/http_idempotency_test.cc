@@ -1,0 +1,258 @@
+// Idempotency keys with the real program: a request that is sent again is answered again and
+// charges once, whatever happened to the connection of the first.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/e2e/http_described.h"
+
+namespace sluice::tests::http_e2e {
+namespace {
+
+Asked keyed(const std::string& key, const std::string& path, const Json& body) {
+  return post(path, body, {{"Idempotency-Key", key}});
+}
+
+class HttpIdempotency : public testing::Test {
+ protected:
+  HttpAnswer ask(const Asked& asked, HttpVersion version = HttpVersion::http1) const {
+    return http_e2e::ask(version, door_.port(), asked);
+  }
+  int64_t left(const Json& subject) const {
+    return units_left([this](const Asked& asked) { return ask(asked); }, subject);
+  }
+
+  Door door_;
+};
+
+// The same answer, but for what each has of its own.
+void expect_replay(const HttpAnswer& again, const HttpAnswer& first) {
+  EXPECT_EQ(again.status, first.status);
+  EXPECT_EQ(again.body, first.body);
+  EXPECT_EQ(header_of(again, "idempotency-replayed"), "true");
+  EXPECT_EQ(header_of(first, "idempotency-replayed"), "(none)");
+  for (const auto& [name, value] : first.headers)
+    if (name != "date") {
+      EXPECT_EQ(header_of(again, name), value) << name;
+    }
+}
+
+TEST_F(HttpIdempotency, WhatIsSentAgainIsAnsweredAgainAndChargedOnce) {
+  const Json tenant = about({{"tenant", "t"}}, {{"n", 3}});
+  for (const HttpVersion version : http_versions) {
+    const std::string key = std::string("\"") + name_of(version) + "\"";
+    const Asked asked = keyed(key, "/v1/take", tenant);
+    const HttpAnswer first = ask(asked, version);
+    EXPECT_EQ(first.status, 200);
+    for (const HttpVersion again : http_versions) expect_replay(ask(asked, again), first);
+  }
+  EXPECT_EQ(left(tenant), 4);
+}
+
+TEST_F(HttpIdempotency, OverACutConnectionIsChargedOnce) {
+  const Json tenant = about({{"tenant", "t"}}, {{"n", 3}});
+  const Asked asked = keyed("\"cut\"", "/v1/take", tenant);
+  for (int i = 0; i < 5; ++i) {
+    Http1 cut(door_.port());
+    cut.send(asked);
+    cut.socket().abort();
+  }
+  HttpAnswer last;
+  ASSERT_TRUE(comes([&] {
+    last = ask(asked);
+    return last.status != 409;
+  }));
+  // Whoever was cut off while it was executed may have been charged, which is said.
+  EXPECT_TRUE(last.status == 200 || problem_of(last) == "outcome-unknown") << last.body;
+  EXPECT_GE(left(tenant), 7) << "once at most";
+}
+
+TEST_F(HttpIdempotency, ADenialIsKeptToo) {
+  const Json jar = about({{"jar", "j"}}, {{"n", 2}});
+  ASSERT_EQ(ask(post("/v1/take", jar)).status, 200);
+  const Asked asked = keyed("denied", "/v1/take", jar);
+  const HttpAnswer first = ask(asked);
+  EXPECT_EQ(first.status, 429);
+  ASSERT_EQ(ask(post("/v1/put", jar)).status, 200);
+  expect_replay(ask(asked), first);
+  EXPECT_EQ(ask(keyed("another", "/v1/take", jar)).status, 200);
+}
+
+TEST_F(HttpIdempotency, WhatHasNoRuleIsKept) {
+  const Asked asked = keyed("none", "/v1/take", about({{"no", "rule"}}));
+  const HttpAnswer first = ask(asked);
+  EXPECT_EQ(first.status, 404);
+  expect_replay(ask(asked), first);
+}
+
+TEST_F(HttpIdempotency, PutAndBatchTakeKeysToo) {
+  const Json tenant = about({{"tenant", "t"}});
+  const Asked batch = keyed("b", "/v1/batch", takes({tenant, tenant, tenant}));
+  const HttpAnswer taken = ask(batch);
+  EXPECT_EQ(taken.status, 200);
+  expect_replay(ask(batch), taken);
+  EXPECT_EQ(left(tenant), 7);
+  const Asked put = keyed("p", "/v1/put", tenant);
+  const HttpAnswer given = ask(put);
+  EXPECT_EQ(given.status, 200);
+  expect_replay(ask(put), given);
+  EXPECT_EQ(left(tenant), 8);
+}
+
+TEST_F(HttpIdempotency, AnotherRequestMustHaveAnotherKey) {
+  const Json tenant = about({{"tenant", "t"}});
+  ASSERT_EQ(ask(keyed("k", "/v1/take", tenant)).status, 200);
+  for (const Asked& other :
+       {keyed("k", "/v1/take", with(tenant, {{"n", 1}})), keyed("k", "/v1/put", tenant),
+        keyed("k", "/v1/take?status=200", tenant)}) {
+    const HttpAnswer answer = ask(other);
+    EXPECT_EQ(answer.status, 422);
+    EXPECT_EQ(problem_of(answer), "idempotency-key-reused");
+  }
+  EXPECT_EQ(left(tenant), 9);
+}
+
+TEST_F(HttpIdempotency, AKeyIsAStringWithOrWithoutQuotes) {
+  const Json tenant = about({{"tenant", "t"}});
+  const HttpAnswer first = ask(keyed("\"8e03978e-40d5\"", "/v1/take", tenant));
+  EXPECT_EQ(first.status, 200);
+  expect_replay(ask(keyed("8e03978e-40d5", "/v1/take", tenant)), first);
+  EXPECT_EQ(ask(keyed(std::string(255, 'k'), "/v1/take", tenant)).status, 200);
+  for (const std::string& key : {std::string("\"\""), std::string("\"open"), std::string(256, 'k'),
+                                 std::string("\"a\" b"), std::string("\"a\", \"b\"")}) {
+    const HttpAnswer answer = ask(keyed(key, "/v1/take", tenant));
+    EXPECT_EQ(answer.status, 400) << key;
+    EXPECT_EQ(problem_of(answer), "bad-request") << key;
+  }
+  EXPECT_EQ(left(tenant), 8);
+}
+
+// What was not executed is not kept.
+TEST_F(HttpIdempotency, ARequestThatWasRefusedMayBeMended) {
+  const Json tenant = about({{"tenant", "t"}});
+  EXPECT_EQ(ask(keyed("m", "/v1/take", with(tenant, {{"quanity", 1}}))).status, 400);
+  Asked untyped = keyed("m", "/v1/take", tenant);
+  untyped.headers.pop_back();
+  EXPECT_EQ(ask(untyped).status, 415);
+  const HttpAnswer answer = ask(keyed("m", "/v1/take", tenant));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(header_of(answer, "idempotency-replayed"), "(none)");
+}
+
+TEST_F(HttpIdempotency, AnAnswerThatCouldBeTooLongIsRefusedBeforeItIsDecided) {
+  const Json tenant = about({{"tenant", "t"}});
+  std::vector<Json> many(16, about({{"open", "x"}}));
+  EXPECT_EQ(ask(keyed("16", "/v1/batch", takes(many))).status, 200);
+  many.push_back(tenant);
+  for (const char* path : {"/v1/batch", "/v1/take"}) {
+    const HttpAnswer answer = ask(keyed("17", path, takes(many)));
+    EXPECT_EQ(answer.status, 413);
+    EXPECT_EQ(problem_of(answer), "content-too-large");
+  }
+  EXPECT_EQ(left(tenant), 10);
+  EXPECT_EQ(ask(post("/v1/take", takes(many))).status, 200) << "without a key";
+}
+
+// Names of rules are of any length that a policy may give them.
+TEST(HttpIdempotencyBounds, WhatWasAcceptedIsKeptWhateverItsLength) {
+  std::string rules = "rules:\n";
+  std::vector<Json> all;
+  for (int i = 0; i < 16; ++i) {
+    const std::string n = std::to_string(i);
+    rules += "  - { name: " + std::string(250, 'r') + n + ", match: { k: \"" + n +
+             "\" }, limit: { quota: 9, window: 1h } }\n";
+    all.push_back(about({{"k", n}}));
+  }
+  const Door door("{}", rules);
+  const Asked asked = keyed("long", "/v1/take", takes(all));
+  const HttpAnswer first = ask(HttpVersion::http1, door.port(), asked);
+  if (first.status == 413) return;  // refused before it is decided, as others are
+  EXPECT_EQ(first.status, 200);
+  expect_replay(ask(HttpVersion::http1, door.port(), asked), first);
+}
+
+TEST(HttpIdempotencyBounds, KeysThatAreSwitchedOffAreRefused) {
+  const Door door("{ idempotency_ttl: 0 }");
+  for (const HttpVersion version : http_versions) {
+    const Json tenant = about({{"tenant", "t"}});
+    const HttpAnswer answer = ask(version, door.port(), keyed("k", "/v1/take", tenant));
+    EXPECT_EQ(answer.status, 400);
+    EXPECT_EQ(problem_of(answer), "bad-request");
+    EXPECT_EQ(ask(version, door.port(), post("/v1/take", tenant)).status, 200);
+  }
+}
+
+TEST(HttpIdempotencyBounds, AKeyIsForgottenWithItsTime) {
+  const Door door("{ idempotency_ttl: 1s }");
+  const Asked asked = keyed("k", "/v1/take", about({{"tenant", "t"}}));
+  ASSERT_EQ(ask(HttpVersion::http1, door.port(), asked).status, 200);
+  EXPECT_TRUE(comes([&] {
+    const HttpAnswer answer = ask(HttpVersion::http1, door.port(), asked);
+    return header_of(answer, "idempotency-replayed") == "(none)" &&
+           json_of(answer).at("remaining") == 8;
+  }));
+}
+
+// An eighth of the memory is one user's, and an answer under way counts 4 KiB.
+TEST(HttpIdempotencyBounds, WhereTheMemoryIsFullANewKeyIsRefused) {
+  const Door door("{ idempotency_memory: 1MiB }");
+  Http1 client(door.port());
+  const auto take = [&](int i) {
+    return ask_on(client, keyed(std::to_string(i), "/v1/take", about({{"open", "x"}})));
+  };
+  HttpAnswer answer;
+  int kept = 0;
+  while (kept < 2000 && (answer = take(kept)).status == 200) ++kept;
+  EXPECT_GT(kept, 100);
+  EXPECT_LT(kept, 400);
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(problem_of(answer), "temporary-reduced-capacity");
+  const int retry_after = std::stoi(header_of(answer, "retry-after"));
+  EXPECT_GE(retry_after, 1);
+  EXPECT_LE(retry_after, 60);
+  for (int i = 0; i < kept; i += 50)
+    EXPECT_EQ(header_of(take(i), "idempotency-replayed"), "true") << i;
+  EXPECT_EQ(ask_on(client, post("/v1/take", about({{"open", "x"}}))).status, 200)
+      << "without a key";
+}
+
+// What one of several could not be decided by is no reason to charge the others again.
+TEST(HttpIdempotencyBounds, SeveralOfWhichOneHasNoRuleAreChargedOnce) {
+  const Door door;
+  const Json tenant = about({{"tenant", "t"}});
+  for (const HttpVersion version : http_versions) {
+    const std::string key = name_of(version);
+    const Asked asked =
+        keyed(key, "/v1/take", takes({tenant, about({{"no", "rule"}})}, {{"mode", "each"}}));
+    const HttpAnswer first = ask(version, door.port(), asked);
+    expect_replay(ask(version, door.port(), asked), first);
+  }
+  EXPECT_EQ(
+      units_left([&](const Asked& asked) { return ask(HttpVersion::http1, door.port(), asked); },
+                 tenant),
+      8);
+}
+
+TEST(HttpIdempotencyBounds, EachUserHasKeysOfItsOwn) {
+  const Folder folder;
+  folder.write("a.password", "a\n");
+  folder.write("b.password", "b\n");
+  const std::string user = "password_file: " + folder.path() + "/";
+  const Door door("{}", std::string(usual_rules) + "users:\n  - { name: a, " + user +
+                            "a.password, rights: [take, look] }\n  - { name: b, " + user +
+                            "b.password, rights: [take, look] }\n");
+  const auto take = [&](const std::string& credentials) {
+    Asked asked = keyed("k", "/v1/take", about({{"tenant", "t"}}));
+    asked.headers.emplace_back("Authorization", "Bearer " + credentials);
+    return ask(HttpVersion::http2, door.port(), asked);
+  };
+  EXPECT_EQ(json_of(take("a:a")).at("remaining"), 9);
+  EXPECT_EQ(json_of(take("b:b")).at("remaining"), 8);
+  EXPECT_EQ(json_of(take("a:a")).at("remaining"), 9);
+  EXPECT_EQ(take("a:b").status, 401) << "a key is no password";
+}
+
+}  // namespace
+}  // namespace sluice::tests::http_e2e
