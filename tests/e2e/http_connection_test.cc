@@ -153,7 +153,7 @@ TEST_F(HttpConnection, WhatIsMalformedEndsIt) {
       {"GET /v1/health HTTP/1.1\nHost: localhost\n\n", 400},
       {"GET  /v1/health HTTP/1.1\r\n" + host + "\r\n", 400},
       {"GET /v1/health HTTP/2.0\r\n" + host + "\r\n", 505},
-      {"GET /v1/he\"alth HTTP/1.1\r\n" + host + "\r\n", 400},
+      {"GET /v1/he#alth HTTP/1.1\r\n" + host + "\r\n", 400},
       {"HIT method=GET path=/\n", 400},
       {post_line + host + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", 400},
       {post_line + host + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
@@ -227,12 +227,14 @@ TEST_F(HttpConnection, IsCounted) {
 }
 
 TEST(HttpIdle, AConnectionThatWaitsForNothingIsClosed) {
-  const Door door("{ idle_timeout: 200ms }");
-  Http1 mute(door.port()), used(door.port()), waits(door.port());
-  Http2 http2(door.port());
+  const Door door("{ idle_timeout: 500ms }");
   const Json jar = about({{"jar", "j"}}, {{"n", 2}});
+  Http1 used(door.port());
   EXPECT_EQ(ask_on(used, post("/v1/take", jar)).status, 200);
-  waits.send(post("/v1/wait", with(jar, {{"timeout", 1.5}})));
+  Http1 waits(door.port());
+  waits.send(post("/v1/wait", with(jar, {{"timeout", 2}})));
+  Http1 mute(door.port());
+  Http2 http2(door.port());
   EXPECT_EQ(mute.socket().read_to_end(), "");
   EXPECT_EQ(used.socket().read_to_end(), "");
   http2.socket().read_to_end();

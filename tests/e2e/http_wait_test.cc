@@ -74,12 +74,20 @@ TEST_F(HttpWait, IsGrantedWhatIsPutBackInOrderOfArrival) {
 }
 
 TEST_F(HttpWait, IsGrantedWhatTimeBrings) {
-  for (const HttpVersion version : http_versions) {
-    const Json limits = Json::array({{{"quota", 1}, {"window", 0.2}}});
-    const Asked asked = post("/v1/wait", about_key(name_of(version), limits, {{"detail", true}}));
-    EXPECT_EQ(http_e2e::ask(version, door_.port(), asked).status, 200);
-    const HttpAnswer answer = http_e2e::ask(version, door_.port(), asked);
-    EXPECT_EQ(answer.status, 200) << "ten seconds at most, unless said";
+  const auto asked = [](const std::string& key) {
+    const Json limits = Json::array({{{"quota", 1}, {"window", 1}}});
+    return post("/v1/wait", about_key(key, limits, {{"detail", true}}));
+  };
+  Http1 http1(door_.port());
+  Http2 http2(door_.port());
+  http1.send(Http1::text_of(asked("1")) + Http1::text_of(asked("1")));
+  const uint32_t first = http2.send(asked("2")), second = http2.send(asked("2"));
+  EXPECT_EQ(http1.read().status, 200);
+  EXPECT_EQ(http2.read(first).status, 200);
+  // Ten seconds at most, unless said.
+  for (const HttpAnswer& answer : {http1.read(), http2.read(second)}) {
+    expect_described(asked(""), answer);
+    EXPECT_EQ(answer.status, 200);
     const Json told = json_of(answer);
     EXPECT_GT(told.at("waited"), 0);
     EXPECT_EQ(told.at("rule"), "default");

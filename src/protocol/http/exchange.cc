@@ -45,7 +45,7 @@ void Exchange::clear() {
   problem_.kind = part_problem_ = nullptr;
   retry_after_ = retry_of_denial_ = {};
   allowed_ = true;
-  denied_ = has_shown_ = is_replayed_ = false;
+  denied_ = is_decided_ = has_shown_ = is_replayed_ = false;
   generation_ = counters_ = 0;
   now_ = {};
   members_.clear();

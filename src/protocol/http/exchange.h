@@ -170,6 +170,7 @@ class Exchange {
   base::Duration retry_after_{};               // of the problem; 0: none is told
   const ProblemKind* part_problem_ = nullptr;  // of the last take that could not be decided
   bool allowed_ = true, denied_ = false;
+  bool is_decided_ = false;  // one of several takes at least
   base::Duration retry_of_denial_{};
   uint64_t generation_ = 0, counters_ = 0;
   base::Time now_{};
@@ -183,7 +184,7 @@ class Exchange {
   std::vector<Subject> subjects_;
 
   const AuthProfile* profile_ = nullptr;
-  std::string accept_;  // of forward-auth: it counts for a refusal alone
+  std::string accept_;           // of forward-auth: it counts for a refusal alone
   int64_t auth_remaining_ = -1;  // below 0: none is known
   std::string auth_rule_;
   IdempotencyMemory::Ticket ticket_ = 0;

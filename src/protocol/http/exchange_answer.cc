@@ -53,6 +53,8 @@ void Exchange::write(const Surroundings& around, Answer& answer) {
   } else {
     answer.content_type = json_type;
     write_takes(answer);
+    if (answer.status == 503)
+      append_retry_after(retry_after_, around.options.headers, answer.fields);
     if (route_->action != Action::put) write_limits(around, answer);
   }
   if (ticket_ != 0) keep_answer(around, answer);
@@ -106,7 +108,10 @@ void Exchange::write_takes(Answer& answer) const {
   const bool looks = route_->action == Action::peek || route_->action == Action::explain ||
                      route_->action == Action::put || route_->action == Action::batch;
   const bool fails = !looks && !always_ok_;
-  if (fails && denied_) answer.status = 429;
+  if (fails && denied_)
+    answer.status = 429;
+  else if (fails && part_problem_ != nullptr && !is_decided_)
+    answer.status = 503;  // nothing was charged, so it may be sent again
   if (answer.status == 429 && form_ == AnswerForm::problem) {
     answer.content_type = problem_type;
     body.append("\"type\": \"");

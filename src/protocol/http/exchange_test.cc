@@ -9,7 +9,7 @@
 
 #include "protocol/http/http_text_test.h"
 
-namespace sluice::http {
+namespace sluice::http::exchange_test {
 namespace {
 
 using namespace session_world;
@@ -436,4 +436,4 @@ TEST(HttpGeneration, is_that_of_the_policy_that_decided) {
 }
 
 }  // namespace
-}  // namespace sluice::http
+}  // namespace sluice::http::exchange_test

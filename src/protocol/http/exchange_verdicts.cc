@@ -195,6 +195,7 @@ void Exchange::take_part(const Verdict& verdict, const Surroundings& around) {
     problem_.kind = nullptr;
     return;
   }
+  is_decided_ = true;
   members_.append(is_first ? "{" : ", {");
   if (verdict.tightest == nullptr) {
     members_.append(around.options.unmatched == Unmatched::allow

@@ -1,5 +1,6 @@
 #include "protocol/http/http1_session.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "base/bounds.h"
@@ -12,7 +13,9 @@ using Found = wire::Http1Reader::Found;
 
 constexpr std::string_view go_ahead = "HTTP/1.1 100 Continue\r\n\r\n";
 
-constexpr wire::Http1Reader::Bounds http1_bounds{.body_bytes = body_bytes_max};
+// What is announced may be longer, where nothing of it is awaited: the session looks.
+constexpr wire::Http1Reader::Bounds http1_bounds{.body_bytes = SIZE_MAX >> 1,
+                                                 .chunked_body_bytes = body_bytes_max};
 
 bool lies_in(std::string_view part, std::string_view whole) {
   return part.data() >= whole.data() && part.data() <= whole.data() + whole.size();
@@ -42,7 +45,8 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
   size_t consumed = 0;
   if (std::exchange(is_held_, false)) {
     begin({}, requests, false);
-    if (closing_ || holds_back()) return {consumed, closing_};
+    if (holds_back()) return {consumed, false};
+    if (closing_) return {in.size(), true};
   }
   while (requests.size() < base::bounds::batch_requests_max) {
     const std::string_view rest = in.substr(consumed);
@@ -57,6 +61,10 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
       consumed += result.consumed;
       if (is_answered_without_body(reader_.head().path)) {
         begin({}, requests, true);
+        return {in.size(), true};
+      }
+      if (reader_.head().body_bytes > body_bytes_max) {
+        refuse_body(requests);
         return {in.size(), true};
       }
       if (!reader_.head().awaits_go_ahead) continue;
@@ -74,10 +82,21 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
       return {consumed + (is_held_ ? result.consumed : 0), false};
     }
     consumed += result.consumed;
+    if (holds_back()) break;  // also where the connection ends behind it
     if (closing_) return {in.size(), true};
-    if (holds_back()) break;
   }
   return {consumed, false};
+}
+
+// Its turn is behind those before it, and the connection's end behind that.
+void Http1Session::refuse_body(request::Requests& requests) {
+  auto exchange = worker_.take_exchange();
+  Question question;
+  question.method = reader_.head().method;
+  exchange->fail(question, problems::too_large, "the body of the request is longer than 1 MiB");
+  closing_ = true;
+  fault_ = "http";
+  open(std::move(exchange), requests);
 }
 
 // False: it is begun again once its user is known. `in`: what a view may be into that lives as long
@@ -100,18 +119,22 @@ bool Http1Session::begin(std::string_view in, request::Requests& requests, bool 
     worker_.give_back(std::move(exchange));
     return false;
   }
-  // It has its turn behind those before it.
-  if (begun == Exchange::Begun::ready) {
+  closing_ = !head.keep_alive || (head.has_body && is_answered_without_body(head.path));
+  open(std::move(exchange), requests);
+  return true;
+}
+
+// One that is ready asks nothing, and has its turn all the same.
+void Http1Session::open(std::unique_ptr<Exchange> exchange, request::Requests& requests) {
+  if (exchange->is_ready()) {
     requests.open();
     requests.commit({.verb = request::Verb::noop, .prefix = {}, .tag = {}});
   }
-  closing_ = !head.keep_alive || (without_body && head.has_body);
   if (first_ == open_.size()) {
     open_.clear();
     first_ = 0;
   }
-  open_.push_back({std::move(exchange), head.is_http10, closing_});
-  return true;
+  open_.push_back({std::move(exchange), reader_.head().is_http10, closing_});
 }
 
 bool Http1Session::reply(const request::Request& request, const request::Verdict& verdict,
@@ -146,7 +169,7 @@ void Http1Session::write_problem(const ProblemKind& kind, std::string_view detai
 }
 
 void Http1Session::farewell(base::Buffer& out) {
-  if (fault_.empty()) return;
+  if (reader_.status() == 0) return;
   if (reader_.status() == problems::too_large.status)
     return write_problem(problems::too_large, reader_.problem(), out);
   const ProblemKind kind{static_cast<uint16_t>(reader_.status()),

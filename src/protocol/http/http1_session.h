@@ -29,7 +29,7 @@ class Http1Session final : public request::Session {
              base::Buffer& out) override;
   bool holds_back() const override { return waiting_ > 0 || client_.is_asking(); }
   bool waits_for_units() const override { return waiting_ > 0; }
-  bool has_more() const override { return is_held_; }
+  bool has_more() const override { return is_held_ || closing_; }
   size_t unfinished_bytes() const override { return reader_.unfinished_bytes(); }
   std::string_view fault() const override { return fault_; }
   void farewell(base::Buffer& out) override;
@@ -44,6 +44,8 @@ class Http1Session final : public request::Session {
   };
 
   bool begin(std::string_view in, request::Requests& requests, bool without_body);
+  void refuse_body(request::Requests& requests);
+  void open(std::unique_ptr<Exchange> exchange, request::Requests& requests);
   void answer(Open open, base::Buffer& out);
   void write_problem(const ProblemKind& kind, std::string_view detail, base::Buffer& out);
   Surroundings around() { return {worker_, options_, peer_, client_, auth_peer_, host_, waiting_}; }
