@@ -16,12 +16,10 @@ namespace sluice::engine {
 using policy::Mode;
 using request::no_ticket;
 using request::Ticket;
+using request::too_many_inline_limits;
 using request::Verb;
 
 namespace {
-
-constexpr std::string_view too_many_inline_limits =
-    "too many different limits have come with requests; ask with fewer different ones, or later";
 
 // A reply sent before its commit must not grant anything that depends on it.
 bool must_be_committed(const policy::Plan& plan, const policy::Plan::Part& part) {

@@ -26,6 +26,10 @@ inline constexpr std::string_view user_entry = "user", password_entry = "passwor
 // The error of requests that need a rule (Request::needs_rule) where none applies.
 inline constexpr std::string_view no_rule_applies = "no rule applies";
 
+// That of requests that bring limits along, of which too many different ones are known; it passes.
+inline constexpr std::string_view too_many_inline_limits =
+    "too many different limits have come with requests; ask with fewer different ones, or later";
+
 // One thing asked. Its entries are Requests::descriptor(request), the limits that it brought along
 // Requests::limits(request). More than twenty members: each verb has some, in one flat array.
 struct Request {

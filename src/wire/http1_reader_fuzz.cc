@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "wire/http1_reader.h"
-#include "wire/http1_transcript_test.h"
+#include "wire/http1_reader_model.h"
 
 namespace {
 

@@ -392,7 +392,7 @@ TEST_P(Counters, ExplanationsSayWhatIsThenAnswered) {
   EXPECT_TRUE(said.contains("error")) << said;
   EXPECT_EQ(verdict(R"({"protocol": "divvy"})").at("allowed"), false) << "denied by default";
   for (const char* wrong :
-       {"", "[]", "{}", R"({"protocol": "http"})", R"({"protocol": "divvy", "x": 1})",
+       {"", "[]", "{}", R"({"protocol": "nosuch"})", R"({"protocol": "divvy", "x": 1})",
         R"({"protocol": "divvy", "descriptor": {"a": 1}})", R"({"protocol": "divvy", "cost": 1.5})",
         R"({"protocol": "divvy", "cost": -1})", R"({"protocol": "divvy", "limits": []})",
         R"({"protocol": "divvy", "descriptor": [{"key": "a"}]})",

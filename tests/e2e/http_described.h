@@ -65,9 +65,18 @@ inline bool is_digits(const std::string& text) {
 }
 
 inline void expect_described_headers(const Json& response, const HttpAnswer& answer) {
-  static const std::set<std::string> of_the_version{"connection", "content-length", "content-type",
-                                                    "date"};
-  std::set<std::string> known = of_the_version;
+  // Of the version, and of pages that may ask (docs/http.md).
+  static const std::set<std::string> of_all_answers{"access-control-allow-headers",
+                                                    "access-control-allow-methods",
+                                                    "access-control-allow-origin",
+                                                    "access-control-expose-headers",
+                                                    "access-control-max-age",
+                                                    "connection",
+                                                    "content-length",
+                                                    "content-type",
+                                                    "date",
+                                                    "vary"};
+  std::set<std::string> known = of_all_answers;
   const Json headers = response.value("headers", Json::object());
   for (const auto& [name, reference] : headers.items()) {
     const Json& header = resolved(reference);

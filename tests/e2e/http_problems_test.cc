@@ -245,6 +245,16 @@ TEST(HttpProblems, WebPages) {
     EXPECT_EQ(
         ask(version, door.port(), with_header(from_page, "Sec-Fetch-Site", "cross-site")).status,
         200);
+    const auto read = ask(version, door.port(), from_page);
+    EXPECT_EQ(header_of(read, "access-control-allow-origin"), "https://page.example");
+    EXPECT_EQ(header_of(read, "vary"), "Origin");
+    const auto preflight =
+        ask(version, door.port(), with_header(options, "Origin", "https://page.example"));
+    EXPECT_EQ(preflight.status, 204);
+    EXPECT_EQ(header_of(preflight, "access-control-allow-methods"), "POST, OPTIONS");
+    EXPECT_EQ(header_of(preflight, "access-control-allow-headers"),
+              "Authorization, Content-Type, Idempotency-Key");
+    EXPECT_EQ(header_of(ask(version, door.port(), take), "access-control-allow-origin"), "(none)");
   }
   expect_refused(door, {with_host(take, "example.com"), 421, "misdirected-request"});
   expect_refused(door, {with_header(take, "Origin", "http://page.example"), 403, "forbidden"});
@@ -295,6 +305,9 @@ TEST_F(HttpWithoutStore, WhatCannotBeDecidedIs503) {
     const Json told = json_of(batch).at("takes");
     EXPECT_EQ(told[0].at("error").at("status"), 503) << told;
     EXPECT_EQ(told[1].at("rule"), "open") << told;
+    const HttpAnswer none = asked(post("/v1/take", takes({one_jar, own}, {{"mode", "each"}})));
+    EXPECT_EQ(none.status, 503);
+    EXPECT_EQ(json_of(none).at("takes")[1].at("error").at("status"), 503) << none.body;
   }
 }
 

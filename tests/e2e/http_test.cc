@@ -207,6 +207,13 @@ TEST_F(HttpAnswers, SeveralTakesEachByItself) {
                  takes({about({{"jar", actor}}), about({{"tenant", actor}})}, {{"mode", "each"}})));
     EXPECT_EQ(fine.status, 200);
     EXPECT_EQ(json_of(fine).at("allowed"), true);
+    const HttpAnswer part =
+        ask(post("/v1/take",
+                 takes({about({{"tenant", actor}}), about({{"no", "rule"}})}, {{"mode", "each"}})));
+    EXPECT_EQ(part.status, 200);
+    EXPECT_EQ(json_of(part).at("allowed"), false) << "one of them could not be decided";
+    EXPECT_EQ(json_of(part).at("takes")[0].at("allowed"), true);
+    EXPECT_EQ(json_of(part).at("takes")[1].at("error").at("type"), "urn:sluice:problem:no-rule");
   });
 }
 

@@ -133,7 +133,8 @@ std::string words_of(const Json& answer, bool coloured) {
     words += answer["retry_after"].is_null()
                  ? ", and it never can be"
                  : ", try again in " + seconds_text(answer["retry_after"]);
-  if (allowed && answer.contains("reset_after") && answer["reset_after"] != 0)
+  if (allowed && answer.contains("reset_after") && answer["reset_after"].is_number() &&
+      answer["reset_after"] != 0)
     words += ", all of them again within " + seconds_text(answer["reset_after"]);
   if (answer.contains("rule") && answer["rule"].is_string())
     words += " (rule " + config::on_screen(answer["rule"].get<std::string>()) + ")";

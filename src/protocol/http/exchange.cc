@@ -42,6 +42,7 @@ void Exchange::clear() {
   form_ = AnswerForm::problem;
   is_head_ = always_ok_ = detail_ = is_several_ = each_ = waits_ = is_options_ = false;
   expected_ = taken_ = 0;
+  origin_.clear();
   problem_.kind = part_problem_ = nullptr;
   retry_after_ = retry_of_denial_ = {};
   allowed_ = true;
@@ -103,6 +104,8 @@ Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings
   if (!is_origin_allowed(fields, around.options.origins))
     return refuse(problems::forbidden,
                   "the request comes from a web page whose origin is not one of `http.origins`");
+  if (fields.has_origin) origin_ = fields.origin;
+  takes_get_ = around.options.get_takes;
   const bool is_twin = route_ != nullptr && (route_->action == Action::throttle ||
                                              route_->action == Action::crab_health);
   if (route_ == nullptr || (is_twin && !around.options.throttlecrab))
@@ -115,7 +118,7 @@ Exchange::Begun Exchange::begin_api(const Question& question, const Surroundings
                            (question.method == "GET" || is_head_);
   if (!has_method(*route_, question.method) && !is_get_take)
     return refuse(problems::method_not_allowed,
-                  std::string("this path takes ").append(route_->methods));
+                  std::string("this path takes ").append(allowed_methods()));
   if (!fields.twice.empty())
     return refuse(problems::bad_request, "the field " + std::string(fields.twice) + " comes twice");
   if (form_ == AnswerForm::none) {
@@ -268,7 +271,8 @@ Exchange::Begun Exchange::ask_body(const Surroundings& around, uint32_t note,
   const TakeBody& body = around.worker.body;
   is_several_ = body.has_takes;
   detail_ = body.detail;
-  each_ = body.each || route_->action == Action::batch;
+  // What is given back to one counter stays given back, whatever becomes of the others.
+  each_ = body.each || route_->action == Action::batch || route_->action == Action::put;
   const auto is_inline = [](const TakeSubject& subject) { return subject.is_inline; };
   if (!around.options.inline_limits && std::ranges::any_of(body.subjects, is_inline))
     return refuse(problems::bad_request,

@@ -152,7 +152,10 @@ class Exchange {
   }
 
   void write_problem(const Surroundings& around, Answer& answer) const;
+  void write_origin(Answer& answer) const;
+  std::string_view allowed_methods() const;
   void write_takes(Answer& answer) const;
+  void append_violated(base::Buffer& out) const;
   void write_limits(const Surroundings& around, Answer& answer) const;
   static base::Duration jittered(const Surroundings& around, base::Duration length);
   void write_auth(const Surroundings& around, Answer& answer) const;
@@ -165,6 +168,9 @@ class Exchange {
   bool waits_ = false, is_options_ = false;
   size_t expected_ = 0, taken_ = 0;
   std::string_view body_;  // while `begin` reads it
+
+  bool takes_get_ = false;  // HttpOptions::get_takes
+  std::string origin_;      // of the page that asks; empty: none does
 
   Problem problem_;
   base::Duration retry_after_{};               // of the problem; 0: none is told

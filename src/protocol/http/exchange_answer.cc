@@ -31,6 +31,9 @@ bool is_kept(uint16_t status) {
   return status != 400 && status != 401 && status != 403 && status != 413 && status != 503;
 }
 
+// How long a browser need not ask again whether it may ask.
+constexpr int64_t preflight_seconds = 600;
+
 constexpr char kept_separator = '\n';
 
 }  // namespace
@@ -38,9 +41,11 @@ constexpr char kept_separator = '\n';
 void Exchange::write(const Surroundings& around, Answer& answer) {
   if (is_replayed_) return replay(answer);
   answer.add("Cache-Control", "no-store");
+  if (!origin_.empty()) [[unlikely]]
+    write_origin(answer);
   if (is_options_) {
     answer.status = 204;
-    answer.add("Allow", route_->methods);
+    answer.add("Allow", allowed_methods());
     return;
   }
   if (route_ != nullptr && route_->action == Action::auth && problem_.kind == nullptr) {
@@ -60,6 +65,26 @@ void Exchange::write(const Surroundings& around, Answer& answer) {
   if (ticket_ != 0) keep_answer(around, answer);
 }
 
+// What lets the page read the answer (https://fetch.spec.whatwg.org/#http-responses).
+void Exchange::write_origin(Answer& answer) const {
+  answer.add("Access-Control-Allow-Origin", origin_);
+  answer.add("Vary", "Origin");
+  if (!is_options_) {
+    answer.add("Access-Control-Expose-Headers",
+               "Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed");
+    return;
+  }
+  answer.add("Access-Control-Allow-Methods", allowed_methods());
+  answer.add("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key");
+  answer.add("Access-Control-Max-Age", preflight_seconds);
+}
+
+// A take may be a GET where that is switched on.
+std::string_view Exchange::allowed_methods() const {
+  return takes_get_ && route_->action == Action::take ? std::string_view("GET, HEAD, POST, OPTIONS")
+                                                      : route_->methods;
+}
+
 void Exchange::write_problem(const Surroundings& around, Answer& answer) const {
   const ProblemKind& kind = *problem_.kind;
   const bool is_auth = route_ != nullptr && route_->action == Action::auth;
@@ -67,7 +92,7 @@ void Exchange::write_problem(const Surroundings& around, Answer& answer) const {
   // A proxy that may be told 401 or 403 alone takes all else for a failure, and that is right here.
   if (kind.status == 401)
     answer.add("WWW-Authenticate", "Basic realm=\"sluice\", charset=\"UTF-8\"");
-  if (kind.status == 405) answer.add("Allow", route_->methods);
+  if (kind.status == 405) answer.add("Allow", allowed_methods());
   if (retry_after_.us > 0) append_retry_after(retry_after_, around.options.headers, answer.fields);
   if (route_ != nullptr && route_->action == Action::throttle && around.options.throttlecrab) {
     answer.content_type = json_type;
@@ -111,19 +136,14 @@ void Exchange::write_takes(Answer& answer) const {
   if (fails && denied_)
     answer.status = 429;
   else if (fails && part_problem_ != nullptr && !is_decided_)
-    answer.status = 503;  // nothing was charged, so it may be sent again
+    answer.status = part_problem_->status;  // nothing was charged
   if (answer.status == 429 && form_ == AnswerForm::problem) {
     answer.content_type = problem_type;
     body.append("\"type\": \"");
     body.append(problems::quota_exceeded.type);
-    body.append("\", \"title\": \"Quota exceeded\", \"status\": 429, \"violated-policies\": [");
-    bool is_first = true;
-    for (const Told& told : told_) {
-      if (told.decision.allowed) continue;
-      if (!std::exchange(is_first, false)) body.append(", ");
-      append_json_text(name_of(told), body);
-    }
-    body.append("], ");
+    body.append("\", \"title\": \"Quota exceeded\", \"status\": 429");
+    append_violated(body);
+    body.append(", ");
   }
   if (!is_several_) {
     body.append(members_.view());
@@ -138,6 +158,18 @@ void Exchange::write_takes(Answer& answer) const {
   }
   append_generation(generation_, body);
   body.append('}');
+}
+
+// The names of the limits that refuse.
+void Exchange::append_violated(base::Buffer& out) const {
+  out.append(", \"violated-policies\": [");
+  bool is_first = true;
+  for (const Told& told : told_) {
+    if (told.decision.allowed) continue;
+    if (!std::exchange(is_first, false)) out.append(", ");
+    append_json_text(name_of(told), out);
+  }
+  out.append(']');
 }
 
 void Exchange::write_limits(const Surroundings& around, Answer& answer) const {
@@ -188,6 +220,7 @@ void Exchange::write_auth(const Surroundings& around, Answer& answer) const {
   answer.body.append("{\"type\": \"");
   answer.body.append(problems::quota_exceeded.type);
   answer.body.append("\", \"title\": \"Quota exceeded\", \"status\": 429");
+  append_violated(answer.body);
   if (!members_.empty()) answer.body.append(", ");
   answer.body.append(members_.view());
   append_generation(generation_, answer.body);

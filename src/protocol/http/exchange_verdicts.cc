@@ -117,8 +117,11 @@ bool Exchange::fail_by(const Verdict& verdict, const Surroundings& around) {
   }
   if (is_unmatched) return fail_unmatched(around);
   if (verdict.error.empty()) return false;
-  retry_after_ = base::seconds(1);
-  refuse(problems::reduced_capacity, verdict.error);
+  // What is not the store's trouble is the request's own, and stays so.
+  const bool passes =
+      verdict.cause != request::Error::none || verdict.error == request::too_many_inline_limits;
+  if (passes) retry_after_ = base::seconds(1);
+  refuse(passes ? problems::reduced_capacity : problems::bad_request, verdict.error);
   return true;
 }
 

@@ -14,7 +14,10 @@ namespace {
 // Names of an answer's fields, in lower case.
 constexpr size_t field_names_bytes = 1024;
 
-constexpr wire::Http2Session::Bounds http2_bounds{.body_bytes = body_bytes_max};
+// A body as long as may be, with its head.
+constexpr wire::Http2Session::Bounds http2_bounds{
+    .connection_bytes = wire::http2_connection_bytes_max + wire::http2_header_list_bytes_max,
+    .body_bytes = body_bytes_max};
 
 }  // namespace
 
@@ -187,6 +190,12 @@ void Http2Session::goodbye(base::Buffer& out) {
     answer(number, *open_[number].exchange,
            peer_.clock == nullptr ? base::Time{} : peer_.clock->now());
     close(number);
+  }
+  for (const uint32_t number : std::exchange(unbegun_, {})) {
+    auto exchange = worker_.take_exchange();
+    exchange->fail({}, problems::reduced_capacity, why);
+    answer(number, *exchange, peer_.clock == nullptr ? base::Time{} : peer_.clock->now());
+    worker_.give_back(std::move(exchange));
   }
   http2_.finish_shutdown();
   http2_.write(out);

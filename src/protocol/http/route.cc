@@ -34,6 +34,7 @@ constexpr Route routes[] = {
     {"/v1/acquire", Action::later, post, Right::take},
     {"/v1/renew", Action::later, post, Right::take},
     {"/v1/release", Action::later, post, Right::take},
+    {"*", Action::later, "GET, HEAD, POST, OPTIONS"},  // of OPTIONS alone (RFC 9110, 9.3.7)
     {"/throttle", Action::throttle, post, Right::take},
     {"/health", Action::crab_health, get},
 };

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -150,14 +151,15 @@ class World {
         live::LivePolicy{std::make_shared<policy::RuleSet>(protocol::dialects())});
     load(setup.rules);
     engine_ = std::make_unique<engine::Engine>(
-        engine::Engine::Deps{.store = store,
-                             .clock = clock_,
-                             .live = *live_,
-                             .overrides = &overrides_,
-                             .spaces = &spaces_,
-                             .access = &access,
-                             .wake = [this] { woken_ = true; },
-                             .run = [this](std::function<void()> what) { post(std::move(what)); }},
+        engine::Engine::Deps{
+            .store = store,
+            .clock = clock_,
+            .live = *live_,
+            .overrides = &overrides_,
+            .spaces = &spaces_,
+            .access = &access,
+            .wake = [this] { woken_ = true; },
+            .run = [this](std::function<void()> what) { hand_over(std::move(what)); }},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
   ~World() { access.stop(); }
@@ -208,13 +210,15 @@ class World {
   }
   // Does what can be done at this time.
   void settle();
-  // Waits for what another thread has for this one, and does it.
+  // Waits for what another thread has for this one, which nothing else does, and does it.
   void run_posted() {
     std::unique_lock lock(mutex_);
-    const bool came =
-        posted_cv_.wait_until(lock, sluice::tests::soon(), [this] { return !posted_.empty(); });
+    ASSERT_TRUE(
+        changed_.wait_until(lock, sluice::tests::soon(), [this] { return !posted_.empty(); }));
+    const auto what = std::move(posted_.front());
+    posted_.pop_front();
     lock.unlock();
-    ASSERT_TRUE(came);
+    what();
     settle();
   }
 
@@ -233,19 +237,14 @@ class World {
 
  private:
   friend class Connection;
-  void post(std::function<void()> what) {
+  void hand_over(std::function<void()> what) {
+    if (std::this_thread::get_id() == thread_) {
+      own_.push_back(std::move(what));
+      return;
+    }
     const std::lock_guard lock(mutex_);
     posted_.push_back(std::move(what));
-    posted_cv_.notify_one();
-  }
-  bool run_one() {
-    std::unique_lock lock(mutex_);
-    if (posted_.empty()) return false;
-    const auto what = std::move(posted_.front());
-    posted_.pop_front();
-    lock.unlock();
-    what();
-    return true;
+    changed_.notify_one();
   }
 
   config::Config config_;
@@ -259,9 +258,11 @@ class World {
   std::unique_ptr<live::Live> live_;
   policy::Overrides overrides_;
   std::vector<Connection*> connections_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::deque<std::function<void()>> own_;  // of this thread for itself
   std::mutex mutex_;
-  std::condition_variable posted_cv_;
-  std::deque<std::function<void()>> posted_;  // guarded
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> posted_;  // guarded: of others
   bool woken_ = false;
   std::unique_ptr<engine::Engine> engine_;
 
@@ -421,7 +422,11 @@ class Connection final : public engine::ReplySink {
 inline void World::settle() {
   for (bool more = true; more;) {
     more = false;
-    while (run_one()) more = true;
+    for (; !own_.empty(); more = true) {
+      const auto what = std::move(own_.front());
+      own_.pop_front();
+      what();
+    }
     woken_ = false;
     engine_->advance();
     more |= woken_;

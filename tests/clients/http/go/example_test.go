@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -36,12 +37,13 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// start runs sluice, and the example in front of it.
-func start(t *testing.T, onFailure string) (sluice, service *program) {
+// start runs sluice, and the example in front of it, which waits for sluice for so many seconds.
+func start(t *testing.T, onFailure, seconds string) (sluice, service *program) {
 	t.Helper()
 	sluice = serve(t, "0")
 	command := exec.Command(built)
-	command.Env = []string{"PORT=0", "SLUICE_URL=http://127.0.0.1:" + sluice.port, "ON_FAILURE=" + onFailure}
+	url := "http://127.0.0.1:" + sluice.port
+	command.Env = []string{"PORT=0", "SLUICE_URL=" + url, "ON_FAILURE=" + onFailure, "SLUICE_SECONDS=" + seconds}
 	return sluice, run(t, command, `listening on http://127\.0\.0\.1:(\d+)$`)
 }
 
@@ -82,7 +84,7 @@ func expectField(t *testing.T, got answer, name, pattern string) {
 const policy = `"export";q=5;w=600`
 
 func TestUpToTheLimit(t *testing.T) {
-	_, service := start(t, "open")
+	_, service := start(t, "open", "60")
 	for left := 4; left >= 0; left-- {
 		got := ask(t, service, "/export?x=1")
 		expect(t, got, 200, "all there is\n")
@@ -113,7 +115,7 @@ func TestUpToTheLimit(t *testing.T) {
 }
 
 func TestWithoutSluiceRequestsPass(t *testing.T) {
-	sluice, service := start(t, "open")
+	sluice, service := start(t, "open", "60")
 	_ = sluice.stop(t)
 	for i := 0; i < 7; i++ {
 		got := ask(t, service, "/export")
@@ -123,7 +125,7 @@ func TestWithoutSluiceRequestsPass(t *testing.T) {
 }
 
 func TestWithoutSluiceRequestsAreRefusedWhereThatIsWanted(t *testing.T) {
-	sluice, service := start(t, "closed")
+	sluice, service := start(t, "closed", "60")
 	expect(t, ask(t, service, "/export"), 200, "")
 	_ = sluice.stop(t)
 	got := ask(t, service, "/export")
@@ -137,10 +139,17 @@ func TestWithoutSluiceRequestsAreRefusedWhereThatIsWanted(t *testing.T) {
 	}
 }
 
+// A client must not be able to be undecided.
+func TestOddPathsAreDecided(t *testing.T) {
+	_, service := start(t, "closed", "60")
+	for _, target := range []string{"/%ff%00%ed%a0%80", "/" + strings.Repeat("x", 5000), "/%22%5c", "/?" + strings.Repeat("y", 5000)} {
+		expect(t, ask(t, service, target), 200, "hello\n")
+	}
+}
+
 func TestASilentSluiceIsNotWaitedFor(t *testing.T) {
 	for onFailure, status := range map[string]int{"open": 200, "closed": 503} {
-		sluice, service := start(t, onFailure)
-		expect(t, ask(t, service, "/export"), 200, "")
+		sluice, service := start(t, onFailure, "0.25")
 		sluice.hold(t)
 		expect(t, ask(t, service, "/export"), status, "")
 	}

@@ -13,15 +13,17 @@ const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const example = path('../../../../examples/express');
 const config = join(example, 'sluice.yaml');
 
-// The example in a folder that has our packages.
-async function start(t, onFailure = 'open') {
+// The example in a folder that has our packages; `seconds`: that it waits for sluice.
+async function start(t, onFailure = 'open', seconds = limitMillis / 1000) {
   const sluice = await serve(t, config);
   const folder = mkdtempSync(join(tmpdir(), 'sluice-express-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   cpSync(example, folder, { recursive: true, filter: (name) => !name.endsWith('node_modules') });
   symlinkSync(path('node_modules'), join(folder, 'node_modules'));
-  const env = { PORT: '0', SLUICE_URL: `http://127.0.0.1:${sluice.port}`, ON_FAILURE: onFailure };
-  const service = new Program(process.execPath, ['app.mjs'], /^listening on http:\/\/127\.0\.0\.1:(\d+)$/, { cwd: folder, env });
+  const url = `http://127.0.0.1:${sluice.port}`;
+  const env = { PORT: '0', SLUICE_URL: url, ON_FAILURE: onFailure, SLUICE_SECONDS: String(seconds) };
+  const listening = /^listening on http:\/\/127\.0\.0\.1:(\d+)$/;
+  const service = new Program(process.execPath, ['app.mjs'], listening, { cwd: folder, env });
   t.after(() => service.stop());
   service.port = await within(service.listening, 'starting the example');
   return { sluice, service };
@@ -78,10 +80,16 @@ test('without sluice requests are refused where that is wanted', limits, async (
   await until(async () => (await ask(service)).status === 200, 'it asks sluice again');
 });
 
+test('odd paths are decided', limits, async (t) => {
+  const { service } = await start(t, 'closed'); // a client must not be able to be undecided
+  for (const target of ['/%ff%00%ed%a0%80', `/${'x'.repeat(5000)}`, '/%22%5c', '//export', `/?${'y'.repeat(5000)}`]) {
+    assert.ok([200, 400, 404].includes((await ask(service, target)).status), target);
+  }
+});
+
 test('a silent sluice is not waited for', limits, async (t) => {
   for (const [onFailure, status] of [['open', 200], ['closed', 503]]) {
-    const { sluice, service } = await start(t, onFailure);
-    assert.equal((await ask(service)).status, 200);
+    const { sluice, service } = await start(t, onFailure, 0.25);
     await sluice.hold();
     assert.equal((await ask(service)).status, status);
   }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import unittest
 
 import every_proxy
+from parts import ROOT
 
 
 class CaddyTest(every_proxy.EveryProxy):
     name = "caddy"
     command = ["caddy", "run", "--config", "Caddyfile"]
+    patience = (("dial_timeout 1s", "dial_timeout 50s"), ("response_header_timeout 2s", "response_header_timeout 50s"))
     shows_allowed = False
     passes_body = True
     gone_status = 502
@@ -29,6 +31,27 @@ class CaddyTest(every_proxy.EveryProxy):
         self.assertEqual(self.client(world, "127.0.0.2").ask("GET", "/", [("X-Forwarded-For", "203.0.113.8")]).status, 200)
         self.assertEqual(world.sluice.counters(), sorted(
             (every_proxy.seen("GET", "/", ip="203.0.113.7"), every_proxy.seen("GET", "/", ip="127.0.0.2"))))
+
+    def test_a_secret(self) -> None:
+        """By the line of docs/proxies.md."""
+        edits = [("deny: 429 }", "deny: 429, secret: open-sesame }")]
+        line = "header_up X-Sluice-Secret {$SLUICE_SECRET}"
+        self.assertIn(line, (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
+        forged = [("X-Sluice-Secret", "open-sesame")]
+        world = self.start([("uri /auth/web", f"uri /auth/web\n\t\t{line}")], sluice_edits=edits, SLUICE_SECRET="open-sesame")
+        self.assertEqual(self.client(world).ask("GET", "/").status, 200)
+        world = self.start([("uri /auth/web", f"uri /auth/web\n\t\t{line}")], sluice_edits=edits, SLUICE_SECRET="other")
+        self.assertEqual(self.client(world).ask("GET", "/", forged).status, 403)
+
+    def test_names_of_rules_that_no_client_sees(self) -> None:
+        """By the line of docs/proxies.md."""
+        line = "header -X-Sluice-*"
+        self.assertIn(line, (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
+        client = self.client(self.start([("\tbind 127.0.0.1\n\n", f"\tbind 127.0.0.1\n\t{line}\n\n")]))
+        self.use_up(client)
+        answer = client.ask("POST", "/login", body=b"guess")
+        self.assert_denied(answer)
+        self.assertEqual([name for name, _ in answer.fields if name.startswith("x-sluice")], [])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ configurations that it explains are those of examples/."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 import caddy_test
 import haproxy_test
 import nginx_test
-from parts import BINARY, EXAMPLES, ROOT, SECONDS_MAX, PartsTest, Sluice
+from parts import BINARY, EXAMPLES, ROOT, SECONDS_MAX, Client, PartsTest, Sluice, replaced
 
 PAGE = (ROOT / "docs/proxies.md").read_text(encoding="utf-8")
 SECTIONS = {part.split("\n", 1)[0]: part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)}
@@ -94,6 +95,25 @@ class DocsTest(PartsTest):
             for cell in explained:
                 for line in re.findall(r"`([^`]+)`", cell):
                     self.assertIn(line, files, section)
+
+    def test_the_addresses_that_are_shown(self) -> None:
+        """The table of X-Forwarded-For."""
+        rows = re.findall(r"^\| `([\w., ]+)` \| `([\d.]+)`", SECTIONS["Who is asking"], re.MULTILINE)
+        self.assertEqual(len(rows), 5)
+        config = (EXAMPLES / "caddy/sluice.yaml").read_text(encoding="utf-8")
+        config = replaced(config, ("[127.0.0.0/8", "[10.0.0.0/8, 127.0.0.0/8"), ("deny: 429 }", "deny: 429, n: 0 }"))
+        with tempfile.TemporaryDirectory(prefix="sluice-docs-") as folder:
+            for forwarded, ip in rows:
+                rules = config.replace('path: "/login", ip: "*"', f'path: "/login", ip: "{ip}"')
+                sluice = Sluice(rules, Path(folder)).start()
+                try:
+                    fields = [("X-Forwarded-Method", "POST"), ("X-Forwarded-Uri", "/login"), ("X-Forwarded-Proto", "http"),
+                              ("X-Forwarded-Host", "shop.example"), ("X-Forwarded-For", forwarded)]
+                    with contextlib.closing(Client(sluice.port)) as client:
+                        answer = client.ask("GET", "/auth/web", fields)
+                    self.assertEqual((answer.status, answer.value("x-sluice-rule")), (200, "login"), forwarded)
+                finally:
+                    self.assertEqual(sluice.stop(), 0)
 
     def test_the_policy_that_is_shown_is_that_of_the_example(self) -> None:
         shown = re.search(r"`examples/nginx/sluice\.yaml`:\n\n((?:    .*\n|\n)+)", PAGE)

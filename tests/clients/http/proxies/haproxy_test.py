@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import unittest
 
 import every_proxy
-from parts import free_port, wait_until
+from parts import ROOT, free_port, wait_until
 
 
 class HaproxyTest(every_proxy.EveryProxy):
     name = "haproxy"
     command = ["haproxy", "-f", "haproxy.cfg"]
+    patience = (("timeout_ms = 500", "timeout_ms = 50000"),)
     shows_allowed = True
     passes_body = True
     gone_status = 503
@@ -33,9 +35,44 @@ class HaproxyTest(every_proxy.EveryProxy):
         self.assertEqual(statuses, [200, 429, 200, 429])
         self.assertEqual(client.ask("GET", "/").status, 200)
 
+    def test_requests_that_sluice_cannot_read_do_not_pass(self) -> None:
+        """A client must not be able to be undecided."""
+        for edits in ((), self.open_edits):
+            world = self.start(edits)
+            client = self.client(world)
+            client.begin("GET", "/", host="a b")
+            self.assertEqual(client.end().status, 503)
+            self.assertEqual(world.application.asked, [])
+
+    def test_all_of_the_server(self) -> None:
+        world = self.start(rules=every_proxy.ALL_ENTRIES)
+        self.assertEqual(self.client(world).ask("OPTIONS", "*").status, 200)
+        self.assertEqual(world.sluice.counters(), [every_proxy.seen("OPTIONS", "*")])
+
+    def test_a_secret(self) -> None:
+        edits = [("deny: 429 }", "deny: 429, secret: open-sesame }")]
+        forged = [("X-Sluice-Secret", "open-sesame")]
+        self.assertEqual(self.client(self.start(sluice_edits=edits)).ask("GET", "/", forged).status, 503)
+        world = self.start(sluice_edits=edits, SLUICE_SECRET="open-sesame")
+        self.assertEqual(self.client(world).ask("GET", "/").status, 200)
+
+    def test_a_proxy_in_front_of_it(self) -> None:
+        """By the line of docs/proxies.md."""
+        line = "    http-request lua.sluice"
+        manual = re.search(r"`(http-request set-src [^`]+)`", (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
+        assert manual is not None
+        edit = (line, f"    {manual[1].replace('10.0.0.0/8', '127.0.0.1')}\n{line}")
+        world = self.start([edit], every_proxy.ALL_ENTRIES)
+        forwarded = [("X-Forwarded-For", "198.51.100.1, 203.0.113.7")]
+        self.assertEqual(self.client(world).ask("GET", "/", forwarded).status, 200)
+        self.assertEqual(self.client(world, "127.0.0.2").ask("GET", "/", forwarded).status, 200)
+        self.assertEqual(world.sluice.counters(), sorted(
+            every_proxy.seen("GET", "/", ip=ip) for ip in ("203.0.113.7", "127.0.0.2")))
+
     def test_the_first_server_that_is_up_is_asked(self) -> None:
         nobody = free_port()
-        world = self.start([("server sluice", f"server dead 127.0.0.1:{nobody} check inter 1s fall 1 rise 1\n    server sluice")])
+        dead = f"server dead 127.0.0.1:{nobody} check inter 1s fall 1 rise 1"
+        world = self.start([("server sluice", f"{dead}\n    server sluice")])
         client = self.client(world)
         wait_until(lambda: world.proxy.process.has_said("sluice/dead is DOWN"), "HAProxy sees that it is down")
         self.assertEqual([client.ask("POST", "/login", body=b"guess").status for _ in range(7)], [200] * 5 + [429] * 2)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import unittest
 
 import every_proxy
+from parts import ROOT
 
 
 class NginxTest(every_proxy.EveryProxy):
     name = "nginx"
     command = ["nginx", "-p", "./", "-e", "stderr", "-c", "nginx.conf", "-g", "daemon off;"]
+    patience = (("proxy_connect_timeout 1s", "proxy_connect_timeout 50s"), ("proxy_read_timeout 2s", "proxy_read_timeout 50s"))
     shows_allowed = True
     passes_body = False
     gone_status = 503
@@ -44,6 +46,29 @@ class NginxTest(every_proxy.EveryProxy):
         right = self.client(self.start([(line, f"{line}\n            proxy_set_header X-Sluice-Secret open-sesame;")],
                                        sluice_edits=edits))
         self.assertEqual(right.ask("GET", "/", [("X-Sluice-Secret", "guess")]).status, 200)
+
+    def test_nothing_of_the_client_for_sluice(self) -> None:
+        """By the line of docs/proxies.md."""
+        line = "proxy_pass_request_headers off;"
+        self.assertIn(line, (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
+        world = self.start([("proxy_pass_request_body off;", f"proxy_pass_request_body off; {line}")], every_proxy.ALL_ENTRIES)
+        self.assertEqual(self.client(world).ask("GET", "/", [*every_proxy.FORGED, ("Cookie", "a=b")]).status, 200)
+        self.assertEqual(world.sluice.counters(), [every_proxy.seen("GET", "/")])
+        [question] = world.relay.questions()
+        names = sorted(line.partition(":")[0].lower() for line in question.splitlines()[1:])
+        self.assertEqual(names, ["host", "x-original-host", "x-original-method", "x-original-proto", "x-original-uri",
+                                 "x-real-ip"])
+
+    def test_a_redirection_inside_nginx_is_asked_about_twice(self) -> None:
+        """As docs/proxies.md warns."""
+        ask, passed = "auth_request /sluice;", "proxy_pass http://application;"
+        world = self.start([(ask, f"rewrite ^/again$ /there last; {ask}"),
+                            (passed, f"error_page 404 /other; proxy_intercept_errors on; {passed}")])
+        client = self.client(world)
+        client.ask("GET", "/again")
+        self.assertEqual(len(world.relay.questions()), 1)  # rewritten before it was asked about
+        client.ask("GET", "/status/404")
+        self.assertEqual(len(world.relay.questions()), 3)
 
     def test_one_path_by_many_names(self) -> None:
         """Which nginx itself takes for one location."""

@@ -59,9 +59,10 @@ def free_port() -> int:
 class Process:
     """A program whose lines are read as they come."""
 
-    def __init__(self, command: list[str], folder: Path) -> None:
+    def __init__(self, command: list[str], folder: Path, **more: str) -> None:
+        """`more`: of its environment."""
         # Nothing of the tester's own environment may change what is served.
-        environment = {"PATH": f"{os.environ['PATH']}:/usr/sbin", "HOME": str(folder)}
+        environment = {"PATH": f"{os.environ['PATH']}:/usr/sbin", "HOME": str(folder), **more}
         self.said: list[str] = []
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.popen = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
@@ -191,7 +192,7 @@ class Application:
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
 
     def close(self) -> None:
@@ -323,7 +324,7 @@ class Proxy:
     application's), 8390 (sluice's) and 8391 (its own, too). It answers when the constructor returns."""
 
     def __init__(self, name: str, command: list[str], edits: Iterable[tuple[str, str]], sluice_port: int,
-                 application_port: int) -> None:
+                 application_port: int, **environment: str) -> None:
         """`command`: what runs it in that folder; `edits`: in whichever of the files their first text is."""
         self._folder = tempfile.TemporaryDirectory(prefix=f"sluice-{name}-")
         folder = Path(self._folder.name)
@@ -333,7 +334,7 @@ class Proxy:
                 self.port = free_port()
                 ports = {"8080": self.port, "8390": sluice_port, "8391": free_port(), "9000": application_port}
                 self._write(name, folder, list(edits), ports)
-                self.process = Process(command, folder)
+                self.process = Process(command, folder, **environment)
                 wait_until(lambda: self.process.has_ended() or self._listens(), f"{name} listens")
                 if not self.process.has_ended():
                     return
@@ -382,6 +383,7 @@ class PartsTest(unittest.TestCase):
 
     name: str  # of the folder in examples/
     command: list[str]
+    patience: tuple[tuple[str, str], ...] = ()  # edits that have the proxy wait for sluice as long as a busy machine takes
 
     def setUp(self) -> None:
         if not shutil.which(self.command[0], path=f"{os.environ['PATH']}:/usr/sbin"):
@@ -394,8 +396,9 @@ class PartsTest(unittest.TestCase):
         raise TimeoutError(f"took more than {SECONDS_MAX} s")
 
     def start(self, edits: Iterable[tuple[str, str]] = (), rules: str | None = None,
-              sluice_edits: Iterable[tuple[str, str]] = ()) -> World:
-        """`edits`: of the proxy's files; `rules`: in place of those of its sluice.yaml; `sluice_edits`: of that file."""
+              sluice_edits: Iterable[tuple[str, str]] = (), patient: bool = True, **environment: str) -> World:
+        """`edits`: of the proxy's files; `rules`: in place of those of its sluice.yaml; `sluice_edits`: of that file;
+        `patient`: the proxy waits longer for sluice than its file says; `environment`: added to the proxy's."""
         folder = tempfile.TemporaryDirectory(prefix="sluice-http-")
         self.addCleanup(folder.cleanup)
         config = replaced((EXAMPLES / self.name / "sluice.yaml").read_text(encoding="utf-8"), *sluice_edits)
@@ -409,7 +412,8 @@ class PartsTest(unittest.TestCase):
         self.addCleanup(relay.close)
         application = Application()
         self.addCleanup(application.close)
-        proxy = Proxy(self.name, self.command, edits, relay.port, application.port)
+        edits = [*edits, *(self.patience if patient else ())]
+        proxy = Proxy(self.name, self.command, edits, relay.port, application.port, **environment)
         self.addCleanup(proxy.close)
         return World(sluice, relay, proxy, application)
 

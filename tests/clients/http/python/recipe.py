@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import sys
 
-from sluice_server import ROOT, Answer, HttpTest, Program, ask, wait_until
+from sluice_server import ROOT, SECONDS_MAX, Answer, HttpTest, Program, ask, wait_until
 
 QUOTA = 5  # of GET /export, in ten minutes
 POLICY = f'"export";q={QUOTA};w=600'
@@ -17,11 +17,12 @@ class Recipe(HttpTest):
     name: str  # of the folder in examples/
     listening: str  # what it says when it listens
 
-    def start(self, on_failure: str = "open") -> tuple[Program, Program]:
-        """sluice by the example's sluice.yaml, and the example in front of it."""
+    def start(self, on_failure: str = "open", seconds: float = SECONDS_MAX) -> tuple[Program, Program]:
+        """sluice by the example's sluice.yaml, and the example in front of it; `seconds`: that it waits for sluice."""
         sluice = self.serve((ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8"))
         service = Program([sys.executable, "app.py"], self.listening, str(ROOT / "examples" / self.name), PORT="0",
-                          SLUICE_URL=f"http://127.0.0.1:{sluice.port}", ON_FAILURE=on_failure, PYTHONDONTWRITEBYTECODE="1")
+                          SLUICE_URL=f"http://127.0.0.1:{sluice.port}", ON_FAILURE=on_failure,
+                          SLUICE_SECONDS=str(seconds), PYTHONDONTWRITEBYTECODE="1")
         self.addCleanup(service.stop)
         return sluice, service
 
@@ -72,15 +73,21 @@ class Recipe(HttpTest):
 
     def test_a_silent_sluice_is_not_waited_for(self) -> None:
         for on_failure, status in (("open", 200), ("closed", 503)):
-            sluice, service = self.start(on_failure)
-            self.assertEqual(self.export(service).status, 200)
+            sluice, service = self.start(on_failure, 0.25)
             sluice.hold()
             self.assertEqual(self.export(service).status, status)
+
+    def test_odd_paths_are_decided(self) -> None:
+        """A client must not be able to be undecided."""
+        _, service = self.start("closed")
+        for path in ("/%ff%00%ed%a0%80", "/" + 5000 * "x", "/%22%5c", "//export", "/?" + 5000 * "y"):
+            self.assertIn(ask(service.port, "GET", path).status, (200, 308, 404), path)
 
     def test_an_answer_that_is_no_decision(self) -> None:
         """Here of a server that has no such path."""
         other, service = self.start("closed")
         config = (ROOT / "examples" / self.name / "sluice.yaml").read_text(encoding="utf-8")
         self.assertEqual(other.stop(), 0)
-        self.serve(config.replace("unmatched: allow", "unmatched: error").replace('path: "/export"', 'path: "/none"'), other.port)
+        config = config.replace("unmatched: allow", "unmatched: error").replace('path: "/export"', 'path: "/none"')
+        self.serve(config, other.port)
         wait_until(lambda: self.export(service).status == 503 and any("no-rule" in line for line in service.said), "it is told")

@@ -13,10 +13,14 @@ LIMITED = str(ROOT / "examples/shell/limited")
 
 @unittest.skipUnless(shutil.which("curl"), "there is no curl")
 class ShellTest(HttpTest):
+    seconds = SECONDS_MAX  # that it waits for sluice
+
     def run_limited(self, server: Program, *words: str) -> tuple[int, str, str]:
         """Its status, and what it prints."""
-        environment = {"PATH": "/usr/bin:/bin", "SLUICE_URL": f"http://127.0.0.1:{server.port}"}
-        done = subprocess.run([LIMITED, *words], env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        environment = {"PATH": "/usr/bin:/bin", "SLUICE_URL": f"http://127.0.0.1:{server.port}",
+                       "SLUICE_SECONDS": str(self.seconds)}
+        done = subprocess.run([LIMITED, *words], env=environment, capture_output=True, text=True, timeout=SECONDS_MAX,
+                              check=False)
         return done.returncode, done.stdout, done.stderr
 
     def test_up_to_the_limit(self) -> None:
@@ -54,6 +58,7 @@ class ShellTest(HttpTest):
     def test_a_silent_sluice_is_not_waited_for(self) -> None:
         server = self.serve()
         server.hold()
+        self.seconds = 1
         self.assertEqual(self.run_limited(server, "k", "1/10m", "echo", "x")[:2], (69, ""))
         self.assertEqual(self.run_limited(server, "-o", "k", "1/10m", "echo", "x")[:2], (0, "x\n"))
 

@@ -1,0 +1,35 @@
+// Rate limits for Express by sluice: each request is asked about (POST /v1/take) before its handler runs.
+//
+//     app.use(bySluice('http://127.0.0.1:8390'));
+
+const passedOn = ['RateLimit', 'RateLimit-Policy', 'Retry-After'];
+
+// `secondsMax`: until the answer is there; `onFailure`: without an answer requests pass (`open`) or are refused with 503
+// (`closed`).
+export function bySluice(url, { secondsMax = 0.25, onFailure = 'open' } = {}) {
+  return async (request, response, next) => {
+    const entries = { method: request.method, path: request.path, ip: request.ip };
+    let answer;
+    let body;
+    try {
+      answer = await fetch(`${url}/v1/take`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ entries }),
+        signal: AbortSignal.timeout(1000 * secondsMax),
+      });
+      body = await answer.text(); // all of it, so that the connection is kept
+      if (answer.status !== 200 && answer.status !== 429) throw new Error(`${answer.status} ${body}`);
+    } catch (error) {
+      console.warn(`sluice: a request is undecided (${onFailure}): ${error.cause ?? error}`);
+      if (onFailure === 'open') next();
+      else response.status(503).set('Retry-After', '1').type('text').send('try again later\n');
+      return;
+    }
+    for (const name of passedOn) {
+      if (answer.headers.has(name)) response.set(name, answer.headers.get(name));
+    }
+    if (answer.status === 200) next();
+    else response.status(429).type(answer.headers.get('Content-Type')).send(body);
+  };
+}

@@ -1,0 +1,38 @@
+"""Rate limits for FastAPI by sluice: each request is asked about (POST /v1/take) before its route runs.
+
+    limit.by_sluice(app, "http://127.0.0.1:8390")
+"""
+
+from __future__ import annotations
+
+import logging
+
+import httpx
+from fastapi import FastAPI, Request, Response
+
+PASSED_ON = ("RateLimit", "RateLimit-Policy", "Retry-After")
+
+
+def by_sluice(app: FastAPI, url: str, seconds_max: float = 0.25, on_failure: str = "open") -> None:
+    """`seconds_max`: to connect, and to be answered; `on_failure`: without an answer requests pass (`open`) or are refused
+    with 503 (`closed`)."""
+    client = httpx.AsyncClient(base_url=url, timeout=seconds_max)  # keeps its connections
+
+    @app.middleware("http")
+    async def limited(request: Request, call_next) -> Response:
+        entries = {"method": request.method, "path": request.url.path, "ip": request.client.host if request.client else ""}
+        try:
+            answer = await client.post("/v1/take", json={"entries": entries})
+            why = "" if answer.status_code in (200, 429) else f"{answer.status_code} {answer.text}"
+        except httpx.HTTPError as error:
+            why = repr(error)
+        if why:
+            logging.getLogger("uvicorn.error").warning("sluice: a request is undecided (%s): %s", on_failure, why)
+            return await call_next(request) if on_failure == "open" else Response(
+                "try again later\n", 503, {"Retry-After": "1"}, "text/plain")
+        if answer.status_code == 429:
+            response = Response(answer.content, 429, media_type=answer.headers["Content-Type"])
+        else:
+            response = await call_next(request)
+        response.headers.update({name: answer.headers[name] for name in PASSED_ON if name in answer.headers})
+        return response

@@ -1,0 +1,3 @@
+module example.com/limited
+
+go 1.19

@@ -1,0 +1,136 @@
+#include "protocol/http/guard.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "protocol/http/http_text_test.h"
+
+namespace sluice::http::guard_test {
+namespace {
+
+using namespace session_world;
+
+TEST(HttpGuard, takes_addresses_localhost_and_names_that_are_configured) {
+  const std::vector<std::string> hosts = {"limits.example.com", "limits"};
+  for (const std::string host :
+       {"", "localhost", "LocalHost", "localhost:8390", "127.0.0.1", "10.1.2.3:80",
+        "192.168.0.1:", "[::1]", "[::1]:8390", "[2001:db8::1]:1", "[::ffff:10.0.0.1]",
+        "limits.example.com", "LIMITS.example.COM:8390", "limits:0"})
+    EXPECT_TRUE(is_host_allowed(host, hosts)) << host;
+}
+
+// A page of another site whose name was pointed at this machine names that site.
+TEST(HttpGuard, refuses_other_names) {
+  const std::vector<std::string> hosts = {"limits.example.com"};
+  for (const std::string host : {"evil.com",
+                                 "evil.com:8390",
+                                 "localhost.evil.com",
+                                 "127.0.0.1.evil.com",
+                                 "127.0.0.1evil",
+                                 "evil-127.0.0.1",
+                                 "127.1",
+                                 "0x7f.0.0.1",
+                                 "2130706433",
+                                 "1.2.3.4.5",
+                                 "256.1.1.1",
+                                 "localhost:8390:evil.com",
+                                 "localhost:x",
+                                 "localhost@evil.com",
+                                 "localhost.",
+                                 ":8390",
+                                 ":",
+                                 "::1",
+                                 "[::1",
+                                 "[evil]",
+                                 "[::1]evil.com",
+                                 "[::1].evil.com",
+                                 "[127.0.0.1]x",
+                                 "example.com",
+                                 "x.limits.example.com",
+                                 "limits.example.com.evil.com",
+                                 " localhost"})
+    EXPECT_FALSE(is_host_allowed(host, hosts)) << host;
+}
+
+TEST(HttpGuard, remembers_no_host_that_it_refused) {
+  AllowedHost host;
+  const std::vector<std::string> hosts = {std::string(100, 'h')};
+  EXPECT_FALSE(host.allows("evil.com", hosts));
+  EXPECT_FALSE(host.allows("evil.com", hosts));
+  EXPECT_TRUE(host.allows("localhost", hosts));
+  EXPECT_FALSE(host.allows("evil.comm", hosts));
+  EXPECT_TRUE(host.allows("localhost", hosts));
+  EXPECT_TRUE(host.allows(hosts[0], hosts));
+  EXPECT_TRUE(host.allows("", hosts));
+  EXPECT_FALSE(host.allows("localhosT.", hosts));
+}
+
+RequestFields from(const std::string& origin, const std::string& site) {
+  RequestFields fields;
+  fields.has_origin = origin != "-";
+  if (fields.has_origin) fields.origin = origin;
+  fields.sec_fetch_site = site;
+  return fields;
+}
+
+TEST(HttpGuard, takes_requests_of_no_page_of_the_same_and_of_named_ones) {
+  const std::vector<std::string> origins = {"https://app.example.com", "http://localhost:3000"};
+  const std::string none = "-";
+  for (const auto& [origin, site, fits] :
+       {std::tuple<std::string, std::string, bool>{none, "", true},
+        {none, "none", true},
+        {none, "same-origin", true},
+        {none, "same-site", false},
+        {none, "cross-site", false},
+        {none, "nonsense", false},
+        {"https://app.example.com", "cross-site", true},
+        {"HTTPS://APP.example.com", "", true},
+        {"http://localhost:3000", "same-site", true},
+        {"http://localhost:3001", "same-site", false},
+        {"http://app.example.com", "", false},
+        {"https://app.example.com.evil.com", "", false},
+        {"https://evil.com", "same-origin", false},
+        {"null", "", false},
+        {"", "", false}}) {
+    // Views of the loop's own texts.
+    const RequestFields fields = from(origin, site);
+    EXPECT_EQ(is_origin_allowed(fields, origins), fits) << origin << " " << site;
+  }
+}
+
+TEST(HttpGuard, answers_421_and_403) {
+  World world({.http = "{ hosts: [Limits.Example.com], origins: ['https://App.example.com'] }"});
+  const auto status = [&](const std::string& host, const std::string& more) {
+    std::string request = post("/v1/take", by_ip("a"), more);
+    request.replace(request.find("localhost"), 9, host);
+    return ask(world, request).status;
+  };
+  EXPECT_EQ(status("localhost:1", ""), 200);
+  EXPECT_EQ(status("limits.example.com:8390", ""), 200);
+  EXPECT_EQ(status("evil.com", ""), 421);
+  EXPECT_EQ(status("evil.com", "Origin: https://app.example.com\r\n"), 421);
+  EXPECT_EQ(status("localhost", "Origin: https://app.example.com\r\n"), 200);
+  EXPECT_EQ(status("localhost", "Origin: http://evil.com\r\n"), 403);
+  EXPECT_EQ(status("localhost", "Sec-Fetch-Site: cross-site\r\n"), 403);
+  EXPECT_EQ(left(world, by_ip("a")), 0) << "three takes, and no other";
+  Http2Client client(world);
+  EXPECT_EQ(client.ask("/v1/peek", by_ip("a"), {{"origin", "http://evil.com"}}).status, 403);
+}
+
+// A preflight has no body and takes nothing; a page that may not ask is told nothing either.
+TEST(HttpGuard, says_of_cross_origin_requests_only_what_is_configured) {
+  World world;
+  Connection connection(world);
+  const HttpAnswer refused =
+      ask(connection,
+          get("/v1/take", "Origin: http://evil.com\r\nAccess-Control-Request-Method: POST\r\n",
+              "OPTIONS"));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_FALSE(refused.has("access-control-allow-origin"));
+}
+
+}  // namespace
+}  // namespace sluice::http::guard_test

@@ -1,0 +1,198 @@
+// Http1Reader: its bounds, requests that come in pieces, its work and its memory.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/http1_reader.h"
+#include "wire/http1_reader_model.h"
+#include "wire/http1_told_test.h"
+
+namespace sluice::wire::http1_pieces_test {
+namespace {
+
+using Bounds = Http1Reader::Bounds;
+using Found = Http1Reader::Found;
+using http1_test::chunked;
+using http1_test::get;
+using http1_test::told;
+
+unsigned status_of(const std::string& text, const Bounds& bounds = {}) {
+  return told(text, bounds).status;
+}
+
+// ---- Bounds ----
+
+TEST(Http1Pieces, heads_have_a_bound_of_bytes) {
+  const std::string head = "GET / HTTP/1.1\r\nHost: x\r\nA: bcdefgh\r\n\r\n";
+  const Http1Transcript fits = told("\r\n" + head + head, {.head_bytes = head.size()});
+  EXPECT_EQ(fits.requests.size(), 2u) << fits.text();
+  for (size_t bytes = 17; bytes < head.size(); ++bytes)
+    EXPECT_EQ(status_of(head, {.head_bytes = bytes}), 431u) << bytes;
+  // The line alone, though it be all of the bound.
+  for (size_t bytes = 1; bytes <= 15; ++bytes)
+    EXPECT_EQ(status_of(head, {.head_bytes = bytes}), 414u) << bytes;
+  EXPECT_EQ(status_of(head, {.head_bytes = 16}), 431u);
+  EXPECT_EQ(status_of(std::string(100, 'x'), {.head_bytes = 100}), 414u);
+  EXPECT_EQ(status_of(std::string(99, 'x'), {.head_bytes = 100}), 0u);
+}
+
+TEST(Http1Pieces, heads_have_a_bound_of_fields) {
+  const std::string head = get("A: b\r\nC: d\r\n");
+  EXPECT_EQ(status_of(head, {.fields = 3}), 0u);
+  EXPECT_EQ(status_of(head, {.fields = 2}), 431u);
+}
+
+TEST(Http1Pieces, bodies_have_a_bound) {
+  const std::string request = get("Content-Length: 5\r\n") + "abcde";
+  EXPECT_EQ(told(request, {.body_bytes = 5}).requests.size(), 1u);
+  EXPECT_EQ(status_of(request, {.body_bytes = 4}), 413u);
+  const std::string chunks = chunked("2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n");
+  EXPECT_EQ(told(chunks, {.body_bytes = 5}).requests.size(), 1u);
+  EXPECT_EQ(status_of(chunks, {.body_bytes = 4}), 413u);
+  EXPECT_EQ(told(chunks, {.body_bytes = 9, .chunked_body_bytes = 5}).requests.size(), 1u);
+  EXPECT_EQ(status_of(chunks, {.body_bytes = 9, .chunked_body_bytes = 4}), 413u);
+  EXPECT_EQ(told(request, {.body_bytes = 5, .chunked_body_bytes = 0}).requests.size(), 1u);
+}
+
+TEST(Http1Pieces, lines_of_chunked_bodies_have_a_bound) {
+  const std::string lines = "1;a=b\r\n" + std::string("\r\n0\r\nA: b\r\n\r\n");
+  const std::string request = chunked("1;a=b\r\nx\r\n0\r\nA: b\r\n\r\n");
+  EXPECT_EQ(told(request, {.chunk_bytes = lines.size()}).requests.size(), 1u);
+  for (size_t bytes = 0; bytes < lines.size(); ++bytes)
+    EXPECT_EQ(status_of(request, {.chunk_bytes = bytes}), 413u) << bytes;
+}
+
+TEST(Http1Pieces, only_a_few_empty_lines_are_skipped) {
+  std::string lines;
+  for (int i = 0; i < 8; ++i) lines += "\r\n";
+  EXPECT_EQ(told(lines + get("") + lines + get("")).requests.size(), 2u);
+  EXPECT_EQ(status_of(lines + "\r\n" + get("")), 400u);
+}
+
+// ---- Pieces ----
+
+TEST(Http1Pieces, the_head_is_told_once_where_the_body_has_not_come) {
+  const std::string head = "PUT /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n";
+  Http1Reader reader;
+  ASSERT_EQ(reader.next(head + "ab").found, Found::head);
+  EXPECT_EQ(reader.head().body_bytes, 5u);
+  EXPECT_TRUE(reader.has_begun());
+  EXPECT_EQ(reader.unfinished_bytes(), head.size() + 5);
+  EXPECT_EQ(reader.next("ab").found, Found::incomplete);
+  EXPECT_EQ(reader.next({}).found, Found::incomplete);
+  const Http1Reader::Result last = reader.next("cdeGET");
+  ASSERT_EQ(last.found, Found::request);
+  EXPECT_EQ(last.consumed, 3u);
+  EXPECT_EQ(reader.head().path, "/a");
+  EXPECT_EQ(reader.head().fields[1].value, "5");
+  EXPECT_EQ(reader.body(), "abcde");
+  EXPECT_EQ(reader.take_body(), "abcde");
+  EXPECT_EQ(reader.body(), "");
+  EXPECT_EQ(reader.unfinished_bytes(), 0u);
+}
+
+TEST(Http1Pieces, a_body_is_handed_over_once) {
+  Http1Reader reader;
+  const std::string in = get("Content-Length: 2\r\n") + "ab";
+  ASSERT_EQ(reader.next(in).found, Found::request);
+  EXPECT_EQ(reader.take_body(), "ab");
+  EXPECT_EQ(reader.take_body(), "");
+}
+
+TEST(Http1Pieces, what_of_a_chunked_body_is_missing_is_known_by_the_chunk) {
+  Http1Reader reader;
+  const std::string head = chunked("");
+  ASSERT_EQ(reader.next(head + "ffff").found, Found::head);
+  EXPECT_EQ(reader.unfinished_bytes(), head.size());
+  EXPECT_EQ(reader.next("\r\nab").found, Found::incomplete);
+  EXPECT_EQ(reader.unfinished_bytes(), head.size() + 0xFFFF);
+}
+
+// ---- Work and memory ----
+
+// A head of several pages that comes byte by byte: those before the byte that comes, or before the
+// line that it ends, can neither be read nor written until the last byte is there.
+TEST(Http1Pieces, no_byte_of_a_head_is_looked_at_again_before_it_is_whole) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::string head = "GET /" + std::string(page, 'p') + " HTTP/1.1\r\nHost: x\r\n";
+  while (head.size() < 12 * page) head += "Name-" + std::to_string(head.size()) + ": value\r\n";
+  head += "Long: " + std::string(3 * page, 'v') + "\r\n\r\n";
+  const size_t size = (head.size() / page + 1) * page;
+  void* const memory =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  char* const bytes = static_cast<char*>(memory);
+  Http1Reader reader({.head_bytes = head.size(), .fields = head.size()});
+  for (size_t at = 0, line = 0; at + 1 < head.size(); ++at) {
+    ASSERT_EQ(mprotect(memory, size, PROT_READ | PROT_WRITE), 0);
+    bytes[at] = head[at];
+    const bool is_end = head[at] == '\n';
+    ASSERT_EQ(mprotect(memory, (is_end ? line : at) / page * page, PROT_NONE), 0);
+    ASSERT_EQ(reader.next({bytes, at + 1}).found, Found::incomplete) << at;
+    if (is_end) line = at + 1;
+  }
+  ASSERT_EQ(mprotect(memory, size, PROT_READ | PROT_WRITE), 0);
+  bytes[head.size() - 1] = '\n';
+  ASSERT_EQ(reader.next({bytes, head.size()}).found, Found::request);
+  EXPECT_EQ(reader.head().path.size(), page + 1);
+  EXPECT_EQ(reader.head().fields.front().value, "x");
+  EXPECT_EQ(reader.head().fields.back().value.size(), 3 * page);
+  munmap(memory, size);
+}
+
+// Of blocks that the system gave; 0 under a sanitizer.
+size_t heap_in_use() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(Http1Pieces, idle_readers_hold_little) {
+  std::string fields;
+  for (int i = 0; i < 100; ++i) fields += "Name: value\r\n";
+  const std::string large = get(fields + "Content-Length: 50000\r\n") + std::string(50'000, 'b');
+  const std::string chunks = chunked("c350\r\n" + std::string(50'000, 'b') + "\r\n0\r\n\r\n");
+  std::vector<Http1Reader> readers(1'000);
+  const size_t before = heap_in_use();
+  for (Http1Reader& reader : readers) {
+    for (const std::string& request : {large, chunks, get("A: b\r\n")}) {
+      ASSERT_EQ(reader.next(request).found, Found::request);
+      std::string_view rest = request;
+      rest.remove_prefix(reader.next(rest.substr(0, 100)).consumed);
+      Found found = Found::incomplete;
+      for (size_t have = 100; found != Found::request && !rest.empty();) {
+        const Http1Reader::Result result = reader.next(rest.substr(0, have));
+        found = result.found;
+        rest.remove_prefix(result.consumed);
+        have += 1'000;
+      }
+      ASSERT_EQ(reader.next({}).found, Found::incomplete);
+    }
+    EXPECT_FALSE(reader.has_begun());
+  }
+  EXPECT_LT((heap_in_use() - before) / readers.size(), 300u);
+}
+
+// The fields' list lies where it lay.
+TEST(Http1Pieces, requests_of_few_fields_allocate_once) {
+  Http1Reader reader;
+  const std::string in = get("A: b\r\nC: d\r\nE: f\r\nG: h\r\nContent-Length: 2\r\n") + "ab";
+  ASSERT_EQ(reader.next(in).found, Found::request);
+  const HttpField* const list = reader.head().fields.data();
+  const size_t before = heap_in_use();
+  for (int i = 0; i < 100; ++i) {
+    reader.next({});
+    ASSERT_EQ(reader.next(in).found, Found::request);
+    ASSERT_EQ(reader.head().fields.data(), list);
+  }
+  EXPECT_EQ(heap_in_use(), before);
+}
+
+}  // namespace
+}  // namespace sluice::wire::http1_pieces_test
