@@ -16,22 +16,24 @@ inline constexpr size_t decimal_digits_max = 20;  // of a uint64_t, or of an int
 
 namespace decimal {
 
-// "00" to "99".
-inline constexpr std::array<char, 200> pairs = [] {
+constexpr std::array<char, 200> make_pairs() {
   std::array<char, 200> text{};
   for (size_t i = 0; i < text.size(); ++i) {
     const size_t digit = i % 2 == 0 ? i / 20 : i / 2 % 10;
     text[i] = static_cast<char>('0' + digit);
   }
   return text;
-}();
+}
+// "00" to "99".
+inline constexpr std::array<char, 200> pairs = make_pairs();
 
-// 10^0 to 10^19.
-inline constexpr std::array<uint64_t, decimal_digits_max> powers = [] {
+constexpr std::array<uint64_t, decimal_digits_max> make_powers() {
   std::array<uint64_t, decimal_digits_max> all{1};
   for (size_t i = 1; i < all.size(); ++i) all[i] = all[i - 1] * 10;
   return all;
-}();
+}
+// 10^0 to 10^19.
+inline constexpr std::array<uint64_t, decimal_digits_max> powers = make_powers();
 
 }  // namespace decimal
 

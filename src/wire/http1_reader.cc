@@ -45,12 +45,13 @@ constexpr std::string_view not_http = "this is not a request of HTTP/1.1 or HTTP
                            not_a_field = "a line is not a name, a colon and a value",
                            folded = "a line begins with white space, or has it before the colon";
 
-// Printable ASCII but for a fragment, and for `\`, which some take for `/`.
-constexpr HttpByteSet target_bytes = [] {
+constexpr HttpByteSet make_target_bytes() {
   HttpByteSet set{};
   for (size_t i = '!'; i <= '~'; ++i) set[i] = i != '#' && i != '\\';
   return set;
-}();
+}
+// Printable ASCII but for a fragment, and for `\`, which some take for `/`.
+constexpr HttpByteSet target_bytes = make_target_bytes();
 
 // Is `name`, of characters of a token and of the same length, `lower` in another case? `lower`:
 // lower letters and `-` alone, the only characters of a token that have the bits of these below the

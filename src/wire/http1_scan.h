@@ -19,12 +19,13 @@ constexpr bool is_in(const HttpByteSet& set, char c) {
   return set[static_cast<unsigned char>(c)];
 }
 
-// Of a value (RFC 9110, 5.5): all but control characters, and tabs.
-inline constexpr HttpByteSet http_value_bytes = [] {
+constexpr HttpByteSet make_http_value_bytes() {
   HttpByteSet set{};
   for (size_t i = 0; i < set.size(); ++i) set[i] = i == '\t' || (i >= ' ' && i != 0x7F);
   return set;
-}();
+}
+// Of a value (RFC 9110, 5.5): all but control characters, and tabs.
+inline constexpr HttpByteSet http_value_bytes = make_http_value_bytes();
 
 inline size_t skip_set(const HttpByteSet& set, std::string_view in, size_t at) {
   const char* const bytes = in.data();

@@ -8,9 +8,7 @@
 namespace sluice::wire {
 namespace {
 
-// Of a registered name (RFC 3986, 3.2.2) but for `%`; and for the comma, at which some would see
-// two values.
-constexpr HttpByteSet host_bytes = [] {
+constexpr HttpByteSet make_host_bytes() {
   HttpByteSet set{};
   for (size_t i = 0; i < set.size(); ++i) {
     const char c = static_cast<char>(i), letter = http_lower(c);
@@ -18,7 +16,10 @@ constexpr HttpByteSet host_bytes = [] {
              (c != '\0' && std::string_view("-._~!$&'()*+;=").find(c) != std::string_view::npos);
   }
   return set;
-}();
+}
+// Of a registered name (RFC 3986, 3.2.2) but for `%`; and for the comma, at which some would see
+// two values.
+constexpr HttpByteSet host_bytes = make_host_bytes();
 
 bool is_port_digit(char c) {
   return c >= '0' && c <= '9';

@@ -25,12 +25,13 @@ constexpr bool is_http_token_char(char c) {
          (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
 }
 
-// The characters of a token, by byte.
-inline constexpr std::array<bool, 256> http_token_chars = [] {
+constexpr std::array<bool, 256> make_http_token_chars() {
   std::array<bool, 256> table{};
   for (size_t i = 0; i < table.size(); ++i) table[i] = is_http_token_char(static_cast<char>(i));
   return table;
-}();
+}
+// The characters of a token, by byte.
+inline constexpr std::array<bool, 256> http_token_chars = make_http_token_chars();
 
 // Is it `name`, whatever the case of its letters? `lower_name`: in lower case.
 constexpr bool is_http_name(std::string_view name, std::string_view lower_name) {

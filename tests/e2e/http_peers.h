@@ -92,7 +92,7 @@ constexpr const char* usual_rules =
 class Door {
  public:
   // `settings`: what stands behind `http:`; `more`: further sections, rules among them.
-  explicit Door(std::string settings = "{}", std::string more = usual_rules)
+  explicit Door(std::string settings = "{}", const std::string& more = usual_rules)
       : settings_(std::move(settings)) {
     write(more);
     process_ = std::make_unique<Process>(

@@ -149,6 +149,8 @@ bool split_target(std::string_view target, TargetParts& to) {
 
 class AuthReader {
  public:
+  // Of values_ only what was seen is read.
+  // cppcheck-suppress uninitMemberVar
   AuthReader(const AuthQuestion& question, const AuthProfile& profile, const AuthOptions& options,
              const AuthPeer& peer, base::Arena& texts, std::vector<request::Entry>& entries)
       : question_(question),

@@ -72,10 +72,8 @@ void put_json_seconds(base::Duration length, base::TextWriter& writer) {
   auto fraction = static_cast<unsigned>(ms % 1000);
   if (fraction == 0) return;
   writer.put('.');
-  for (unsigned place = 100; fraction > 0; place /= 10) {
-    writer.put(static_cast<char>('0' + fraction / place));
-    fraction %= place;
-  }
+  for (; fraction > 0; fraction = fraction % 100 * 10)
+    writer.put(static_cast<char>('0' + fraction / 100));
 }
 
 void append_json_seconds(base::Duration length, base::Buffer& out) {
