@@ -42,13 +42,16 @@ request::Received Http2Session::receive(std::string_view in, bool, request::Requ
                                         base::Buffer& out) {
   begin_all(requests);
   size_t consumed = 0;
-  if (!client_.is_asking() && requests.size() < base::bounds::batch_requests_max) {
-    const base::Time now = peer_.clock == nullptr ? base::Time{} : peer_.clock->monotonic();
-    consumed = http2_.receive(in, now, base::bounds::batch_requests_max - requests.size());
+  const base::Time now = peer_.clock == nullptr ? base::Time{} : peer_.clock->monotonic();
+  // One may ask for as much as a batch has.
+  while (!client_.is_asking() && requests.size() < base::bounds::batch_requests_max) {
+    const size_t read = http2_.receive(in.substr(consumed), now, 1);
+    consumed += read;
     for (const wire::Http2Event& event : http2_.events()) {
       if (event.kind == wire::Http2Event::Kind::request) unbegun_.push_back(event.request);
       if (event.kind == wire::Http2Event::Kind::reset) interrupt(event.request);
     }
+    if (http2_.events().empty()) break;
     begin_all(requests);
   }
   http2_.write(out);
