@@ -38,9 +38,9 @@ constinit const protocol::Description description = {
     .add_rules =
         [](const protocol::Settings* settings, request::Spaces& spaces, policy::RuleSet& rules) {
           add_request_rules(spaces, rules,
-                          settings == nullptr
-                              ? HttpOptions()
-                              : static_cast<const HttpSettings&>(*settings).options());
+                            settings == nullptr
+                                ? HttpOptions()
+                                : static_cast<const HttpSettings&>(*settings).options());
         },
     .settings = &settings_format,
 };

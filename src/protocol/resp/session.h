@@ -12,10 +12,10 @@
 #include <string>
 #include <string_view>
 
+#include "access/identity.h"
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "protocol/resp/clients.h"
-#include "access/identity.h"
 #include "protocol/resp/options.h"
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
