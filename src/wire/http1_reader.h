@@ -80,6 +80,9 @@ class Http1Reader {
 
   Http1Reader() : Http1Reader(Bounds{}) {}
   explicit Http1Reader(const Bounds& bounds, Use use = Use::requests);
+  // Views point into it.
+  Http1Reader(const Http1Reader&) = delete;
+  Http1Reader& operator=(const Http1Reader&) = delete;
 
   // Reads from the front of `in`: what was not consumed before and what came since. After
   // `request`: reads the next one. Bytes of a request that is found whole are consumed with it, so

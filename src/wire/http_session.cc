@@ -1,15 +1,11 @@
 #include "wire/http_session.h"
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
+#include <iterator>
 
 #include "base/bounds.h"
 
 namespace sluice::wire {
-
-namespace http = boost::beast::http;
 
 namespace {
 
@@ -20,9 +16,76 @@ int hex_digit(char c) {
   return -1;
 }
 
-std::string text_of(boost::beast::string_view text) {
-  return {text.data(), text.size()};
-}
+struct HttpReason {
+  unsigned status;
+  const char* text;
+};
+
+// The registry of statuses (RFC 9110, 16.2.1), and a few that proxies use; ascending.
+constexpr HttpReason http_reasons[] = {
+    {100, "Continue"},
+    {101, "Switching Protocols"},
+    {102, "Processing"},
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {203, "Non-Authoritative Information"},
+    {204, "No Content"},
+    {205, "Reset Content"},
+    {206, "Partial Content"},
+    {207, "Multi-Status"},
+    {208, "Already Reported"},
+    {226, "IM Used"},
+    {300, "Multiple Choices"},
+    {301, "Moved Permanently"},
+    {302, "Found"},
+    {303, "See Other"},
+    {304, "Not Modified"},
+    {305, "Use Proxy"},
+    {307, "Temporary Redirect"},
+    {308, "Permanent Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {402, "Payment Required"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
+    {407, "Proxy Authentication Required"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {411, "Length Required"},
+    {412, "Precondition Failed"},
+    {413, "Payload Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
+    {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
+    {422, "Unprocessable Entity"},
+    {423, "Locked"},
+    {424, "Failed Dependency"},
+    {426, "Upgrade Required"},
+    {428, "Precondition Required"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {444, "Connection Closed Without Response"},
+    {451, "Unavailable For Legal Reasons"},
+    {499, "Client Closed Request"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {506, "Variant Also Negotiates"},
+    {507, "Insufficient Storage"},
+    {508, "Loop Detected"},
+    {510, "Not Extended"},
+    {511, "Network Authentication Required"},
+    {599, "Network Connect Timeout Error"},
+};
 
 }  // namespace
 
@@ -73,129 +136,68 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
   return std::nullopt;
 }
 
-struct HttpSession::Parser {
-  explicit Parser(size_t body_bytes_max) {
-    one.header_limit(static_cast<uint32_t>(base::bounds::http_head_bytes_max));
-    one.body_limit(body_bytes_max);
-    one.eager(true);
-  }
-  http::request_parser<http::string_body> one;
-};
-
 HttpSession::HttpSession(size_t body_bytes_max)
-    : body_bytes_max_(body_bytes_max), parser_(std::make_unique<Parser>(body_bytes_max)) {}
-
-HttpSession::~HttpSession() = default;
-HttpSession::HttpSession(HttpSession&&) noexcept = default;
+    : body_bytes_max_(body_bytes_max),
+      chunked_bytes_max_(std::min(body_bytes_max, http_chunked_body_bytes_max)),
+      reader_({.head_bytes = base::bounds::http_head_bytes_max,
+               .body_bytes = body_bytes_max,
+               .chunked_body_bytes = http_chunked_body_bytes_max}) {}
 
 HttpSession::Received HttpSession::receive(std::string_view in) {
-  if (refusal_status_ != 0) return {in.size(), Found::broken};
-  auto& one = parser_->one;
-  size_t consumed = 0;
-  // Empty lines before a request are skipped (RFC 9112, 2.2).
-  if (!begun_)
-    while (in.substr(consumed).starts_with("\r\n")) consumed += 2;
-  while (!one.is_done() && consumed < in.size()) {
-    // The parser sees a head as a whole and alone, and of the rest no more at a time than a head
-    // may have: so it says the same however the bytes arrive.
-    std::string_view rest = in.substr(consumed, base::bounds::http_head_bytes_max);
-    if (!one.is_header_done()) {
-      const size_t end = rest.find("\r\n\r\n");
-      if (end == rest.npos && rest.size() == base::bounds::http_head_bytes_max)
-        return refuse_head(in.size());
-      if (end == rest.npos) {
-        begun_ |= rest != "\r";
-        break;
-      }
-      rest = rest.substr(0, end + 4);
-    }
-    begun_ = true;
-    boost::beast::error_code ec;
-    const bool had_head = one.is_header_done();
-    const size_t n = one.put(boost::asio::buffer(rest.data(), rest.size()), ec);
-    consumed += n;
-    if (ec == http::error::header_limit) return refuse_head(in.size());
-    if (ec == http::error::body_limit)
-      return refuse(
-          413,
-          "the body of the request is longer than " + std::to_string(body_bytes_max_) + " bytes",
-          in.size());
-    if (!had_head && one.is_header_done())
-      if (const auto refusal = refuse_fields(in.size())) return *refusal;
-    if (n == 0 && (!ec || ec == http::error::need_more)) break;
-    if (ec && ec != http::error::need_more)
-      return refuse(400, "this is no HTTP/1.1 request: " + ec.message(), in.size());
+  const Http1Reader::Result result = reader_.next(in);
+  switch (result.found) {
+    case Http1Reader::Found::incomplete:
+      break;
+    case Http1Reader::Found::head:
+      take_head();
+      return {result.consumed, Found::head};
+    case Http1Reader::Found::request:
+      take_head();
+      request_.body = reader_.take_body();
+      is_whole_ = true;
+      return {result.consumed, Found::request};
+    case Http1Reader::Found::broken:
+      return refuse(result.consumed);
   }
-  if (one.is_done()) {
-    take_head();
-    request_.body = std::move(one.get().body());
-    return {consumed, Found::request};
-  }
-  if (!one.is_header_done() || std::exchange(head_shown_, true)) return {consumed, Found::nothing};
-  take_head();
-  return {consumed, Found::head};
+  return {result.consumed, Found::nothing};
 }
 
-bool HttpSession::awaits_go_ahead() const {
-  const auto& message = parser_->one.get();
-  return message.version() == 11 &&
-         boost::beast::iequals(message[http::field::expect], "100-continue");
-}
-
-HttpSession::Received HttpSession::refuse_head(size_t consumed) {
-  return refuse(431,
-                "the head of the request is longer than " +
-                    std::to_string(base::bounds::http_head_bytes_max) + " bytes",
-                consumed);
-}
-
-// What Beast lets pass, and a proxy between a client and us may take otherwise.
-std::optional<HttpSession::Received> HttpSession::refuse_fields(size_t consumed) {
-  const auto& message = parser_->one.get();
-  // Beast goes on as if it did not see codings other than chunked; and 1.81 aborts on some
-  // ill-formed chunks (found by the fuzz target). Nobody needs any of them.
-  if (message.count(http::field::transfer_encoding) > 0)
-    return refuse(411, "bodies with a Transfer-Encoding are not taken; send a Content-Length",
-                  consumed);
-  const size_t hosts = message.count(http::field::host);
-  if (hosts > 1 || (hosts == 0 && message.version() == 11))
-    return refuse(400, "a request of HTTP/1.1 has one Host", consumed);
-  return std::nullopt;
-}
-
-HttpSession::Received HttpSession::refuse(unsigned status, std::string why, size_t consumed) {
-  refusal_status_ = status;
-  refusal_ = std::move(why);
+HttpSession::Received HttpSession::refuse(size_t consumed) {
+  // One status for a head of any kind that is too long.
+  refusal_status_ = reader_.status() == 414 ? 431 : reader_.status();
+  refusal_ = reader_.problem();
+  if (refusal_status_ == 431)
+    refusal_ += ": " + std::to_string(base::bounds::http_head_bytes_max) + " bytes are taken";
+  if (refusal_status_ == 413)
+    refusal_ += ": " + std::to_string(body_bytes_max_) + " bytes are taken, " +
+                std::to_string(chunked_bytes_max_) + " of one that is chunked";
   return {consumed, Found::broken};
 }
 
 void HttpSession::take_head() {
-  auto& message = parser_->one.get();
+  const Http1Head& head = reader_.head();
   request_ = {};
-  request_.method = text_of(message.method_string());
-  std::string target = text_of(message.target());
-  request_.host = text_of(message[http::field::host]);
-  // Absolute form (RFC 9112, 3.2.2): its host counts.
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!target.starts_with(scheme)) continue;
-    const size_t path = std::min(target.find_first_of("/?", scheme.size()), target.size());
-    request_.host = target.substr(scheme.size(), path - scheme.size());
-    target = (target.substr(path).starts_with('/') ? "" : "/") + target.substr(path);
-    break;
-  }
-  const size_t cut = std::min(target.find('?'), target.size());
-  request_.path = target.substr(0, cut);
-  request_.query = target.substr(std::min(cut + 1, target.size()));
-  request_.origin = text_of(message[http::field::origin]);
-  request_.sec_fetch_site = text_of(message["Sec-Fetch-Site"]);
-  request_.sec_fetch_mode = text_of(message["Sec-Fetch-Mode"]);
-  request_.sec_fetch_dest = text_of(message["Sec-Fetch-Dest"]);
-  request_.authorization = text_of(message[http::field::authorization]);
-  request_.content_type = text_of(message[http::field::content_type]);
-  request_.accept = text_of(message[http::field::accept]);
-  request_.body_bytes = parser_->one.content_length().value_or(0);
-  keep_alive_ = message.keep_alive();
-  is_head_ = message.method() == http::verb::head;
+  request_.method = head.method;
+  request_.path = head.path;
+  request_.query = head.query;
+  request_.host = head.host;
+  request_.body_bytes = head.is_chunked ? chunked_bytes_max_ : head.body_bytes;
+  // Of several of one name the first counts.
+  const auto value_of = [&](std::string_view name) -> std::string_view {
+    for (const HttpField& field : head.fields)
+      if (is_http_name(field.name, name)) return field.value;
+    return {};
+  };
+  request_.origin = value_of("origin");
+  request_.sec_fetch_site = value_of("sec-fetch-site");
+  request_.sec_fetch_mode = value_of("sec-fetch-mode");
+  request_.sec_fetch_dest = value_of("sec-fetch-dest");
+  request_.authorization = value_of("authorization");
+  request_.content_type = value_of("content-type");
+  request_.accept = value_of("accept");
+  keep_alive_ = head.keep_alive;
+  is_head_ = head.method == "HEAD";
+  awaits_go_ahead_ = head.awaits_go_ahead;
 }
 
 void HttpSession::append_go_ahead(std::string& out) {
@@ -203,14 +205,17 @@ void HttpSession::append_go_ahead(std::string& out) {
 }
 
 std::string http_reason(unsigned status) {
-  return text_of(http::obsolete_reason(http::int_to_status(status)));
+  const auto* const end = std::end(http_reasons);
+  const auto* const found = std::lower_bound(
+      std::begin(http_reasons), end, status,
+      [](const HttpReason& reason, unsigned wanted) { return reason.status < wanted; });
+  return found != end && found->status == status ? found->text : "<unknown-status>";
 }
 
 bool HttpSession::reply(const HttpResponse& response, bool last, std::string& out) {
-  const bool goes_on = keep_alive_ && !last && refusal_status_ == 0;
-  const std::string reason = http_reason(response.status);
+  const bool goes_on = keep_alive_ && !last && is_whole_;
   out.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
-  out.append(reason.data(), reason.size()).append("\r\n");
+  out.append(http_reason(response.status)).append("\r\n");
   if (!response.content_type.empty())
     out.append("Content-Type: ").append(response.content_type).append("\r\n");
   out.append("Content-Length: ").append(std::to_string(response.body.size())).append("\r\n");
@@ -218,10 +223,10 @@ bool HttpSession::reply(const HttpResponse& response, bool last, std::string& ou
     out.append(name).append(": ").append(value).append("\r\n");
   out.append(goes_on ? "Connection: keep-alive\r\n" : "Connection: close\r\n").append("\r\n");
   if (!is_head_) out += response.body;
-  parser_ = std::make_unique<Parser>(body_bytes_max_);  // the body goes with the old one
+  if (is_whole_) reader_.next({});  // gives its memory back
   request_ = {};
   if (!goes_on) return false;
-  begun_ = head_shown_ = is_head_ = false;
+  is_whole_ = is_head_ = awaits_go_ahead_ = false;
   return true;
 }
 

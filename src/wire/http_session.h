@@ -1,18 +1,18 @@
 // The server's side of HTTP/1.1 without I/O: bytes in, one request at a time out; a response in,
-// its bytes out. Belongs to one connection and one thread. Boost.Beast's parser does the reading.
-// What a client may send is bounded: the head by base::bounds::http_head_bytes_max, the body by
-// what the owner says.
+// its bytes out. Belongs to one connection and one thread. What is taken for a request is
+// Http1Reader's to say. What a client may send is bounded: the head by
+// base::bounds::http_head_bytes_max, the body by what the owner says.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "wire/http1_reader.h"
 #include "wire/http_field.h"
 
 namespace sluice::wire {
@@ -25,7 +25,9 @@ struct HttpRequest {
   // Headers; empty: not there. The host of a target in absolute form is that one's.
   std::string host, origin, sec_fetch_site, sec_fetch_mode, sec_fetch_dest, authorization,
       content_type, accept;
-  uint64_t body_bytes = 0;  // of the body, as the head has it
+  // Of the body, as the head has it; of a chunked one, whose head does not say, the most that is
+  // taken.
+  uint64_t body_bytes = 0;
 };
 
 struct HttpResponse {
@@ -44,14 +46,15 @@ std::string percent_encoded(std::string_view text);
 // The value of a query's key, decoded; nothing: it is not there or ill-formed.
 std::optional<std::string> query_value(std::string_view query, std::string_view key);
 
+// A chunked body, and what the owner takes at most. Past it: 413.
+inline constexpr size_t http_chunked_body_bytes_max = size_t{1} << 20;
+
 // "Not Found"; "<unknown-status>" of a status that has none.
 std::string http_reason(unsigned status);
 
 class HttpSession {
  public:
   explicit HttpSession(size_t body_bytes_max);
-  ~HttpSession();
-  HttpSession(HttpSession&&) noexcept;
 
   enum class Found : uint8_t {
     nothing,  // more bytes are needed; those that were not consumed come again
@@ -72,27 +75,26 @@ class HttpSession {
   unsigned refusal_status() const { return refusal_status_; }
   const std::string& refusal() const { return refusal_; }
   // Is there part of a request?
-  bool has_begun() const { return begun_; }
+  bool has_begun() const { return is_whole_ || reader_.has_begun(); }
 
   // Does the client wait for `append_go_ahead` before it sends its body?
-  bool awaits_go_ahead() const;
+  bool awaits_go_ahead() const { return awaits_go_ahead_; }
   static void append_go_ahead(std::string& out);
-  // False: the connection ends with it. `last`: it is to end.
+  // False: the connection ends with it. `last`: it is to end, as it does anyway where the request
+  // is not whole.
   bool reply(const HttpResponse& response, bool last, std::string& out);
 
  private:
-  struct Parser;
-  Received refuse_head(size_t consumed);
-  std::optional<Received> refuse_fields(size_t consumed);
-  Received refuse(unsigned status, std::string why, size_t consumed);
+  Received refuse(size_t consumed);
   void take_head();
 
-  const size_t body_bytes_max_;
-  std::unique_ptr<Parser> parser_;
+  const size_t body_bytes_max_, chunked_bytes_max_;
+  Http1Reader reader_;
   HttpRequest request_;
   unsigned refusal_status_ = 0;
   std::string refusal_;
-  bool begun_ = false, head_shown_ = false, keep_alive_ = false, is_head_ = false;
+  // Of the request: it waits for its response.
+  bool is_whole_ = false, keep_alive_ = false, is_head_ = false, awaits_go_ahead_ = false;
 };
 
 }  // namespace sluice::wire

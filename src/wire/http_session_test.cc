@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <boost/beast/http/parser.hpp>
+#include <cstdio>
 #include <string>
 
 #include "base/bounds.h"
@@ -41,12 +43,15 @@ TEST(HttpSession, reads_requests_however_they_are_split) {
   const std::string text =
       "\r\nGET /metrics?a=b%20c HTTP/1.1\r\nHost: x\r\n\r\n"
       "POST /v1/reload HTTP/1.1\r\nHost: y\r\nContent-Length: 5\r\n\r\nhello"
-      "POST http://z:1/c HTTP/1.1\r\nHost: other\r\nContent-Length: 5\r\n\r\nabcde"
+      "POST http://z:1/c HTTP/1.1\r\nHost: z:1\r\nContent-Length: 5\r\n\r\nabcde"
+      "PUT /d HTTP/1.1\r\nHost: y\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n"
       "HEAD / HTTP/1.0\r\n\r\nGET /never HTTP/1.1\r\n\r\n";
   const std::string all =
       "GET /metrics ? a=b%20c :  @ x\n"
       "POST /v1/reload ?  : hello @ y\n"
       "POST /c ?  : abcde @ z:1\n"
+      "PUT /d ?  : abcde @ y\n"
       "HEAD / ?  :  @ \nend\n";
   for (size_t step = 1; step <= text.size(); ++step) ASSERT_EQ(told(text, step), all) << step;
 }
@@ -56,12 +61,11 @@ TEST(HttpSession, refuses_what_is_too_long_or_no_http) {
   EXPECT_EQ(told("GET / HTTP/1.1\r\nHost: x\r\nA: " + longest + "\r\n\r\n", 100), "431\n");
   EXPECT_EQ(told("GET /" + longest + " HTTP/1.1\r\n\r\n", 99'999), "431\n");
   EXPECT_EQ(told("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n", 7), "413\n");
-  EXPECT_EQ(
-      told("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-           50),
-      "411\n");
+  EXPECT_EQ(told("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n", 7),
+            "413\n");
   EXPECT_EQ(told("HIT a=b\r\n\r\n", 3), "400\n");
-  EXPECT_EQ(told("GET / HTTP/2.0\r\n\r\n", 3), "400\n");
+  EXPECT_EQ(told("GET / HTTP/2.0\r\n\r\n", 3), "505\n");
+  EXPECT_EQ(told("GET / HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\n\r\n", 3), "417\n");
   EXPECT_EQ(told("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 3),
             "400\n");
 }
@@ -71,15 +75,18 @@ TEST(HttpSession, refuses_what_others_may_read_otherwise) {
   const auto head = [](const std::string& fields) {
     return "POST / HTTP/1.1\r\n" + fields + "\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
   };
-  for (const char* coding :
-       {"gzip", "identity", "chunked, gzip", "xchunked", "\tchunked", "\"chunked\"", ""}) {
+  for (const char* coding : {"gzip", "identity", "xchunked"}) {
     const std::string field = "Host: x\r\nTransfer-Encoding: " + std::string(coding) + "\r\n";
-    EXPECT_EQ(told(head(field), 50), "411\n") << coding;
+    EXPECT_EQ(told(head(field), 50), "501\n") << coding;
+  }
+  for (const char* coding : {"chunked, gzip", "gzip, chunked", "\tchunked", "\"chunked\"", ""}) {
+    const std::string field = "Host: x\r\nTransfer-Encoding: " + std::string(coding) + "\r\n";
+    EXPECT_EQ(told(head(field), 50), "400\n") << coding;
   }
   const std::string length = "Host: x\r\nContent-Length: 3\r\n",
                     coding = "Transfer-Encoding: chunked\r\n";
   EXPECT_EQ(told(head(length + coding), 50), "400\n");
-  EXPECT_EQ(told(head(length + "Transfer-Encoding: x\r\n"), 50), "400\n");
+  EXPECT_EQ(told(head(length + "Transfer-Encoding: x\r\n"), 50), "501\n");
   EXPECT_EQ(told(head("Host: x\r\n" + coding + "Content-Length: 3\r\n"), 50), "400\n");
   for (const char* value : {"3, 4", "+3", "-3", "0x3", "3 4", "", "99999999999999999999"})
     EXPECT_EQ(told(head("Host: x\r\nContent-Length: " + std::string(value) + "\r\n"), 50), "400\n")
@@ -104,10 +111,67 @@ TEST(HttpSession, knows_how_long_a_body_will_be) {
   EXPECT_EQ(session.request().sec_fetch_mode, "navigate");
   EXPECT_EQ(session.request().sec_fetch_dest, "document");
   HttpSession other(body_max);
-  EXPECT_EQ(other.receive("GET http://h:1?a HTTP/1.1\r\nHost: x\r\n\r\n").found, Found::request);
+  EXPECT_EQ(other.receive("GET http://h:1?a HTTP/1.1\r\nHost: h:1\r\n\r\n").found, Found::request);
   EXPECT_EQ(other.request().body_bytes, 0u);
   EXPECT_EQ(other.request().path, "/");
   EXPECT_EQ(other.request().query, "a");
+}
+
+// A chunked body's length is not known before it is there: it counts as the most it may have.
+TEST(HttpSession, bounds_chunked_bodies_of_its_own) {
+  const std::string head = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const auto chunk = [](size_t bytes) {
+    char size[20];
+    std::snprintf(size, sizeof size, "%zx\r\n", bytes);
+    return size + std::string(bytes, 'b') + "\r\n";
+  };
+  for (const size_t most :
+       {size_t{5}, http_chunked_body_bytes_max, 2 * http_chunked_body_bytes_max}) {
+    const size_t taken = std::min(most, http_chunked_body_bytes_max);
+    HttpSession session(most);
+    ASSERT_EQ(session.receive(head).found, Found::head);
+    EXPECT_EQ(session.request().body_bytes, taken);
+    EXPECT_EQ(session.receive(chunk(taken) + "0\r\n\r\n").found, Found::request);
+    EXPECT_EQ(session.request().body_bytes, taken);
+    EXPECT_EQ(session.request().body.size(), taken);
+    std::string bytes;
+    EXPECT_TRUE(session.reply({}, false, bytes));
+    EXPECT_EQ(session.receive(head + chunk(taken + 1) + "0\r\n\r\n").found, Found::broken);
+    EXPECT_EQ(session.refusal_status(), 413u);
+  }
+}
+
+TEST(HttpSession, has_begun_from_the_first_byte_to_the_response) {
+  HttpSession session(body_max);
+  EXPECT_FALSE(session.has_begun());
+  EXPECT_EQ(session.receive("\r\n\r").consumed, 2u);
+  EXPECT_FALSE(session.has_begun());
+  session.receive("G");
+  EXPECT_TRUE(session.has_begun());
+  EXPECT_EQ(session.receive("GET / HTTP/1.1\r\nHost: x\r\n\r\n").found, Found::request);
+  EXPECT_TRUE(session.has_begun());
+  std::string bytes;
+  EXPECT_TRUE(session.reply({}, false, bytes));
+  EXPECT_FALSE(session.has_begun());
+}
+
+TEST(HttpSession, says_what_it_takes) {
+  HttpSession session(body_max);
+  EXPECT_EQ(session.receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n").found,
+            Found::broken);
+  EXPECT_EQ(
+      session.refusal(),
+      "the body of the request is too long: 1000 bytes are taken, 1000 of one that is chunked");
+}
+
+// The rest of its body must not be taken for a request.
+TEST(HttpSession, ends_where_a_request_is_refused_before_its_body) {
+  HttpSession session(body_max);
+  ASSERT_EQ(session.receive("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").found,
+            Found::head);
+  std::string bytes;
+  EXPECT_FALSE(session.reply({}, false, bytes));
+  EXPECT_NE(bytes.find("Connection: close\r\n"), std::string::npos);
 }
 
 TEST(HttpSession, takes_long_bodies_in_one_piece_or_many) {
@@ -152,6 +216,14 @@ TEST(HttpSession, writes_responses) {
   EXPECT_EQ(reply("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", false),
             head + "Connection: keep-alive\r\n\r\n");
   EXPECT_EQ(reply("GET / HTTP/1.0\r\n\r\n", false), head + "Connection: close\r\n\r\ngone");
+}
+
+TEST(HttpReasons, are_those_of_beast) {
+  for (unsigned status = 0; status < 1'000; ++status) {
+    const auto reason =
+        boost::beast::http::obsolete_reason(boost::beast::http::int_to_status(status));
+    EXPECT_EQ(http_reason(status), std::string(reason.data(), reason.size())) << status;
+  }
 }
 
 TEST(HttpQueries, are_decoded) {

@@ -9,36 +9,13 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "wire/http1_reader.h"
+#include "wire/http_field.h"
 
 namespace sluice::wire {
 namespace {
 
 using base::bounds::http_head_bytes_max;
-
-constexpr std::string_view not_http = "This is not an HTTP/1.1 request.";
-constexpr std::string_view bad_header = "A header line is not well formed.";
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-}
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
-}
-
-// A character of a method or a header's name (RFC 9110, 5.6.2).
-bool is_token(char c) {
-  return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z') ||
-         (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
-}
-bool is_token(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_token(c); });
-}
-
-bool is_control(char c) {
-  return (c >= '\0' && c < ' ') || c == '\x7F';
-}
 
 std::string_view trimmed(std::string_view text) {
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
@@ -47,40 +24,11 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Takes a line from the front of `text`, without its LF and a CR before that.
-std::string_view take_line(std::string_view& text) {
-  const size_t lf = text.find('\n');
-  std::string_view line = text.substr(0, lf);
-  text.remove_prefix(std::min(lf, text.size() - 1) + 1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
-// Bytes up to and with the empty line that ends a head, or npos.
-size_t head_bytes(std::string_view text) {
-  for (size_t lf = text.find('\n'); lf != text.npos; lf = text.find('\n', lf + 1)) {
-    const std::string_view behind = text.substr(lf + 1, 2);
-    if (behind.starts_with('\n')) return lf + 2;
-    if (behind == "\r\n") return lf + 3;
-  }
-  return text.npos;
-}
-
-bool is_request_line(std::string_view line) {
-  const size_t method_end = line.find(' ');
-  const size_t target_end = line.rfind(' ');
-  if (method_end == line.npos || target_end < method_end + 2) return false;
-  const std::string_view target = line.substr(method_end + 1, target_end - method_end - 1);
-  const std::string_view version = line.substr(target_end + 1);
-  return is_token(line.substr(0, method_end)) && (version == "HTTP/1.1" || version == "HTTP/1.0") &&
-         std::none_of(target.begin(), target.end(),
-                      [](char c) { return c == ' ' || is_control(c); });
-}
-
+// Has a list the word? `word`: in lower case.
 bool lists(std::string_view value, std::string_view word) {
   while (true) {
     const size_t comma = value.find(',');
-    if (same_word(trimmed(value.substr(0, comma)), word)) return true;
+    if (is_http_name(trimmed(value.substr(0, comma)), word)) return true;
     if (comma == value.npos) return false;
     value.remove_prefix(comma + 1);
   }
@@ -93,31 +41,24 @@ struct Headers {
   std::string_view upgrade, key, version;
 };
 
-bool read_headers(std::string_view text, Headers& headers) {
+Headers headers_of(const Http1Head& head) {
+  Headers headers;
   const auto once = [](size_t& count, std::string_view& to, std::string_view value) {
     ++count;
     to = value;
   };
-  while (!text.empty()) {
-    const std::string_view line = take_line(text);
-    if (line.empty()) break;
-    const size_t colon = line.find(':');
-    if (colon == line.npos || !is_token(line.substr(0, colon))) return false;
-    const std::string_view name = line.substr(0, colon), value = trimmed(line.substr(colon + 1));
-    for (const char c : value) {
-      if (is_control(c) && c != '\t') return false;
-    }
-    if (same_word(name, "Connection")) {
+  for (const auto& [name, value] : head.fields) {
+    if (is_http_name(name, "connection")) {
       headers.wants_upgrade |= lists(value, "upgrade");
-    } else if (same_word(name, "Upgrade")) {
+    } else if (is_http_name(name, "upgrade")) {
       once(headers.upgrades, headers.upgrade, value);
-    } else if (same_word(name, "Sec-WebSocket-Key")) {
+    } else if (is_http_name(name, "sec-websocket-key")) {
       once(headers.keys, headers.key, value);
-    } else if (same_word(name, "Sec-WebSocket-Version")) {
+    } else if (is_http_name(name, "sec-websocket-version")) {
       once(headers.versions, headers.version, value);
     }
   }
-  return true;
+  return headers;
 }
 
 std::array<char, 28> accept_of(std::string_view key) {
@@ -140,39 +81,39 @@ WebsocketHandshake refused(uint16_t status, std::string_view why) {
   return handshake;
 }
 
+WebsocketHandshake refused(const Http1Reader& reader) {
+  if (reader.status() == 431 || reader.status() == 414)
+    return refused(431, "The request's head is longer than 8192 bytes.");
+  return refused(400, reader.problem());
+}
+
 }  // namespace
 
 WebsocketHandshake read_websocket_handshake(std::string_view in) {
   WebsocketHandshake handshake{};
-  const std::string_view window = in.substr(0, http_head_bytes_max);
-  // Whoever speaks something else hears so at once, not when an empty line comes.
-  if (window.find('\n') != window.npos) {
-    std::string_view rest = window;
-    if (!is_request_line(take_line(rest))) return refused(400, not_http);
-  }
-  const size_t bytes = head_bytes(window);
-  if (bytes == window.npos) {
-    if (in.size() < http_head_bytes_max) return handshake;
-    return refused(431, "The request's head is longer than 8192 bytes.");
-  }
+  Http1Reader reader({.head_bytes = http_head_bytes_max, .fields = http_head_bytes_max},
+                     Http1Reader::Use::handshake);
+  const Http1Reader::Result result = reader.next(in);
+  if (result.found == Http1Reader::Found::broken) return refused(reader);
+  if (result.found != Http1Reader::Found::request) return handshake;
 
-  std::string_view head = window.substr(0, bytes);
-  const std::string_view request_line = take_line(head);
-  Headers headers;
-  if (!read_headers(head, headers)) return refused(400, bad_header);
+  const Http1Head& head = reader.head();
+  const Headers headers = headers_of(head);
   if (headers.upgrades == 0 || !headers.wants_upgrade) {
     handshake.kind = WebsocketHandshake::Kind::plain;
-    handshake.head_only = request_line.starts_with("HEAD ");
+    handshake.head_only = head.method == "HEAD";
     return handshake;
   }
-  if (headers.upgrades > 1 || !same_word(headers.upgrade, "websocket"))
+  if (headers.upgrades > 1 || !is_http_name(headers.upgrade, "websocket"))
     return refused(400, "The header Upgrade must be: websocket.");
   if (headers.versions != 1 || headers.version != "13")
     return refused(426, "The header Sec-WebSocket-Version must be: 13.");
   if (headers.keys != 1 || headers.key.empty())
     return refused(400, "One header Sec-WebSocket-Key is needed, and not empty.");
+  // It would be taken for frames.
+  if (head.has_body) return refused(400, "A request for WebSocket must have no body.");
   handshake.kind = WebsocketHandshake::Kind::upgrade;
-  handshake.bytes = bytes;
+  handshake.bytes = result.consumed;
   handshake.accept = accept_of(headers.key);
   return handshake;
 }

@@ -50,10 +50,10 @@ TEST(WebsocketHandshake, TheAcceptValueIsThatOfTheStandard) {
 TEST(WebsocketHandshake, WhatIsTaken) {
   const std::vector<std::string> table = {
       "GET / HTTP/1.1\r\n" + good + version + key + "\r\n",
-      "GET /any/path?q=1#x HTTP/1.1\r\n" + good + version + key + "\r\n",
-      "GET * HTTP/1.1\r\n" + good + version + key + "\r\n",
+      "GET /any/path?q=1 HTTP/1.1\r\n" + good + version + key + "\r\n",
+      "GET http://any/path HTTP/1.1\r\n" + good + version + key + "\r\n",
+      "\r\n\r\nGET / HTTP/1.1\r\n" + good + version + key + "\r\n",
       "POST / HTTP/1.0\r\n" + good + version + key + "\r\n",
-      "GET / HTTP/1.1\n" + good + version + key + "\n",  // line ends as a person types them
       get("connection: keep-alive ,\tUPGRADE\r\nUPGRADE:WebSocket\r\n" + version + key),
       get("Connection: keep-alive\r\nConnection: upgrade\r\nUpgrade: websocket \t\r\n" + version +
           key),
@@ -90,7 +90,10 @@ TEST(WebsocketHandshake, WhatIsRefused) {
     uint16_t status;
   } const table[] = {
       {"HIT a=b\n", 400},
-      {"\r\n", 400},
+      {"\n", 400},
+      {"GET / HTTP/1.1\n" + good + version + key + "\n", 400},
+      {"GET * HTTP/1.1\r\n" + good + version + key + "\r\n", 400},
+      {"GET /a#b HTTP/1.1\r\n" + good + version + key + "\r\n", 400},
       {"GET / HTTP/2.0\r\n", 400},
       {"GET / HTTP/1.1 \r\n", 400},
       {"GET /  HTTP/1.1\r\n", 400},
@@ -106,6 +109,12 @@ TEST(WebsocketHandshake, WhatIsRefused) {
       {get("A: 1\r\n folded: 2\r\n"), 400},
       {get(std::string("A: \0\r\n", 6)), 400},
       {get("A: 1\r2\r\n"), 400},
+      {get(good + "A: 1\n" + version + key), 400},
+      {get(good + version + key + "Host: a b\r\n"), 400},
+      {get(good + version + key + "Host: a\r\nHost: b\r\n"), 400},
+      // A body would be taken for frames.
+      {get(good + version + key + "Content-Length: 2\r\n"), 400},
+      {get(good + version + key + "Transfer-Encoding: chunked\r\n"), 400},
       {get("Connection: Upgrade\r\nUpgrade: h2c\r\n" + version + key), 400},
       {get("Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n" + version + key), 400},
       {get(good + "Upgrade: websocket\r\n" + version + key), 400},
@@ -133,7 +142,8 @@ TEST(WebsocketHandshake, AllElseIsPlainHttp) {
   for (const std::string& headers :
        {std::string(), std::string("Host: x\r\n"), std::string("Upgrade: websocket\r\n"),
         std::string("Connection: Upgrade\r\n"),
-        "Connection: upgraded, x\r\nUpgrade: websocket\r\n" + key}) {
+        "Connection: upgraded, x\r\nUpgrade: websocket\r\n" + key,
+        std::string("Content-Length: 999999\r\n"), std::string("Transfer-Encoding: chunked\r\n")}) {
     EXPECT_EQ(answer(get(headers)).kind, Kind::plain) << headers;
     EXPECT_FALSE(answer(get(headers)).head_only);
   }

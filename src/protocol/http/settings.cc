@@ -47,7 +47,8 @@ std::string listed(const Names& names) {
 
 std::string yaml_list(const std::vector<std::string>& items) {
   std::string text = "[";
-  for (const std::string& item : items) text += (text.size() > 1 ? ", \"" : "\"") + item + "\"";
+  for (const std::string& item : items)
+    text += (text.size() > 1 ? ", " : "") + config::in_quotes(item);
   return text + "]";
 }
 

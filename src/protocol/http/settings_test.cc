@@ -1,0 +1,233 @@
+#include "protocol/http/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "config/config.h"
+#include "protocol/http/wait_count.h"
+#include "protocol/protocol.h"
+#include "server/options.h"
+
+namespace sluice::http::settings_test {
+namespace {
+
+// What is wrong with a sluice.yaml, "" if nothing.
+std::string problems(const std::string& section, config::Config& config) {
+  base::Diagnostics diagnostics;
+  config::read_config("listen: [{ protocol: http, address: a }]\nhttp: " + section + "\n",
+                      "sluice.yaml", config, diagnostics);
+  std::string all;
+  for (const auto& one : diagnostics) all += base::to_string(one) + "\n";
+  return all;
+}
+std::string problems(const std::string& section) {
+  config::Config config;
+  return problems(section, config);
+}
+
+HttpOptions options_of(const config::Config& config) {
+  const auto number = static_cast<size_t>(*protocol::find("http"));
+  const auto options = config.options().session_options[number];
+  return static_cast<const HttpOptions&>(*options);
+}
+HttpOptions options_of(const std::string& section) {
+  config::Config config;
+  EXPECT_EQ(problems(section, config), "");
+  return options_of(config);
+}
+
+std::string line_of(const config::Config& config) {
+  const auto lines = config.settings_of(*protocol::find("http")).lines();
+  EXPECT_EQ(lines.size(), 1u);
+  return lines.front().first;
+}
+
+TEST(HttpSettings, are_the_usual_ones_unless_said) {
+  const HttpOptions its = options_of(config::Config());
+  EXPECT_EQ(its.unmatched, Unmatched::error);
+  EXPECT_TRUE(its.inline_limits);
+  EXPECT_FALSE(its.get_takes);
+  EXPECT_FALSE(its.throttlecrab);
+  EXPECT_FALSE(its.partition_keys);
+  EXPECT_EQ(its.on_store_error, request::OnError::error);
+  EXPECT_EQ(its.wait_max, base::seconds(60));
+  EXPECT_EQ(its.waiting_max, 10'000u);
+  EXPECT_EQ(its.headers.styles, (std::vector{HeaderStyle::ietf, HeaderStyle::retry_after}));
+  EXPECT_FALSE(its.headers.ratelimit_all);
+  EXPECT_EQ(its.retry_jitter_percent, 0u);
+  EXPECT_TRUE(its.hosts.empty());
+  EXPECT_TRUE(its.origins.empty());
+  EXPECT_EQ(its.idempotency_ttl, base::seconds(60));
+  EXPECT_EQ(its.idempotency_bytes, size_t{64} << 20);
+  EXPECT_EQ(its.idle_timeout, base::Duration());
+  EXPECT_NE(its.idempotency, nullptr);
+  EXPECT_NE(its.waits, nullptr);
+  EXPECT_TRUE(its.auth.profiles.empty());
+}
+
+TEST(HttpSettings, are_those_of_the_sessions) {
+  EXPECT_EQ(options_of("{ unmatched: allow }").unmatched, Unmatched::allow);
+  EXPECT_EQ(options_of("{ unmatched: deny }").unmatched, Unmatched::deny);
+  EXPECT_EQ(options_of("{ unmatched: error }").unmatched, Unmatched::error);
+  EXPECT_FALSE(options_of("{ inline_limits: false }").inline_limits);
+  EXPECT_TRUE(options_of("{ get_takes: true }").get_takes);
+  EXPECT_TRUE(options_of("{ twins: [throttlecrab] }").throttlecrab);
+  EXPECT_TRUE(options_of("{ partition_keys: true }").partition_keys);
+  for (const auto& [word, answer] :
+       {std::pair("error", request::OnError::error), std::pair("deny", request::OnError::deny),
+        std::pair("allow", request::OnError::allow)})
+    EXPECT_EQ(options_of(std::string("{ on_store_error: ") + word + " }").on_store_error, answer);
+  EXPECT_EQ(options_of("{ max_wait: 1ms }").wait_max, base::milliseconds(1));
+  EXPECT_EQ(options_of("{ max_wait: 1h }").wait_max, base::seconds(3'600));
+  EXPECT_EQ(options_of("{ max_waiting: 0 }").waiting_max, 0u);
+  EXPECT_EQ(options_of("{ max_waiting: 1000000 }").waiting_max, 1'000'000u);
+  EXPECT_EQ(options_of("{ headers: [draft-06, x-ratelimit] }").headers.styles,
+            (std::vector{HeaderStyle::draft_06, HeaderStyle::x_ratelimit}));
+  EXPECT_TRUE(options_of("{ ratelimit: all }").headers.ratelimit_all);
+  EXPECT_FALSE(options_of("{ ratelimit: shown }").headers.ratelimit_all);
+  EXPECT_EQ(options_of("{ retry_jitter: 0 }").retry_jitter_percent, 0u);
+  EXPECT_EQ(options_of("{ retry_jitter: 0.1 }").retry_jitter_percent, 10u);
+  EXPECT_EQ(options_of("{ retry_jitter: 0.05 }").retry_jitter_percent, 5u);
+  EXPECT_EQ(options_of("{ retry_jitter: 0.99 }").retry_jitter_percent, 99u);
+  EXPECT_EQ(options_of("{ hosts: [A.example.com, b] }").hosts,
+            (std::vector<std::string>{"a.example.com", "b"}));
+  EXPECT_EQ(options_of("{ origins: ['https://A.example.com'] }").origins,
+            (std::vector<std::string>{"https://a.example.com"}));
+  EXPECT_EQ(options_of("{ idempotency_ttl: 1d }").idempotency_ttl, base::seconds(86'400));
+  EXPECT_EQ(options_of("{ idempotency_memory: 1MiB }").idempotency_bytes, size_t{1} << 20);
+  EXPECT_EQ(options_of("{ idempotency_memory: 2GiB }").idempotency_bytes, size_t{2} << 30);
+  const HttpOptions names =
+      options_of("{ headers: [x-ratelimit], field_names: { x-ratelimit: { limit: X-Quota } } }");
+  EXPECT_EQ(names.headers.names_of(HeaderStyle::x_ratelimit).limit, "X-Quota");
+  EXPECT_EQ(names.headers.names_of(HeaderStyle::x_ratelimit).reset, "X-RateLimit-Reset");
+  const HttpOptions auth = options_of(
+      "{ auth: { trusted_proxies: [10.0.0.0/8], profiles: { web: { proxy: nginx } } } }");
+  ASSERT_NE(auth.auth.find("web"), nullptr);
+  EXPECT_EQ(auth.auth.find("web")->deny, 403);
+}
+
+TEST(HttpSettings, may_switch_idempotency_keys_off) {
+  const HttpOptions its = options_of("{ idempotency_ttl: 0 }");
+  EXPECT_EQ(its.idempotency_ttl, base::Duration());
+  EXPECT_EQ(its.idempotency, nullptr);
+}
+
+// What sessions share is one server's own.
+TEST(HttpSettings, are_shared_by_one_server_alone) {
+  config::Config config;
+  EXPECT_EQ(problems("{ partition_keys: true }", config), "");
+  const HttpOptions one = options_of(config), two = options_of(config);
+  EXPECT_NE(one.idempotency, two.idempotency);
+  EXPECT_NE(one.waits, two.waits);
+  EXPECT_NE(one.partition_secret, two.partition_secret);
+}
+
+TEST(HttpSettings, of_time_are_those_of_their_listeners) {
+  config::Config config;
+  EXPECT_EQ(problems("{ idle_timeout: 90s }", config), "");
+  config.listen.push_back({{*protocol::find("divvy"), {"b", 1}}});
+  const server::Options options = config.options();
+  ASSERT_EQ(options.listeners.size(), 2u);
+  EXPECT_EQ(options.listeners[0].timeouts.idle, base::seconds(90));
+  EXPECT_EQ(options.listeners[1].timeouts.idle, base::Duration());
+}
+
+TEST(HttpSettings, are_shown_as_they_are_read) {
+  for (const std::string section :
+       {"{}", "{ unmatched: allow, inline_limits: false }",
+        "{ headers: [draft-07, retry-after, x-ratelimit-epoch], ratelimit: all }",
+        "{ max_wait: 1500ms, max_waiting: 17, idempotency_ttl: 0, idempotency_memory: 3MiB }",
+        "{ idempotency_ttl: 90s, idempotency_memory: 1536KiB }",
+        "{ max_wait: 2m, idle_timeout: 90s, retry_jitter: 0.07, on_store_error: allow }",
+        "{ retry_jitter: 0.5, on_store_error: deny, hosts: [a, 'b.c'], origins: ['http://x:1'] }",
+        "{ get_takes: true, twins: [throttlecrab], partition_keys: true }",
+        "{ headers: [x-ratelimit], field_names: { x-ratelimit: { limit: X-A, reset: X-B } } }",
+        "{ headers: [draft-06], field_names: { draft-06: { policy: X-P } } }",
+        "{ auth: { trusted_proxies: [10.0.0.0/8, unix], profiles: { web: { proxy: nginx, deny: 401 "
+        "}, edge: { proxy: traefik, n: 2, headers: [x-api-key] } } } }",
+        R"({ hosts: ["a\"b", "c\\d", "#e: f"] })"}) {
+    config::Config config;
+    EXPECT_EQ(problems(section, config), "") << section;
+    const std::string line = line_of(config);
+    EXPECT_TRUE(line.starts_with("http: {")) << line;
+    config::Config again;
+    EXPECT_EQ(problems(line.substr(line.find('{')), again), "") << line;
+    EXPECT_EQ(line_of(again), line);
+    const HttpOptions a = options_of(config), b = options_of(again);
+    EXPECT_EQ(std::tie(a.unmatched, a.inline_limits, a.get_takes, a.throttlecrab, a.on_store_error,
+                       a.wait_max, a.waiting_max, a.headers.styles, a.headers.ratelimit_all),
+              std::tie(b.unmatched, b.inline_limits, b.get_takes, b.throttlecrab, b.on_store_error,
+                       b.wait_max, b.waiting_max, b.headers.styles, b.headers.ratelimit_all))
+        << line;
+    EXPECT_EQ(std::tie(a.partition_keys, a.retry_jitter_percent, a.hosts, a.origins,
+                       a.idempotency_ttl, a.idempotency_bytes, a.idle_timeout),
+              std::tie(b.partition_keys, b.retry_jitter_percent, b.hosts, b.origins,
+                       b.idempotency_ttl, b.idempotency_bytes, b.idle_timeout))
+        << line;
+  }
+}
+
+TEST(HttpSettings, have_the_line_that_they_stand_in) {
+  config::Config config;
+  EXPECT_EQ(problems("{ unmatched: deny }", config), "");
+  const auto lines = config.settings_of(*protocol::find("http")).lines();
+  EXPECT_EQ(lines.front().first,
+            "http: { unmatched: deny, inline_limits: true, headers: [ietf, retry-after], max_wait: "
+            "60s, max_waiting: 10000, idempotency_ttl: 60s, idempotency_memory: 64MiB }");
+  EXPECT_EQ(lines.front().second, "sluice.yaml:2");
+}
+
+TEST(HttpSettings, say_what_is_wrong_where_and_what_to_do) {
+  for (const auto& [section, told, remedy] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"{ unmatched: maybe }", "`maybe` is not one of error, allow, deny",
+            "write one of these"},
+           {"{ unmatched: [] }", "unmatched", ""},
+           {"{ inline_limits: 3 }", "inline_limits", "write `inline_limits: false`"},
+           {"{ get_takes: 3 }", "get_takes", "write `get_takes: true`"},
+           {"{ partition_keys: maybe }", "partition_keys", "write `partition_keys: true`"},
+           {"{ on_store_error: local }", "`local` is not one of error, deny, allow", "write one"},
+           {"{ max_wait: 0 }", "`0` is not a length of time", "write one from `1ms` to `"},
+           {"{ max_wait: 61m }", "`61m` is not a length of time", "write one from `1ms`"},
+           {"{ max_wait: 10 }", "`10` is not a length of time", "write one from `1ms`"},
+           {"{ max_waiting: 1000001 }", "max_waiting", "1000000"},
+           {"{ max_waiting: -1 }", "max_waiting", ""},
+           {"{ headers: ietf }", "headers", "headers: [ietf, retry-after]"},
+           {"{ headers: [] }", "headers", "headers: [ietf, retry-after]"},
+           {"{ headers: [itef] }", "`itef` is not one of ietf, retry-after, draft-06", "write one"},
+           {"{ headers: [ietf, draft-07] }", "headers", "take one of the two styles out"},
+           {"{ headers: [ietf, ietf] }", "headers", "take one of the two styles out"},
+           {"{ field_names: { nope: {} } }", "nope", ""},
+           {"{ field_names: { ietf: { limit: 'a b' } } }", "field_names", ""},
+           {"{ ratelimit: some }", "`some` is not one of shown, all", "write one"},
+           {"{ retry_jitter: 1 }", "`1` is not a part of one", "write 0, or a number such as 0.1"},
+           {"{ retry_jitter: 0.123 }", "`0.123` is not a part of one", "write 0"},
+           {"{ retry_jitter: 0. }", "`0.` is not a part of one", "write 0"},
+           {"{ retry_jitter: -0.1 }", "`-0.1` is not a part of one", "write 0"},
+           {"{ hosts: a }", "hosts", "hosts: [limits.example.com]"},
+           {"{ origins: 3 }", "origins", "origins: ["},
+           {"{ idempotency_ttl: 999ms }", "`999ms` is not a length", "or 0 for none"},
+           {"{ idempotency_ttl: 25h }", "`25h` is not a length", "or 0 for none"},
+           {"{ idempotency_memory: 1023KiB }", "`1023KiB` is not a size", "write one from 1MiB on"},
+           {"{ idempotency_memory: much }", "`much` is not a size", "write one from 1MiB on"},
+           {"{ idle_timeout: 30 }", "`30` is not a length", "or 0 for none"},
+           {"{ idle_timeout: 1ms }", "`1ms` is not a length", "or 0 for none"},
+           {"{ idle_timeout: 2d }", "`2d` is not a length", "or 0 for none"},
+           {"{ twins: [redis] }", "`redis` is not one of throttlecrab", "write one"},
+           {"{ twins: throttlecrab }", "twins", "twins: [throttlecrab]"},
+           {"{ auth: { profiles: { web: { proxy: apache } } } }", "apache", "nginx"},
+           {"{ other: 3 }", "other", ""}}) {
+    const std::string wrong = problems(section);
+    EXPECT_TRUE(wrong.starts_with("sluice.yaml:2:")) << section << ": " << wrong;
+    EXPECT_NE(wrong.find(told), std::string::npos) << section << ": " << wrong;
+    EXPECT_NE(wrong.find(remedy), std::string::npos) << section << ": " << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::http::settings_test

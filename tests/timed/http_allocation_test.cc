@@ -1,0 +1,162 @@
+// From the bytes of an HTTP connection to its answers, through rules and store: takes allocate
+// nothing once the server has settled, nor do the questions of a proxy.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/http/http_text_test.h"
+#include "protocol/http/session_world_test.h"
+#include "tests/timed/allocations.h"
+#include "wire/http2_peer_test.h"
+
+namespace sluice::tests {
+namespace {
+
+namespace http = http::session_world;
+
+const http::Setup setup = {
+    .rules =
+        "- { match: { path: '/page*' }, actor: [path, header.x-api-key], name: pages, limit: { "
+        "quota: 500, window: 1m, algorithm: sliding_window } }\n"
+        "- { match: { tenant: '*' }, actor: tenant, name: api-per-tenant, limits: [{ quota: "
+        "100, window: 1s, burst: 200 }, { quota: 1000, window: 1d, algorithm: aligned_window "
+        "}], then: continue }\n"
+        "- { match: { user: '*' }, actor: user, name: by-user, limit: { quota: 1000, window: "
+        "1m, algorithm: fixed_window } }\n",
+    .http =
+        "{ auth: { profiles: { web: { proxy: nginx, deny: 403, headers: [x-api-key], entries: { "
+        "tier: gold } } } } }"};
+
+// What a connection does with its input, without the tools of a test.
+class HttpLoop {
+ public:
+  explicit HttpLoop(http::World& world)
+      : world_(world), session_(world.peer("127.0.0.1:41000")), protocol_(http::self()) {}
+
+  // The bytes of the answers. `bytes` come in one piece.
+  size_t serve(std::string_view bytes) {
+    out_.clear();
+    while (!bytes.empty()) {
+      engine::Batch& batch = world_.engine().next_batch();
+      const request::Received received = session_.receive(bytes, false, batch.requests, out_);
+      if (received.closing || received.consumed == 0) return 0;
+      bytes.remove_prefix(received.consumed);
+      if (batch.requests.size() > 0 &&
+          world_.engine().serve(batch, protocol_, session_, out_) != engine::Served::all)
+        return 0;
+    }
+    return out_.size();
+  }
+  std::string_view answers() const { return out_.view(); }
+
+ private:
+  http::World& world_;
+  sluice::http::HttpSession session_;
+  const protocol::Protocol protocol_;
+  base::Buffer out_;
+};
+
+// Each text one batch of one connection, over and over. `status`: how the last answer begins.
+// `each`: allocations for each of them.
+void expect_allocations(const std::vector<std::string>& batches, std::string_view status,
+                        size_t each) {
+  http::World world(setup);
+  HttpLoop loop(world);
+  // Counters come to be, and buffers grow until the longest answers, of refusals, were written.
+  for (int round = 0; round < 600; ++round)
+    for (const std::string& batch : batches) ASSERT_GT(loop.serve(batch), 0u);
+  bool ok = true;
+  const Allocations allocations;
+  for (int round = 0; round < 1'000; ++round)
+    for (const std::string& batch : batches) ok &= loop.serve(batch) > 0;
+  EXPECT_EQ(allocations.count(), 1'000 * batches.size() * each);
+  EXPECT_TRUE(ok);
+  EXPECT_NE(loop.answers().find(status), std::string_view::npos) << loop.answers();
+}
+
+void expect_no_allocation(const std::vector<std::string>& batches, std::string_view status) {
+  expect_allocations(batches, status, 0);
+}
+
+const std::string by_policy =
+    http::post("/v1/take", R"({"entries": {"tenant": "acme", "user": "u1"}, "n": 1})",
+               "User-Agent: curl/7.88.1\r\nAccept: */*\r\n");
+
+TEST(HttpAllocation, takes_by_policy_allocate_nothing) {
+  expect_no_allocation({by_policy}, "HTTP/1.1 429");
+}
+
+TEST(HttpAllocation, takes_that_are_pipelined_allocate_nothing) {
+  std::string batch;
+  for (int i = 0; i < 16; ++i)
+    batch += http::post("/v1/take", R"({"entries": {"user": "10.0.0.)" + std::to_string(i) + "\"}}",
+                        i % 2 == 0 ? "Accept: application/json\r\n" : "");
+  expect_no_allocation({batch, by_policy}, "HTTP/1.1 429");
+}
+
+TEST(HttpAllocation, takes_of_several_and_peeks_allocate_nothing) {
+  expect_no_allocation(
+      {http::post("/v1/take",
+                  R"({"takes": [{"entries": {"user": "a"}}, {"entries": {"user": "b"}}]})"),
+       http::post("/v1/peek", R"({"entries": {"user": "a"}, "detail": true})"),
+       http::post("/v1/put", R"({"entries": {"user": "c"}, "n": 2})"), http::get("/v1/health")},
+      "HTTP/1.1 200");
+}
+
+std::string question(std::string_view uri, std::string_view more = {}) {
+  return "GET /auth/web HTTP/1.1\r\nHost: 127.0.0.1:8390\r\nX-Original-URI: " + std::string(uri) +
+         "\r\nX-Original-Method: GET\r\nX-Original-Host: www.example.com\r\nX-Real-IP: "
+         "10.0.0.1\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\nAccept: "
+         "text/html,*/*;q=0.8\r\nX-API-Key: k1\r\n" +
+         std::string(more) + "\r\n";
+}
+
+TEST(HttpAllocation, questions_of_nginx_allocate_nothing) {
+  expect_no_allocation({question("/page?x=1"), question("/other")}, "HTTP/1.1 200");
+  expect_no_allocation({question("/other"), question("/page?x=1")}, "HTTP/1.1 403");
+  expect_no_allocation({question("/page") + question("/page") + question("/page")}, "403");
+}
+
+// An idle connection keeps no list of that length (wire::Http1Reader::fields_kept).
+TEST(HttpAllocation, questions_with_many_fields_allocate_their_list_alone) {
+  const std::string more =
+      "Accept-Language: en\r\nCookie: session=0123456789abcdef\r\nReferer: https://x.example/\r\n";
+  expect_allocations({question("/page?x=1", more)}, "HTTP/1.1 403", 1);
+  expect_allocations({question("/page", more) + question("/page", more) + question("/page", more)},
+                     "HTTP/1.1 403", 1);
+}
+
+TEST(HttpAllocation, takes_over_http2_allocate_nothing) {
+  http::World world(setup);
+  HttpLoop loop(world);
+  wire::http2_peer::Peer peer;
+  ASSERT_GT(loop.serve(wire::http2_peer::join(
+                {wire::http2_peer::hello(), wire::http2_peer::settings_ack()})),
+            0u);
+  constexpr uint32_t streams = 16;
+  const std::string body = R"({"entries": {"tenant": "acme", "user": "u1"}})";
+  std::vector<std::string> rounds;
+  for (uint32_t round = 0; round < 400; ++round) {
+    std::string& bytes = rounds.emplace_back();
+    for (uint32_t i = 0; i < streams; ++i)
+      bytes += peer.request(1 + 2 * (round * streams + i),
+                            {{":method", "POST"},
+                             {":scheme", "http"},
+                             {":path", "/v1/take"},
+                             {":authority", "localhost:8390"},
+                             {"content-type", "application/json"}},
+                            body);
+    bytes += wire::http2_peer::window_update(0, 16 * 512);
+  }
+  bool ok = true;
+  for (size_t i = 0; i < 200; ++i) ok &= loop.serve(rounds[i]) > 0;
+  const Allocations allocations;
+  for (size_t i = 200; i < rounds.size(); ++i) ok &= loop.serve(rounds[i]) > 0;
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_TRUE(ok);
+}
+
+}  // namespace
+}  // namespace sluice::tests
