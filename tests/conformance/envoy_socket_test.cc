@@ -133,19 +133,29 @@ class Player {
   Player(const json& recorded_case, Server& server, RedisClient& redis)
       : case_(recorded_case), server_(server), redis_(redis) {}
 
-  void play() {
-    await_safe_place(case_.value("clock", json::array()));
+  // What differs from the recording, a text for each difference.
+  std::vector<std::string> play() {
+    const json windows = case_.value("clock", json::array());
+    await_safe_place(windows);
+    for (const json& window : windows) begun_[window] = now_s() / window.get<int64_t>();
     for (const json& step : case_["steps"]) {
-      SCOPED_TRACE(step.dump());
-      if (step.contains("within_ms")) {
-        repeat(step);
-      } else {
-        const std::string wrong = take(step);
-        EXPECT_EQ(wrong, "");
+      const std::string wrong = step.contains("within_ms") ? repeat(step) : take(step);
+      if (!wrong.empty()) wrong_.push_back(step.dump() + ": " + wrong);
+      if (step.contains("next")) {
+        const int64_t length = step["next"];
+        begun_[length] = now_s() / length;
       }
     }
     const char* const left = case_.contains("decision_redis") ? "decision_redis" : "redis";
-    if (case_.contains(left)) expect_counters(case_[left]);
+    if (case_.contains(left)) compare_counters(case_[left]);
+    return wrong_;
+  }
+
+  // Whether a window ended between two steps, as it may on a busy machine: the case must be played
+  // again (the recording's `format`).
+  bool was_caught() const {
+    return std::any_of(begun_.begin(), begun_.end(),
+                       [](const auto& window) { return now_s() / window.first != window.second; });
   }
 
  private:
@@ -173,14 +183,14 @@ class Player {
     return {};
   }
 
-  void repeat(const json& step) {
+  std::string repeat(const json& step) {
     std::string wrong;
     for (const Deadline deadline = soon(); std::chrono::steady_clock::now() < deadline;) {
       wrong = take(step);
-      if (wrong.empty()) return;
+      if (wrong.empty()) break;
       std::this_thread::sleep_for(Milliseconds(20));
     }
-    ADD_FAILURE() << wrong;
+    return wrong;
   }
 
   std::string ask(const json& step) {
@@ -266,7 +276,7 @@ class Player {
     return reply.is_error() ? reply.text : "";
   }
 
-  void expect_counters(const json& recorded) {
+  void compare_counters(const json& recorded) {
     const int64_t now = now_s();
     std::map<std::string, std::string> found, wanted;
     for (const RedisReply& key : redis_({"KEYS", "*"}).list) {
@@ -281,16 +291,20 @@ class Player {
       const bool was_put = std::find(put_.begin(), put_.end(), key) != put_.end();
       if (was_put || !counter.contains("ttl") || !found.contains(key)) continue;
       const int64_t life = redis_({"TTL", key}).number;
-      EXPECT_GE(life, counter["ttl"][0].get<int64_t>() - safe_s) << key;
-      EXPECT_LE(life, counter["ttl"][1].get<int64_t>()) << key;
+      if (life < counter["ttl"][0].get<int64_t>() - safe_s ||
+          life > counter["ttl"][1].get<int64_t>())
+        wrong_.push_back(key + " lives for " + std::to_string(life) + " s");
     }
-    EXPECT_EQ(found, wanted);
+    if (found != wanted)
+      wrong_.push_back("counters: " + json(found).dump() + ", expected: " + json(wanted).dump());
   }
 
   const json& case_;
   Server& server_;
   RedisClient& redis_;
-  std::vector<std::string> put_;  // keys that the case has put there
+  std::vector<std::string> put_;      // keys that the case has put there
+  std::map<int64_t, int64_t> begun_;  // of each window's length: the number of the present one
+  std::vector<std::string> wrong_;
 };
 
 // Where the original starts without limits, sluice does not start (tests/e2e).
@@ -307,10 +321,18 @@ void play(const std::string& config_name) {
   for (const json& recorded_case : envoy::recorded::recording()["cases"]) {
     if (recorded_case["config"] != config_name || is_left_out(recorded_case)) continue;
     SCOPED_TRACE(recorded_case["name"]);
-    client({"FLUSHALL"});
-    if (server == nullptr || recorded_case.value("fresh", false))
-      server = std::make_unique<Server>(config, redis.port());
-    Player(recorded_case, *server, client).play();
+    if (recorded_case.value("fresh", false)) server.reset();
+    std::vector<std::string> wrong;
+    bool was_caught = true;
+    for (int tries = 20; was_caught && tries > 0; --tries) {
+      client({"FLUSHALL"});
+      if (server == nullptr) server = std::make_unique<Server>(config, redis.port());
+      Player player(recorded_case, *server, client);
+      wrong = player.play();
+      was_caught = player.was_caught() && !wrong.empty();
+      if (was_caught) server.reset();
+    }
+    EXPECT_EQ(wrong, std::vector<std::string>());
     ++played;
   }
   EXPECT_GT(played, 0u);
